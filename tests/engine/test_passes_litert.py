@@ -209,7 +209,7 @@ def test_a_damaged_file_is_a_bad_model(apply, digits_samples, tmp_path, one):
 )
 def test_samples_that_do_not_fit_are_refused(apply, tmp_path, arrays, message):
     samples = tmp_path / "samples.npz"
-    np.savez(samples, **{f"input_{at}": array for at, array in enumerate(arrays)})
+    np.savez(samples, count=len(arrays[0]), **{f"input_{at}": array for at, array in enumerate(arrays)})
     with pytest.raises(CannotApply, match=message):
         apply(STATIC, DIGITS, samples)
 

@@ -17,12 +17,11 @@ from edgewise.optimizing.choice import (
     check_bounds,
     choose,
     drop_of,
+    factor_of,
     find_closest,
     judge_speed,
     judged_words,
     limit_of,
-    memory_reduction_of,
-    speedup_of,
 )
 from edgewise.optimizing.variant import Bound, Candidate, MetricValue
 from edgewise.record import RuntimeSpec
@@ -65,15 +64,15 @@ def ranking(**places):
 
 
 def test_a_speed_up_is_the_ratio_upside_down_with_its_ends_swapped():
-    found = speedup_of(row(ratio=0.5, low=0.4, high=0.8))
+    found = factor_of(row(ratio=0.5, low=0.4, high=0.8))
     assert (found.value, found.low, found.high, found.basis) == (2.0, 1.25, 2.5, "derived") and "pairs" in found.method
 
 
 def test_memory_is_reduced_by_the_ratio_upside_down():
-    found = memory_reduction_of(row(ratio=0.5, low=0.4, high=0.8))
+    found = factor_of(row(ratio=0.5, low=0.4, high=0.8), "peak memory")
     assert (found.value, found.low, found.high, found.basis) == (2.0, 1.25, 2.5, "derived")
     assert found.method.startswith("peak memory of the original over the variant's; ")
-    assert memory_reduction_of(None).absent_because == wording("not-measured-race")
+    assert factor_of(None, "peak memory").absent_because == wording("not-measured-race")
 
 
 @pytest.mark.parametrize(
@@ -86,13 +85,13 @@ def test_memory_is_reduced_by_the_ratio_upside_down():
     ],
 )
 def test_without_a_ratio_there_is_no_speed_up_but_a_reason(given, because):
-    found = speedup_of(given)
+    found = factor_of(given)
     assert (found.value, found.low, found.high, found.absent_because) == (None, None, None, because)
     assert judge_speed(given, smaller=True, aim="size") == (False, because)
 
 
 def test_a_half_known_interval_stays_half_known():
-    found = speedup_of(row(low=None, high=0.8))
+    found = factor_of(row(low=None, high=0.8))
     assert (found.low, found.high) == (1.25, None)
 
 
@@ -329,7 +328,7 @@ def test_what_is_chosen_is_proven_and_keeps_to_every_bound(case):
     for name, said, values in found:
         smaller = values["model_size"] <= SMALLER * whole
         accepted, why = judge_speed(said, smaller=smaller, aim=aim)
-        one = candidate(name, **values, speedup=speedup_of(said))
+        one = candidate(name, **values, speedup=factor_of(said))
         unmet = check_bounds(one.metrics, bounds, {})
         rated.append(replace(one, accepted=accepted and not unmet, why=why))
         assert why
@@ -353,7 +352,7 @@ def test_what_is_chosen_is_proven_and_keeps_to_every_bound(case):
 @given(FINITE, FINITE, FINITE)
 def test_a_speed_up_lies_in_its_interval(a, b, c):
     low, ratio, high = sorted((a, b, c))
-    found = speedup_of(row(ratio=ratio, low=low, high=high))
+    found = factor_of(row(ratio=ratio, low=low, high=high))
     assert found.low <= found.value <= found.high
 
 

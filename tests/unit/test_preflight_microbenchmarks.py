@@ -7,15 +7,18 @@ import os
 import sys
 import time
 from dataclasses import replace
+from pathlib import Path
 from types import SimpleNamespace
 
 import pytest
 
 from edgewise.optimizing import microbenchmark_worker, microbenchmarks
+from edgewise.optimizing.base import PassSettings, PassTask
 from edgewise.optimizing.microbenchmark_worker import LEAST_PAIRS, MOST_PAIRS, take_turns
-from edgewise.optimizing.microbenchmarks import Cache, PassTiming, StepTime, key_of, time_request
+from edgewise.optimizing.microbenchmarks import Cache, PassTiming, StepTime, key_of, time_pass
 from edgewise.optimizing.processor import Processor, read_processor
 from edgewise.optimizing.reasons import explain
+from graphs import convnet
 from messages import wording
 
 FOUND = PassTiming(
@@ -27,7 +30,7 @@ FOUND = PassTiming(
 )
 
 
-REQUEST = {"threads": 1}
+TASK = PassTask(model="net.fake", format="fake", settings=PassSettings(), folder=Path())
 TIMED = {"original": [2.0, 2.1], "changed": [1.0, 1.1], "precisions": {"int8": 2}}
 
 
@@ -37,7 +40,9 @@ def timed(monkeypatch):
 
     def run(code: str, *, seconds: float = 60.0):
         monkeypatch.setattr(microbenchmarks, "_WORKER", (sys.executable, "-c", code))
-        return time_request(REQUEST, ["a", "b"], until=time.monotonic() + seconds)
+        return time_pass(
+            convnet(), "no:Pass", TASK, engines=["fake", "onnxruntime"], seconds=1.0, until=time.monotonic() + seconds
+        )
 
     return run
 
@@ -49,8 +54,8 @@ def lines(*documents):
 def test_one_process_times_all_engines(timed):
     found = timed(lines({}, TIMED, {"failed": "the engine rejects the result of the pass: no such op"}))
     assert found == {
-        "a": PassTiming(original=(2.0, 2.1), changed=(1.0, 1.1), precisions={"int8": 2}),
-        "b": PassTiming(failed="the engine rejects the result of the pass: no such op"),
+        "fake": PassTiming(original=(2.0, 2.1), changed=(1.0, 1.1), precisions={"int8": 2}),
+        "onnxruntime": PassTiming(failed="the engine rejects the result of the pass: no such op"),
     }
 
 
@@ -59,7 +64,7 @@ def test_one_process_times_all_engines(timed):
     [{"unchanged": True}, {"failed": "it can't be applied: no convolution"}, {"failed": "x", "lasting": False}],
 )
 def test_a_pass_that_makes_nothing_is_told_for_all_engines(timed, answer):
-    assert timed(lines(answer)) == dict.fromkeys("ab", PassTiming(**answer))
+    assert timed(lines(answer)) == dict.fromkeys(["fake", "onnxruntime"], PassTiming(**answer))
 
 
 @pytest.mark.parametrize(
@@ -72,9 +77,9 @@ def test_a_pass_that_makes_nothing_is_told_for_all_engines(timed, answer):
 )
 def test_a_process_that_dies_is_a_failure_of_the_pass_or_of_the_engine(timed, code, words):
     failed = PassTiming(failed=f"it failed in a trial run: the pass {words}", lasting=False)
-    assert timed(code) == {"a": failed, "b": failed}
+    assert timed(code) == {"fake": failed, "onnxruntime": failed}
     failed = PassTiming(failed=f"the engine failed in a trial run: its process {words}", lasting=False)
-    assert timed(lines({}, {"unchanged": True}) + code) == {"a": PassTiming(unchanged=True), "b": failed}
+    assert timed(lines({}, {"unchanged": True}) + code) == {"fake": PassTiming(unchanged=True), "onnxruntime": failed}
 
 
 def test_no_time_left_is_no_timing(timed, monkeypatch):
@@ -88,7 +93,7 @@ def test_no_time_left_is_no_timing(timed, monkeypatch):
         return told[-1]
 
     monkeypatch.setattr(microbenchmarks.ChildProcess, "read_line", read)
-    assert timed(lines({}, {"unchanged": True}) + late) == {"a": PassTiming(unchanged=True)}
+    assert timed(lines({}, {"unchanged": True}) + late) == {"fake": PassTiming(unchanged=True)}
 
 
 def test_what_was_measured_is_kept(tmp_path):

@@ -10,7 +10,7 @@ from typing import ClassVar
 import pytest
 
 from edgewise.model.signature import Signature
-from edgewise.optimizing import microbenchmarks
+from edgewise.optimizing import preflight
 from edgewise.optimizing.base import Capabilities, EngineSettings, Facts, PassResult, PassTask, Recipe
 from edgewise.optimizing.microbenchmarks import PassTiming
 from edgewise.optimizing.preflight import MODEL_ERROR, Preflight
@@ -47,16 +47,16 @@ class Halve:
 
 @pytest.fixture
 def timed(monkeypatch):
-    """Requests for timings, and what to answer them with."""
-    asked: list[tuple[dict, list[str], float]] = []
+    """Until when each timing may last, and what to answer with."""
+    asked: list[float] = []
     answers: list[PassTiming | None] = []
 
-    def answer(request, engines, *, until):
-        asked.append((request, engines, until))
+    def answer(graph, location, task, *, engines, seconds, until):
+        asked.append(until)
         timing = answers.pop(0) if answers else PassTiming(original=(2.0,) * 9, changed=(1.0,) * 9)
         return {} if timing is None else dict.fromkeys(engines, timing)
 
-    monkeypatch.setattr(microbenchmarks, "time_request", answer)
+    monkeypatch.setattr(preflight, "time_pass", answer)
     return asked, answers
 
 
@@ -129,17 +129,17 @@ def test_a_pass_that_changes_nothing_has_no_speed_up(timed, tmp_path):
 def test_the_budget_ends_measuring(timed, tmp_path, monkeypatch, clock):
     asked, answers = timed
     answers.append(None)
-    answer, end = microbenchmarks.time_request, clock.now() + 30.0
+    answer, end = preflight.time_pass, clock.now() + 30.0
 
     def answer_late(*words, **settings):
         clock.let_pass(30.0)
         return answer(*words, **settings)
 
-    monkeypatch.setattr(microbenchmarks, "time_request", answer_late)
+    monkeypatch.setattr(preflight, "time_pass", answer_late)
     flight = Preflight(FACTS, budget_s=30.0, trial_s=5.0, cache=tmp_path / "c")
     told = flight.predict(Halve(), Recipe(), engines=["fake"])["fake"]
     assert told.because == wording("time-pre-flight-used-up")
-    assert asked[0][2] == end
+    assert asked == [end]
     assert flight.predict(Halve(), Recipe(), engines=["fake"])["fake"].speedup is None
     assert len(asked) == 1
 

@@ -206,16 +206,7 @@ def compare_tensor(name: str, source: Sequence[Array], result: Sequence[Array], 
         Outputs(run_id="result", label="result", arrays=(own,), reduced=reduced),
         Outputs(run_id="source", label="source", arrays=(reference,)),
     )
-    return OutputAgreement(
-        name=name,
-        max_abs=difference.max_abs,
-        max_rel=difference.max_rel,
-        snr_db=_snr(reference, own),
-        top1=difference.top1,
-        close=difference.close,
-        why=difference.why,
-        allowed=difference.allowed,
-    )
+    return OutputAgreement(name=name, snr_db=_snr(reference, own), **asdict(difference))
 
 
 def _unlike(name: str, why: str) -> OutputAgreement:

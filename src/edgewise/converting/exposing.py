@@ -10,7 +10,6 @@ from typing import Any
 from edgewise.converting.paths import KERAS_MODEL, MODULE
 from edgewise.converting.torch_program import TorchSource
 from edgewise.errors import Unavailable
-from edgewise.model.graph import Operator
 from edgewise.model.identity import read_graph
 
 
@@ -49,7 +48,8 @@ def find_points(kind: str, source: Any) -> list[Point]:
     if kind not in _FILES:
         raise Unavailable(f"edgewise can't add outputs to a model in the format {kind}")
     graph = read_graph(source)
-    own = set(_FILES[kind][0](source, graph.operators))
+    # Tensors of functions have other names in an ONNX file.
+    own = _onnx_names(source) if kind == "onnx" else graph.tensors
     return [
         Point(
             tensor=name,
@@ -80,7 +80,7 @@ def expose(kind: str, source: Any, tensors: Sequence[str], folder: Path) -> Any:
         if kind == KERAS_MODEL:
             return _expose_keras(source, tensors)
         path = folder / Path(source).name
-        _FILES[kind][1](source, path, tensors)
+        _FILES[kind](source, path, tensors)
         return path
     except Exception as error:  # a library may raise anything about a generated graph
         raise Unavailable(f"intermediate tensors of the source can't be made outputs: {error}") from error
@@ -147,11 +147,10 @@ def _expose_keras(model: Any, tensors: Sequence[str]) -> Any:
     return keras.Model(model.inputs, [*model.outputs, *(model.get_layer(name).output for name in tensors)])
 
 
-def _onnx_names(source: Path, operators: Sequence[Operator]) -> set[str]:
-    """Tensors of the main graph; those of functions have other names in the file."""
+def _onnx_names(source: Path) -> set[str]:
+    """Tensors of the main graph."""
     import onnx
 
-    del operators
     return {name for node in onnx.load(str(source), load_external_data=False).graph.node for name in node.output}
 
 
@@ -168,17 +167,10 @@ def _expose_onnx(source: Path, path: Path, tensors: Sequence[str]) -> None:
     onnx.save(model, str(path), save_as_external_data=model.ByteSize() > 2**30)
 
 
-def _tflite_names(source: Path, operators: Sequence[Operator]) -> set[str]:
-    """Tensors of the main graph."""
-    del source
-    return {name for each in operators for name in each.outputs}
-
-
 def _expose_tflite(source: Path, path: Path, tensors: Sequence[str]) -> None:
-    import flatbuffers  # type: ignore[import-untyped]
-    from ai_edge_litert import schema_py_generated as schema
+    from ai_edge_litert.tools import flatbuffer_utils
 
-    model = schema.ModelT.InitFromObj(schema.Model.GetRootAs(bytearray(source.read_bytes()), 0))
+    model = flatbuffer_utils.read_model(str(source))
     graph = model.subgraphs[0]
     places = {
         name: int(place)
@@ -187,15 +179,8 @@ def _expose_tflite(source: Path, path: Path, tensors: Sequence[str]) -> None:
     }
     graph.outputs = [*(int(place) for place in graph.outputs), *(places[name] for name in tensors)]
     model.signatureDefs = None
-    builder = flatbuffers.Builder(1024)
-    builder.Finish(model.Pack(builder), b"TFL3")
-    path.write_bytes(bytes(builder.Output()))
+    flatbuffer_utils.write_model(model, str(path))
 
 
-_Names = Callable[[Path, Sequence[Operator]], set[str]]
-_Expose = Callable[[Path, Path, Sequence[str]], None]
-_FILES: dict[str, tuple[_Names, _Expose]] = {
-    "onnx": (_onnx_names, _expose_onnx),
-    "tflite": (_tflite_names, _expose_tflite),
-}
-"""Format of a file → the names of its main graph's tensors, and the function that adds outputs."""
+_FILES: dict[str, Callable[[Path, Path, Sequence[str]], None]] = {"onnx": _expose_onnx, "tflite": _expose_tflite}
+"""Format of a file → the function that adds outputs."""

@@ -21,24 +21,49 @@ class Calibration:
 
     Attributes:
         arrays: per input in the model's order, for the float model, with the samples along the first axis.
+        count: number of samples.
         labels: class indices (int64) or None.
-        count: number of samples; None: the length of the first array.
     """
 
     arrays: tuple[Array, ...]
+    count: int
     labels: Array | None = None
-    count: int | None = None
 
     def __len__(self) -> int:
-        if self.count is not None:
-            return self.count
-        return len(self.arrays[0]) if self.arrays else 0
+        return self.count
 
     def feeds(self, limit: int | None = None) -> Iterator[list[Array]]:
         """Per sample, one array per input, each of the input's shape."""
         rows = [len(array) // max(1, len(self)) for array in self.arrays]
         for index in range(len(self) if limit is None else min(limit, len(self))):
             yield [array[index * own : (index + 1) * own] for array, own in zip(self.arrays, rows, strict=True)]
+
+
+def make_probes(
+    examples: Sequence[Array], samples: Calibration | None, *, seed: int, count: int = 2
+) -> list[list[Array]]:
+    """`count` inputs of the shapes and types of `examples`: samples, or random numbers where there are none.
+
+    Integers without samples are those of the examples, since other values may be invalid.
+    """
+    import numpy as np
+
+    if samples is None:
+        random = np.random.default_rng(seed)
+        return [
+            [np.asarray(random.standard_normal(each.shape), each.dtype) if each.dtype.kind == "f" else each
+             for each in examples]
+            for _ in range(count)
+        ]  # fmt: skip
+    probes = []
+    for start in range(count):
+        probe = []
+        for array, example in zip(samples.arrays, examples, strict=True):
+            batch = len(example) if example.ndim else 1
+            chosen = [(start * batch + offset) % len(array) for offset in range(batch)]
+            probe.append(array[chosen].reshape(example.shape).astype(example.dtype))
+        probes.append(probe)
+    return probes
 
 
 def write_calibration(path: Path, feeds: Sequence[Sequence[Array]], labels: Sequence[int] | None) -> None:
@@ -61,7 +86,7 @@ def read_calibration(path: Path) -> Calibration:
         inputs = sum(name.startswith("input_") for name in data.files)
         arrays = tuple(data[f"input_{index}"] for index in range(inputs))
         labels = data["labels"] if "labels" in data.files else None
-        return Calibration(arrays, labels, int(data["count"]) if "count" in data.files else None)
+        return Calibration(arrays, int(data["count"]), labels)
 
 
 def load_calibration(task: PassTask[Any], *, inputs: int) -> Calibration:

@@ -19,17 +19,8 @@ SMALLER = 0.95
 """A file counts as smaller with at most this share of the original's bytes."""
 
 
-def speedup_of(row: Comparison | None) -> MetricValue:
-    """Time before over time after, from the comparison of a variant's latency with the original's."""
-    return _factor_of(row, "latency")
-
-
-def memory_reduction_of(row: Comparison | None) -> MetricValue:
-    """Peak memory before over after, from the comparison of a variant's with the original's."""
-    return _factor_of(row, "peak memory")
-
-
-def _factor_of(row: Comparison | None, what: str) -> MetricValue:
+def factor_of(row: Comparison | None, what: str = "latency") -> MetricValue:
+    """`what` before over after, from its comparison of a variant with the original."""
     if row is None or not row.ratio:
         because = "it was not measured in a race" if row is None else row.because or "the race gave no ratio"
         return MetricValue(value=None, absent_because=because)
@@ -66,7 +57,7 @@ def judge_speed(row: Comparison | None, *, smaller: bool, aim: Aim, reason: str 
         smaller: whether its file is smaller than the original's.
         reason: the pre-flight's reason why the pass is slow here, for variants that are slower.
     """
-    speed = speedup_of(row)
+    speed = factor_of(row)
     if row is None or speed.value is None:
         return False, speed.absent_because or "it was not measured in a race"
     words = in_words(speed)
@@ -237,14 +228,14 @@ def choose(
 
     def worth(one: Candidate) -> float:
         same = headline == WORST and is_identical(one.metrics)
-        return sign * (SAME_DB if same else _value(one, headline, 0.0))
+        return sign * (SAME_DB if same else (one.value(headline) or 0.0))
 
     if aim == "size":
         left = smallest(left)
     left = _best(left, place)
     scale = 1.0 if headline in SHARES else max(abs(worth(one)) for one in left)
     left = _best(left, worth, within=AS_GOOD_DB if headline == WORST else AS_GOOD * scale)
-    fast = time or (lambda one: -_value(one, "speedup", 0.0))
+    fast = time or (lambda one: -(one.value("speedup") or 0.0))
     return min(smallest(left), key=lambda one: (fast(one), _size(one))).id
 
 
@@ -254,7 +245,8 @@ def smallest(candidates: Sequence[Candidate]) -> list[Candidate]:
 
 
 def _size(one: Candidate) -> float:
-    return _value(one, "model_size", math.inf)
+    size = one.value("model_size")
+    return math.inf if size is None else size
 
 
 def _order_of(one: Candidate, other: Candidate) -> float:
@@ -274,8 +266,3 @@ def _best(
     """The candidates whose key is at most `within` above the least."""
     least = min(map(key, candidates))
     return [one for one in candidates if key(one) <= least + within]
-
-
-def _value(one: Candidate, metric: str, absent: float) -> float:
-    number = one.metrics.get(metric)
-    return absent if number is None or number.value is None else number.value

@@ -67,10 +67,10 @@ def choose_estimated(candidates: Mapping[str, Candidate], *, headline: str, aim:
     accepted = [one for one in candidates.values() if one.accepted]
     if accepted and aim == "size":
         accepted = smallest(accepted)
-    metric = next((name for name in TIMES if any(_known(one, name) for one in accepted)), None)
+    metric = next((name for name in TIMES if any(one.value(name) for one in accepted)), None)
     if metric is None:
         return choose(accepted, None, headline=headline, aim=aim)
-    times = {one.id: time for one in accepted if (time := _known(one, metric))}
+    times = {one.id: time for one in accepted if (time := one.value(metric))}
     least = min(times.values())
     accepted = [one for one in accepted if times.get(one.id, math.inf) <= AS_FAST * least]
     fewest = min(len(_untimed(one)) for one in accepted)
@@ -156,9 +156,4 @@ def _untimed(one: Candidate) -> tuple[str, ...]:
 
 
 def _is_smaller(one: Candidate, original: Candidate) -> bool:
-    return (_known(one, "model_size") or 0.0) <= SMALLER * (_known(original, "model_size") or 0.0)
-
-
-def _known(one: Candidate, metric: str) -> float | None:
-    number = one.metrics.get(metric)
-    return None if number is None else number.value
+    return (one.value("model_size") or 0.0) <= SMALLER * (original.value("model_size") or 0.0)

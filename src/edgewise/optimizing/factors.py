@@ -10,7 +10,7 @@ from collections.abc import Mapping, Sequence
 from edgewise.comparing.comparison import ComparisonResult
 from edgewise.comparing.criteria import Criteria
 from edgewise.comparing.metrics import compare_pairs
-from edgewise.optimizing.choice import speedup_of
+from edgewise.optimizing.choice import factor_of
 from edgewise.optimizing.variant import ORIGINAL, Candidate, Factor, MetricValue, root_of
 
 _TERMS = Criteria(metrics=("latency",), force=True)
@@ -75,7 +75,7 @@ def _ratio(before: str | None, after: str, races: Sequence[ComparisonResult]) ->
         if before in places and after in places:
             pair = (places[before or ""], places[after])
             (row,) = compare_pairs(findings.variants, [pair], ["latency"], criteria=_TERMS)
-            return speedup_of(row)
+            return factor_of(row)
     return MetricValue(
         value=None, absent_because=f"{before or 'the file as it was given'} and {after} were not in one race"
     )

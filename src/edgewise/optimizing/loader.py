@@ -89,7 +89,8 @@ def load():
     model = core.read_model(MODEL)
     if model.is_dynamic():
         model.reshape({{ sizes|repr }})
-    compiled = core.compile_model(model, {{ provider|repr }}, {{ settings|repr }})
+    settings = {{ settings|repr }}
+    compiled = core.compile_model(model, {{ provider|repr }}, settings)
 
     def run(arrays):
         found = compiled(arrays)
@@ -100,7 +101,8 @@ def load():
     from ai_edge_litert.compiled_model import CompiledModel
     from ai_edge_litert.options import CpuOptions, HardwareAccelerator, Options
 
-    processor = CpuOptions(**{{ settings|repr }})
+    settings = {{ settings|repr }}
+    processor = CpuOptions(**settings)
     options = Options(hardware_accelerators=HardwareAccelerator.CPU, cpu_options=processor)
     model = CompiledModel.from_file(MODEL, options=options)
     key, names = next(iter(model.get_signature_list().items()))
@@ -124,7 +126,8 @@ def load():
     from ai_edge_litert.interpreter import Interpreter, OpResolverType
 
     kernels = OpResolverType.{{ provider }}
-    interpreter = Interpreter(MODEL, experimental_op_resolver_type=kernels, **{{ settings|repr }})
+    settings = {{ settings|repr }}
+    interpreter = Interpreter(MODEL, experimental_op_resolver_type=kernels, **settings)
     inputs = [each["index"] for each in interpreter.get_input_details()]
     outputs = [each["index"] for each in interpreter.get_output_details()]
     for index, shape in zip(inputs, {{ sizes.values()|list|repr }}):

@@ -92,21 +92,7 @@ def time_pass(
         "seconds": seconds,
         "memory_limit": available_memory(),
     }
-    return time_request(request, engines, until=until)
-
-
-def time_request(request: Mapping[str, Any], engines: Sequence[str], *, until: float) -> dict[str, PassTiming]:
-    """Carry out a request of `time_pass` in one child process.
-
-    Args:
-        request: as `edgewise.optimizing.microbenchmark_worker.time_engines` takes it, without a folder.
-        engines: names of the runtimes, in the order of the request.
-        until: monotonic time at which the process ends, s.
-
-    Returns:
-        Engine → timing, without the engines for which the time did not suffice.
-    """
-    threads = str(request["threads"])
+    threads = str(task.threads)
     found: dict[str, PassTiming] = {}
     with job_folder() as folder:
         environment = {**os.environ, "OMP_NUM_THREADS": threads, "OPENBLAS_NUM_THREADS": threads, "TMPDIR": str(folder)}

@@ -21,7 +21,9 @@ from edgewise.evaluating.evaluator import SampleSelection
 from edgewise.model.build import build_graph
 from edgewise.model.callable_loader import is_factory
 from edgewise.model.eager import EAGER, example_inputs, write_eager
+from edgewise.model.graph import Graph
 from edgewise.model.identity import Model, open_model, read_graph
+from edgewise.model.signature import Signature
 from edgewise.optimizing.accuracy import ANSWERS, AccuracyChecker
 from edgewise.optimizing.base import Facts, passes
 from edgewise.optimizing.calibration import write_calibration
@@ -44,6 +46,7 @@ from edgewise.run.facts import (
     require_real_processor,
     require_workers,
 )
+from edgewise.run.plan import count_cores
 from edgewise.run.run_builder import METERS_OFF, RunBuilder
 from edgewise.runtime.base import runtimes
 
@@ -292,7 +295,12 @@ def _convert(settings: SearchSettings, cache: VariantCache) -> ModelRef:
     availability = availability_of(one)
     if not availability:
         raise Unavailable(f"{name} can't be used: {availability.reason}", advice=availability.install_hint)
-    facts = _no_facts(settings)
+    # There is no file yet, and so no network.
+    graph = Graph(name="", format=settings.format, tensors={}, inputs=(), outputs=(), operators=())
+    facts = Facts(
+        path=Path(settings.model.partition(":")[0]), format=settings.format, graph=graph,
+        signature=Signature(inputs=(), outputs=()), quantized=False, runtimes=(), cores=count_cores(settings.target),
+    )  # fmt: skip
     recipe = next(iter(one.recipes(facts)), None)
     if recipe is None:
         raise BadInput(f"{name} can't convert {settings.model}", advice="export the model yourself")
@@ -306,24 +314,6 @@ def _convert(settings: SearchSettings, cache: VariantCache) -> ModelRef:
             advice="fix the cause, or export the model yourself",
         )
     return result.ref
-
-
-def _no_facts(settings: SearchSettings) -> Facts:
-    """Facts for a conversion, before there is a file."""
-    from edgewise.model.graph import Graph
-    from edgewise.model.signature import Signature
-    from edgewise.run.plan import count_cores
-
-    graph = Graph(name="", format=settings.format, tensors={}, inputs=(), outputs=(), operators=())
-    return Facts(
-        path=Path(settings.model.partition(":")[0]),
-        format=settings.format,
-        graph=graph,
-        signature=Signature(inputs=(), outputs=()),
-        quantized=False,
-        runtimes=(),
-        cores=count_cores(settings.target),
-    )
 
 
 def _calibrate(

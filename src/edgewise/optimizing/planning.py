@@ -83,21 +83,13 @@ class PlannedTask:
         return f"{self.source.prefix}{self.name}{suffix} @ {engine}"
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class SkippedPass:
-    """A pass that is not tried, and why."""
-
-    name: str
-    why: str
-
-
 @dataclass(slots=True, kw_only=True)
 class PassCatalog:
     """The passes that one search may use.
 
     Attributes:
         words: ``NAME`` → the requested labels, empty for all labels; None for all passes.
-        skipped: passes that read the format and are not tried, with reasons.
+        skipped: notes on passes that read the format and are not tried.
         lacking: the usual tasks of passes that lack nothing but samples.
     """
 
@@ -106,7 +98,7 @@ class PassCatalog:
     calibrates: bool
     labels: bool
     registry: Registry[Pass]
-    skipped: list[SkippedPass] = field(default_factory=list)
+    skipped: list[str] = field(default_factory=list)
     lacking: list[PlannedTask] = field(default_factory=list)
 
     def choose(self, source: Source, *, kinds: Sequence[str], engines: Sequence[str]) -> list[PlannedTask]:
@@ -210,7 +202,7 @@ class PassCatalog:
         return [known[label] for label in labels if label in known]
 
     def _leave_out(self, name: str, why: str) -> None:
-        note = SkippedPass(name=name, why=why)
+        note = f"{name} was not tried: {why}"
         if note not in self.skipped:
             self.skipped.append(note)
 

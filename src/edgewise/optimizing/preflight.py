@@ -75,7 +75,7 @@ class Preflight:
         reasons = {name: _find_obstacle(one, self._facts, name) for name in engines}
         if self._is_too_large:
             large = "the network is too large to try the pass on in the time given"
-            reasons = {name: reason or large for name, reason in reasons.items()}
+            return {name: Prediction(speedup=None, because=reason or large) for name, reason in reasons.items()}
         open_engines = [name for name, reason in reasons.items() if not reason]
         timings = self._time(one, recipe, open_engines) if open_engines else {}
         return {

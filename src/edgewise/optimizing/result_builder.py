@@ -21,7 +21,6 @@ from edgewise.optimizing.choice import check_bounds, find_closest
 from edgewise.optimizing.elsewhere import with_device_memory
 from edgewise.optimizing.factors import find_factors
 from edgewise.optimizing.loader import write_loader
-from edgewise.optimizing.search import SearchResult
 from edgewise.optimizing.search_settings import SearchSettings
 from edgewise.optimizing.selection import Selection, Standings
 from edgewise.optimizing.thumbnails import draw_thumbnails
@@ -42,7 +41,7 @@ MOST_CHANGED = 8
 
 
 def build_result(
-    found: SearchResult,
+    standings: Standings,
     settings: SearchSettings,
     *,
     headline: str,
@@ -52,7 +51,6 @@ def build_result(
     elapsed_s: float,
 ) -> Optimization:
     """Choose, write the chosen file with its provenance, and save the runs of all raced variants."""
-    standings = found.standings
     selection = Selection(settings=settings, headline=headline, save=save, end_by=0.0)
     everything, others = standings.everything, tuple(standings.candidates.values())
     chosen = selection.choose(standings)
@@ -69,7 +67,7 @@ def build_result(
         chosen=chosen,
         factors=() if chosen is None else find_factors(chosen, everything, standings.races),
         not_tried=_find_not_tried(others, settings),
-        with_data=_find_prediction_with_data(found.with_data, everything[chosen or ORIGINAL].runtime.name),
+        with_data=_find_prediction_with_data(standings.with_data, everything[chosen or ORIGINAL].runtime.name),
         bounds=settings.bounds,
         unmet=unmet,
         closest=closest,
@@ -79,9 +77,9 @@ def build_result(
         judged=None if evaluation is None else evaluation.n,
         calibration=calibration,
         changed=_find_changed(others, chosen, members),
-        sensitivity=() if found.sensitivities is None else found.sensitivities.layers,
-        notes=(*found.notes, *(f"{one.name} was not tried: {one.why}" for one in found.skipped)),
-        stopped_because=found.stopped or "everything that was planned is done",
+        sensitivity=standings.sensitivity,
+        notes=standings.notes,
+        stopped_because=standings.stopped or "everything that was planned is done",
         elapsed_s=elapsed_s,
         device="" if settings.judge is None else settings.judge.device,
         judged_by=None if form is None else form.to_document(),
@@ -93,7 +91,7 @@ def build_result(
             "original_runtime": standings.original.runtime.name,
             "shapes": {name: list(shape) for name, shape in settings.shapes.items()},
         },
-        interrupted=found.interrupted,
+        interrupted=standings.interrupted,
     )
     if settings.judged is not None and result.changed_most is not None:
         samples = result.changed[result.changed_most].samples
@@ -114,8 +112,8 @@ def _find_changed(
     found = [(one, changes) for one, changes in known if changes is not None]
 
     def key(pair: tuple[Candidate, ChangedAnswers]) -> tuple[bool, bool, bool, float]:
-        one, speed = pair[0], pair[0].metrics.get("speedup")
-        return one.id != chosen, one.id not in front, not one.accepted, -((speed and speed.value) or 0.0)
+        one = pair[0]
+        return one.id != chosen, one.id not in front, not one.accepted, -(one.value("speedup") or 0.0)
 
     found.sort(key=key)
     return {one.id: changes for one, changes in found[:MOST_CHANGED]}

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import replace
 from functools import partial
 from pathlib import Path
 
@@ -22,7 +22,6 @@ from edgewise.optimizing.choice import limit_of
 from edgewise.optimizing.planning import (
     PassCatalog,
     PlannedTask,
-    SkippedPass,
     Source,
     facts_of,
     find_readers,
@@ -31,8 +30,16 @@ from edgewise.optimizing.planning import (
 from edgewise.optimizing.preflight import predict_tasks, predict_with_data
 from edgewise.optimizing.search_settings import SearchSettings
 from edgewise.optimizing.selection import Selection, Standings
-from edgewise.optimizing.sensitivity import Sensitivities, SensitivityTest, layers_of
-from edgewise.optimizing.variant import EXPORT, ORIGINAL, Candidate, Prediction, emit_candidate, root_of
+from edgewise.optimizing.sensitivity import SensitivityTest, layers_of
+from edgewise.optimizing.variant import (
+    EXPORT,
+    ORIGINAL,
+    Candidate,
+    LayerSensitivity,
+    Prediction,
+    emit_candidate,
+    root_of,
+)
 from edgewise.optimizing.variant_cache import VariantCache, applied_pass
 from edgewise.progress import StageStarted, emit
 from edgewise.record import Job, ModelRef, Run, RuntimeSpec
@@ -50,28 +57,6 @@ TRAINED: tuple[PassKind, ...] = ("pruning", "distillation")
 """Kinds of passes whose results can be quantised afterwards."""
 _UNNAMED = frozenset({"onnx-simplify"})
 """Passes that the names of further results omit: such results start from these passes anyway."""
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class SearchResult:
-    """The variants of a search, before files are written.
-
-    Attributes:
-        standings: after the races.
-        with_data: predictions for tasks that lack nothing but samples.
-        skipped: passes that were not tried, with reasons.
-        notes: for the user.
-        stopped: why variants were left out; empty where none were.
-        interrupted: whether the search was cancelled.
-    """
-
-    standings: Standings
-    sensitivities: Sensitivities | None = None
-    with_data: Mapping[str, Prediction] = field(default_factory=dict)
-    skipped: tuple[SkippedPass, ...] = ()
-    notes: tuple[str, ...] = ()
-    stopped: str = ""
-    interrupted: bool = False
 
 
 class Search:
@@ -121,12 +106,12 @@ class Search:
         self._facts: dict[str, Facts] = {}
         self._predictions: dict[str, Prediction] = {}
         self._with_data: dict[str, Prediction] = {}
-        self._sensitivities: Sensitivities | None = None
+        self._sensitivity: tuple[LayerSensitivity, ...] = ()
         self._notes: list[str] = []
         self._stopped = ""
 
-    def run(self) -> SearchResult:
-        """Search. After Ctrl-C, the result has what was found until then.
+    def run(self) -> Standings:
+        """Search. After Ctrl-C, the standings have what was found until then.
 
         Raises:
             RunFailed: the original does not run.
@@ -157,19 +142,19 @@ class Search:
             interrupted = True
         return self._finish(standings, interrupted=interrupted)
 
-    def _finish(self, standings: Standings, *, interrupted: bool) -> SearchResult:
-        """The result; undecided variants are rejected with a reason."""
+    def _finish(self, standings: Standings, *, interrupted: bool) -> Standings:
+        """The last standings; undecided variants are rejected with a reason."""
         late = "not raced: others came first"
         decided = {
             name: one if one.why else self._interrupted(one) if interrupted else one.reject(late)
             for name, one in standings.candidates.items()
         }
-        return SearchResult(
-            standings=replace(standings, candidates=decided),
-            sensitivities=self._sensitivities,
+        return replace(
+            standings,
+            candidates=decided,
+            sensitivity=self._sensitivity,
             with_data=self._with_data,
-            skipped=tuple(self._catalog.skipped),
-            notes=(*self._checks.notes, *self._notes, *standings.notes),
+            notes=(*self._checks.notes, *self._notes, *standings.notes, *self._catalog.skipped),
             stopped="interrupted" if interrupted else standings.stopped or self._stopped,
             interrupted=interrupted,
         )
@@ -394,12 +379,12 @@ class Search:
             job_of=lambda model: job_of(model, runtime, self._settings),
             end_by=now() + SENSITIVITY_SHARE * room,
         )
-        found = test.run([one for one in layers_of(whole.source.facts.graph) if one.name not in whole.kept])
-        self._sensitivities = found
-        for count in _counts(len(found.fragile), len(found.layers)):
+        layers = test.run([one for one in layers_of(whole.source.facts.graph) if one.name not in whole.kept])
+        self._sensitivity = layers
+        for count in _counts(sum(one.fragile for one in layers), len(layers)):
             if self._left() <= 0:
                 break
-            mixed = replace(task, keep_float=(*task.keep_float, *(one.layer for one in found.layers[:count])))
+            mixed = replace(task, keep_float=(*task.keep_float, *(one.layer for one in layers[:count])))
             taken: list[Candidate] = []
             for result in self._cache.make([mixed], seconds=max(5.0, self._left())):
                 taken += self._take(mixed, result, suffix=f" sparing {count}")
@@ -465,9 +450,8 @@ def _lost(one: Candidate) -> bool:
 
 def _loss(one: Candidate) -> float:
     """Loss of accuracy; without data, of agreement. An unknown loss counts as the highest."""
-    drop = one.metrics.get("accuracy_drop")
-    if drop is not None and drop.value is not None:
-        return drop.value
+    if (drop := one.value("accuracy_drop")) is not None:
+        return drop
     snr = one.metrics.get(WORST, one.metrics.get("output_snr"))
     return 1e3 - snr.value if snr is not None and snr.value is not None else 1e6
 

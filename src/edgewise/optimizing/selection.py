@@ -20,12 +20,11 @@ from edgewise.optimizing.choice import (
     SMALLER,
     check_bounds,
     choose,
+    factor_of,
     is_identical,
     judge_speed,
     judged_words,
     limit_of,
-    memory_reduction_of,
-    speedup_of,
 )
 from edgewise.optimizing.elsewhere import choose_estimated, judge_all
 from edgewise.optimizing.factors import find_engine_step
@@ -44,7 +43,15 @@ from edgewise.optimizing.race import (
     screen,
 )
 from edgewise.optimizing.search_settings import SearchSettings
-from edgewise.optimizing.variant import ORIGINAL, AppliedPass, Candidate, MetricValue, emit_candidate
+from edgewise.optimizing.variant import (
+    ORIGINAL,
+    AppliedPass,
+    Candidate,
+    LayerSensitivity,
+    MetricValue,
+    Prediction,
+    emit_candidate,
+)
 from edgewise.progress import StageStarted, emit
 from edgewise.record import Run
 from edgewise.units import significant
@@ -65,7 +72,10 @@ class Standings:
         races: results of the races, in order.
         ranked: the race whose ranking counts; None before a race.
         stopped: why variants were left out; empty where none were.
-        interrupted: whether the last race was cancelled.
+        interrupted: whether the last race, or in the end the search, was cancelled.
+        sensitivity: of layers, the most fragile first; empty where it was not measured.
+        with_data: predictions for tasks that lack nothing but samples.
+        notes: for the user.
     """
 
     original: Candidate
@@ -75,6 +85,8 @@ class Standings:
     notes: tuple[str, ...] = ()
     stopped: str = ""
     interrupted: bool = False
+    sensitivity: tuple[LayerSensitivity, ...] = ()
+    with_data: Mapping[str, Prediction] = field(default_factory=dict)
 
     @property
     def everything(self) -> dict[str, Candidate]:
@@ -177,7 +189,7 @@ class Selection:
     def _show_original(self, standings: Standings) -> Standings:
         """Show the original's numbers from the race of the chosen variant, or of the fastest one."""
         raced = {name: one for name, one in standings.candidates.items() if one.beside is not None}
-        shown = self.choose(standings) or max(raced, key=lambda name: _speed_of(raced[name]), default=None)
+        shown = self.choose(standings) or max(raced, key=lambda name: raced[name].value("speedup") or 0.0, default=None)
         if shown is None or (beside := standings.candidates[shown].beside) is None:
             return standings
         return replace(standings, original=beside)
@@ -272,8 +284,8 @@ class Selection:
                 continue
             row = rows.get((name, "latency"))
             ratios = {
-                "speedup": speedup_of(row),
-                "memory_reduction": memory_reduction_of(rows.get((name, "memory_peak"))),
+                "speedup": factor_of(row),
+                "memory_reduction": factor_of(rows.get((name, "memory_peak")), "peak memory"),
             }
             one = _with_run(one, variant.run).advance("raced", ratios)
             found[name] = self._decide(replace(one, beside=original), row, result.failures.get(name, ""))
@@ -354,10 +366,6 @@ def _with_run(one: Candidate, run: Run) -> Candidate:
         )  # fmt: skip
     metrics = {**one.metrics, **{name: _number(run, name) for name in ("latency", "memory_peak")}}
     return replace(one, metrics=metrics, measured=run, run=run.id)
-
-
-def _speed_of(one: Candidate) -> float:
-    return one.metrics["speedup"].value or 0.0
 
 
 def _has_ratio(candidate: Candidate) -> bool:

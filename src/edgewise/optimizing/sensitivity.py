@@ -30,18 +30,6 @@ FRAGILE_DB = 6.0
 """A layer is fragile where the outputs have this much less SNR than with the median layer: half the amplitude."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Sensitivities:
-    """Sensitivities of the layers of one network to one pass, the most fragile first."""
-
-    layers: tuple[LayerSensitivity, ...]
-
-    @property
-    def fragile(self) -> list[str]:
-        """Names of the fragile layers, the most fragile first."""
-        return [one.layer for one in self.layers if one.fragile]
-
-
 def layers_of(graph: Graph) -> list[Operator]:
     """Operators with weights, those with the most weights first, at most `MOST_LAYERS`."""
 
@@ -68,8 +56,8 @@ class SensitivityTest:
     job_of: Callable[[ModelRef], Job]
     end_by: float
 
-    def run(self, operators: Sequence[Operator]) -> Sensitivities:
-        """Change one layer at a time, and compare the outputs of a few samples."""
+    def run(self, operators: Sequence[Operator]) -> tuple[LayerSensitivity, ...]:
+        """Change one layer at a time, and compare the outputs of a few samples. The most fragile come first."""
         found: list[LayerSensitivity] = []
         jobs: dict[str, Job] = {}
         results = self._make([replace(self.task, only=(operator.name,)) for operator in operators])
@@ -93,7 +81,7 @@ class SensitivityTest:
         results.close()
         ranked = _rank(found)
         closer = self._look_closer([one for one in ranked if one.layer in jobs][:CLOSER], jobs)
-        return Sensitivities(layers=tuple(closer.get(one.layer, one) for one in ranked))
+        return tuple(closer.get(one.layer, one) for one in ranked)
 
     def _look_closer(self, layers: Sequence[LayerSensitivity], jobs: Mapping[str, Job]) -> dict[str, LayerSensitivity]:
         """Name → layer with the accuracy lost when it alone is changed and the SNR gained when it alone is spared."""

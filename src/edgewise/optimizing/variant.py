@@ -203,6 +203,11 @@ class Candidate:
         """Whether it is a file of the network as it is: given, or converted and not changed otherwise."""
         return self.parent is not None and self.kind in (None, "conversion")
 
+    def value(self, metric: str) -> float | None:
+        """The number of a metric; None where it is absent."""
+        number = self.metrics.get(metric)
+        return None if number is None else number.value
+
     def advance(self, stage: Stage, metrics: Mapping[str, MetricValue] | None = None) -> Candidate:
         """The candidate with this stage and further metrics."""
         return replace(self, stage=stage, metrics={**self.metrics, **(metrics or {})})
@@ -405,9 +410,8 @@ class Optimization(Shown):
         """
         if self.baseline.model is None or self.baseline.model.format != EAGER:
             return None
-        speeds = {one.id: one.metrics["speedup"].value for one in self.candidates if "speedup" in one.metrics}
-        raced = [one for one in self.candidates if one.is_export and one.stage == "raced" and speeds.get(one.id)]
-        return max(raced, key=lambda one: speeds[one.id] or 0.0, default=None)
+        raced = [one for one in self.candidates if one.is_export and one.stage == "raced" and one.value("speedup")]
+        return max(raced, key=lambda one: one.value("speedup") or 0.0, default=None)
 
     @property
     def changed_most(self) -> str | None:

@@ -12,7 +12,7 @@ from edgewise.converting.base import ConvertOptions
 from edgewise.converting.keras_model import backend, choose_backend, run_keras, write_tflite
 from edgewise.errors import BadInput
 from edgewise.optimizing.base import Capabilities, Packaged, PassResult, PassSettings, PassTask
-from edgewise.optimizing.calibration import read_calibration
+from edgewise.optimizing.calibration import make_probes, read_calibration
 from edgewise.optimizing.libraries import CannotApply
 from edgewise.optimizing.passes.torch_agreement import check_agreement
 from edgewise.packages import packages_availability, versions_of
@@ -80,28 +80,13 @@ def _make_feeds(model: Any, task: PassTask[PassSettings]) -> list[list[Array]]:
     import numpy as np
 
     shapes = [tuple(1 if size is None else int(size) for size in each.shape) for each in model.inputs]
+    # Integers without samples are 0, which is a valid index in any range.
+    examples = [np.zeros(shape, dtype=str(each.dtype)) for shape, each in zip(shapes, model.inputs, strict=True)]
     samples = read_calibration(task.calibration) if task.calibration is not None else None
-    if samples is not None and len(samples):
-        if [array.shape[1:] for array in samples.arrays] != [shape[1:] for shape in shapes]:
-            raise BadInput(
-                f"the samples have the shapes {[list(array.shape[1:]) for array in samples.arrays]}; "
-                f"{task.model} takes {[list(shape[1:]) for shape in shapes]}",
-                advice="check the layout (Keras models are NHWC as a rule) and size that the data is prepared with",
-            )
-        return [
-            [
-                np.ascontiguousarray(np.resize(array[at : at + shape[0]], shape), dtype=str(each.dtype))
-                for array, shape, each in zip(samples.arrays, shapes, model.inputs, strict=True)
-            ]
-            for at in range(min(2, len(samples)))
-        ]
-    random = np.random.default_rng(task.seed)
-    made = []
-    for _ in range(2):
-        drawn = [random.standard_normal(shape) for shape in shapes]
-        # Integers are 0, which is a valid index in any range.
-        made.append([
-            (values if str(each.dtype).startswith("float") else np.zeros(values.shape)).astype(str(each.dtype))
-            for values, each in zip(drawn, model.inputs, strict=True)
-        ])  # fmt: skip
-    return made
+    if samples is not None and [array.shape[1:] for array in samples.arrays] != [shape[1:] for shape in shapes]:
+        raise BadInput(
+            f"the samples have the shapes {[list(array.shape[1:]) for array in samples.arrays]}; "
+            f"{task.model} takes {[list(shape[1:]) for shape in shapes]}",
+            advice="check the layout (Keras models are NHWC as a rule) and size that the data is prepared with",
+        )
+    return make_probes(examples, samples, seed=task.seed)

@@ -11,7 +11,7 @@ from edgewise.optimizing.calibration import load_calibration
 from edgewise.optimizing.libraries import refusing
 from edgewise.optimizing.passes.nncf_tools import attends, make_dataset, make_scope, open_model, worth_quantizing
 from edgewise.optimizing.passes.openvino_tools import import_nncf
-from edgewise.optimizing.passes.ort_static import stem_channels
+from edgewise.optimizing.passes.ort_preparation import find_stem
 from edgewise.optimizing.passes.thread_limits import at_most
 
 
@@ -68,7 +68,7 @@ class NncfPtq(Packaged):
             Recipe(label="performance thorough", settings=replace(thorough, preset="performance"), rank=2),
             Recipe(label="performance", settings=fast, rank=2),
         ]
-        if facts.format == "onnx" and stem_channels(facts.graph):
+        if facts.format == "onnx" and find_stem(facts.graph):
             stem = Recipe(label="float-stem thorough", settings=replace(thorough, float_stem=True), rank=1)
             found.insert(sum(not one.rank for one in found), stem)
         return tuple(found)

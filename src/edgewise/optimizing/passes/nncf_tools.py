@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from edgewise.model.graph import Graph
+from edgewise.model.identity import read_graph
 from edgewise.optimizing.base import PassResult, PassTask
 from edgewise.optimizing.calibration import Calibration
 from edgewise.optimizing.libraries import CannotApply
@@ -35,6 +36,7 @@ class NncfModel:
         inputs: names of the inputs; of an OpenVINO model, their places.
         kept: names of the nodes to leave alone.
         heavy: number of nodes worth quantising.
+        file: of an ONNX model.
         note: on the preparation; may be empty.
     """
 
@@ -43,6 +45,7 @@ class NncfModel:
     inputs: tuple[str | int, ...]
     kept: tuple[str, ...]
     heavy: int
+    file: Path | None = None
     note: str = ""
 
     def parameters(self, *, correct_biases: bool = True) -> Any:
@@ -109,6 +112,7 @@ def open_model(task: PassTask[Any]) -> Iterator[NncfModel]:
             inputs=tuple(model_inputs(prepared.model)),
             kept=_kept(names, prepared.named(task.keep_float), prepared.named(task.only) if task.only else None),
             heavy=sum(node.op_type in HEAVY_ONNX for node in prepared.model.graph.node),
+            file=prepared.path,
             note=prepared.note,
         )
 
@@ -146,7 +150,7 @@ def make_dataset(opened: NncfModel, calibration: Calibration, *, labels: bool = 
 
 def make_scope(opened: NncfModel, *, float_stem: bool = False) -> Any:
     """The nodes that NNCF leaves alone; None for none."""
-    kept = {*opened.kept, *(find_stem(opened.model) if float_stem and opened.format == "onnx" else ())}
+    kept = {*opened.kept, *(find_stem(read_graph(opened.file)) if float_stem and opened.file else ())}
     if not kept:
         return None
     # The names include constants and other nodes that NNCF's own graph lacks.

@@ -79,9 +79,7 @@ class OrtDynamic(Packaged):
         path = task.folder / "model.onnx"
         settings = task.settings
         with prepare(task) as prepared:
-            kept, only = (_split(prepared.named(names)) for names in (task.keep_float, task.only))
-            if task.only and not only:
-                raise CannotApply("none of the named layers is left after folding")
+            kept, only = _split(prepared.named(task.keep_float)), _split(prepared.only(task))
             quantize_dynamic(
                 _forget_shapes(prepared.path),
                 path,

@@ -9,8 +9,9 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from edgewise.model.graph import Graph
 from edgewise.optimizing.base import PassTask
-from edgewise.optimizing.libraries import refusing
+from edgewise.optimizing.libraries import CannotApply, refusing
 from edgewise.optimizing.passes.onnx_files import copy_model, count_nodes, load_model, raise_opset, save_model
 
 FEW_CHANNELS = 4
@@ -44,6 +45,13 @@ class Prepared:
     def named(self, names: tuple[str, ...]) -> list[str]:
         """Nodes of `model` that replace any of the original nodes called `names`."""
         return [node for node, covered in self.origins.items() if not covered.isdisjoint(names)]
+
+    def only(self, task: PassTask[Any]) -> list[str]:
+        """The only nodes of `model` to change; empty: all. Raises `CannotApply` where none of them is left."""
+        nodes = self.named(task.only)
+        if task.only and not nodes:
+            raise CannotApply("none of the named layers is left after folding")
+        return nodes
 
 
 @contextmanager
@@ -132,18 +140,16 @@ def _name_rest(model: Any) -> None:
             names.add(node.name)
 
 
-def find_stem(model: Any) -> list[str]:
-    """Names of ungrouped convolutions with few channels that take an input of the model."""
-    inputs = {info.name for info in model.graph.input}
-    sizes = {tensor.name: tuple(tensor.dims) for tensor in model.graph.initializer}
-    return [
-        node.name
-        for node in model.graph.node
-        if node.op_type == "Conv"
-        and node.input[0] in inputs
-        and sizes.get(node.input[1], (0, FEW_CHANNELS + 1))[1] <= FEW_CHANNELS
-        and not any(each.name == "group" and each.i > 1 for each in node.attribute)
-    ]
+def find_stem(graph: Graph, *, most: int = FEW_CHANNELS) -> list[str]:
+    """Names of ungrouped convolutions with at most `most` channels that take an input of the network."""
+    stem = []
+    for operator in graph.operators:
+        if operator.op == "Conv" and operator.inputs[0] in graph.inputs and operator.weights:
+            channels = (graph.tensors[operator.weights[0]].shape or ())[1:2]
+            is_narrow = all(isinstance(count, int) and count <= most for count in channels)
+            if channels and is_narrow and operator.attributes.get("group", 1) == 1:
+                stem.append(operator.name)
+    return stem
 
 
 def find_clamps(model: Any, names: list[str]) -> list[str]:

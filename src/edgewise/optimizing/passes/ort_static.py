@@ -7,12 +7,12 @@ from dataclasses import dataclass, replace
 from typing import Any, Literal
 
 from edgewise.model.graph import Graph
+from edgewise.model.identity import read_graph
 from edgewise.optimizing.base import Capabilities, Facts, Packaged, PassResult, PassSettings, PassTask, Recipe
 from edgewise.optimizing.libraries import CannotApply
 from edgewise.optimizing.passes.onnx_files import save_model, sort_nodes
 from edgewise.optimizing.passes.ort_calibration import Method, find_ranges, quantizable_types
 from edgewise.optimizing.passes.ort_preparation import (
-    FEW_CHANNELS,
     Prepared,
     describe_quantized,
     find_clamps,
@@ -69,16 +69,15 @@ class OrtStatic(Packaged):
         """The usual one, one with a float stem if the network has a stem, then other calibrations and types."""
         if facts.quantized or not _has_weights(facts.graph):
             return ()
-        channels = stem_channels(facts.graph)
         # Measured with AVX-512 VNNI: with one channel float is faster, with three it is not.
-        stem = bool(channels and channels < _COLORS)
+        stem = bool(find_stem(facts.graph, most=_COLORS - 1))
         base = StaticSettings(reduce_range=sums_saturate())
         first = replace(base, float_stem=stem)
         signed, whole = replace(first, activations="int8"), replace(first, per_channel=False)
         variants: list[tuple[str, StaticSettings, int]] = [
             *([("float-stem", first, 0)] if stem else []),
             ("", base, 0),
-            *([("float-stem", replace(base, float_stem=True), 1)] if channels and not stem else []),
+            *([("float-stem", replace(base, float_stem=True), 1)] if find_stem(facts.graph) and not stem else []),
             ("percentile", replace(first, method="percentile"), 1),
             ("entropy", replace(first, method="entropy"), 1),
             ("heavy-only", replace(first, operators="heavy"), 1),
@@ -96,10 +95,12 @@ class OrtStatic(Packaged):
         """Fold, calibrate, quantise. Raises `CannotApply` where nothing in the model can be quantised."""
         settings = task.settings
         with prepare(task) as prepared:
-            stem = find_stem(prepared.model) if settings.float_stem else []
+            stem = find_stem(read_graph(prepared.path)) if settings.float_stem else []
             excluded = [*prepared.named(task.keep_float), *stem]
             ranges = find_ranges(prepared, task, method=settings.method, samples=settings.samples)
-            model = _quantize(prepared, ranges, settings, excluded=excluded, only=_only(prepared, task))
+            only = prepared.only(task)
+            only += find_clamps(prepared.model, only)
+            model = _quantize(prepared, ranges, settings, excluded=excluded, only=only)
             if not any(node.op_type == "QuantizeLinear" for node in model.graph.node):
                 raise CannotApply("onnxruntime found no operator to quantise")
             protect_float_layers(model)
@@ -107,16 +108,6 @@ class OrtStatic(Packaged):
         path = save_model(model, task.folder / "model.onnx")
         notes += [f"kept in float because of few input channels: {', '.join(stem)}"] if stem else []
         return PassResult(model=path, notes=tuple(filter(None, notes)), versions=versions_of("onnxruntime", "onnx"))
-
-
-def _only(prepared: Prepared, task: PassTask[StaticSettings]) -> list[str]:
-    """The only nodes to quantise; empty: all."""
-    if not task.only:
-        return []
-    only = prepared.named(task.only)
-    if not only:
-        raise CannotApply("none of the named layers is left after folding")
-    return only + find_clamps(prepared.model, only)
 
 
 def _quantize(
@@ -145,14 +136,3 @@ def _quantize(
 
 def _has_weights(graph: Graph) -> bool:
     return any(operator.weights and operator.op in HEAVY for operator in graph.operators)
-
-
-def stem_channels(graph: Graph) -> int | None:
-    """Number of input channels of the stem, an ungrouped convolution on an input of the network; None above a few."""
-    for operator in graph.operators:
-        if operator.op == "Conv" and operator.inputs[0] in graph.inputs and operator.weights:
-            shape = graph.tensors[operator.weights[0]].shape or ()
-            channels = shape[1] if len(shape) > 1 else None
-            if isinstance(channels, int) and channels <= FEW_CHANNELS and operator.attributes.get("group", 1) == 1:
-                return channels
-    return None

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 
 from edgewise.errors import BadInput
 from edgewise.optimizing.base import PassResult, PassTask
-from edgewise.optimizing.calibration import Calibration, read_calibration
+from edgewise.optimizing.calibration import Calibration, make_probes, read_calibration
 from edgewise.optimizing.libraries import CannotApply
 from edgewise.optimizing.passes import torch_training
 from edgewise.optimizing.passes.torch_agreement import TOLERANCE, check_agreement
@@ -166,28 +166,12 @@ def as_tensors(samples: Calibration, model: TorchModel) -> tuple[Any, ...]:
     )
 
 
-def probe_feeds(model: TorchModel, samples: Calibration | None, *, count: int = 2) -> list[tuple[Any, ...]]:
-    """Inputs of the shapes of the example inputs: samples, or random numbers without samples (`torch.randn`).
-
-    Integers without samples are those of the example, since other values may be invalid.
-    """
+def probe_feeds(model: TorchModel, samples: Calibration | None, *, seed: int, count: int = 2) -> list[tuple[Any, ...]]:
+    """Inputs of the shapes of the example inputs, as `make_probes` makes them."""
     import torch
 
-    if samples is None:
-        return [
-            tuple(torch.randn_like(each) if each.dtype.is_floating_point else each for each in model.inputs)
-            for _ in range(count)
-        ]
-    tensors = as_tensors(samples, model)
-    found = []
-    for start in range(count):
-        feed = []
-        for tensor, wanted in zip(tensors, model.inputs, strict=True):
-            batch = wanted.shape[0] if wanted.dim() else 1
-            chosen = [(start * batch + offset) % len(tensor) for offset in range(batch)]
-            feed.append(tensor[chosen].reshape(wanted.shape))
-        found.append(tuple(feed))
-    return found
+    probes = make_probes([each.detach().numpy() for each in model.inputs], samples, seed=seed, count=count)
+    return [tuple(map(torch.from_numpy, probe)) for probe in probes]
 
 
 def run_module(module: Any, feeds: Sequence[tuple[Any, ...]]) -> list[list[Array]]:
@@ -252,7 +236,7 @@ def write_trained(training: Training, module: Any, task: PassTask[Any], *, notes
     model = training.model
     network = ModelObject("torch", "a PyTorch module", module.eval(), model.inputs)
     path = export_onnx(export_program(network, {}, model.target), task.folder)
-    feeds = probe_feeds(model, training.samples)
+    feeds = probe_feeds(model, training.samples, seed=task.seed)
     agreed = check_export(path, feeds, run_module(module, feeds))
     return PassResult(
         model=path,

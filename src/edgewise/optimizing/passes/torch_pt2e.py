@@ -81,7 +81,7 @@ class TorchPt2e(Packaged):
             samples = need_samples(task, model)
             batch = model.inputs[0].shape[0] if model.inputs[0].dim() else 1
             count = max(1, min(task.settings.samples, len(samples)) // max(1, batch))
-            feeds = probe_feeds(model, samples, count=count)
+            feeds = probe_feeds(model, samples, seed=task.seed, count=count)
             program = _quantize(model, feeds, task)
             notes = _export(model, program, feeds, task.folder)
         return PassResult(

@@ -34,7 +34,7 @@ class TorchToLitert(Packaged):
         """Write ``model.tflite``. Raises `CannotApply` where its outputs differ from the module's."""
         with reproducible(task):
             model = load_model(task)
-            feeds = probe_feeds(model, load_samples(task, model))
+            feeds = probe_feeds(model, load_samples(task, model), seed=task.seed)
             module = model.runnable
             expected = run_module(module, feeds)
             path = task.folder / "model.tflite"

@@ -58,7 +58,7 @@ class TorchToOnnx(Packaged):
 
         with reproducible(task):
             model = load_model(task)
-            feeds = probe_feeds(model, load_samples(task, model))
+            feeds = probe_feeds(model, load_samples(task, model), seed=task.seed)
             expected = run_module(model.runnable, feeds)
             program = _open_batch(model) if task.settings.open_batch else model.program
             path = export_onnx(program, task.folder)
