@@ -50,7 +50,7 @@ def refuse(path):
         (TensorProto.BOOL, "bool"),
         (TensorProto.STRING, "string"),
         (TensorProto.INT4, "int4"),
-        (TensorProto.FLOAT8E4M3FN, "float8e4m3fn"),
+        (TensorProto.FLOAT8E4M3FN, "float8_e4m3fn"),
         (999, "onnx-type-999"),
     ],
 )

@@ -66,14 +66,11 @@ def open_model(path: str | os.PathLike[str] | ModelRef, signature: str = "") -> 
         path = path.path
     file = find_file(path)
     with _readable(file):
-        head = _read_head(file)
-        reader = _find_reader(head, file)
+        reader = _find_reader(file)
         known = reader.read_signatures(file) if isinstance(reader, HasSignatures) else {}
         chosen = _choose_signature(reader, file, known, signature)
         described = known[chosen] if chosen else reader.read_signature(file)
-        # Not resolved: weights are looked for beside the name that was given, by us and by every engine.
-        # The same file under two spellings counts once.
-        files = tuple(dict.fromkeys(_make_absolute(each) for each in (file, *reader.weight_files(file))))
+        files = _list_files(reader, file)
         digest, size = _hash_files(files)
     name, several = _name(reader, file), tuple(known) if len(known) > 1 else ()
     ref = ModelRef(
@@ -122,7 +119,7 @@ def read_graph(
         path = path.path
     file = find_file(path)
     with _readable(file):
-        reader = _find_reader(_read_head(file), file)
+        reader = _find_reader(file)
         if signature:
             known = reader.read_signatures(file) if isinstance(reader, HasSignatures) else {}
             chosen = _choose_signature(reader, file, known, signature)
@@ -146,8 +143,8 @@ def describe_file(path: str | os.PathLike[str], *, read_all: bool) -> dict[str, 
         BadModel: as `open_model`.
     """
     file = find_file(path)
-    reader = _find_reader(_read_head(file), file)
-    files = tuple(dict.fromkeys(_make_absolute(each) for each in (file, *reader.weight_files(file))))
+    reader = _find_reader(file)
+    files = _list_files(reader, file)
     size = sum(each.stat().st_size for each in files)
     document: dict[str, Any] = {
         "name": _name(reader, file), "path": str(files[0]), "format": reader.format, "size_bytes": size, "sha256": None,
@@ -162,8 +159,7 @@ def list_files(path: str | os.PathLike[str]) -> tuple[Path, ...]:
     """The model file at `path` and its weight files, as `Model.files`. Raises `BadModel`."""
     file = find_file(path)
     with _readable(file):
-        weights = _find_reader(_read_head(file), file).weight_files(file)
-        return tuple(dict.fromkeys(_make_absolute(each) for each in (file, *weights)))
+        return _list_files(_find_reader(file), file)
 
 
 @contextmanager
@@ -227,12 +223,17 @@ def _name(reader: Reader, file: Path) -> str:
     return _make_absolute(file).parent.name if reader.format == "savedmodel" else file.name
 
 
-def _read_head(file: Path) -> bytes:
+def _list_files(reader: Reader, file: Path) -> tuple[Path, ...]:
+    """The model file and its weight files; the same file under two spellings counts once.
+
+    They are not resolved: weights are looked for beside the name that was given, by us and by every engine.
+    """
+    return tuple(dict.fromkeys(_make_absolute(each) for each in (file, *reader.weight_files(file))))
+
+
+def _find_reader(file: Path) -> Reader:
     with file.open("rb") as stream:
-        return stream.read(HEAD_BYTES)
-
-
-def _find_reader(head: bytes, file: Path) -> Reader:
+        head = stream.read(HEAD_BYTES)
     for _, reader in readers():
         if reader.sniff(head, file):
             return reader

@@ -73,7 +73,7 @@ _REDUCING = (
 )
 
 
-def _compute(raw: RawOperator) -> Semantics:
+def _stablehlo_arithmetic(raw: RawOperator) -> Semantics:
     return per_element(2 if raw.op == "STABLEHLO_RSQRT" else 1, weights=raw.positions)  # root, divide
 
 
@@ -86,7 +86,7 @@ _STABLEHLO_MOVEMENT = (
 )
 
 _STABLEHLO: dict[str, Rule] = {
-    **each(_STABLEHLO_ARITHMETIC, _compute),
+    **each(_STABLEHLO_ARITHMETIC, _stablehlo_arithmetic),
     **each(_STABLEHLO_MOVEMENT, moving()),
     "LOGISTIC": function("sigmoid"),
     "TANH": function("tanh"),

@@ -156,7 +156,7 @@ def _make_graph(
     put_in_order(block)
     weights = {tensor.name for tensor in model.graph.initializer}
     set_input_shapes([info for info in model.graph.input if info.name not in weights], shapes)
-    dtypes = name_dtypes(data_types, graph=True)
+    dtypes = name_dtypes(data_types)
     versions = {("" if each.domain in NATIVE else read_text(each.domain)): each.version for each in model.opset_import}
     declared = read_declared(block, dtypes)
     inferred = infer_shapes(model, block)

@@ -15,11 +15,9 @@ from edgewise.model.readers.onnx_wire import LeftOut
 from edgewise.model.signature import Dimension
 from edgewise.wire import Damaged, read_varint
 
-#: ``TensorProto.DataType`` where numpy's name differs from the enumeration's.
-_DTYPES = {"FLOAT": "float32", "DOUBLE": "float64"}
-#: The same for graphs, whose names of small floating-point types are those of ml_dtypes.
-_GRAPH_DTYPES = {
-    **_DTYPES,
+#: ``TensorProto.DataType`` where its name differs: numpy's, and for small floating-point types those of ml_dtypes.
+_DTYPES = {
+    "FLOAT": "float32", "DOUBLE": "float64",
     "FLOAT8E4M3FN": "float8_e4m3fn", "FLOAT8E4M3FNUZ": "float8_e4m3fnuz", "FLOAT8E5M2": "float8_e5m2",
     "FLOAT8E5M2FNUZ": "float8_e5m2fnuz", "FLOAT8E8M0": "float8_e8m0", "FLOAT4E2M1": "float4_e2m1",
 }  # fmt: skip
@@ -46,10 +44,9 @@ class Wrong(Exception):
     """A tensor or shape that can't be; the message says why, for `edgewise.errors.BadModel`."""
 
 
-def name_dtypes(data_types: Iterable[tuple[str, int]], *, graph: bool = False) -> dict[int, str]:
+def name_dtypes(data_types: Iterable[tuple[str, int]]) -> dict[int, str]:
     """Number of an element type → its name."""
-    ours = _GRAPH_DTYPES if graph else _DTYPES
-    return {number: ours.get(name, name.lower()) for name, number in data_types}
+    return {number: _DTYPES.get(name, name.lower()) for name, number in data_types}
 
 
 def read_type(kind: Proto, names: Mapping[int, str]) -> tuple[str, tuple[Dimension, ...] | None]:

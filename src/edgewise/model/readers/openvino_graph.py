@@ -120,7 +120,6 @@ class GraphBuilder:
     variables: dict[str, str] = field(init=False, default_factory=dict)
     inferred: Inferred = field(default_factory=Inferred)
     scope: str = ""
-    elements: dict[str, tuple[int | float, ...] | None] = field(init=False, default_factory=dict)
     stated: dict[str, Shape | None] = field(init=False, default_factory=dict)
 
     def __post_init__(self) -> None:
@@ -360,10 +359,8 @@ class GraphBuilder:
 
     def _read_values(self, name: str) -> tuple[int | float, ...] | None:
         """Elements of the tensor `name`, where it is a small constant."""
-        if name not in self.elements:
-            tensor = self.tensors[name]
-            self.elements[name] = self.weights.read_values(tensor) if tensor.constant else None
-        return self.elements[name]
+        tensor = self.tensors[name]
+        return self.weights.read_values(tensor) if tensor.constant else None
 
     def _make_output(self, place: int, port: IrPort, inputs: list[Tensor]) -> Tensor:
         layer = self.network.layers[place]

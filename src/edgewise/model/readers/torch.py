@@ -17,7 +17,7 @@ from edgewise.errors import BadInput, BadModel
 from edgewise.model.graph import Graph, StoredData, Tensor
 from edgewise.model.readers.archive import Archive, first_name, looks_zipped, open_archive
 from edgewise.model.readers.base import SelfContained, damaged, sign_graph
-from edgewise.model.readers.torch_graph import Builder, Content
+from edgewise.model.readers.torch_graph import Content, GraphReader
 from edgewise.model.readers.torch_program import (
     DTYPES,
     OLD_PROGRAM,
@@ -103,7 +103,7 @@ def _read_program(archive: Archive, entry: str, refuse: Refuse, shapes: Mapping[
         inputs=users,
         outputs=_find_user_outputs(signature, refuse),
     )
-    built = Builder(refuse, bindings).build(graph, content)
+    built = GraphReader(refuse, bindings).read(graph, content)
     if not built.outputs:
         refuse("it has no outputs that are tensors")
     version = document.get("schema_version")

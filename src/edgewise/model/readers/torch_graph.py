@@ -18,21 +18,8 @@ MAX_NESTING = 40
 """Graphs in graphs."""
 
 
-@dataclass
-class Names:
-    """What the tensors of one graph are called and what they are.
-
-    Attributes:
-        shown: the program's name of a value → its name in the graph.
-        tensors: by name in the graph.
-        integers: the program's name of a symbolic integer → its value, or the text of its expression.
-        origins: name of a tensor that is a constant seen in another way → that constant.
-    """
-
-    shown: dict[str, str] = field(default_factory=dict)
-    tensors: dict[str, Tensor] = field(default_factory=dict)
-    integers: dict[str, Any] = field(default_factory=dict)
-    origins: dict[str, str] = field(default_factory=dict)
+_TENSORS = ("as_tensor", "as_tensors", "as_optional_tensor", "as_optional_tensors", "as_nested_tensors")
+"""Kinds of arguments and outputs that are tensors."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -50,106 +37,125 @@ class Content:
     outputs: tuple[str, ...] | None = None
 
 
-@dataclass(frozen=True, slots=True)
-class Builder:
-    """Builds graphs of one program.
+@dataclass(slots=True)
+class _Arguments:
+    """The arguments of a step, told apart.
+
+    Attributes:
+        inputs, roles: names of tensors, and of the arguments they were given as.
+        plain: everything else by its name, JSON-shaped.
+        graphs: names and documents of the graphs that the step runs.
+    """
+
+    inputs: list[str] = field(default_factory=list)
+    roles: list[str] = field(default_factory=list)
+    plain: dict[str, Any] = field(default_factory=dict)
+    graphs: list[tuple[str, Any]] = field(default_factory=list)
+
+
+@dataclass(slots=True)
+class GraphReader:
+    """Reads one graph of a program; a graph inside of it has a reader of its own.
 
     Attributes:
         bindings: symbol → the size it stands for.
+        depth: number of graphs around it.
+        metas: the program's name of a tensor → its type.
+        shown: the program's name of a value → its name in the graph.
+        tensors: by name in the graph.
+        integers: the program's name of a symbolic integer → its value, or the text of its expression.
+        origins: name of a tensor that is a constant seen in another way → that constant.
+        taken: names of operators and of the graphs inside.
     """
 
     refuse: Refuse
     bindings: Mapping[str, int]
+    depth: int = 0
+    metas: dict[str, Any] = field(default_factory=dict)
+    shown: dict[str, str] = field(default_factory=dict)
+    tensors: dict[str, Tensor] = field(default_factory=dict)
+    integers: dict[str, Any] = field(default_factory=dict)
+    origins: dict[str, str] = field(default_factory=dict)
+    subgraphs: dict[str, Graph] = field(default_factory=dict)
+    taken: UniqueNames = field(default_factory=UniqueNames)
 
-    def build(self, document: Any, content: Content, *, name: str = "", depth: int = 0) -> Graph:
-        """The graph of `document`, a ``Graph`` of the schema. Raises `BadModel`."""
-        if depth > MAX_NESTING:
+    def read(self, document: Any, content: Content, *, name: str = "") -> Graph:
+        """Return the graph of `document`, a ``Graph`` of the schema. Raises `BadModel`."""
+        if self.depth > MAX_NESTING:
             self.refuse(f"its graphs are nested more than {MAX_NESTING} deep")
         graph = self.refuse.mapping(document, "a graph")
-        names = self._name_inputs(graph, content)
-        metas = self.refuse.mapping(graph.get("tensor_values") or {}, "the list of tensors")
+        self.metas = self.refuse.mapping(graph.get("tensor_values") or {}, "the list of tensors")
+        integers = self.refuse.mapping(graph.get("sym_int_values") or {}, "the list of sizes")
+        self.integers = {key: read_dimension(value, self.bindings, self.refuse) for key, value in integers.items()}
+        self._name_inputs(graph, content)
         operators: list[Operator] = []
-        subgraphs: dict[str, Graph] = {}
-        taken = UniqueNames()
         for node in self.refuse.items(graph.get("nodes"), "the list of steps"):
-            step = _TorchNode(self, self.refuse.mapping(node, "a step"), names, metas, depth)
-            operator = step.read(len(operators), subgraphs, taken)
+            operator = self._read_step(self.refuse.mapping(node, "a step"), len(operators))
             if operator is not None:
                 operators.append(operator)
         inputs = content.inputs if content.inputs is not None else tuple(_tensor_names(graph.get("inputs")))
         outputs = content.outputs if content.outputs is not None else tuple(_tensor_names(graph.get("outputs")))
-        shown_inputs = [names.shown[each] for each in inputs if each in names.shown]
+        shown_inputs = [self.shown[each] for each in inputs if each in self.shown]
         return Graph(
             name=name,
             format="torch",
-            tensors=names.tensors,
+            tensors=self.tensors,
             operators=tuple(operators),
-            inputs=tuple(each for each in shown_inputs if not names.tensors[each].constant),
-            outputs=tuple(self._find_output(each, names) for each in outputs),
-            subgraphs=subgraphs,
+            inputs=tuple(each for each in shown_inputs if not self.tensors[each].constant),
+            outputs=tuple(self._find_output(each) for each in outputs),
+            subgraphs=self.subgraphs,
         )
 
-    def _name_inputs(self, graph: dict[str, Any], content: Content) -> Names:
-        metas = self.refuse.mapping(graph.get("tensor_values") or {}, "the list of tensors")
-        names = Names()
-        integers = self.refuse.mapping(graph.get("sym_int_values") or {}, "the list of sizes")
-        for key, value in integers.items():
-            names.integers[key] = read_dimension(value, self.bindings, self.refuse)
+    def _name_inputs(self, graph: dict[str, Any], content: Content) -> None:
         for key in _tensor_names(graph.get("inputs")):
             self.refuse.name(key, "an input")
-            tensor = content.constants.get(key)
-            if tensor is None:
-                tensor = read_tensor(key, metas[key], self.bindings, self.refuse) if key in metas else _unknown(key)
-            if tensor.name in names.tensors:
+            tensor = content.constants.get(key) or self._read_tensor(key)
+            if tensor.name in self.tensors:
                 # Two of a program's names may share a parameter's; the program's own are distinct.
                 tensor = replace(tensor, name=key)
-            if key in names.shown or tensor.name in names.tensors:
+            if key in self.shown or tensor.name in self.tensors:
                 self.refuse(f"two inputs are called {key[:40]!r}")
-            names.shown[key] = tensor.name
-            names.tensors[tensor.name] = tensor
-        return names
+            self._show(key, tensor)
 
-    def _find_output(self, key: str, names: Names) -> str:
-        if key not in names.shown:
+    def _read_tensor(self, key: str) -> Tensor:
+        if key not in self.metas:
+            return Tensor(name=key, shape=None, dtype="unknown")
+        return read_tensor(key, self.metas[key], self.bindings, self.refuse)
+
+    def _show(self, key: str, tensor: Tensor) -> str:
+        self.shown[key] = tensor.name
+        self.tensors[tensor.name] = tensor
+        return tensor.name
+
+    def _find_output(self, key: str) -> str:
+        if key not in self.shown:
             self.refuse(f"no step makes its output {key[:40]!r}")
-        return names.shown[key]
+        return self.shown[key]
 
-
-@dataclass(frozen=True, slots=True)
-class _TorchNode:
-    """One node of a graph."""
-
-    builder: Builder
-    node: dict[str, Any]
-    names: Names
-    metas: dict[str, Any]
-    depth: int
-
-    def read(self, index: int, subgraphs: dict[str, Graph], taken: UniqueNames) -> Operator | None:
-        """The operator; None for a step that only computes or checks sizes. Puts its graphs into `subgraphs`."""
-        refuse = self.builder.refuse
-        target = refuse.name(self.node.get("target"), "a step")
+    def _read_step(self, node: dict[str, Any], index: int) -> Operator | None:
+        """Return the operator of a node; None for a step that only computes or checks sizes."""
+        target = self.refuse.name(node.get("target"), "a step")
         op = target.removeprefix("torch.ops.").removeprefix("torch._ops.")
-        arguments = _Arguments(self.builder, self.names, _roles(op))
-        for entry in refuse.items(self.node.get("inputs"), f"the arguments of {op[:40]!r}"):
-            arguments.add(refuse.mapping(entry, "an argument"))
-        outputs = self._read_outputs(refuse)
+        arguments, special = _Arguments(), _roles(op)
+        for at, entry in enumerate(self.refuse.items(node.get("inputs"), f"the arguments of {op[:40]!r}")):
+            self._add_argument(arguments, at, self.refuse.mapping(entry, "an argument"), special.get(at, ""))
+        outputs = self._read_outputs(node)
         if not any(outputs) and not arguments.graphs:
             return None
-        name = taken.take(str(self.node.get("name") or next(filter(None, outputs), op)))
-        ran = self._read_graphs(name, arguments, subgraphs, taken)
+        name = self.taken.take(str(node.get("name") or next(filter(None, outputs), op)))
+        ran = self._read_graphs(name, arguments)
+        inputs = arguments.inputs
         raw = RawOperator(
             op=op,
             domain=op.partition(".")[0],
             attributes={**arguments.plain, "roles": tuple(arguments.roles)},
-            inputs=[self.names.tensors[each] if each else None for each in arguments.inputs],
-            outputs=[self.names.tensors[each] if each else None for each in outputs],
+            inputs=[self.tensors[each] if each else None for each in inputs],
+            outputs=[self.tensors[each] if each else None for each in outputs],
         )
         semantics = interpret(raw)
-        inputs = arguments.inputs
         weights = self._find_weights(op, [inputs[at] for at in semantics.weights if at < len(inputs)], outputs)
         self._note_quantization(op, raw)
-        module = self._find_module()
+        module = _find_module(node)
         custom = not semantics.kind and not op.startswith(("aten.", "prims.", "quantized_decomposed.", "higher_order."))
         return Operator(
             index=index,
@@ -167,112 +173,25 @@ class _TorchNode:
             label=f"{module['module']}/{name}" if module else "",
         )
 
-    def _read_outputs(self, refuse: Refuse) -> tuple[str, ...]:
-        found: list[str] = []
-        for entry in refuse.items(self.node.get("outputs"), "the outputs of a step"):
-            kind, value = refuse.union(entry, "an output")
-            if kind in ("as_tensor", "as_tensors", "as_optional_tensor", "as_optional_tensors", "as_nested_tensors"):
-                found += [self._add_output(key, refuse) if key else "" for key in _tensors_in(value)]
-        return tuple(found)
-
-    def _add_output(self, key: str, refuse: Refuse) -> str:
-        refuse.name(key, "an output")
-        if key in self.names.shown:
-            refuse(f"{key[:40]!r} is made twice")
-        bindings = self.builder.bindings
-        tensor = read_tensor(key, self.metas[key], bindings, refuse) if key in self.metas else _unknown(key)
-        if key in self.names.tensors:  # a parameter's own name is that of a step
-            tensor = replace(tensor, name=self._free_name(key))
-        self.names.shown[key] = tensor.name
-        self.names.tensors[tensor.name] = tensor
-        return tensor.name
-
-    def _free_name(self, key: str) -> str:
-        while key in self.names.tensors:
-            key += ":0"
-        return key
-
-    def _read_graphs(
-        self, name: str, arguments: _Arguments, subgraphs: dict[str, Graph], taken: UniqueNames
-    ) -> tuple[str, ...]:
-        ran = []
-        for title, document in arguments.graphs:
-            graph = self.builder.refuse.mapping(document, "a graph")
-            shown = taken.take(f"{name}.{title}")
-            content = Content(constants=_captured(graph, arguments.inputs, self.names))
-            subgraphs[shown] = self.builder.build(graph, content, name=shown, depth=self.depth + 1)
-            ran.append(shown)
-        return tuple(ran)
-
-    def _find_weights(self, op: str, given: list[str], outputs: tuple[str, ...]) -> tuple[str, ...]:
-        """The constants among `given`, through whatever only shows them in another way; such a step has none itself."""
-        origins, tensors = self.names.origins, self.names.tensors
-        found = [origins.get(each, each) for each in given if each]
-        weights = tuple(dict.fromkeys(each for each in found if tensors[each].constant))
-        if base_name(op) in _SHOWING and len(weights) == 1 and len(outputs) == 1:
-            origins[outputs[0]] = weights[0]
-            return ()
-        return weights
-
-    def _find_module(self) -> dict[str, str]:
-        """Path of the module that this step comes from: last entry of ``key,path,class;key,path,class``."""
-        metadata = self.node.get("metadata")
-        stack = metadata.get("nn_module_stack") if isinstance(metadata, dict) else None
-        parts = stack.split(";")[-1].split(",") if isinstance(stack, str) else []
-        return {"module": parts[1][:SHORT_TEXT]} if len(parts) > 2 and parts[1] else {}
-
-    def _note_quantization(self, op: str, raw: RawOperator) -> None:
-        """What a reference quantiser makes has the scale and zero point that it was given."""
-        scale, zero = raw.attributes.get("scale"), raw.attributes.get("zero_point")
-        if not op.startswith("quantized_decomposed.quantize_per_tensor") or not raw.outputs:
-            return
-        made = raw.outputs[0]
-        if made is not None and isinstance(scale, float) and isinstance(zero, int) and scale > 0:
-            quantization = Quantization(scale=scale, zero_point=zero)
-            self.names.tensors[made.name] = replace(self.names.tensors[made.name], quantization=quantization)
-
-
-@dataclass
-class _Arguments:
-    """The arguments of a step, told apart.
-
-    Attributes:
-        special: position → role, for operators whose arguments have no names.
-        inputs, roles: names of tensors, and of the arguments they were given as.
-        plain: everything else by its name, JSON-shaped.
-    """
-
-    builder: Builder
-    names: Names
-    special: Mapping[int, str]
-    inputs: list[str] = field(default_factory=list)
-    roles: list[str] = field(default_factory=list)
-    plain: dict[str, Any] = field(default_factory=dict)
-    graphs: list[tuple[str, Any]] = field(default_factory=list)
-    position: int = 0
-
-    def add(self, entry: dict[str, Any]) -> None:
-        """One ``NamedArgument``."""
-        refuse = self.builder.refuse
-        kind, value = refuse.union(entry.get("arg"), "an argument")
+    def _add_argument(self, arguments: _Arguments, at: int, entry: dict[str, Any], special: str) -> None:
+        """Add the ``NamedArgument`` at position `at`; `special` is its role where it has no name."""
+        kind, value = self.refuse.union(entry.get("arg"), "an argument")
         given = entry.get("name")
-        role = given if isinstance(given, str) and given else self.special.get(self.position, "")
-        label = role[:SHORT_TEXT] or f"argument {self.position}"
-        self.position += 1
-        if kind in ("as_tensor", "as_tensors", "as_optional_tensor", "as_optional_tensors", "as_nested_tensors"):
+        role = given if isinstance(given, str) and given else special
+        if kind in _TENSORS:
             for key in _tensors_in(value):
-                if key and key not in self.names.shown:
-                    refuse(f"a step reads {str(key)[:40]!r} before it is made")
-                self.inputs.append(self.names.shown[key] if key else "")
-                self.roles.append(role)
+                if key and key not in self.shown:
+                    self.refuse(f"a step reads {str(key)[:40]!r} before it is made")
+                arguments.inputs.append(self.shown[key] if key else "")
+                arguments.roles.append(role)
         elif kind == "as_graph":
-            graph = refuse.mapping(value, "a graph")
-            self.graphs.append((refuse.name(graph.get("name"), "a graph"), graph.get("graph")))
+            graph = self.refuse.mapping(value, "a graph")
+            arguments.graphs.append((self.refuse.name(graph.get("name"), "a graph"), graph.get("graph")))
         elif kind == "as_none" and role in _OPTIONAL:
-            self.inputs.append("")
-            self.roles.append(role)
+            arguments.inputs.append("")
+            arguments.roles.append(role)
         elif kind != "as_none":
-            self.plain[label] = self._describe(kind, value)
+            arguments.plain[role[:SHORT_TEXT] or f"argument {at}"] = self._describe(kind, value)
 
     def _describe(self, kind: str, value: Any) -> Any:
         if kind == "as_scalar_type":
@@ -289,11 +208,66 @@ class _Arguments:
         """A symbolic integer by its value where that is known, else by its expression or name."""
         match value:
             case {"as_name": str(name)}:
-                found = self.names.integers.get(name)
+                found = self.integers.get(name)
                 return found if found is not None else name[:SHORT_TEXT]
             case dict() if value:
                 return shorten(next(iter(value.values())))
         return shorten(value)
+
+    def _read_outputs(self, node: dict[str, Any]) -> tuple[str, ...]:
+        found: list[str] = []
+        for entry in self.refuse.items(node.get("outputs"), "the outputs of a step"):
+            kind, value = self.refuse.union(entry, "an output")
+            if kind in _TENSORS:
+                found += [self._add_output(key) if key else "" for key in _tensors_in(value)]
+        return tuple(found)
+
+    def _add_output(self, key: str) -> str:
+        self.refuse.name(key, "an output")
+        if key in self.shown:
+            self.refuse(f"{key[:40]!r} is made twice")
+        free = key
+        while free in self.tensors:  # a parameter's own name is that of a step
+            free += ":0"
+        return self._show(key, replace(self._read_tensor(key), name=free))
+
+    def _read_graphs(self, name: str, arguments: _Arguments) -> tuple[str, ...]:
+        ran = []
+        for title, document in arguments.graphs:
+            graph = self.refuse.mapping(document, "a graph")
+            shown = self.taken.take(f"{name}.{title}")
+            content = Content(constants=_captured(graph, arguments.inputs, self.tensors))
+            inner = GraphReader(self.refuse, self.bindings, self.depth + 1)
+            self.subgraphs[shown] = inner.read(graph, content, name=shown)
+            ran.append(shown)
+        return tuple(ran)
+
+    def _find_weights(self, op: str, given: list[str], outputs: tuple[str, ...]) -> tuple[str, ...]:
+        """The constants among `given`, through whatever only shows them in another way; such a step has none itself."""
+        found = [self.origins.get(each, each) for each in given if each]
+        weights = tuple(dict.fromkeys(each for each in found if self.tensors[each].constant))
+        if base_name(op) in _SHOWING and len(weights) == 1 and len(outputs) == 1:
+            self.origins[outputs[0]] = weights[0]
+            return ()
+        return weights
+
+    def _note_quantization(self, op: str, raw: RawOperator) -> None:
+        """What a reference quantiser makes has the scale and zero point that it was given."""
+        scale, zero = raw.attributes.get("scale"), raw.attributes.get("zero_point")
+        if not op.startswith("quantized_decomposed.quantize_per_tensor") or not raw.outputs:
+            return
+        made = raw.outputs[0]
+        if made is not None and isinstance(scale, float) and isinstance(zero, int) and scale > 0:
+            quantization = Quantization(scale=scale, zero_point=zero)
+            self.tensors[made.name] = replace(self.tensors[made.name], quantization=quantization)
+
+
+def _find_module(node: dict[str, Any]) -> dict[str, str]:
+    """Path of the module that a step comes from: last entry of ``key,path,class;key,path,class``."""
+    metadata = node.get("metadata")
+    stack = metadata.get("nn_module_stack") if isinstance(metadata, dict) else None
+    parts = stack.split(";")[-1].split(",") if isinstance(stack, str) else []
+    return {"module": parts[1][:SHORT_TEXT]} if len(parts) > 2 and parts[1] else {}
 
 
 #: What shows its first input in another way: whoever takes the result takes the parameter behind it.
@@ -317,7 +291,7 @@ def _roles(op: str) -> Mapping[int, str]:
     return {1: "mapped"} if op.startswith("higher_order.map") else {}
 
 
-def _captured(graph: dict[str, Any], operands: list[str], names: Names) -> dict[str, Tensor]:
+def _captured(graph: dict[str, Any], operands: list[str], tensors: Mapping[str, Tensor]) -> dict[str, Tensor]:
     """A subgraph's inputs that are constants of the graph around it: they keep their name."""
     inner = list(_tensor_names(graph.get("inputs")))
     outer = [each for each in operands if each][-len(inner) :] if inner else []
@@ -325,7 +299,7 @@ def _captured(graph: dict[str, Any], operands: list[str], names: Names) -> dict[
         return {}
     metas = graph.get("tensor_values")
     rank = {key: _rank(metas, key) for key in inner}
-    pairs = ((key, names.tensors[each]) for key, each in zip(inner, outer, strict=True))
+    pairs = ((key, tensors[each]) for key, each in zip(inner, outer, strict=True))
     return {key: tensor for key, tensor in pairs if tensor.constant and len(tensor.shape or ()) == rank[key]}
 
 
@@ -360,7 +334,3 @@ def _tensors_in(value: Any) -> Iterator[str]:
                         yield from _tensors_in(inner) if isinstance(inner, dict) else ()
                 else:
                     yield from _tensors_in(each)
-
-
-def _unknown(name: str) -> Tensor:
-    return Tensor(name=name, shape=None, dtype="unknown")
