@@ -12,7 +12,6 @@ import contextlib
 import hashlib
 import io
 import os
-import re
 import sys
 import time
 from collections.abc import Callable, Mapping, Sequence
@@ -25,6 +24,7 @@ from typing import BinaryIO, Protocol, Self, TypeVar
 from edgewise.cancellation import sleep
 from edgewise.clock import now
 from edgewise.device import environments
+from edgewise.device.agent import count_oom_kills
 from edgewise.device.bundle import make_bundle
 from edgewise.device.devices import LOCAL, find_device, open_transport
 from edgewise.device.link import ClockOffset, Link, LinkGone, LinkLost, TargetError, Unreachable
@@ -166,8 +166,7 @@ class LocalWorkspace:
     def oom_kills(self) -> int:
         """From ``/proc/vmstat``."""
         with contextlib.suppress(OSError):
-            found = re.search(r"^oom_kill (\d+)$", Path("/proc/vmstat").read_text(), re.MULTILINE)
-            return int(found[1]) if found else 0
+            return count_oom_kills()
         return 0
 
     def clock_jumps(self) -> tuple[float, float]:
