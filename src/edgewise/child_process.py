@@ -25,6 +25,7 @@ import signal
 import subprocess
 import sys
 import tempfile
+import threading
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -49,6 +50,22 @@ def signal_name(number: int) -> str:
         return signal.Signals(number).name
     except ValueError:
         return f"signal {number}"
+
+
+def open_end(pid: int) -> int:
+    """A new descriptor, the caller's to close, that is readable once child `pid` has ended, which it does not reap."""
+    try:
+        return os.pidfd_open(pid)
+    except (OSError, AttributeError):  # not Linux, or older than 5.3: a thread closes the other end of a pipe
+        reader, writer = os.pipe()
+
+        def wait() -> None:
+            with contextlib.suppress(ChildProcessError):
+                os.waitid(os.P_PID, pid, os.WEXITED | os.WNOWAIT)
+            os.close(writer)
+
+        threading.Thread(target=wait, daemon=True).start()
+        return reader
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -145,10 +162,7 @@ class ChildProcess:
         self._open = [self._stdout, self._stderr]
         self._tail = bytearray()
         self._line = b""
-        try:
-            self._end: int | None = os.pidfd_open(self._process.pid)
-        except (OSError, AttributeError):  # not Linux, or older than 5.3
-            self._end = None
+        self._end: int | None = open_end(self._process.pid)
 
     def __enter__(self) -> Self:
         return self
@@ -190,13 +204,6 @@ class ChildProcess:
         """
         while True:
             waiting = [*self._open, *([] if self._end is None else [self._end])]
-            if not waiting:
-                # Streams closed and no descriptor for its end: what is left of it takes no time.
-                try:
-                    self._process.wait(max(0.1, until - now()))
-                except subprocess.TimeoutExpired as error:
-                    raise TimeoutError from error
-                return b""
             left = until - now()
             ready = wait_readable(waiting, left) if left > 0 else []
             if not ready:

@@ -7,7 +7,7 @@ from collections.abc import Callable, Sequence
 from decimal import ROUND_CEILING, ROUND_FLOOR, Context, Decimal
 
 from edgewise.metrics import METRICS, SHARES
-from edgewise.units import JOULES_PER_MWH, format_limit, format_quantity, significant
+from edgewise.units import JOULES_PER_MWH, SCALES, format_limit, format_quantity, scale_for, significant
 
 ABSENT = "n/a"
 """How a value that is not known is printed, always with a footnote that says why."""
@@ -22,15 +22,6 @@ VERY_WIDE = f"spans more than a factor of {FACTOR_WIDE:g}"
 LOPSIDED_FROM = 0.1
 """Intervals within this share of the value are printed with ±, whatever their sides."""
 
-_SCALES: dict[str, tuple[tuple[float, str], ...]] = {
-    "s": ((1.0, "s"), (1e-3, "ms"), (1e-6, "µs"), (1e-9, "ns")),
-    "B": ((1e9, "GB"), (1e6, "MB"), (1e3, "kB"), (1.0, "B")),
-    "J": ((1.0, "J"), (1e-3, "mJ"), (1e-6, "µJ"), (1e-9, "nJ"), (1e-12, "pJ")),
-    "W": ((1.0, "W"), (1e-3, "mW"), (1e-6, "µW")),
-    "Hz": ((1e9, "GHz"), (1e6, "MHz"), (1.0, "Hz")),
-    "1/s": ((1.0, "/s"),),
-    "1": ((1e9, "G"), (1e6, "M"), (1e3, "k"), (1.0, "")),
-}
 _PERCENT = SHARES | {"cpu_utilization"}
 
 
@@ -170,19 +161,17 @@ def scale_of(metric: str, unit: str, values: Sequence[float]) -> tuple[Callable[
         return (lambda value: value * 100.0), "%"
     if unit == "K":
         return (lambda value: value - 273.15), "°C"
-    if unit not in _SCALES:
+    if unit not in SCALES:
         return (lambda value: value), unit
     smallest = min((abs(value) for value in values if value), default=0.0)
-    scales = _SCALES[unit]
-    size, name = next(((size, name) for size, name in scales if smallest >= size * 0.9995), scales[-1])
+    size, name = scale_for(smallest, SCALES[unit])
     # Products of powers of ten: dividing by 1e-6 would leave 42.00000000000001.
     return (lambda value: float(f"{value / size:.15g}")), name
 
 
 def time_unit_of(seconds: float) -> tuple[str, float]:
     """The unit that suits a time and the factor from seconds to it: ``("ms", 1e3)``."""
-    scales = _SCALES["s"]
-    size, unit = next((each for each in scales if abs(seconds) >= each[0] * 0.9995), scales[-1])
+    size, unit = scale_for(abs(seconds), SCALES["s"])
     return unit, 1.0 / size
 
 

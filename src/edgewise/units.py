@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import math
 import re
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 
 from edgewise.errors import BadInput
 
@@ -29,6 +29,19 @@ VOLTAGES = {"mV": 1e-3, "V": 1.0}
 CURRENTS = {"uA": 1e-6, "µA": 1e-6, "mA": 1e-3, "A": 1.0}
 CHARGES = {"mAh": 3.6, "Ah": 3600.0}
 JOULES_PER_MWH = ENERGIES["mWh"]
+
+SCALES: Mapping[str, Sequence[tuple[float, str]]] = {
+    "s": ((1.0, "s"), (1e-3, "ms"), (1e-6, "µs"), (1e-9, "ns")),
+    "B": ((1e9, "GB"), (1e6, "MB"), (1e3, "kB"), (1.0, "B")),
+    "J": ((1.0, "J"), (1e-3, "mJ"), (1e-6, "µJ"), (1e-9, "nJ"), (1e-12, "pJ")),
+    "W": ((1.0, "W"), (1e-3, "mW"), (1e-6, "µW")),
+    "Hz": ((1e9, "GHz"), (1e6, "MHz"), (1.0, "Hz")),
+    "1/s": ((1.0, "/s"),),
+}
+"""SI unit → the sizes and names of the units in which its values are shown, the largest first."""
+_PREFIXES = (
+    (1e12, "T"), (1e9, "G"), (1e6, "M"), (1e3, "k"), (1.0, ""), (1e-3, "m"), (1e-6, "µ"), (1e-9, "n"), (1e-12, "p"),
+)  # fmt: skip
 
 _QUANTITY = re.compile(r"\s*([0-9]*\.?[0-9]+(?:[eE][+-]?[0-9]+)?)\s*([^\s0-9]*)\s*")
 
@@ -103,13 +116,22 @@ def significant(value: float, digits: int = 3) -> str:
     return text
 
 
+def scale_for(magnitude: float, scales: Sequence[tuple[float, str]]) -> tuple[float, str]:
+    """The size and the name of the largest of `scales`, largest first, in which `magnitude` is 1 or more when rounded.
+
+    A magnitude below all of them gets the smallest.
+    """
+    return next((scale for scale in scales if magnitude >= scale[0] * 0.9995), scales[-1])
+
+
+def _scaled(value: float, scales: Sequence[tuple[float, str]], digits: int) -> str:
+    size, unit = scale_for(abs(value), scales)
+    return f"{significant(value / size, digits)} {unit}".rstrip()
+
+
 def format_duration(seconds: float, digits: int = 3) -> str:
     """``"1.23 ms"``, ``"45.0 µs"``, ``"2.10 s"``."""
-    magnitude = abs(seconds)
-    for unit, scale in (("s", 1.0), ("ms", 1e-3), ("µs", 1e-6)):
-        if magnitude >= scale * 0.9995:
-            return f"{significant(seconds / scale, digits)} {unit}"
-    return "0 s" if seconds == 0 else f"{significant(seconds / 1e-9, digits)} ns"
+    return _scaled(seconds, SCALES["s"], digits) if seconds else "0 s"
 
 
 def long_time(seconds: float) -> str:
@@ -122,10 +144,8 @@ def long_time(seconds: float) -> str:
 
 def format_bytes(count: float, digits: int = 3) -> str:
     """``"1.05 MB"``: decimal, as file sizes and the field's tables are."""
-    for unit in ("GB", "MB", "kB"):
-        if abs(count) >= _SIZE[unit] * 0.9995:
-            return f"{significant(count / _SIZE[unit], digits)} {unit}"
-    return f"{count:.0f} B"
+    size, _ = scale_for(abs(count), SCALES["B"])
+    return f"{count:.0f} B" if size == 1.0 else _scaled(count, SCALES["B"], digits)
 
 
 def format_limit(count: float) -> str:
@@ -138,20 +158,9 @@ def format_limit(count: float) -> str:
 
 def format_si(value: float, unit: str, digits: int = 3) -> str:
     """`value` in a base unit with its SI prefix: ``format_si(3.2e9, "Hz")`` is ``"3.20 GHz"``."""
-    for prefix, scale in (
-        ("T", 1e12),
-        ("G", 1e9),
-        ("M", 1e6),
-        ("k", 1e3),
-        ("", 1.0),
-        ("m", 1e-3),
-        ("µ", 1e-6),
-        ("n", 1e-9),
-        ("p", 1e-12),
-    ):
-        if abs(value) >= scale * 0.9995:
-            return f"{significant(value / scale, digits)} {prefix}{unit}".rstrip()
-    return f"{significant(value, digits)} {unit}".rstrip()
+    if not abs(value) >= _PREFIXES[-1][0] * 0.9995:  # 0, too small for a prefix, or no number
+        return f"{significant(value, digits)} {unit}".rstrip()
+    return _scaled(value, [(size, prefix + unit) for size, prefix in _PREFIXES], digits)
 
 
 def format_quantity(value: float, unit: str, digits: int = 3) -> str:

@@ -103,16 +103,6 @@ def test_the_best_runs_stay_the_best(store, seed):
     assert kept_rows(store) == set()
 
 
-def test_the_best_runs_are_made_again_some_models_at_a_time(store, monkeypatch):
-    for stored in random_changes(store, 11, steps=30):  # noqa: B007
-        pass
-    before = kept_rows(store)
-    monkeypatch.setattr(best, "_AT_ONCE", 1)
-    store.reindex()
-    assert kept_rows(store) == before
-    check_matrices(store, stored)
-
-
 def test_a_large_matrix_is_cut_and_says_so(store, monkeypatch):
     choose = random.Random(2)
     stored = {run.id: run for run in (random_run(number, choose) for number in range(120))}

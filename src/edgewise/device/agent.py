@@ -80,6 +80,12 @@ def why_no_lock(file: Path) -> str:
     return f"{file} can't be opened for writing" if file.parent.is_dir() else f"there is no folder {file.parent}"
 
 
+def count_oom_kills() -> int:
+    """How many processes the kernel has killed for want of memory since it started; 0 where it does not count them."""
+    found = re.search(r"^oom_kill (\d+)$", Path("/proc/vmstat").read_text(), re.MULTILINE)
+    return int(found[1]) if found else 0
+
+
 class Agent:
     """The requests that a host can make, each a method named by ``do``.
 
@@ -268,8 +274,7 @@ class Agent:
 
     def do_oom_kills(self) -> None:
         """How many processes the kernel has killed for want of memory."""
-        found = re.search(r"^oom_kill (\d+)$", Path("/proc/vmstat").read_text(), re.MULTILINE)
-        self._answer(count=int(found[1]) if found else 0)
+        self._answer(count=count_oom_kills())
 
     def do_remove(self, *, folder: str) -> None:
         """Remove a work folder."""

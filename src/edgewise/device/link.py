@@ -6,7 +6,6 @@ import contextlib
 import json
 import math
 import os
-import re
 import time
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -17,7 +16,7 @@ from typing import Any, BinaryIO
 
 from edgewise.cancellation import wait_readable, wait_writable
 from edgewise.clock import now
-from edgewise.device.supervisor import GRACE, MARK
+from edgewise.device.supervisor import GRACE
 from edgewise.device.transport import Process, Remote
 from edgewise.text import means_disk_full
 
@@ -25,15 +24,12 @@ BLOCK = 2**16
 SILENCE_S = 30.0
 """A link over which nothing moves for this long is lost."""
 MOST_ANSWER = 2**20
-OLDEST_PYTHON = (3, 11)
 FREE_SPACE = (
     "free space on the device: ~/edgewise/cache there can be deleted; 'edgewise devices check' tells what is free"
 )
 PINGS = 5
 MOST_DRIFT = 5e-4
 """Seconds per second that two clocks drift apart at most: the kernel corrects a clock no faster (adjtimex(2))."""
-MOST_HEADER = 2**16
-"""Bytes that a shell may print before the supervisor starts."""
 
 
 class LinkLost(OSError):
@@ -58,23 +54,6 @@ class TargetError(OSError):
 
 class Unreachable(TargetError):
     """No connection to the target can be made now: it is switched off, restarts, or the network is down."""
-
-
-def process_number(header: Mapping[str, Any], python: str, *, advice: str) -> int:
-    """The number of the process in the supervisor's first line.
-
-    Args:
-        python: the command of the interpreter that the supervisor runs in.
-        advice: for the error.
-
-    Raises TargetError: the interpreter is too old, or nothing was started.
-    """
-    told = str(header.get("version", "0"))[:20]
-    if tuple(int(part) for part in re.findall(r"[0-9]+", told)[:2]) < OLDEST_PYTHON:
-        raise TargetError(f"{python} is Python {told}; 3.11 or newer is needed", advice=advice)
-    if not isinstance(number := header.get("pid"), int):
-        raise TargetError(str(header.get("error", "its answer is garbage"))[:500])
-    return number
 
 
 @dataclass(frozen=True, slots=True)
@@ -270,30 +249,6 @@ class Answer(dict[str, Any]):
 
     def __missing__(self, key: str) -> Any:
         raise TargetError(f"the target broke the protocol: an answer without {key}")
-
-
-def read_header(process: Process, *, timeout_s: float) -> Mapping[str, Any] | None:
-    """The supervisor's first line; None where the output ends before. Nothing behind it is read.
-
-    Raises `LinkLost` after `timeout_s`, `TargetError` for garbage.
-    """
-    descriptor, end_by, line = process.stdout.fileno(), now() + timeout_s, bytearray()
-    for _ in range(MOST_HEADER):
-        if not wait_readable([descriptor], max(0.0, end_by - now())):
-            raise LinkLost(f"no process was started within {timeout_s:g} s")
-        if not (piece := os.read(descriptor, 1)):
-            return None
-        line += piece
-        if piece != b"\n":
-            continue
-        _, mark, told = line.decode(errors="replace").partition(MARK)
-        if mark:
-            try:
-                return dict(json.loads(told))
-            except ValueError as error:
-                raise TargetError("the supervisor's answer is garbage") from error
-        line.clear()
-    raise TargetError(f"its shell prints more than {MOST_HEADER} B")
 
 
 def read_all(process: Process, *, timeout_s: float, most: int) -> bytes:

@@ -12,7 +12,6 @@ import contextlib
 import hashlib
 import io
 import os
-import re
 import sys
 import time
 from collections.abc import Callable, Mapping, Sequence
@@ -25,6 +24,7 @@ from typing import BinaryIO, Protocol, Self, TypeVar
 from edgewise.cancellation import sleep
 from edgewise.clock import now
 from edgewise.device import environments
+from edgewise.device.agent import count_oom_kills
 from edgewise.device.bundle import make_bundle
 from edgewise.device.devices import LOCAL, find_device, open_transport
 from edgewise.device.link import ClockOffset, Link, LinkGone, LinkLost, TargetError, Unreachable
@@ -166,8 +166,7 @@ class LocalWorkspace:
     def oom_kills(self) -> int:
         """From ``/proc/vmstat``."""
         with contextlib.suppress(OSError):
-            found = re.search(r"^oom_kill (\d+)$", Path("/proc/vmstat").read_text(), re.MULTILINE)
-            return int(found[1]) if found else 0
+            return count_oom_kills()
         return 0
 
     def clock_jumps(self) -> tuple[float, float]:
@@ -255,13 +254,21 @@ class RemoteTarget:
         self._clock: ClockOffset | None = None
         self._bundle: str | None = None
         self._reached = False
+        self._closed_bytes = 0, 0
         self._hold: Callable[[], None] | None = None
 
     def close(self) -> None:
         """End the connection; the next use makes a new one."""
         link, self._link, self._bundle, self._clock = self._link, None, None, None  # a restart sets the clock anew
         if link is not None:
+            self._closed_bytes = self._closed_bytes[0] + link.sent_bytes, self._closed_bytes[1] + link.received_bytes
             link.close()
+
+    def _traffic(self) -> tuple[int, int]:
+        """Bytes sent and received over all connections so far."""
+        sent, received = self._closed_bytes
+        link = self._link
+        return (sent, received) if link is None else (sent + link.sent_bytes, received + link.received_bytes)
 
     @property
     def link(self) -> Link:
@@ -388,7 +395,7 @@ class RemoteTarget:
             except LinkGone:
                 raise
             except LinkLost:
-                self._lose()
+                self.close()
             except TargetError:
                 self.close()  # the agent ends where it can't take what is on its way
                 raise
@@ -408,20 +415,6 @@ class RemoteTarget:
         else:
             use.kept_bytes += len(bundle)
         return self._bundle
-
-    def _lose(self) -> None:
-        lost = self._lost_bytes()
-        self.close()
-        self._gone = (self._gone[0] + lost[0], self._gone[1] + lost[1])
-
-    _gone = (0, 0)
-
-    def _lost_bytes(self) -> tuple[int, int]:
-        return (0, 0) if self._link is None else (self._link.sent_bytes, self._link.received_bytes)
-
-    def _traffic(self) -> tuple[int, int]:
-        current = self._lost_bytes()
-        return self._gone[0] + current[0], self._gone[1] + current[1]
 
 
 class RemoteWorkspace:

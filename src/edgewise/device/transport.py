@@ -57,8 +57,8 @@ class Process(Protocol):
 class TellsEnd(Protocol):
     """A process whose end can be waited for beside other things."""
 
-    def end_descriptor(self) -> int | None:
-        """A new descriptor, the caller's to close, readable once the process has ended; None if there is none."""
+    def end_descriptor(self) -> int:
+        """A new descriptor, the caller's to close, that is readable once the process has ended."""
 
 
 @runtime_checkable

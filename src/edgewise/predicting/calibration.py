@@ -14,6 +14,7 @@ import numpy as np
 
 from edgewise.device.calibrations import calibrations_folder, count_text, file_of, models_used, names
 from edgewise.errors import BadInput
+from edgewise.metrics import METRICS
 from edgewise.predicting.base import Point, Subject
 from edgewise.predicting.choice import COVERAGE, Choice, LeftOut, Trial, choose, leave_out
 from edgewise.predicting.features import TERMS, OperatorProfile
@@ -70,7 +71,7 @@ class Calibration(Shown):
             "replaced": self.replaced or None,
             "metrics": {
                 metric: {
-                    "unit": "B" if metric == "memory_peak" else "J" if metric == "energy" else "s",
+                    "unit": METRICS[metric].unit,
                     "points": [{**asdict(point.subject), "value": point.value} for point in choice.points],
                     "laws": [validation(trial, choice.points) for trial in choice.trials],
                 }

@@ -127,7 +127,7 @@ def _document(row: Forecast) -> dict[str, Any]:
     return {
         "model": row.subject.name,
         "metric": row.metric,
-        "unit": {"latency": "s", "energy": "J", "memory_peak": "B"}[row.metric],
+        "unit": METRICS[row.metric].unit,
         "basis": "estimated" if found else None,
         "method": f"{row.law}: {row.equation}" if found else None,
         "value": found and found.value,
@@ -148,9 +148,12 @@ def probability_below(one: Forecast, other: Forecast, freedom: float) -> float:
     if one.prediction is None or other.prediction is None:
         raise ValueError("both must be predicted")
     apart = math.log(other.prediction.value / one.prediction.value)
-    t = apart / math.hypot(one.spread, other.spread)
-    tail = t_tail(abs(t), freedom)
-    return 1 - tail if t >= 0 else tail
+    return _share_below(apart / math.hypot(one.spread, other.spread), freedom)
+
+
+def _share_below(t: float, freedom: float) -> float:
+    """The probability that Student's t is less than `t`."""
+    return 1 - t_tail(t, freedom) if t >= 0 else t_tail(-t, freedom)
 
 
 WIDENING = "--anyway predicts it with a wider interval"
@@ -192,8 +195,7 @@ def _forecast(subject: Subject, metric: str, choice: Choice, target: float | Non
     (prediction,), (spread,) = choice.predict_by(trial, [subject], further=further)
     on_target = None
     if target is not None:
-        t = math.log(target / prediction.value) / spread
-        on_target = 1 - t_tail(t, trial.freedom) if t >= 0 else t_tail(-t, trial.freedom)
+        on_target = _share_below(math.log(target / prediction.value) / spread, trial.freedom)
     cautions = [f"Predicted by --anyway, with a wider interval: {unlike}."] if unlike else []
     if trial is not choice.chosen:
         lack = choice.chosen.lacking(subject)

@@ -24,7 +24,6 @@ FEW_ROWS = 40_000
 """Rows of `best` that one matrix is made of, at most."""
 
 _PART = 1000
-_AT_ONCE = 20_000
 _HIGHER = sorted(name for name, metric in METRICS.items() if metric.better == "higher")
 _COMPARED = sorted(name for name, metric in METRICS.items() if metric.better != "none")
 _KEY = {
@@ -178,34 +177,18 @@ class Changes:
                 candidates += _candidates(connection, key, run=kept.run)
             connection.execute(delete(best).where(*its_row))
             if number > 0 and candidates:
-                row, found = dict(zip(_KEY, key, strict=True), runs=number), max(candidates)
-                connection.execute(insert(best), {**row, "run": found.run, "value": found.value})
+                connection.execute(insert(best), _best_row(key, max(candidates), number=number))
+
+    def fill(self, connection: Connection) -> None:
+        """Write the changes, which only add runs, in place of all that is kept."""
+        connection.execute(delete(best))
+        rows = [_best_row(key, offered, number=self._number[key]) for key, offered in self._offered.items()]
+        if rows:
+            connection.execute(insert(best), rows)
 
 
-def fill(connection: Connection) -> None:
-    """Make the kept best runs again from the index, after the counts, some models at a time: that sorts in memory."""
-    connection.execute(delete(best))
-    of = run_counts.c
-    names = connection.execute(
-        select(of.value, of.runs).where(of.facet == "model", of.other == "").order_by(of.value)
-    ).all()
-    first, number = 0, 0
-    for last, row in enumerate(names):
-        number += row.runs
-        if number >= _AT_ONCE or last == len(names) - 1:
-            _fill_models(connection, names[first].value, row.value)
-            first, number = last + 1, 0
-
-
-def _fill_models(connection: Connection, first: str, last: str) -> None:
-    """Make the kept best runs of the models whose names are from `first` to `last`."""
-    columns = [column.label(name) for name, column in _KEY.items()]
-    place = func.row_number().over(partition_by=list(_KEY.values()), order_by=_order())
-    number = func.count().over(partition_by=list(_KEY.values()))
-    ranked = select(*columns, runs.c.id, runs.c.value, number.label("runs"), place.label("place"))
-    found = ranked.where(*_eligible(), runs.c.model.between(first, last)).subquery()
-    chosen = select(*(found.c[name] for name in (*_KEY, "id", "value", "runs"))).where(found.c.place == 1)
-    connection.execute(insert(best).from_select([*_KEY, "run", "value", "runs"], chosen))
+def _best_row(key: Sequence[Any], chosen: _Candidate, *, number: int) -> dict[str, Any]:
+    return {**dict(zip(_KEY, key, strict=True)), "run": chosen.run, "value": chosen.value, "runs": number}
 
 
 def matrix(

@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from itertools import combinations
 from typing import Any
 
-from sqlalchemy import Connection, Select, bindparam, delete, false, func, insert, literal, select, tuple_, union_all
+from sqlalchemy import Connection, Select, bindparam, delete, false, func, literal, select, tuple_, union_all
 from sqlalchemy import text as sql
 
 from edgewise.store.filters import (
@@ -110,20 +110,6 @@ class Changes:
             gone = [run_counts.c[name] == bindparam(f"its_{name}") for name in _KEY]
             empty = delete(run_counts).where(*gone, run_counts.c.runs <= 0)
             connection.execute(empty, [dict(zip(names, key, strict=True)) for key in fewer])
-
-
-def fill(connection: Connection) -> None:
-    """Make the kept counts again from the index tables."""
-    connection.execute(delete(run_counts))
-    columns = {name: runs.c[name] for name in _OF_RUN} | {"tag": tags.c.name}
-    for facet, value in columns.items():
-        query = select(literal(facet), literal(""), value, literal(""), func.count()).group_by(value)
-        connection.execute(insert(run_counts).from_select([*_KEY, "runs"], query))
-    for (facet, value), (other, other_value) in combinations(columns.items(), 2):
-        query = select(literal(facet), literal(other), value, other_value, func.count()).group_by(value, other_value)
-        if other == "tag":
-            query = query.join_from(runs, tags, runs.c.id == tags.c.run)
-        connection.execute(insert(run_counts).from_select([*_KEY, "runs"], query))
 
 
 def count(connection: Connection, conditions: Sequence[Condition], *, most: int) -> Count:

@@ -352,14 +352,7 @@ class Store:
             limit: the most points.
         """
         with self._database.reading() as connection:
-            return trends.trend(
-                connection,
-                model=model,
-                runtime=runtime,
-                device=device,
-                metric=metric,
-                limit=limit,
-            )
+            return trends.trend(connection, model, runtime=runtime, device=device, metric=metric, limit=limit)
 
     def readings(self, machine: str) -> Sequence[Reading]:
         """The newest `MOST_READINGS` times of the reference kernels on `machine`, newest first.

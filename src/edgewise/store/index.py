@@ -12,10 +12,12 @@ from sqlalchemy.exc import DBAPIError
 
 from edgewise.errors import BadInput
 from edgewise.record import SCHEMA, Run
-from edgewise.store import best, counts
+from edgewise.store import best, counts, tables
 from edgewise.store.codec import decode
 from edgewise.store.tables import documents, index_rows, runs, tags
 
+_PART = 1000
+"""Rows that are read at a time."""
 _WRITE_LOCK = 0x65646766  # any number that all edgewise processes share: PostgreSQL's advisory lock
 
 # Both databases know this form; SQLAlchemy has it once per dialect, and importing one of those takes long.
@@ -96,8 +98,16 @@ def index_again(connection: Connection) -> ReindexResult:
 
 def fill_kept(connection: Connection) -> None:
     """Make the kept tables again from the index, without reading documents."""
-    counts.fill(connection)
-    best.fill(connection)
+    connection.execute(delete(tables.run_counts))
+    kept_counts, kept_best = counts.Changes(), best.Changes()
+    rows = connection.execute(select(runs).execution_options(yield_per=_PART)).mappings()
+    for part in rows.partitions():
+        tags_by_run = counts.tags_of(connection, [row["id"] for row in part])
+        for row in part:
+            kept_counts.add(row, tags_by_run.get(row["id"], ()), +1)
+            kept_best.add(row)
+    kept_counts.apply(connection)
+    kept_best.fill(connection)
 
 
 def _lock(connection: Connection) -> None:

@@ -27,13 +27,7 @@ class Trend:
 
 
 def trend(
-    connection: Connection,
-    *,
-    model: str,
-    runtime: str | None,
-    device: str | None,
-    metric: str | None,
-    limit: int,
+    connection: Connection, model: str, *, runtime: str | None, device: str | None, metric: str | None, limit: int
 ) -> Trend:
     """The trend of `Store.trend`."""
     source: Any = runs if metric is None else measurements

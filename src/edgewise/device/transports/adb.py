@@ -7,18 +7,17 @@ exits with 0 all the same, so the device's shell prints the exit code behind a m
 from __future__ import annotations
 
 import contextlib
-import json
 import os
 import re
 import shlex
 import shutil
 import signal
 from collections.abc import Mapping, Sequence
-from importlib import resources
 from pathlib import Path, PurePath, PurePosixPath
 from typing import BinaryIO
 
-from edgewise.device.link import LinkLost, TargetError, Unreachable, process_number, read_all, read_header
+from edgewise.device.link import LinkLost, TargetError, Unreachable, read_all
+from edgewise.device.supervised import await_start, python_advice, supervisor_words
 from edgewise.device.transport import ShellResult
 from edgewise.device.transports.local import LocalProcess, LocalTransport
 from edgewise.errors import BadInput, Unavailable
@@ -130,22 +129,17 @@ class AdbTransport:
         if not self.python:
             advice = "edgewise devices add NAME adb://SERIAL --set python=PATH, or use -r benchmark_model"
             raise TargetError("the device has no Python set, which this needs", advice=advice)
-        source = resources.files("edgewise.device").joinpath("supervisor.py").read_text(encoding="utf-8")
-        words = [*self.python, "-c", source, str(folder), json.dumps(dict(environment)), *command]
+        words = [*self.python, "-c", *supervisor_words(command, folder=folder, environment=environment)]
         line = f"{shlex.join(words)}\necho {_EXIT} $? >&2"
         process = _start([*self._adb, "shell", "-T", line], stderr)
-        try:
-            header = read_header(process, timeout_s=START_S)
-            if header is None:
-                raise self._python_error(process)
-            pid = process_number(header, self.python[0], advice=self._python_advice())
-        except BaseException:
-            process.kill()
-            raise
+        pid = await_start(
+            process, self.python[0], timeout_s=START_S, advice=python_advice(self.name),
+            explain=lambda printed: self._python_error(process),
+        )  # fmt: skip
         return AdbProcess(process, pid=pid)
 
     def _python_error(self, process: LocalProcess) -> OSError:
-        """Why there is no header."""
+        """Why the supervisor did not start."""
         with contextlib.suppress(TimeoutError):
             process.wait(END_S)
         process.kill()
@@ -153,10 +147,7 @@ class AdbTransport:
         if code is None:
             return _explained(errors)
         reason = " ".join(errors.strip().splitlines()[-1:])[-300:] or f"exit code {code}"
-        return TargetError(f"no process can be started: {one_line(reason)}", advice=self._python_advice())
-
-    def _python_advice(self) -> str:
-        return f"edgewise devices check {self.name} lists what is missing there; set python = PATH in devices.toml"
+        return TargetError(f"no process can be started: {one_line(reason)}", advice=python_advice(self.name))
 
     def _run(self, words: Sequence[str], *, timeout_s: float, most: int) -> tuple[str, str]:
         """Standard error and standard output of an adb command, which may start adb's server first."""
@@ -203,7 +194,7 @@ class AdbProcess:
         self._client = client
         self._seen = False
 
-    def end_descriptor(self) -> int | None:
+    def end_descriptor(self) -> int:
         """As `edgewise.device.transport.TellsEnd.end_descriptor`."""
         return self._client.end_descriptor()
 

@@ -7,11 +7,9 @@ the first process of a container; a kill of the container ends everything in it.
 from __future__ import annotations
 
 import contextlib
-import json
 import os
 import shlex
 from collections.abc import Mapping, Sequence
-from importlib import resources
 from pathlib import Path, PurePath, PurePosixPath
 from uuid import uuid4
 
@@ -27,7 +25,8 @@ from edgewise.constraints.containers import (
     signal_or_code,
 )
 from edgewise.constraints.guard import guarding
-from edgewise.device.link import TargetError, process_number, read_header
+from edgewise.device.link import TargetError
+from edgewise.device.supervised import await_start, supervisor_words
 from edgewise.device.transports.local import LocalProcess, LocalTransport
 from edgewise.errors import BadInput, Unavailable
 from edgewise.progress import LogLine, emit
@@ -120,26 +119,25 @@ class ContainerTransport:
         if not self._runtime:
             self._prepare()
         container = f"{PREFIX}{os.getpid()}-{uuid4().hex[:8]}"
-        source = resources.files("edgewise.device").joinpath("supervisor.py").read_text(encoding="utf-8")
         words = [self._runtime, "run", "--rm", "--interactive", "--name", container, "--label", self._label]
         words += ["--log-driver", "none", "--user", "0", "--workdir", "/"]
         words += ["--mount", f"type=volume,source={VOLUME},target=/{VOLUME}"]
         words += [*limit_options(self._cpus, self._memory), *self._options]
         words += ["--entrypoint", self.python[0], self._image]
-        words += ["-c", source, str(folder), json.dumps(dict(environment)), *command]
+        words += ["-c", *supervisor_words(command, folder=folder, environment=environment)]
         child = LocalTransport().start(words, folder=Path("/"), environment=os.environ, stderr=stderr)
         process = ContainerProcess(child, remove=(self._runtime, "kill", container))
+
+        def explain(_: str) -> OSError:
+            process.wait(10.0)
+            process.kill()
+            lines = [line for line in stderr.read_text(errors="replace").splitlines() if line.strip()]
+            reason = next((line for line in reversed(lines) if not line.startswith(("Run '", "See '"))), "no answer")
+            message = f"no container of the image {self._image} can be started: {reason[:500]}"
+            return TargetError(message, advice=self._advice())
+
+        process.pid = await_start(process, self.python[0], timeout_s=START_S, advice=self._advice(), explain=explain)
         try:
-            header = read_header(process, timeout_s=START_S)
-            if header is None:
-                process.wait(10.0)
-                process.kill()
-                told = [line for line in stderr.read_text(errors="replace").splitlines() if line.strip()]
-                reason = next((line for line in reversed(told) if not line.startswith(("Run '", "See '"))), "no answer")
-                raise TargetError(
-                    f"no container of the image {self._image} can be started: {reason[:500]}", advice=self._advice()
-                )
-            process.pid = process_number(header, self.python[0], advice=self._advice())
             self._verify(container)
         except BaseException:
             process.kill()

@@ -13,6 +13,7 @@ from pathlib import Path, PurePath
 from typing import BinaryIO, cast
 
 from edgewise.cancellation import wait_readable
+from edgewise.child_process import open_end
 from edgewise.device.supervisor import descendants
 
 KEPT_BYTES = 64 * 2**10
@@ -58,7 +59,7 @@ class LocalProcess:
 
     def __init__(self, child: subprocess.Popen[bytes], stderr: Path) -> None:
         self._child = child
-        self._stderr_tail = _StderrTail(cast(BinaryIO, child.stderr), stderr) if child.stderr is not None else None
+        self._stderr_tail = _StderrTail(cast(BinaryIO, child.stderr), stderr)
         self.stderr = stderr
 
     @property
@@ -81,12 +82,9 @@ class LocalProcess:
         """The exit code, −N after signal N, None until `wait` or `kill` has seen the end."""
         return self._child.returncode
 
-    def end_descriptor(self) -> int | None:
-        """A file descriptor that becomes readable when the process ends; None where the kernel is older than 5.3."""
-        try:
-            return os.pidfd_open(self.pid)
-        except (OSError, AttributeError):
-            return None
+    def end_descriptor(self) -> int:
+        """As `edgewise.device.transport.TellsEnd.end_descriptor`."""
+        return open_end(self.pid)
 
     def wait(self, timeout: float | None = None) -> int:
         """Block until the process has ended, kill what it left in its group, and return its exit code.
@@ -96,9 +94,9 @@ class LocalProcess:
         if self._child.returncode is None:
             if not _ends_within(self.pid, timeout):
                 raise TimeoutError(f"process {self.pid} has not ended within {timeout:g} s")
-            self._kill_group()
+            self._signal_group(signal.SIGKILL)
             self._child.wait()
-        self._finish_stderr()
+        self._stderr_tail.close()
         return self._child.returncode
 
     def kill(self) -> None:
@@ -109,21 +107,13 @@ class LocalProcess:
             for pid in descendants(self.pid):
                 with contextlib.suppress(ProcessLookupError, PermissionError):
                     os.kill(pid, signal.SIGKILL)
-            self._kill_group()
+            self._signal_group(signal.SIGKILL)
             self._child.wait()
-        self._finish_stderr()
-        for stream in (self._child.stdin, self._child.stdout):
+        self._stderr_tail.close()
+        for stream in (self.stdin, self.stdout):
             # What was still buffered for a dead process is lost, which is no error here.
             with contextlib.suppress(OSError):
-                if stream is not None:
-                    stream.close()
-
-    def _finish_stderr(self) -> None:
-        if self._stderr_tail is not None:
-            self._stderr_tail.close()
-
-    def _kill_group(self) -> None:
-        self._signal_group(signal.SIGKILL)
+                stream.close()
 
     def _signal_group(self, number: signal.Signals) -> None:
         with contextlib.suppress(ProcessLookupError, PermissionError):
@@ -158,24 +148,8 @@ def _ends_within(pid: int, timeout: float | None) -> bool:
     Raises `edgewise.cancellation.Cancelled`.
     """
     # `subprocess` would wake up again and again to look, and so slow what is being measured.
-    try:
-        descriptor = os.pidfd_open(pid)
-    except (AttributeError, OSError):  # Linux before 5.3
-        descriptor = _closed_at_end(pid)
+    descriptor = open_end(pid)
     try:
         return bool(wait_readable([descriptor], math.inf if timeout is None else timeout))
     finally:
         os.close(descriptor)
-
-
-def _closed_at_end(pid: int) -> int:
-    """A descriptor that a thread closes the other end of when child `pid` has ended."""
-    reader, writer = os.pipe()
-
-    def wait() -> None:
-        with contextlib.suppress(ChildProcessError):
-            os.waitid(os.P_PID, pid, os.WEXITED | os.WNOWAIT)
-        os.close(writer)
-
-    threading.Thread(target=wait, daemon=True).start()
-    return reader

@@ -15,17 +15,16 @@ import re
 import shlex
 import socket
 import threading
-from collections.abc import Coroutine, Iterator, Mapping, Sequence
+from collections.abc import Coroutine, Mapping, Sequence
 from functools import cache
-from importlib import resources
 from importlib.util import find_spec
 from pathlib import Path, PurePath, PurePosixPath
 from typing import TYPE_CHECKING, Any, BinaryIO, TypeVar
 from urllib.parse import SplitResult, urlsplit
 
 from edgewise.cancellation import wait_readable
-from edgewise.device.link import LinkLost, TargetError, Unreachable, process_number
-from edgewise.device.supervisor import MARK
+from edgewise.device.link import LinkLost, TargetError, Unreachable
+from edgewise.device.supervised import await_start, python_advice, supervisor_words
 from edgewise.device.transports.local import KEPT_BYTES
 from edgewise.errors import BadInput, Unavailable
 
@@ -42,8 +41,6 @@ KEEPALIVE_S, KEEPALIVES = 10.0, 3
 """A device that answers none of this number of messages, this far apart, is lost."""
 _UNPACK = "import base64, json, sys; sys.argv[1:] = json.loads(base64.b64decode(sys.argv[1])); exec(sys.argv.pop(1))"
 BLOCK = 2**16
-MOST_HEADER = 2**16
-"""Bytes that a login shell may print before the supervisor starts."""
 BOOTSTRAPPED = "edgewise/venv"
 """The virtual environment, below the home folder there, whose Python is found first."""
 
@@ -104,12 +101,26 @@ class SshTransport:
             TargetError: the host key, the login or Python there is not accepted.
             LinkLost: the connection dropped.
         """
-        source = resources.files("edgewise.device").joinpath("supervisor.py").read_text(encoding="utf-8")
-        line = line_for_shell(self.python[0], [source, str(folder), json.dumps(dict(environment)), *command])
+        words = supervisor_words(command, folder=folder, environment=environment)
         try:
-            return _complete(self._start(line, stderr), START_S + 2 * CONNECT_S)
+            process = _complete(self._start(line_for_shell(self.python[0], words), stderr), START_S + 2 * CONNECT_S)
         except TimeoutError as error:
             raise LinkLost(f"{self.name} did not start a process within {START_S:g} s") from error
+        advice = python_advice(self.name)
+
+        def explain(printed: str) -> OSError:
+            with contextlib.suppress(TimeoutError):
+                process.wait(KILL_S)
+            process.kill()
+            if process.returncode is None:
+                return LinkLost("the link dropped: it ended early")
+            # Some programs in place of a shell tell on standard output that no login is possible.
+            lines = stderr.read_text(errors="replace").strip().splitlines() or [printed]
+            reason = lines[-1][-300:] or f"exit code {process.returncode}"
+            return TargetError(f"no process can be started: {reason}", advice=advice)
+
+        process.pid = await_start(process, self.python[0], timeout_s=START_S, advice=advice, explain=explain)
+        return process
 
     def close(self) -> None:
         """As `edgewise.device.transport.Closes.close`."""
@@ -122,22 +133,9 @@ class SshTransport:
         import asyncssh
 
         try:
-            channel = await self._open(line)
-            begin = await asyncio.wait_for(_read_header(channel), START_S)
-        except (asyncssh.Error, ConnectionError, EOFError) as error:
+            return SshProcess(await self._open(line), stderr=stderr)
+        except (asyncssh.Error, ConnectionError) as error:
             raise LinkLost(f"the link dropped: {error}") from error
-        if isinstance(begin, str):
-            raise TargetError(f"no process can be started: {begin}", advice=self._python_advice())
-        header, rest = begin
-        try:
-            pid = process_number(header, self.python[0], advice=self._python_advice())
-        except TargetError:
-            channel.close()
-            raise
-        return SshProcess(channel, pid=pid, first=rest, stderr=stderr)
-
-    def _python_advice(self) -> str:
-        return f"edgewise devices check {self.name} lists what is missing there; set python = PATH in devices.toml"
 
     async def _open(self, line: str) -> asyncssh.SSHClientProcess[bytes]:
         """A channel with `line` running; over a new connection where the server allows no more over the others."""
@@ -267,11 +265,12 @@ class SshProcess:
     """A process on a device, as the caller sees it.
 
     Attributes:
+        pid: the number on the device; 0 until the supervisor has reported it.
         link_lost: whether the connection dropped before the process had ended.
     """
 
-    def __init__(self, channel: asyncssh.SSHClientProcess[bytes], *, pid: int, first: bytes, stderr: Path) -> None:
-        self.pid = pid
+    def __init__(self, channel: asyncssh.SSHClientProcess[bytes], *, stderr: Path) -> None:
+        self.pid = 0
         self.stderr = stderr
         self.link_lost = False
         self.returncode: int | None = None
@@ -281,9 +280,9 @@ class SshProcess:
         outward, sink = os.pipe()
         self.stdin: BinaryIO = os.fdopen(inward, "wb")
         self.stdout: BinaryIO = os.fdopen(outward, "rb")
-        self._task = asyncio.get_running_loop().create_task(self._carry(source, sink, first))
+        self._task = asyncio.get_running_loop().create_task(self._carry(source, sink))
 
-    def end_descriptor(self) -> int | None:
+    def end_descriptor(self) -> int:
         """As `edgewise.device.transport.TellsEnd.end_descriptor`."""
         return os.dup(self._end)
 
@@ -318,12 +317,12 @@ class SshProcess:
                 await self._task
             self.link_lost = self.returncode is None
 
-    async def _carry(self, source: int, sink: int, first: bytes) -> None:
+    async def _carry(self, source: int, sink: int) -> None:
         """Connect the pipes with the channel until the process has ended; owns and closes the pipes' far ends."""
         kept = bytearray()
         sending = asyncio.ensure_future(self._send(source))
         try:
-            await asyncio.gather(self._receive(sink, first), self._keep_stderr(kept))
+            await asyncio.gather(self._receive(sink), self._keep_stderr(kept))
             await self._channel.wait_closed()
             self.returncode = self._channel.returncode
             self.link_lost = self.returncode is None
@@ -349,12 +348,11 @@ class SshProcess:
                 await self._channel.stdin.drain()
             self._channel.stdin.write_eof()
 
-    async def _receive(self, sink: int, first: bytes) -> None:
+    async def _receive(self, sink: int) -> None:
         """From the process to the caller; what nobody reads any more is dropped."""
         os.set_blocking(sink, False)
         open_ = True
-        piece = memoryview(first)
-        while True:
+        while piece := memoryview(await _next_piece(self._channel.stdout)):
             while piece and open_:
                 try:
                     piece = piece[os.write(sink, piece) :]
@@ -362,9 +360,6 @@ class SshProcess:
                     await _ready(sink, write=True)
                 except OSError:
                     open_ = False
-            piece = memoryview(await _next_piece(self._channel.stdout))
-            if not piece:
-                return
 
     async def _keep_stderr(self, kept: bytearray) -> None:
         """The end of what the process prints on standard error."""
@@ -383,52 +378,16 @@ async def _next_piece(stream: asyncssh.SSHReader[bytes]) -> bytes:
         return b""
 
 
-async def _read_header(channel: asyncssh.SSHClientProcess[bytes]) -> tuple[Mapping[str, Any], bytes] | str:
-    """The supervisor's line and what follows it; the reason where there is none. A shell may print before it."""
-    seen = b""
-    mark = MARK.encode()
-    while len(seen) < MOST_HEADER:
-        begin = seen.find(mark)
-        if begin >= 0 and (end := seen.find(b"\n", begin)) >= 0:
-            try:
-                return dict(json.loads(seen[begin + len(mark) : end])), seen[end + 1 :]
-            except (ValueError, TypeError, RecursionError):
-                return "its answer is garbage"
-        piece = await channel.stdout.read(BLOCK)
-        if not piece:
-            told = (await channel.stderr.read(KEPT_BYTES)).decode(errors="replace").strip().splitlines()
-            await channel.wait_closed()
-            if channel.returncode is None:
-                raise EOFError("it ended early")
-            # Some programs in place of a shell tell on standard output that no login is possible.
-            told = told or seen.decode(errors="replace").strip().splitlines()
-            return " ".join(told[-1:])[-300:] or f"exit code {channel.returncode}"
-        seen += piece
-    channel.close()
-    return f"its shell prints more than {MOST_HEADER} B"
-
-
-@contextlib.contextmanager
-def _watched(descriptor: int, *, write: bool) -> Iterator[asyncio.Future[None]]:
-    loop = asyncio.get_running_loop()
-    ready: asyncio.Future[None] = loop.create_future()
-    add, remove = (loop.add_writer, loop.remove_writer) if write else (loop.add_reader, loop.remove_reader)
-
-    def note() -> None:
-        if not ready.done():
-            ready.set_result(None)
-
-    add(descriptor, note)
-    try:
-        yield ready
-    finally:
-        remove(descriptor)
-
-
 async def _ready(descriptor: int, *, write: bool) -> None:
     """Wait until a pipe can be read or written, or its other end was closed."""
-    with _watched(descriptor, write=write) as ready:
-        await ready
+    loop = asyncio.get_running_loop()
+    ready = asyncio.Event()
+    add, remove = (loop.add_writer, loop.remove_writer) if write else (loop.add_reader, loop.remove_reader)
+    add(descriptor, ready.set)
+    try:
+        await ready.wait()
+    finally:
+        remove(descriptor)
 
 
 async def _close(connections: Sequence[asyncssh.SSHClientConnection]) -> None:

@@ -29,7 +29,7 @@ def _dims(n: int, h: int, w: int, c: int) -> str:
     return f"&(cmsis_nn_dims){{{n}, {h}, {w}, {c}}}"
 
 
-def _convolution(emitter: Emitter, operator: IntOperator, *, depthwise: bool) -> tuple[str, str]:
+def _convolution(emitter: Emitter, operator: IntOperator, *, depthwise: bool) -> str:
     source, weights, (out,) = operator.input(0), weights_of(operator), operator.outputs
     check_int8(operator, source, out)
     into, made = image_of(operator, source), image_of(operator, out)
@@ -46,7 +46,7 @@ def _convolution(emitter: Emitter, operator: IntOperator, *, depthwise: bool) ->
         operator, [(into[1], made[1], k_h, strides[0], dilations[0]), (into[2], made[2], k_w, strides[1], dilations[1])]
     )
     kernel = (1, k_h, k_w, made[3]) if depthwise else (made[3], k_h, k_w, in_c)
-    return "CMSIS-NN", _convolve(
+    return _convolve(
         emitter, operator, padding=before, strides=strides, dilations=dilations, shapes=(into, kernel, made),
         depthwise=depthwise,
     )  # fmt: skip
@@ -81,7 +81,7 @@ def _convolve(
     return per_image(emitter, batch, source, out, lambda here, there: f"{before}{here}{after}{there}));")
 
 
-def _fully_connected(emitter: Emitter, operator: IntOperator) -> tuple[str, str]:
+def _fully_connected(emitter: Emitter, operator: IntOperator) -> str:
     source, weights, (out,) = operator.input(0), weights_of(operator), operator.outputs
     check_int8(operator, source, out)
     columns, depth = weights.shape
@@ -91,7 +91,7 @@ def _fully_connected(emitter: Emitter, operator: IntOperator) -> tuple[str, str]
         raise refuse(operator, f"has {columns} columns, and an output of the shape {out.shape}")
     low, high = activation(operator, out)
     if len(weights.scales) > 1:  # CMSIS-NN's fully connected kernel has one scale: a 1×1 convolution computes the same
-        return "CMSIS-NN", _convolve(
+        return _convolve(
             emitter,
             operator,
             padding=[0, 0],
@@ -110,10 +110,10 @@ def _fully_connected(emitter: Emitter, operator: IntOperator) -> tuple[str, str]
         f"{shapes[1]}, {emitter.at(weights)}, {_dims(1, 1, 1, columns)}, {bias_of(emitter, operator, columns)}, "
         f"{shapes[2]}, {emitter.at(out)}));"
     )
-    return "CMSIS-NN", call
+    return call
 
 
-def _pool(emitter: Emitter, operator: IntOperator, *, name: str) -> tuple[str, str]:
+def _pool(emitter: Emitter, operator: IntOperator, *, name: str) -> str:
     source, (out,) = operator.input(0), operator.outputs
     check_int8(operator, source, out)
     (batch, in_h, in_w, in_c), (out_batch, out_h, out_w, out_c) = image_of(operator, source), image_of(operator, out)
@@ -129,7 +129,7 @@ def _pool(emitter: Emitter, operator: IntOperator, *, name: str) -> tuple[str, s
         f"{{{before_w}, {before_h}}}, {{{low}, {high}}}}}, {_dims(1, in_h, in_w, in_c)}, "
     )
     after = f", {_dims(1, k_h, k_w, 1)}, {_dims(1, out_h, out_w, out_c)}, "
-    return "CMSIS-NN", per_image(emitter, batch, source, out, lambda here, there: f"{before}{here}{after}{there}));")
+    return per_image(emitter, batch, source, out, lambda here, there: f"{before}{here}{after}{there}));")
 
 
 CMSIS_NN: Mapping[str, Lowering] = {

@@ -62,8 +62,8 @@ class Emitter:
         return f"(ew_arena + {self.offsets[tensor.index] + offset})"
 
 
-Lowering = Callable[[Emitter, IntOperator], tuple[str, str]]
-"""Gives the name of what executes an operator (``CMSIS-NN``, ``C``, or "" for nothing) and its C statement."""
+Lowering = Callable[[Emitter, IntOperator], str]
+"""Returns the C statement of an operator; "" where there is nothing to execute."""
 
 
 def refuse(operator: IntOperator, why: str) -> CanNotLower:

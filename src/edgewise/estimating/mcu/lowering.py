@@ -64,20 +64,18 @@ def lower(network: IntNetwork, offsets: Mapping[int, int]) -> Lowered:
     for operator in network.operators:
         if is_folded(operator):
             lowered.calls.append("")
-            lowered.kernels.append("")
             continue
         try:
             if operator.code not in LOWERINGS:
                 raise refuse(operator, _NOT_SUPPORTED)
             with np.errstate(all="ignore"):  # an infinite scale becomes a refusal
-                kernel, call = LOWERINGS[operator.code](emitter, operator)
+                call = LOWERINGS[operator.code](emitter, operator)
         except OperatorRefused as error:
             refused[error.why].append(operator)
         except (CanNotLower, ValueError, LookupError, TypeError, ArithmeticError) as error:
             refused[f"has shapes or options that can't be: {error}"].append(operator)
         else:
             lowered.calls.append(call)
-            lowered.kernels.append(kernel)
     if refused:
         reasons = [_reason(why, operators) for why, operators in refused.items()]
         reasons.sort(key=lambda reason: not reason.startswith(_NOT_SUPPORTED))
@@ -85,6 +83,10 @@ def lower(network: IntNetwork, offsets: Mapping[int, int]) -> Lowered:
         advice = advice_of(network) or (_REPLACE if _NOT_SUPPORTED in refused else "")
         raise CanNotLower("; ".join(reasons[:_MOST] + more), advice=advice)
     lowered.constants = emitter.constants
+    lowered.kernels = [
+        "" if not call else "CMSIS-NN" if operator.code in CMSIS_NN else "C"
+        for operator, call in zip(network.operators, lowered.calls, strict=True)
+    ]
     lowered.reset = " ".join(
         f"ew_fill({emitter.at(each)}, {each.zero_point if each.dtype == 'int8' else 0}, {each.bytes});"
         for each in network.variables

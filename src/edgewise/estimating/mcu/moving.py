@@ -63,13 +63,13 @@ def _check_same(operator: IntOperator, *tensors: IntTensor) -> None:
 def _rearrange(change: Callable[[IntOperator, View], View]) -> Lowering:
     """An operator with one output, each element of which is an element of its input."""
 
-    def make(emitter: Emitter, operator: IntOperator) -> tuple[str, str]:
+    def make(emitter: Emitter, operator: IntOperator) -> str:
         source, (out,) = operator.input(0), operator.outputs
         _check_same(operator, source, out)
         base, made = view_of(source), view_of(out)
         view = change(operator, base)
         check_size(operator, view.size, out)
-        return "C", _move(emitter, source, out, (base, view), (made, made.reshape(view.shape)))
+        return _move(emitter, source, out, (base, view), (made, made.reshape(view.shape)))
 
     return make
 
@@ -114,7 +114,7 @@ def _blocks(operator: IntOperator, base: View, *, apart: bool) -> View:
     return base.reshape(batch, height, width, size, size, channels // size**2).transpose(0, 1, 3, 2, 4, 5)
 
 
-def _concatenation(emitter: Emitter, operator: IntOperator) -> tuple[str, str]:
+def _concatenation(emitter: Emitter, operator: IntOperator) -> str:
     (out,), axis = operator.outputs, operator.options.get("axis", 0)
     sources = [operator.input(place) for place in range(len(operator.inputs))]
     _check_same(operator, out, *sources)
@@ -130,10 +130,10 @@ def _concatenation(emitter: Emitter, operator: IntOperator) -> tuple[str, str]:
             view = np.moveaxis(np.moveaxis(made, axis, 0)[at : at + base.shape[axis]], 0, axis)
             at += base.shape[axis]
         calls.append(_move(emitter, source, out, (base, base.reshape(view.shape)), (made, view)))
-    return "C", " ".join(calls)
+    return " ".join(calls)
 
 
-def _split(emitter: Emitter, operator: IntOperator) -> tuple[str, str]:
+def _split(emitter: Emitter, operator: IntOperator) -> str:
     source = operator.input({"SPLIT": 1}.get(operator.code, 0))
     _check_same(operator, source, *operator.outputs)
     if operator.code == "UNPACK":
@@ -147,34 +147,34 @@ def _split(emitter: Emitter, operator: IntOperator) -> tuple[str, str]:
         made = view_of(out)
         calls.append(_move(emitter, source, out, (base, view), (made, made.reshape(view.shape))))
         at += size
-    return "C", " ".join(calls)
+    return " ".join(calls)
 
 
-def _pad(emitter: Emitter, operator: IntOperator) -> tuple[str, str]:
+def _pad(emitter: Emitter, operator: IntOperator) -> str:
     source, (out,) = operator.input(0), operator.outputs
     _check_same(operator, source, out)
     value = numbers(operator, 2)[0] if len(operator.inputs) > 2 else out.zero_point
     before = numbers(operator, 1)[::2]
     base, made = view_of(source), view_of(out)
     inner = made[tuple(slice(at, at + size) for at, size in zip(before, source.shape, strict=True))]
-    return "C", (
+    return (
         f"ew_fill({emitter.at(out)}, {value}, {out.elements}); "
         f"{_move(emitter, source, out, (base, base), (made, inner))}"
     )
 
 
-def _reshape(emitter: Emitter, operator: IntOperator) -> tuple[str, str]:
+def _reshape(emitter: Emitter, operator: IntOperator) -> str:
     source, (out,) = operator.input(0), operator.outputs
     check_size(operator, source.elements, out)
     here, there = emitter.at(source), emitter.at(out)
-    return ("", "") if here == there else ("C", f"ew_copy({here}, {there}, {out.bytes});")
+    return "" if here == there else f"ew_copy({here}, {there}, {out.bytes});"
 
 
 def _flip(operator: IntOperator, base: View) -> View:
     return np.flip(base, tuple(numbers(operator, 1)))
 
 
-def _gather(emitter: Emitter, operator: IntOperator) -> tuple[str, str]:
+def _gather(emitter: Emitter, operator: IntOperator) -> str:
     source, (out,), chosen = operator.input(0), operator.outputs, numbers(operator, 1)
     _check_same(operator, source, out)
     if operator.options.get("batch_dims"):
@@ -188,10 +188,10 @@ def _gather(emitter: Emitter, operator: IntOperator) -> tuple[str, str]:
     for place, index in enumerate(chosen):
         here, there = ((*(slice(None),) * axis, slice(at, at + 1)) for at in (index, place))
         calls.append(_move(emitter, source, out, (base, base[here]), (made, parts[there])))
-    return "C", " ".join(calls)
+    return " ".join(calls)
 
 
-def _mirror(emitter: Emitter, operator: IntOperator) -> tuple[str, str]:
+def _mirror(emitter: Emitter, operator: IntOperator) -> str:
     """A move per combination of the inside and the two margins of each dimension."""
     source, (out,), margins = operator.input(0), operator.outputs, numbers(operator, 1)
     _check_same(operator, source, out)
@@ -216,7 +216,7 @@ def _mirror(emitter: Emitter, operator: IntOperator) -> tuple[str, str]:
         if len(taken) == len(choice):
             view = base[tuple(_slice_of(places) for _, places in taken)]
             calls.append(_move(emitter, source, out, (base, view), (made, made[tuple(cut for cut, _ in taken)])))
-    return "C", " ".join(calls)
+    return " ".join(calls)
 
 
 def _slice_of(places: NDArray[np.int64]) -> slice:
@@ -226,7 +226,7 @@ def _slice_of(places: NDArray[np.int64]) -> slice:
     return slice(first, None if last + step < 0 else last + step, step)
 
 
-def _batches(emitter: Emitter, operator: IntOperator) -> tuple[str, str]:
+def _batches(emitter: Emitter, operator: IntOperator) -> str:
     """SPACE_TO_BATCH_ND and BATCH_TO_SPACE_ND: a move per place in a block, between image and a range of batches."""
     source, (out,), blocks = operator.input(0), operator.outputs, numbers(operator, 1)
     _check_same(operator, source, out)
@@ -247,7 +247,7 @@ def _batches(emitter: Emitter, operator: IntOperator) -> tuple[str, str]:
         if views[0].size:
             pairs = ((image, views[0]), (parts, views[1]))
             calls.append(_move(emitter, source, out, *(pairs if apart else pairs[::-1])))
-    return "C", " ".join(calls)
+    return " ".join(calls)
 
 
 MOVING: Mapping[str, Lowering] = {

@@ -44,7 +44,7 @@ from edgewise.estimating.mcu.network import IntOperator, IntTensor
 def _binary(kernel: str, factors: Callable[[IntTensor, IntTensor, IntTensor], tuple[float, float, float]]) -> Lowering:
     """An operator of two inputs, one of which may be broadcast; `factors` scale the inputs and the result."""
 
-    def make(emitter: Emitter, operator: IntOperator) -> tuple[str, str]:
+    def make(emitter: Emitter, operator: IntOperator) -> str:
         a, b, (out,) = operator.input(0), operator.input(1), operator.outputs
         check_int8(operator, a, b, out)
         low, high = activation(operator, out)
@@ -58,7 +58,7 @@ def _binary(kernel: str, factors: Callable[[IntTensor, IntTensor, IntTensor], tu
             scaled(offset, each)
             for offset, each in zip((-a.zero_point, -b.zero_point, out.zero_point), by, strict=True)
         )
-        return "C", (
+        return (
             f"ew_broadcast({kernel}, {emitter.at(a)}, {emitter.at(b)}, &(ew_pair){{{terms}, {low}, {high}}}, "
             f"{emitter.at(out)}, {plan_of(emitter, loops_of(*views, made))});"
         )
@@ -89,7 +89,7 @@ def _product(a: IntTensor, b: IntTensor, out: IntTensor) -> float:
     return float(np.float32(scale_of(a)) * np.float32(scale_of(b))) / scale_of(out)
 
 
-def _matmul(emitter: Emitter, operator: IntOperator) -> tuple[str, str]:
+def _matmul(emitter: Emitter, operator: IntOperator) -> str:
     a, b, (out,), options = operator.input(0), operator.input(1), operator.outputs, operator.options
     check_int8(operator, a, b, out)
     left, right, made = view_of(a), view_of(b), view_of(out)
@@ -103,14 +103,14 @@ def _matmul(emitter: Emitter, operator: IntOperator) -> tuple[str, str]:
     batches = made[..., 0, 0]
     views = [np.broadcast_to(view[..., 0, 0], batches.shape) for view in (left, right)]
     low_high = f"{-a.zero_point}, {-b.zero_point}, {scaled(out.zero_point, _product(a, b, out))}"
-    return "C", (
+    return (
         f"ew_matmul_s8({emitter.at(a)}, {emitter.at(b)}, &(ew_product){{{{{', '.join(map(str, sizes))}}}, "
         f"{{{', '.join(map(str, steps))}}}, {low_high}}}, {emitter.at(out)}, "
         f"{plan_of(emitter, loops_of(*views, batches))});"
     )
 
 
-def _transpose_conv(emitter: Emitter, operator: IntOperator) -> tuple[str, str]:
+def _transpose_conv(emitter: Emitter, operator: IntOperator) -> str:
     weights, source, (out,) = weights_of(operator), operator.input(2), operator.outputs
     check_int8(operator, source, out)
     (batch, *into), (_, *made), options = image_of(operator, source), image_of(operator, out), operator.options
@@ -126,12 +126,12 @@ def _transpose_conv(emitter: Emitter, operator: IntOperator) -> tuple[str, str]:
         f"{emitter.at(weights)}, &(ew_transposed){{{fields}, {-source.zero_point}, {out.zero_point}, {low}, {high}, "
         f"{channel_factors(emitter, source, weights, out, channels)}, {bias_of(emitter, operator, channels, 3)}}}"
     )
-    return "C", per_image(
+    return per_image(
         emitter, batch, source, out, lambda here, there: f"ew_transpose_conv_s8({here}, {parameters}, {there});"
     )
 
 
-def _softmax(emitter: Emitter, operator: IntOperator) -> tuple[str, str]:
+def _softmax(emitter: Emitter, operator: IntOperator) -> str:
     source, (out,) = operator.input(0), operator.outputs
     check_int8(operator, source, out)
     check_size(operator, source.elements, out)
@@ -143,7 +143,7 @@ def _softmax(emitter: Emitter, operator: IntOperator) -> tuple[str, str]:
         f"ew_softmax_s8({emitter.at(source)}, {source.elements // columns}, {columns}, {multiplier}, {shift}, "
         f"{least}, {emitter.at(out)});"
     )
-    return "C", call
+    return call
 
 
 def _reduction(emitter: Emitter, operator: IntOperator) -> tuple[str, str, int]:
@@ -161,27 +161,27 @@ def _reduction(emitter: Emitter, operator: IntOperator) -> tuple[str, str, int]:
     return plan_of(emitter, inner or [(1, 1)]), plan_of(emitter, loops), count
 
 
-def _mean(emitter: Emitter, operator: IntOperator) -> tuple[str, str]:
+def _mean(emitter: Emitter, operator: IntOperator) -> str:
     source, (out,) = operator.input(0), operator.outputs
     inner, outer, count = _reduction(emitter, operator)
     real = scale_of(source) / scale_of(out)
     multiplier, shift = mean_multiplier(real, count) if operator.code == "MEAN" else quantize_multiplier(real)
-    return "C", (
+    return (
         f"ew_sum_s8({emitter.at(source)}, {inner}, {count * source.zero_point}, "
         f"&(ew_scaled){{{out.zero_point}, {multiplier}, {shift}}}, {emitter.at(out)}, {outer});"
     )
 
 
-def _extreme(emitter: Emitter, operator: IntOperator) -> tuple[str, str]:
+def _extreme(emitter: Emitter, operator: IntOperator) -> str:
     source, (out,) = operator.input(0), operator.outputs
     inner, outer, _ = _reduction(emitter, operator)
     if (scale_of(source), source.zero_point) != (scale_of(out), out.zero_point):
         raise refuse(operator, "changes the scale")
     sign = 1 if operator.code == "REDUCE_MAX" else -1
-    return "C", f"ew_extreme_s8({emitter.at(source)}, {inner}, {sign}, {emitter.at(out)}, {outer});"
+    return f"ew_extreme_s8({emitter.at(source)}, {inner}, {sign}, {emitter.at(out)}, {outer});"
 
 
-def _arg(emitter: Emitter, operator: IntOperator) -> tuple[str, str]:
+def _arg(emitter: Emitter, operator: IntOperator) -> str:
     source, (out,), (axis,) = operator.input(0), operator.outputs, numbers(operator, 1)
     check_int8(operator, source)
     if out.dtype != "int32":
@@ -190,36 +190,36 @@ def _arg(emitter: Emitter, operator: IntOperator) -> tuple[str, str]:
     outer, inner = (int(np.prod(shape, dtype=np.int64)) for shape in (source.shape[:axis], source.shape[axis + 1 :]))
     check_size(operator, outer * inner, out)
     sign = 1 if operator.code == "ARG_MAX" else -1
-    return "C", (
+    return (
         f"ew_arg_s8({emitter.at(source)}, {outer}, {source.shape[axis]}, {inner}, {sign}, "
         f"(int32_t *){emitter.at(out)});"
     )
 
 
-def _l2_normalization(emitter: Emitter, operator: IntOperator) -> tuple[str, str]:
+def _l2_normalization(emitter: Emitter, operator: IntOperator) -> str:
     source, (out,) = operator.input(0), operator.outputs
     check_int8(operator, source, out)
     check_size(operator, source.elements, out)
     if activation(operator, out) != (-128, 127):
         raise refuse(operator, "has an activation")
     depth = source.shape[-1]
-    return "C", (
+    return (
         f"ew_l2_normalization_s8({emitter.at(source)}, {source.elements // depth}, {depth}, {source.zero_point}, "
         f"{emitter.at(out)});"
     )
 
 
-def _rsqrt(emitter: Emitter, operator: IntOperator) -> tuple[str, str]:
+def _rsqrt(emitter: Emitter, operator: IntOperator) -> str:
     source, (out,) = operator.input(0), operator.outputs
     check_int8(operator, source, out)
     check_size(operator, source.elements, out)
     by = scaled(out.zero_point, 1.0 / (math.sqrt(scale_of(source)) * scale_of(out)))
-    return "C", (
+    return (
         f"ew_rsqrt_s8({emitter.at(source)}, {source.zero_point}, &(ew_scaled){by}, {emitter.at(out)}, {out.elements});"
     )
 
 
-def _resize_bilinear(emitter: Emitter, operator: IntOperator) -> tuple[str, str]:
+def _resize_bilinear(emitter: Emitter, operator: IntOperator) -> str:
     source, (out,), options = operator.input(0), operator.outputs, operator.options
     check_int8(operator, source, out)
     (batch, *sizes, channels), made = image_of(operator, source), image_of(operator, out)[1:3]
@@ -231,7 +231,7 @@ def _resize_bilinear(emitter: Emitter, operator: IntOperator) -> tuple[str, str]
         for size, to in zip(sizes, made, strict=True)
     ]
     words = ", ".join(emitter.words([number for row in table for number in row]) for table in tables)
-    return "C", (
+    return (
         f"ew_resize_bilinear_s8({emitter.at(source)}, {batch}, {sizes[0]}, {sizes[1]}, {channels}, {made[0]}, "
         f"{made[1]}, {words}, {emitter.at(out)});"
     )
@@ -240,7 +240,7 @@ def _resize_bilinear(emitter: Emitter, operator: IntOperator) -> tuple[str, str]
 def _table(function: Callable[[IntOperator, IntTensor, IntTensor], Sequence[int]]) -> Lowering:
     """A function of one int8, given as the table of its values."""
 
-    def make(emitter: Emitter, operator: IntOperator) -> tuple[str, str]:
+    def make(emitter: Emitter, operator: IntOperator) -> str:
         source, (out,) = operator.input(0), operator.outputs
         check_int8(operator, source, out)
         check_size(operator, source.elements, out)
@@ -249,10 +249,10 @@ def _table(function: Callable[[IntOperator, IntTensor, IntTensor], Sequence[int]
     return make
 
 
-def _look_up(emitter: Emitter, source: IntTensor, out: IntTensor, values: Sequence[int]) -> tuple[str, str]:
+def _look_up(emitter: Emitter, source: IntTensor, out: IntTensor, values: Sequence[int]) -> str:
     """The call with a table of the values of the bytes -128 to 127, in order."""
     table = emitter.constant(np.asarray(values).astype(np.int8))
-    return "C", (f"ew_lookup_s8({emitter.at(source)}, (const int8_t *){table}, {emitter.at(out)}, {out.elements});")
+    return f"ew_lookup_s8({emitter.at(source)}, (const int8_t *){table}, {emitter.at(out)}, {out.elements});"
 
 
 def _rescaled(source: IntTensor, out: IntTensor, low: int = -128, high: int = 127, *, slope: float = 1.0) -> list[int]:
@@ -298,7 +298,7 @@ def _relu6(operator: IntOperator, source: IntTensor, out: IntTensor) -> list[int
     return [max(low, min(high, value)) for value in range(-128, 128)]
 
 
-def _quantize(emitter: Emitter, operator: IntOperator) -> tuple[str, str]:
+def _quantize(emitter: Emitter, operator: IntOperator) -> str:
     source, (out,) = operator.input(0), operator.outputs
     check_size(operator, source.elements, out)
     if {source.dtype, out.dtype} == {"int8", "uint8"} and len(source.scales) and len(out.scales):
@@ -308,17 +308,17 @@ def _quantize(emitter: Emitter, operator: IntOperator) -> tuple[str, str]:
         return _table(lambda _, source, out: _rescaled(source, out))(emitter, operator)
     check_int8(operator, out)
     call = f"ew_quantize_f32((const float *){emitter.at(source)}, {_float(scale_of(out))}, {out.zero_point}, "
-    return "C", f"{call}{emitter.at(out)}, {out.elements});"
+    return f"{call}{emitter.at(out)}, {out.elements});"
 
 
-def _dequantize(emitter: Emitter, operator: IntOperator) -> tuple[str, str]:
+def _dequantize(emitter: Emitter, operator: IntOperator) -> str:
     source, (out,) = operator.input(0), operator.outputs
     check_int8(operator, source)
     check_size(operator, source.elements, out)
     if out.dtype != "float32":
         raise refuse(operator, f"makes {out.dtype}, not float32")
     call = f"ew_dequantize_f32({emitter.at(source)}, {_float(scale_of(source))}, {source.zero_point}, "
-    return "C", f"{call}(float *){emitter.at(out)}, {out.elements});"
+    return f"{call}(float *){emitter.at(out)}, {out.elements});"
 
 
 def _float(value: float) -> str:

@@ -19,23 +19,23 @@ from edgewise.estimating.mcu.emit import (
 from edgewise.estimating.mcu.network import IntOperator, IntTensor
 
 
-def _copy(emitter: Emitter, operator: IntOperator, source: IntTensor, target: IntTensor) -> tuple[str, str]:
+def _copy(emitter: Emitter, operator: IntOperator, source: IntTensor, target: IntTensor) -> str:
     if not (source.variable or target.variable):
         raise refuse(operator, "uses a state that no operator assigns")
     if source.bytes != target.bytes or source.dtype != target.dtype:
         raise refuse(operator, "changes the size or type of the state")
-    return "C", f"ew_copy({emitter.at(source)}, {emitter.at(target)}, {target.bytes});"
+    return f"ew_copy({emitter.at(source)}, {emitter.at(target)}, {target.bytes});"
 
 
-def _read(emitter: Emitter, operator: IntOperator) -> tuple[str, str]:
+def _read(emitter: Emitter, operator: IntOperator) -> str:
     return _copy(emitter, operator, operator.input(0), operator.outputs[0])
 
 
-def _assign(emitter: Emitter, operator: IntOperator) -> tuple[str, str]:
+def _assign(emitter: Emitter, operator: IntOperator) -> str:
     return _copy(emitter, operator, operator.input(1), operator.input(0))
 
 
-def _call_once(emitter: Emitter, operator: IntOperator) -> tuple[str, str]:
+def _call_once(emitter: Emitter, operator: IntOperator) -> str:
     """Assign constants to states in the first inference."""
     calls = []
     for step in operator.body:
@@ -44,13 +44,13 @@ def _call_once(emitter: Emitter, operator: IntOperator) -> tuple[str, str]:
         ):
             raise refuse(operator, f"executes {step.code}; only constants can be assigned to states")
         if step.code == "ASSIGN_VARIABLE":
-            calls.append(_assign(emitter, step)[1])
+            calls.append(_assign(emitter, step))
     if not calls:
-        return "", ""
-    return "C", f"static int32_t done; if (!done) {{ done = 1; {' '.join(calls)} }}"
+        return ""
+    return f"static int32_t done; if (!done) {{ done = 1; {' '.join(calls)} }}"
 
 
-def _svdf(emitter: Emitter, operator: IntOperator) -> tuple[str, str]:
+def _svdf(emitter: Emitter, operator: IntOperator) -> str:
     """A filter in time: projections of the input enter a state, whose history is weighted and summed per unit."""
     source, features, times, (out,) = operator.input(0), weights_of(operator), operator.input(2), operator.outputs
     state, rank = operator.input(4), operator.options.get("rank", 0)
@@ -69,7 +69,7 @@ def _svdf(emitter: Emitter, operator: IntOperator) -> tuple[str, str]:
         raise refuse(operator, "has a state with a zero point, which versions of tflite-micro saturate differently")
     into = scaled(0, _ratio(source, features, state))
     by = scaled(out.zero_point, _ratio(state, times, out))
-    return "C", (
+    return (
         f"ew_svdf_s8({emitter.at(source)}, {emitter.at(features)}, {emitter.at(times)}, "
         f"&(ew_filter){{{batches}, {features.shape[1]}, {units}, {rank}, {memory}, {state.bytes // state.elements}, "
         f"{source.zero_point}, {into}, {by}, {bias_of(emitter, operator, units, 3)}}}, {emitter.at(state)}, "
@@ -87,5 +87,5 @@ STATEFUL: Mapping[str, Lowering] = {
     "CALL_ONCE": _call_once,
     "READ_VARIABLE": _read,
     "SVDF": _svdf,
-    "VAR_HANDLE": lambda emitter, operator: ("", ""),
+    "VAR_HANDLE": lambda emitter, operator: "",
 }
