@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from itertools import combinations
 
-from edgewise.comparing.comparison import Comparison, Ranked, Ranking, Variant
+from edgewise.comparing.comparison import Ranked, Ranking, Variant
 from edgewise.comparing.criteria import Criteria, check_metric
 from edgewise.comparing.metrics import compare_pairs
 from edgewise.comparing.session_values import evidence_of
@@ -34,19 +34,20 @@ def rank(variants: Sequence[Variant], criteria: Criteria, metric: str) -> Rankin
     evidence = evidence_of(variants)
     pairs = list(combinations(range(len(variants)), 2))
     rows = dict(zip(pairs, compare_pairs(variants, pairs, (metric,), criteria=criteria), strict=True))
-    ratios = {pair: row.ratio for pair, row in rows.items() if row.ratio is not None}
-    comparable = sorted({index for pair in ratios for index in pair})
+    comparable = sorted({index for pair, row in rows.items() if row.ratio is not None for index in pair})
     if not comparable:
         return None
-    best = max(comparable, key=lambda index: (_wins(index, ratios, metric), -index))
-    order = [index for index in comparable if index == best or _key(best, index) in ratios]
+    wins = [sum(row.is_ahead(variant.label) for row in rows.values()) for variant in variants]
+    best = max(comparable, key=lambda index: (wins[index], -index))
+    found = {index: rows[_key(best, index)].ratio_of(variants[index].label) for index in comparable if index != best}
+    to_best = {best: (1.0, 1.0, 1.0)} | {index: ends for index, ends in found.items() if ends[0] is not None}
     sign = 1.0 if METRICS[metric].better == "lower" else -1.0
-    order.sort(key=lambda index: (index != best, sign * _ratio_to(best, index, rows)[0], index))
+    order = sorted(to_best, key=lambda index: (index != best, sign * (to_best[index][0] or 0.0), index))
     apart = {pair for pair, row in rows.items() if row.verdict in ("faster", "slower")}
     letters, places = _letters(order, apart), _places(order, apart)
     ranked = []
     for index in order:
-        ratio, low, high = _ratio_to(best, index, rows)
+        ratio, low, high = to_best[index]
         ranked.append(
             Ranked(
                 label=variants[index].label,
@@ -69,34 +70,6 @@ def rank(variants: Sequence[Variant], criteria: Criteria, metric: str) -> Rankin
 
 def _key(first: int, second: int) -> tuple[int, int]:
     return (first, second) if first < second else (second, first)
-
-
-def _wins(index: int, ratios: Mapping[tuple[int, int], float], metric: str) -> int:
-    """How many others a variant is ahead of, proven or not."""
-    lower = METRICS[metric].better == "lower"
-    ahead = 0
-    for (first, second), ratio in ratios.items():
-        if index in (first, second):
-            is_less = ratio < 1.0 if index == second else ratio > 1.0
-            ahead += ratio != 1.0 and is_less == lower
-    return ahead
-
-
-def _ratio_to(
-    best: int, index: int, rows: Mapping[tuple[int, int], Comparison]
-) -> tuple[float, float | None, float | None]:
-    """A variant over the best one, with its interval."""
-    if index == best:
-        return 1.0, 1.0, 1.0
-    row = rows[_key(best, index)]
-    assert row.ratio is not None
-    if best < index:
-        return row.ratio, row.low, row.high
-    return (
-        1.0 / row.ratio,
-        None if row.high is None else 1.0 / row.high,
-        None if row.low is None else 1.0 / row.low,
-    )
 
 
 def _letters(order: Sequence[int], apart: set[tuple[int, int]]) -> dict[int, str]:

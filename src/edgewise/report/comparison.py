@@ -8,13 +8,14 @@ from functools import partial
 
 from edgewise.comparing.comparison import Comparison, ComparisonResult, Ranked, Ranking, Side, Variant
 from edgewise.formatting import percent, ratio_text, scale_of
+from edgewise.grouping import by_key
 from edgewise.record.facts import precision_of, threads_of
 from edgewise.report.bench import input_sections
 from edgewise.report.cells import failure_of, label_of, reason_of_absence
 from edgewise.report.comparison_tables import NO_REASON, before_after_table, compared_labels, conclusion_of
 from edgewise.report.comparison_words import lower_label, quotient_note, ranking_conclusion
 from edgewise.report.conditions import elsewhere, engine_of, names_of
-from edgewise.report.document import DASH, Cell, Column, Document, Section, Table, absent
+from edgewise.report.document import DASH, Cell, Column, Document, Section, Table, absent, filled, lines_of
 from edgewise.report.provenance import how_of, provenance_of_column
 from edgewise.stats.comparison import RISK
 from edgewise.text import listing, one_line
@@ -39,10 +40,10 @@ def comparison_document(findings: ComparisonResult) -> Document:
     tables += [table for table in (environments_table(findings), variants_table(findings)) if table is not None]
     sections = [
         Section(title="Failed", lines=tuple(failure_lines(findings)), tone="bad"),
-        Section(title="Not saved", lines=_lines([str(error) for error in findings.save_errors]), tone="bad"),
-        Section(title="Not a fair comparison: it was forced", lines=_lines(findings.obstacles), tone="bad"),
-        Section(title="Other causes that can't be ruled out", lines=_lines(findings.not_excluded), tone="poor"),
-        Section(title="What differs", lines=_lines(findings.stated), brief=", ".join(differing)),
+        Section(title="Not saved", lines=lines_of(map(str, findings.save_errors)), tone="bad"),
+        Section(title="Not a fair comparison: it was forced", lines=lines_of(findings.obstacles), tone="bad"),
+        Section(title="Other causes that can't be ruled out", lines=lines_of(findings.not_excluded), tone="poor"),
+        Section(title="What differs", lines=lines_of(findings.stated), brief=", ".join(differing)),
         *input_sections([each.run for each in findings.variants]),
         Section(title="Pareto front", lines=tuple(front_lines(findings)), brief=next(iter(front_lines(findings)), "")),
         Section(
@@ -52,10 +53,10 @@ def comparison_document(findings: ComparisonResult) -> Document:
         ),
         Section(
             title="Reference kernels meanwhile",
-            lines=_lines(findings.conditions),
-            brief="; ".join(_lines(findings.conditions)),
+            lines=lines_of(findings.conditions),
+            brief="; ".join(lines_of(findings.conditions)),
         ),
-        Section(title="Notes", lines=_lines(findings.notes)),
+        Section(title="Notes", lines=lines_of(findings.notes)),
         Section(
             title="Cautions about the variants' own numbers",
             lines=tuple(caution_lines(findings)),
@@ -63,8 +64,7 @@ def comparison_document(findings: ComparisonResult) -> Document:
             brief=", ".join(line.partition(":")[0] for line in caution_lines(findings)),
         ),
     ]
-    told = tuple(section for section in sections if section.lines)
-    return Document(title=title_of(findings), tables=tuple(tables), sections=told)
+    return Document(title=title_of(findings), tables=tuple(tables), sections=tuple(filled(sections)))
 
 
 def title_of(findings: ComparisonResult) -> str:
@@ -235,9 +235,7 @@ def evidence_lines(findings: ComparisonResult) -> list[str]:
     rows = findings.comparisons
     if not rows:
         return []
-    by_method: dict[tuple[str, str], list[Comparison]] = {}
-    for row in rows:
-        by_method.setdefault((row.design, "" if row.design == "exact" else one_line(row.method)), []).append(row)
+    by_method = by_key(((row.design, "" if row.design == "exact" else one_line(row.method)), row) for row in rows)
     lines = []
     for (design, method), found in by_method.items():
         lines.append(f"{_DESIGNS[design]}{f' ({method})' if method else ''}: {listing(_whose(found, rows))}")
@@ -272,10 +270,7 @@ def _amount_lines(findings: ComparisonResult) -> list[str]:
 
 def _margin_lines(rows: Sequence[Comparison]) -> list[str]:
     """The differences that are too small to matter, and the condition for a verdict."""
-    margins: dict[str, list[Comparison]] = {}
-    for row in rows:
-        if row.margin is not None and row.design != "same-run":
-            margins.setdefault(percent(row.margin), []).append(row)
+    margins = by_key((percent(row.margin), row) for row in rows if row.margin is not None and row.design != "same-run")
     if not margins:
         return []
     said = [
@@ -304,7 +299,3 @@ def caution_lines(findings: ComparisonResult) -> list[str]:
         said = "; ".join(f"{listing(who)}: {message}" for message, who in messages.items())
         lines.append(f"{code}: {said}")
     return lines
-
-
-def _lines(texts: Sequence[str]) -> tuple[str, ...]:
-    return tuple(text for text in map(one_line, texts) if text)

@@ -7,7 +7,7 @@ from functools import partial
 from edgewise.device.devices import LOCAL
 from edgewise.evaluating.evaluation import EvaluationResults, ModelEvaluation
 from edgewise.evaluating.scores import MetricDifference, Score
-from edgewise.formatting import change_text, p_text, points_range, range_text, value_text, with_range
+from edgewise.formatting import p_text, points_range, points_text, range_text, value_text, with_range
 from edgewise.metrics import METRICS
 from edgewise.optimizing.changed_answers import ChangedAnswers
 from edgewise.record import Run
@@ -136,7 +136,7 @@ def _gap_row(gap: MetricDifference) -> tuple[Cell, ...]:
         why = absent(one_line(gap.absent_because or NO_REASON))
         return Cell(text=label_of(gap.metric)), why, Cell(text=""), Cell(text=""), count
     difference = Cell(
-        text=change_text(gap.metric, gap.difference), value=gap.difference, low=gap.low, high=gap.high, notes=method
+        text=points_text(gap.metric, gap.difference), value=gap.difference, low=gap.low, high=gap.high, notes=method
     )
     interval = points_range(gap.metric, gap.low, gap.high)
     return (

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from functools import partial
 
+from edgewise.grouping import by_key
 from edgewise.record import Layer, Run
 from edgewise.report.document import DASH, Cell, Column, Table, absent
 from edgewise.report.profile_cells import layers_of, sum_cells, time_reason, time_unit
@@ -22,9 +24,7 @@ def type_table(run: Run, *, label: str = "", most: int | None = MOST_TYPES) -> T
     Args:
         most: types with a row of their own; None for all.
     """
-    found: dict[str, list[Layer]] = {}
-    for layer in layers_of(run, "operator"):
-        found.setdefault(one_line(layer.op), []).append(layer)
+    found = _by_type(layers_of(run, "operator"))
     order = sorted(found, key=lambda op: -_seconds(found[op]))
     shown = order if most is None or len(order) <= most + 1 else order[:most]
     parts = [(op, found[op]) for op in shown]
@@ -59,9 +59,7 @@ def time_line(run: Run) -> str:
     timed = [layer for layer in layers_of(run, "operator") if layer.time is not None]
     if not timed or run.profile is None:
         return ""
-    found: dict[str, list[Layer]] = {}
-    for layer in timed:
-        found.setdefault(one_line(layer.op), []).append(layer)
+    found = _by_type(timed)
     most, heaviest = max(found, key=lambda op: _seconds(found[op])), max(timed, key=lambda layer: layer.time or 0.0)
 
     def share(layers: list[Layer]) -> str:
@@ -74,6 +72,11 @@ def time_line(run: Run) -> str:
         f"most of the time: {most}{share(found[most])} ({count} layer{'s' if count > 1 else ''}); "
         f"heaviest layer: {one_line(heaviest.title)}{share([heaviest])}"
     )
+
+
+def _by_type(layers: Sequence[Layer]) -> dict[str, list[Layer]]:
+    """Group layers by the type of their operator."""
+    return by_key((one_line(layer.op), layer) for layer in layers)
 
 
 def _row(run: Run, name: str, layers: list[Layer], *, factor: float) -> tuple[Cell, ...]:
