@@ -198,7 +198,7 @@ def _gate_alone(gate: Gate, candidate: Subject) -> GateResult:
 
 def _gate_stored(gate: Gate, candidate: Run, baseline: Run) -> GateResult:
     """Two runs that were measured before; nothing can be measured again."""
-    variants = _variants(baseline, candidate)
+    variants = Variant(label=BASELINE, run=baseline), Variant(label=CANDIDATE, run=candidate)
     _require_fair(check_fairness(variants).obstacles)
     same, reasons = same_hardware(baseline, candidate)
     if not same and not is_same_run(baseline, candidate):
@@ -235,7 +235,7 @@ def _gate_against_run(
             + ("" if gate.stored else f", and its model was not found: {found.because}")
             + ". Give its model with --baseline-model, or make a baseline on this machine",
         )
-    _require_fair(_obstacles(baseline.job, second.job))
+    _require_alike(baseline.job, second.job)
     asked = "because of --stored" if gate.stored else f"its model was not found: {found.because}"
     notes = [f"{OF_BASELINE} is the stored run {baseline.id}, measured before and not beside the candidate ({asked})"]
 
@@ -256,7 +256,7 @@ def _stored_headline(run: Run) -> str:
 
 
 def _gate_in_turns(gate: Gate, baseline: Job, candidate: Job, *, notes: Sequence[str]) -> GateResult:
-    _require_fair(_obstacles(baseline, candidate))
+    _require_alike(baseline, candidate)
 
     def look(variants: Sequence[Variant]) -> tuple[Check, ...]:
         runs = {variant.label: variant.run for variant in variants}
@@ -319,17 +319,13 @@ def _here(baseline: Run, job: Job) -> Run:
     )
 
 
-def _variants(baseline: Run, candidate: Run) -> tuple[Variant, Variant]:
-    return Variant(label=BASELINE, run=baseline), Variant(label=CANDIDATE, run=candidate)
-
-
 def _alone(label: str, run: Run) -> ComparisonResult:
     """The result where one side alone was measured."""
     return ComparisonResult(variants=(Variant(label=label, run=run),), comparisons=())
 
 
-def _obstacles(baseline: Job, candidate: Job) -> list[str]:
-    return check_jobs(baseline, candidate, labels=(BASELINE, CANDIDATE))
+def _require_alike(baseline: Job, candidate: Job) -> None:
+    _require_fair(check_jobs(baseline, candidate, labels=(BASELINE, CANDIDATE)))
 
 
 def _require_fair(obstacles: Sequence[str]) -> None:

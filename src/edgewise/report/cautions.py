@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
+from typing import TypeVar
 
 from edgewise.grouping import by_key
 from edgewise.record import CAUTIONS, Run
 from edgewise.report.conditions import namer
 from edgewise.report.document import Section
 from edgewise.text import one_line
+
+T = TypeVar("T")
 
 
 def caution_sections(runs: Sequence[Run]) -> list[Section]:
@@ -21,14 +24,9 @@ def caution_sections(runs: Sequence[Run]) -> list[Section]:
 def caution_lines(runs: Sequence[Run]) -> list[str]:
     """One line per kind of caution: the runs, the observation, the advice; equal messages are merged."""
     names = namer(runs)
-    by_code: dict[str, dict[str, list[int]]] = {}
-    advice: dict[str, str] = {}
-    for index, run in enumerate(runs):
-        for caution in run.cautions:
-            by_code.setdefault(caution.code, {}).setdefault(one_line(caution.message), []).append(index)
-            advice.setdefault(caution.code, one_line(caution.advice))
+    advice = {caution.code: one_line(caution.advice) for run in reversed(runs) for caution in reversed(run.cautions)}
     lines = []
-    for code, messages in by_code.items():
+    for code, messages in merge_cautions(enumerate(runs)).items():
         said = "; ".join(f"{names(who)}{message}" for message, who in messages.items())
         lines.append(f"{code}: {said}" + (f" → {advice[code]}" if advice[code] else ""))
     graded = by_key(
@@ -38,6 +36,14 @@ def caution_lines(runs: Sequence[Run]) -> list[str]:
         for reason in uncovered_reasons(run)
     )
     return lines + [f"{names(who)}{said}" for said, who in graded.items()]
+
+
+def merge_cautions(runs: Iterable[tuple[T, Run]]) -> dict[str, dict[str, list[T]]]:
+    """Code of a caution → each message → the names, given with the runs, of those that have it."""
+    cautions = by_key(
+        (caution.code, (one_line(caution.message), name)) for name, run in runs for caution in run.cautions
+    )
+    return {code: by_key(messages) for code, messages in cautions.items()}
 
 
 def uncovered_reasons(run: Run) -> list[str]:

@@ -94,16 +94,9 @@ def evaluation_document(results: EvaluationResults) -> dict[str, Any]:
 
 
 def _metric(score: Score) -> dict[str, Any]:
-    return {
-        "id": score.metric,
-        "unit": METRICS[score.metric].unit,
-        "value": score.value,
-        "low": score.low,
-        "high": score.high,
-        "n": score.n,
-        "method": score.method,
-        "absent_because": score.absent_because,
-    }
+    fields = ("value", "low", "high", "n", "method", "absent_because")
+    known = {name: getattr(score, name) for name in fields}
+    return {"id": score.metric, "unit": METRICS[score.metric].unit, **known}
 
 
 def _samples(evaluation: Evaluation | None) -> dict[str, Any] | None:

@@ -76,6 +76,12 @@ def sum_cells(layers: Sequence[Layer], profile: Profile, factor: float) -> tuple
     )
 
 
+def untimed_notes(layers: Sequence[Layer]) -> tuple[str, ...]:
+    """How many of `layers`, summed in one row, have no time, and why; empty where all have one."""
+    reasons = [time_reason(layer) for layer in layers if layer.time is None]
+    return (f"{len(reasons)} of them without a time: {'; '.join(dict.fromkeys(reasons))}",) if reasons else ()
+
+
 def percent_cell(share: float) -> Cell:
     """A share in percent."""
     return Cell(text=f"{share * 100:.1f}", value=share * 100)

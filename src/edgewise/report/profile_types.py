@@ -7,8 +7,8 @@ from functools import partial
 
 from edgewise.grouping import by_key
 from edgewise.record import Layer, Run
-from edgewise.report.document import DASH, Cell, Column, Table, absent
-from edgewise.report.profile_cells import layers_of, sum_cells, time_reason, time_unit
+from edgewise.report.document import DASH, Cell, Column, Table, absent, value_cell
+from edgewise.report.profile_cells import layers_of, sum_cells, time_unit, untimed_notes
 from edgewise.report.profile_provenance import how_times
 from edgewise.report.provenance import facts_of_run, provenance_of_column
 from edgewise.text import one_line
@@ -80,15 +80,10 @@ def _by_type(layers: Sequence[Layer]) -> dict[str, list[Layer]]:
 
 
 def _row(run: Run, name: str, layers: list[Layer], *, factor: float) -> tuple[Cell, ...]:
-    timed = [layer for layer in layers if layer.time is not None]
-    lacking = len(layers) - len(timed)
-    reasons = "; ".join(dict.fromkeys(time_reason(layer) for layer in layers if layer.time is None))
-    notes = (f"{lacking} of them without a time: {reasons}",) if lacking else ()
-    head = (Cell(text=name, notes=notes if timed else ()),)
-    count = Cell(text=str(len(layers)), value=len(layers))
-    if not timed or run.profile is None:
-        return (*head, count, absent(*notes), DASH)
-    return (*head, count, *sum_cells(timed, run.profile, factor))
+    notes, count = untimed_notes(layers), value_cell(len(layers), str)
+    if run.profile is None or all(layer.time is None for layer in layers):
+        return Cell(text=name), count, absent(*notes), DASH
+    return Cell(text=name, notes=notes), count, *sum_cells(layers, run.profile, factor)
 
 
 def _seconds(layers: list[Layer]) -> float:
