@@ -11,7 +11,7 @@ from edgewise.metrics import METRICS, SHARES
 from edgewise.record import Run
 from edgewise.record.facts import environment_words, precision_of, threads_of
 from edgewise.report.accuracy import chief_metric
-from edgewise.report.candidates import comparable_groups
+from edgewise.report.candidates import RankedModel, comparable_groups, rank_models
 from edgewise.report.cells import Scale, basis_notes, cell_of, failure_of, reason_of_absence, times
 from edgewise.report.conditions import (
     elsewhere,
@@ -23,7 +23,6 @@ from edgewise.report.conditions import (
     short_providers,
 )
 from edgewise.report.document import DASH, Cell, Column, Table, Tone, absent, table_by_columns
-from edgewise.report.model_ranking import RankedModel, rank_models
 from edgewise.report.provenance import how_of
 from edgewise.report.recommendation import group_title
 from edgewise.text import one_line, tells_apart

@@ -17,6 +17,7 @@ from edgewise.report.conditions import elsewhere, engine_of, labels_of
 from edgewise.report.document import DASH, Cell, Column, Document, Section, Table, absent
 from edgewise.report.names import keep_end
 from edgewise.report.profile_cells import (
+    how_layers,
     layers_of,
     percent_cell,
     ranked,
@@ -28,11 +29,11 @@ from edgewise.report.profile_cells import (
     time_cell,
     time_reason,
     time_unit,
+    timing_line,
     untimed_notes,
 )
 from edgewise.report.profile_diff import diff_table
 from edgewise.report.profile_findings import evidence_sections, finding_sections, headline_of, titled
-from edgewise.report.profile_provenance import how_layers, timing_line
 from edgewise.report.profile_types import time_line, type_table
 from edgewise.report.timeline import WIDEST, draw_timeline
 from edgewise.text import one_line

@@ -16,8 +16,8 @@ from edgewise.profiling.layer_matching import LayerPair, are_alike, are_reliable
 from edgewise.record import Layer, Run
 from edgewise.report.conditions import differ_in_engine, labels_of, provider_of
 from edgewise.report.document import DASH, Cell, Column, Table
+from edgewise.report.profile_cells import ELSEWHERE, how_times
 from edgewise.report.profile_findings import BEFORE_AND_AFTER
-from edgewise.report.profile_provenance import ELSEWHERE, how_times
 from edgewise.report.provenance import provenance_of_column
 from edgewise.text import one_line
 from edgewise.units import significant

@@ -8,8 +8,7 @@ from functools import partial
 from edgewise.grouping import by_key
 from edgewise.record import Layer, Run
 from edgewise.report.document import DASH, Cell, Column, Table, absent, value_cell
-from edgewise.report.profile_cells import layers_of, sum_cells, time_unit, untimed_notes
-from edgewise.report.profile_provenance import how_times
+from edgewise.report.profile_cells import how_times, layers_of, sum_cells, time_unit, untimed_notes
 from edgewise.report.provenance import facts_of_run, provenance_of_column
 from edgewise.text import one_line
 

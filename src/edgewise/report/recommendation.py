@@ -31,6 +31,7 @@ from edgewise.report.candidates import (
     objection_of,
     peers_of,
     prefer,
+    rank_models,
     sweeps,
     times_as_fast,
     turns_of,
@@ -45,7 +46,6 @@ from edgewise.report.conditions import (
     short_providers,
     told_apart,
 )
-from edgewise.report.model_ranking import rank_models
 from edgewise.report.reservations import load_lines, quotient_of, turns_lines
 from edgewise.run.agreement import BEYOND, REFERENCE, compared_with, not_compared
 from edgewise.stats.comparison import RISK
