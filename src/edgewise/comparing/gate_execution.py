@@ -9,7 +9,6 @@ from pathlib import Path
 
 from edgewise.clock import now
 from edgewise.comparing.assessment import assess, require_fair
-from edgewise.comparing.baseline import find_model
 from edgewise.comparing.comparison import ComparisonResult, Variant
 from edgewise.comparing.criteria import Criteria
 from edgewise.comparing.environments import same_hardware
@@ -26,7 +25,7 @@ from edgewise.comparing.gate import (
     judge,
     refuse,
 )
-from edgewise.comparing.jobs import JobSettings, Subject, make_job, make_job_like
+from edgewise.comparing.jobs import JobSettings, Subject, find_model, make_job, make_job_like
 from edgewise.comparing.metrics import is_same_run
 from edgewise.comparing.requirement import Requirement
 from edgewise.comparing.trial import TrialSettings, run_trial
