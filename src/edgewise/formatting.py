@@ -116,8 +116,10 @@ def with_ends(
     return f"{text} [{first}, {last}]"
 
 
-def points_text(metric: str, difference: float, *, unit: bool = True) -> str:
-    """``"+0.21 pt"`` for shares, ``"+0.021"`` for everything else."""
+def points_text(metric: str, difference: float | None, *, unit: bool = True) -> str:
+    """``"+0.21 pt"`` for shares, ``"+0.021"`` for everything else; ``n/a`` where it is not known."""
+    if difference is None:
+        return ABSENT
     word = METRICS[metric].unit
     if metric not in SHARES:
         text = _signed(significant(difference))
@@ -298,10 +300,9 @@ def range_text(metric: str, unit: str, low: float | None, high: float | None, *,
     """``"97.05 % to 98.96 %"``, the ends of a share rounded outwards; empty where there is no interval."""
     if low is None or high is None:
         return ""
-    if metric in SHARES:
-        first, last = ends_text(percent_of(low), percent_of(high), 2)
-        return f"{first} %{to}{last} %"
-    return f"{quantity(low, unit)}{to}{quantity(high, unit)}"
+    first, last = _ends(metric, unit, low, high)
+    sign = " %" if metric in SHARES else ""
+    return f"{first}{sign}{to}{last}{sign}"
 
 
 def with_range(metric: str, unit: str, value: float | None, low: float | None, high: float | None) -> str:
@@ -309,12 +310,12 @@ def with_range(metric: str, unit: str, value: float | None, low: float | None, h
     text = value_text(metric, unit, value)
     if value is None or low is None or high is None:
         return text
+    first, last = _ends(metric, unit, low, high)
+    return f"{text} [{first}, {last}]"
+
+
+def _ends(metric: str, unit: str, low: float, high: float) -> tuple[str, str]:
+    """Both ends of an interval: of a share in percent without the sign, rounded outwards."""
     if metric in SHARES:
-        first, last = ends_text(percent_of(low), percent_of(high), 2)
-        return f"{text} [{first}, {last}]"
-    return f"{text} [{quantity(low, unit)}, {quantity(high, unit)}]"
-
-
-def change_text(metric: str, difference: float | None, *, unit: bool = True) -> str:
-    """``"+0.21 pt"`` for shares, ``"+0.021"`` for everything else; ``n/a`` where it is not known."""
-    return ABSENT if difference is None else points_text(metric, difference, unit=unit)
+        return ends_text(percent_of(low), percent_of(high), 2)
+    return quantity(low, unit), quantity(high, unit)

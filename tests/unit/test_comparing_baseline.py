@@ -9,8 +9,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from edgewise.comparing.baseline import find_model
-from edgewise.comparing.jobs import JobSettings, make_job, make_job_like
+from edgewise.comparing.jobs import JobSettings, find_model, make_job, make_job_like
 from edgewise.errors import BadInput, BadModel
 from edgewise.model.identity import open_model
 from edgewise.record import Run, Scenario, Stopping

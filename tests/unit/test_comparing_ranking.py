@@ -10,8 +10,7 @@ from comparable_runs import row_of, run_of
 from edgewise.comparing.comparison import ComparisonResult, Variant
 from edgewise.comparing.criteria import Criteria
 from edgewise.comparing.metrics import compare_pairs
-from edgewise.comparing.pareto_front import find_pareto_front
-from edgewise.comparing.ranking import _letters, _places, rank
+from edgewise.comparing.ranking import _letters, _places, find_pareto_front, rank
 from edgewise.errors import BadInput
 from edgewise.record import Scenario
 from sample_runs import failed_run, make_run, measured

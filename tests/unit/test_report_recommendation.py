@@ -11,11 +11,10 @@ from hypothesis import strategies as st
 
 from edgewise.record import Caution, InTurns, Scenario, Trust
 from edgewise.report.bench import bench_document
-from edgewise.report.candidates import comparable_groups, finalists
+from edgewise.report.candidates import comparable_groups, finalists, rank_models
 from edgewise.report.files import runs_document
 from edgewise.report.html import render_html
 from edgewise.report.markdown import render_markdown
-from edgewise.report.model_ranking import rank_models
 from edgewise.report.recommendation import answer_of, recommendation, recommendations
 from edgewise.report.text import to_text
 from messages import has, says, wording

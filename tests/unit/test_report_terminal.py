@@ -11,10 +11,10 @@ from rich.cells import cell_len
 
 from edgewise.record import Caution, ModelRef, Trust
 from edgewise.report.bench import bench_document
+from edgewise.report.candidates import rank_models
 from edgewise.report.document import Cell, Column, Document, Section, Table
 from edgewise.report.document_html import render_document_page
 from edgewise.report.markdown import render_markdown
-from edgewise.report.model_ranking import rank_models
 from edgewise.report.recommendation import answer_of
 from edgewise.report.text import to_text
 from sample_comparisons import comparison_text, two_variants

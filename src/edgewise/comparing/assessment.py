@@ -10,8 +10,7 @@ from edgewise.comparing.criteria import Criteria, check_criteria
 from edgewise.comparing.environments import environment_differences
 from edgewise.comparing.fairness import check_fairness, is_together
 from edgewise.comparing.metrics import compare_runs
-from edgewise.comparing.pareto_front import find_pareto_front
-from edgewise.comparing.ranking import rank
+from edgewise.comparing.ranking import find_pareto_front, rank
 from edgewise.errors import BadInput
 from edgewise.text import one_line
 

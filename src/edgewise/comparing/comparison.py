@@ -105,6 +105,19 @@ class Comparison:
             better, worse = "faster", "slower"
         return better if self.verdict == "faster" else worse
 
+    def is_ahead(self, label: str) -> bool:
+        """Whether the side called `label` has the better number, proven or not."""
+        if label not in (self.a, self.b) or self.ratio is None or self.ratio == 1.0:
+            return False
+        return (label == self.b) == ((self.ratio < 1.0) == (METRICS[self.metric].better == "lower"))
+
+    def ratio_of(self, label: str) -> tuple[float | None, float | None, float | None]:
+        """The side called `label` over the other one, with its 95 % interval."""
+        if label == self.b or self.ratio is None:
+            return self.ratio, self.low, self.high
+        low, high = (None if end is None or end <= 0.0 else 1.0 / end for end in (self.high, self.low))
+        return 1.0 / self.ratio, low, high
+
     def to_document(self) -> dict[str, Any]:
         """The row of the JSON document."""
         return {**asdict(self), "unit": self.unit, "word": self.word, "because": self.because or None}

@@ -10,7 +10,6 @@ from edgewise.comparing.comparison import Comparison, Variant
 from edgewise.comparing.criteria import Criteria
 from edgewise.comparing.metrics import compare_pairs
 from edgewise.comparing.trial import TrialSettings, run_trial
-from edgewise.metrics import METRICS
 from edgewise.progress import reporting_to
 from edgewise.record import InTurns, Run
 from edgewise.record.facts import emulation_of
@@ -79,27 +78,16 @@ def _of_leader_and_rest(
     places = range(len(variants))
     pairs = list(combinations(places, 2))
     every = compare_pairs(variants, pairs, criteria.metrics, criteria=criteria)
-    wins = [sum(_is_ahead(row, variants[place].label) for row in every) for place in places]
+    wins = [sum(row.is_ahead(variants[place].label) for row in every) for place in places]
     leader = max(places, key=lambda place: wins[place])
     rest = [row for pair, row in zip(pairs, every, strict=True) if leader not in pair]
     own = [(leader, place) for place in places if place != leader]
     return compare_pairs(variants, own, criteria.metrics, criteria=criteria), rest
 
 
-def _is_ahead(row: Comparison, label: str) -> bool:
-    """Whether the side `label` of `row` has the better number."""
-    if label not in (row.a, row.b) or row.ratio is None or row.ratio == 1.0:
-        return False
-    return (label == row.b) == ((row.ratio < 1.0) == (METRICS[row.metric].better == "lower"))
-
-
 def _told(row: Comparison, own: str) -> InTurns:
     """`row` from the side of the run `own`."""
-    assert row.ratio is not None
-    if own == row.b:
-        return InTurns(
-            against=row.a, ratio=row.ratio, low=row.low, high=row.high, verdict=row.verdict, method=row.method
-        )
-    low, high = (None if end is None or end <= 0.0 else 1.0 / end for end in (row.high, row.low))
-    verdict = _OPPOSITE[row.verdict]
-    return InTurns(against=row.b, ratio=1.0 / row.ratio, low=low, high=high, verdict=verdict, method=row.method)
+    ratio, low, high = row.ratio_of(own)
+    assert ratio is not None
+    against, verdict = (row.a, row.verdict) if own == row.b else (row.b, _OPPOSITE[row.verdict])
+    return InTurns(against=against, ratio=ratio, low=low, high=high, verdict=verdict, method=row.method)

@@ -9,7 +9,6 @@ from pathlib import Path
 
 from edgewise.clock import now
 from edgewise.comparing.assessment import assess, require_fair
-from edgewise.comparing.baseline import find_model
 from edgewise.comparing.comparison import ComparisonResult, Variant
 from edgewise.comparing.criteria import Criteria
 from edgewise.comparing.environments import same_hardware
@@ -26,7 +25,7 @@ from edgewise.comparing.gate import (
     judge,
     refuse,
 )
-from edgewise.comparing.jobs import JobSettings, Subject, make_job, make_job_like
+from edgewise.comparing.jobs import JobSettings, Subject, find_model, make_job, make_job_like
 from edgewise.comparing.metrics import is_same_run
 from edgewise.comparing.requirement import Requirement
 from edgewise.comparing.trial import TrialSettings, run_trial
@@ -198,7 +197,7 @@ def _gate_alone(gate: Gate, candidate: Subject) -> GateResult:
 
 def _gate_stored(gate: Gate, candidate: Run, baseline: Run) -> GateResult:
     """Two runs that were measured before; nothing can be measured again."""
-    variants = _variants(baseline, candidate)
+    variants = Variant(label=BASELINE, run=baseline), Variant(label=CANDIDATE, run=candidate)
     _require_fair(check_fairness(variants).obstacles)
     same, reasons = same_hardware(baseline, candidate)
     if not same and not is_same_run(baseline, candidate):
@@ -235,7 +234,7 @@ def _gate_against_run(
             + ("" if gate.stored else f", and its model was not found: {found.because}")
             + ". Give its model with --baseline-model, or make a baseline on this machine",
         )
-    _require_fair(_obstacles(baseline.job, second.job))
+    _require_alike(baseline.job, second.job)
     asked = "because of --stored" if gate.stored else f"its model was not found: {found.because}"
     notes = [f"{OF_BASELINE} is the stored run {baseline.id}, measured before and not beside the candidate ({asked})"]
 
@@ -256,7 +255,7 @@ def _stored_headline(run: Run) -> str:
 
 
 def _gate_in_turns(gate: Gate, baseline: Job, candidate: Job, *, notes: Sequence[str]) -> GateResult:
-    _require_fair(_obstacles(baseline, candidate))
+    _require_alike(baseline, candidate)
 
     def look(variants: Sequence[Variant]) -> tuple[Check, ...]:
         runs = {variant.label: variant.run for variant in variants}
@@ -319,17 +318,13 @@ def _here(baseline: Run, job: Job) -> Run:
     )
 
 
-def _variants(baseline: Run, candidate: Run) -> tuple[Variant, Variant]:
-    return Variant(label=BASELINE, run=baseline), Variant(label=CANDIDATE, run=candidate)
-
-
 def _alone(label: str, run: Run) -> ComparisonResult:
     """The result where one side alone was measured."""
     return ComparisonResult(variants=(Variant(label=label, run=run),), comparisons=())
 
 
-def _obstacles(baseline: Job, candidate: Job) -> list[str]:
-    return check_jobs(baseline, candidate, labels=(BASELINE, CANDIDATE))
+def _require_alike(baseline: Job, candidate: Job) -> None:
+    _require_fair(check_jobs(baseline, candidate, labels=(BASELINE, CANDIDATE)))
 
 
 def _require_fair(obstacles: Sequence[str]) -> None:

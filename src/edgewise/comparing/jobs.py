@@ -1,13 +1,13 @@
-"""Subjects of a comparison, and jobs that measure one with the settings of another job, except for those given."""
+"""Subjects of a comparison, jobs that measure one with the settings of another job, and where its model file is."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from edgewise.errors import BadInput
+from edgewise.errors import BadInput, BadModel
 from edgewise.model.identity import open_model
 from edgewise.model.signature import Signature, shapes_fit
 from edgewise.record import Job, Run, RuntimeSpec, Scenario, Stopping, TargetSpec
@@ -21,6 +21,9 @@ AXES = {
     "signature": "signatures", "environment": "environments",
 }  # fmt: skip
 """Setting of one job → the axis of a plan that varies it."""
+
+_SHOWN = 12
+"""Digits of a hash that are enough to tell files apart by eye."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -197,3 +200,60 @@ def _input_data(other: Job) -> Path | None:
             advice="give the same file with --input-data",
         )
     return Path(path or "")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LocatedModel:
+    """Path of the model file, or why it was not found.
+
+    Attributes:
+        path: None where no file with the baseline's hash is at hand.
+    """
+
+    path: Path | None
+    because: str
+
+
+def find_model(baseline: Run, *, given: Path | None = None, beside: Path | None = None) -> LocatedModel:
+    """The model of `baseline` on this machine.
+
+    Args:
+        given: where the user says it is.
+        beside: a folder to look in, by the model's own name.
+
+    Raises:
+        BadModel: `given` can't be read.
+        BadInput: `given` is another model.
+    """
+    wanted = baseline.job.model
+    if given is not None:
+        actual = open_model(given, wanted.signature).ref.sha256
+        if actual != wanted.sha256:
+            raise BadInput(
+                f"{given} is not the baseline's model: its sha256 begins {actual[:_SHOWN]}, "
+                f"that of {wanted.name} {wanted.sha256[:_SHOWN]}",
+                advice="give the file that the baseline was measured with, or make a new baseline",
+            )
+        return LocatedModel(path=given, because=f"{given} has its sha256")
+    reasons = []
+    for place in _places(baseline, beside):
+        try:
+            same = open_model(place, wanted.signature).ref.sha256 == wanted.sha256
+        except (BadInput, BadModel):
+            reasons.append(f"none at {place}")
+            continue
+        if same:
+            return LocatedModel(path=place, because=f"{place} has its sha256")
+        reasons.append(f"{place} has changed since")
+    return LocatedModel(path=None, because="; ".join(reasons) or "the record does not say where it was")
+
+
+def _places(baseline: Run, beside: Path | None) -> Iterator[Path]:
+    """Where to look, each once. A record's names are not trusted to stay in a folder."""
+    seen: set[Path] = set()
+    recorded = Path(baseline.job.model.path) if baseline.job.model.path else None
+    name = Path(baseline.job.model.file_name).name
+    for place in (recorded, beside / name if beside is not None and name else None):
+        if place is not None and place not in seen:
+            seen.add(place)
+            yield place

@@ -1,17 +1,19 @@
-"""Three or more variants in the order of one metric, and which of them can't be told apart."""
+"""Three or more variants in the order of one metric, and which of them no other one beats: the Pareto front."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from itertools import combinations
 
-from edgewise.comparing.comparison import Comparison, Ranked, Ranking, Variant
-from edgewise.comparing.criteria import Criteria, check_metric
+from edgewise.comparing.comparison import Comparison, ParetoFront, Ranked, Ranking, Variant
+from edgewise.comparing.criteria import FRONT_METRICS, Criteria, check_metric
 from edgewise.comparing.metrics import compare_pairs
 from edgewise.comparing.session_values import evidence_of
 from edgewise.metrics import METRICS
 
 LEAST_VARIANTS = 3
+LEAST_METRICS = 2
+"""Of a Pareto front."""
 
 _LETTERS = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ"
 
@@ -34,19 +36,20 @@ def rank(variants: Sequence[Variant], criteria: Criteria, metric: str) -> Rankin
     evidence = evidence_of(variants)
     pairs = list(combinations(range(len(variants)), 2))
     rows = dict(zip(pairs, compare_pairs(variants, pairs, (metric,), criteria=criteria), strict=True))
-    ratios = {pair: row.ratio for pair, row in rows.items() if row.ratio is not None}
-    comparable = sorted({index for pair in ratios for index in pair})
+    comparable = sorted({index for pair, row in rows.items() if row.ratio is not None for index in pair})
     if not comparable:
         return None
-    best = max(comparable, key=lambda index: (_wins(index, ratios, metric), -index))
-    order = [index for index in comparable if index == best or _key(best, index) in ratios]
+    wins = [sum(row.is_ahead(variant.label) for row in rows.values()) for variant in variants]
+    best = max(comparable, key=lambda index: (wins[index], -index))
+    found = {index: rows[_key(best, index)].ratio_of(variants[index].label) for index in comparable if index != best}
+    to_best = {best: (1.0, 1.0, 1.0)} | {index: ends for index, ends in found.items() if ends[0] is not None}
     sign = 1.0 if METRICS[metric].better == "lower" else -1.0
-    order.sort(key=lambda index: (index != best, sign * _ratio_to(best, index, rows)[0], index))
+    order = sorted(to_best, key=lambda index: (index != best, sign * (to_best[index][0] or 0.0), index))
     apart = {pair for pair, row in rows.items() if row.verdict in ("faster", "slower")}
     letters, places = _letters(order, apart), _places(order, apart)
     ranked = []
     for index in order:
-        ratio, low, high = _ratio_to(best, index, rows)
+        ratio, low, high = to_best[index]
         ranked.append(
             Ranked(
                 label=variants[index].label,
@@ -69,34 +72,6 @@ def rank(variants: Sequence[Variant], criteria: Criteria, metric: str) -> Rankin
 
 def _key(first: int, second: int) -> tuple[int, int]:
     return (first, second) if first < second else (second, first)
-
-
-def _wins(index: int, ratios: Mapping[tuple[int, int], float], metric: str) -> int:
-    """How many others a variant is ahead of, proven or not."""
-    lower = METRICS[metric].better == "lower"
-    ahead = 0
-    for (first, second), ratio in ratios.items():
-        if index in (first, second):
-            is_less = ratio < 1.0 if index == second else ratio > 1.0
-            ahead += ratio != 1.0 and is_less == lower
-    return ahead
-
-
-def _ratio_to(
-    best: int, index: int, rows: Mapping[tuple[int, int], Comparison]
-) -> tuple[float, float | None, float | None]:
-    """A variant over the best one, with its interval."""
-    if index == best:
-        return 1.0, 1.0, 1.0
-    row = rows[_key(best, index)]
-    assert row.ratio is not None
-    if best < index:
-        return row.ratio, row.low, row.high
-    return (
-        1.0 / row.ratio,
-        None if row.high is None else 1.0 / row.high,
-        None if row.low is None else 1.0 / row.low,
-    )
 
 
 def _letters(order: Sequence[int], apart: set[tuple[int, int]]) -> dict[int, str]:
@@ -128,3 +103,46 @@ def _places(order: Sequence[int], apart: set[tuple[int, int]]) -> dict[int, int]
             place += 1
             places.update({index: place for index in order if index not in places and _key(leader, index) not in apart})
     return places
+
+
+def find_pareto_front(variants: Sequence[Variant], criteria: Criteria) -> ParetoFront | None:
+    """The variants that none is proven better than in one metric and proven no worse in the others.
+
+    Failed runs take no part. A metric counts where all the others have it; what is inconclusive beats nothing.
+
+    Returns:
+        None with fewer than two such metrics or variants.
+
+    Raises:
+        BadInput: `criteria.front` names a metric that can't be compared.
+    """
+    asked = tuple(dict.fromkeys(check_metric(metric) for metric in criteria.front or FRONT_METRICS))
+    those = [variant for variant in variants if variant.run.status != "failed"]
+    evidence = evidence_of(those)
+    metrics = [
+        metric for metric in asked if all(evidence(index, metric).side.value is not None for index in range(len(those)))
+    ]
+    if len(metrics) < LEAST_METRICS or len(those) < 2:
+        return None
+    pairs = list(combinations(range(len(those)), 2))
+    rows = compare_pairs(those, pairs, metrics, criteria=criteria)
+    beaten: dict[int, list[int]] = {index: [] for index in range(len(those))}
+    for number, (first, second) in enumerate(pairs):
+        judged = rows[number * len(metrics) : (number + 1) * len(metrics)]
+        if _beats(judged, "slower"):
+            beaten[second].append(first)
+        if _beats(judged, "faster"):
+            beaten[first].append(second)
+    return ParetoFront(
+        metrics=tuple(metrics),
+        members=tuple(those[index].label for index, by in beaten.items() if not by),
+        beaten={
+            those[index].label: tuple(those[one].label for one in sorted(by)) for index, by in beaten.items() if by
+        },
+    )
+
+
+def _beats(rows: Sequence[Comparison], worse: str) -> bool:
+    """Whether every row is proven `worse` or the same, and one is proven `worse`."""
+    verdicts = {row.verdict for row in rows}
+    return worse in verdicts and verdicts <= {worse, "same"}

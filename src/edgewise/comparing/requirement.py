@@ -143,9 +143,7 @@ def _parse_regression(word: str) -> Requirement:
     metric = _metric(name, "--max-regression").id if equals else HEADLINE
     number, unit = _split(amount, word, "--max-regression")
     if unit != "%":
-        raise BadInput(
-            f"--max-regression {word!r} is not a percentage", advice=f"write the percent sign: {_shown(number)}%"
-        )
+        raise BadInput(f"--max-regression {word!r} is not a percentage", advice=f"write the percent sign: {number:g}%")
     limit = number / 100.0
     if limit <= -1.0:
         raise BadInput(
@@ -223,7 +221,3 @@ def _metric(name: str, flag: str) -> Metric:
     if row.better == "none":
         raise BadInput(f"{flag}: {row.id} is neither better high nor low", advice="it can't be limited")
     return row
-
-
-def _shown(number: float) -> str:
-    return f"{number:g}"

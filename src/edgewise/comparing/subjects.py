@@ -10,10 +10,9 @@ from typing import Any
 
 from edgewise.cancellation import Cancelled
 from edgewise.comparing.assessment import assess
-from edgewise.comparing.baseline import find_model
 from edgewise.comparing.comparison import ComparisonResult, Variant
 from edgewise.comparing.criteria import Criteria, check_criteria
-from edgewise.comparing.jobs import AXES, JobSettings, Subject, make_job_like, runs_among
+from edgewise.comparing.jobs import AXES, JobSettings, Subject, find_model, make_job_like, runs_among
 from edgewise.comparing.labels import label_jobs
 from edgewise.comparing.metrics import choose_metrics, compare_pairs
 from edgewise.comparing.trial import TrialSettings, check_all, run_trial

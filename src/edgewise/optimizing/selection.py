@@ -9,7 +9,7 @@ from itertools import islice
 from edgewise.clock import now
 from edgewise.comparing.comparison import Comparison, ComparisonResult, Variant
 from edgewise.comparing.criteria import Criteria
-from edgewise.comparing.pareto_front import find_pareto_front
+from edgewise.comparing.ranking import find_pareto_front
 from edgewise.evaluating.agreement import WORST
 from edgewise.evaluating.run_records import cautions_of
 from edgewise.metrics import METRICS

@@ -27,7 +27,8 @@ from edgewise.report.conditions import (
     system_of,
     told_apart,
 )
-from edgewise.report.document import Document, Section, Table
+from edgewise.report.document import Document, Section, Table, filled
+from edgewise.report.recommendation import Recommendation
 from edgewise.report.sustained import sustained_sections
 from edgewise.run.agreement import BEYOND, NO_MAJORITY, REFERENCE
 from edgewise.run.variation import half_width_of
@@ -49,13 +50,13 @@ def bench_document(runs: Sequence[Run], *, title: str = "") -> Document:
         *recommendation_sections(in_engines),
         *sustained_sections(runs),
         *input_sections(runs),
-        *_settings(in_engines),
+        _settings(in_engines),
         *interval_sections(runs),
         *caution_sections(runs),
-        *_agreement(runs),
-        *_paths(runs),
-        *_judged(runs),
-        *_absences(runs, tables),
+        _agreement(runs),
+        _paths(runs),
+        Section(title="Accuracy", lines=lines_by_run(runs, judged_on)),
+        _absences(runs, tables),
     ]
     several = len(devices_of(runs)) > 1
     rankings = [
@@ -66,7 +67,7 @@ def bench_document(runs: Sequence[Run], *, title: str = "") -> Document:
     return Document(
         title=title or default_title(runs),
         tables=(*rankings, *tables),
-        sections=tuple(sections),
+        sections=tuple(filled(sections)),
         answer=answer_by_device(runs),
     )
 
@@ -98,7 +99,7 @@ def input_sections(runs: Sequence[Run]) -> list[Section]:
     return [*entries, Section(title="Inputs", lines=lines, brief=brief)]
 
 
-def _settings(runs: Sequence[Run]) -> list[Section]:
+def _settings(runs: Sequence[Run]) -> Section:
     """Settings in force in each engine, as defaults differ: threads, precision; and the engine's own timing."""
 
     def settings(run: Run) -> str:
@@ -114,8 +115,7 @@ def _settings(runs: Sequence[Run]) -> list[Section]:
             words.append(f"{significant(used)} cores used by the background load")
         return ", ".join(words) if run.status != "failed" else ""
 
-    lines = lines_by_run(runs, settings)
-    return [Section(title="Ran with", lines=lines, brief="")] if lines else []
+    return Section(title="Ran with", lines=lines_by_run(runs, settings), brief="")
 
 
 def interval_sections(runs: Sequence[Run]) -> list[Section]:
@@ -145,18 +145,18 @@ def _place_of(runs: Sequence[Run]) -> str:
 
 def recommendation_sections(runs: Sequence[Run]) -> list[Section]:
     """One section per group of comparable runs."""
-    sections = []
     found = recommendations_by_device(runs)
-    for one in found:
+
+    def section(one: Recommendation) -> Section:
         scope = f" for {one.group}" if len(found) > 1 else ""
         if one.run is None:
-            sections.append(Section(title=f"No recommendation{scope}", lines=one.why, tone="poor", brief=""))
-        else:
-            sections.append(Section(title=f"Recommended{scope}: {one.label}", lines=one.why, tone="good", brief=""))
-    return sections
+            return Section(title=f"No recommendation{scope}", lines=one.why, tone="poor", brief="")
+        return Section(title=f"Recommended{scope}: {one.label}", lines=one.why, tone="good", brief="")
+
+    return list(map(section, found))
 
 
-def _agreement(runs: Sequence[Run]) -> list[Section]:
+def _agreement(runs: Sequence[Run]) -> Section:
     """How far each run's outputs are from the reference's, one line per way of comparing."""
     found: dict[str, list[str]] = {}
     absent: dict[str, list[str]] = {}
@@ -179,10 +179,10 @@ def _agreement(runs: Sequence[Run]) -> list[Section]:
     unequal = uncompared + [words for said in found.values() for words in said if " agrees (" not in words]
     with_what = "with the original" if any(is_original(run) for run in runs) else "between runtimes"
     brief = "; ".join(unequal) if unequal else f"agree {with_what} ({sum(map(len, found.values()))} compared)"
-    return [Section(title="Outputs", lines=tuple(lines), brief=brief)] if lines else []
+    return Section(title="Outputs", lines=tuple(lines), brief=brief)
 
 
-def _paths(runs: Sequence[Run]) -> list[Section]:
+def _paths(runs: Sequence[Run]) -> Section:
     """How the file of each run was made of its network, and what the export lost."""
 
     def words(run: Run) -> str:
@@ -193,8 +193,7 @@ def _paths(runs: Sequence[Run]) -> list[Section]:
             return f"the network as {one_line(origin.target)} builds it"
         return path + (f"; lost: {one_line('; '.join(origin.lost))}" if origin.lost else "; nothing known to be lost")
 
-    lines = lines_by_run(runs, words)
-    return [Section(title="Paths", lines=lines)] if lines else []
+    return Section(title="Paths", lines=lines_by_run(runs, words))
 
 
 def _is_odd(run: Run) -> bool:
@@ -204,13 +203,7 @@ def _is_odd(run: Run) -> bool:
     return any(each.code == "output-mismatch" and NO_MAJORITY not in each.message for each in run.cautions)
 
 
-def _judged(runs: Sequence[Run]) -> list[Section]:
-    """The data that accuracies were measured on."""
-    lines = lines_by_run(runs, judged_on)
-    return [Section(title="Accuracy", lines=lines)] if lines else []
-
-
-def _absences(runs: Sequence[Run], tables: Sequence[Table]) -> list[Section]:
+def _absences(runs: Sequence[Run], tables: Sequence[Table]) -> Section:
     """Values that the runs could not measure, with reasons, unless a footnote of a table has them."""
     said = {note for table in tables for row in table.rows for cell in row for note in cell.notes} | {REFERENCE}
     by_reason: dict[str, dict[str, list[str]]] = {}
@@ -225,4 +218,4 @@ def _absences(runs: Sequence[Run], tables: Sequence[Table]) -> list[Section]:
         who = list(dict.fromkeys(label for labels in metrics.values() for label in labels))
         scope = "" if len(who) == telling else f" ({enumerate_few(who)})"
         lines.append(f"{', '.join(metrics)}{scope}: {reason}")
-    return [Section(title="Not known", lines=tuple(lines), tone="faint", brief=brief)] if lines else []
+    return Section(title="Not known", lines=tuple(lines), tone="faint", brief=brief)

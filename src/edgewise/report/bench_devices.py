@@ -5,11 +5,12 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import replace
 
-from edgewise.formatting import factor_text, quantity
+from edgewise.formatting import quantity
+from edgewise.grouping import by_key
 from edgewise.metrics import METRICS
 from edgewise.record import Run
 from edgewise.record.facts import precision_of, threads_of
-from edgewise.report.candidates import Candidate, are_apart, interval_of, noun_of, objection_of
+from edgewise.report.candidates import Candidate, are_apart, factor_of, noun_of, objection_of
 from edgewise.report.conditions import elsewhere, labels_of, provider_of, scenario_of, told_apart
 from edgewise.report.recommendation import Recommendation, answer_of, group_title, recommendations
 from edgewise.text import enumerate_few, listing, one_line
@@ -24,10 +25,7 @@ def devices_of(runs: Sequence[Run]) -> list[str]:
 
 
 def _by_device(runs: Sequence[Run]) -> dict[str, list[Run]]:
-    found: dict[str, list[Run]] = {}
-    for run in runs:
-        found.setdefault(one_line(run.job.target.device), []).append(run)
-    return found
+    return by_key((one_line(run.job.target.device), run) for run in runs)
 
 
 def title_of_group(group: Sequence[Run], runs: Sequence[Run]) -> str:
@@ -57,10 +55,7 @@ def answer_by_device(runs: Sequence[Run], *, each: bool = False) -> tuple[str, .
     parts = _by_device(runs)
     if len(parts) < 2:
         return answer_of(runs, each=each)
-    lines: dict[str, list[str]] = {}
-    for device, part in parts.items():
-        for line in answer_of(part, each=each):
-            lines.setdefault(line, []).append(device)
+    lines = by_key((line, device) for device, part in parts.items() for line in answer_of(part, each=each))
     return (*_faster_devices(runs), *(f"{listing(devices)}: {line}" for line, devices in lines.items()))
 
 
@@ -89,26 +84,20 @@ def summary_of(runs: Sequence[Run]) -> tuple[str, ...]:
 
 def _faster_devices(runs: Sequence[Run]) -> list[str]:
     """Which device is faster, a line for each file, engine and setting that ran on several."""
-    groups: dict[tuple[object, ...], list[Run]] = {}
-    for run in runs:
-        job = run.job
-        limits = (job.target.memory_limit_bytes, job.target.constraints)
-        setting = (threads_of(run) or job.runtime.threads, precision_of(run) or job.runtime.precision)
-        same = (
-            job.model.sha256,
-            job.command,
-            provider_of(run),
-            *setting,
-            job.workload.batch,
-            scenario_of(run),
-            *limits,
-        )
-        groups.setdefault((same, run.headline), []).append(run)
-    shared = [group for group in groups.values() if len(devices_of(group)) > 1]
+    groups = by_key((_setting_of(run), run) for run in runs).values()
+    shared = [group for group in groups if len(devices_of(group)) > 1]
     labels = labels_of([group[0] for group in shared]) if len(shared) > 1 else [""]
     lines = [(f"{label}: " if label else "") + _fastest_of(group) for label, group in zip(labels, shared, strict=False)]
     rest = [f"the table has {len(lines) - MOST_LINES} more settings that ran on several devices"]
     return lines if len(lines) <= MOST_LINES else lines[:MOST_LINES] + rest
+
+
+def _setting_of(run: Run) -> tuple[object, ...]:
+    """File, engine, settings and limits of a run, and what it is about."""
+    job, limits = run.job, (run.job.target.memory_limit_bytes, run.job.target.constraints)
+    setting = (threads_of(run) or job.runtime.threads, precision_of(run) or job.runtime.precision)
+    same = (job.model.sha256, job.command, provider_of(run), *setting, job.workload.batch, scenario_of(run))
+    return (*same, *limits, run.headline)
 
 
 def _fastest_of(group: Sequence[Run]) -> str:
@@ -125,7 +114,7 @@ def _fastest_of(group: Sequence[Run]) -> str:
         return f"Which device is faster can't be told: {left_out}"
     metric = METRICS[ranked[0].row.metric]
     best, *others = sorted(ranked, key=lambda one: one.value, reverse=metric.better == "higher")
-    said = [f"{_factor(best, other)} faster than {other.label}" for other in others if are_apart(best, other)]
+    said = [f"{factor_of(best, other)} faster than {other.label}" for other in others if are_apart(best, other)]
     alike = [other.label for other in others if not are_apart(best, other)]
     words = f"{best.label} is {listing(said)}" if said else f"{listing([best.label, *alike])} can't be told apart"
     words += f" and can't be told apart from {listing(alike)}" if said and alike else ""
@@ -134,11 +123,3 @@ def _fastest_of(group: Sequence[Run]) -> str:
     facts += ["the last run on each"] if len(group) > len(last) else []
     facts += [f"left out: {left_out}"] if objections else []
     return f"{words} ({'; '.join(facts)})"
-
-
-def _factor(fast: Candidate, slow: Candidate) -> str:
-    """The quotient of two intervals that don't overlap, at its widest."""
-    above, below = (fast, slow) if METRICS[fast.row.metric].better == "higher" else (slow, fast)
-    high, low = interval_of(above.row), interval_of(below.row)
-    assert high is not None and low is not None
-    return factor_text(above.value / below.value, high[0] / low[1], high[1] / low[0])

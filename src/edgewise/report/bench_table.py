@@ -11,7 +11,7 @@ from edgewise.metrics import METRICS, SHARES
 from edgewise.record import Run
 from edgewise.record.facts import environment_words, precision_of, threads_of
 from edgewise.report.accuracy import chief_metric
-from edgewise.report.candidates import comparable_groups
+from edgewise.report.candidates import RankedModel, comparable_groups, rank_models
 from edgewise.report.cells import Scale, basis_notes, cell_of, failure_of, reason_of_absence, times
 from edgewise.report.conditions import (
     elsewhere,
@@ -23,7 +23,6 @@ from edgewise.report.conditions import (
     short_providers,
 )
 from edgewise.report.document import DASH, Cell, Column, Table, Tone, absent, table_by_columns
-from edgewise.report.model_ranking import rank_models
 from edgewise.report.provenance import how_of
 from edgewise.report.recommendation import group_title
 from edgewise.text import one_line, tells_apart
@@ -114,13 +113,7 @@ def ranking_table(runs: Sequence[Run], *, where: str = "") -> Table:
     memory = "memory_group_peak" if chosen[0].job.command else "memory_delta"
     found = [
         identity["Run"],
-        (
-            Column(title="Place"),
-            [
-                Cell(text=str(one.place or "–"), value=one.place, notes=(one.note,) if one.note else ())
-                for one in ranked
-            ],
-        ),
+        (Column(title="Place"), list(map(_place, ranked))),
         identity["Model"],
         identity["Runtime"],
         metric_column(chosen, chosen[0].headline, rank=0, interval=True),
@@ -133,6 +126,10 @@ def ranking_table(runs: Sequence[Run], *, where: str = "") -> Table:
         notes.append("–: not ranked, as no run of the model qualifies (failed, unreliable or outputs differ)")
     scope = group_title(chosen[0]).partition(", ")[2]
     return table_by_columns(f"Models, fastest first: {scope}{where}", found, notes=notes)
+
+
+def _place(one: RankedModel) -> Cell:
+    return Cell(text=str(one.place or "–"), value=one.place, notes=(one.note,) if one.note else ())
 
 
 def _table_title(runs: Sequence[Run]) -> str:
@@ -258,32 +255,27 @@ def _common_unit(values: Sequence[float], unit: str) -> tuple[str, Scale]:
 
 def _percentile_column(runs: Sequence[Run], metric: str, name: str) -> tuple[Column, list[Cell]] | None:
     """A percentile down the rows; None where no run has enough samples for it."""
-    found = [_percentile(run, metric, name) for run in runs]
-    known = [value for value in found if value is not None]
-    if not known:
+    rows = [row for run in runs if (row := run.measurement(metric)) is not None]
+    if not any(row.summary is not None and name in row.summary.percentiles for row in rows):
         return None
-    word, scale = _common_unit(
-        [value for run in runs if (value := run.value(metric)) is not None], METRICS[metric].unit
-    )
-    cells = []
-    for run, value in zip(runs, found, strict=True):
-        if run.status == "failed" and (metric == run.headline or run.value(metric) is None):
-            cells.append(DASH)
-        elif value is None:
-            reason = reason_of_absence(run, metric) if run.value(metric) is None else f"too few samples for {name}"
-            cells.append(absent(reason))
-        else:
-            text = significant(scale(value)) if word else quantity(value, METRICS[metric].unit)
-            row = run.measurement(metric)
-            notes = basis_notes(row) if row else ()
-            cells.append(Cell(text=text, value=scale(value), notes=notes, how=how_of(run, metric)))
+    unit = METRICS[metric].unit
+    word, scale = _common_unit([row.value for row in rows if row.value is not None], unit)
+
+    def cell(run: Run) -> Cell:
+        row = run.measurement(metric)
+        if run.status == "failed" and (metric == run.headline or row is None or row.value is None):
+            return DASH
+        if row is None or row.value is None:
+            return absent(reason_of_absence(run, metric))
+        value = row.summary.percentiles.get(name) if row.summary is not None else None
+        if value is None:
+            return absent(f"too few samples for {name}")
+        text = significant(scale(value)) if word else quantity(value, unit)
+        return Cell(text=text, value=scale(value), notes=basis_notes(row), how=how_of(run, metric))
+
     title = name if metric == "latency" else f"paced {name}"
-    return Column(title=f"{title} ({word})" if word else title, numeric=True, rank=3, unit="" if word else "s"), cells
-
-
-def _percentile(run: Run, metric: str, name: str) -> float | None:
-    row = run.measurement(metric)
-    return row.summary.percentiles.get(name) if row is not None and row.summary is not None else None
+    column = Column(title=f"{title} ({word})" if word else title, numeric=True, rank=3, unit="" if word else "s")
+    return column, list(map(cell, runs))
 
 
 def _grade(run: Run) -> Cell:

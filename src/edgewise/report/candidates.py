@@ -1,4 +1,4 @@
-"""The runs that may be recommended, in order: who is proven faster than whom, and what is taken of those that are not.
+"""The runs and models that may be recommended, in order: who is proven faster than whom, and what is taken of the rest.
 
 Runs are set against each other by their ratio where they took turns, else by their intervals.
 """
@@ -9,7 +9,8 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from typing import NamedTuple
 
-from edgewise.formatting import quantity
+from edgewise.formatting import factor_text, quantity
+from edgewise.grouping import by_key
 from edgewise.metrics import METRICS
 from edgewise.record import InTurns, Measurement, Run
 from edgewise.record.facts import threads_of
@@ -43,6 +44,11 @@ class Candidate:
         """The headline in its SI unit."""
         return self.row.value if self.row.value is not None else float("nan")
 
+    @property
+    def is_rate(self) -> bool:
+        """Whether more of the headline is better."""
+        return METRICS[self.row.metric].better == "higher"
+
 
 def comparable_groups(runs: Sequence[Run]) -> list[list[Run]]:
     """Runs that may be compared with each other, in order of first appearance.
@@ -50,42 +56,27 @@ def comparable_groups(runs: Sequence[Run]) -> list[list[Run]]:
     Model file, shapes, batch, scenario, headline, device, limits and processor are the same; threads, precision and
     engine may differ.
     """
-    groups: dict[tuple[object, ...], list[Run]] = {}
-    for run in runs:
-        job = run.job
-        scenario = replace(job.workload.scenario, streams=None, requests=None)  # the engine's own setting may differ
+
+    def conditions(run: Run) -> tuple[object, ...]:
+        model, workload = run.job.model, run.job.workload
+        scenario = replace(workload.scenario, streams=None, requests=None)  # the engine's own setting may differ
         # Exports of one network may name its inputs differently.
-        named = job.model.origin is None
-        shapes = tuple((spec.name if named else "", spec.shape) for spec in job.workload.inputs)
-        target = (
-            job.target.device,
-            job.target.transport,
-            job.target.memory_limit_bytes,
-            job.target.constraints,
-            processor_of(run),
-        )
-        # A run that failed before its environment was read still belongs to the others of its command.
-        key = (job.model.family, job.command, shapes, job.workload.batch, scenario, run.headline, target)
-        groups.setdefault(key, []).append(run)
-    return list(groups.values())
+        named = model.origin is None
+        shapes = tuple((spec.name if named else "", spec.shape) for spec in workload.inputs)
+        return model.family, run.job.command, shapes, workload.batch, scenario, run.job.target.transport, *_place(run)
+
+    return list(by_key((conditions(run), run) for run in runs).values())
 
 
 def sweeps(runs: Sequence[Run]) -> list[list[Run]]:
     """Runs that differ in model, engine and settings alone: same scenario, batch, target and processor."""
-    found: dict[tuple[object, ...], list[Run]] = {}
-    for run in runs:
-        target = run.job.target
-        key = (
-            scenario_of(run),
-            run.job.workload.batch,
-            run.headline,
-            target.device,
-            target.memory_limit_bytes,
-            target.constraints,
-            processor_of(run),
-        )
-        found.setdefault(key, []).append(run)
-    return list(found.values())
+    return list(by_key(((scenario_of(run), run.job.workload.batch, *_place(run)), run) for run in runs).values())
+
+
+def _place(run: Run) -> tuple[object, ...]:
+    """What the run is about, and where it took place; without a processor where it failed before that was read."""
+    target = run.job.target
+    return run.headline, target.device, target.memory_limit_bytes, target.constraints, processor_of(run)
 
 
 def candidates_of(group: Sequence[Run]) -> tuple[list[Candidate], list[str]]:
@@ -136,7 +127,7 @@ def in_order(candidates: Sequence[Candidate]) -> list[Candidate]:
 
 def levels(candidates: Sequence[Candidate]) -> list[list[Candidate]]:
     """Those that none is proven faster than, then those that none of the rest is proven faster than, and so on."""
-    left = sorted(candidates, key=lambda one: -one.value if METRICS[one.row.metric].better == "higher" else one.value)
+    left = sorted(candidates, key=lambda one: -one.value if one.is_rate else one.value)
     faster = {one.run.id: {each.run.id for each in left if is_faster(each, one)} for one in left}
     found = []
     while left:
@@ -241,7 +232,20 @@ def is_faster(one: Candidate, other: Candidate) -> bool:
 
 def has_better_value(one: Candidate, other: Candidate) -> bool:
     """Whether the table has a better value for `one`, whatever turns prove."""
-    return one.value > other.value if METRICS[one.row.metric].better == "higher" else one.value < other.value
+    return one.value > other.value if one.is_rate else one.value < other.value
+
+
+def times_as_fast(one: Candidate, other: Candidate) -> float:
+    """How many times as fast `one` is as `other`, by their values."""
+    return one.value / other.value if one.is_rate else other.value / one.value
+
+
+def factor_of(fast: Candidate, slow: Candidate) -> str:
+    """``2.1× [1.9, 2.3]``: the quotient of two intervals that don't overlap, at its widest."""
+    above, below = (fast, slow) if fast.is_rate else (slow, fast)
+    high, low = interval_of(above.row), interval_of(below.row)
+    assert high is not None and low is not None
+    return factor_text(above.value / below.value, high[0] / low[1], high[1] / low[0])
 
 
 def prefer(peers: Sequence[Candidate]) -> tuple[Candidate, list[str]]:
@@ -300,3 +304,58 @@ _COSTS: tuple[tuple[str, Callable[[Run], float | None], Callable[[float], str], 
 def noun_of(run: Run) -> str:
     """``"latency"``, ``"throughput"``: what the run is about."""
     return METRICS[run.headline].label.lower()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RankedModel:
+    """One model among others.
+
+    Attributes:
+        run: the model's recommended run, else its first.
+        place: 1 for all that none is proven faster than, 2 for those of the rest that none of it is, and so on; None
+            where no run of the model qualifies.
+        note: why a model with a better value has a worse place; empty where none has.
+    """
+
+    run: Run
+    place: int | None
+    note: str = ""
+
+    @property
+    def model(self) -> str:
+        """The model's name."""
+        return one_line(self.run.job.model.name)
+
+
+def rank_models(runs: Sequence[Run]) -> list[RankedModel]:
+    """The models of one of `sweeps`, the fastest first, then those without a run that qualifies.
+
+    Those of one place have recommended runs of which none is proven faster than another, see `are_apart`.
+    """
+    best: list[Candidate] = []
+    rest: list[RankedModel] = []
+    every = every_candidate(runs)
+    for group in comparable_groups(runs):
+        candidates, _ = candidates_of(group)
+        if candidates:
+            best.append(prefer(peers_of(candidates, every))[0])
+        else:
+            rest.append(RankedModel(run=group[0], place=None))
+    placed = [(place, one) for place, some in enumerate(levels(best), 1) for one in some]
+    ranked = []
+    for index, (place, one) in enumerate(placed):
+        smaller = next(
+            (each for other, each in placed[index + 1 :] if other > place and has_better_value(each, one)), None
+        )
+        note = _why_before(one, smaller, best) if smaller is not None else ""
+        ranked.append(RankedModel(run=one.run, place=place, note=note))
+    return ranked + rest
+
+
+def _why_before(one: Candidate, other: Candidate, best: Sequence[Candidate]) -> str:
+    """Why `one` has the better place, though the value of `other` is better."""
+    model = one_line(other.run.job.model.name)
+    if is_faster(one, other):
+        return f"measured in turns it is faster than {model}"
+    rival = next(each for each in best if is_faster(each, other))
+    return f"no model is proven faster, while {one_line(rival.run.job.model.name)} is faster than {model}"

@@ -2,12 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections import Counter
+from collections.abc import Iterable, Sequence
+from typing import TypeVar
 
+from edgewise.grouping import by_key
 from edgewise.record import CAUTIONS, Run
-from edgewise.report.conditions import labels_of, namer
+from edgewise.report.conditions import namer
 from edgewise.report.document import Section
 from edgewise.text import one_line
+
+T = TypeVar("T")
 
 
 def caution_sections(runs: Sequence[Run]) -> list[Section]:
@@ -19,22 +24,26 @@ def caution_sections(runs: Sequence[Run]) -> list[Section]:
 def caution_lines(runs: Sequence[Run]) -> list[str]:
     """One line per kind of caution: the runs, the observation, the advice; equal messages are merged."""
     names = namer(runs)
-    by_code: dict[str, dict[str, list[int]]] = {}
-    advice: dict[str, str] = {}
-    for index, run in enumerate(runs):
-        for caution in run.cautions:
-            by_code.setdefault(caution.code, {}).setdefault(one_line(caution.message), []).append(index)
-            advice.setdefault(caution.code, one_line(caution.advice))
+    advice = {caution.code: one_line(caution.advice) for run in reversed(runs) for caution in reversed(run.cautions)}
     lines = []
-    for code, messages in by_code.items():
+    for code, messages in merge_cautions(enumerate(runs)).items():
         said = "; ".join(f"{names(who)}{message}" for message, who in messages.items())
         lines.append(f"{code}: {said}" + (f" → {advice[code]}" if advice[code] else ""))
-    graded: dict[str, list[int]] = {}
-    for index, run in enumerate(runs):
-        if run.status == "done" and run.trust is not None:
-            for reason in uncovered_reasons(run):
-                graded.setdefault(f"grade {run.trust.grade}: {reason}", []).append(index)
+    graded = by_key(
+        (f"grade {run.trust.grade}: {reason}", index)
+        for index, run in enumerate(runs)
+        if run.status == "done" and run.trust is not None
+        for reason in uncovered_reasons(run)
+    )
     return lines + [f"{names(who)}{said}" for said, who in graded.items()]
+
+
+def merge_cautions(runs: Iterable[tuple[T, Run]]) -> dict[str, dict[str, list[T]]]:
+    """Code of a caution → each message → the names, given with the runs, of those that have it."""
+    cautions = by_key(
+        (caution.code, (one_line(caution.message), name)) for name, run in runs for caution in run.cautions
+    )
+    return {code: by_key(messages) for code, messages in cautions.items()}
 
 
 def uncovered_reasons(run: Run) -> list[str]:
@@ -46,15 +55,13 @@ def uncovered_reasons(run: Run) -> list[str]:
 
 def _brief_cautions(runs: Sequence[Run]) -> str:
     """Every kind of caution with the number of runs that have it, the most severe first."""
-    by_code: dict[str, list[str]] = {}
-    for run, label in zip(runs, labels_of(runs), strict=True):
-        for code in dict.fromkeys(one_line(each.code) for each in run.cautions):
-            by_code.setdefault(code, []).append(label)
-    if not by_code:
+    codes = [dict.fromkeys(one_line(each.code) for each in run.cautions) for run in runs]
+    counts = Counter(code for own in codes for code in own)
+    if not counts:
         return "see the reasons of the grades"
     unequal = ("output-mismatch", "output-not-finite")
-    order = sorted(by_code, key=lambda code: (code in unequal, CAUTIONS.get(code, ("A", ""))[0]), reverse=True)
+    order = sorted(counts, key=lambda code: (code in unequal, CAUTIONS.get(code, ("A", ""))[0]), reverse=True)
     if len(runs) == 1:
         return ", ".join(order)
-    first, *rest = [f"{code} ({len(by_code[code])}" for code in order]
+    first, *rest = [f"{code} ({counts[code]}" for code in order]
     return f"{first} of {len(runs)} runs)" + "".join(f", {words})" for words in rest)

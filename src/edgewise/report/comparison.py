@@ -6,15 +6,31 @@ from collections.abc import Sequence
 from dataclasses import replace
 from functools import partial
 
-from edgewise.comparing.comparison import Comparison, ComparisonResult, Ranked, Ranking, Side, Variant
+from edgewise.comparing.comparison import Comparison, ComparisonResult, Ranked, Ranking, Side
 from edgewise.formatting import percent, ratio_text, scale_of
+from edgewise.grouping import by_key
+from edgewise.record import Run
 from edgewise.record.facts import precision_of, threads_of
 from edgewise.report.bench import input_sections
+from edgewise.report.cautions import merge_cautions
 from edgewise.report.cells import failure_of, label_of, reason_of_absence
 from edgewise.report.comparison_tables import NO_REASON, before_after_table, compared_labels, conclusion_of
 from edgewise.report.comparison_words import lower_label, quotient_note, ranking_conclusion
 from edgewise.report.conditions import elsewhere, engine_of, names_of
-from edgewise.report.document import DASH, Cell, Column, Document, Section, Table, absent
+from edgewise.report.document import (
+    DASH,
+    Cell,
+    Column,
+    Document,
+    Section,
+    Table,
+    absent,
+    filled,
+    lines_of,
+    table_by_columns,
+    text_cell,
+    value_cell,
+)
 from edgewise.report.provenance import how_of, provenance_of_column
 from edgewise.stats.comparison import RISK
 from edgewise.text import listing, one_line
@@ -38,11 +54,11 @@ def comparison_document(findings: ComparisonResult) -> Document:
     tables += [before_after_table(findings, label) for label in compared_labels(findings)]
     tables += [table for table in (environments_table(findings), variants_table(findings)) if table is not None]
     sections = [
-        Section(title="Failed", lines=tuple(failure_lines(findings)), tone="bad"),
-        Section(title="Not saved", lines=_lines([str(error) for error in findings.save_errors]), tone="bad"),
-        Section(title="Not a fair comparison: it was forced", lines=_lines(findings.obstacles), tone="bad"),
-        Section(title="Other causes that can't be ruled out", lines=_lines(findings.not_excluded), tone="poor"),
-        Section(title="What differs", lines=_lines(findings.stated), brief=", ".join(differing)),
+        Section(title="Failed", lines=lines_of(f"{who}: {why}" for who, why in findings.failures.items()), tone="bad"),
+        Section(title="Not saved", lines=lines_of(map(str, findings.save_errors)), tone="bad"),
+        Section(title="Not a fair comparison: it was forced", lines=lines_of(findings.obstacles), tone="bad"),
+        Section(title="Other causes that can't be ruled out", lines=lines_of(findings.not_excluded), tone="poor"),
+        Section(title="What differs", lines=lines_of(findings.stated), brief=", ".join(differing)),
         *input_sections([each.run for each in findings.variants]),
         Section(title="Pareto front", lines=tuple(front_lines(findings)), brief=next(iter(front_lines(findings)), "")),
         Section(
@@ -52,10 +68,10 @@ def comparison_document(findings: ComparisonResult) -> Document:
         ),
         Section(
             title="Reference kernels meanwhile",
-            lines=_lines(findings.conditions),
-            brief="; ".join(_lines(findings.conditions)),
+            lines=lines_of(findings.conditions),
+            brief="; ".join(lines_of(findings.conditions)),
         ),
-        Section(title="Notes", lines=_lines(findings.notes)),
+        Section(title="Notes", lines=lines_of(findings.notes)),
         Section(
             title="Cautions about the variants' own numbers",
             lines=tuple(caution_lines(findings)),
@@ -63,8 +79,7 @@ def comparison_document(findings: ComparisonResult) -> Document:
             brief=", ".join(line.partition(":")[0] for line in caution_lines(findings)),
         ),
     ]
-    told = tuple(section for section in sections if section.lines)
-    return Document(title=title_of(findings), tables=tuple(tables), sections=told)
+    return Document(title=title_of(findings), tables=tuple(tables), sections=tuple(filled(sections)))
 
 
 def title_of(findings: ComparisonResult) -> str:
@@ -193,41 +208,30 @@ def variants_table(findings: ComparisonResult) -> Table | None:
     """The run of each label; None without variants."""
     if not findings.variants:
         return None
-    columns = (
-        Column(title="Variant"),
-        Column(title="Model"),
-        Column(title="Runtime"),
-        Column(title="Threads", numeric=True, rank=2),
-        Column(title="Precision", rank=3),
-        Column(title="Grade", rank=1),
-        Column(title="Run", rank=4),
-    )
-    names = names_of([variant.run for variant in findings.variants])
-    rows = tuple(map(_variant_row, findings.variants, names))
-    return Table(title="What was compared", columns=columns, rows=rows, detail=bool(findings.comparisons))
+    runs = [variant.run for variant in findings.variants]
+    columns = [
+        (Column(title="Variant"), [text_cell(variant.label) for variant in findings.variants]),
+        (Column(title="Model"), [Cell(text=name) for name in names_of(runs)]),
+        (Column(title="Runtime"), [Cell(text=engine_of(run)) for run in runs]),
+        (Column(title="Threads", numeric=True, rank=2), list(map(_threads, runs))),
+        (Column(title="Precision", rank=3), list(map(_precision, runs))),
+        (Column(title="Grade", rank=1), list(map(_grade, runs))),
+        (Column(title="Run", rank=4), [text_cell(run.id) for run in runs]),
+    ]
+    return table_by_columns("What was compared", columns, detail=bool(findings.comparisons))
 
 
-def _variant_row(variant: Variant, name: str) -> tuple[Cell, ...]:
-    run = variant.run
-    threads, precision = threads_of(run), precision_of(run)
-    return (
-        Cell(text=one_line(variant.label)),
-        Cell(text=name),
-        Cell(text=engine_of(run)),
-        absent(failure_of(run) or "chosen and not reported by the engine")
-        if threads is None
-        else Cell(text=str(threads), value=threads),
-        absent(failure_of(run) or "not reported by the engine")
-        if precision is None
-        else Cell(text=one_line(precision)),
-        absent(failure_of(run) or "the run was not graded") if run.trust is None else Cell(text=run.trust.grade),
-        Cell(text=one_line(run.id)),
-    )
+def _threads(run: Run) -> Cell:
+    return value_cell(threads_of(run), str, failure_of(run) or "chosen and not reported by the engine")
 
 
-def failure_lines(findings: ComparisonResult) -> list[str]:
-    """Why a variant has no result."""
-    return [f"{one_line(label)}: {one_line(why)}" for label, why in findings.failures.items()]
+def _precision(run: Run) -> Cell:
+    precision = precision_of(run)
+    return absent(failure_of(run) or "not reported by the engine") if precision is None else text_cell(precision)
+
+
+def _grade(run: Run) -> Cell:
+    return absent(failure_of(run) or "the run was not graded") if run.trust is None else Cell(text=run.trust.grade)
 
 
 def evidence_lines(findings: ComparisonResult) -> list[str]:
@@ -235,9 +239,7 @@ def evidence_lines(findings: ComparisonResult) -> list[str]:
     rows = findings.comparisons
     if not rows:
         return []
-    by_method: dict[tuple[str, str], list[Comparison]] = {}
-    for row in rows:
-        by_method.setdefault((row.design, "" if row.design == "exact" else one_line(row.method)), []).append(row)
+    by_method = by_key(((row.design, "" if row.design == "exact" else one_line(row.method)), row) for row in rows)
     lines = []
     for (design, method), found in by_method.items():
         lines.append(f"{_DESIGNS[design]}{f' ({method})' if method else ''}: {listing(_whose(found, rows))}")
@@ -272,10 +274,7 @@ def _amount_lines(findings: ComparisonResult) -> list[str]:
 
 def _margin_lines(rows: Sequence[Comparison]) -> list[str]:
     """The differences that are too small to matter, and the condition for a verdict."""
-    margins: dict[str, list[Comparison]] = {}
-    for row in rows:
-        if row.margin is not None and row.design != "same-run":
-            margins.setdefault(percent(row.margin), []).append(row)
+    margins = by_key((percent(row.margin), row) for row in rows if row.margin is not None and row.design != "same-run")
     if not margins:
         return []
     said = [
@@ -294,17 +293,9 @@ def caution_lines(findings: ComparisonResult) -> list[str]:
 
     Without the advice, which is for measuring one thing alone: turns share most of what disturbs.
     """
-    by_code: dict[str, dict[str, list[str]]] = {}
-    for variant in findings.variants:
-        for each in variant.run.cautions:
-            messages = by_code.setdefault(one_line(each.code), {})
-            messages.setdefault(one_line(each.message), []).append(one_line(variant.label))
+    labelled = ((one_line(variant.label), variant.run) for variant in findings.variants)
     lines = []
-    for code, messages in by_code.items():
+    for code, messages in merge_cautions(labelled).items():
         said = "; ".join(f"{listing(who)}: {message}" for message, who in messages.items())
-        lines.append(f"{code}: {said}")
+        lines.append(f"{one_line(code)}: {said}")
     return lines
-
-
-def _lines(texts: Sequence[str]) -> tuple[str, ...]:
-    return tuple(text for text in map(one_line, texts) if text)

@@ -10,6 +10,7 @@ from typing import Any
 from edgewise.comparing.environments import value_text
 from edgewise.comparing.labels import model_names
 from edgewise.device.devices import LOCAL
+from edgewise.grouping import by_key
 from edgewise.model.eager import EXAMPLE_INPUTS
 from edgewise.record import Run
 from edgewise.record.facts import environment_words, precision_of, threads_of
@@ -300,9 +301,6 @@ def namer(runs: Sequence[Run]) -> Callable[[Sequence[int]], str]:
 
 def lines_by_run(runs: Sequence[Run], words_of: Callable[[Run], str]) -> tuple[str, ...]:
     """What `words_of` says of each run, one line for those of which it says the same; nothing where it is empty."""
-    said: dict[str, list[int]] = {}
-    for index, run in enumerate(runs):
-        if words := words_of(run):
-            said.setdefault(words, []).append(index)
+    said = by_key((words, index) for index, run in enumerate(runs) if (words := words_of(run)))
     names = namer(runs)
     return tuple(f"{names(who)}{words}" for words, who in said.items())

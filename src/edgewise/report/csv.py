@@ -7,6 +7,7 @@ import io
 from collections.abc import Sequence
 
 from edgewise.formatting import ABSENT
+from edgewise.grouping import by_key
 from edgewise.report.document import Cell, Column, Document, Table
 from edgewise.text import for_csv
 
@@ -57,8 +58,5 @@ def _number(value: float | None) -> str:
 
 
 def _notes(row: Sequence[Cell], columns: Sequence[Column]) -> str:
-    by_note: dict[str, list[str]] = {}
-    for cell, column in zip(row, columns, strict=True):
-        for note in cell.notes:
-            by_note.setdefault(note, []).append(column.title)
-    return for_csv("; ".join(f"{', '.join(titles)}: {note}" for note, titles in by_note.items()))
+    noted = ((note, column.title) for cell, column in zip(row, columns, strict=True) for note in cell.notes)
+    return for_csv("; ".join(f"{', '.join(titles)}: {note}" for note, titles in by_key(noted).items()))

@@ -12,6 +12,7 @@ from functools import partial
 from typing import Any, Literal, NamedTuple, TypeVar
 
 from edgewise.formatting import ABSENT
+from edgewise.text import one_line
 
 T = TypeVar("T")
 Tone = Literal["plain", "good", "fair", "poor", "bad", "faint"]
@@ -146,6 +147,16 @@ class Document:
         return replace(self, answer=(*first, *self.answer))
 
 
+def lines_of(texts: Iterable[str]) -> tuple[str, ...]:
+    """Return `texts` as the lines of a section: each in one line, without empty ones and repetitions."""
+    return tuple(dict.fromkeys(filter(None, map(one_line, texts))))
+
+
+def filled(sections: Iterable[Section]) -> list[Section]:
+    """Return the sections that have a line."""
+    return [section for section in sections if section.lines]
+
+
 Columns = list[tuple[Column, Callable[[T], Cell]]]
 """Columns, each with the function that makes its cell of the thing that a row is about."""
 
@@ -176,6 +187,21 @@ def table_by_columns(
 def absent(*reasons: str) -> Cell:
     """The cell of a value that is not known, with the reasons as footnotes."""
     return Cell(text=ABSENT, notes=reasons, tone="faint")
+
+
+def text_cell(text: object) -> Cell:
+    """Return the cell of a name or text, wherever it comes from, in one line."""
+    return Cell(text=one_line(str(text)))
+
+
+def value_cell(value: float | None, show: Callable[[Any], str], *reasons: str) -> Cell:
+    """Return the cell of a number as `show` writes it; where there is none, an absent one with `reasons`."""
+    return absent(*reasons) if value is None else Cell(text=show(value), value=value)
+
+
+def raw_cell(value: float | None, *reasons: str, low: float | None = None, high: float | None = None) -> Cell:
+    """Return the cell of a number for machines, as it is; where there is none, an absent one with `reasons`."""
+    return absent(*reasons) if value is None else Cell(text="", value=value, low=low, high=high)
 
 
 DASH = Cell(text="–", tone="faint")

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Collection
 from dataclasses import asdict, replace
 from typing import Any
 
@@ -10,7 +10,8 @@ from edgewise.evaluating.evaluation import EvaluationResults, ModelEvaluation
 from edgewise.evaluating.plausibility import CODE
 from edgewise.evaluating.run_records import ORDER
 from edgewise.evaluating.scores import MetricDifference, Score
-from edgewise.formatting import change_text, p_text, points_range, with_range
+from edgewise.formatting import p_text, points_range, points_text, with_range
+from edgewise.grouping import by_key
 from edgewise.metrics import METRICS
 from edgewise.record import ABOUT_DATA, Evaluation
 from edgewise.report.accuracy import preparation_of
@@ -18,7 +19,7 @@ from edgewise.report.cells import failure_of, label_of
 from edgewise.report.changed_answers import AGAINST_REFERENCE, changed_tables
 from edgewise.report.comparison_words import lower_label
 from edgewise.report.conditions import elsewhere, engine_of, flatten
-from edgewise.report.document import Document, Section
+from edgewise.report.document import Document, Section, filled, lines_of
 from edgewise.report.evaluation_tables import (
     NO_CHIEF,
     changed_models,
@@ -93,16 +94,9 @@ def evaluation_document(results: EvaluationResults) -> dict[str, Any]:
 
 
 def _metric(score: Score) -> dict[str, Any]:
-    return {
-        "id": score.metric,
-        "unit": METRICS[score.metric].unit,
-        "value": score.value,
-        "low": score.low,
-        "high": score.high,
-        "n": score.n,
-        "method": score.method,
-        "absent_because": score.absent_because,
-    }
+    fields = ("value", "low", "high", "n", "method", "absent_because")
+    known = {name: getattr(score, name) for name in fields}
+    return {"id": score.metric, "unit": METRICS[score.metric].unit, **known}
 
 
 def _samples(evaluation: Evaluation | None) -> dict[str, Any] | None:
@@ -132,16 +126,16 @@ def sections_of(results: EvaluationResults) -> list[Section]:
     several = len(results.models) > 1
     found = [
         Section(title="Failed", lines=_failures(results), tone="bad"),
-        Section(title="Not saved", lines=_lines([str(error) for error in results.save_errors]), tone="bad"),
+        Section(title="Not saved", lines=lines_of(map(str, results.save_errors)), tone="bad"),
         Section(title=IMPLAUSIBLE, lines=_doubts(results), tone="poor"),
-        Section(title=ABOUT_ACCURACY, lines=_cautions(results), tone="poor"),
+        Section(title=ABOUT_ACCURACY, lines=_caution_lines(results, ABOUT_DATA, advice=True), tone="poor"),
         *(
             Section(title=f"Most confused: {label}" if several else "Most confused", lines=lines, brief=lines[0])
             for one, label in _pairs(results)
             if one.run.evaluation is not None and (lines := tuple(confused_lines(one.run.evaluation)))
         ),
         Section(title="One sample", lines=_shared(results, example_lines), brief=""),
-        Section(title="State", lines=_states(results)),
+        Section(title="State", lines=_caution_lines(results, (KEEPS_STATE,))),
         Section(title="Data", lines=_shared(results, data_lines), brief=next(iter(_shared(results, data_lines)), "")),
         Section(title="How samples were prepared", lines=_shared(results, preparation_lines), brief=""),
         Section(title="Task", lines=_shared(results, task_lines), brief=""),
@@ -153,7 +147,7 @@ def sections_of(results: EvaluationResults) -> list[Section]:
         ),
         Section(title="Notes", lines=_notes(results)),
     ]
-    return [section for section in found if section.lines]
+    return filled(found)
 
 
 def title_of(results: EvaluationResults) -> str:
@@ -174,7 +168,7 @@ def _title(results: EvaluationResults) -> str:
             else f", p {p_text(gap.p_value) if gap.p_value < 0.001 else f'= {p_text(gap.p_value)}'}"
         )
         interval = points_range(gap.metric, gap.low, gap.high)
-        change = f"{label_of(gap.metric)} {change_text(gap.metric, gap.difference)} {interval}".rstrip()
+        change = f"{label_of(gap.metric)} {points_text(gap.metric, gap.difference)} {interval}".rstrip()
         size = 0 if results.models[0].run.evaluation is None else results.models[0].run.evaluation.data.size
         on = f" on {gap.n} of {size} samples" if gap.n < size else ""
         return f"{labels[1]} against {labels[0]}{on}: {change}{p_value}{_altered(results)}"
@@ -321,13 +315,8 @@ def _shared(results: EvaluationResults, tell: Any) -> tuple[str, ...]:
     }
     if len(set(told.values())) <= 1:
         return next(iter(told.values()), ())
-    by_line: dict[str, list[str]] = {}
-    for label, lines in told.items():
-        for line in lines:
-            by_line.setdefault(line, []).append(label)
-    return tuple(
-        line if len(who) == len(told) else f"{listing(who)}: {line}" for line, who in by_line.items()
-    )  # fmt: skip
+    by_line = by_key((line, label) for label, lines in told.items() for line in lines)
+    return tuple(line if len(who) == len(told) else f"{listing(who)}: {line}" for line, who in by_line.items())
 
 
 def _failures(results: EvaluationResults) -> tuple[str, ...]:
@@ -340,67 +329,47 @@ def _failures(results: EvaluationResults) -> tuple[str, ...]:
 
 def _doubts(results: EvaluationResults) -> tuple[str, ...]:
     """Why an accuracy is likely due to wrong preprocessing or label order rather than the model."""
-    several = len(results.models) > 1
-    found = [(one, label, each) for one, label in _pairs(results) for each in one.run.cautions if each.code == CODE]
-    told = [f"{f'{label}: ' if several else ''}{part}" for _, label, each in found for part in each.message.split("; ")]
-    return _lines([*told, *(each.advice for _, _, each in found)])
+    found = [(who, each) for one, who in _named(results) for each in one.run.cautions if each.code == CODE]
+    doubts = [f"{who}{part}" for who, each in found for part in each.message.split("; ")]
+    return lines_of([*doubts, *(each.advice for _, each in found)])
 
 
-def _cautions(results: EvaluationResults) -> tuple[str, ...]:
-    """Samples left out or changed, and classes whose order is assumed or matched."""
-    several = len(results.models) > 1
-    return _lines(
-        [
-            f"{f'{label}: ' if several else ''}{each.message} → {each.advice}"
-            for one, label in _pairs(results)
-            for each in one.run.cautions
-            if each.code in ABOUT_DATA
-        ]
-    )
-
-
-def _states(results: EvaluationResults) -> tuple[str, ...]:
-    """How the states of models were treated."""
-    several = len(results.models) > 1
-    return _lines(
-        [
-            f"{f'{label}: ' if several else ''}{each.message}"
-            for one, label in _pairs(results)
-            for each in one.run.cautions
-            if each.code == KEEPS_STATE
-        ]
+def _caution_lines(results: EvaluationResults, codes: Collection[str], *, advice: bool = False) -> tuple[str, ...]:
+    """The messages of cautions with one of `codes`, and what to do."""
+    return lines_of(
+        f"{who}{each.message}{f' → {each.advice}' if advice else ''}"
+        for one, who in _named(results)
+        for each in one.run.cautions
+        if each.code in codes
     )
 
 
 def _grades(results: EvaluationResults) -> tuple[str, ...]:
     """Reasons of grades below A, which concern the latency only."""
-    several = len(results.models) > 1
-    return _lines(
-        [
-            f"{f'{label}: ' if several else ''}grade {trust.grade}: {'; '.join(trust.reasons)}"
-            for one, label in _pairs(results)
-            if (trust := one.run.trust) is not None and trust.reasons and one.run.status != "failed"
-        ]
+    return lines_of(
+        f"{who}grade {trust.grade}: {'; '.join(trust.reasons)}"
+        for one, who in _named(results)
+        if (trust := one.run.trust) is not None and trust.reasons and one.run.status != "failed"
     )
 
 
 def _notes(results: EvaluationResults) -> tuple[str, ...]:
     notes = ["interrupted: the results above are incomplete"] if results.interrupted else []
-    several = len(results.models) > 1
-    for place, (one, label) in enumerate(_pairs(results)):
-        who = f"{label}: " if several else ""
+    for place, (one, who) in enumerate(_named(results)):
         known = () if one.run.evaluation is None else preparation_of(one.run.evaluation)
         notes += [f"{who}{note}" for note in one.notes if note not in known]
         if one.resumed:
             notes.append(f"{who}{one.resumed} answers are from an earlier, interrupted pass")
         if place and one.scores and not one.differences:
             notes.append(f"{who}no paired difference: no sample was answered by both models")
-    return _lines(notes)
+    return lines_of(notes)
 
 
 def _pairs(results: EvaluationResults) -> list[tuple[ModelEvaluation, str]]:
     return list(zip(results.models, model_labels(results), strict=True))
 
 
-def _lines(texts: Sequence[str]) -> tuple[str, ...]:
-    return tuple(dict.fromkeys(text for text in map(one_line, texts) if text))
+def _named(results: EvaluationResults) -> list[tuple[ModelEvaluation, str]]:
+    """Each model with the beginning of a line about it: its name where there are several."""
+    several = len(results.models) > 1
+    return [(one, f"{label}: " if several else "") for one, label in _pairs(results)]

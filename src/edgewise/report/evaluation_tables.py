@@ -7,14 +7,14 @@ from functools import partial
 from edgewise.device.devices import LOCAL
 from edgewise.evaluating.evaluation import EvaluationResults, ModelEvaluation
 from edgewise.evaluating.scores import MetricDifference, Score
-from edgewise.formatting import change_text, p_text, points_range, range_text, value_text, with_range
+from edgewise.formatting import p_text, points_range, points_text, range_text, value_text, with_range
 from edgewise.metrics import METRICS
 from edgewise.optimizing.changed_answers import ChangedAnswers
 from edgewise.record import Run
 from edgewise.report.bench_table import metric_column
 from edgewise.report.cells import label_of, reason_of_absence
 from edgewise.report.conditions import labels_of, names_of, provider_of, short_providers
-from edgewise.report.document import Cell, Column, Table, absent, table_by_columns
+from edgewise.report.document import Cell, Column, Table, absent, raw_cell, table_by_columns
 from edgewise.report.provenance import facts_of_run, how_of, provenance_of_column
 from edgewise.text import one_line
 
@@ -136,7 +136,7 @@ def _gap_row(gap: MetricDifference) -> tuple[Cell, ...]:
         why = absent(one_line(gap.absent_because or NO_REASON))
         return Cell(text=label_of(gap.metric)), why, Cell(text=""), Cell(text=""), count
     difference = Cell(
-        text=change_text(gap.metric, gap.difference), value=gap.difference, low=gap.low, high=gap.high, notes=method
+        text=points_text(gap.metric, gap.difference), value=gap.difference, low=gap.low, high=gap.high, notes=method
     )
     interval = points_range(gap.metric, gap.low, gap.high)
     return (
@@ -165,10 +165,6 @@ def csv_table(results: EvaluationResults) -> Table:
     return Table(title="Evaluation", columns=tuple(columns), rows=tuple(rows))
 
 
-def _count(number: int) -> Cell:
-    return Cell(text=str(number), value=number)
-
-
 def _csv_row(one: ModelEvaluation, label: str, score: Score | None) -> tuple[Cell, ...]:
     evaluation, none = one.run.evaluation, absent()
     metric = one.headline if score is None else score.metric
@@ -176,7 +172,7 @@ def _csv_row(one: ModelEvaluation, label: str, score: Score | None) -> tuple[Cel
     known, counts = (none, none, none), (none, none)
     if evaluation is not None:
         data = evaluation.data
-        counts = _count(data.size), _count(evaluation.skipped_count)
+        counts = raw_cell(data.size), raw_cell(evaluation.skipped_count)
         known = (_text(data.name), _text(data.split), _text(data.sha256))
     return (
         _text(label),
@@ -185,7 +181,7 @@ def _csv_row(one: ModelEvaluation, label: str, score: Score | None) -> tuple[Cel
         _text(label_of(metric)) if metric else none,
         _text(METRICS[metric].unit) if metric else none,
         _value(one, score),
-        none if score is None else _count(score.n),
+        none if score is None else raw_cell(score.n),
         *counts,
         none if score is None else _text(score.method),
         *_gap(gap),
@@ -198,19 +194,14 @@ def _csv_row(one: ModelEvaluation, label: str, score: Score | None) -> tuple[Cel
 def _value(one: ModelEvaluation, score: Score | None) -> Cell:
     if score is None:
         return absent(reason_of_absence(one.run, one.headline) if one.run.failure is not None else NO_CHIEF)
-    if score.value is None:
-        return absent(one_line(score.absent_because or NO_REASON))
-    return Cell(text="", value=score.value, low=score.low, high=score.high)
+    return raw_cell(score.value, one_line(score.absent_because or NO_REASON), low=score.low, high=score.high)
 
 
 def _gap(gap: MetricDifference | None) -> tuple[Cell, Cell, Cell]:
     if gap is None:
         return absent(), absent(), absent()
-    method = _text(gap.method)
-    p_value = absent() if gap.p_value is None else Cell(text="", value=gap.p_value)
-    if gap.difference is None:
-        return absent(one_line(gap.absent_because or NO_REASON)), p_value, method
-    return Cell(text="", value=gap.difference, low=gap.low, high=gap.high), p_value, method
+    why = one_line(gap.absent_because or NO_REASON)
+    return raw_cell(gap.difference, why, low=gap.low, high=gap.high), raw_cell(gap.p_value), _text(gap.method)
 
 
 def _text(text: str) -> Cell:

@@ -14,6 +14,7 @@ from dataclasses import dataclass, replace
 from functools import partial
 
 from edgewise.errors import BadInput
+from edgewise.grouping import by_key
 from edgewise.metrics import SHARES
 from edgewise.record import Measurement, Run
 from edgewise.record.facts import precision_of
@@ -87,10 +88,7 @@ def field_tables(name: str, runs: Sequence[Run], *, options: Options) -> list[Ta
 
 def _environments(runs: Sequence[Run], labels: Sequence[str]) -> list[str]:
     """The test environments: one line, or one for each of several."""
-    found: dict[str, list[str]] = {}
-    for run, label in zip(runs, labels, strict=True):
-        if words := machine_of(run):
-            found.setdefault(words, []).append(label)
+    found = by_key((words, label) for run, label in zip(runs, labels, strict=True) if (words := machine_of(run)))
     return [
         f"Test environment{'' if len(found) == 1 else f' of {listing(who)}'}: {words}" for words, who in found.items()
     ]

@@ -17,7 +17,19 @@ from edgewise.predicting.features import TERMS
 from edgewise.predicting.forecast import KINDS, SEEN_SHARE, Forecast, Forecasts
 from edgewise.predicting.laws import known_profile
 from edgewise.predicting.suggestion import Suggestion
-from edgewise.report.document import Cell, Column, Columns, Document, Provenance, Section, Table, absent, table_of
+from edgewise.report.document import (
+    Cell,
+    Column,
+    Columns,
+    Document,
+    Provenance,
+    Section,
+    Table,
+    absent,
+    table_of,
+    text_cell,
+    value_cell,
+)
 from edgewise.report.provenance import basis_text, interval_facts, provenance_of_column
 from edgewise.text import enumerate_few, one_line
 from edgewise.units import format_si
@@ -100,11 +112,11 @@ def _laws(metric: str, choice: Choice) -> Table:
         rows=tuple(
             (
                 Cell(text=trial.predictor.name),
-                _share(row["error"], trial.because),
-                _inside(row["coverage"]),
-                _plain(row["rank_correlation"]),
-                _plain(row["r2"]),
-                Cell(text=str(trial.number), value=trial.number),
+                value_cell(row["error"], lambda share: f"{100 * share:.1f} %", one_line(trial.because)),
+                value_cell(_coverage(row["coverage"]), "{:.0%}".format),
+                value_cell(row["rank_correlation"], "{:.3f}".format),
+                value_cell(row["r2"], "{:.3f}".format),
+                value_cell(trial.number, str),
                 Cell(text=row["equation"] or ""),
             )
             for trial, row in rows
@@ -112,18 +124,9 @@ def _laws(metric: str, choice: Choice) -> Table:
     )
 
 
-def _share(value: float | None, because: str) -> Cell:
-    return absent(one_line(because)) if value is None else Cell(text=f"{100 * value:.1f} %", value=value)
-
-
-def _inside(coverage: Sequence[Mapping[str, float]] | None) -> Cell:
+def _coverage(coverage: Sequence[Mapping[str, float]] | None) -> float | None:
     """Of left-out points, the share inside their intervals."""
-    share = next((each["share"] for each in coverage or () if each["nominal"] == COVERAGE), None)
-    return absent() if share is None else Cell(text=f"{share:.0%}", value=share)
-
-
-def _plain(value: float | None) -> Cell:
-    return absent() if value is None else Cell(text=f"{value:.3f}", value=value)
+    return next((each["share"] for each in coverage or () if each["nominal"] == COVERAGE), None)
 
 
 def _off_text(share: float) -> str:
@@ -134,39 +137,38 @@ def _off_text(share: float) -> str:
 
 def _points(metric: str, choice: Choice) -> Table:
     """A point per row, with its value as predicted by the chosen law without it."""
-    hosts, unit = [point.subject.host for point in choice.points], METRICS[metric].unit
+    hosts = [point.subject.host for point in choice.points]
+    unit, show = METRICS[metric].unit, partial(quantity, unit=METRICS[metric].unit)
 
     def left_out(at: int) -> Cell:
         value = float(choice.chosen.left_out[at])
         if math.isnan(value):
             return absent(one_line(choice.chosen.lacking(choice.points[at].subject)))
-        return Cell(text=quantity(value, unit), value=value)
+        return Cell(text=show(value), value=value)
 
     def off(at: int) -> Cell:
         share = float(choice.chosen.left_out[at]) / choice.points[at].value - 1
         return absent() if math.isnan(share) else Cell(text=_off_text(share), value=share)
 
     def host(at: int) -> Cell:
-        value = hosts[at]
-        return absent() if value is None else Cell(text=quantity(value, unit), value=value)
+        return value_cell(hosts[at], show)
+
+    def measured(at: int) -> Cell:
+        return value_cell(choice.points[at].value, show)
 
     law = f"by {choice.chosen.predictor.name}, fitted to the other models"
     given = partial(provenance_of_column, "Measured", "measured", "as the table of points has it", "none is recorded")
     without = partial(provenance_of_column, "Predicted without it", "estimated", law, "see the chart of coverage")
-    return table_of(
-        f"{METRICS[metric].label}: measured models",
-        range(len(choice.points)),
-        [
-            (Column(title="Model", name=True), lambda at: Cell(text=one_line(choice.points[at].subject.name))),
-            *([(Column(title="Host", numeric=True, rank=1, how=given, unit=unit), host)] if any(hosts) else []),
-            (
-                Column(title="Measured", numeric=True, how=given, unit=unit),
-                lambda at: Cell(text=quantity(choice.points[at].value, unit), value=choice.points[at].value),
-            ),
-            (Column(title="Predicted without it", numeric=True, how=without, unit=unit), left_out),
-            (Column(title="Off", numeric=True, how=without), off),
-        ],
-    )
+    columns: Columns[int] = [
+        (Column(title="Model", name=True), lambda at: text_cell(choice.points[at].subject.name)),
+        (Column(title="Host", numeric=True, rank=1, how=given, unit=unit), host),
+        (Column(title="Measured", numeric=True, how=given, unit=unit), measured),
+        (Column(title="Predicted without it", numeric=True, how=without, unit=unit), left_out),
+        (Column(title="Off", numeric=True, how=without), off),
+    ]
+    if not any(hosts):
+        del columns[1]
+    return table_of(f"{METRICS[metric].label}: measured models", range(len(choice.points)), columns)
 
 
 def calibrations_table(found: Sequence[Mapping[str, Any]]) -> Table:
@@ -177,7 +179,7 @@ def calibrations_table(found: Sequence[Mapping[str, Any]]) -> Table:
         [
             (Column(title="-d"), lambda each: Cell(text=each["name"])),
             (Column(title="Models measured", folds=True), _counts),
-            (Column(title="Sources", rank=1, folds=True), lambda each: Cell(text=one_line(", ".join(each["sources"])))),
+            (Column(title="Sources", rank=1, folds=True), lambda each: text_cell(", ".join(each["sources"]))),
         ],
     )
 
@@ -199,12 +201,12 @@ def atlas_devices_table(found: Sequence[Mapping[str, Any]]) -> Table:
         "Devices of the atlas",
         found,
         [
-            (Column(title="Device", folds=True), lambda each: Cell(text=one_line(each["device"]))),
-            (Column(title="Runtime"), lambda each: Cell(text=one_line(each["runtime"]))),
-            (Column(title="Unit", rank=1), lambda each: Cell(text=one_line(each["unit"]))),
-            (Column(title="Precisions", rank=2), lambda each: Cell(text=one_line(", ".join(each["precisions"])))),
+            (Column(title="Device", folds=True), lambda each: text_cell(each["device"])),
+            (Column(title="Runtime"), lambda each: text_cell(each["runtime"])),
+            (Column(title="Unit", rank=1), lambda each: text_cell(each["unit"])),
+            (Column(title="Precisions", rank=2), lambda each: text_cell(", ".join(each["precisions"]))),
             (Column(title="Models", numeric=True), lambda each: Cell(text=str(each["models"]), value=each["models"])),
-            (Column(title="Tables", rank=3), lambda each: Cell(text=one_line(", ".join(each["tables"])))),
+            (Column(title="Tables", rank=3), lambda each: text_cell(", ".join(each["tables"]))),
         ],
     )
 
@@ -268,18 +270,17 @@ def _forecast_table(found: Forecasts, metric: str) -> Table:
         this = row.prediction
         return absent() if this is None else Cell(text=f"{quantity(this.low, unit)} to {quantity(this.high, unit)}")
 
-    def number(value: float | None) -> Cell:
-        return absent() if value is None else Cell(text=quantity(value, unit), value=value)
+    number = partial(value_cell, show=partial(quantity, unit=unit))
 
     def law(row: Forecast) -> Cell:
         return Cell(text=row.law, notes=(one_line(f"{row.law}: {row.equation}"),) if row.law else ())
 
     columns: Columns[Forecast] = [
-        (Column(title="Model", name=True), lambda row: Cell(text=one_line(row.subject.name))),
+        (Column(title="Model", name=True), lambda row: text_cell(row.subject.name)),
         (Column(title=METRICS[metric].label, numeric=True, unit=unit), value),
         (Column(title=f"{COVERAGE:.0%} interval"), interval),
         (Column(title="Law", rank=1), law),
-        (Column(title="Most like", rank=2), lambda row: Cell(text=one_line(", ".join(row.nearest)))),
+        (Column(title="Most like", rank=2), lambda row: text_cell(", ".join(row.nearest))),
         (
             Column(title=f"{COVERAGE:.0%} interval low", numeric=True, unit=unit, hidden=True),
             lambda row: number(row.prediction.low if row.prediction else None),
@@ -293,7 +294,8 @@ def _forecast_table(found: Forecasts, metric: str) -> Table:
     title = f"{METRICS[metric].label}, estimated"
     if metric in found.targets:
         how = partial(provenance_of_column, "On target", "estimated", "from the spread of the prediction", "none")
-        columns.insert(3, (Column(title="On target", numeric=True, how=how), _on_target))
+        on_target = Column(title="On target", numeric=True, how=how)
+        columns.insert(3, (on_target, lambda row: value_cell(row.on_target, "{:.0%}".format)))
         title += f"; on target: probability of at most {quantity(found.targets[metric], unit)}"
     return table_of(title, rows, columns)
 
@@ -306,10 +308,6 @@ def _how_forecast(row: Forecast, this: Prediction, found: Forecasts) -> Provenan
     facts += [("Basis", basis_text("estimated")), ("Method", f"{row.law}: {row.equation}")]
     facts += [("Conditions", conditions), ("Cautions", "; ".join(row.cautions))]
     return Provenance(f"{metric.label} of {row.subject.name}: {quantity(this.value, metric.unit)}", facts)
-
-
-def _on_target(row: Forecast) -> Cell:
-    return absent() if row.on_target is None else Cell(text=f"{row.on_target:.0%}", value=row.on_target)
 
 
 def suggestion_document(found: Suggestion) -> Document:
@@ -337,7 +335,7 @@ def suggestion_document(found: Suggestion) -> Document:
                 "Networks, the one that tells most first",
                 found.subjects,
                 [
-                    (Column(title="File", name=True), lambda one: Cell(text=one_line(one.name))),
+                    (Column(title="File", name=True), lambda one: text_cell(one.name)),
                     (Column(title="MACs", numeric=True), work),
                     (Column(title="Most of the work", folds=True), kinds),
                 ],

@@ -34,22 +34,11 @@ _TONES: dict[CheckVerdict, Tone] = {"pass": "good", "fail": "bad", "inconclusive
 _SIGNS: dict[CheckVerdict, str] = {"pass": "✅", "fail": "❌", "inconclusive": "⚠️", "unmeasured": "⚠️"}
 
 
-def check_title(check: Check) -> str:
-    """The name of a check, which stays the same from run to run."""
-    return check.requirement.text
-
-
 def describe_check(check: Check) -> str:
     """The verdict in one line with its numbers."""
-    numbers = [
-        f"{name} {text}"
-        for name, text in (
-            ("baseline", _before(check)),
-            ("candidate", _value(check)),
-            ("ratio", _ratio(check)),
-        )
-        if text
-    ]
+    before, after, ratio = _limited(check.before, check), _limited(check.value, check), _ratio(check)
+    texts = {"baseline": before, "candidate": after, "ratio": ratio}
+    numbers = [f"{name} {text}" for name, text in texts.items() if text]
     words = f"{check.verdict}: {check.because}" if check.because else check.verdict
     return f"{words} ({', '.join(numbers)})" if numbers else words
 
@@ -62,7 +51,7 @@ def gate_document(outcome: GateResult, *, folded: bool = True) -> Document:
             as a reason has the end of the interval that counts.
     """
     checks, runs = outcome.checks, {variant.label: variant.run for variant in outcome.findings.variants}
-    columns = [(Column(title="Requirement"), [Cell(text=check_title(check)) for check in checks])]
+    columns = [(Column(title="Requirement"), [Cell(text=check.requirement.text) for check in checks])]
     if any(check.requirement.needs_baseline for check in checks):
         columns.append((Column(title="Baseline", numeric=True), [_baseline_cell(check, runs) for check in checks]))
     columns.append((Column(title="Candidate", numeric=True), [_candidate_cell(check, runs) for check in checks]))
@@ -173,14 +162,14 @@ def _baseline_cell(check: Check, runs: Mapping[str, Run]) -> Cell:
     if not check.requirement.needs_baseline:
         return Cell(text="")
     how = how_of(runs.get(BASELINE), check.requirement.metric)
-    return absent() if check.before is None else Cell(text=_before(check), value=check.before, how=how)
+    return absent() if check.before is None else Cell(text=_limited(check.before, check), value=check.before, how=how)
 
 
 def _candidate_cell(check: Check, runs: Mapping[str, Run]) -> Cell:
     if check.value is None:
         return absent()
     how = how_of(runs.get(CANDIDATE), check.requirement.metric)
-    return Cell(text=_value(check), value=check.value, low=check.low, high=check.high, how=how)
+    return Cell(text=_limited(check.value, check), value=check.value, low=check.low, high=check.high, how=how)
 
 
 def _ratio_cell(check: Check, compared: Mapping[str, Comparison], *, interval: bool) -> Cell:
@@ -195,19 +184,9 @@ def _verdict_cell(check: Check, *, folded: bool) -> Cell:
     return Cell(text=text, notes=notes, tone=_TONES[check.verdict])
 
 
-def _before(check: Check) -> str:
-    """The baseline's value; empty where there is none."""
-    return "" if check.before is None else _quantity(check.before, check)
-
-
-def _value(check: Check) -> str:
-    """The candidate's value; empty where there is none."""
-    return "" if check.value is None else _quantity(check.value, check)
-
-
-def _quantity(value: float, check: Check) -> str:
-    row = METRICS[check.requirement.metric]
-    return format_limit(value, row)
+def _limited(value: float | None, check: Check) -> str:
+    """A value of the metric that is checked; empty where there is none."""
+    return "" if value is None else format_limit(value, METRICS[check.requirement.metric])
 
 
 def _ratio(check: Check, *, interval: bool = True) -> str:

@@ -10,7 +10,7 @@ from __future__ import annotations
 from xml.etree import ElementTree
 
 from edgewise.comparing.gate import Check, GateResult
-from edgewise.report.gate import check_title, describe_check, statements_of
+from edgewise.report.gate import describe_check, statements_of
 from edgewise.text import one_line
 
 SUITE = "edgewise gate"
@@ -42,7 +42,7 @@ def render_junit(outcome: GateResult) -> str:
 
 def _add_case(suite: ElementTree.Element, check: Check, outcome: GateResult) -> None:
     case = ElementTree.SubElement(
-        suite, "testcase", {"classname": "edgewise.gate", "name": one_line(check_title(check))}
+        suite, "testcase", {"classname": "edgewise.gate", "name": one_line(check.requirement.text)}
     )
     text = one_line(describe_check(check))
     match check.verdict:

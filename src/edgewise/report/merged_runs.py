@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
+from edgewise.grouping import by_key
 from edgewise.record import Measurement, Run
 from edgewise.record.facts import precision_of, threads_of
 from edgewise.record.reference import machine_key
@@ -32,12 +33,13 @@ class MergedRun:
 
     def origins(self) -> list[str]:
         """Which values were taken from which run, one line a run."""
-        told: dict[str, list[str]] = {}
         runs = {source.id: source for source in self.sources.values()}
-        for metric, source in self.sources.items():
-            told.setdefault(source.id, []).append("Accuracy" if metric == ACCURACY else label_of(metric))
+        labelled = (
+            (source.id, "Accuracy" if metric == ACCURACY else label_of(metric))
+            for metric, source in self.sources.items()
+        )
         lines = []
-        for name, labels in told.items():
+        for name, labels in by_key(labelled).items():
             data = judged_on(runs[name]) if "Accuracy" in labels else ""
             day = one_line(runs[name].created_at[:10])
             lines.append(f"{', '.join(labels)} from run {name[:13]} of {day}{f', judged on {data}' if data else ''}")

@@ -22,8 +22,7 @@ from edgewise.report.cells import reason_of_absence
 from edgewise.report.conditions import processing_unit_of, provider_of
 from edgewise.report.document import Cell, Column, How, Table, absent
 from edgewise.report.profile import count_words
-from edgewise.report.profile_cells import rate_reason, time_reason
-from edgewise.report.profile_provenance import ELSEWHERE, HOW_COUNTED, how_times
+from edgewise.report.profile_cells import ELSEWHERE, HOW_COUNTED, how_times, rate_reason, time_reason
 from edgewise.report.provenance import facts_of_run, how_of, provenance_of_column
 from edgewise.text import one_line
 from edgewise.units import format_bytes, format_si

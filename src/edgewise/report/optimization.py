@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 from edgewise.optimizing.variant import ABOUT_ORIGINAL, AppliedPass, Candidate, Optimization
 from edgewise.report.changed_answers import changed_tables
 from edgewise.report.conditions import flatten
-from edgewise.report.document import Document, Section
+from edgewise.report.document import Document, Section, filled, lines_of
 from edgewise.report.optimization_tables import before_after_table, front_table, layers_table, variants_table
 from edgewise.report.optimization_words import condition_lines, folded_notes, headline_of, loss_lines
 from edgewise.text import one_line
@@ -63,18 +63,18 @@ def sections_of(result: Optimization, *, reasons: bool) -> list[Section]:
     notes = folded_notes(result.notes)
     doubts = tuple(note for note in notes if note.startswith(ABOUT_ORIGINAL))
     found = [
-        Section(title="Not saved", lines=_lines([str(error) for error in result.save_errors]), tone="bad"),
+        Section(title="Not saved", lines=lines_of(map(str, result.save_errors)), tone="bad"),
         Section(title="Cautions on the accuracy", lines=doubts, tone="poor"),
         Section(
             title="Why other variants were not chosen", lines=tuple(loss_lines(result)) if reasons else (), brief=""
         ),
         Section(title="Files", lines=tuple(f"{name}: {one_line(path)}" for name, path in result.files.items())),
         Section(title="Made by", lines=tuple(provenance_lines(result)), brief=""),
-        Section(title="To make it again", lines=_lines([result.command]), brief=""),
+        Section(title="To make it again", lines=lines_of([result.command]), brief=""),
         Section(title="Conditions", lines=tuple(condition_lines(result)), brief=""),
         Section(title="Notes", lines=tuple(note for note in notes if note not in doubts)),
     ]
-    return [section for section in found if section.lines]
+    return filled(found)
 
 
 def provenance_lines(result: Optimization) -> list[str]:
@@ -108,7 +108,3 @@ def runtime_text(candidate: Candidate) -> str:
     words += [runtime.precision] if runtime.precision else []
     words += [f"{name} {value}" for name, value in flatten(runtime.options)]
     return one_line(", ".join(words))
-
-
-def _lines(texts: list[str]) -> tuple[str, ...]:
-    return tuple(text for text in map(one_line, texts) if text)

@@ -14,11 +14,22 @@ from edgewise.optimizing.choice import drop_of
 from edgewise.optimizing.variant import Candidate, LayerSensitivity, MetricValue, Optimization
 from edgewise.report.cells import Scale, amount_cell, label_of, scales_of_two
 from edgewise.report.comparison_words import lower_label
-from edgewise.report.document import Cell, Column, Provenance, Table, Tone, absent, table_by_columns
+from edgewise.report.document import (
+    DASH,
+    Cell,
+    Column,
+    Provenance,
+    Table,
+    Tone,
+    absent,
+    raw_cell,
+    table_by_columns,
+)
 from edgewise.report.names import short_names
 from edgewise.report.optimization_elsewhere import device_lines, device_metrics, titled
 from edgewise.report.optimization_words import (
     NOT_REACHED,
+    STAGES,
     accuracy_text,
     bytes_text,
     memory_text,
@@ -105,11 +116,14 @@ def number_cell(metric: str, number: MetricValue, scale: tuple[Scale, str] | Non
         cell = amount_cell(metric, number.value, number.low, number.high, scale)
     else:
         text = with_range(metric, unit, number.value, number.low, number.high)
-        cell = _known_cell(metric, number, text, short=value_text(metric, unit, number.value))
+        cell = _worded_cell(metric, number, text, short=value_text(metric, unit, number.value))
     return replace(cell, how=partial(_how, metric, number, label))
 
 
-def _known_cell(metric: str, number: MetricValue, text: str, **more: Any) -> Cell:
+def _worded_cell(metric: str, number: MetricValue, text: str, **more: Any) -> Cell:
+    """A number as `text` says it; absent where there is none."""
+    if number.value is None:
+        return absent(one_line(number.absent_because or NOT_REACHED))
     how = partial(_how, metric, number)
     return Cell(text=text, value=number.value, low=number.low, high=number.high, how=how, **more)
 
@@ -127,23 +141,19 @@ def _change_cell(result: Optimization, other: Candidate, metric: str) -> Cell:
     before, after = number_of(result.baseline, metric), number_of(other, metric)
     if metric == compared_metrics(result)[0]:
         speed = number_of(other, "speedup")
-        if speed.value is None:
-            return absent(one_line(speed.absent_because or NOT_REACHED))
-        return _known_cell("speedup", speed, speed_text(speed), tone=_speed_tone(speed))
+        return _worded_cell("speedup", speed, speed_text(speed), tone=_speed_tone(speed))
     if metric == WORST:  # it is about the change already
         return number_cell(metric, after)
     if metric == result.headline:
         drop = number_of(other, "accuracy_drop")
-        if drop.value is None:
-            return absent(one_line(drop.absent_because or NOT_REACHED))
-        return _known_cell("accuracy_drop", drop_of(drop, metric), accuracy_text(drop, metric))
+        return _worded_cell("accuracy_drop", drop_of(drop, metric), accuracy_text(drop, metric))
     if metric == "memory_peak":
         less = number_of(other, "memory_reduction")
         if less.value is not None and less.low and less.high:
             text = memory_text(less)
             factor = f"before over after {factor_text(less.value, less.low, less.high)}"
             notes = (factor,) if text == "not told apart" else ()
-            return _known_cell("memory_reduction", less, text, notes=notes)
+            return _worded_cell("memory_reduction", less, text, notes=notes)
     text = bytes_text(before, after)
     if not text or before.value is None or after.value is None:
         return absent("one of the two is not known")
@@ -151,7 +161,7 @@ def _change_cell(result: Optimization, other: Candidate, metric: str) -> Cell:
     notes = () if exact or text == "not told apart" else (_NO_RATIO_INTERVAL,)
     notes = ("both intervals overlap",) if text == "not told apart" else notes
     ratio = MetricValue(value=before.value / after.value, basis="derived", method="original over variant")
-    return _known_cell("change", ratio, text, notes=notes)
+    return _worded_cell("change", ratio, text, notes=notes)
 
 
 def _speed_tone(speed: MetricValue) -> Tone:
@@ -181,9 +191,7 @@ def variants_table(result: Optimization, *, narrow: bool = False) -> Table:
             (Column(title="Verdict"), [Cell(text=word, tone=tone) for _, word, tone in told]),
         ]
     columns += (
-        _device_columns(result, ordered, narrow=narrow)
-        if result.device
-        else _speed_columns(result, ordered, narrow=narrow)
+        _device_columns(result, ordered, narrow=narrow) if result.device else _speed_columns(ordered, narrow=narrow)
     )
     if kind:
         title = _accuracy_title(kind, result, narrow=narrow)
@@ -205,14 +213,14 @@ def variants_table(result: Optimization, *, narrow: bool = False) -> Table:
     return table_by_columns(title, columns, notes=notes)
 
 
-def _speed_columns(
-    result: Optimization, ordered: Sequence[Candidate], *, narrow: bool
-) -> list[tuple[Column, list[Cell]]]:
+def _speed_columns(ordered: Sequence[Candidate], *, narrow: bool) -> list[tuple[Column, list[Cell]]]:
+    """How fast each variant was foreseen and measured to be."""
     predicted = [_predicted_cell(one, narrow=narrow) for one in ordered]
-    measured = [_measured_cell(result, one, narrow=narrow) for one in ordered]
-    titles = ("Predicted", "Measured")
-    cells = (predicted, measured)
-    return [(Column(title=title, numeric=True, folds=True), each) for title, each in zip(titles, cells, strict=True)]
+    measured = [_measured_cell(one, narrow=narrow) for one in ordered]
+    return [
+        (Column(title="Predicted", numeric=True, folds=True), predicted),
+        (Column(title="Measured", numeric=True, folds=True), measured),
+    ]
 
 
 def _device_columns(
@@ -234,7 +242,6 @@ def _device_columns(
 
 def ordered_candidates(result: Optimization) -> list[Candidate]:
     """The original, what was chosen, what was accepted by speed, and the rest as far as it came."""
-    from edgewise.report.optimization_words import STAGES
 
     def key(one: Candidate) -> tuple[bool, bool, int, float]:
         speed = number_of(one, "speedup").value or 0.0
@@ -268,42 +275,43 @@ def _size_cell(one: Candidate, scale: Scale) -> Cell:
     return Cell(text=significant(scale(size.value)), value=scale(size.value), how=how)
 
 
+def _predicted(one: Candidate) -> MetricValue:
+    """The speed-up that the pre-flight foresaw."""
+    prediction = one.predicted
+    if prediction is None or prediction.speedup is None:
+        because = "" if prediction is None else one_line(prediction.because)
+        return MetricValue(value=None, absent_because=because or "nothing was predicted")
+    low, high, method = prediction.low, prediction.high, prediction.method
+    return MetricValue(value=prediction.speedup, low=low, high=high, basis="estimated", method=method)
+
+
 def _predicted_cell(one: Candidate, *, narrow: bool) -> Cell:
-    told = one.predicted
-    if told is None:
-        return Cell(text="–", tone="faint") if one.parent is None else absent("nothing was predicted")
-    if told.speedup is None:
-        return absent(one_line(told.because) or "nothing was predicted")
-    text = _tight(speedup_text(told.speedup, told.low, told.high), narrow)
-    number = MetricValue(value=told.speedup, low=told.low, high=told.high, basis="estimated", method=told.method)
-    return _known_cell("speedup", number, text)
+    if one.predicted is None and one.parent is None:
+        return DASH
+    speed = _predicted(one)
+    return _worded_cell("speedup", speed, _tight(speedup_text(speed.value, speed.low, speed.high), narrow))
 
 
-def _measured_cell(result: Optimization, one: Candidate, *, narrow: bool) -> Cell:
-    if one.id == result.baseline.id:
-        return Cell(text="–", tone="faint")
+def _measured_cell(one: Candidate, *, narrow: bool) -> Cell:
+    if one.parent is None:
+        return DASH
     speed = number_of(one, "speedup")
-    if speed.value is None:
-        return absent(one_line(speed.absent_because or NOT_REACHED))
+    about = "~" if one.stage == "screened" else ""
     text = _tight(speedup_text(speed.value, speed.low, speed.high), narrow)
-    if one.stage == "screened":
-        text = f"~{text}"
-    return _known_cell("speedup", speed, text, tone=_speed_tone(speed))
+    return _worded_cell("speedup", speed, f"{about}{text}", tone=_speed_tone(speed))
 
 
 def _accuracy_cell(result: Optimization, one: Candidate, kind: str, *, narrow: bool) -> Cell:
     if one.id == result.baseline.id:
-        return Cell(text="–", tone="faint")
+        return DASH
     if kind == WORST and narrow and number_of(one, kind).value is not None:
         number = number_of(one, kind)
         return Cell(text=f"{number.value:.1f}", value=number.value, low=number.low, high=number.high)
     if kind != result.headline or kind == WORST:
         return number_cell(kind, number_of(one, kind))
     drop = number_of(one, "accuracy_drop")
-    if drop.value is None:
-        return absent(one_line(drop.absent_because or NOT_REACHED))
     text = accuracy_text(drop, kind, unit=False, space=not narrow)
-    return _known_cell("accuracy_drop", drop_of(drop, kind), text)
+    return _worded_cell("accuracy_drop", drop_of(drop, kind), text)
 
 
 def _tight(text: str, narrow: bool) -> str:
@@ -391,11 +399,6 @@ def _csv_column(metric: str) -> Column:
 
 
 def _csv_row(result: Optimization, one: Candidate, metrics: Sequence[str]) -> tuple[Cell, ...]:
-    def number(found: MetricValue) -> Cell:
-        if found.value is None:
-            return absent(one_line(found.absent_because or NOT_REACHED))
-        return Cell(text="", value=found.value, low=found.low, high=found.high)
-
     runtime, model = one.runtime, one.model
     kept = dict.fromkeys(name for each in one.passes for name in each.keep_float)
     words: list[Any] = [one.id, one.parent, verdict_of(result, one), one.stage, one.accepted, one.id in result.front]
@@ -404,16 +407,17 @@ def _csv_row(result: Optimization, one: Candidate, metrics: Sequence[str]) -> tu
         " + ".join(f"{each.name} {each.label}".strip() for each in one.passes), " ".join(kept),
         None if model is None else model.path, None if model is None else model.sha256, one.run, one.why,
     ]  # fmt: skip
-    told = one.predicted
-    predicted = MetricValue(value=None, absent_because=told.because if told is not None else "nothing was predicted")
-    if told is not None and told.speedup is not None:
-        predicted = MetricValue(value=told.speedup, low=told.low, high=told.high)
     return (
         *map(_word, words),
-        number(predicted),
-        *(number(number_of(one, name)) for name in metrics),
+        _raw(_predicted(one)),
+        *(_raw(number_of(one, name)) for name in metrics),
         *map(_word, rest),
     )
+
+
+def _raw(number: MetricValue) -> Cell:
+    """A number of a variant for machines."""
+    return raw_cell(number.value, one_line(number.absent_because or NOT_REACHED), low=number.low, high=number.high)
 
 
 def _word(value: Any) -> Cell:

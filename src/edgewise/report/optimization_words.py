@@ -5,27 +5,19 @@ from __future__ import annotations
 import math
 import re
 from collections.abc import Mapping, Sequence
+from typing import get_args
 
 from edgewise.comparing.criteria import THRESHOLD
 from edgewise.evaluating.agreement import WORST
-from edgewise.formatting import ABSENT, change_text, factor_text, points_range, quantity
+from edgewise.formatting import ABSENT, factor_text, points_range, points_text, quantity
+from edgewise.grouping import by_key
 from edgewise.optimizing.choice import SMALLER, drop_of, judged_words
 from edgewise.optimizing.variant import Candidate, MetricValue, Optimization, Stage
 from edgewise.report.cells import label_of
 from edgewise.report.optimization_elsewhere import conclude_elsewhere, device_lines
 from edgewise.text import listing, one_line
 
-STAGES: tuple[Stage, ...] = (
-    "planned",
-    "made",
-    "loaded",
-    "agreed",
-    "sliced",
-    "judged",
-    "screened",
-    "raced",
-    "estimated",
-)
+STAGES: tuple[Stage, ...] = get_args(Stage)
 _OUT: Mapping[Stage, str] = {
     "planned": "not made",
     "made": "out at loading",
@@ -141,7 +133,7 @@ def accuracy_text(drop: MetricValue, metric: str, *, unit: bool = True, space: b
     if change.value is None:
         return ABSENT
     interval = points_range(metric, change.low, change.high)
-    text = change_text(metric, change.value, unit=unit)
+    text = points_text(metric, change.value, unit=unit)
     return f"{text} {interval if space else interval.replace(', ', ',')}".rstrip()
 
 
@@ -313,10 +305,8 @@ def reason_of(candidate: Candidate) -> str:
 
 def loss_lines(result: Optimization) -> list[str]:
     """Why each variant that was not accepted lost; those that share a reason share a line."""
-    by_reason: dict[str, list[str]] = {}
-    for one in result.candidates:
-        if not one.accepted:
-            by_reason.setdefault(one_line(one.why) or verdict_of(result, one), []).append(one_line(one.id))
+    lost = [one for one in result.candidates if not one.accepted]
+    by_reason = by_key((one_line(one.why) or verdict_of(result, one), one_line(one.id)) for one in lost)
     return [f"{listing(names)}: {why}" for why, names in by_reason.items()]
 
 

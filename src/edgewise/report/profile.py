@@ -17,6 +17,7 @@ from edgewise.report.conditions import elsewhere, engine_of, labels_of
 from edgewise.report.document import DASH, Cell, Column, Document, Section, Table, absent
 from edgewise.report.names import keep_end
 from edgewise.report.profile_cells import (
+    how_layers,
     layers_of,
     percent_cell,
     ranked,
@@ -28,10 +29,11 @@ from edgewise.report.profile_cells import (
     time_cell,
     time_reason,
     time_unit,
+    timing_line,
+    untimed_notes,
 )
 from edgewise.report.profile_diff import diff_table
 from edgewise.report.profile_findings import evidence_sections, finding_sections, headline_of, titled
-from edgewise.report.profile_provenance import how_layers, timing_line
 from edgewise.report.profile_types import time_line, type_table
 from edgewise.report.timeline import WIDEST, draw_timeline
 from edgewise.text import one_line
@@ -251,23 +253,19 @@ def _folded_row(
     rest: Sequence[Layer], profile: Profile, *, factor: float, title: str, before: Sequence[Layer] = ()
 ) -> tuple[Cell, ...]:
     """Many layers as one: sums of what is known, and how many have no time."""
-    timed = [layer.time for layer in rest if layer.time is not None]
     time, percent = sum_cells(rest, profile, factor)
-    share = sum(share_of(layer, profile) or 0.0 for layer in rest)
-    lacking = len(rest) - len(timed)
-    reasons = dict.fromkeys(time_reason(layer) for layer in rest if layer.time is None)
-    notes = (f"{lacking} of them without a time: {'; '.join(reasons)}",) if lacking else ()
-    macs = [layer.macs for layer in rest]
-    known = [value for value in macs if value is not None]
-    cumulative = percent_cell(share + sum(share_of(layer, profile) or 0.0 for layer in before)) if before else DASH
+    notes = untimed_notes(rest)
+    is_timed = any(layer.time is not None for layer in rest)
+    macs = [layer.macs for layer in rest if layer.macs is not None]
+    cumulative = percent_cell(sum(share_of(layer, profile) or 0.0 for layer in (*before, *rest))) if before else DASH
     return (
         DASH,
         Cell(text=title, notes=notes),
         DASH,
-        time if timed else absent(*notes),
+        time if is_timed else absent(*notes),
         percent,
         cumulative,
-        _count(sum(known)) if len(known) == len(macs) and before else DASH,
+        _count(sum(macs)) if len(macs) == len(rest) and before else DASH,
         *[DASH] * 3,
     )
 

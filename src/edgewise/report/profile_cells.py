@@ -1,19 +1,23 @@
-"""Layers of a profile: their order, their times and shares as cells."""
+"""Layers of a profile: their order, their times and shares as cells, and how these numbers are known."""
 
 from __future__ import annotations
 
 import math
 from collections.abc import Iterable, Sequence
+from functools import partial
 
 from edgewise.formatting import bound_text, plus_minus
 from edgewise.record import Layer, Profile, Run
 from edgewise.report.cells import NOT_MEASURED
-from edgewise.report.document import Cell, absent
+from edgewise.report.document import Cell, How, Provenance, absent
+from edgewise.report.provenance import basis_text, facts_of_run, provenance_of_column, provenance_of_number
 from edgewise.text import one_line
 from edgewise.units import significant
 
 _UNITS = (("ms", 1e3, 0.1), ("µs", 1e6, 1e-6), ("ns", 1e9, 0.0))
 BELOW = "its time is less than the profiler can tell: an upper bound"
+ELSEWHERE = "in the profile of this run, beside the time of the layer"
+HOW_COUNTED = partial(provenance_of_column, "Operations", "derived", "counted from the shapes", "none: exact")
 
 
 def layers_of(run: Run, kind: str) -> list[Layer]:
@@ -76,6 +80,12 @@ def sum_cells(layers: Sequence[Layer], profile: Profile, factor: float) -> tuple
     )
 
 
+def untimed_notes(layers: Sequence[Layer]) -> tuple[str, ...]:
+    """How many of `layers`, summed in one row, have no time, and why; empty where all have one."""
+    reasons = [time_reason(layer) for layer in layers if layer.time is None]
+    return (f"{len(reasons)} of them without a time: {'; '.join(dict.fromkeys(reasons))}",) if reasons else ()
+
+
 def percent_cell(share: float) -> Cell:
     """A share in percent."""
     return Cell(text=f"{share * 100:.1f}", value=share * 100)
@@ -97,3 +107,44 @@ def rate_reason(layer: Layer) -> str:
     if layer.is_bounded:
         return BELOW
     return "it has no arithmetic operations" if layer.ops == 0 else NOT_MEASURED
+
+
+def how_layers(run: Run, profile: Profile, whole: str) -> dict[str, How]:
+    """How the columns of the table of layers are known, by heading without unit; `whole` is what shares refer to."""
+    peaks = "; ".join(dict.fromkeys(one_line(peak.method) for peak in profile.peaks))
+    interval, facts = "none: it follows from the times, which have one", facts_of_run(run)
+
+    def derived(title: str, method: str) -> How:
+        return partial(provenance_of_column, title, "derived", method, interval, facts)
+
+    return {
+        "Time": how_times(run),
+        "%": derived("Share of the whole", f"time of the layer over the whole: {whole}"),
+        "Σ %": derived("Running sum of the shares", "shares of this layer and of all slower ones, added up"),
+        "MACs": HOW_COUNTED,
+        "GOP/s": derived("Rate of a layer", "operations, counted from the shapes of the layer, over its time"),
+        "Roof (%)": derived("Share of the roof", f"rate of the layer over the rate that the peaks allow: {peaks}"),
+    }
+
+
+def how_times(run: Run, *, title: str = "Time of a layer", interval: str = "beside each time, where a ± stands") -> How:
+    """How the times of the layers of `run` are known; None without a profile."""
+    if run.profile is None:
+        return None
+    latency = run.measurement("latency")
+    basis = None if latency is None else latency.basis
+    return partial(provenance_of_column, title, basis, timing_line(run, run.profile), interval, facts_of_run(run))
+
+
+def timing_line(run: Run, profile: Profile) -> str:
+    """How the layers were timed, and in how many inferences of how many processes."""
+    if run.source is not None:  # its layers and its latency are of one process
+        return one_line(profile.method)
+    processes = f"{profile.sessions} process{'es' if profile.sessions != 1 else ''}"
+    return f"{one_line(profile.method)}; {profile.inferences} inferences in {processes} of their own"
+
+
+def provenance_of_derived(run: Run, title: str, unit: str, value: float, method: str) -> Provenance:
+    """How a number is known that is computed from the profile of `run` and has no interval."""
+    facts = [("Basis", basis_text("derived")), ("Method", method), *facts_of_run(run)]
+    return provenance_of_number(title, unit, (value, None, None), facts)

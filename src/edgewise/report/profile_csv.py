@@ -11,7 +11,7 @@ from edgewise.record.facts import threads_of
 from edgewise.report.cells import NOT_MEASURED
 from edgewise.report.conditions import provider_of
 from edgewise.report.csv import render_csv
-from edgewise.report.document import Cell, Column, Table, absent
+from edgewise.report.document import Cell, Column, Table, raw_cell
 from edgewise.report.profile_cells import rate_reason, roof_reason, time_reason
 from edgewise.text import one_line
 
@@ -73,9 +73,7 @@ def _row(run: Run, layer: Layer, owner: Mapping[str, Callable[[Run], str]]) -> t
     return (
         *(Cell(text=one_line(words(run))) for words in owner.values()),
         Cell(text="", value=layer.index),
-        absent(time_reason(layer))
-        if layer.time is None
-        else Cell(text="", value=layer.time, low=layer.low, high=layer.high),
+        raw_cell(layer.time, time_reason(layer), low=layer.low, high=layer.high),
         *(_number(run, layer, name) for name, _, _ in _NUMBERS),
         *(Cell(text=one_line(words(layer) or "")) for words in _WORDS.values()),
     )
@@ -83,11 +81,9 @@ def _row(run: Run, layer: Layer, owner: Mapping[str, Callable[[Run], str]]) -> t
 
 def _number(run: Run, layer: Layer, name: str) -> Cell:
     value = getattr(layer, name)
-    if value is not None:
-        return Cell(text="", value=value)
-    if layer.kind != "operator" and name not in ("share", "start"):
+    if value is None and layer.kind != "operator" and name not in ("share", "start"):
         return Cell(text="–")
-    return absent(_reason(run, layer, name))
+    return raw_cell(value, _reason(run, layer, name))
 
 
 def _reason(run: Run, layer: Layer, name: str) -> str:

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
+from dataclasses import replace
 from functools import partial
 
 from edgewise.formatting import bound_text
@@ -15,8 +16,8 @@ from edgewise.profiling.layer_matching import LayerPair, are_alike, are_reliable
 from edgewise.record import Layer, Run
 from edgewise.report.conditions import differ_in_engine, labels_of, provider_of
 from edgewise.report.document import DASH, Cell, Column, Table
+from edgewise.report.profile_cells import ELSEWHERE, how_times
 from edgewise.report.profile_findings import BEFORE_AND_AFTER
-from edgewise.report.profile_provenance import ELSEWHERE, how_times
 from edgewise.report.provenance import provenance_of_column
 from edgewise.text import one_line
 from edgewise.units import significant
@@ -38,9 +39,8 @@ def diff_table(runs: Sequence[Run], *, most: int | None = MOST_ROWS) -> Table | 
     rows = [pair_row(pair) for pair in shown]
     if rest := pairs[len(shown) :]:
         rows.append(_rest_row(rest))
-    rows_alone = _unpaired_rows(pairs)
-    rows += rows_alone
-    rows.append(whole_row(*profiled))
+    unpaired = _unpaired_rows(pairs)
+    rows += [*unpaired, whole_row(*profiled)]
     if differ_in_engine(*profiled):
         names = [run.job.runtime.name for run in profiled]
         names = [one_line(name) for name in names] if names[0] != names[1] else [provider_of(run) for run in profiled]
@@ -60,7 +60,7 @@ def diff_table(runs: Sequence[Run], *, most: int | None = MOST_ROWS) -> Table | 
     )
     notes = (
         "a row is work that both runs do, however they fuse it; unclear: the intervals overlap or are not known",
-        *(("unpaired: only one run has it, or has it in other rows; no claim is made for it",) if rows_alone else ()),
+        *(("unpaired: only one run has it, or has it in other rows; no claim is made for it",) if unpaired else ()),
     )
     title = title.format(diff_title(*profiled), *labels_of(profiled))
     return Table(title=title, columns=columns, rows=tuple(rows), notes=notes)
@@ -74,15 +74,17 @@ def diff_title(first: Run, second: Run) -> str:
 _HOW_CHANGE = partial(provenance_of_column, "Change", "derived", "from both times", "none: see the verdict of the row")
 
 
+_UNPAIRED = Cell(text="unpaired", tone="faint")
+_FASTER, _SLOWER = Cell(text="faster", tone="good"), Cell(text="slower", tone="bad")
+_UNCLEAR = Cell(text="unclear", tone="faint")
 _UNRELIABLE = Cell(text="unclear", tone="faint", notes=("the latency of one of the runs has grade D",))
 
 
 def pair_row(pair: LayerPair) -> tuple[Cell, ...]:
     """Name, type, time before and after (µs), change (µs), ratio and verdict."""
     before, after = pair.times
-    names = one_line(pair.name)
     return (
-        Cell(text=names, tone="fair" if pair.kind == "overhead" else "plain"),
+        Cell(text=one_line(pair.name), tone="fair" if pair.kind == "overhead" else "plain"),
         Cell(text=one_line(pair.op)),
         _micro(before, pair.before),
         _micro(after, pair.after),
@@ -105,7 +107,7 @@ def _micro(seconds: float | None, layers: Sequence[Layer]) -> Cell:
         return Cell(text=bound_text(high), value=seconds * 1e6, low=0.0, high=high)
     names = ", ".join(one_line(layer.title) for layer in layers)
     notes = (f"{len(layers)} steps: {names}",) if len(layers) > 1 else ()
-    return Cell(text=significant(seconds * 1e6), value=seconds * 1e6, notes=notes)
+    return replace(_micros(seconds), notes=notes)
 
 
 def _change(seconds: float | None) -> Cell:
@@ -124,23 +126,33 @@ def verdict_cell(pair: LayerPair) -> Cell:
     """Whether the work became faster or slower, by intervals that don't overlap; else why that is not known."""
     change = pair.change
     if not pair.is_paired:
-        return Cell(text="unpaired", tone="faint")
+        return _UNPAIRED
     if not pair.is_reliable:
         return _UNRELIABLE
     if not pair.is_alike and not pair.is_counted:
         return Cell(text="unclear", tone="faint", notes=("not all multiplications of these rows are known",))
     if not pair.is_alike:
         return Cell(text="moved", tone="faint", notes=("part of this work is in other rows of one of the runs",))
-    if change is None or not pair.is_clear:
-        return Cell(text="unclear" if change is not None else "–", tone="faint")
-    return Cell(text="faster", tone="good") if change < 0 else Cell(text="slower", tone="bad")
+    if change is None:
+        return DASH
+    if not pair.is_clear:
+        return _UNCLEAR
+    return _FASTER if change < 0 else _SLOWER
 
 
 def _rest_row(rest: Sequence[LayerPair]) -> tuple[Cell, ...]:
-    sums = [sum(pair.times[side] or 0.0 for pair in rest) for side in (0, 1)]
+    before, after = _sums(rest)
     title = Cell(text=f"… {len(rest)} more with smaller changes")
-    values = [Cell(text=significant(each * 1e6), value=each * 1e6) for each in sums]
-    return (title, DASH, *values, _change(sums[1] - sums[0]), DASH, DASH)
+    return title, DASH, _micros(before), _micros(after), _change(after - before), DASH, DASH
+
+
+def _sums(pairs: Sequence[LayerPair]) -> list[float]:
+    """The time of all `pairs` in each run, s; what is not known counts nothing."""
+    return [sum(pair.times[side] or 0.0 for pair in pairs) for side in (0, 1)]
+
+
+def _micros(seconds: float) -> Cell:
+    return Cell(text=significant(seconds * 1e6), value=seconds * 1e6)
 
 
 def _unpaired_rows(pairs: Sequence[LayerPair]) -> list[tuple[Cell, ...]]:
@@ -148,24 +160,15 @@ def _unpaired_rows(pairs: Sequence[LayerPair]) -> list[tuple[Cell, ...]]:
     alone = [pair for pair in pairs if not pair.is_paired and pair.kind == "operator"]
     if not alone:
         return []
-    sums = [sum(pair.times[side] or 0.0 for pair in alone) for side in (0, 1)]
-    values = [Cell(text=significant(each * 1e6), value=each * 1e6) for each in sums]
     title = Cell(text=f"all {len(alone)} unpaired operators" if len(alone) > 1 else "the unpaired operator")
-    return [(title, DASH, *values, DASH, DASH, Cell(text="unpaired", tone="faint"))]
+    return [(title, DASH, *map(_micros, _sums(alone)), DASH, DASH, _UNPAIRED)]
 
 
 def whole_row(before: Run, after: Run) -> tuple[Cell, ...]:
     """The same of the latencies end to end."""
     ends = [run.value("latency") or math.nan for run in (before, after)]
-    values = [Cell(text=significant(each * 1e6), value=each * 1e6) for each in ends]
-    return (
-        Cell(text="end to end"),
-        DASH,
-        *values,
-        _change(ends[1] - ends[0]),
-        _ratio(*ends),
-        _whole_verdict(before, after),
-    )
+    change, verdict = _change(ends[1] - ends[0]), _whole_verdict(before, after)
+    return Cell(text="end to end"), DASH, *map(_micros, ends), change, _ratio(*ends), verdict
 
 
 def _whole_verdict(before: Run, after: Run) -> Cell:
@@ -176,8 +179,6 @@ def _whole_verdict(before: Run, after: Run) -> Cell:
     if not are_reliable(before, after):
         return _UNRELIABLE
     (first_low, first_high), (second_low, second_high) = ends
-    if second_high is not None and first_low is not None and second_high < first_low:
-        return Cell(text="faster", tone="good")
-    if first_high is not None and second_low is not None and first_high < second_low:
-        return Cell(text="slower", tone="bad")
-    return Cell(text="unclear", tone="faint")
+    if second_high < first_low:
+        return _FASTER
+    return _SLOWER if first_high < second_low else _UNCLEAR

@@ -36,11 +36,10 @@ from edgewise.report.profile import (
     sum_line,
     whole_note,
 )
-from edgewise.report.profile_cells import layers_of, ranked, time_reason, time_unit
+from edgewise.report.profile_cells import how_times, layers_of, provenance_of_derived, ranked, time_reason, time_unit
 from edgewise.report.profile_csv import tensors_text
 from edgewise.report.profile_diff import diff_table, diff_title
 from edgewise.report.profile_findings import evidence_of, headline_of, nothing_found, ranked_findings, with_fusions
-from edgewise.report.profile_provenance import how_times, provenance_of_derived
 from edgewise.report.profile_style import colours_of
 from edgewise.report.profile_types import type_table
 from edgewise.report.provenance import how_of

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from functools import partial
 
+from edgewise.grouping import by_key
 from edgewise.record import Layer, Run
-from edgewise.report.document import DASH, Cell, Column, Table, absent
-from edgewise.report.profile_cells import layers_of, sum_cells, time_reason, time_unit
-from edgewise.report.profile_provenance import how_times
+from edgewise.report.document import DASH, Cell, Column, Table, absent, value_cell
+from edgewise.report.profile_cells import how_times, layers_of, sum_cells, time_unit, untimed_notes
 from edgewise.report.provenance import facts_of_run, provenance_of_column
 from edgewise.text import one_line
 
@@ -22,9 +23,7 @@ def type_table(run: Run, *, label: str = "", most: int | None = MOST_TYPES) -> T
     Args:
         most: types with a row of their own; None for all.
     """
-    found: dict[str, list[Layer]] = {}
-    for layer in layers_of(run, "operator"):
-        found.setdefault(one_line(layer.op), []).append(layer)
+    found = _by_type(layers_of(run, "operator"))
     order = sorted(found, key=lambda op: -_seconds(found[op]))
     shown = order if most is None or len(order) <= most + 1 else order[:most]
     parts = [(op, found[op]) for op in shown]
@@ -59,9 +58,7 @@ def time_line(run: Run) -> str:
     timed = [layer for layer in layers_of(run, "operator") if layer.time is not None]
     if not timed or run.profile is None:
         return ""
-    found: dict[str, list[Layer]] = {}
-    for layer in timed:
-        found.setdefault(one_line(layer.op), []).append(layer)
+    found = _by_type(timed)
     most, heaviest = max(found, key=lambda op: _seconds(found[op])), max(timed, key=lambda layer: layer.time or 0.0)
 
     def share(layers: list[Layer]) -> str:
@@ -76,16 +73,16 @@ def time_line(run: Run) -> str:
     )
 
 
+def _by_type(layers: Sequence[Layer]) -> dict[str, list[Layer]]:
+    """Group layers by the type of their operator."""
+    return by_key((one_line(layer.op), layer) for layer in layers)
+
+
 def _row(run: Run, name: str, layers: list[Layer], *, factor: float) -> tuple[Cell, ...]:
-    timed = [layer for layer in layers if layer.time is not None]
-    lacking = len(layers) - len(timed)
-    reasons = "; ".join(dict.fromkeys(time_reason(layer) for layer in layers if layer.time is None))
-    notes = (f"{lacking} of them without a time: {reasons}",) if lacking else ()
-    head = (Cell(text=name, notes=notes if timed else ()),)
-    count = Cell(text=str(len(layers)), value=len(layers))
-    if not timed or run.profile is None:
-        return (*head, count, absent(*notes), DASH)
-    return (*head, count, *sum_cells(timed, run.profile, factor))
+    notes, count = untimed_notes(layers), value_cell(len(layers), str)
+    if run.profile is None or all(layer.time is None for layer in layers):
+        return Cell(text=name), count, absent(*notes), DASH
+    return Cell(text=name, notes=notes), count, *sum_cells(layers, run.profile, factor)
 
 
 def _seconds(layers: list[Layer]) -> float:

@@ -22,6 +22,7 @@ from edgewise.report.candidates import (
     candidates_of,
     comparable_groups,
     every_candidate,
+    factor_of,
     has_better_value,
     in_order,
     interval_of,
@@ -30,7 +31,9 @@ from edgewise.report.candidates import (
     objection_of,
     peers_of,
     prefer,
+    rank_models,
     sweeps,
+    times_as_fast,
     turns_of,
 )
 from edgewise.report.cells import failure_of
@@ -43,7 +46,6 @@ from edgewise.report.conditions import (
     short_providers,
     told_apart,
 )
-from edgewise.report.model_ranking import rank_models
 from edgewise.report.reservations import load_lines, quotient_of, turns_lines
 from edgewise.run.agreement import BEYOND, REFERENCE, compared_with, not_compared
 from edgewise.stats.comparison import RISK
@@ -112,18 +114,20 @@ def _recommend(group: Sequence[Run], every: Sequence[Candidate]) -> Recommendati
     if not ranked:
         return Recommendation(run=None, why=(*objections, *load_lines(group)), group=title)
     chosen, reasons = prefer(peers_of(ranked, every))
-    why = _why(chosen, ranked, group[0].headline) + reasons
+    why = _why(chosen, ranked) + reasons
     why += _remarks(chosen, ranked) + load_lines(group)
     path = "" if is_original(chosen.run) else path_of(chosen.run)[1]
     label = chosen.label if path in chosen.label else f"{chosen.label} from {path}"
     return Recommendation(run=chosen.run.id, why=(*why, *objections), group=title, label=label)
 
 
-def _why(chosen: Candidate, ranked: Sequence[Candidate], metric: str) -> list[str]:
+_NOUNS = {"latency": "median latency", "latency_paced": "median paced latency", "startup_time": "median latency"}
+
+
+def _why(chosen: Candidate, ranked: Sequence[Candidate]) -> list[str]:
     """One sentence per other candidate, with both numbers."""
-    unit, higher = METRICS[metric].unit, METRICS[metric].better == "higher"
-    nouns = {"latency": "median latency", "latency_paced": "median paced latency", "startup_time": "median latency"}
-    noun = "throughput" if higher else nouns.get(metric, METRICS[metric].label.lower())
+    unit, label = METRICS[chosen.row.metric].unit, METRICS[chosen.row.metric].label
+    noun = "throughput" if chosen.is_rate else _NOUNS.get(chosen.row.metric, label.lower())
     if len(ranked) == 1:
         return [f"the only run that can be recommended: {noun} {quantity(chosen.value, unit)}"]
     lines = []
@@ -134,11 +138,11 @@ def _why(chosen: Candidate, ranked: Sequence[Candidate], metric: str) -> list[st
         if (turns := turns_of(chosen, other)) is not None:
             quotient = quotient_of(chosen, other)
             aside = f"; {quotient} is the quotient of the two values, each measured alone" if quotient else ""
-            lines.append(_of_turns(turns, other, higher=higher) + _against_values(chosen, other) + aside)
+            lines.append(_of_turns(turns, chosen, other) + _against_values(chosen, other) + aside)
             continue
-        ratio = chosen.value / other.value if higher else other.value / chosen.value
+        ratio = times_as_fast(chosen, other)
         if are_apart(chosen, other) and ratio > 1:
-            factor = _factor(chosen, other, higher=higher) if is_original(other.run) else f"{_times(ratio)}×"
+            factor = factor_of(chosen, other) if is_original(other.run) else f"{_times(ratio)}×"
             lines.append(f"{factor} faster than {other.label} ({noun} {numbers}); the 95 % intervals don't overlap")
         elif are_apart(chosen, other):
             lines.append(f"{_times(1 / ratio)}× slower than {other.label} ({noun} {numbers})")
@@ -149,18 +153,9 @@ def _why(chosen: Candidate, ranked: Sequence[Candidate], metric: str) -> list[st
     return lines
 
 
-def _factor(chosen: Candidate, other: Candidate, *, higher: bool) -> str:
-    """``2.1× [1.9, 2.3]``: the quotient of two intervals that don't overlap, at its widest."""
-    fast, slow = interval_of(chosen.row), interval_of(other.row)
-    assert fast is not None and slow is not None
-    above, below = (fast, slow) if higher else (slow, fast)
-    value = chosen.value / other.value if higher else other.value / chosen.value
-    return factor_text(value, above[0] / below[1], above[1] / below[0])
-
-
-def _of_turns(turns: InTurns, other: Candidate, *, higher: bool) -> str:
-    """What measuring in turns says of a run against `other`."""
-    factor = _speed_text(turns, higher=higher, inverted=turns.verdict == "slower")
+def _of_turns(turns: InTurns, chosen: Candidate, other: Candidate) -> str:
+    """What measuring in turns says of `chosen` against `other`."""
+    factor = _speed_text(turns, chosen, inverted=turns.verdict == "slower")
     if turns.verdict in ("faster", "slower"):
         return f"{factor} {turns.verdict} than {other.label}, measured in turns within these minutes"
     word = "as fast as" if turns.verdict == "same" else "can't be told apart from"
@@ -185,9 +180,9 @@ def _against_values(one: Candidate, other: Candidate) -> str:
     return f", though measured alone {numbers}: repeat it on an idle machine"
 
 
-def _speed_text(turns: InTurns, *, higher: bool, inverted: bool = False) -> str:
-    """How many times as fast a run is as the other; `inverted`: as slow."""
-    if higher != inverted:
+def _speed_text(turns: InTurns, one: Candidate, *, inverted: bool = False) -> str:
+    """How many times as fast `one` is as the other run of `turns`; `inverted`: as slow."""
+    if one.is_rate != inverted:
         return factor_text(turns.ratio, turns.low, turns.high)
     low, high = (1.0 / end if end else None for end in (turns.high, turns.low))
     return factor_text(1.0 / turns.ratio, low, high)
@@ -195,14 +190,13 @@ def _speed_text(turns: InTurns, *, higher: bool, inverted: bool = False) -> str:
 
 def _beside(other: Candidate, chosen: Candidate) -> str:
     """What taking `other` instead costs: ``1.8× [1.7, 1.9] slower``, ``as fast``; "" where they can't be told apart."""
-    higher = METRICS[other.row.metric].better == "higher"
     turns = turns_of(other, chosen)
     if not are_apart(other, chosen):
         return "as fast" if turns is not None and turns.verdict == "same" else ""
     if turns is not None:
-        factor = _speed_text(turns, higher=higher, inverted=turns.verdict == "slower")
+        factor = _speed_text(turns, other, inverted=turns.verdict == "slower")
         return f"{factor} {turns.verdict} in turns{_against_values(other, chosen)}"
-    ratio = chosen.value / other.value if higher else other.value / chosen.value
+    ratio = times_as_fast(chosen, other)
     return f"{_times(ratio)}× slower" if ratio > 1 else f"{_times(1 / ratio)}× faster"
 
 
@@ -223,14 +217,11 @@ def _of_threads(chosen: Candidate, ranked: Sequence[Candidate]) -> str:
         said = _beside(best, chosen)
         return f"{threads_of(best.run)} threads are {said}" if said else ""
     other, cores = alike[least], "twice" if own == 2 * least else f"{own / least:.3g} times"
-    turns, higher = turns_of(chosen, other), METRICS[chosen.row.metric].better == "higher"
-    ratio = chosen.value / other.value if higher else other.value / chosen.value
-    gain = f"{_times(ratio)}×"
-    if turns is not None:
-        gain = f"{_speed_text(turns, higher=higher)} in turns{_against_values(chosen, other)}"
-    return f"{own} threads: {cores} the cores for {gain}" + (
-        "" if is_faster(chosen, other) else ", which is not proven"
-    )
+    gain = f"{_times(times_as_fast(chosen, other))}×"
+    if (turns := turns_of(chosen, other)) is not None:
+        gain = f"{_speed_text(turns, chosen)} in turns{_against_values(chosen, other)}"
+    doubt = "" if is_faster(chosen, other) else ", which is not proven"
+    return f"{own} threads: {cores} the cores for {gain}{doubt}"
 
 
 def _of_second_engine(chosen: Candidate, ranked: Sequence[Candidate]) -> str:

@@ -5,7 +5,6 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Sequence
 
-from edgewise.metrics import METRICS
 from edgewise.record import Run
 from edgewise.record.facts import threads_of
 from edgewise.report.candidates import Candidate, has_better_value, turns_of
@@ -48,8 +47,8 @@ def turns_lines(chosen: Candidate, others: Sequence[Candidate], name: Callable[[
 
 def quotient_of(one: Candidate, other: Candidate) -> str:
     """The quotient of the two values, where the ratio in turns is another one in the same direction; else ""."""
-    turns, higher = turns_of(one, other), METRICS[one.row.metric].better == "higher"
-    if turns is None or has_better_value(one, other) != ((turns.ratio > 1.0) == higher):
+    turns = turns_of(one, other)
+    if turns is None or has_better_value(one, other) != ((turns.ratio > 1.0) == one.is_rate):
         return ""
     value, ratio = one.value / other.value, turns.ratio
     if abs(ratio / value - 1.0) <= UNSEEN:

@@ -73,12 +73,6 @@ def listing_document(rows: Sequence[RunRow]) -> Document:
     return Document(title="", tables=(Table(title="", columns=columns, rows=cells),))
 
 
-def _machine_cell(row: RunRow, *, away: bool) -> Cell:
-    """The device, or the processor of this machine; where runs are `away`, a narrow table calls that local."""
-    model = _MODEL_ALONE.sub("", row.machine or "").strip()
-    return Cell(text=row.machine or "–", short=LOCAL if away and row.device == LOCAL else model)
-
-
 def _engine_cell(row: RunRow, *, short: bool) -> Cell:
     """Runtime, provider and settings; `short` allows a narrow table to drop the provider."""
     words = [f"{row.threads}T"] if row.threads else []

@@ -113,8 +113,7 @@ def draw(kind: str, runs: Sequence[Run], extension: str, settings: Settings) -> 
 
 def _render(kind: str, runs: Sequence[Run], extension: str, settings: Settings) -> str | bytes:
     from edgewise.report import result_files
-    from edgewise.report.files import render_report
-    from edgewise.report.profile_files import profiled
+    from edgewise.report.files import profiled, render_report
 
     match kind:
         case "report":

@@ -25,8 +25,7 @@ class ProfilePresentation(RunPresentation):
 
     def check_request(self, request: ProfileRequest, files: Sequence[Path]) -> None:
         """Refuse files that hold one run where there will be several, before measuring."""
-        from edgewise.report.files import extension_of
-        from edgewise.report.profile_files import PROFILE_EXTENSIONS, SEVERAL
+        from edgewise.report.files import PROFILE_EXTENSIONS, SEVERAL, extension_of
         from edgewise.verbs.measuring import planned
 
         single = set(PROFILE_EXTENSIONS) - set(SEVERAL)
