@@ -18,7 +18,6 @@ import weakref
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import cache
-from itertools import pairwise
 
 from edgewise.cancellation import sleep
 from edgewise.clock import now
@@ -26,7 +25,7 @@ from edgewise.device.devices import LOCAL, POWER_METER, find_device, read_device
 from edgewise.errors import BadInput
 from edgewise.registry import Availability
 from edgewise.run.meters.base import NoReading, Reading
-from edgewise.run.meters.trace import PowerTrace
+from edgewise.run.meters.trace import EnergyCounter, PowerTrace
 from edgewise.run.power_meter.line_format import LineFormat, LineReading
 from edgewise.run.power_meter.lpm01a import Lpm01a
 from edgewise.run.power_meter.port import Port, reason_of
@@ -104,7 +103,7 @@ class PowerMeter:
         self._clock = clock
         self._port: Port | None = None
         self._trace = PowerTrace()
-        self._counter: list[tuple[float, float]] = []
+        self._counter: EnergyCounter | None = None
         self._lines = self._garbage = 0
         self._example = ""
         self._last_s = 0.0
@@ -122,7 +121,7 @@ class PowerMeter:
         """Start a window. Raises `NoReading`."""
         port = self._open()
         self._trace = PowerTrace(longest_gap_s=self._silence_s)
-        self._counter, self._lines, self._garbage = [], 0, 0
+        self._counter, self._lines, self._garbage = None, 0, 0
         try:
             port.flush()
         except OSError as error:
@@ -133,7 +132,8 @@ class PowerMeter:
         """Read the lines that have arrived. Raises `NoReading`."""
         for at_s, reading in self._take():
             if reading.energy_j is not None:
-                self._counter.append((at_s, reading.energy_j))
+                self._counter = self._counter or EnergyCounter()
+                self._counter.add(at_s, reading.energy_j)
             elif reading.power_w is not None:
                 self._trace.add(at_s, reading.power_w)
 
@@ -148,17 +148,7 @@ class PowerMeter:
         method = self.title
         if self._garbage:
             method += f", without {self._garbage} of {self._lines} lines that do not fit its format"
-        if not self._counter:
-            return (self._trace.reading(method, covers="device"),)
-        (begin_s, before), (end_s, after) = self._counter[0], self._counter[-1]
-        if any(later < earlier for (_, earlier), (_, later) in pairwise(self._counter)):
-            raise NoReading(f"{self.title}: its energy counter went back")
-        if after == before or end_s <= begin_s:
-            raise NoReading(f"{self.title}: its energy counter did not advance in the window")
-        method += ", difference of its energy counter"
-        return (
-            Reading(metric="energy", value=after - before, seconds=end_s - begin_s, method=method, covers="device"),
-        )
+        return ((self._counter or self._trace).reading(method, covers="device"),)
 
     @property
     def _silence_s(self) -> float:
