@@ -140,6 +140,15 @@ class Verb:
 VERBS: Registry[Verb] = Registry("edgewise.verbs", "verb", members=("name", "summary", "request", "work", "form"))
 
 
+def flag_of(field: str, value: str | None = None) -> str:
+    """As `Verb.flag_of`, of the first verb that has the field; for errors of commands without a request."""
+    verbs = [verb for _, verb in VERBS]
+    owner = next(
+        (verb for verb in verbs if any(field in (one.field, one.name) for one in verb.all_options())), verbs[0]
+    )
+    return owner.flag_of(field, value)
+
+
 def carry_out(request: Request, context: Context | None = None) -> Any:
     """Do what `request` asks for, in `context`.
 
