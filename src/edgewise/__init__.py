@@ -43,29 +43,10 @@ os.environ["DO_NOT_TRACK"] = "1"
 sys.modules.setdefault("openvino_telemetry", None)  # type: ignore[arg-type]
 
 _HOMES = {
-    **dict.fromkeys(
-        (
-            "bench",
-            "calibrate",
-            "compare",
-            "convert",
-            "estimate",
-            "evaluate",
-            "fits",
-            "import_runs",
-            "inspect",
-            "open_store",
-            "optimize",
-            "predict",
-            "profile",
-        ),
-        "edgewise.api",
-    ),
-    **dict.fromkeys(
-        ("BadInput", "BadModel", "EdgewiseError", "RunFailed", "StoreError", "Unavailable"), "edgewise.errors"
-    ),
-    **dict.fromkeys(("Caution", "Finding", "Job", "Layer", "Measurement", "Profile", "Run"), "edgewise.record"),
+    "edgewise.errors": ("BadInput", "BadModel", "EdgewiseError", "RunFailed", "StoreError", "Unavailable"),
+    "edgewise.record": ("Caution", "Finding", "Job", "Layer", "Measurement", "Profile", "Run"),
 }
+"""Module → the public names that it has; `edgewise.api` has the others."""
 
 __all__ = [
     "BadInput",
@@ -99,8 +80,9 @@ __all__ = [
 
 
 def __getattr__(name: str) -> object:
-    if name in _HOMES:
-        return getattr(import_module(_HOMES[name]), name)
+    if name in __all__:
+        home = next((module for module, names in _HOMES.items() if name in names), "edgewise.api")
+        return getattr(import_module(home), name)
     if not name.startswith("_"):
         found = import_module("edgewise.verbs.function").find_function(name)  # of a verb that another package brings
         if found is not None:

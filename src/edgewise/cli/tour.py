@@ -5,12 +5,13 @@ from __future__ import annotations
 import shlex
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from rich.markup import escape
 
-from edgewise.cli.verb import Output, carry_out_here, present
+from edgewise.cli.verb import Output, present, with_context
 from edgewise.errors import BadInput, ExitCode, Unavailable
 from edgewise.registry import availability_of
 from edgewise.verbs import shared_options as options
@@ -18,7 +19,7 @@ from edgewise.verbs.command import takes
 from edgewise.verbs.estimate.presentation import EstimatePresentation
 from edgewise.verbs.option import Values, option
 from edgewise.verbs.presentation import View
-from edgewise.verbs.verb import VERBS
+from edgewise.verbs.verb import VERBS, carry_out
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -211,7 +212,7 @@ class Tour:
         typed = shlex.join([word for path in file for word in (flag, str(path))])
         self._say_step(number, title, f"{command_of(request)} {typed}".rstrip())
         output = replace(self.output, files=file)
-        result = carry_out_here(request, output)
+        result = with_context(output, partial(carry_out, request))
         shown = BRIEF if request.verb == "estimate" else verb.presentation()
         return result, present(result, shown, output)
 

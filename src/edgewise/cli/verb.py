@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 
@@ -85,12 +86,7 @@ def perform(request: Request, output: Output) -> int:
     presentation.check_request(request, output.files)
     if output.dry_run:
         return _say_what_would_be_done(request, output)
-    return present(carry_out_here(request, output), presentation, output)
-
-
-def carry_out_here(request: Any, output: Output) -> Any:
-    """The result of `request`, with progress on standard error."""
-    return with_context(output, lambda context: carry_out(request, context))
+    return present(with_context(output, partial(carry_out, request)), presentation, output)
 
 
 def with_context(output: Output, work: Callable[[Context], T]) -> T:

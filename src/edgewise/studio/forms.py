@@ -11,7 +11,7 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, Literal, get_args
+from typing import TYPE_CHECKING, Any, Literal, get_args, get_origin
 
 from edgewise.constraints.base import MECHANISMS
 from edgewise.converting.base import TARGETS
@@ -229,7 +229,7 @@ class Form:
         choices = known.get(option.name) or _CHOICES.get(option.name) or self._words(option)
         if kind == "device":
             choices = self._devices(known)
-        elif kind == "models" and self.verb.name == "fits":
+        elif kind == "models" and not any(get_origin(one.annotation) is tuple for one in self._fields_of(option)):
             kind = "model"
         elif kind is None:
             kind = _plain_kind(option, has_choices=bool(choices))
@@ -273,13 +273,7 @@ class Form:
             return Filled(problems={self._field_of(error, fields): named})
 
     def _request(self, values: Values) -> Request:
-        from edgewise.verbs.profile.request import ProfileRequest
-
-        request: Request = self.verb.read(values)
-        if isinstance(request, ProfileRequest):
-            name = request.device.partition("@")[0]
-            if name not in (LOCAL, *read_devices()) and name in [one.value for one in catalogue()["hardware"]]:
-                request = request.as_estimate()
+        request: Request = self.verb.read(values).in_effect()
         if request.functions:
             raise BadInput("a form can't run code", advice="use the command line for it")
         return request

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from edgewise.errors import BadField, EdgewiseError, ExitCode
 from edgewise.terminal.console import complain, err
-from edgewise.verbs.verb import VERBS
+from edgewise.verbs.verb import VERBS, flag_of
 
 if TYPE_CHECKING:
     from edgewise.verbs.presentation import Ending
@@ -22,7 +22,7 @@ def explain(error: Exception, *, debug: bool, command: str = "") -> int:
     if debug:
         traceback.print_exception(error)
     if isinstance(error, BadField):
-        error = error.named(VERBS.get(command if command in VERBS.names() else "bench").flag_of)
+        error = error.named(VERBS.get(command).flag_of if command in VERBS.names() else flag_of)
         error.advice = error.advice or f"see 'edgewise {command} --help'"
     if isinstance(error, EdgewiseError):
         complain(error.message, error.advice)

@@ -28,7 +28,7 @@ R = TypeVar("R", bound=Request)
 
 
 def declared_options(kind: type[Request], *others: type[Request]) -> tuple[Option, ...]:
-    """The options of the fields of `kind`, in their order, those of `others`, then those that fill no field.
+    """List the options of the fields of `kind` and `others`, then those that fill no field.
 
     Raises `Unavailable` where two have one flag.
     """

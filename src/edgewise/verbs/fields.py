@@ -74,7 +74,6 @@ Environments = Annotated[
         VARY,
         "Python environment with the engine: onnxruntime==1.30.0, which is made once, or the path of one; repeatable",
         list[str],
-        read=tuple,
     ),
 ]
 InputShapes = Annotated[

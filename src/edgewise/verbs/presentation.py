@@ -8,11 +8,13 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Generic, TypeVar
 
 from edgewise.errors import BadInput, EdgewiseError, ExitCode
+from edgewise.registry import load_class
 from edgewise.verbs.rows import Row, rows_of_runs
 
 if TYPE_CHECKING:
     from rich.console import Console
 
+    from edgewise.report.document import Document
     from edgewise.report.result_files import ResultFormat
 
 T = TypeVar("T")
@@ -54,13 +56,15 @@ class Presentation(Generic[T]):
     As it is, it shows results that have ``describe() -> Document`` and ``to_document()``, which gives JSON.
 
     Attributes:
-        files: the name of the `ResultFormat` in `edgewise.report.result_files` in which reports are written; empty
-            makes one of what the result describes.
+        files: the name of the `ResultFormat` in `edgewise.report.result_files` in which reports are written, and by
+            which results are described; empty takes what the result itself describes.
+        titled: whether the title is printed, too.
         left: what an interrupted request left; empty says where its runs are.
         more_files: extensions of files beside the usual ones that the studio keeps of a result.
     """
 
     files = ""
+    titled = False
     left = ""
     more_files: Sequence[str] = ()
 
@@ -80,11 +84,17 @@ class Presentation(Generic[T]):
         """The JSON document."""
         return result.to_document()  # type: ignore[attr-defined]  # a result that has none overrides this
 
+    def describe(self, result: T) -> Document:
+        """What is shown of the result."""
+        document: Document = load_class(f"edgewise.report.{self._format.document}")(result)
+        return document
+
     def show(self, result: T, console: Console, *, view: View) -> None:
         """Print tables for a person."""
-        from edgewise.report.text import print_document
+        from edgewise.report.text import print_document, print_titled
 
-        print_document(result.describe(), console, details=view.details)  # type: ignore[attr-defined]  # as above
+        print_ = print_titled if self.titled else print_document
+        print_(self.describe(result), console, details=view.details)
 
     def rows(self, result: T) -> Sequence[Row]:
         """The result in a few numbers, for tables over many results."""

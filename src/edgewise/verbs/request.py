@@ -79,7 +79,7 @@ Case = dict[str, Argument]
 
 
 class Request(BaseModel):
-    """Base of all requests.
+    """Base of all requests. What a field is for, its option says; times are in s, and sizes in bytes.
 
     Attributes:
         schema_version: ``schema`` in JSON.

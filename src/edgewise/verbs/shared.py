@@ -56,8 +56,7 @@ class TargetRequest(Request):
 
     Attributes:
         device: its name or URL; ``local`` is this machine.
-        shapes: input name → shape, for inputs with open dimensions; "" is the only input.
-        memory_limit: bytes that a worker may allocate; None is the available memory.
+        shapes: input name → shape; "" is the only input.
     """
 
     device: Device = "local"
@@ -70,13 +69,7 @@ class TargetRequest(Request):
 
 
 class LimitedRequest(Request):
-    """Limits of a smaller device.
-
-    Attributes:
-        cpus: processors, 1.0 is one core; None sets no limit.
-        memory: bytes of all processes of a job together; None sets no limit.
-        mechanism: what holds the limits; None is the best that works.
-    """
+    """Limits of a smaller device; None sets no limit."""
 
     cpus: Annotated[
         Number | None,
@@ -132,17 +125,12 @@ class MeasuringRequest(LimitedTargetRequest):
     """How to measure models.
 
     Attributes:
-        runtimes: names, or ``name/provider``; empty is every installed runtime that reads the model.
-        providers: empty is each runtime's first.
-        threads: empty is one thread; in the scenario offline, all usable cores.
+        runtimes: empty is every installed runtime that reads the model.
         precisions: empty is the like-for-like default.
-        signatures: names of the entry points of files that have several; empty is each file's default.
         environments: Python environments with the engines, ``onnxruntime==1.30.0`` or the path of one; empty is
             edgewise's own.
         set: settings of the engines by their own names; each engine gets those that it has.
-        input_data: an ``.npz`` file with one array per input; None generates random inputs from `seed`.
         seed: of the random inputs and of every random choice.
-        timeout: s; a worker that is silent for this long is killed.
     """
 
     runtimes: Runtimes = ()
@@ -206,14 +194,7 @@ class MeasuringRequest(LimitedTargetRequest):
 
 
 class ProtocolRequest(MeasuringRequest):
-    """How much to measure. What is None follows from the data.
-
-    Attributes:
-        models: files and folders; ``file.py:function`` and ``module:function`` are called to make one.
-        iterations: timed inferences per session.
-        warmup: untimed inferences before them.
-        duration: s to measure for, per session.
-    """
+    """How much to measure. What is None follows from the data."""
 
     PATHS = ("models", "input_data")
 

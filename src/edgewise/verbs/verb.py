@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import shlex
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field
 from importlib import import_module
 from inspect import getdoc
@@ -138,6 +139,15 @@ class Verb:
 
 
 VERBS: Registry[Verb] = Registry("edgewise.verbs", "verb", members=("name", "summary", "request", "work", "form"))
+
+
+def flag_of(field: str, value: str | None = None) -> str:
+    """As `Verb.flag_of`, of the first verb that has the field; for errors of commands without a request."""
+    for _, verb in VERBS:
+        with suppress(Exception):  # a plug-in that is broken must not hide the error that is told
+            if field in verb.request_type().model_fields:
+                return verb.flag_of(field, value)
+    return "--" + field.replace("_", "-")
 
 
 def carry_out(request: Request, context: Context | None = None) -> Any:

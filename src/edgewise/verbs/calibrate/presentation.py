@@ -2,24 +2,12 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import Any
 
-from edgewise.verbs.presentation import Presentation, View
-
-if TYPE_CHECKING:
-    from rich.console import Console
-
-    from edgewise.predicting.calibration import Calibration
+from edgewise.verbs.presentation import Presentation
 
 
-class CalibrationPresentation(Presentation["Calibration"]):
-    """How a calibration is shown."""
+class CalibrationPresentation(Presentation[Any]):
+    """How a `edgewise.predicting.calibration.Calibration` is shown."""
 
     files = "CALIBRATIONS"
-
-    def show(self, result: Calibration, console: Console, *, view: View) -> None:
-        """Laws, points and cautions."""
-        from edgewise.report.forecast import calibration_document
-        from edgewise.report.text import print_document
-
-        print_document(calibration_document(result), console, details=view.details)

@@ -5,11 +5,9 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from edgewise.errors import EdgewiseError, RunFailed
-from edgewise.verbs.presentation import Presentation, View
+from edgewise.verbs.presentation import Presentation
 
 if TYPE_CHECKING:
-    from rich.console import Console
-
     from edgewise.comparing.comparison import ComparisonResult
 
 
@@ -17,13 +15,7 @@ class ComparePresentation(Presentation["ComparisonResult"]):
     """How a comparison is shown."""
 
     files = "COMPARISON"
-
-    def show(self, result: ComparisonResult, console: Console, *, view: View) -> None:
-        """Verdicts, and what they rest on."""
-        from edgewise.report.comparison import comparison_document
-        from edgewise.report.text import print_titled
-
-        print_titled(comparison_document(result), console, details=view.details)
+    titled = True
 
     def shown(self, result: ComparisonResult) -> list[EdgewiseError]:
         """Variants that could not be measured."""

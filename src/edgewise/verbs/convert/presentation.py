@@ -5,11 +5,9 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from edgewise.errors import EdgewiseError, RunFailed
-from edgewise.verbs.presentation import Presentation, View
+from edgewise.verbs.presentation import Presentation
 
 if TYPE_CHECKING:
-    from rich.console import Console
-
     from edgewise.converting.result import Conversion
 
 
@@ -17,13 +15,6 @@ class ConvertPresentation(Presentation["Conversion"]):
     """How a conversion is shown."""
 
     files = "CONVERSIONS"
-
-    def show(self, result: Conversion, console: Console, *, view: View) -> None:
-        """The file, the steps, what changed, and the agreement of each output."""
-        from edgewise.report.conversion import conversion_document
-        from edgewise.report.text import print_document
-
-        print_document(conversion_document(result), console, details=view.details)
 
     def problems(self, result: Conversion) -> tuple[EdgewiseError, ...]:
         """Why a result was refused."""

@@ -45,9 +45,6 @@ class EstimatedRequest(Request):
     Attributes:
         model: a file; ``file.py:function`` and ``module:function`` are called to make one, which is quantised to int8.
         cases: keyword arguments of the function, at most one set of them.
-        set: settings of the estimator, name → value.
-        shapes: input name → shape, for inputs with open dimensions.
-        signature: name of the entry point of a file that has several; "" is its default.
     """
 
     PATHS = ("model",)
@@ -78,11 +75,7 @@ class EstimatedRequest(Request):
 
 
 class EstimateRequest(EstimatedRequest):
-    """Estimate a model on hardware that is not at hand.
-
-    Attributes:
-        device: a device that an estimator knows, ``NAME`` or ``NAME@CLOCK``.
-    """
+    """Estimate a model on a device that an estimator knows, ``NAME`` or ``NAME@CLOCK``."""
 
     OTHER_OPTIONS = (
         BUILD,

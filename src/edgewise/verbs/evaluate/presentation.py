@@ -5,11 +5,9 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from edgewise.errors import EdgewiseError, RunFailed
-from edgewise.verbs.presentation import Presentation, View
+from edgewise.verbs.presentation import Presentation
 
 if TYPE_CHECKING:
-    from rich.console import Console
-
     from edgewise.evaluating.evaluation import EvaluationResults
 
 
@@ -17,6 +15,7 @@ class EvaluatePresentation(Presentation["EvaluationResults"]):
     """How results of an evaluation are shown."""
 
     files = "EVALUATION"
+    titled = True
     left = "run the same command again to resume"
 
     def document(self, result: EvaluationResults) -> Any:
@@ -24,13 +23,6 @@ class EvaluatePresentation(Presentation["EvaluationResults"]):
         from edgewise.report.evaluation import evaluation_document
 
         return evaluation_document(result)
-
-    def show(self, result: EvaluationResults, console: Console, *, view: View) -> None:
-        """Metrics with intervals, and what differs."""
-        from edgewise.report.evaluation import describe_results
-        from edgewise.report.text import print_titled
-
-        print_titled(describe_results(result), console, details=view.details)
 
     def problems(self, result: EvaluationResults) -> tuple[EdgewiseError, ...]:
         """Which runs failed."""

@@ -28,22 +28,14 @@ class ExecRequest(LimitedRequest):
     """Run a program within the limits of a smaller device.
 
     Attributes:
-        command: program and arguments; ``{model}`` in them stands for a model.
-        model_names: names or paths to put there; each is a run of its own. They count from the folder in
-            which the command runs.
-        models_file: a file with one of them per line.
-        run_in: the folder in which the command runs; None is the current folder.
-        image: of a container in which the command runs; None runs it on the machine itself.
+        model_names: names or paths to put in place of ``{model}``; they count from the folder in which the command
+            runs.
         mount: whether the container has `run_in` as its working folder; otherwise it is the image's own.
         container_options: further options for the start of the container.
         dockerfile: text of a Dockerfile from which the image is built; where that fails, and `mechanism` names no
             container runtime, the command runs on the machine itself.
         build_context: folder with the files for `dockerfile`; None is `run_in`.
         not_applied: requirements of another tool's file that are not met here; each run says so.
-        sample: s between samples of the counters; 0 takes none.
-        timeout: s; a command that takes longer is killed. None waits for its end.
-        repeat: number of executions.
-        seed: of the order of executions.
     """
 
     PATHS = ("models_file", "run_in", "build_context")

@@ -2,25 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
-from edgewise.verbs.estimate.presentation import EstimatePresentation
-from edgewise.verbs.presentation import View
+from edgewise.errors import EdgewiseError, RunFailed
+from edgewise.verbs.presentation import Presentation
 
 if TYPE_CHECKING:
-    from rich.console import Console
+    from edgewise.estimating.fits import Fits
 
 
-class FitsPresentation(EstimatePresentation):
+class FitsPresentation(Presentation["Fits"]):
     """How the boards are shown: those that hold the model, and the number of the others with the reasons."""
 
     files = "FITS"
-    more_files: Sequence[str] = ()
 
-    def show(self, result: Any, console: Console, *, view: View) -> None:
-        """Print the `edgewise.estimating.fits.Fits`."""
-        from edgewise.report.fits import fits_document
-        from edgewise.report.text import print_document
-
-        print_document(fits_document(result), console, details=view.details)
+    def problems(self, result: Fits) -> tuple[EdgewiseError, ...]:
+        """Why no board holds the model."""
+        return () if result.refused is None else (RunFailed(result.refused, advice=result.advice),)

@@ -15,15 +15,7 @@ from edgewise.verbs.words import size_with_unit, time_with_unit
 
 
 class FitsRequest(EstimatedRequest):
-    """List the boards of the catalogue that hold a model.
-
-    Attributes:
-        max_latency: s; None sets no limit.
-        max_ram, max_flash: bytes that the model may take; None sets no limit.
-        capacity: of a battery, such as ``10Wh``; with `idle_power` and `per_hour`, boards have a battery life.
-        idle_power: between inferences, such as ``50mW±5mW``.
-        per_hour: number of inferences an hour.
-    """
+    """List the boards of the catalogue that hold a model; None sets no limit."""
 
     verb: Literal["fits"] = "fits"
     max_latency: Annotated[

@@ -5,11 +5,9 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from edgewise.errors import ExitCode, RunFailed
-from edgewise.verbs.presentation import Ending, Presentation, View
+from edgewise.verbs.presentation import Ending, Presentation
 
 if TYPE_CHECKING:
-    from rich.console import Console
-
     from edgewise.comparing.gate import GateResult
 
 
@@ -17,13 +15,6 @@ class GatePresentation(Presentation["GateResult"]):
     """How the result of a gate is shown."""
 
     files = "GATE"
-
-    def show(self, result: GateResult, console: Console, *, view: View) -> None:
-        """Checks, and what they rest on."""
-        from edgewise.report.gate import gate_document
-        from edgewise.report.text import print_document
-
-        print_document(gate_document(result), console, details=view.details)
 
     def ending(self, result: GateResult, *, kept: bool) -> Ending:
         """The verdict alone: a store that fails changes nothing about it. A limit that is not met is an answer."""

@@ -26,12 +26,6 @@ class GateRequest(JudgingRequest):
 
     Attributes:
         candidate, baseline: as the subjects of `CompareRequest`.
-        max_regression: how much worse than the baseline: ``3%``, or ``latency=3%``.
-        budget: limits of the candidate alone: ``latency=5ms``, ``accuracy_drop=1pt``.
-        on_inconclusive: ``pass``, ``fail``, or ``retry``: measure again for longer, then fail.
-        baseline_model: the file of the baseline's model, to measure it again.
-        stored: don't measure the baseline again.
-        time_budget: s; each retry takes twice as long.
         runtime, provider, threads, batch, precision, signature: None is the baseline run's, else as in `BenchRequest`.
         seed: of the random inputs, of the order, and of the choice of samples; None is the baseline run's, else 0.
         data: labelled samples, on which both models are judged too; fields on how are those of `EvaluateRequest`.

@@ -26,16 +26,7 @@ from edgewise.verbs.shared_options import (
 
 
 class InspectRequest(Request):
-    """Count what a model costs, without timing it.
-
-    Attributes:
-        model: a file or folder; ``file.py:function`` and ``module:function`` are called to make one.
-        cases: keyword arguments of the factory, one model each.
-        shapes: input name → shape, for inputs with open dimensions.
-        signature: name of the entry point of a file that has several; "" is its default.
-        hash_weights: read weight files too, for the model's hash.
-        sparsity: read all weights, count their zeros and find patterns of them.
-    """
+    """Count what a model costs, without timing it."""
 
     PATHS = ("model",)
 

@@ -6,12 +6,10 @@ from typing import TYPE_CHECKING
 
 from edgewise.errors import EdgewiseError, RunFailed
 from edgewise.metrics import METRICS
-from edgewise.verbs.presentation import Presentation, View
+from edgewise.verbs.presentation import Presentation
 from edgewise.verbs.rows import Row, estimated_row
 
 if TYPE_CHECKING:
-    from rich.console import Console
-
     from edgewise.predicting.forecast import Forecasts
 
 
@@ -19,13 +17,6 @@ class ForecastPresentation(Presentation["Forecasts"]):
     """How forecasts are shown."""
 
     files = "FORECASTS"
-
-    def show(self, result: Forecasts, console: Console, *, view: View) -> None:
-        """The models in their order."""
-        from edgewise.report.forecast import forecasts_document
-        from edgewise.report.text import print_document
-
-        print_document(forecasts_document(result), console, details=view.details)
 
     def rows(self, result: Forecasts) -> list[Row]:
         """A row per model."""

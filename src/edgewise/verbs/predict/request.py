@@ -19,7 +19,6 @@ class PredictRequest(Request):
         models: model files, names of models in the atlas, or CSV files with models and their values on this machine.
         device: the name of a calibrated device.
         targets: metric → largest value wanted, in SI.
-        anyway: widen the interval of a model that the measured ones say little about, instead of refusing it.
     """
 
     PATHS = ("models",)

@@ -25,7 +25,6 @@ class ProfileRequest(ProtocolRequest):
 
     Attributes:
         cases: keyword arguments of the factories among the models; each case is a model of every factory.
-        sessions: fresh processes that measure the latency and time layers.
         set: settings of the engines; where `device` can only be estimated, of the estimator, see `in_effect`.
     """
 

@@ -4,12 +4,11 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from edgewise.verbs.presentation import Unwritten, View
+from edgewise.verbs.presentation import Unwritten
 
 if TYPE_CHECKING:
-    from rich.console import Console
-
     from edgewise.predicting.suggestion import Suggestion
+    from edgewise.report.document import Document
 
 
 class SuggestionPresentation(Unwritten["Suggestion"]):
@@ -17,9 +16,8 @@ class SuggestionPresentation(Unwritten["Suggestion"]):
 
     noun = "a suggestion"
 
-    def show(self, result: Suggestion, console: Console, *, view: View) -> None:
+    def describe(self, result: Suggestion) -> Document:
         """Networks and commands."""
         from edgewise.report.forecast import suggestion_document
-        from edgewise.report.text import print_document
 
-        print_document(suggestion_document(result), console, details=view.details)
+        return suggestion_document(result)

@@ -16,9 +16,7 @@ class SuggestRequest(Request):
 
     Attributes:
         name: of the device that is to be calibrated.
-        suggest: number of networks.
         folder: its `output`: where the files go; None is ``NAME-models`` in the current folder.
-        format: ``onnx`` or ``tflite``.
         force: overwrite other files of the same names.
     """
 
