@@ -37,6 +37,7 @@ SCALES: Mapping[str, Sequence[tuple[float, str]]] = {
     "W": ((1.0, "W"), (1e-3, "mW"), (1e-6, "µW")),
     "Hz": ((1e9, "GHz"), (1e6, "MHz"), (1.0, "Hz")),
     "1/s": ((1.0, "/s"),),
+    "1": ((1e9, "G"), (1e6, "M"), (1e3, "k"), (1.0, "")),
 }
 """SI unit → the sizes and names of the units in which its values are shown, the largest first."""
 _PREFIXES = (

@@ -54,14 +54,18 @@ class Ledger:
 
     def add(self, outcome: Outcome) -> None:
         """Write an outcome, which survives a crash from now on. Raises `StoreError`."""
-        self.outcomes[outcome.key] = outcome
-        line = json.dumps(asdict(outcome), allow_nan=False) + "\n"
+        self.write([outcome])
+
+    def write(self, outcomes: Sequence[Outcome]) -> None:
+        """Write outcomes at once. Raises `StoreError`."""
+        self.outcomes |= {outcome.key: outcome for outcome in outcomes}
+        lines = "".join(json.dumps(asdict(outcome), allow_nan=False) + "\n" for outcome in outcomes)
         try:
             self._path.parent.mkdir(parents=True, exist_ok=True)
             with self._path.open("ab") as file:
                 if file.tell() and not self._ends_whole():
                     file.write(b"\n")
-                file.write(line.encode())
+                file.write(lines.encode())
                 file.flush()
                 os.fsync(file.fileno())
         except OSError as error:
