@@ -216,6 +216,11 @@ def _is_lopsided(value: float, low: float, high: float) -> bool:
     return wide > 1.5 * narrow or wide >= abs(value)
 
 
+def bound_below(low: float) -> str:
+    """``"0.25"``: a lower end at two digits, rounded down."""
+    return f"{Context(prec=2, rounding=ROUND_FLOOR).create_decimal(repr(low)):f}"
+
+
 def side_text(value: float, low: float | None, high: float | None) -> str:
     """``"421 ± 12"``, or ``"421 (409 to 480)"`` where the interval lies to one side; it always holds the interval."""
     if low == high == value:
@@ -226,6 +231,8 @@ def side_text(value: float, low: float | None, high: float | None) -> str:
     scale = max(abs(value), abs(low), abs(high))
     places = max(0, 2 - math.floor(math.log10(max(LOPSIDED_FROM * scale, math.ulp(1.0)))) - 1)
     below, above = ends_text(low, high, places)
+    if low > 0 and not float(below):  # an end that is far below the others is not 0
+        below = bound_below(low)
     return f"{significant(value)} ({below} to {above})"
 
 

@@ -294,7 +294,10 @@ def test_a_mistyped_file_is_named_and_the_counts_say_how_many_models_the_fit_use
     assert run(["calibrate", "phone", "--measurements", "measured.csv"]) == 0
     told = " ".join(capsys.readouterr().out.split())
     assert told.startswith("Latency on phone is learnt from 5 of 6 measured models: off by ")
-    assert "not used: z/resnet5O.onnx (it was not measured on this machine). Latency by scale" in told
+    assert (
+        "not used: z/resnet5O.onnx (it was not measured on this machine with the calibration's engine). Latency by scale"
+        in told
+    )
     assert "Predict others: edgewise estimate MODEL -d phone" in told
     assert "No such file was found, so that nothing but the name is known: z/resnet5O.onnx." in told
     assert run(["estimate", "--devices", "--json"]) == 0
@@ -307,7 +310,7 @@ def test_a_mistyped_file_is_named_and_the_counts_say_how_many_models_the_fit_use
     head, *lines = (tmp_path / "c.csv").read_text().splitlines()
     assert head == "Model,Host (s),Measured (s),Predicted without it (s),Off,Notes"
     assert lines[0].startswith("MobileNetV1,0.0121,0.045,0.")
-    last = "Predicted without it: it was not measured on this machine"
+    last = "Predicted without it: it was not measured on this machine with the calibration's engine"
     assert lines[5] == f"z/resnet5O.onnx,n/a,0.09,n/a,n/a,{last}"
 
 

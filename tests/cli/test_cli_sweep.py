@@ -150,6 +150,32 @@ def test_a_cell_that_a_crash_cut_short_is_measured_again():
     assert len([line for line in ledger.read_text().splitlines() if line.endswith("}")]) == 4
 
 
+def test_the_same_command_with_a_report_goes_on_and_replaces_only_its_own(monkeypatch, capsys):
+    words = ["sweep", write(threads=["1"]), "-q", "-o", "t.md", "-o", "t.html", "-o", "t.json", "-o", "t.csv"]
+    assert run(words) == 0
+    write_fake_model("nets/third.fake", latency_ns=[3_000_000])
+    assert run(words) == 0 and "nets/third.fake" in Path("t.md").read_text() and runs() == 3
+    Path("mine.md").write_text("# Notes\n")
+    assert run([*words[:3], "-o", "mine.md"]) == ExitCode.BAD_INPUT
+    assert Path("mine.md").read_text() == "# Notes\n"
+
+
+def test_a_model_measured_in_one_place_has_no_best_and_a_vague_value_is_marked():
+    cells = cells_of(read_suite(Path(write(runtimes=["fake"], threads=["1", "2"], order="listed"))), 9)
+
+    def outcome(cell, grade):
+        number = {"value": 1e-5, "low": 2.5e-7, "high": 4e-4, "unit": "s", "basis": "measured"}
+        row = {"model": "m", "device": "local", "runtime": "fake", "threads": int(cell.threads), "precision": None,
+               "status": "done", "headlines": ["latency"], "grade": grade, "metrics": {"latency": number}}  # fmt: skip
+        return Outcome(key=cell.name, cell=cell.name, status="done", seconds=1, finished=1, rows=[row])
+
+    outcomes = [outcome(cells[0], "B"), outcome(cells[1], "D"), outcome(cells[2], "B"), None]
+    document = SweepResult(suite="s", verb="bench", folder="f", cells=cells, outcomes=outcomes).describe()
+    first, second = document.tables[0].rows
+    assert first[1].text.endswith("★") and first[2].text.endswith("≈?") and not second[1].text.endswith("★")
+    assert "(0.25 to 400)" in first[1].text and "best for nets/fast.fake: " in document.answer[1]
+
+
 def test_two_sweeps_do_not_write_to_one_folder(capsys):
     suite = write()
     with Ledger(Path("suite-results")).held():
@@ -212,6 +238,7 @@ def test_cells_of_a_device_are_shuffled_by_the_seed_and_devices_come_one_after_t
         ({"options": {"iterations": "0"}}, "iterations", ""),
         ({"models": ["nets/*.onnx"]}, "no file matches nets/*.onnx", "paths count from"),
         ({"verb": "benchh"}, "'benchh' is not a verb", "one of: bench"),
+        ({"runtimes": ["fake", "openvno"]}, "openvno", "did you mean"),
         ({"verb": "calibrate"}, "calibrate does not begin with a model", ""),
         ({"verb": "estimate"}, "estimate has no option 'runtime'", ""),
         ({"exclude": [{"colour": "red"}]}, "'colour' is no axis", "one of: model, device"),

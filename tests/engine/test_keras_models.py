@@ -16,6 +16,7 @@ from edgewise.converting.conversion import export_runnable  # noqa: E402
 from edgewise.errors import BadInput  # noqa: E402
 from edgewise.model.build import build_graph  # noqa: E402
 from edgewise.model.cost import cost_of, total_of  # noqa: E402
+from edgewise.model.dialects.base import RARE  # noqa: E402
 from edgewise.model.graph import Graph  # noqa: E402
 from edgewise.model.readers.keras import KerasReader  # noqa: E402
 
@@ -223,12 +224,16 @@ def parents(path: str) -> list[str]:
     return ["/".join(parts[: at + 1]) for at in range(len(parts))]
 
 
+RARE_LAYERS = {"AdditiveAttention", "ConvLSTM1D"}
+"""Their operations are not counted (docs/costs.md)."""
+
+
 def test_every_cost_is_known_once_the_batch_is(saved: tuple[object, Graph, Path]):
     _, graph, path = saved
     shapes = {name: (2, *graph.tensors[name].shape[1:]) for name in graph.inputs}
     graph = KerasReader().read_graph(path, shapes=shapes)
-    unknown = [(each.op, cost_of(each, graph).why) for each in graph.operators if cost_of(each, graph).ops is None]
-    assert unknown == []
+    unknown = {each.op: cost_of(each, graph).why for each in graph.operators if cost_of(each, graph).ops is None}
+    assert set(unknown) <= RARE_LAYERS and all(RARE in why for why in unknown.values())
 
 
 FACTORY = """

@@ -228,9 +228,7 @@ def test_an_engine_that_is_missing_on_the_device_is_missing_in_its_examination(f
 
     far()
     told = facts_of(TargetSpec(device="far", transport="far"))
-    absent = worker_executor._there(
-        target.find_target("far").transport, "onnxruntime", Availability(False, "not installed")
-    )
+    absent = worker_executor._there(target.find_target("far"), "onnxruntime", Availability(False, "not installed"))
     without = {**told.engines, "onnxruntime": absent}
     traits = {**told.traits, "thermal": Traits(rate_hz=7.0)}  # read on the device, not here
     monkeypatch.setitem(executor._KNOWN, target.find_target("far"), replace(told, engines=without, traits=traits))

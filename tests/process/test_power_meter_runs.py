@@ -70,7 +70,9 @@ def test_energy_is_what_the_meter_measured_above_idle(terminal, tmp_path, monkey
         assert re.search(r"above idle can't be told from 0: .*, 6 pairs", energy["absent_because"])
     else:
         assert 0 < energy["low"] < energy["value"] < energy["high"]
-        assert f"power meter at {terminal.path}" in energy["method"] and "mean of 6 pairs" in energy["method"]
+        # A pair whose window lost samples on a busy machine is left out.
+        assert f"power meter at {terminal.path}" in energy["method"]
+        assert re.search(r"mean of [2-6] pairs", energy["method"])
 
 
 def test_a_meter_that_stops_costs_the_energy_and_nothing_else(terminal, tmp_path, monkeypatch, capsys):

@@ -151,7 +151,7 @@ class InputPlan:
             f"{item.sample} has shape {stored}, input {self.spec.name!r} takes {self.spec.dtype} "
             f"{list(self.spec.shape)}, and no step converts pixels of 0 to 255 to its numbers",
             steps=steps,
-            otherwise=f"{sizes}; {_OTHER_SCALES}" if sizes else f". {_OTHER_SCALES}",
+            otherwise=f"{sizes}; {_OTHER_SCALES}" if sizes else f"; {_OTHER_SCALES}",
         )
 
     def describe(self) -> str:

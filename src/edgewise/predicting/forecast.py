@@ -259,7 +259,8 @@ def _unlike(subject: Subject, points: Sequence[Point]) -> tuple[str, float]:
     found: list[tuple[str, float]] = []
     precisions, own = {arithmetic(point.subject.precision) for point in points}, arithmetic(subject.precision)
     if own and "" not in precisions and own not in precisions:
-        words = f"its precision is {own}, and the measured models have {', '.join(sorted(precisions))}"
+        known = sorted({word for each in precisions for word in each.split(", ")})
+        words = f"its precision is {own}, and the measured models have {', '.join(known)}"
         found.append((words, max(UNLIKE, min(_bits_apart(own, each) for each in precisions))))
     profiles = [point.subject.profile for point in points if point.subject.profile is not None]
     if subject.profile is not None and len(profiles) == len(points):

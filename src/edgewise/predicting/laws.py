@@ -72,7 +72,7 @@ def _subjects(points: Sequence[Point]) -> list[Subject]:
 
 
 def _lacks_host(subject: Subject) -> str:
-    return "" if subject.host else "it was not measured on this machine"
+    return "" if subject.host else "it was not measured on this machine with the calibration's engine"
 
 
 def lacks_profile(subject: Subject) -> str:

@@ -70,8 +70,21 @@ def gate_document(outcome: GateResult, *, folded: bool = True) -> Document:
     measured = Section(title="How it was measured", lines=tuple(statements_of(outcome)), tone=_tone(outcome))
     proven = outcome.passed and not outcome.count("inconclusive")
     measured = replace(measured, brief=_origin_of_baseline(outcome) if proven else None)
-    answer = (f"Gate {conclusion_of(outcome)}",)
+    answer = (f"Gate {conclusion_of(outcome)}", *_doubts(outcome))
     return Document(title="edgewise gate", tables=(table,), sections=(measured,), answer=answer)
+
+
+def _doubts(outcome: GateResult) -> list[str]:
+    """What casts doubt on accuracies that passed: another preparation of the pictures that scores better."""
+    runs = [variant.run for variant in outcome.findings.variants if variant.run is not None]
+    return list(
+        dict.fromkeys(
+            one_line(f"caution: {caution.message}")
+            for run in runs
+            for caution in run.cautions
+            if caution.code == "better-preparation"
+        )
+    )
 
 
 def conclusion_of(outcome: GateResult) -> str:

@@ -122,9 +122,10 @@ def _facts(run: Run) -> str:
     latency = f"n/a ({reason_of_absence(run, 'latency')})"
     if row is not None and row.value is not None:
         latency = with_range("latency", "s", row.value, row.low, row.high)
+    processes = "1 process" if profile.sessions == 1 else f"{profile.sessions} processes"
     return (
         f"{engine_of(run)}, median latency {latency}; times of layers are means of {profile.inferences} profiled "
-        f"inferences in {profile.sessions} processes ({one_line(profile.method)}), with 95 % intervals; shares refer "
+        f"inferences in {processes} ({one_line(profile.method)}), with 95 % intervals; shares refer "
         f"to {format_duration(profile.latency)}"
     )
 

@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import Any
 
 from edgewise.device.devices import LOCAL
-from edgewise.errors import BadField, BadInput
+from edgewise.errors import BadField, BadInput, Unavailable
 from edgewise.model.callable_loader import is_factory
 from edgewise.model.identity import open_model
 from edgewise.record import SCHEMA
@@ -75,9 +75,14 @@ def cells_of(file: SuiteFile, most: int) -> list[Cell]:
     """All cells, in the order in which they are carried out: device by device.
 
     Raises:
-        BadInput: a pattern that no file matches, an unknown axis, no cells, or more than `most`.
+        BadInput: a pattern that no file matches, an unknown runtime or axis, no cells, or more than `most`.
     """
     suite = file.suite
+    for at, name in enumerate(suite.runtimes):
+        try:
+            runtimes().get(name.partition("/")[0])
+        except Unavailable as error:
+            raise file.error(("runtimes", at), error.message, error.advice) from None
     models = [name for at, one in enumerate(suite.models) for name in _files(file, ("models", at), one)]
     axes = (models, suite.devices, suite.runtimes or ("",), [str(count) for count in suite.threads] or ("",),
             suite.precisions or ("",))  # fmt: skip

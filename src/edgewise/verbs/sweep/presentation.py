@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from pathlib import Path
 
 from edgewise.errors import RunFailed
 from edgewise.units import format_duration
@@ -15,6 +16,14 @@ class SweepPresentation(Presentation[SweepResult]):
     """How the cells of a suite are shown."""
 
     left = "finished cells are kept; the same command goes on from there"
+
+    def check_file(self, path: Path, *, overwrite: bool) -> None:
+        """Refuse what is in the way; a report of an earlier sweep is not, as the same command goes on."""
+        super().check_file(path, overwrite=overwrite or _is_report(path))
+
+    def write(self, result: SweepResult, path: Path, *, overwrite: bool) -> None:
+        """Write a report, also over that of an earlier sweep."""
+        super().write(result, path, overwrite=overwrite or _is_report(path))
 
     def plan(self, request: SweepRequest) -> tuple[Sequence[str], Sequence[str]]:
         """The cells, and how long they take where finished ones tell it."""
@@ -35,3 +44,16 @@ class SweepPresentation(Presentation[SweepResult]):
         if not count or result.emitted:
             return []
         return [RunFailed(f"{count} cell{'s' if count > 1 else ''} failed", advice="the same command tries them again")]
+
+
+_MARKS = (b"# Sweep ", b"<title>Sweep ", b'"suite":', b"Model,")
+"""What a report of a sweep has near its beginning, as Markdown, page, JSON and CSV."""
+
+
+def _is_report(path: Path) -> bool:
+    try:
+        with path.open("rb") as file:
+            head = file.read(65536)
+    except OSError:
+        return False
+    return any(mark in head for mark in _MARKS[:3]) or head.startswith(_MARKS[3])

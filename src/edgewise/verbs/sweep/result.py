@@ -14,6 +14,7 @@ from edgewise.formatting import quantity, scale_of
 from edgewise.metrics import METRICS
 from edgewise.report.cells import amount_cell, label_of
 from edgewise.report.document import Cell, Column, Document, Section, Table, absent
+from edgewise.report.names import short_names
 from edgewise.store.exchange import write_file
 from edgewise.text import enumerate_few, listing, one_line
 from edgewise.verbs.rows import Row
@@ -21,18 +22,25 @@ from edgewise.verbs.sweep.cells import Cell as SuiteCell
 from edgewise.verbs.sweep.ledger import Outcome
 
 SCHEMA = 1
-BEST, LIKE_BEST, BEYOND = "★", "≈", "!"
+NAME_WIDTH = 28
+"""Most characters of a model's name on a narrow terminal."""
+BEST, LIKE_BEST, BEYOND, VAGUE = "★", "≈", "!", "?"
 _NOTE = f"{BEST} best of its row; {LIKE_BEST} its interval overlaps that of the best"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Value:
-    """A metric of a model in a place: of repeats the median, and the ends of all their intervals."""
+    """A metric of a model in a place: of repeats the median, and the ends of all their intervals.
+
+    Attributes:
+        vague: whether a run of grade D is among them: only the order of magnitude is known.
+    """
 
     value: float
     low: float | None
     high: float | None
     number: int
+    vague: bool = False
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -131,13 +139,15 @@ def values_of(rows: Sequence[Row], places: Sequence[str], metric: str) -> Values
     found: dict[tuple[str, str], list[Mapping[str, Any]]] = {}
     for row, place in zip(rows, places, strict=True):
         if (number := row["metrics"].get(metric)) is not None:
-            found.setdefault((row["named"], place), []).append(number)
+            vague = row.get("grade") == "D" and metric == row["headlines"][0]
+            found.setdefault((row["named"], place), []).append({**number, "vague": vague})
     return {
         key: Value(
             value=median(one["value"] for one in numbers),
             low=min((one["low"] for one in numbers if one["low"] is not None), default=None),
             high=max((one["high"] for one in numbers if one["high"] is not None), default=None),
             number=len(numbers),
+            vague=any(one["vague"] for one in numbers),
         )
         for key, numbers in found.items()
     }
@@ -188,17 +198,17 @@ def _matrix(metric: str, values: Values, limit: float | None) -> Table:
     places = sorted({place for _, place in values})
     unit = METRICS[metric].unit
     rows = []
-    for model in models:
-        best = _best_of(metric, values, model)
-        cells = [Cell(text=one_line(model))]
+    for model, short in zip(models, short_names(models, NAME_WIDTH, ends=True), strict=True):
+        best = _best_of(metric, values, model) if sum(name == model for name, _ in values) > 1 else None
+        cells = [Cell(text=one_line(model), short=short)]
         for place in places:
             value = values.get((model, place))
             if value is None:
-                cells.append(absent("not finished, or left out"))
+                cells.append(absent("left out, or not finished"))
                 continue
             cell = amount_cell(metric, value.value, value.low, value.high, scale_of(metric, unit, [value.value]))
-            assert best is not None
-            mark = BEST if place == best[0] else LIKE_BEST if _overlaps(value, best[1]) else ""
+            mark = "" if best is None else BEST if place == best[0] else LIKE_BEST if _overlaps(value, best[1]) else ""
+            mark += VAGUE if value.vague else ""
             beyond = limit is not None and _is_better(metric, limit, value.value)
             mark = f" {mark}{BEYOND if beyond else ''}".rstrip()
             cells.append(replace(cell, text=f"{cell.text}{mark}", short=f"{cell.short}{mark}"))
@@ -206,15 +216,16 @@ def _matrix(metric: str, values: Values, limit: float | None) -> Table:
     columns = (Column(title="Model", name=True), *(Column(title=one_line(place), numeric=True) for place in places))
     repeated = max((value.number for value in values.values()), default=1)
     notes = [_NOTE, *([f"medians of {repeated} repeats; intervals hold all of theirs"] if repeated > 1 else [])]
+    notes += [f"{VAGUE} grade D: only the order of magnitude is known"] if any(v.vague for v in values.values()) else []
     notes += [f"{BEYOND} beyond the limit, {quantity(limit, unit)}"] if limit is not None else []
     return Table(title=label_of(metric), columns=columns, rows=tuple(rows), notes=tuple(notes))
 
 
 def _best_line(metric: str, values: Values, limit: float | None) -> str:
     """``"Latency: best for 3 of 4 models: litert, 1 thread; 2 of 8 values are beyond 5 ms"``; "" if it says nothing."""
-    models = list(dict.fromkeys(model for model, _ in values))
+    models = [model for model, count in Counter(model for model, _ in values).items() if count > 1]
     words = []
-    if len({place for _, place in values}) > 1:
+    if models:
         best = Counter(found[0] for model in models if (found := _best_of(metric, values, model)))
         most = best.most_common(1)[0][1]
         first = listing([place for place, count in best.items() if count == most])
