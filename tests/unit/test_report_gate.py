@@ -13,6 +13,7 @@ from edgewise.comparing.comparison import ComparisonResult, Variant
 from edgewise.comparing.gate import Check, GateResult, refuse
 from edgewise.comparing.requirement import parse_requirements
 from edgewise.errors import BadInput
+from edgewise.record.caution import Caution
 from edgewise.report.gate import (
     MARKER,
     gate_document,
@@ -236,3 +237,16 @@ def test_a_gate_replaces_its_own_reports_and_no_other_file(tmp_path, extension):
         with pytest.raises(BadInput, match=says("exists-already-in-folders")):
             GATE.write(judged(), path, overwrite=False)
         assert path.read_text("utf-8") == other
+
+
+def test_a_preparation_that_costs_accuracy_is_said_also_where_the_gate_passes():
+    outcome = judged()
+    caution = Caution.of("better-preparation", "--prepare pad=32 scores 13.20 points better on 250 of 500 samples")
+    variants = tuple(
+        replace(one, run=replace(one.run, cautions=(*one.run.cautions, caution))) for one in outcome.findings.variants
+    )
+    outcome = replace(outcome, findings=replace(outcome.findings, variants=variants))
+    comment, _, _ = render_gate_markdown(outcome).partition("<details>")
+    assert "pad=32 scores 13.20 points better" in comment
+    assert gate_document(outcome).answer[1:] == (f"caution: {caution.message}",)
+    assert "--prepare pad=32 scores 13.20 points better" in " ".join(to_text(gate_document(outcome), width=80).split())

@@ -151,6 +151,8 @@ def render_gate_markdown(outcome: GateResult) -> str:
     lines = [MARKER, f"### {sign} edgewise gate {for_markdown(conclusion_of(outcome))}", "", table.strip(), ""]
     if origin := _origin_of_baseline(outcome):
         lines += [for_markdown(f"{origin[:1].upper()}{origin[1:]}."), ""]
+    for doubt in _doubts(outcome):
+        lines += [for_markdown(f"{doubt[:1].upper()}{doubt[1:]}."), ""]
     details = [f"- {for_markdown(line)}" for line in statements_of(outcome)]
     if outcome.findings.comparisons:
         details += ["", *_comparisons(outcome)]
