@@ -10,7 +10,7 @@ import pytest
 import yaml
 
 from edgewise.cli.main import run
-from edgewise.errors import ExitCode
+from edgewise.errors import BadInput, ExitCode
 from edgewise.record.run import Failure
 from edgewise.run.dispatch import Dispatcher
 from edgewise.store import open_store
@@ -174,6 +174,19 @@ def test_a_model_measured_in_one_place_has_no_best_and_a_vague_value_is_marked()
     first, second = document.tables[0].rows
     assert first[1].text.endswith("★") and first[2].text.endswith("≈?") and not second[1].text.endswith("★")
     assert "(0.25 to 400)" in first[1].text and "best for nets/fast.fake: " in document.answer[1]
+
+
+def test_what_a_verb_writes_has_a_folder_per_cell(monkeypatch):
+    folders = []
+
+    def carry_out(request, context):
+        folders.append(request.folder)
+        raise BadInput("enough")
+
+    monkeypatch.setattr(work, "carry_out", carry_out)
+    suite = write(verb="optimize", options={}, devices=["local", "nucleo-l4r5zi"], runtimes=[], threads=["1"])
+    assert run(["sweep", suite, "-q"]) == ExitCode.RUN_FAILED
+    assert len(set(folders)) == 4 and all(folder.startswith("suite-results/variants/") for folder in folders)
 
 
 def test_two_sweeps_do_not_write_to_one_folder(capsys):

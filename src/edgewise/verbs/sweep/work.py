@@ -129,28 +129,26 @@ def sweep(request: SweepRequest, context: Context) -> SweepResult:
         from edgewise.verbs.sweep.emit import emit_cells
 
         return replace(_result(plan, plan.waiting), emitted=emit_cells(request.emit, plan))
-    begun, interrupted, left = now(), False, list(plan.waiting)
+    begun, interrupted, ended, failed = now(), False, 0, 0
     with plan.ledger.held():
         try:
-            for number, at in enumerate(plan.waiting):
-                emit(StageStarted(title=_progress(plan, number, at, now() - begun)))
-                plan.ledger.add(_carry_out(plan, at, context))
-                left.remove(at)
+            for at in plan.waiting:
+                emit(StageStarted(title=_progress(plan, ended, failed, at, now() - begun)))
+                outcome = _carry_out(plan, at, context)
+                plan.ledger.add(outcome)
+                ended, failed = ended + 1, failed + (outcome.status != "done")
         except KeyboardInterrupt:
             interrupted = True
-        found = replace(_result(plan, left), interrupted=interrupted)
-        found.write(plan.folder)
-    return found
+        result = replace(_result(plan, plan.waiting[ended:]), interrupted=interrupted)
+        result.write(plan.folder)
+    return result
 
 
-def _progress(plan: Plan, number: int, at: int, seconds: float) -> str:
+def _progress(plan: Plan, ended: int, failed: int, at: int, seconds: float) -> str:
     """``"Cell 3 of 8: mbv2.onnx on pi4; 1 failed; about 2 min left, until 14:32"``."""
     count = len(plan.waiting)
-    words = [f"Cell {number + 1} of {count}: {plan.cells[at].name}"]
-    ended = [plan.outcome(one) for one in plan.waiting[:number]]
-    if failed := sum(one is not None and one.status != "done" for one in ended):
-        words.append(f"{failed} failed")
-    rest = seconds / number * (count - number) if number else plan.expected_s
+    words = [f"Cell {ended + 1} of {count}: {plan.cells[at].name}", *([f"{failed} failed"] if failed else [])]
+    rest = seconds / ended * (count - ended) if ended else plan.expected_s
     if rest is not None:
         end = time.strftime("%H:%M", time.localtime(time.time() + rest))
         words.append(f"about {format_duration(rest)} left, until {end}")
@@ -181,6 +179,8 @@ def _try(plan: Plan, at: int, context: Context) -> Outcome:
         if plan.requests.key(cell, plan.requests.model(cell.model)) != plan.keys[at]:
             raise BadInput(f"{cell.model} has changed since the sweep began", advice="run the same sweep again")
         request = plan.requests.request(cell)
+        if getattr(request, "folder", "") is None:  # cells of one model would share what `optimize` writes
+            request = request.model_copy(update={"folder": str(plan.folder / "variants" / plan.keys[at])})
         result = carry_out(request, replace(context, progress=None, cancel=None))  # those of the sweep stay in force
     except StoreError:
         raise
