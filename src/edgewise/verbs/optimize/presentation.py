@@ -36,7 +36,7 @@ class OptimizePresentation(Presentation["Optimization"]):
             name: {"value": number.value, "low": number.low, "high": number.high, "unit": METRICS[name].unit,
                    "basis": number.basis}
             for name, number in one.metrics.items()
-            if number.value is not None
+            if number.value is not None and name in METRICS  # others are ratios to the original alone
         }  # fmt: skip
         original = result.baseline.model
         model = {"model": original.name if original else None, "sha256": original.sha256 if original else None}
