@@ -8,6 +8,7 @@ from pathlib import PurePath
 
 from edgewise.cancellation import wait_readable
 from edgewise.clock import now
+from edgewise.device.environments import ENGINES
 from edgewise.device.link import LinkLost, TargetError
 from edgewise.device.target import RemoteTarget
 from edgewise.device.transport import Remote, Transport
@@ -19,14 +20,7 @@ from edgewise.text import one_line
 
 TIMEOUT_S = 1800.0
 LINE_BYTES = 2**16
-PACKAGES = {
-    "onnxruntime": "onnxruntime",
-    "openvino": "openvino",
-    "litert": "ai-edge-litert",
-    "torch": "torch",
-    "tensorflow": "tensorflow",
-    "keras": "keras tensorflow",
-}
+PACKAGES = {engine: package for package, engine in ENGINES.items() if engine} | {"keras": "keras tensorflow"}
 """Engine → the packages that it needs on a device; edgewise itself is not needed there."""
 
 

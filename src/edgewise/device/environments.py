@@ -37,8 +37,7 @@ _ASK_S = 120.0
 _REQUIREMENT = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]*(\[[A-Za-z0-9,._-]+\])?==[A-Za-z0-9][A-Za-z0-9.!+_-]*")
 _KNOWN_VERSIONS = re.compile(r"from versions: ([^)]*)\)")
 _LIST = (
-    "import importlib.metadata as m, json, sys;"
-    "print(json.dumps([sys.version.split()[0], {d.metadata['Name']: d.version for d in m.distributions()}]))"
+    "import importlib.metadata as m, json;print(json.dumps({d.metadata['Name']: d.version for d in m.distributions()}))"
 )
 
 
@@ -82,8 +81,7 @@ def packages_of(environment: str) -> Mapping[str, str]:
     python = python_of(environment)
     done = run_child([python, "-I", "-c", _LIST], seconds=_ASK_S)
     try:
-        _, found = json.loads(done.output)
-        return {str(name): str(version) for name, version in sorted(found.items())}
+        return {str(name): str(version) for name, version in sorted(json.loads(done.output).items())}
     except ValueError as error:
         raise Unavailable(f"{python} does not work: {done.failure or 'no answer'}", advice="is it Python?") from error
 
@@ -138,18 +136,15 @@ def _make(folder: Path, requirements: Sequence[str]) -> None:
     shutil.rmtree(folder, ignore_errors=True)
     wanted = " ".join(requirements)
     emit(StageStarted(title=f"Making a Python environment with {wanted}; it is kept"))
-    uv = shutil.which("uv")
     python = str(folder / "bin" / "python")
-    first = [uv, "venv", "--quiet", "--python", sys.executable, str(folder)] if uv else [sys.executable, "-m", "venv"]
-    steps = [
-        first if uv else [*first, str(folder)],
-        [uv, "pip", "install", "--quiet", "--python", python, *requirements, "numpy"]
-        if uv
-        else [python, "-m", "pip", "install", "--quiet", "--no-input", "--disable-pip-version-check", *requirements,
-              "numpy"],
-    ]  # fmt: skip
-    for step in steps:
-        done = run_child(list(filter(None, step)), seconds=MAKE_S)
+    if uv := shutil.which("uv"):
+        make = [uv, "venv", "--quiet", "--python", sys.executable, str(folder)]
+        install = [uv, "pip", "install", "--quiet", "--python", python]
+    else:
+        make = [sys.executable, "-m", "venv", str(folder)]
+        install = [python, "-m", "pip", "install", "--quiet", "--no-input", "--disable-pip-version-check"]
+    for step in (make, [*install, *requirements, "numpy"]):
+        done = run_child(step, seconds=MAKE_S)
         if done.failure:
             shutil.rmtree(folder, ignore_errors=True)
             raise _why(wanted, done)

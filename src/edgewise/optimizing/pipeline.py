@@ -295,7 +295,7 @@ def _convert(settings: SearchSettings, cache: VariantCache) -> ModelRef:
     availability = availability_of(one)
     if not availability:
         raise Unavailable(f"{name} can't be used: {availability.reason}", advice=availability.install_hint)
-    # There is no file yet, and so no network.
+    # The function has not made its file yet, so the network is not known.
     graph = Graph(name="", format=settings.format, tensors={}, inputs=(), outputs=(), operators=())
     facts = Facts(
         path=Path(settings.model.partition(":")[0]), format=settings.format, graph=graph,

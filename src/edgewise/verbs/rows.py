@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Protocol
 
+from edgewise.metrics import METRICS
 from edgewise.record import Run
 
 if TYPE_CHECKING:
@@ -40,11 +41,29 @@ def rows_of_runs(runs: Sequence[Run]) -> list[Row]:
 
 def metrics_of(measurements: Iterable[Measurement]) -> Mapping[str, Mapping[str, Any]]:
     """Metric → value, 95 % interval, unit and basis of what is known."""
-    return {
-        row.metric: {"value": row.value, "low": row.low, "high": row.high, "unit": row.unit, "basis": row.basis}
-        for row in measurements
-        if row.value is not None
-    }
+    return {row.metric: number_of(row.metric, row, row.basis) for row in measurements if row.value is not None}
+
+
+class Number(Protocol):
+    """A value with its 95 % interval."""
+
+    @property
+    def value(self) -> float | None:
+        """In the metric's unit."""
+
+    @property
+    def low(self) -> float | None:
+        """The lower end; None without an interval."""
+
+    @property
+    def high(self) -> float | None:
+        """The upper end; None without an interval."""
+
+
+def number_of(metric: str, number: Number, basis: str | None) -> Mapping[str, Any]:
+    """The value of a metric as a row has it."""
+    ends = {"value": number.value, "low": number.low, "high": number.high}
+    return {**ends, "unit": METRICS[metric].unit, "basis": basis}
 
 
 def estimated_row(

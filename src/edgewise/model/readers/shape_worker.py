@@ -54,7 +54,7 @@ def _collect(model: Any, path: str, shapes: dict[str, dict[str, list[Any]]], tri
     found = shapes.setdefault(path, {})
     for node in model.get_ordered_ops():
         name = node.get_friendly_name()
-        # Of two layers with one name nobody could say which is meant.
+        # A name that two layers have does not tell which of them is meant.
         found[name] = [] if name in found else [_read_sizes(each.get_partial_shape()) for each in node.outputs()]
         inner = f"{path}/{name}" if path else name
         for body, get in _BODIES.get(node.get_type_name(), {}).items():

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass
 from typing import Any
 
 from edgewise.formatting import ratio_text
@@ -59,7 +59,7 @@ class BisectResult:
     between: Sequence[str] = ()
     profiles: Sequence[Run] = ()
     command: str = ""
-    conditions: Sequence[str] = field(default=())
+    conditions: Sequence[str] = ()
     interrupted: bool = False
     undecided: bool = False
 

@@ -8,7 +8,7 @@ from edgewise.device.devices import LOCAL
 from edgewise.errors import EdgewiseError, RunFailed
 from edgewise.metrics import METRICS
 from edgewise.verbs.presentation import Presentation, View
-from edgewise.verbs.rows import Row, estimated_row
+from edgewise.verbs.rows import Row, estimated_row, number_of
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -33,11 +33,10 @@ class OptimizePresentation(Presentation["Optimization"]):
         one = result.baseline if result.chosen is None else result.candidate(result.chosen)
         names = [name for name in ("latency", result.headline, "speedup", "model_size") if name in one.metrics]
         metrics = {
-            name: {"value": number.value, "low": number.low, "high": number.high, "unit": METRICS[name].unit,
-                   "basis": number.basis}
+            name: number_of(name, number, number.basis)
             for name, number in one.metrics.items()
             if number.value is not None and name in METRICS  # others are ratios to the original alone
-        }  # fmt: skip
+        }
         original = result.baseline.model
         model = {"model": original.name if original else None, "sha256": original.sha256 if original else None}
         runtime = {"runtime": one.runtime.name, "version": one.runtime.version, "threads": one.runtime.threads}

@@ -5,9 +5,8 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from edgewise.errors import EdgewiseError, RunFailed
-from edgewise.metrics import METRICS
 from edgewise.verbs.presentation import Presentation
-from edgewise.verbs.rows import Row, estimated_row
+from edgewise.verbs.rows import Row, estimated_row, number_of
 
 if TYPE_CHECKING:
     from edgewise.predicting.forecast import Forecasts
@@ -23,11 +22,7 @@ class ForecastPresentation(Presentation["Forecasts"]):
         found = []
         for name in dict.fromkeys(row.subject.name for row in result.rows):
             own = {row.metric: row.prediction for row in result.rows if row.subject.name == name and row.prediction}
-            metrics = {
-                metric: {"value": one.value, "low": one.low, "high": one.high, "unit": METRICS[metric].unit,
-                         "basis": "estimated"}
-                for metric, one in own.items()
-            }  # fmt: skip
+            metrics = {metric: number_of(metric, one, "estimated") for metric, one in own.items()}
             found.append(estimated_row({"model": name}, result.calibration.name, list(metrics), metrics))
         return found
 

@@ -191,6 +191,11 @@ class Requests:
             raise self.file.error(("verb",), f"{name} does not begin with a model", "one that does: bench, evaluate")
         return verb
 
+    @cached_property
+    def _options(self) -> Mapping[str, Option]:
+        """The options of the verb by their names, its arguments among them, in their order."""
+        return {one.name: one for one in self.verb.all_options()}
+
     def check(self, cell: Cell) -> Request:
         """The request of `cell` with some cell's model. Raises `BadInput`, which names the line."""
         common = replace(cell, model="", repeat=0)
@@ -242,8 +247,8 @@ class Requests:
         return str(zoo_file(self.file, model, self.folder / "models"))
 
     def _make(self, cell: Cell) -> Request:
-        values = {one.name: None if one.default is ... else one.default for one in self.verb.all_options()}
-        (model, *_) = (one for one in self.verb.all_options() if not one.flags)
+        values = {name: None if one.default is ... else one.default for name, one in self._options.items()}
+        model = next(one for one in self._options.values() if not one.flags)
         values[model.name] = [cell.model] if model.repeatable else cell.model
         values["store"] = self.store
         given = [(axis, (getattr(cell, axis),)) for axis in AXES[1:] if getattr(cell, axis)]
@@ -264,17 +269,15 @@ class Requests:
     def _option(self, name: str) -> Option:
         """The option of the verb that is called so. Raises `BadInput`."""
         wanted = name.replace("-", "_")
-        known = {one.name: one for one in self.verb.all_options() if one.flags}
-        found = known.get(wanted)
-        if found is None:
-            near = get_close_matches(wanted, known, n=1)
+        option = self._options.get(wanted)
+        if option is None or not option.flags:
+            near = get_close_matches(wanted, [one.name for one in self._options.values() if one.flags], n=1)
             advice = f"did you mean {near[0]}?" if near else f"'edgewise {self.verb.name} --help-all' lists its options"
-            place = (f"{name}s",) if name in AXES else ("options", name)
-            raise self.file.error(place, f"{self.verb.name} has no option {name!r}", advice)
-        return found
+            raise self.file.error(_place_of(name), f"{self.verb.name} has no option {name!r}", advice)
+        return option
 
     def _value(self, option: Option, texts: Sequence[str], name: str) -> Any:
-        place = (f"{name}s",) if name in AXES else ("options", name)
+        place = _place_of(name)
         if len(texts) > 1 and not option.repeatable:
             raise self.file.error(place, f"{name} takes one value, not {len(texts)}")
         if option.kind is bool:
@@ -286,6 +289,11 @@ class Requests:
         except BadInput as error:
             raise self.file.error(place, f"{name} {error.message}", error.advice) from None
         return found if option.repeatable else found[0]
+
+
+def _place_of(name: str) -> tuple[str, ...]:
+    """Where a suite has the values of an axis or an option."""
+    return (f"{name}s",) if name in AXES else ("options", name)
 
 
 @lru_cache

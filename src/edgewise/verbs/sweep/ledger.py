@@ -73,7 +73,7 @@ class Ledger:
 
     @contextmanager
     def held(self) -> Iterator[None]:
-        """Nobody else writes to the folder inside. Raises `Unavailable` where another sweep does."""
+        """Keep other sweeps from writing to the folder. Raises `Unavailable` where one is doing so."""
         try:
             self._path.parent.mkdir(parents=True, exist_ok=True)
             lock = self._path.with_name(".lock").open("ab")

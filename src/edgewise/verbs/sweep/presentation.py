@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from edgewise.errors import RunFailed
 from edgewise.units import format_duration
@@ -11,19 +13,19 @@ from edgewise.verbs.presentation import Presentation
 from edgewise.verbs.sweep.request import SweepRequest
 from edgewise.verbs.sweep.result import SweepResult
 
+if TYPE_CHECKING:
+    from edgewise.report.result_files import ResultFormat
+
 
 class SweepPresentation(Presentation[SweepResult]):
     """How the cells of a suite are shown."""
 
     left = "finished cells are kept; the same command goes on from there"
 
-    def check_file(self, path: Path, *, overwrite: bool) -> None:
-        """Refuse what is in the way; a report of an earlier sweep is not, as the same command goes on."""
-        super().check_file(path, overwrite=overwrite or _is_report(path))
-
-    def write(self, result: SweepResult, path: Path, *, overwrite: bool) -> None:
-        """Write a report, also over that of an earlier sweep."""
-        super().write(result, path, overwrite=overwrite or _is_report(path))
+    @property
+    def _format(self) -> ResultFormat[SweepResult]:
+        """As described; a report of an earlier sweep is replaced, as the same command goes on."""
+        return replace(super()._format, is_own=_is_report)
 
     def plan(self, request: SweepRequest) -> tuple[Sequence[str], Sequence[str]]:
         """The cells, and how long they take where finished ones tell it."""

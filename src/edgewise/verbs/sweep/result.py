@@ -130,27 +130,30 @@ class SweepResult:
         return "; ".join([*words, *([f"left out: {self.left_out}"] if self.left_out else [])])
 
 
-Values = Mapping[tuple[str, str], Value]
-"""By model and place."""
+Values = Mapping[str, Mapping[str, Value]]
+"""Model → place → value."""
 
 
 def values_of(rows: Sequence[Row], places: Sequence[str], metric: str) -> Values:
     """What the rows have of `metric`; of several rows of a model and place the median."""
-    found: dict[tuple[str, str], list[Mapping[str, Any]]] = {}
+    numbers: dict[str, dict[str, list[Mapping[str, Any]]]] = {}
     for row, place in zip(rows, places, strict=True):
         if (number := row["metrics"].get(metric)) is not None:
             vague = row.get("grade") == "D" and metric == row["headlines"][0]
-            found.setdefault((row["named"], place), []).append({**number, "vague": vague})
+            numbers.setdefault(row["named"], {}).setdefault(place, []).append({**number, "vague": vague})
     return {
-        key: Value(
-            value=median(one["value"] for one in numbers),
-            low=min((one["low"] for one in numbers if one["low"] is not None), default=None),
-            high=max((one["high"] for one in numbers if one["high"] is not None), default=None),
-            number=len(numbers),
-            vague=any(one["vague"] for one in numbers),
-        )
-        for key, numbers in found.items()
+        model: {place: _joined(repeats) for place, repeats in of_model.items()} for model, of_model in numbers.items()
     }
+
+
+def _joined(repeats: Sequence[Mapping[str, Any]]) -> Value:
+    return Value(
+        value=median(one["value"] for one in repeats),
+        low=min((one["low"] for one in repeats if one["low"] is not None), default=None),
+        high=max((one["high"] for one in repeats if one["high"] is not None), default=None),
+        number=len(repeats),
+        vague=any(one["vague"] for one in repeats),
+    )
 
 
 def _places(rows: Sequence[Row]) -> list[str]:
@@ -174,13 +177,10 @@ def _is_better(metric: str, one: float, other: float) -> bool:
     return one > other if METRICS[metric].better == "higher" else one < other
 
 
-def _best_of(metric: str, values: Values, model: str) -> tuple[str, Value] | None:
-    """The best place of a model, and its value."""
-    found: tuple[str, Value] | None = None
-    for (name, place), value in values.items():
-        if name == model and (found is None or _is_better(metric, value.value, found[1].value)):
-            found = (place, value)
-    return found
+def _best_of(metric: str, values: Mapping[str, Value]) -> str:
+    """The place with the best value."""
+    sign = -1 if METRICS[metric].better == "higher" else 1
+    return min(values, key=lambda place: sign * values[place].value)
 
 
 def _overlaps(one: Value, other: Value) -> bool:
@@ -194,47 +194,50 @@ def _matrix(metric: str, values: Values, limit: float | None) -> Table:
 
     The best of each row is marked, what can't be told from it, and what is beyond the limit.
     """
-    models = list(dict.fromkeys(model for model, _ in values))
-    places = sorted({place for _, place in values})
+    every = [value for of_model in values.values() for value in of_model.values()]
+    places = sorted({place for of_model in values.values() for place in of_model})
     unit = METRICS[metric].unit
     rows = []
-    for model, short in zip(models, short_names(models, NAME_WIDTH, ends=True), strict=True):
-        best = _best_of(metric, values, model) if sum(name == model for name, _ in values) > 1 else None
+    for (model, of_model), short in zip(values.items(), short_names(list(values), NAME_WIDTH, ends=True), strict=True):
+        best = _best_of(metric, of_model) if len(of_model) > 1 else None
         cells = [Cell(text=one_line(model), short=short)]
         for place in places:
-            value = values.get((model, place))
+            value = of_model.get(place)
             if value is None:
                 cells.append(absent("left out, or not finished"))
                 continue
             cell = amount_cell(metric, value.value, value.low, value.high, scale_of(metric, unit, [value.value]))
-            mark = "" if best is None else BEST if place == best[0] else LIKE_BEST if _overlaps(value, best[1]) else ""
+            mark = ""
+            if best is not None:
+                mark = BEST if place == best else LIKE_BEST if _overlaps(value, of_model[best]) else ""
             mark += VAGUE if value.vague else ""
             beyond = limit is not None and _is_better(metric, limit, value.value)
             mark = f" {mark}{BEYOND if beyond else ''}".rstrip()
             cells.append(replace(cell, text=f"{cell.text}{mark}", short=f"{cell.short}{mark}"))
         rows.append(tuple(cells))
     columns = (Column(title="Model", name=True), *(Column(title=one_line(place), numeric=True) for place in places))
-    repeated = max((value.number for value in values.values()), default=1)
+    repeated = max((value.number for value in every), default=1)
     notes = [_NOTE, *([f"medians of {repeated} repeats; intervals hold all of theirs"] if repeated > 1 else [])]
-    notes += [f"{VAGUE} grade D: only the order of magnitude is known"] if any(v.vague for v in values.values()) else []
+    notes += [f"{VAGUE} grade D: only the order of magnitude is known"] if any(value.vague for value in every) else []
     notes += [f"{BEYOND} beyond the limit, {quantity(limit, unit)}"] if limit is not None else []
     return Table(title=label_of(metric), columns=columns, rows=tuple(rows), notes=tuple(notes))
 
 
 def _best_line(metric: str, values: Values, limit: float | None) -> str:
     """``"Latency: best for 3 of 4 models: litert, 1 thread; 2 of 8 values are beyond 5 ms"``; "" if it says nothing."""
-    models = [model for model, count in Counter(model for model, _ in values).items() if count > 1]
+    models = [model for model, of_model in values.items() if len(of_model) > 1]
     words = []
     if models:
-        best = Counter(found[0] for model in models if (found := _best_of(metric, values, model)))
+        best = Counter(_best_of(metric, values[model]) for model in models)
         most = best.most_common(1)[0][1]
         first = listing([place for place, count in best.items() if count == most])
         each = " each" if sum(count == most for count in best.values()) > 1 else ""
         share = "all" if most == len(models) else f"{most} of"
         words.append(f"best for {models[0] if len(models) == 1 else f'{share} {len(models)} models'}{each}: {first}")
     if limit is not None:
-        beyond = sum(_is_better(metric, limit, value.value) for value in values.values())
-        words.append(f"{beyond} of {len(values)} values are beyond {quantity(limit, METRICS[metric].unit)}")
+        every = [value.value for of_model in values.values() for value in of_model.values()]
+        beyond = sum(_is_better(metric, limit, value) for value in every)
+        words.append(f"{beyond} of {len(every)} values are beyond {quantity(limit, METRICS[metric].unit)}")
     return one_line(f"{label_of(metric)}: {'; '.join(words)}") if words else ""
 
 
