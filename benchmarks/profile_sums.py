@@ -1,6 +1,6 @@
-"""Do the layers of a profile add up to its whole and to its latency, quiet and beside a bursty load?
+"""Do the layers of a profile add up to its whole and to its latency, as the machine is and beside a bursty load?
 
-    python benchmarks/profile_sums.py [--reruns 20] [--load quiet,bursty] [--runtimes onnxruntime,openvino,litert]
+    python benchmarks/profile_sums.py [--reruns 20] [--load 'as it is,bursty'] [--runtimes onnxruntime,openvino,litert]
 
 Profiles networks of every runtime in turns, `--reruns` times each runtime, on the machine as it is and beside random
 busy phases on all cores. Printed per runtime: in how many profiles the sum of the layers lies within 5 % of the whole,
@@ -15,7 +15,7 @@ from collections import defaultdict
 from pathlib import Path
 
 from models import MLPERF_TINY, light_onnx
-from repeatability import beside
+from repeatability import LOADS
 
 import edgewise
 from edgewise.data import path as bundled
@@ -51,7 +51,7 @@ def column(ratios: list[float]) -> str:
 def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--reruns", type=int, default=20)
-    parser.add_argument("--load", default="quiet,bursty")
+    parser.add_argument("--load", default="as it is,bursty")
     parser.add_argument("--runtimes", default="onnxruntime,openvino,litert")
     arguments = parser.parse_args()
     loads, runtimes = arguments.load.split(","), arguments.runtimes.split(",")
@@ -60,7 +60,7 @@ def main() -> int:
         for load in loads:
             for runtime in runtimes:
                 models = networks(runtime)
-                with beside(load):
+                with LOADS[load]():
                     (run,) = edgewise.profile(models[index % len(models)], runtimes=[runtime])
                 found[load, runtime].append(sums(run))
                 print(f"<!-- {load} {runtime} {run.job.model.name} {sums(run)} -->", flush=True)

@@ -188,7 +188,10 @@ class SshServer:
         wait_until(self._is_listening)
 
     def _is_listening(self) -> bool:
-        assert self.process is not None and self.process.poll() is None, (self.root / "sshd.log").read_text()
+        assert self.process.poll() is None, (self.root / "sshd.log").read_text()
+        return self._answers()
+
+    def _answers(self) -> bool:
         try:
             socket.create_connection(self._listens, timeout=600.0).close()
         except OSError:
@@ -205,6 +208,8 @@ class SshServer:
             except ProcessLookupError:
                 continue
         self.process.wait()
+        # A child that was killed right after its fork has the port until it gets a processor to end on.
+        wait_until(lambda: not self._answers())
         self._log.close()
         self.cable.cut()
 

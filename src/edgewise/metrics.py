@@ -123,8 +123,8 @@ _ROWS = (
     Metric("memory_average", "B", "Average memory", "lower", "mean",
            "Mean over samples of the memory of all processes of a command, without inactive page cache."),
     Metric("memory_group_peak", "B", "Peak memory (all processes)", "lower", "median",
-           "Highest memory of all processes of a command together, page cache included, counted by the kernel. Without "
-           "a memory controller: highest resident memory of one of the processes."),
+           "Highest memory of all processes of a command together, page cache included, counted by the kernel; or "
+           "more for one of the processes. Without a memory controller: highest resident memory of one of them."),
     Metric("memory_limit", "B", "Memory limit", "none", "last", "Memory limit of a command."),
     Metric("memory_limit_hits", "1", "Memory limit reached", "none", "median",
            "Number of times that a command reached its memory limit and the kernel had to reclaim memory."),

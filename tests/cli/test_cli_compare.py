@@ -178,6 +178,13 @@ def test_vary_makes_variants_of_one_model(models, capsys):
     assert any(text.startswith("threads:") for text in document["stated"])
 
 
+def test_one_value_alone_is_nothing_to_compare_with(models, capsys):
+    told = refused(capsys, "a.fake", "--vary", "onnxruntime=1.30.0")
+    assert "nothing to compare with" in told and "--vary onnxruntime=1.30.0,ANOTHER" in told
+    code, document = compare(capsys, "a.fake", "b.fake", "--vary", "threads=2", "--rounds", "1", "-q")
+    assert code == 0 and len(document["variants"]) == 2
+
+
 def test_vary_and_the_flag_of_the_same_setting(models, capsys):
     assert "contradict" in refused(capsys, "a.fake", "--vary", "threads=1,2", "--threads", "4")
     assert "contradict" in refused(capsys, "a.fake", "--vary", "batch=2,4", "--batch", "8")

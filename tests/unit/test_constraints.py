@@ -5,6 +5,7 @@ import os
 import resource
 import subprocess
 import sys
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -345,6 +346,19 @@ def test_the_peak_of_edgewise_itself_is_not_the_programs():
     assert peak(70 * MIB).value is None and wording("no-sample-taken-ru-maxrss") in peak(70 * MIB).absent_because
     assert peak(70 * MIB, samples=[(0.5, Usage(memory_bytes=2 * MIB))]).value == 2 * MIB
     assert peak(90 * MIB, samples=[(0.5, Usage(memory_bytes=2 * MIB))]).value == 90 * MIB
+
+
+def test_pages_that_another_group_read_first_are_in_the_peak_of_memory():
+    def told(mechanism, rss):
+        usage = resource.struct_rusage((0.0, 0.0, rss // 1024, *[0] * 13))
+        one = replace(execution(rusage=usage, own_rss_bytes=40 * MIB), mechanism=mechanism)
+        limits = Constraints(memory_bytes=55 * MIB)
+        row = next(row for row in measurements_of([one], limits) if row.metric == "memory_group_peak")
+        return row.value, failure_of(one, limits)
+
+    assert told("cgroup-v1", 45 * MIB) == (50 * MIB, None)
+    assert told("cgroup-v1", 60 * MIB) == (60 * MIB, None)  # the limit counts what the group read itself
+    assert told("podman", 60 * MIB) == (50 * MIB, None)  # that of the client
 
 
 def test_a_run_of_failures_has_no_total_time():

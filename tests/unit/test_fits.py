@@ -123,6 +123,18 @@ def test_the_table_has_needed_and_available_memory():
     assert [row[-1].text for row in rows][-2:] == ["not enough RAM", "not enough flash"] and len(rows) == 6
 
 
+def test_a_board_whose_program_is_not_on_the_microcontroller_may_be_slower_than_its_interval():
+    beside = on_board("beside", ram=3000, latency=0.05)
+    board = replace(beside.fit.board, flash_access="external QSPI flash")
+    beside = replace(beside, fit=replace(beside.fit, board=board), device=replace(beside.device, board=board))
+    shown = " ".join(
+        render_markdown(fits_document(Fits(model={}, candidates=rank((*BOARDS, beside), Limits())))).split()
+    )
+    why = "can be longer, also beyond the interval: external QSPI flash"
+    assert f"the fastest is beside: 50.0 ms ({why})." in shown and shown.count(why) == 2
+    assert why not in render_markdown(fits_document(Fits(model={}, candidates=rank(BOARDS, Limits()))))
+
+
 def test_battery_life_is_that_of_the_battery_command():
     """100 J; idle 1 mW; 360 inferences an hour of 11 mJ in 1 s, of which 1 mJ is idle: 1 mW + 0.1 / s · 10 mJ."""
     found = with_battery(on_board("b", ram=2000, latency=1.0, energy=11e-3), 100.0, Quantity(1e-3, 1e-3, 1e-3), 360.0)

@@ -120,6 +120,16 @@ def test_another_unit_and_a_constant_are_seen():
     assert check_points(points(), what="latency") == []
 
 
+@pytest.mark.parametrize(
+    ("factor", "told"), [(1e3, "3e+03 times as long as"), (1e-3, "1/333 of the time of"), (60.0, ""), (0.01, "")]
+)
+def test_a_whole_column_that_looks_like_another_unit_is_a_caution(factor, told):
+    found = [replace(point, value=3.0 * factor * point.subject.host) for point in points()]
+    cautions = check_points(found, what="latency")
+    assert [told in caution for caution in cautions] == [True] * bool(told)
+    assert check_points(found, what="memory peak") == []
+
+
 def test_one_family_and_a_giant_are_cautions():
     same = [replace(point, subject=replace(point.subject, family="image")) for point in points()]
     (caution,) = check_points(same, what="latency")

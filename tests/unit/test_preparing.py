@@ -134,11 +134,13 @@ def test_axes_of_size_one_come_and_go(have, want):
 @pytest.mark.parametrize(
     ("have", "want", "kind", "advice"),
     [
-        ((32, 32, 3), (1, 3, 32, 32), "image", wording("prepare-layout-nchw")),
+        ((32, 32, 3), (1, 3, 32, 32), "image", "--prepare layout=auto"),
+        ((3, 32, 3), (1, 3, 3, 32), "image", "--prepare layout=auto"),
+        ((32, 3, 3), (1, 3, 32, 3), "image", "--prepare layout=nchw"),
         ((3, 32, 32), (1, 32, 32, 3), "array", wording("prepare-transpose-1-2-0")),
-        ((32, 32, 3), (1, 3, 32, 32), "array", wording("prepare-layout-nchw")),
+        ((32, 32, 3), (1, 3, 32, 32), "array", "--prepare layout=auto"),
         ((32, 32, 3), (1, 24, 24, 3), "image", "--prepare resize=24,24"),
-        ((32, 32, 3), (1, 3, 24, 28), "image", "--prepare resize=24,28 --prepare layout=nchw"),
+        ((32, 32, 3), (1, 3, 24, 28), "image", "--prepare resize=24,28 --prepare layout=auto"),
         ((32, 32, 1), (1, 1, 28, 28), "image", "--prepare resize=28,28"),
         ((32, 32), (1, 28, 28), "image", "--prepare resize=28,28"),
         ((28, 28), (1, 784), "array", wording("prepare-reshape-if-order-values", map="1,784")),

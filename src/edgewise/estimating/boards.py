@@ -70,6 +70,11 @@ class Board:
     power_w: float | None = None
     power_includes: str = ""
 
+    @property
+    def flash_beside(self) -> str:
+        """Where the program is, if that is not on the microcontroller; the fitted times are of flash on it."""
+        return self.flash_access if self.flash_access.startswith("external ") else ""
+
 
 @cache
 def boards() -> Mapping[str, Board]:

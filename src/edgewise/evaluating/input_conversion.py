@@ -135,10 +135,7 @@ class InputPlan:
         steps = _advise_image(item, list(self.spec.shape))
         if not steps:
             return []
-        if steps[-1] != "layout=nchw":
-            return [*steps, _SCALE]
-        could_be_last = self.spec.shape[-1] in _COLOURS  # then `auto` can't find the channels
-        return [*steps[:-1], _SCALE, "layout=nchw" if could_be_last else "layout=auto"]
+        return [*steps[:-1], _SCALE, steps[-1]] if steps[-1].startswith("layout=") else [*steps, _SCALE]
 
     def refuse_pixels(self, item: Item) -> BadPreparation | None:
         """Return the error that names all missing steps; None where the pixels only lack a conversion."""
@@ -255,7 +252,7 @@ def _advise_shape(have: tuple[int, ...], want: tuple[int, ...], item: Item) -> s
         body.pop(0)
     if len(have) == len(body) == 3:
         if [have[2], have[0], have[1]] == body and item.channels != 0:
-            return "--prepare layout=nchw"
+            return f"--prepare {_channels_first(body)}"
         if [have[1], have[2], have[0]] == body:
             if item.channels == 0:
                 return "--prepare layout=auto instead of layout=nchw: each file gets its own layout"
@@ -306,5 +303,11 @@ def _advise_image(item: Item, want: list[int]) -> list[str]:
     if item.pixels != (width, height):
         steps.append(f"resize={height},{width}")
     if not last and channels > 1 and (steps or not first_now):
-        steps.append("layout=nchw")
+        steps.append(_channels_first(body))
     return steps
+
+
+def _channels_first(body: Sequence[int]) -> str:
+    """The step that puts channels first for an input of this shape; beside another file, each gets its own layout."""
+    could_be_last = body[-1] in _COLOURS  # then `auto` can't find the channels
+    return "layout=nchw" if could_be_last else "layout=auto"

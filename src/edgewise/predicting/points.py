@@ -202,7 +202,7 @@ def check_points(points: Sequence[Point], *, what: str) -> list[str]:
                     f"{ratios.max() / ratios.min():.3g}",
                     advice="check that the measurement saw the model itself",
                 )
-    return [*_one_family(points), *_one_giant(points, what=what)]
+    return [*_one_family(points), *_one_giant(points, what=what), *_all_in_another_unit(points, what=what)]
 
 
 def _check_units(points: Sequence[Point], ratios: np.ndarray, *, what: str, named: str) -> None:
@@ -214,6 +214,21 @@ def _check_units(points: Sequence[Point], ratios: np.ndarray, *, what: str, name
                 f"{named}: is it in another unit?",
                 advice="give all values of a column in the unit that its name ends in",
             )
+
+
+def _all_in_another_unit(points: Sequence[Point], *, what: str) -> list[str]:
+    """That the whole column may be in another unit: no phone or board, and only a microcontroller, is that slow."""
+    hosts = [point.subject.host for point in points]
+    if what != "latency" or not all(hosts):
+        return []
+    factor = float(np.median([point.value / host for point, host in zip(points, hosts, strict=True) if host]))
+    if 1 / _ANOTHER_UNIT[0] < factor < _ANOTHER_UNIT[0]:
+        return []
+    told = f"{factor:.3g} times as long as" if factor > 1 else f"1/{1 / factor:.3g} of the time of"
+    return [
+        f"The device takes {told} this machine for the median model: check that the latencies are in the unit that "
+        "their column names, unless it is that much slower or faster."
+    ]
 
 
 def _one_family(points: Sequence[Point]) -> list[str]:

@@ -10,7 +10,7 @@ from edgewise.evaluating.evaluation import EvaluationResults, ModelEvaluation
 from edgewise.evaluating.plausibility import CODE
 from edgewise.evaluating.run_records import ORDER
 from edgewise.evaluating.scores import MetricDifference, Score
-from edgewise.formatting import p_text, points_range, points_text, with_range
+from edgewise.formatting import p_text, points_range, points_text, value_text, with_range
 from edgewise.grouping import by_key
 from edgewise.metrics import METRICS
 from edgewise.record import ABOUT_DATA, Evaluation
@@ -168,14 +168,31 @@ def _title(results: EvaluationResults) -> str:
             else f", p {p_text(gap.p_value) if gap.p_value < 0.001 else f'= {p_text(gap.p_value)}'}"
         )
         interval = points_range(gap.metric, gap.low, gap.high)
-        change = f"{label_of(gap.metric)} {points_text(gap.metric, gap.difference)} {interval}".rstrip()
+        change = f"{_both_scores(results, gap)}{points_text(gap.metric, gap.difference)} {interval}".rstrip()
         size = 0 if results.models[0].run.evaluation is None else results.models[0].run.evaluation.data.size
         on = f" on {gap.n} of {size} samples" if gap.n < size else ""
-        return f"{labels[1]} against {labels[0]}{on}: {change}{p_value}{_altered(results)}"
+        return f"{labels[1]} {_verdict(gap)} {labels[0]}{on}: {change}{p_value}{_altered(results)}"
     chief = next((one.headline for one in results.models if one.headline), "")
     data = next((one.run.evaluation.data.name for one in results.models if one.run.evaluation is not None), "")
     where = f" on {one_line(data)}" if data else ""
     return f"{label_of(chief) if chief else 'Evaluation'} of {len(labels)} models{where}{_altered(results)}"
+
+
+def _verdict(gap: MetricDifference) -> str:
+    """Which of two models is better, as far as the interval of the difference proves it."""
+    direction = METRICS[gap.metric].better
+    if gap.low is None or gap.high is None or direction == "none":
+        return "against"
+    if gap.low <= 0.0 <= gap.high:
+        return "can't be told apart from"
+    return "is better than" if (gap.low > 0.0) == (direction == "higher") else "is worse than"
+
+
+def _both_scores(results: EvaluationResults, gap: MetricDifference) -> str:
+    """``accuracy 87.2 % against 89.3 %, ``: the second model's first; no scores where they are of other samples."""
+    scores = [score for one in reversed(results.models) if (score := chief_score(one)) and score.n == gap.n]
+    told = [value_text(score.metric, METRICS[score.metric].unit, score.value) for score in scores]
+    return f"{lower_label(gap.metric)} {' against '.join(told)}, " if len(told) > 1 else f"{lower_label(gap.metric)} "
 
 
 def samples_words(n: int, evaluation: Evaluation | None) -> str:

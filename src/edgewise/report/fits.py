@@ -61,7 +61,8 @@ def _answer(fits: Fits, sure: Sequence[Candidate]) -> tuple[str, ...]:
     if row is not None and row.value is not None:
         words[0] = words[0].replace("have enough memory for the model", "hold the model within the limits")
         words[1:] = [f"{others} may hold it"] if others else []
-        words.append(f"the fastest is {first.fit.board.name}: {quantity(row.value, row.unit)}")
+        slower = f" ({_slower(first)})" if first.fit.board.flash_beside else ""
+        words.append(f"the fastest is {first.fit.board.name}: {quantity(row.value, row.unit)}{slower}")
     elif row is not None and not _has_latency(fits.listed):
         because = one_line(row.absent_because or "").replace(first.fit.board.name, "this board")
         words.append(f"no latency is known: {because}")
@@ -150,7 +151,13 @@ def _number(candidate: Candidate, metric: str) -> Cell:
         return cell if least is None else replace(cell, text=f"≥ {quantity(least, row.unit)}")
     text = f"{row.value / DAY_S:.3g} days" if metric == "battery_life" else quantity(row.value, row.unit)
     how = partial(provenance_of_estimate, row, candidate.estimate)
-    return Cell(text=text, value=row.value, low=row.low, high=row.high, how=how)
+    notes = (_slower(candidate),) if metric == "latency" and candidate.fit.board.flash_beside else ()
+    return Cell(text=text, value=row.value, low=row.low, high=row.high, how=how, notes=notes)
+
+
+def _slower(candidate: Candidate) -> str:
+    """That the latency may be longer where the program is not on the microcontroller."""
+    return f"can be longer, also beyond the interval: {candidate.fit.board.flash_beside}"
 
 
 def _interval(candidate: Candidate) -> Cell:

@@ -33,7 +33,14 @@ from edgewise.report.profile_cells import (
     untimed_notes,
 )
 from edgewise.report.profile_diff import diff_table
-from edgewise.report.profile_findings import evidence_sections, finding_sections, headline_of, titled
+from edgewise.report.profile_findings import (
+    evidence_sections,
+    finding_sections,
+    headline_of,
+    ranked_findings,
+    saving_words,
+    titled,
+)
 from edgewise.report.profile_types import time_line, type_table
 from edgewise.report.timeline import WIDEST, draw_timeline
 from edgewise.text import one_line
@@ -92,10 +99,17 @@ def profile_document(
         tables=tuple(tables),
         sections=tuple(sections),
         answer=tuple(
-            filter(None, [headline_of(runs), *(line for run in runs for line in (header(run), time_line(run)))])
+            filter(None, [headline_of(runs), *(line for run in runs for line in (header(run), _cost_line(run)))])
         ),
         lead=tuple(section for run, label in labelled for section in finding_sections(run, label, others=runs)),
     )
+
+
+def _cost_line(run: Run) -> str:
+    """Where the time goes, and the largest saving that was found; "" where neither is known."""
+    found = ranked_findings(run.profile) if run.profile is not None else []
+    saved = f"; largest saving: {saving_words(found[0], run.profile)}" if found and run.profile is not None else ""
+    return time_line(run) + saved if time_line(run) else ""
 
 
 def header(run: Run) -> str:

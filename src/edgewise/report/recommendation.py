@@ -50,7 +50,7 @@ from edgewise.report.reservations import load_lines, quotient_of, turns_lines
 from edgewise.run.agreement import BEYOND, REFERENCE, compared_with, not_compared
 from edgewise.stats.comparison import RISK
 from edgewise.text import enumerate_few, one_line
-from edgewise.units import significant
+from edgewise.units import format_limit, significant
 from edgewise.workload.input_shapes import ASSUMED
 
 MOST_LINES = 8
@@ -411,7 +411,7 @@ def _of_runtimes(runs: Sequence[Run]) -> str:
     """The recommended runtime of one model, and its advantage."""
     if len(runs) == 1:
         run = runs[0]
-        what = failure_of(run) if run.status != "done" else f"{noun_of(run)} {_judged_text(run)}"
+        what = failure_of(run) if run.status != "done" else f"{noun_of(run)} {_judged_text(run)}{_use_of(run)}"
         return f"{one_line(run.job.model.name)} {_where(run, {})}: {what}"
     (found,) = recommendations(runs)
     if found.run is None:
@@ -422,6 +422,18 @@ def _of_runtimes(runs: Sequence[Run]) -> str:
     ways = (_of_threads, _of_second_engine, _of_not_told)
     why = [told for told in (way(chosen, ranked) for way in ways) if told] or [found.why[0]]
     return f"Recommended: {found.label}, {noun_of(chosen.run)} {_judged_text(chosen.run)}; {'; '.join(why)}"
+
+
+def _use_of(run: Run) -> str:
+    """``; peak memory 51.2 MB of 512 MiB, 0.48 of 0.5 processors``: what a program used; "" for a model."""
+    if not run.job.command:
+        return ""
+    limits, peak, busy = run.job.target.constraints, run.value("memory_group_peak"), run.value("cpu_utilization")
+    most, cpus = (limits.memory_bytes, limits.cpus) if limits else (None, None)
+    of = f" of {format_limit(most)}" if most else ""
+    words = [] if peak is None else [f"peak memory {quantity(peak, 'B')}{of}"]
+    words += [] if busy is None else [f"{significant(busy, 2)}{f' of {cpus:g}' if cpus else ''} processors in use"]
+    return f"; {', '.join(words)}" if words else ""
 
 
 def _named(run: Run, short: Mapping[str, str]) -> str:

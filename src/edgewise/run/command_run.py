@@ -189,8 +189,9 @@ def measurements_of(executions: Sequence[Execution], limits: Constraints) -> lis
         ),
         row(
             "memory_group_peak",
-            _peak_memory,
-            f"{counted}, page cache included"
+            _highest_memory,
+            f"{counted}, page cache included; or more for one of the processes (ru_maxrss): pages of files that were "
+            "in memory before count for whoever read them first"
             if executions[0].usage.memory_peak_bytes is not None
             else "resident memory: the highest sample (all processes), or more for one of them (ru_maxrss)",
             "no sample was taken, and ru_maxrss is that of edgewise itself; use a shorter --sample",
@@ -256,14 +257,22 @@ def _average_memory(one: Execution) -> float | None:
 
 
 def _peak_memory(one: Execution) -> float | None:
-    """The kernel's peak; without it, the highest that is known.
-
-    A process keeps in ``ru_maxrss`` what its parent had before the program started: no more than that tells nothing.
-    """
+    """The kernel's peak, which the limit is about; without it, the highest that is known."""
     if one.usage.memory_peak_bytes is not None:
         return one.usage.memory_peak_bytes
-    known = _memory_samples(one)
-    if one.rusage is not None and one.rusage.ru_maxrss * 1024 > one.own_rss_bytes:
+    return _highest_memory(one)
+
+
+def _highest_memory(one: Execution) -> float | None:
+    """The highest memory that is known of all processes together, or of one of them.
+
+    A process keeps in ``ru_maxrss`` what its parent had before the program started: no more than that tells nothing.
+    That of a container's client says nothing of the container.
+    """
+    counted = one.usage.memory_peak_bytes
+    known: list[float] = [*_memory_samples(one)] if counted is None else [counted]
+    inside = counted is None or one.mechanism.startswith("cgroup")
+    if inside and one.rusage is not None and one.rusage.ru_maxrss * 1024 > one.own_rss_bytes:
         known.append(one.rusage.ru_maxrss * 1024)
     return max(known, default=None)
 

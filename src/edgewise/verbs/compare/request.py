@@ -172,7 +172,7 @@ def read(values: Values) -> CompareRequest:
 
 def _varied(values: Values) -> dict[str, Any]:
     """The axes that ``--vary`` fills. Raises `BadInput` where another flag says something else."""
-    from edgewise.verbs.subjects import split_vary
+    from edgewise.verbs.subjects import SETTINGS, split_vary
 
     options = {option.name: option for option in declared_options(CompareRequest)}
     axes: dict[str, Any] = {}
@@ -182,4 +182,11 @@ def _varied(values: Values) -> dict[str, Any]:
         if typed and axis.read is not None and axis.read(typed) not in ((1,), tuple(varied)):
             raise BadInput(f"--vary {key} and {axis.flag} contradict each other", advice="give one")
         axes[axis.field] = tuple(varied)
+    typed = [str(values[options[key].name] or "") for key in (*SETTINGS, "environment") if key in options]
+    several = any(len(each) > 1 for each in axes.values()) or any("," in each for each in typed)
+    if axes and not several and len(values["subjects"]) == 1:
+        (given, *_) = values["vary"]
+        raise BadInput(
+            f"--vary {given} has one value: there is nothing to compare with", advice=f"--vary {given},ANOTHER"
+        )
     return axes
