@@ -301,6 +301,14 @@ def test_stored_runs_are_compared_by_their_samples(models, transport, capsys):
     assert document["not_excluded"] and document["pairs"] is None
 
 
+def test_a_time_budget_says_nothing_of_stored_runs(models, capsys):
+    assert run(["bench", "a.fake", "b.fake", "-q"]) == 0
+    runs = [one.id for one in stored().values()]
+    capsys.readouterr()
+    told = refused(capsys, *runs, "--time-budget", "10s", "--rounds", "2")
+    assert "--time-budget and --rounds would measure" in told
+
+
 def test_stored_runs_that_are_alike_are_called_as_they_were_typed(models, capsys):
     measured("a.fake", "-o", "old.json")
     assert run(["runs", "tag", "main", "last"]) == 0

@@ -60,7 +60,7 @@ def test_weights_beside_a_model_are_found_beside_its_copy(tmp_path, location):
     out.mkdir()
     (out / location).parent.mkdir(parents=True, exist_ok=True)
     (out / location).write_bytes(b"somebody else's")
-    file = _copy(candidate(path, ("ort-static", "", ())), settings(out))
+    file, _ = _copy(candidate(path, ("ort-static", "", ())), settings(out))
     assert open_model(file).ref.sha256 == open_model(path).ref.sha256
     assert (out / location).read_bytes() == b"somebody else's"
 
@@ -68,8 +68,12 @@ def test_weights_beside_a_model_are_found_beside_its_copy(tmp_path, location):
 def test_a_model_in_one_file_lies_in_the_folder_under_a_name_that_tells_its_passes(tmp_path):
     path = write_tiny_onnx(tmp_path / "model.onnx")
     passes = (("onnx-simplify", "", ()), ("ort-static", "percentile", ()), ("tune", "onnxruntime, 2 threads", ()))
-    file = _copy(candidate(path, *passes), settings(tmp_path))
-    assert file == tmp_path / "net.onnx-simplify-ort-static.onnx"
+    file, replaced = _copy(candidate(path, *passes), settings(tmp_path))
+    assert file == tmp_path / "net.onnx-simplify-ort-static.onnx" and not replaced
+    assert _copy(candidate(path, *passes), settings(tmp_path)) == (file, False)  # the same content
+    file.write_bytes(b"of an earlier search")
+    assert _copy(candidate(path, *passes), settings(tmp_path)) == (file, True)
+    assert file.read_bytes() == path.read_bytes()
 
 
 def test_the_line_to_type_has_every_pass_recipe_and_spared_layer(tmp_path):

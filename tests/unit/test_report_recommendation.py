@@ -84,6 +84,14 @@ def test_a_run_that_does_not_do_its_work_is_never_recommended(code, words):
     assert words in recommendations([run])[0].why[0]
 
 
+def test_what_decides_among_runs_as_fast_stands_in_the_answer():
+    fast = make_run(1, latency=4.0e-4, half=3e-5, memory=90e6, grade="A")
+    lean = make_run(2, runtime="openvino", latency=4.2e-4, half=3e-5, memory=40e6, grade="A")
+    (line, *_) = answer_of([fast, lean])
+    assert line.startswith("Recommended: openvino/cpu, latency 420 ± 30 µs, grade A; onnxruntime/cpu ")
+    assert line.endswith("; least peak memory of those: 40.0 MB against onnxruntime/cpu 90.0 MB")
+
+
 def test_where_memory_is_alike_start_up_decides():
     slow_start = make_run(1, latency=4.0e-4, half=3e-5, memory=40e6, startup=0.5)
     quick_start = make_run(2, runtime="openvino", latency=4.2e-4, half=3e-5, memory=41e6, startup=0.1)

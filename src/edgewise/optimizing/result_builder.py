@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import filecmp
 import json
 import shlex
 import shutil
@@ -194,7 +195,10 @@ def _with_files(result: Optimization, settings: SearchSettings, candidate: Candi
     root = result.root_of(candidate.id)
     command = _command(settings, candidate, root, engine=result.baseline.runtime.name)
     try:
-        file = _copy(candidate, settings)
+        file, replaced = _copy(candidate, settings)
+        if replaced:
+            note = f"{file.name} replaces another file of this name, of an earlier search; -o FOLDER keeps both"
+            result = replace(result, notes=(*result.notes, note))
         provenance = file.with_name(f"{file.name}.provenance.json")
         whole = settings.whole if root == result.baseline.model else None
         document = provenance_of(result, candidate, root, command=command, whole=whole)
@@ -226,8 +230,12 @@ def _loader_title(file: Path, candidate: Candidate) -> str:
     return f"Runs {', '.join(words)}, as it was chosen."
 
 
-def _copy(candidate: Candidate, settings: SearchSettings) -> Path:
-    """Copy the model under a name with its passes, and its weight files under their own names."""
+def _copy(candidate: Candidate, settings: SearchSettings) -> tuple[Path, bool]:
+    """Copy the model under a name with its passes, and its weight files under their own names.
+
+    Returns:
+        The file, and whether another one of this name was there.
+    """
     assert candidate.model is not None
     model = open_model(candidate.model.path)
     source = model.files[0]
@@ -245,8 +253,9 @@ def _copy(candidate: Candidate, settings: SearchSettings) -> Path:
         copy = target.parent / (place.with_stem(target.stem) if model.ref.format == "openvino" else place)
         copy.parent.mkdir(parents=True, exist_ok=True)
         shutil.copyfile(weights, copy)
+    replaced = target.exists() and not filecmp.cmp(source, target, shallow=False)
     shutil.copyfile(source, target)
-    return target
+    return target, replaced
 
 
 def provenance_of(

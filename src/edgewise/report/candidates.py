@@ -299,6 +299,8 @@ _COSTS: tuple[tuple[str, Callable[[Run], float | None], Callable[[float], str], 
     ("quickest start-up", _cost_in("startup_time"), lambda value: quantity(value, "s"), PRACTICAL),
 )
 """In the order in which they decide: what it is, how a run tells it, its text, and the share that doesn't matter."""
+TIES = tuple(words for words, *_ in _COSTS[1:])
+"""How reasons of `prefer` begin, but for threads."""
 
 
 def noun_of(run: Run) -> str:

@@ -17,6 +17,7 @@ from edgewise.record import InTurns, Run
 from edgewise.record.facts import precision_of, threads_of
 from edgewise.report.candidates import (
     NOT_TOLD,
+    TIES,
     Candidate,
     are_apart,
     candidates_of,
@@ -66,12 +67,14 @@ class Recommendation:
         why: one sentence each, with the numbers.
         group: what was compared, such as ``"kws.tflite, single-stream, batch 1"``.
         label: the run's short name within that group; empty where there is none.
+        tie: what it costs less than runs that are as fast, threads aside; empty where there are none.
     """
 
     run: str | None
     why: tuple[str, ...]
     group: str
     label: str = ""
+    tie: str = ""
 
     def to_document(self) -> dict[str, object]:
         """``{"run": id or null, "why": […]}``, the shape on the command line."""
@@ -118,7 +121,8 @@ def _recommend(group: Sequence[Run], every: Sequence[Candidate]) -> Recommendati
     why += _remarks(chosen, ranked) + load_lines(group)
     path = "" if is_original(chosen.run) else path_of(chosen.run)[1]
     label = chosen.label if path in chosen.label else f"{chosen.label} from {path}"
-    return Recommendation(run=chosen.run.id, why=(*why, *objections), group=title, label=label)
+    tie = next((reason for reason in reasons if reason.startswith(TIES)), "")
+    return Recommendation(run=chosen.run.id, why=(*why, *objections), group=title, label=label, tie=tie)
 
 
 _NOUNS = {"latency": "median latency", "latency_paced": "median paced latency", "startup_time": "median latency"}
@@ -420,7 +424,7 @@ def _of_runtimes(runs: Sequence[Run]) -> str:
     ranked, _ = candidates_of(runs)
     chosen = next(one for one in ranked if one.run.id == found.run)
     ways = (_of_threads, _of_second_engine, _of_not_told)
-    why = [told for told in (way(chosen, ranked) for way in ways) if told] or [found.why[0]]
+    why = [told for told in (*(way(chosen, ranked) for way in ways), found.tie) if told] or [found.why[0]]
     return f"Recommended: {found.label}, {noun_of(chosen.run)} {_judged_text(chosen.run)}; {'; '.join(why)}"
 
 

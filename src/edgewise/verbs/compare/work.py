@@ -27,6 +27,7 @@ def compare(request: CompareRequest, context: Context) -> ComparisonResult:
     with ExitStack() as stack:
         found = _read_subjects(stack, request, context)
         _check_sensors(found, request)
+        _check_budget(found, request)
         subjects = [_labelled(one, request.labels) for one in found]
         sides = _two_sides_of_runs(subjects)
         if sides is not None:
@@ -77,6 +78,17 @@ def _check_sensors(subjects: Sequence[Subject], request: CompareRequest) -> None
     wanted = set(filter(is_metered, (*request.metrics, request.until or "")))
     if wanted and not request.meters and len(runs_among(subjects)) < len(subjects):
         raise BadField(f"{', '.join(sorted(wanted))}: sensors are not read", advice="add {meters=True}")
+
+
+def _check_budget(subjects: Sequence[Subject], request: CompareRequest) -> None:
+    """Raises `BadField` where the time of measuring is limited, and nothing is measured."""
+    given = {"time_budget": request.time_budget, "rounds": request.rounds}
+    set_ones = [f"{{{name}}}" for name, value in given.items() if value is not None]
+    if set_ones and len(runs_among(subjects)) == len(subjects):
+        raise BadField(
+            f"stored runs are compared as they are: {' and '.join(set_ones)} would measure",
+            advice="leave it out, or give the models in place of the runs",
+        )
 
 
 def _labelled(subject: Subject, labels: Sequence[str | None]) -> Subject:
