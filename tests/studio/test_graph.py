@@ -10,7 +10,7 @@ import pytest
 from edgewise.errors import BadInput
 from edgewise.studio import graph as module
 from edgewise.studio.graph import METRICS, NO_SNR, make_graph, plain_type, scopes_of
-from edgewise.studio.graph_document import document_of
+from edgewise.studio.graph_document import document_of, render_graph
 from messages import says, wording
 from sample_profiles import HOSTILE, faster_run, layer_of, many_layers_run, profiled_run, tensor, unprofiled_run
 
@@ -477,3 +477,13 @@ class TestPage:
 def test_every_metric_of_one_run_has_a_value_in_the_sample_but_the_error():
     graph = make_graph([profiled_run()])
     assert [key for key in METRICS if graph.metrics[key].why] == ["snr"]
+
+
+def test_two_engines_have_no_before_and_after():
+    one, other = profiled_run(), faster_run()
+    part = json.loads(render_graph([one, other], ".html"))["part"]
+    assert "Before" not in part and "openvino (µs)" in part and "openvino is" in part
+    assert "Differences, the largest first" in part
+    other = replace(other, job=replace(other.job, runtime=one.job.runtime))
+    part = json.loads(render_graph([one, other], ".html"))["part"]
+    assert "Before (µs)" in part and "After: " in part and "Changes, the largest first" in part

@@ -315,7 +315,7 @@ def test_without_a_script_the_table_is_there(open_page, filled):
     page.fill("#with", faster_run().id)
     page.click("text=Show the change")
     assert re.search(r"with=0195", page.url)
-    assert page.is_visible("text=Changes, the largest first")
+    assert page.is_visible("text=Differences, the largest first")
 
 
 @pytest.mark.engine

@@ -41,12 +41,8 @@ def diff_table(runs: Sequence[Run], *, most: int | None = MOST_ROWS) -> Table | 
         rows.append(_rest_row(rest))
     unpaired = _unpaired_rows(pairs)
     rows += [*unpaired, whole_row(*profiled)]
-    if differ_in_engine(*profiled):
-        names = [run.job.runtime.name for run in profiled]
-        names = [one_line(name) for name in names] if names[0] != names[1] else [provider_of(run) for run in profiled]
-        change, verdict, title = "Difference", f"{names[1]} is", "{}: {} | {}"
-    else:
-        names, change, verdict, title = ["Before", "After"], "Change", "Verdict", "{}: {} → {}"
+    names, change, verdict = headings_of_two(*profiled)
+    title = "{}: {} | {}" if differ_in_engine(*profiled) else "{}: {} → {}"
     columns = (
         Column(title="Layer", name=True, ends=True),
         Column(title="Op", rank=3),
@@ -64,6 +60,16 @@ def diff_table(runs: Sequence[Run], *, most: int | None = MOST_ROWS) -> Table | 
     )
     title = title.format(diff_title(*profiled), *labels_of(profiled))
     return Table(title=title, columns=columns, rows=tuple(rows), notes=notes)
+
+
+def headings_of_two(first: Run, second: Run) -> tuple[list[str], str, str]:
+    """What the two sides of a comparison of profiles are called, their difference, and its verdict."""
+    if not differ_in_engine(first, second):
+        return ["Before", "After"], "Change", "Verdict"
+    names = [one_line(run.job.runtime.name) for run in (first, second)]
+    if names[0] == names[1]:
+        names = [provider_of(run) for run in (first, second)]
+    return names, "Difference", f"{names[1]} is"
 
 
 def diff_title(first: Run, second: Run) -> str:

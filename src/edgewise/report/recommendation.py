@@ -429,14 +429,14 @@ def _of_runtimes(runs: Sequence[Run]) -> str:
 
 
 def _use_of(run: Run) -> str:
-    """``; peak memory 51.2 MB of 512 MiB, 0.48 of 0.5 processors``: what a program used; "" for a model."""
+    """``; peak memory 51.2 MB of 512 MiB, 0.48 processors in use (limit 0.5)``: of a program; "" for a model."""
     if not run.job.command:
         return ""
     limits, peak, busy = run.job.target.constraints, run.value("memory_group_peak"), run.value("cpu_utilization")
     most, cpus = (limits.memory_bytes, limits.cpus) if limits else (None, None)
     of = f" of {format_limit(most)}" if most else ""
     words = [] if peak is None else [f"peak memory {quantity(peak, 'B')}{of}"]
-    words += [] if busy is None else [f"{significant(busy, 2)}{f' of {cpus:g}' if cpus else ''} processors in use"]
+    words += [] if busy is None else [f"{significant(busy, 2)} processors in use{f' (limit {cpus:g})' if cpus else ''}"]
     return f"; {', '.join(words)}" if words else ""
 
 

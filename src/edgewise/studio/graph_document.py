@@ -19,10 +19,10 @@ from edgewise.profiling.layer_matching import LayerPair, are_reliable
 from edgewise.profiling.layers import layers_without_times
 from edgewise.record import Layer, LayerTensor, Run
 from edgewise.report.cells import reason_of_absence
-from edgewise.report.conditions import engine_of, labels_of
+from edgewise.report.conditions import differ_in_engine, engine_of, labels_of
 from edgewise.report.document import DASH, Cell, absent
 from edgewise.report.inspection_html import summary
-from edgewise.report.profile_diff import pair_row, verdict_cell, whole_row
+from edgewise.report.profile_diff import headings_of_two, pair_row, verdict_cell, whole_row
 from edgewise.report.trace import place_in_latency
 from edgewise.studio.graph import (
     METRICS,
@@ -42,7 +42,6 @@ ROWS = 200
 NOT_PROFILED = "not profiled yet: 'edgewise profile MODEL' times the layers"
 COLUMNS = ("#", "Layer", "Op", "Time (µs)", "Share", "Weights and activations", "MACs", "Share of the roof")
 COLUMNS_OF_MODEL = ("#", "Layer", "Op", "MACs", "Parameters", "Weights and activations", "Output")
-COLUMNS_OF_TWO = ("Layer", "Op", "Before (µs)", "After (µs)", "Change (µs)", "Ratio", "Verdict", "Change, 95 % (µs)")
 
 
 def render_graph(runs: Sequence[Run], extension: str, *, first: int = 0, errors: Sequence[str | int] = ()) -> str:
@@ -79,7 +78,7 @@ def _part(graph: Graph, data: Mapping[str, Any], first: int, **told: str) -> str
         pairs = sorted(pairs, key=lambda pair: (pair.change is None, -abs(pair.change or 0.0)))
     first = min(first, max(len(pairs) - 1, 0))
     places = {id(pair): node for node, pair in enumerate(graph.pairs)}
-    columns = COLUMNS_OF_TWO if graph.is_diff else (*COLUMNS, *[METRICS["snr"].title] * _has_snr(graph))
+    columns = _columns_of_two(*graph.runs) if graph.is_diff else (*COLUMNS, *[METRICS["snr"].title] * _has_snr(graph))
     return (
         templates()
         .get_template("graph_part.html.jinja")
@@ -87,6 +86,8 @@ def _part(graph: Graph, data: Mapping[str, Any], first: int, **told: str) -> str
             graph=graph,
             data=data,
             runs=list(zip(graph.runs, labels_of(graph.runs), map(_facts, graph.runs), strict=True)),
+            sides=[] if not graph.is_diff or differ_in_engine(*graph.runs) else ["Before", "After"],
+            change=headings_of_two(*graph.runs)[1] if graph.is_diff else "",
             columns=columns if graph.runs else COLUMNS_OF_MODEL,
             rows=[(places[id(pair)], _row(graph, pair)) for pair in pairs[first : first + ROWS]],
             longest=max((value for value in graph.values["time"][: len(pairs)] if value), default=0.0),
@@ -96,6 +97,12 @@ def _part(graph: Graph, data: Mapping[str, Any], first: int, **told: str) -> str
             **told,
         )
     )
+
+
+def _columns_of_two(first: Run, second: Run) -> tuple[str, ...]:
+    names, change, verdict = headings_of_two(first, second)
+    times = [f"{name} (µs)" for name in (*names, change)]
+    return "Layer", "Op", *times, "Ratio", verdict, f"{change}, 95 % (µs)"
 
 
 def _snr_of(result: Path) -> Mapping[str, float]:
