@@ -38,6 +38,7 @@ LEAST = {
     "compare": {"subjects": ["a.onnx", "new=b.onnx,threads=2"]},
     "gate": {"candidate": "m.onnx", "budget": ["latency=5ms"]},
     "sweep": {"suite": "suite.yaml"},
+    "diff": {"reference": "m.onnx", "other": "n.onnx"},
     "bisect": {"model": "m.onnx", "good": "1.28.0", "bad": "1.32.0"},
     "convert": {"model": "m.onnx", "to": "openvino"},
     "exec": {"command": ["python3", "infer.py", "{model}"], "model_names": ["a.onnx", "b.onnx"]},

@@ -75,7 +75,7 @@ def convert_to_int8(task: ConversionTask, options: DataOptions) -> Conversion:
         instructions = read_instructions(source if source.is_file() else plain, options)
         emit(StageStarted(title=f"Samples of {options.source} to calibrate with"))
         settings = SearchSettings(model=str(plain), format=task.to, instructions=instructions, shapes=task.shapes)
-        selection, feeds, names = _read_samples(settings, options)
+        selection, feeds, names = read_samples(settings, options)
         samples = scratch / "samples.npz"
         write_calibration(samples, feeds, None)
         emit(StageStarted(title=f"Quantising with {one.title}"))
@@ -122,7 +122,7 @@ def _in_format(task: ConversionTask, scratch: Path) -> tuple[Path | Conversion, 
     return output if found.accepted else found, found.steps, found.lost
 
 
-def _read_samples(
+def read_samples(
     settings: SearchSettings, options: DataOptions
 ) -> tuple[SampleSelection, list[list[Array]], list[str]]:
     """Prepared samples, one array per input each, and the names of the inputs."""

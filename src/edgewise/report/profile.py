@@ -197,7 +197,10 @@ def layer_table(run: Run, *, top: int | None = MOST_ROWS, label: str = "") -> Ta
 def _table_notes(run: Run, shown: Sequence[Layer]) -> tuple[str, ...]:
     notes = []
     if any(len(layer.nodes) > 1 for layer in shown):
-        notes.append("+n: n + 1 of the model's operators run together; # counts the engine's steps, where 'inspect' counts operators")
+        notes.append(
+            "+n: n + 1 of the model's operators run together; # counts the engine's steps, where 'inspect' counts "
+            "operators"
+        )
     if lost := unmatched_words(run):
         notes.append(f"not matched: {lost}, of which no step of the engine is known")
     if gone := layers_of(run, "eliminated"):

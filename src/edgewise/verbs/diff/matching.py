@@ -1,0 +1,181 @@
+"""Which tensors of two networks are the same, before and after a conversion or a quantisation.
+
+Converters and quantisers keep the names of most tensors: those of the same name belong together. Where few names agree,
+as between formats, products with weights are aligned in the order of execution by the number of values that they make.
+An engine's format may join a product with the activation behind it, so a layer can have several candidates: the tensors
+that follow it one by one. Which of them are the same is decided by their values.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from difflib import SequenceMatcher
+
+from edgewise.model.graph import Graph, Operator
+
+INPUT = "input"
+"""What stands for the operator of a graph's input."""
+_FOLLOWING = {
+    "relu", "relu6", "clip", "leakyrelu", "prelu", "hardswish", "hardsigmoid", "sigmoid", "logistic", "tanh", "elu",
+    "selu", "gelu", "add", "mul", "batchnormalization", "softmax",
+}  # fmt: skip
+"""Operators that a format may join with the product before them, without case and underscores."""
+_QUANTIZE, _DEQUANTIZE = {"quantizelinear", "quantize"}, {"dequantizelinear", "dequantize"}
+_BY_NAME_FROM = 0.5
+"""Share of the products that must be found by name."""
+
+
+@dataclass(frozen=True, slots=True)
+class Match:
+    """One layer of the reference and the layer of the other model that makes the same tensor.
+
+    Attributes:
+        name, op: of the reference's operator.
+        other: name of the other model's operator.
+        first, second: candidates, names of tensors of the reference and of the other model.
+        inputs: places of the matches that its values come from, in the list of all.
+    """
+
+    name: str
+    op: str
+    other: str
+    first: tuple[str, ...]
+    second: tuple[str, ...]
+    inputs: tuple[int, ...] = ()
+
+
+def match_tensors(reference: Graph, other: Graph) -> list[Match]:
+    """The inputs, then the layers in the reference's order of execution; empty where nothing is alike."""
+    one, two = _View(reference), _View(other)
+    inputs = [
+        Match(name, INPUT, twin, (name, *one.settled(name)), (twin, *two.settled(twin)))
+        for name, twin in zip(reference.inputs, other.inputs, strict=False)
+    ]
+    products = one.products()
+    found = _named_after_products(list(_by_name(one, two)), one)
+    named = {match.name for match in found}
+    if sum(each.name in named for each in products) < _BY_NAME_FROM * len(products):
+        found = _by_order(one, two)
+    return _with_inputs([*inputs, *found], one)
+
+
+def products_of(graph: Graph) -> list[Operator]:
+    """The operators with weights, in the order of execution."""
+    return _View(graph).products()
+
+
+class _View:
+    """A graph with the operators that make and take each tensor."""
+
+    def __init__(self, graph: Graph) -> None:
+        self.graph = graph
+        self.maker: dict[str, Operator] = {name: each for each in graph.operators for name in each.outputs if name}
+        self.takers: dict[str, list[Operator]] = {}
+        for each in graph.operators:
+            for name in dict.fromkeys(each.inputs):
+                self.takers.setdefault(name, []).append(each)
+
+    def products(self) -> list[Operator]:
+        """The operators with weights whose size is known, those whose weights are dequantised first among them."""
+        return [each for each in self.graph.operators if self._has_weights(each) and self.sizes(each.outputs[0])]
+
+    def _has_weights(self, operator: Operator) -> bool:
+        if not operator.kind or _word(operator) in _QUANTIZE | _DEQUANTIZE:
+            return False
+        makers = (self.maker.get(name) for name in operator.inputs[1:])
+        return bool(operator.weights) or any(each and _word(each) in _DEQUANTIZE and each.weights for each in makers)
+
+    def sizes(self, name: str) -> int:
+        tensor = self.graph.tensors.get(name)
+        return (tensor.elements or 0) if tensor is not None else 0
+
+    def settled(self, name: str) -> tuple[str, ...]:
+        """Where `name` is quantised and dequantised again, the tensor that the layers behind it see; else nothing."""
+        takers = self.takers.get(name, [])
+        quantised = [each.outputs[0] for each in takers if _word(each) in _QUANTIZE]
+        for each in [taker for middle in quantised for taker in self.takers.get(middle, [])]:
+            if _word(each) in _DEQUANTIZE:
+                return (each.outputs[0],)
+        return ()
+
+    def seen(self, name: str) -> str:
+        """`name` as the layers behind it see it."""
+        return next(iter(self.settled(name)), name)
+
+    def following(self, operator: Operator) -> tuple[str, ...]:
+        """The operator's output and those that follow it one by one, as far as a format may join them."""
+        names = [self.seen(operator.outputs[0])]
+        while len(takers := self.takers.get(names[-1], [])) == 1 and len(names) < 5:
+            (taker,) = takers
+            if _word(taker) not in _FOLLOWING or self.sizes(taker.outputs[0]) != self.sizes(operator.outputs[0]):
+                break
+            names.append(self.seen(taker.outputs[0]))
+        return tuple(names)
+
+
+def _word(operator: Operator) -> str:
+    return operator.op.replace("_", "").casefold()
+
+
+def _by_name(one: _View, two: _View) -> Iterator[Match]:
+    for operator in one.graph.operators:
+        if _word(operator) in _QUANTIZE | _DEQUANTIZE:
+            continue
+        for name in operator.outputs:
+            twin = two.maker.get(name)
+            if name and twin is not None and 0 < one.sizes(name) == two.sizes(name):
+                # A quantised network's own tensor, and what the layers behind it see of it.
+                yield Match(operator.name, operator.op, twin.name, (one.seen(name),), (two.seen(name),))
+                break
+
+
+def _named_after_products(matches: Sequence[Match], view: _View) -> list[Match]:
+    """`matches`; where only the activation behind a product has a twin, the layer is the product."""
+    makers = {match.name for match in matches}
+    owners = {name: each for each in view.products() if each.name not in makers for name in view.following(each)[1:]}
+    found = []
+    for match in matches:
+        owner = owners.get(match.first[0])
+        found.append(match if owner is None else replace(match, name=owner.name, op=owner.op))
+    return found
+
+
+def _by_order(one: _View, two: _View) -> list[Match]:
+    sides = [view.products() for view in (one, two)]
+    counts = [[view.sizes(each.outputs[0]) for each in side] for view, side in zip((one, two), sides, strict=True)]
+    blocks = SequenceMatcher(None, counts[0], counts[1], autojunk=False).get_matching_blocks()
+    pairs = [(sides[0][block.a + at], sides[1][block.b + at]) for block in blocks for at in range(block.size)]
+    return [Match(a.name, a.op, b.name, one.following(a), two.following(b)) for a, b in pairs]
+
+
+def _with_inputs(matches: Sequence[Match], view: _View) -> list[Match]:
+    """`matches` with the nearest ones before each, through operators that have none."""
+    places: dict[str, int] = {}
+    for place, match in enumerate(matches):
+        operator = view.maker.get(match.first[0])
+        places.update(dict.fromkeys([*match.first, *(operator.outputs if operator is not None else ())], place))
+    own = {match.name: place for place, match in enumerate(matches) if match.op != INPUT}
+    operators: Mapping[str, Operator] = {each.name: each for each in view.graph.operators}
+    found = []
+    for match in matches:
+        operator = None if match.op == INPUT else operators.get(match.name)
+        self_place = own.get(match.name)
+        before = [] if operator is None else _nearest(operator, view, places, own=self_place)
+        found.append(Match(match.name, match.op, match.other, match.first, match.second, tuple(sorted(before))))
+    return found
+
+
+def _nearest(operator: Operator, view: _View, places: Mapping[str, int], *, own: int | None) -> set[int]:
+    found, seen = set[int](), set[str]()
+    waiting = list(operator.inputs)
+    while waiting:
+        name = waiting.pop()
+        if not name or name in seen:
+            continue
+        seen.add(name)
+        if (place := places.get(name)) is not None and place != own:
+            found.add(place)
+        elif (maker := view.maker.get(name)) is not None:
+            waiting += maker.inputs
+    return found

@@ -1,0 +1,54 @@
+"""The request of ``diff``."""
+
+from __future__ import annotations
+
+from typing import Annotated, Literal
+
+from pydantic import Field
+
+from edgewise.run.limits import require_at_least, require_time
+from edgewise.units import parse_duration
+from edgewise.verbs.fields import InputShapes, Prepare, Seed
+from edgewise.verbs.option import argument, option
+from edgewise.verbs.request import FilePath, Number, Request, Whole
+from edgewise.verbs.shared_options import DATA, MEASURE, OUTPUT
+
+
+class DiffRequest(Request):
+    """Find the layer in which the values of two models begin to differ.
+
+    Attributes:
+        reference: whose values count as right.
+        other: that is held against it.
+        data: samples that both get; None takes random numbers.
+        limit: of samples.
+        top: rows of layers on the terminal; 0 shows all.
+        timeout: s, of all inferences.
+    """
+
+    PATHS = ("reference", "other", "data")
+
+    verb: Literal["diff"] = "diff"
+    reference: Annotated[
+        FilePath, argument("reference", "The right model: .onnx or .tflite.", str, metavar="REFERENCE")
+    ]
+    other: Annotated[FilePath, argument("other", "The model to check: .onnx or .tflite.", str, metavar="MODEL")]
+    data: Annotated[
+        FilePath | None,
+        option("--data PATH", DATA, "Samples, as evaluate takes them, without labels too (default: random inputs)"),
+    ] = None
+    split: Annotated[str | None, option("--split NAME", DATA, "Part of the data to use")] = None
+    limit: Annotated[Whole, option("--limit N", DATA, "Number of samples, chosen at random by --seed", int)] = 16
+    prepare: Prepare = ()
+    shapes: InputShapes = Field(default_factory=dict)
+    seed: Seed = 0
+    timeout: Annotated[
+        Number, option("--timeout T", MEASURE, "Time limit of all inferences", read=parse_duration, default="5min")
+    ] = 300.0
+    top: Annotated[Whole, option("--top N", OUTPUT, "Number of layers to print; 0 prints all", int, minimum=0)] = 15
+
+    def check(self) -> None:
+        """Reject amounts that mean nothing."""
+        require_at_least(1, limit=self.limit)
+        require_at_least(0, top=self.top)
+        require_time(timeout=self.timeout)

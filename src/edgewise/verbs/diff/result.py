@@ -1,0 +1,209 @@
+"""What a difference by layer gives."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, dataclass
+from typing import Any
+
+from edgewise.report.document import Cell, Column, Document, Section, Table, absent
+from edgewise.report.names import keep_end
+from edgewise.text import listing, one_line
+from edgewise.units import significant
+from edgewise.verbs.diff.tensor_worker import NOT_FINITE
+
+SCHEMA = 1
+CLEAN_DB = 60.0
+"""Values that agree better than this count as the same: their difference is a thousandth of their size."""
+ROUNDED_DB = 40.0
+"""The same where one side has 8 bits: what rounding alone leaves of a layer's values."""
+STEP_DB = 6.0
+"""A layer that loses less adds no more error than comes in."""
+MOST_STEPS = 5
+MOST_NAME = 48
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LayerGap:
+    """One layer of both models.
+
+    Attributes:
+        other: name of the other model's layer.
+        tensors: the names of the tensors that were compared.
+        snr_db: signal-to-noise ratio of the other model's values; None where they can't be compared, infinite where
+            they are the same.
+        before_db: the least of the layers that it takes its values from; None where it takes none that were compared.
+        loss_db: how much it is worse than what comes in, each counted as `CLEAN_DB` (`ROUNDED_DB`) at most.
+        cosine: of the angle between both.
+        largest: of the differences.
+        zeros, saturated: shares of the other model's values; None for real numbers.
+        why: it can't be compared.
+    """
+
+    name: str
+    op: str
+    other: str
+    tensors: tuple[str, str] = ("", "")
+    snr_db: float | None = None
+    before_db: float | None = None
+    loss_db: float | None = None
+    cosine: float | None = None
+    largest: float | None = None
+    zeros: float | None = None
+    saturated: float | None = None
+    why: str = ""
+
+    @property
+    def title(self) -> str:
+        """Its name and type."""
+        return f"{_short(self.name)} ({one_line(self.op)})"
+
+    def to_document(self) -> dict[str, Any]:
+        """JSON-shaped; an infinite ratio is null with ``exact``."""
+        told = asdict(self)
+        exact = self.snr_db == math.inf
+        for name in ("snr_db", "before_db"):
+            told[name] = None if told[name] == math.inf else told[name]
+        return {**told, "exact": exact}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class DiffResult:
+    """The layers in the order of execution.
+
+    Attributes:
+        models: ``name``, ``format``, ``sha256`` and ``engine`` of the reference and of the other model.
+        samples: how many both were given, and which, in words.
+        outputs: of the graph: name → signal-to-noise ratio, dB.
+        unmatched: products with weights of the reference that have no twin.
+        structure: what only one of them has, in words.
+    """
+
+    models: tuple[Mapping[str, Any], Mapping[str, Any]]
+    samples: int
+    fed: str
+    layers: Sequence[LayerGap]
+    outputs: Mapping[str, float]
+    unmatched: Sequence[str] = ()
+    structure: Sequence[str] = ()
+    top: int = 15
+
+    @property
+    def begins(self) -> LayerGap | None:
+        """The first layer with NaN or infinity, else the one that adds the most error; None where none stands out."""
+        broken = next((layer for layer in self.layers if layer.why == NOT_FINITE), None)
+        return broken or next(iter(self.steps), None)
+
+    @property
+    def steps(self) -> list[LayerGap]:
+        """The layers that add a noticeable error, the worst first."""
+        found = [layer for layer in self.layers if layer.loss_db is not None and layer.loss_db >= STEP_DB]
+        return sorted(found, key=lambda layer: -(layer.loss_db or 0.0))
+
+    def to_document(self) -> dict[str, Any]:
+        """JSON-shaped."""
+        return {
+            "schema": SCHEMA,
+            "models": [dict(model) for model in self.models],
+            "samples": self.samples,
+            "inputs": self.fed,
+            "begins": None if self.begins is None else self.begins.name,
+            "layers": [layer.to_document() for layer in self.layers],
+            "outputs": {name: None if value == math.inf else value for name, value in self.outputs.items()},
+            "unmatched": list(self.unmatched),
+            "structure": list(self.structure),
+        }
+
+    def describe(self) -> Document:
+        """Where the error begins, the layers, and what has no twin."""
+        one, two = (one_line(str(model["name"])) for model in self.models)
+        engines = [f"{name}: {model['engine']}" for name, model in zip((one, two), self.models, strict=True)]
+        sections = [Section(title="Compared", lines=(self.fed, *engines))]
+        if self.unmatched:
+            names = listing([one_line(name) for name in self.unmatched[:MOST_STEPS]])
+            more = f" and {len(self.unmatched) - MOST_STEPS} more" if len(self.unmatched) > MOST_STEPS else ""
+            sections.append(Section(title="Layers without a twin", lines=(f"{names}{more}",)))
+        if self.structure:
+            sections.append(Section(title="Structure", lines=tuple(self.structure)))
+        return Document(
+            title=f"{two} against {one}",
+            answer=tuple(self._answer(two)),
+            tables=(self._table(),),
+            sections=tuple(sections),
+        )
+
+    def _answer(self, name: str) -> list[str]:
+        ends = ", ".join(f"{one_line(output)} {_decibels(value)}" for output, value in self.outputs.items())
+        told = [f"outputs: {ends} (signal to noise)"] if ends else []
+        first = self.begins
+        if first is None:
+            worst = min((layer.snr_db for layer in self.layers if layer.snr_db is not None), default=math.inf)
+            return [
+                f"No layer of {name} stands out: none loses {STEP_DB:g} dB, and the worst has {_decibels(worst)}",
+                *told,
+            ]
+        if first.why:
+            return [f"Values are NaN or infinite from {first.title} on", *told]
+        coming = "its inputs" if first.before_db is None else f"{_decibels(first.before_db)} before it"
+        lines = [f"The error of {name} begins in {first.title}: {coming}, {_decibels(first.snr_db)} behind it", *told]
+        if others := self.steps[1:MOST_STEPS]:
+            said = listing([f"{_short(layer.name)} (−{significant(layer.loss_db or 0.0, 2)} dB)" for layer in others])
+            lines.append(f"next: {said}")
+        return lines
+
+    def _table(self) -> Table:
+        shown = list(self.layers)
+        if self.top and len(shown) > self.top:
+            kept = sorted(shown, key=lambda layer: -(layer.loss_db if layer.loss_db is not None else -math.inf))
+            names = {id(layer) for layer in kept[: self.top]}
+            shown = [layer for layer in shown if id(layer) in names]
+        columns = (
+            Column(title="Layer", name=True, ends=True),
+            Column(title="Op", rank=4),
+            Column(title="SNR (dB)", numeric=True),
+            Column(title="Loss (dB)", numeric=True),
+            Column(title="Cosine", numeric=True, rank=3),
+            Column(title="Largest difference", numeric=True, rank=1),
+            Column(title="Saturated (%)", numeric=True, rank=2, hidden=all(each.saturated is None for each in shown)),
+            Column(title="Zeros (%)", numeric=True, rank=5),
+            Column(title="Twin", name=True, ends=True, rank=6),
+        )
+        left = len(self.layers) - len(shown)
+        title = "Layers in order of execution" + (f": {len(shown)} of {len(self.layers)}, by loss" if left else "")
+        return Table(title=title, columns=columns, rows=tuple(map(_row, shown)))
+
+
+def _short(name: str) -> str:
+    return keep_end(one_line(name), MOST_NAME)
+
+
+def _row(layer: LayerGap) -> tuple[Cell, ...]:
+    name, op, twin = (Cell(text=one_line(text)) for text in (layer.name, layer.op, layer.other))
+    if layer.snr_db is None:
+        nothing = absent(layer.why)
+        return name, op, nothing, nothing, nothing, nothing, nothing, nothing, twin
+    snr = None if layer.snr_db == math.inf else layer.snr_db
+    return (
+        name,
+        op,
+        Cell(text="exact" if snr is None else f"{snr:.1f}", value=snr),
+        _number(layer.loss_db, ".1f"),
+        _number(layer.cosine, ".4f"),
+        Cell(text=significant(layer.largest or 0.0), value=layer.largest),
+        _share(layer.saturated),
+        _share(layer.zeros),
+        twin,
+    )
+
+
+def _number(value: float | None, form: str) -> Cell:
+    return Cell(text="–") if value is None else Cell(text=format(value, form), value=value)
+
+
+def _share(value: float | None) -> Cell:
+    return Cell(text="–") if value is None else Cell(text=f"{100 * value:.2f}", value=100 * value)
+
+
+def _decibels(value: float | None) -> str:
+    return "n/a" if value is None else "exact" if value == math.inf else f"{value:.1f} dB"

@@ -1,0 +1,243 @@
+"""Carries out `diff`."""
+
+from __future__ import annotations
+
+import json
+import math
+import sys
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from edgewise.child_process import run_child
+from edgewise.errors import BadInput, RunFailed
+from edgewise.evaluating.data_options import DataOptions, read_instructions
+from edgewise.folders import job_folder
+from edgewise.model.graph import Graph
+from edgewise.model.identity import open_model
+from edgewise.optimizing.calibration import write_calibration
+from edgewise.optimizing.plain_int8 import read_samples
+from edgewise.optimizing.planning import is_quantized
+from edgewise.optimizing.search_settings import SearchSettings
+from edgewise.progress import StageStarted, emit
+from edgewise.verbs.diff.matching import INPUT, Match, match_tensors, products_of
+from edgewise.verbs.diff.result import CLEAN_DB, ROUNDED_DB, DiffResult, LayerGap
+from edgewise.verbs.diff.tensor_worker import ENGINES, TINY
+from edgewise.workload.inputs import make_arrays
+from edgewise.workload.resolved_graph import ResolvedGraph, read_resolved_graph
+
+if TYPE_CHECKING:
+    import numpy as np
+
+    from edgewise.verbs.context import Context
+    from edgewise.verbs.diff.request import DiffRequest
+
+    Array = np.ndarray[Any, np.dtype[Any]]
+
+_MOST_OUTPUT = 2**28
+
+
+def diff(request: DiffRequest, context: Context) -> DiffResult:
+    """Give both models the same samples, and hold every layer against its twin.
+
+    Raises:
+        BadInput: a format that keeps no tensors, models that have nothing in common, or data that does not fit.
+        BadModel: a file can't be read.
+        RunFailed: an engine can't run a model, or takes too long.
+    """
+    del context
+    paths = (request.reference, request.other)
+    models = [open_model(path).ref for path in paths]
+    for model in models:
+        if model.format not in ENGINES:
+            raise BadInput(
+                f"{model.name}: the tensors inside {model.format} can't be read",
+                advice="'edgewise convert' makes .onnx or .tflite of it",
+            )
+    found = [read_resolved_graph(path, shapes=request.shapes) for path in paths]
+    one, two = (each.graph for each in found)
+    matches = match_tensors(one, two)
+    if not any(match.op != INPUT for match in matches):
+        raise BadInput(
+            f"{models[0].name} and {models[1].name} have no layer in common: {_counted(one)} against {_counted(two)}",
+            advice="compare a model with its own conversion or quantised version",
+        )
+    with job_folder() as scratch:
+        samples, fed = _write_samples(request, found, scratch)
+        emit(StageStarted(title=f"Comparing {len(matches)} tensors"))
+        told = _compare(request, models, matches, (one, two), samples)
+    rounded = is_quantized(one) != is_quantized(two)
+    layers = _layers(matches, told["layers"], (one, two), clean=ROUNDED_DB if rounded else CLEAN_DB)
+    named = {layer.tensors[0]: layer for layer in layers}
+    outputs = {name: named[name].snr_db for name in one.outputs if name in named}
+    last = layers[-1] if layers else None
+    if not outputs and last is not None:
+        outputs = {last.name: last.snr_db}
+    matched = {match.name for match in matches}
+    facts = [
+        {"name": model.name, "format": model.format, "sha256": model.sha256, "engine": engine}
+        for model, engine in zip(models, told["engines"], strict=True)
+    ]
+    return DiffResult(
+        models=(facts[0], facts[1]),
+        samples=told["samples"],
+        fed=fed,
+        layers=layers,
+        outputs={name: value for name, value in outputs.items() if value is not None},
+        unmatched=[each.name for each in products_of(one) if each.name not in matched],
+        structure=_structure(one, two),
+        top=request.top,
+    )
+
+
+def _counted(graph: Graph) -> str:
+    return f"{len(graph.operators)} operators"
+
+
+def _write_samples(request: DiffRequest, found: Sequence[ResolvedGraph], scratch: Path) -> tuple[list[str], str]:
+    """A file of samples for each model, and what they are in words."""
+    paths = [scratch / "reference.npz", scratch / "other.npz"]
+    if request.data is None:
+        feeds = _random_feeds(request, found)
+        fed = f"{request.limit} random inputs from seed {request.seed}: use --data for those that matter"
+    else:
+        emit(StageStarted(title=f"Samples of {request.data}"))
+        options = DataOptions(
+            source=request.data, split=request.split, limit=request.limit, seed=request.seed, prepare=request.prepare
+        )
+        feeds = []
+        for path in (request.reference, request.other):
+            settings = SearchSettings(
+                model=path, format=open_model(path).ref.format,
+                instructions=read_instructions(Path(path), options), shapes=request.shapes,
+            )  # fmt: skip
+            selection, own, _ = read_samples(settings, options)
+            feeds.append(own)
+        if len(feeds[0]) != len(feeds[1]):
+            raise BadInput(
+                f"{len(feeds[0])} samples can be fed to one model and {len(feeds[1])} to the other",
+                advice="leave the others out of the data",
+            )
+        fed = f"{len(feeds[0])} samples of {selection.data.name}, split {selection.data.split}"
+    for file, own in zip(paths, feeds, strict=True):
+        write_calibration(file, own, None)
+    return [str(path) for path in paths], fed
+
+
+def _random_feeds(request: DiffRequest, found: Sequence[ResolvedGraph]) -> list[list[list[Array]]]:
+    """The same random numbers for both, in the layout and the type of each. Raises `BadInput`."""
+    specs = [each.inputs for each in found]
+    if len(specs[0]) != len(specs[1]) or not specs[0]:
+        raise BadInput(
+            f"one model has {len(specs[0])} inputs that can be fed, and the other {len(specs[1])}",
+            advice="give samples with --data",
+        )
+    feeds: list[list[list[Array]]] = [[], []]
+    for number in range(request.limit):
+        arrays = make_arrays(specs[0], seed=request.seed + number)
+        feeds[0].append(arrays)
+        feeds[1].append([_as_other(array, spec, found[1].graph) for array, spec in zip(arrays, specs[1], strict=True)])
+    return feeds
+
+
+def _as_other(array: Array, spec: Any, graph: Graph) -> Array:
+    import numpy as np
+
+    from edgewise.evaluating.input_conversion import quantize
+
+    shape, dtype = tuple(spec.shape), np.dtype(spec.dtype)
+    if array.shape != shape and array.ndim == len(shape) > 2:
+        for order in ((0, *range(2, array.ndim), 1), (0, array.ndim - 1, *range(1, array.ndim - 1))):
+            if tuple(array.shape[axis] for axis in order) == shape:
+                array = array.transpose(order)
+                break
+    scale = graph.tensors[spec.name].quantization if spec.name in graph.tensors else None
+    if array.shape != shape or (array.dtype != dtype and (scale is None or scale.channels != 1)):
+        raise BadInput(
+            f"input {spec.name!r} takes {dtype} {list(shape)}, and that of the reference {array.dtype} "
+            f"{list(array.shape)}",
+            advice="give samples with --data",
+        )
+    if array.dtype == dtype or scale is None:
+        return np.ascontiguousarray(array)
+    return np.ascontiguousarray(quantize(array, scale.scale, scale.zero_point, dtype))
+
+
+def _compare(
+    request: DiffRequest, models: Sequence[Any], matches: Sequence[Match], graphs: Sequence[Graph], samples: list[str]
+) -> Mapping[str, Any]:
+    """What the child process says. Raises `RunFailed`."""
+    told = {
+        "models": [
+            {"path": str(Path(path).resolve()), "format": model.format}
+            for path, model in zip((request.reference, request.other), models, strict=True)
+        ],
+        "layers": [
+            {"first": _scaled(match.first, graphs[0]), "second": _scaled(match.second, graphs[1])} for match in matches
+        ],
+        "samples": samples,
+    }
+    command = [sys.executable, "-P", "-m", "edgewise.verbs.diff.tensor_worker"]
+    done = run_child(command, seconds=request.timeout, request=json.dumps(told).encode(), max_output=_MOST_OUTPUT)
+    if done.failure:
+        advice = "raise --timeout, or use less samples with --limit" if done.cause == "late" else ""
+        raise RunFailed(f"the models can't be compared: {done.failure}", advice=advice)
+    answer: Mapping[str, Any] = json.loads(done.output)
+    return answer
+
+
+def _scaled(names: Sequence[str], graph: Graph) -> list[list[Any]]:
+    """Name, scale and zero point of each; no scale where it has none, or several."""
+    found = []
+    for name in names:
+        scale = graph.tensors[name].quantization if name in graph.tensors else None
+        one = scale is not None and scale.channels == 1 and scale.block is None
+        found.append([name, scale.scale, scale.zero_point] if one and scale is not None else [name, None, None])
+    return found
+
+
+def _layers(
+    matches: Sequence[Match], sums: Sequence[Mapping[str, Any]], graphs: Sequence[Graph], *, clean: float
+) -> list[LayerGap]:
+    labels = [{each.name: each.label or each.name for each in graph.operators} for graph in graphs]
+    ratios = [None if "why" in each else _snr(each) for each in sums]
+    found = []
+    for match, each, ratio in zip(matches, sums, ratios, strict=True):
+        name, other = labels[0].get(match.name, match.name), labels[1].get(match.other, match.other)
+        if ratio is None:
+            found.append(LayerGap(name=name, op=match.op, other=other, why=str(each["why"])))
+            continue
+        coming = [known for place in match.inputs if (known := ratios[place]) is not None]
+        before = min(coming, default=None)
+        entering = min(clean if before is None else before, clean)
+        loss = None if match.op == INPUT else entering - min(ratio, clean)
+        size = math.sqrt(each["signal"] * each["other"])
+        found.append(
+            LayerGap(
+                name=name, op=match.op, other=other, tensors=(each["first"], each["second"]), snr_db=ratio,
+                before_db=before, loss_db=loss, cosine=each["dot"] / size if size > 0 else None,
+                largest=each["largest"], zeros=each["zeros"] / each["count"],
+                saturated=None if each["saturated"] < 0 else each["saturated"] / each["count"],
+            )
+        )  # fmt: skip
+    return found
+
+
+def _snr(sums: Mapping[str, Any]) -> float:
+    if sums["noise"] == 0.0:
+        return math.inf
+    return 10.0 * math.log10(max(sums["signal"], TINY) / sums["noise"])
+
+
+def _structure(one: Graph, two: Graph) -> list[str]:
+    """Types of operators of which one graph has more; nothing between formats, whose types have other names."""
+    if one.format != two.format:
+        return []
+    counts = [Counter(each.op for each in graph.operators) for graph in (one, two)]
+    gone, new = counts[0] - counts[1], counts[1] - counts[0]
+    return [
+        f"{words}: {', '.join(f'{number} {op}' for op, number in each.most_common())}"
+        for words, each in (("only in the reference", gone), ("only in the other", new))
+        if each
+    ]

@@ -1,0 +1,153 @@
+"""`diff` on real engines: the right layer, numbers as the engines' own sessions give them, and what is refused."""
+
+from __future__ import annotations
+
+import json
+import math
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from edgewise import data
+from edgewise.cli.main import run
+from edgewise.record import InputSpec
+from edgewise.workload.inputs import make_arrays
+
+pytestmark = pytest.mark.engine
+onnx = pytest.importorskip("onnx", reason="needs onnx")
+onnxruntime = pytest.importorskip("onnxruntime", reason="needs ONNX Runtime")
+
+FLOAT, LITE, INT8 = (data.path(name) for name in ("digits_cnn.onnx", "digits_cnn.tflite", "digits_cnn_int8.tflite"))
+
+
+def diff(capsys, *words, code=0):
+    """The JSON document of a command."""
+    assert run(["diff", *map(str, words), "--json", "-q"]) == code
+    return json.loads(capsys.readouterr().out)
+
+
+def refused(capsys, *words, code):
+    assert run(["diff", *map(str, words)]) == code
+    told = capsys.readouterr()
+    assert told.out == "" and "Traceback" not in told.err
+    return " ".join(told.err.split())
+
+
+def changed(path: Path, layer: int, change) -> tuple[Path, str]:
+    """The float network with the weights of one product changed, and the product's name."""
+    model = onnx.load(FLOAT)
+    node = [each for each in model.graph.node if each.op_type in ("Conv", "Gemm", "MatMul")][layer]
+    tensor = next(each for each in model.graph.initializer if each.name == node.input[1])
+    weights = onnx.numpy_helper.to_array(tensor)
+    tensor.CopyFrom(onnx.numpy_helper.from_array(np.ascontiguousarray(change(weights)), tensor.name))
+    onnx.save(model, path)
+    return path, node.name
+
+
+def outputs_of(path: Path, count: int, tensor: str) -> np.ndarray:
+    """A tensor over the first random inputs, by a session of its own."""
+    model = onnx.load(path)
+    del model.graph.output[:]
+    model.graph.output.append(onnx.ValueInfoProto(name=tensor))
+    session = onnxruntime.InferenceSession(model.SerializeToString(), providers=["CPUExecutionProvider"])
+    (given,) = session.get_inputs()
+    shape = tuple(size if isinstance(size, int) else 1 for size in given.shape)
+    spec = InputSpec(name=given.name, shape=shape, dtype="float32")
+    feeds = [make_arrays([spec], seed=number)[0] for number in range(count)]
+    return np.stack([session.run(None, {given.name: feed})[0] for feed in feeds]).astype(np.float64)
+
+
+@pytest.mark.parametrize("layer", [0, 1, 2])
+def test_the_layer_with_wrong_weights_is_named_and_its_ratio_is_that_of_its_tensors(tmp_path, capsys, layer):
+    wrong, name = changed(tmp_path / "wrong.onnx", layer, lambda weights: weights * np.float32(1.25))
+    found = diff(capsys, FLOAT, wrong, "--limit", "3")
+    assert found["begins"] == name and found["samples"] == 3
+    row = next(each for each in found["layers"] if each["name"] == name)
+    right, other = outputs_of(FLOAT, 3, row["tensors"][0]), outputs_of(wrong, 3, row["tensors"][1])
+    assert row["snr_db"] == pytest.approx(10 * math.log10(np.sum(right**2) / np.sum((right - other) ** 2)), rel=1e-6)
+    assert row["largest"] == pytest.approx(np.max(np.abs(right - other)), rel=1e-6)
+    assert row["zeros"] == pytest.approx(np.mean(other == 0))
+    before = [each for each in found["layers"] if each["op"] != "input"]
+    assert all(each["exact"] for each in before[: before.index(row)])
+
+
+def test_a_file_and_itself_are_exact(capsys):
+    found = diff(capsys, FLOAT, FLOAT, "--limit", "2")
+    assert found["begins"] is None and all(layer["exact"] for layer in found["layers"]) and not found["unmatched"]
+    assert run(["diff", str(FLOAT), str(FLOAT), "--limit", "1", "-q"]) == 0
+    assert capsys.readouterr().out.startswith("No layer of digits_cnn.onnx stands out")
+
+
+def test_layers_of_another_format_and_layout_are_found(capsys):
+    pytest.importorskip("ai_edge_litert", reason="needs LiteRT")
+    for pair in ((FLOAT, LITE), (LITE, FLOAT)):
+        found = diff(capsys, *pair, "--limit", "2")
+        assert found["begins"] is None and found["unmatched"] == []
+        assert all(layer["exact"] or layer["snr_db"] > 90 for layer in found["layers"])
+        assert sum(layer["op"] != "input" for layer in found["layers"]) >= 3
+
+
+def test_an_int8_network_is_held_against_the_float_one_in_real_numbers(capsys):
+    interpreter = pytest.importorskip("ai_edge_litert.interpreter", reason="needs LiteRT")
+
+    def answers(path):
+        session = interpreter.Interpreter(
+            str(path), experimental_op_resolver_type=interpreter.OpResolverType.BUILTIN_WITHOUT_DEFAULT_DELEGATES
+        )
+        session.allocate_tensors()
+        (given,), (told,) = session.get_input_details(), session.get_output_details()
+        spec = InputSpec(name="x", shape=tuple(map(int, given["shape"])), dtype="float32")
+        found = []
+        for number in range(4):
+            (array,) = make_arrays([spec], seed=number)
+            if given["dtype"] != np.float32:
+                scale, zero = given["quantization"]
+                array = np.clip(np.rint(array / np.float32(scale)) + zero, -128, 127).astype(given["dtype"])
+            session.set_tensor(given["index"], array)
+            session.invoke()
+            scale, zero = told["quantization"]
+            value = session.get_tensor(told["index"]).astype(np.float64)
+            found.append((value - zero) * scale if scale else value)
+        return np.stack(found)
+
+    right, other = answers(LITE), answers(INT8)
+    found = diff(capsys, LITE, INT8, "--limit", "4")
+    (ratio,) = found["outputs"].values()
+    assert ratio == pytest.approx(10 * math.log10(np.sum(right**2) / np.sum((right - other) ** 2)), rel=1e-4)
+    products = [layer for layer in found["layers"] if "CONV" in layer["op"]]
+    assert products and all(0 <= layer["saturated"] <= 1 and 10 < layer["snr_db"] < 60 for layer in products)
+
+
+def test_samples_of_data_are_prepared_for_each_file(tmp_path, capsys):
+    pytest.importorskip("ai_edge_litert", reason="needs LiteRT")
+    reports = [tmp_path / f"r.{ending}" for ending in ("html", "csv", "md")]
+    words = [word for path in reports for word in ("-o", path)]
+    found = diff(capsys, FLOAT, LITE, "--data", data.path("digits_test.npz"), "--limit", "5", *words)
+    assert found["samples"] == 5 and "digits_test" in found["inputs"] and found["begins"] is None
+    assert "stands out" in reports[0].read_text("utf-8")
+    assert reports[1].read_text("utf-8").count("\n") == len(found["layers"]) + 1
+
+
+def test_what_can_not_be_compared_is_refused(tmp_path, capsys):
+    other = tmp_path / "other.onnx"
+    node = onnx.helper.make_node("Neg", ["in"], ["out"])
+    ends = [onnx.helper.make_tensor_value_info(name, onnx.TensorProto.FLOAT, [3]) for name in ("in", "out")]
+    graph = onnx.helper.make_graph([node], "g", ends[:1], ends[1:])
+    onnx.save(onnx.helper.make_model(graph, opset_imports=[onnx.helper.make_opsetid("", 17)], ir_version=10), other)
+    assert "have no layer in common" in refused(capsys, FLOAT, other, code=2)
+    cut = tmp_path / "cut.onnx"
+    cut.write_bytes(FLOAT.read_bytes()[:2000])
+    assert "cut.onnx can't be used" in refused(capsys, FLOAT, cut, code=2)
+    (tmp_path / "m.xml").write_text('<net name="a" version="11"><layers/><edges/></net>')
+    assert refused(capsys, FLOAT, tmp_path / "m.xml", code=2)
+    assert "--limit must be at least 1" in refused(capsys, FLOAT, FLOAT, "--limit", "0", code=2)
+
+
+def test_values_that_are_not_finite_are_said_and_end_nothing(tmp_path, capsys):
+    wrong, name = changed(tmp_path / "wrong.onnx", 1, lambda weights: weights * np.float32(np.nan))
+    found = diff(capsys, FLOAT, wrong, "--limit", "2")
+    row = next(each for each in found["layers"] if each["name"] == name)
+    assert row["snr_db"] is None and row["why"] == "it is NaN or infinite" and found["begins"] == name
+    assert run(["diff", str(FLOAT), str(wrong), "--limit", "2", "-q"]) == 0
+    assert capsys.readouterr().out.startswith(f"Values are NaN or infinite from {name} (")
