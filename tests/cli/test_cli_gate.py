@@ -120,6 +120,17 @@ def test_a_passing_gate_says_without_details_where_the_baseline_is_from(place, c
     assert "How it was measured: the baseline is the stored run" in told
 
 
+def test_a_file_against_itself_is_said_to_show_no_change(place, capsys):
+    assert run(["bench", "base.fake", "-q"]) == 0 and run(["runs", "tag", "before", "last"]) == 0
+    capsys.readouterr()
+    told = {}
+    for name in ("base.fake", "same.fake"):
+        assert run(["gate", name, "--baseline", "before", "--max-regression", "9%", "-q"]) == 0
+        told[name] = " ".join(capsys.readouterr().out.split())
+    assert "are the same file on the same engine, both measured now" in told["base.fake"]
+    assert "the same file" not in told["same.fake"]
+
+
 def test_a_slower_model_fails_against_a_tag_whose_model_is_measured_again(place, capsys):
     code, document = gate(capsys, "slow.fake", "--baseline", "main", "--max-regression", "3%")
     assert code == FAIL and verdicts(document) == ["fail"]

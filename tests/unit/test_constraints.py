@@ -359,6 +359,12 @@ def test_pages_that_another_group_read_first_are_in_the_peak_of_memory():
     assert told("cgroup-v1", 45 * MIB) == (50 * MIB, None)
     assert told("cgroup-v1", 60 * MIB) == (60 * MIB, None)  # the limit counts what the group read itself
     assert told("podman", 60 * MIB) == (50 * MIB, None)  # that of the client
+    # Below the peak of edgewise itself ru_maxrss says nothing; the highest of the samples does.
+    one = execution(resident_bytes=63 * MIB, own_rss_bytes=90 * MIB)
+    row = next(row for row in measurements_of([one], Constraints()) if row.metric == "memory_group_peak")
+    assert row.value == 63 * MIB
+    assert "limit-not-held" in codes(Constraints(memory_bytes=55 * MIB), one, one)
+    assert "limit-not-held" not in codes(Constraints(memory_bytes=64 * MIB), one, one)
 
 
 def test_a_run_of_failures_has_no_total_time():

@@ -132,6 +132,17 @@ def test_a_failure_is_told_with_its_reason():
     assert "operator 'Einsum' is not supported" in text
 
 
+def test_of_three_models_the_title_says_how_each_differs_from_the_first():
+    found = two_models()
+    third = replace(found.models[1], run=replace(found.models[1].run, id="0193-3"))
+    (gap, *others) = third.differences
+    third = replace(third, differences=(replace(gap, difference=0.001, low=-0.01, high=0.012), *others))
+    title = title_of(replace(found, models=(*found.models, third)))
+    assert title.startswith("Top-1 accuracy of 3 models on kws_test.npz: kws.onnx")
+    assert " 94.56 %; " in title and "is worse than it: −2.22 pt [−3.61, −0.89]; " in title
+    assert "can't be told apart from it: +0.10 pt [−1.00, +1.20], 2 could not be used" in title
+
+
 def test_models_of_one_name_are_told_apart_by_their_engines():
     first, second = evaluated(1), evaluated(2, runtime="openvino")
     assert model_labels(EvaluationResults(models=(first, second))) == ["onnxruntime/cpu", "openvino/cpu"]

@@ -320,6 +320,11 @@ def _notes(runs: Sequence[tuple[str, Run]]) -> list[str]:
     return found
 
 
+def is_same_job(one: Run, other: Run) -> bool:
+    """Whether two runs took turns as the same file with the same settings."""
+    return _settings(one) == _settings(other) and one.job.model.is_known and is_together(one, other)
+
+
 def _settings(run: Run) -> tuple[Any, ...]:
     job = run.job
     runtime = replace(job.runtime, version=engine_version(run), threads=threads_of(run), precision=precision_of(run))

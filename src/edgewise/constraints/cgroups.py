@@ -197,6 +197,11 @@ class Cgroup:
         whole = {name: value if name in _SECONDS or value is None else int(value) for name, value in found.items()}
         return Usage(**whole)  # type: ignore[arg-type]
 
+    def pids(self) -> list[int]:
+        """The processes in the group, without those of groups that they made below it."""
+        folder = next(iter(self._locks), None)
+        return [] if folder is None else [int(pid) for pid in (read_text(folder / "cgroup.procs") or "").split()]
+
     def kill_count(self) -> int:
         """The number of processes that the kernel has killed because of the memory limit; 0 where it does not count."""
         return int(self.version.counters["oom_kills"].read(self.folders) or 0)

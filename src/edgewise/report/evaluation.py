@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection
+from collections.abc import Collection, Sequence
 from dataclasses import asdict, replace
 from typing import Any
 
@@ -175,7 +175,9 @@ def _title(results: EvaluationResults) -> str:
     chief = next((one.headline for one in results.models if one.headline), "")
     data = next((one.run.evaluation.data.name for one in results.models if one.run.evaluation is not None), "")
     where = f" on {one_line(data)}" if data else ""
-    return f"{label_of(chief) if chief else 'Evaluation'} of {len(labels)} models{where}{_altered(results)}"
+    title = f"{label_of(chief) if chief else 'Evaluation'} of {len(labels)} models{where}"
+    told = "; ".join(_against_first(results, labels))
+    return f"{title}{f': {told}' if told else ''}{_altered(results)}"
 
 
 def _verdict(gap: MetricDifference) -> str:
@@ -193,6 +195,20 @@ def _both_scores(results: EvaluationResults, gap: MetricDifference) -> str:
     scores = [score for one in reversed(results.models) if (score := chief_score(one)) and score.n == gap.n]
     told = [value_text(score.metric, METRICS[score.metric].unit, score.value) for score in scores]
     return f"{lower_label(gap.metric)} {' against '.join(told)}, " if len(told) > 1 else f"{lower_label(gap.metric)} "
+
+
+def _against_first(results: EvaluationResults, labels: Sequence[str]) -> list[str]:
+    """The first model's score, and how each of the others differs from it: ``b is worse than a: −2.2 pt [−3, −1]``."""
+    score = chief_score(results.models[0])
+    first = [] if score is None or score.value is None else [
+        f"{labels[0]} {value_text(score.metric, METRICS[score.metric].unit, score.value)}"
+    ]  # fmt: skip
+    return first + [
+        f"{label} {_verdict(gap)} it: {points_text(gap.metric, gap.difference)} "
+        f"{points_range(gap.metric, gap.low, gap.high)}".rstrip()
+        for one, label in zip(results.models[1:], labels[1:], strict=True)
+        if (gap := chief_gap(one)) is not None
+    ]
 
 
 def samples_words(n: int, evaluation: Evaluation | None) -> str:

@@ -151,8 +151,12 @@ def _number(candidate: Candidate, metric: str) -> Cell:
         return cell if least is None else replace(cell, text=f"≥ {quantity(least, row.unit)}")
     text = f"{row.value / DAY_S:.3g} days" if metric == "battery_life" else quantity(row.value, row.unit)
     how = partial(provenance_of_estimate, row, candidate.estimate)
-    notes = (_slower(candidate),) if metric == "latency" and candidate.fit.board.flash_beside else ()
-    return Cell(text=text, value=row.value, low=row.low, high=row.high, how=how, notes=notes)
+    notes: list[str] = [_slower(candidate)] if metric == "latency" and candidate.fit.board.flash_beside else []
+    notes += [_ABOVE] if metric == "latency" and candidate.may_exceed else []
+    return Cell(text=text, value=row.value, low=row.low, high=row.high, how=how, notes=tuple(notes))
+
+
+_ABOVE = "its interval reaches above the limit"
 
 
 def _slower(candidate: Candidate) -> str:
@@ -163,4 +167,4 @@ def _slower(candidate: Candidate) -> str:
 def _interval(candidate: Candidate) -> Cell:
     row = candidate.estimate.measurement("latency")
     cell = Cell(text="") if row is None else interval_cell(row, candidate.estimate)
-    return replace(cell, notes=(*cell.notes, "reaches above the limit")) if candidate.may_exceed else cell
+    return replace(cell, notes=(*cell.notes, _ABOVE)) if candidate.may_exceed else cell

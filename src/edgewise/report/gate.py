@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
 
 from edgewise.comparing.comparison import Comparison
+from edgewise.comparing.fairness import is_same_job
 from edgewise.comparing.gate import BASELINE, CANDIDATE, OF_BASELINE, Check, CheckVerdict, GateResult
 from edgewise.comparing.requirement import format_limit
 from edgewise.formatting import ratio_text
@@ -75,9 +76,9 @@ def gate_document(outcome: GateResult, *, folded: bool = True) -> Document:
 
 
 def _doubts(outcome: GateResult) -> list[str]:
-    """What casts doubt on accuracies that passed: another preparation of the pictures that scores better."""
+    """What casts doubt on checks that passed: one file against itself, and a preparation that scores better."""
     runs = [variant.run for variant in outcome.findings.variants if variant.run is not None]
-    return list(
+    return _one_file(runs) + list(
         dict.fromkeys(
             one_line(f"caution: {caution.message}")
             for run in runs
@@ -85,6 +86,16 @@ def _doubts(outcome: GateResult) -> list[str]:
             if caution.code == "better-preparation"
         )
     )
+
+
+def _one_file(runs: Sequence[Run]) -> list[str]:
+    """That baseline and candidate took turns as one file with the same settings, so that no change can show."""
+    if len(runs) < 2 or any(run.id == runs[0].id or not is_same_job(runs[0], run) for run in runs[1:]):
+        return []
+    return [
+        "caution: baseline and candidate are the same file on the same engine, both measured now, so what changed "
+        "since the baseline was stored can't show; --stored compares with the stored run"
+    ]
 
 
 def conclusion_of(outcome: GateResult) -> str:

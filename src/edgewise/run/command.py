@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import os
+import re
 import resource
 import signal
 import subprocess
@@ -19,12 +20,16 @@ from edgewise.constraints.base import Group, Usage
 from edgewise.constraints.choice import find_group
 from edgewise.constraints.containers import Container, find_runtime
 from edgewise.constraints.guard import guarded
+from edgewise.constraints.hierarchy import read_text
 from edgewise.constraints.memory_watch import watch_memory
 from edgewise.errors import Unavailable
 from edgewise.record import Constraints
 from edgewise.run.limit_alarm import LimitAlarm
 from edgewise.run.program import ContainerProgram, NativeProgram, Output, Program, signal_session
 
+_PEAK = re.compile(r"^VmHWM:\s+(\d+) kB", re.MULTILINE)
+FIRST_LOOK_S, LOOK_GROWTH = 0.01, 1.2
+"""The first look at the resident memory, and how much later than the one before each next one is."""
 NOT_STARTED = (126, 127)
 """Exit codes of the shell where it can't start the program."""
 
@@ -43,6 +48,7 @@ class Execution:
         rusage: of the process and the descendants that it waited for.
         network: bytes received and sent on the machine's interfaces; None where the system does not tell.
         own_rss_bytes: peak of edgewise's own resident memory before the start, which `rusage` includes.
+        resident_bytes: highest resident memory of one of its processes up to the last look (``VmHWM``); 0 without one.
         paused_s: longest time that edgewise itself was late, because it was stopped or could not write its output.
         returncode: exit code, −N after signal N.
         late: whether it was killed at its deadline.
@@ -67,6 +73,7 @@ class Execution:
     rusage: resource.struct_rusage | None = None
     network: tuple[int, int] | None = None
     own_rss_bytes: int = 0
+    resident_bytes: int = 0
     paused_s: float = 0.0
     returncode: int = 0
     late: bool = False
@@ -199,9 +206,10 @@ def _follow(
         child.stdin.write(b"\n")
         child.stdin.flush()
     next_sample = start + sample_s if sample_s else float("inf")
+    next_look = start + min(FIRST_LOOK_S, sample_s) if sample_s else float("inf")
     while True:
         waiting = [program.end, *alarm.descriptors, *([output.descriptor] if output.is_open else [])]
-        planned = min(next_sample, deadline)
+        planned = min(next_sample, next_look, deadline)
         try:
             ready = wait_readable(waiting, max(0.0, planned - now()))
         except Cancelled:
@@ -224,9 +232,21 @@ def _follow(
             execution.samples.append((now() - start, program.usage()))
             alarm.count(execution.samples[-1][1], looked - start)
             next_sample = max(next_sample, looked) + sample_s
+        if looked >= next_look:
+            execution.resident_bytes = max(execution.resident_bytes, highest_resident(program, execution.pid))
+            # Of a short program the last look is soon before its end, too.
+            next_look = start + max(LOOK_GROWTH * (looked - start), FIRST_LOOK_S)
+            next_look = min(next_look, looked + sample_s)
     execution.seconds = now() - start
     execution.network = _moved(network, program.network())
     _conclude(program, execution, alarm, output)
+
+
+def highest_resident(program: Program, pid: int) -> int:
+    """The highest resident memory so far of one of the processes that live now, bytes; 0 where it is not known."""
+    pids = program.cgroup.pids() if program.cgroup is not None else [pid]
+    found = [_PEAK.search(read_text(Path(f"/proc/{each}/status")) or "") for each in pids]
+    return max((int(each[1]) * 1024 for each in found if each is not None), default=0)
 
 
 def _conclude(program: Program, execution: Execution, alarm: LimitAlarm, output: Output) -> None:

@@ -190,8 +190,8 @@ def measurements_of(executions: Sequence[Execution], limits: Constraints) -> lis
         row(
             "memory_group_peak",
             _highest_memory,
-            f"{counted}, page cache included; or more for one of the processes (ru_maxrss): pages of files that were "
-            "in memory before count for whoever read them first"
+            f"{counted}, page cache included; or more for one of the processes (VmHWM, ru_maxrss): pages of files that "
+            "were in memory before count for whoever read them first"
             if executions[0].usage.memory_peak_bytes is not None
             else "resident memory: the highest sample (all processes), or more for one of them (ru_maxrss)",
             "no sample was taken, and ru_maxrss is that of edgewise itself; use a shorter --sample",
@@ -263,15 +263,16 @@ def _peak_memory(one: Execution) -> float | None:
     return _highest_memory(one)
 
 
-def _highest_memory(one: Execution) -> float | None:
+def _highest_memory(one: Execution) -> int | None:
     """The highest memory that is known of all processes together, or of one of them.
 
     A process keeps in ``ru_maxrss`` what its parent had before the program started: no more than that tells nothing.
     That of a container's client says nothing of the container.
     """
     counted = one.usage.memory_peak_bytes
-    known: list[float] = [*_memory_samples(one)] if counted is None else [counted]
+    known = _memory_samples(one) if counted is None else [counted]
     inside = counted is None or one.mechanism.startswith("cgroup")
+    known += [one.resident_bytes] if inside and one.resident_bytes else []
     if inside and one.rusage is not None and one.rusage.ru_maxrss * 1024 > one.own_rss_bytes:
         known.append(one.rusage.ru_maxrss * 1024)
     return max(known, default=None)
@@ -293,7 +294,12 @@ def _rusage_sum(fields: Sequence[str]) -> Callable[[Execution], float | None]:
 def cautions_of(executions: Sequence[Execution], limits: Constraints, *, failed: bool) -> list[Caution]:
     """Limits that did not hold, processors that were not used fully, too few executions, processes left behind."""
     uses = [
-        Use(cpu_s=one.cpu_s, seconds=one.seconds, memory_bytes=one.usage.memory_peak_bytes, cannot_hold=one.cannot_hold)
+        Use(
+            cpu_s=one.cpu_s,
+            seconds=one.seconds,
+            memory_bytes=None if one.usage.memory_peak_bytes is None else _highest_memory(one),
+            cannot_hold=one.cannot_hold,
+        )
         for one in executions
     ]
     found = cautions_about_limits(limits, uses, complete=not failed)

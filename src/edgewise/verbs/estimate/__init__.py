@@ -12,7 +12,7 @@ class EstimateVerb(Verb):
     """
 
     name = "estimate"
-    summary = "Estimate a model on hardware that is not at hand."
+    summary = "Estimate a model on a board that is not at hand; --fits lists boards that hold it."
     group = "Predict"
     request = ".request:EstimateRequest"
     work = ".work:estimate"

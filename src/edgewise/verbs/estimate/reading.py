@@ -34,7 +34,10 @@ def read(values: Values) -> Request:
     if values["device"] is not None and is_calibrated(values["device"], values["store"]):
         return _prediction(values)
     if unused := [name for name in ("target", "anyway") if values[name]]:
-        raise BadInput(f"--{unused[0]} applies only to calibrated devices", advice="'edgewise calibrate' learns one")
+        instead = "--max-latency, --max-ram and --max-flash limit boards" if values["fits"] else ""
+        raise BadInput(
+            f"--{unused[0]} applies only to calibrated devices", advice=instead or "'edgewise calibrate' learns one"
+        )
     if len(models) > 1:
         raise BadInput(f"one model can be estimated at a time, not {len(models)}", advice="estimate them one by one")
     (model,) = models_or_factory(models, values["build"])
