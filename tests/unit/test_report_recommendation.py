@@ -84,6 +84,16 @@ def test_a_run_that_does_not_do_its_work_is_never_recommended(code, words):
     assert words in recommendations([run])[0].why[0]
 
 
+@pytest.mark.parametrize("model", [None, VWW])
+def test_a_better_value_that_is_not_ranked_is_named_with_its_reason(model):
+    fast = make_run(1, latency=3.0e-4, half=3e-5, grade="D")
+    slow = make_run(2, runtime="openvino", latency=4.2e-4, half=3e-6, grade="A")
+    third = make_run(3, runtime="litert", latency=5e-4, half=3e-6, grade="A", **({"model": model} if model else {}))
+    (line, *_) = answer_of([fast, slow, third])
+    assert "not ranked, though its value is better: kws.onnx on onnxruntime" in line and "300 µs (grade D)" in line
+    assert "not ranked" not in answer_of([replace(fast, trust=slow.trust), slow, third])[0]
+
+
 def test_what_decides_among_runs_as_fast_stands_in_the_answer():
     fast = make_run(1, latency=4.0e-4, half=3e-5, memory=90e6, grade="A")
     lean = make_run(2, runtime="openvino", latency=4.2e-4, half=3e-5, memory=40e6, grade="A")

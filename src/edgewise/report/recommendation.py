@@ -371,6 +371,8 @@ def _of_models(runs: Sequence[Run]) -> list[str]:
         second = next((one for one in every if provider_of(one.run) not in told), None) if len(told) < 2 else None
         if second is not None and ((said := _beside(second, chosen)) or second not in family):
             fastest += f"; {_named(second.run, short)} {f'is {said}' if said else _not_told(second, chosen)}"
+        named = {one.model for one in ranked if one.place is None}
+        fastest += _overlooked([run for run in runs if one_line(run.job.model.name) not in named], chosen, short)
         # Proofs in a circle: by intervals it is slower than what is slower than the fastest.
         against = next((one for one in ranked if one.place and is_faster(own[one.run.id], chosen)), None)
         fastest += f"; but {against.model} is faster in turns: repeat it on an idle machine" if against else ""
@@ -425,7 +427,20 @@ def _of_runtimes(runs: Sequence[Run]) -> str:
     chosen = next(one for one in ranked if one.run.id == found.run)
     ways = (_of_threads, _of_second_engine, _of_not_told)
     why = [told for told in (*(way(chosen, ranked) for way in ways), found.tie) if told] or [found.why[0]]
-    return f"Recommended: {found.label}, {noun_of(chosen.run)} {_judged_text(chosen.run)}; {'; '.join(why)}"
+    words = f"Recommended: {found.label}, {noun_of(chosen.run)} {_judged_text(chosen.run)}; {'; '.join(why)}"
+    return words + _overlooked(runs, chosen, short_providers(runs))
+
+
+def _overlooked(runs: Sequence[Run], chosen: Candidate, short: Mapping[str, str]) -> str:
+    """Runs that are not ranked though their values are better: each with its value and why; "" where there are none."""
+
+    def is_better(run: Run) -> bool:
+        value = run.value(run.headline) if run.headline == chosen.run.headline else None
+        return value is not None and (value > chosen.value if chosen.is_rate else value < chosen.value)
+
+    found = [(run, brief) for run in runs if (brief := objection_of(run).brief) and is_better(run)]
+    said = [f"{_named(run, short)}, {headline_text(run, interval=False)} ({brief})" for run, brief in found]
+    return f"; not ranked, though its value is better: {enumerate_few(said)}" if said else ""
 
 
 def _use_of(run: Run) -> str:
