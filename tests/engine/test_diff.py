@@ -12,6 +12,8 @@ import pytest
 from edgewise import data
 from edgewise.cli.main import run
 from edgewise.record import InputSpec
+from edgewise.registry import Availability
+from edgewise.verbs.diff import work
 from edgewise.workload.inputs import make_arrays
 
 pytestmark = pytest.mark.engine
@@ -142,6 +144,12 @@ def test_what_can_not_be_compared_is_refused(tmp_path, capsys):
     (tmp_path / "m.xml").write_text('<net name="a" version="11"><layers/><edges/></net>')
     assert refused(capsys, FLOAT, tmp_path / "m.xml", code=2)
     assert "--limit must be at least 1" in refused(capsys, FLOAT, FLOAT, "--limit", "0", code=2)
+
+
+def test_an_engine_that_is_not_installed_is_named_with_its_command(capsys, monkeypatch):
+    monkeypatch.setattr(work, "availability_of", lambda _: Availability(False, "it is gone", "pip install it"))
+    told = refused(capsys, FLOAT, LITE, code=3)
+    assert "digits_cnn.onnx runs in onnxruntime: it is gone" in told and "try: pip install it" in told
 
 
 def test_values_that_are_not_finite_are_said_and_end_nothing(tmp_path, capsys):

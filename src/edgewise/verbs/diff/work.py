@@ -11,7 +11,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from edgewise.child_process import run_child
-from edgewise.errors import BadInput, RunFailed
+from edgewise.comparing.subjects import NATIVE
+from edgewise.errors import BadInput, RunFailed, Unavailable
 from edgewise.evaluating.data_options import DataOptions, read_instructions
 from edgewise.folders import job_folder
 from edgewise.model.graph import Graph
@@ -21,6 +22,8 @@ from edgewise.optimizing.plain_int8 import read_samples
 from edgewise.optimizing.planning import is_quantized
 from edgewise.optimizing.search_settings import SearchSettings
 from edgewise.progress import StageStarted, emit
+from edgewise.registry import availability_of
+from edgewise.runtime.base import runtimes
 from edgewise.verbs.diff.matching import INPUT, Match, match_tensors, products_of
 from edgewise.verbs.diff.result import CLEAN_DB, ROUNDED_DB, DiffResult, LayerGap
 from edgewise.verbs.diff.tensor_worker import ENGINES, TINY
@@ -44,6 +47,7 @@ def diff(request: DiffRequest, context: Context) -> DiffResult:
     Raises:
         BadInput: a format that keeps no tensors, models that have nothing in common, or data that does not fit.
         BadModel: a file can't be read.
+        Unavailable: an engine is not installed.
         RunFailed: an engine can't run a model, or takes too long.
     """
     del context
@@ -55,6 +59,9 @@ def diff(request: DiffRequest, context: Context) -> DiffResult:
                 f"{model.name}: the tensors inside {model.format} can't be read",
                 advice="'edgewise convert' makes .onnx or .tflite of it",
             )
+        engine = NATIVE[model.format]
+        if not (state := availability_of(runtimes().get(engine))):
+            raise Unavailable(f"{model.name} runs in {engine}: {state.reason}", advice=state.install_hint)
     found = [read_resolved_graph(path, shapes=request.shapes) for path in paths]
     one, two = (each.graph for each in found)
     matches = match_tensors(one, two)
