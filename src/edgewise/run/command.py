@@ -209,9 +209,9 @@ def _follow(
     next_look = start + min(FIRST_LOOK_S, sample_s) if sample_s else float("inf")
     while True:
         waiting = [program.end, *alarm.descriptors, *([output.descriptor] if output.is_open else [])]
-        planned = min(next_sample, next_look, deadline)
+        planned = min(next_sample, deadline)
         try:
-            ready = wait_readable(waiting, max(0.0, planned - now()))
+            ready = wait_readable(waiting, max(0.0, min(planned, next_look) - now()))
         except Cancelled:
             if alarm.reached_s is None:
                 raise

@@ -12,7 +12,7 @@ class EstimateVerb(Verb):
     """
 
     name = "estimate"
-    summary = "Estimate a model on a board that is not at hand; --fits lists boards that hold it."
+    summary = "Estimate on a board not at hand; --fits: which boards."
     group = "Predict"
     request = ".request:EstimateRequest"
     work = ".work:estimate"

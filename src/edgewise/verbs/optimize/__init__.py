@@ -9,7 +9,7 @@ class Optimize(Verb):
     """Find the fastest variant of a model that keeps its accuracy: quantised, fused, pruned, converted, tuned."""
 
     name = "optimize"
-    summary = "Find the fastest variant (int8, …) that keeps its accuracy, here or for a board."
+    summary = "Find the fastest variant, int8 too, that keeps accuracy."
     group = "Improve"
     request = ".request:OptimizeRequest"
     work = ".work:optimize"
