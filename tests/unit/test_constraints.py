@@ -365,6 +365,9 @@ def test_pages_that_another_group_read_first_are_in_the_peak_of_memory():
     assert row.value == 63 * MIB
     assert "limit-not-held" in codes(Constraints(memory_bytes=55 * MIB), one, one)
     assert "limit-not-held" not in codes(Constraints(memory_bytes=64 * MIB), one, one)
+    met = replace(one, usage=replace(one.usage, limit_hits=1))
+    row = next(row for row in measurements_of([met], Constraints()) if row.metric == "memory_group_peak")
+    assert row.value == 50 * MIB  # the limit is about this number
 
 
 def test_a_run_of_failures_has_no_total_time():

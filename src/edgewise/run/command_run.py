@@ -270,6 +270,8 @@ def _highest_memory(one: Execution) -> int | None:
     That of a container's client says nothing of the container.
     """
     counted = one.usage.memory_peak_bytes
+    if counted is not None and (one.usage.oom_kills or one.usage.limit_hits):
+        return counted  # it met its limit, which is about this number
     known = _memory_samples(one) if counted is None else [counted]
     inside = counted is None or one.mechanism.startswith("cgroup")
     known += [one.resident_bytes] if inside and one.resident_bytes else []
