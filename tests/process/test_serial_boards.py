@@ -229,11 +229,14 @@ def test_a_registered_board_has_its_settings(capsys, tmp_path, monkeypatch):
     assert code == 0 and run["job"]["target"]["device"] == "nucleo" and run["environment"]["board"]["baud"] == 9600
 
 
-def test_two_stored_runs_of_boards_are_compared(capsys, tmp_path):
+def test_two_stored_runs_of_boards_are_compared(capsys, tmp_path, monkeypatch):
     store = f"sqlite:///{tmp_path / 'runs.db'}"
+    monkeypatch.setenv("EDGEWISE_DEVICES", str(tmp_path / "devices.toml"))
     for latency_us in (2000, 3000):
         with fake_board(latency_us=latency_us, results=[0.1] * CLASSES) as board:
-            assert edgewise_command(["bench", str(MODEL), "-d", f"serial://{board.port}", "--store", store]) == 0
+            # A name of its own: the second board may have another port than the first.
+            assert edgewise_command(["devices", "add", "board", f"serial://{board.port}"]) == 0
+            assert edgewise_command(["bench", str(MODEL), "-d", "board", "--store", store]) == 0
         close_targets()
     capsys.readouterr()
     assert edgewise_command(["runs", "list", "--store", store, "--json"]) == 0
