@@ -155,7 +155,7 @@ def swapped_axes(model: onnx.ModelProto, node: onnx.NodeProto) -> None:
 
 
 def clipped_activation(model: onnx.ModelProto, node: onnx.NodeProto) -> None:
-    """What goes out of the layer is cut off at a fifth of its largest usual value."""
+    """What goes out of the layer is cut off at ± 0.3."""
     name = node.output[0]
     node.output[0] = f"{name}_unclipped"
     bounds = [(f"{name}_low", -0.3), (f"{name}_high", 0.3)]
