@@ -130,6 +130,24 @@ def test_a_whole_column_that_looks_like_another_unit_is_a_caution(factor, told):
     assert check_points(found, what="memory peak") == []
 
 
+@pytest.mark.parametrize(("factor", "told"), [(1.0, ""), (1e3, "1.00 MMAC/s"), (1e-5, "100 TMAC/s")])
+def test_both_columns_in_another_unit_are_a_caution(factor, told):
+    """Of 1 GMAC/s on this machine."""
+    found = [
+        replace(
+            point,
+            value=3.0 * factor * point.subject.host,
+            subject=replace(
+                point.subject,
+                host=factor * point.subject.host,
+                profile=OperatorProfile(amounts=(1e9 * point.subject.host, 0, 0, 0, 0, 0)),
+            ),
+        )
+        for point in points()
+    ]
+    assert [told in caution for caution in check_points(found, what="latency")] == [True] * bool(told)
+
+
 def test_one_family_and_a_giant_are_cautions():
     same = [replace(point, subject=replace(point.subject, family="image")) for point in points()]
     (caution,) = check_points(same, what="latency")

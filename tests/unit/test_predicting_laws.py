@@ -26,6 +26,7 @@ from edgewise.predicting.laws import (
     known_profile,
     least_squares_from_zero,
 )
+from edgewise.report.forecast import laws_table
 from messages import says
 
 HOSTS = (0.002, 0.005, 0.011, 0.04, 0.09)
@@ -282,6 +283,8 @@ def test_two_laws_of_different_evidence_are_averaged_by_their_variances():
     (found,) = choice.predict([Subject(name="new", host=0.044)])
     parts = [trial.fitted.predict([Subject(name="new", host=0.044)])[0][0] for trial in (known, scale)]
     assert math.log(found.value) == pytest.approx(np.mean(parts))
+    (note,) = laws_table("latency", choice).notes
+    assert note.endswith("a law's error on public devices counts as 6 models.")
     # A model without a value of this machine is left to the law that needs none.
     assert mean.lacking(Subject(name="unmeasured"))
     # With another prior error, which counts as six points, the weights are the inverse variances.

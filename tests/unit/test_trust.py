@@ -71,6 +71,8 @@ def test_each_condition_has_its_caution():
     assert codes(measurement=latency([1.0, 1.001, 0.999] * 32 + [1.3, 1.3])) == ["outliers"]
     assert codes(measurement=latency([1.0, 1.001, 0.999] * 32 + [1.19, 1.19])) == []  # a timer tick
     assert codes(measurement=latency([1.0, 1.001, 0.999] * 40 + [1.3])) == []  # one in a hundred
+    assert codes(measurement=latency([1.0, 1.001, 0.999] * 33 + [30.0])) == ["mean-above-median"]
+    assert codes(measurement=latency([1.0, 1.001, 0.999] * 33 + [25.0])) == []  # 1.24 medians
     assert codes(sessions=[session(), session(busy_share_of_others=0.11)]) == ["busy-host"]
     assert codes(sessions=[session(steal_share=0.011), session()]) == ["steal"]
     assert codes(sessions=[session(memory_pressure_share=0.06), session()]) == ["memory-pressure"]

@@ -14,7 +14,7 @@ import numpy as np
 
 from edgewise.errors import BadInput
 from edgewise.predicting.base import Point, Subject
-from edgewise.units import ENERGIES
+from edgewise.units import ENERGIES, format_si
 
 MOST_BYTES = 4 * 2**20
 UNITS: Mapping[str, Mapping[str, float]] = {
@@ -31,6 +31,8 @@ REPEATS_AGREE = 1.5
 """Measurements of one model that differ by less than this factor are averaged."""
 _ANOTHER_UNIT = (200.0, 5000.0)
 """An outlier by a factor in this range looks like another unit: seconds for milliseconds."""
+_HOST_RATES = (1e8, 1e13)
+"""MACs/s of a 1×1 convolution beyond which no machine that runs edgewise computes."""
 MEASURES: Mapping[str, Callable[[Subject], float | None]] = {
     "on this machine": lambda subject: subject.host,
     "in operations": lambda subject: subject.profile.work if subject.profile else None,
@@ -202,7 +204,8 @@ def check_points(points: Sequence[Point], *, what: str) -> list[str]:
                     f"{ratios.max() / ratios.min():.3g}",
                     advice="check that the measurement saw the model itself",
                 )
-    return [*_one_family(points), *_one_giant(points, what=what), *_all_in_another_unit(points, what=what)]
+    units = [*_all_in_another_unit(points, what=what), *_hosts_in_another_unit(points, what=what)]
+    return [*_one_family(points), *_one_giant(points, what=what), *units]
 
 
 def _check_units(points: Sequence[Point], ratios: np.ndarray, *, what: str, named: str) -> None:
@@ -228,6 +231,18 @@ def _all_in_another_unit(points: Sequence[Point], *, what: str) -> list[str]:
     return [
         f"The device takes {told} this machine for the median model: check that the latencies are in the unit that "
         "their column names, unless it is that much slower or faster."
+    ]
+
+
+def _hosts_in_another_unit(points: Sequence[Point], *, what: str) -> list[str]:
+    """That this machine's values may be in another unit: for the operators of the models they are implausible."""
+    subjects = [point.subject for point in points]
+    rates = [each.profile.work / each.host for each in subjects if each.profile and each.profile.work and each.host]
+    if what != "latency" or not rates or _HOST_RATES[0] <= (rate := float(np.median(rates))) <= _HOST_RATES[1]:
+        return []
+    return [
+        f"By its latencies, this machine computes {format_si(rate, 'MAC/s')} for the median model: check that they are "
+        "in the unit that their column names, and those of the device, too."
     ]
 
 

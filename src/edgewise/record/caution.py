@@ -25,6 +25,10 @@ CAUTIONS: dict[str, tuple[str, str]] = {
     "drift": ("C", "latency rose or fell while measuring; let the machine settle (temperature, caches, other load)"),
     "multimodal": ("B", "samples form separate clusters; look at the histogram before quoting one number"),
     "outliers": ("A", "some samples are far from the rest; they are included and counted; see the percentiles"),
+    "mean-above-median": (
+        "A",
+        "throughput follows the mean; stop other programs, or compare percentiles if the model itself varies as much",
+    ),
     "no-steady-state": ("C", "the warm-up did not end within the budget; raise --warmup or --duration"),
     "time-budget": ("B", "the time budget ended before the interval was narrow enough; raise --duration"),
     "fewer-sessions": ("B", "the model is slow; set the number of sessions with --sessions and --iterations"),

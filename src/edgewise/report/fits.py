@@ -63,12 +63,23 @@ def _answer(fits: Fits, sure: Sequence[Candidate]) -> tuple[str, ...]:
         words[1:] = [f"{others} may hold it"] if others else []
         slower = f" ({_slower(first)})" if first.fit.board.flash_beside else ""
         words.append(f"the fastest is {first.fit.board.name}: {quantity(row.value, row.unit)}{slower}")
+        words += _smallest(sure)
     elif row is not None and not _has_latency(fits.listed):
         because = one_line(row.absent_because or "").replace(first.fit.board.name, "this board")
         words.append(f"no latency is known: {because}")
     if above := sum(each.may_exceed for each in fits.listed):
         words.append(f"{above} may take longer than the limit, by their intervals")
     return (f"{'; '.join(words)}.",)
+
+
+def _smallest(sure: Sequence[Candidate]) -> list[str]:
+    """The board with the least RAM, of those the one with the least flash, where it isn't the only one."""
+    if len(sure) < 2:
+        return []
+    board = min((each.fit.board for each in sure), key=lambda board: (board.ram_bytes, board.flash_bytes, board.name))
+    return [
+        f"the smallest is {board.name}: {kib(board.ram_bytes)} KiB of RAM and {kib(board.flash_bytes)} KiB of flash"
+    ]
 
 
 def _counted(fits: Fits, reason: str, count: int) -> str:
@@ -93,7 +104,7 @@ def boards_table(candidates: Sequence[Candidate], title: str = "Boards") -> Tabl
             lambda each: _memory(each.fit, "RAM", each.fit.ram_bytes, each.fit.board.ram_bytes),
         ),
         (
-            Column(title="Flash (KiB)", numeric=True, rank=2, how=_HOW_MEMORY),
+            Column(title="Flash (KiB)", numeric=True, how=_HOW_MEMORY),
             lambda each: _memory(each.fit, "flash", each.fit.flash_bytes, each.fit.board.flash_bytes),
         ),
         (Column(title="Latency", numeric=True, unit="s"), lambda each: _number(each, "latency")),
@@ -137,7 +148,8 @@ def _memory(fit: Fit, name: str, needed: int | None, there: int) -> Cell:
     most = f"; at most: {UPPER_BOUNDS[name]}" if name in fit.at_most else ""
     notes = () if least is None else (f"{name} ≥: {least}{most}",)
     text = fit.amount(name, needed).replace("at least", "≥").replace(" to ", "–")
-    return Cell(text=f"{text} / {kib(there)}", value=needed / 1024, notes=notes)
+    short = "≤ " + text.split("–")[1] if "–" in text else text
+    return Cell(text=f"{text} / {kib(there)}", value=needed / 1024, notes=notes, short=f"{short} / {kib(there)}")
 
 
 def _number(candidate: Candidate, metric: str) -> Cell:

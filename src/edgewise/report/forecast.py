@@ -10,9 +10,9 @@ from typing import Any
 from edgewise.device.calibrations import count_text
 from edgewise.formatting import quantity
 from edgewise.metrics import METRICS
-from edgewise.predicting.base import Subject
+from edgewise.predicting.base import Predictor, Subject
 from edgewise.predicting.calibration import Calibration, validation
-from edgewise.predicting.choice import COVERAGE, Choice, Prediction
+from edgewise.predicting.choice import CHOICE_POINTS, COVERAGE, TRUST, Choice, Mean, Prediction
 from edgewise.predicting.features import TERMS
 from edgewise.predicting.forecast import KINDS, SEEN_SHARE, Forecast, Forecasts
 from edgewise.predicting.laws import known_profile
@@ -31,7 +31,7 @@ from edgewise.report.document import (
     value_cell,
 )
 from edgewise.report.provenance import basis_text, interval_facts, provenance_of_column
-from edgewise.text import enumerate_few, one_line
+from edgewise.text import enumerate_few, listing, one_line
 from edgewise.units import format_si
 
 UNCOUNTED = ("elements", "operators")
@@ -44,7 +44,7 @@ def calibration_document(calibration: Calibration) -> Document:
     earlier = calibration.replaced
     replaced = [f"This replaces the calibration {calibration.name} ({earlier})."] if earlier else []
     for metric, choice in calibration.choices.items():
-        tables += [_laws(metric, choice), _points(metric, choice)]
+        tables += [laws_table(metric, choice), _points(metric, choice)]
     return Document(
         title=f"Calibration of {calibration.name}",
         answer=(
@@ -92,7 +92,7 @@ def _origin(calibration: Calibration, more: Sequence[str] = ()) -> list[Section]
     return sections
 
 
-def _laws(metric: str, choice: Choice) -> Table:
+def laws_table(metric: str, choice: Choice) -> Table:
     """A law per row."""
     rows = [(trial, validation(trial, choice.points)) for trial in choice.ranked]
     method = "each measured model is predicted by the law, fitted to the others"
@@ -100,6 +100,7 @@ def _laws(metric: str, choice: Choice) -> Table:
     return Table(
         title=f"{METRICS[metric].label}: laws, the chosen one first, then by error; error, coverage of "
         f"{COVERAGE:.0%} intervals and rank of left-out models",
+        notes=_weights(choice.chosen.predictor),
         columns=(
             Column(title="Law"),
             Column(title="Error", numeric=True, how=how),
@@ -122,6 +123,19 @@ def _laws(metric: str, choice: Choice) -> Table:
             for trial, row in rows
         ),
     )
+
+
+def _weights(law: Predictor) -> tuple[str, ...]:
+    """By what the laws of a mean are weighed, as a sentence; nothing for another law."""
+    if not isinstance(law, Mean):
+        return ()
+    words = (
+        "A mean weighs its laws by the inverse of their squared errors; beside the models measured here, a law's error "
+        f"on public devices counts as {CHOICE_POINTS:.0f} models"
+    )
+    trusted = [f"that of {part.name} is multiplied by {TRUST[part.name]:g}" for part in law.parts if part.name in TRUST]
+    because = ", as with few models another law is mostly better by chance"
+    return (f"{words}; {listing(trusted)}{because}." if trusted else f"{words}.",)
 
 
 def _coverage(coverage: Sequence[Mapping[str, float]] | None) -> float | None:

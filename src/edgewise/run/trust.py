@@ -31,6 +31,8 @@ WIDE = 0.05
 SESSIONS_DIFFER = 0.03
 DRIFT, DRIFT_P = 0.05, 0.01
 OUTLIER_SHARE, FAR = 0.01, 0.2
+MEAN_ABOVE = 1.25
+"""The mean in medians from which a throughput seems to contradict the latency."""
 OVERLOADED = 0.01
 BUSY, STEAL = 0.10, 0.01
 MEMORY_PRESSURE = 0.05
@@ -116,6 +118,9 @@ def _about_data(job: Job, headline: Measurement, sessions: Sequence[SessionResul
     if far > OUTLIER_SHARE * n:
         yield Caution.of("outliers", f"{far} of {n} samples are more than {FAR:.0%} from the median")
     yield from shape
+    above = float(np.mean(headline.samples)) / headline.value if headline.samples and headline.value else 0.0
+    if headline.metric == "latency" and above > MEAN_ABOVE:
+        yield Caution.of("mean-above-median", f"the mean latency is {above:.3g} times the median")
 
 
 def _about_width(job: Job, headline: Measurement, sessions: Sequence[SessionResult]) -> Iterator[Caution]:
