@@ -12,7 +12,7 @@ import pytest
 from rich.cells import cell_len
 
 from edgewise.errors import BadInput
-from edgewise.profiling.layer_matching import pair_layers
+from edgewise.profiling.layer_matching import LayerPair, pair_layers
 from edgewise.profiling.layers import NAMELESS
 from edgewise.record import Finding, Peak
 from edgewise.report.chart_files import scheme_colours, with_colours
@@ -36,7 +36,7 @@ from edgewise.report.profile import (
 from edgewise.report.profile_cells import BELOW
 from edgewise.report.profile_charts import KINDS, chart_of, render_chart
 from edgewise.report.profile_csv import layers_csv
-from edgewise.report.profile_diff import diff_table
+from edgewise.report.profile_diff import diff_table, pair_row
 from edgewise.report.profile_findings import (
     evidence_of,
     evidence_sections,
@@ -366,6 +366,14 @@ def test_the_table_of_changes_says_what_is_clear():
     assert table.rows[0][3].notes == ("2 steps: pw1, relu2",)
     assert [cell.text for cell in table.rows[-1]] == ["end to end", "–", "1000", "870", "-130", "0.870", "faster"]
     assert {row[0].text: row[6].text for row in table.rows}["whirl"] == "unclear"
+
+
+def test_the_change_of_a_time_that_has_only_a_bound_lies_between_two_ends():
+    """Below 3 µs before, 2.5 to 2.9 µs after."""
+    layer = profiled_run().layers[0]
+    before, after = replace(layer, time=1e-6, low=0.0, high=3e-6), replace(layer, time=2.7e-6, low=2.5e-6, high=2.9e-6)
+    pair = LayerPair(name="pw1", op="Conv", kind="operator", before=(before,), after=(after,))
+    assert [cell.text for cell in pair_row(pair)[2:]] == ["< 3.00", "2.70", "-0.500 to +2.90", "–", "unclear"]
 
 
 def test_two_engines_are_no_before_and_after():

@@ -51,6 +51,12 @@ class LayerPair:
         return None if before is None or after is None else after - before
 
     @property
+    def change_ends(self) -> tuple[float | None, float | None]:
+        """The least and the largest change that the intervals of both sides allow, s; None where one is not known."""
+        before, after = ends(self.before), ends(self.after)
+        return (None, None) if before is None or after is None else (after[0] - before[1], after[1] - before[0])
+
+    @property
     def is_clear(self) -> bool:
         """Whether the two intervals have nothing in common (sums of ends: wider than the interval of the sum)."""
         first, second = ends(self.before), ends(self.after)

@@ -89,13 +89,14 @@ _UNRELIABLE = Cell(text="unclear", tone="faint", notes=("the latency of one of t
 def pair_row(pair: LayerPair) -> tuple[Cell, ...]:
     """Name, type, time before and after (µs), change (µs), ratio and verdict."""
     before, after = pair.times
+    is_bounded = any(layer.is_bounded for layer in (*pair.before, *pair.after))
     return (
         Cell(text=one_line(pair.name), tone="fair" if pair.kind == "overhead" else "plain"),
         Cell(text=one_line(pair.op)),
         _micro(before, pair.before),
         _micro(after, pair.after),
-        _change(pair.change),
-        DASH if any(layer.is_bounded for layer in (*pair.before, *pair.after)) else _ratio(before, after),
+        _bounded_change(pair) if is_bounded else _change(pair.change),
+        DASH if is_bounded else _ratio(before, after),
         verdict_cell(pair),
     )
 
@@ -120,6 +121,15 @@ def _change(seconds: float | None) -> Cell:
     if seconds is None:
         return Cell(text="n/a", notes=("one of the two times is not known",), tone="faint")
     return Cell(text=f"{'+' if seconds > 0 else ''}{significant(seconds * 1e6)}", value=seconds * 1e6)
+
+
+def _bounded_change(pair: LayerPair) -> Cell:
+    """Between which ends the change lies, where one of the times is only known to be below a bound."""
+    low, high = pair.change_ends
+    if low is None or high is None:
+        return _change(pair.change)
+    least, most = (f"{'+' if end > 0 else ''}{significant(end * 1e6)}" for end in (low, high))
+    return Cell(text=f"{least} to {most}", low=low * 1e6, high=high * 1e6)
 
 
 def _ratio(before: float | None, after: float | None) -> Cell:

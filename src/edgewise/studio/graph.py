@@ -15,7 +15,7 @@ from itertools import takewhile
 from operator import mul
 
 from edgewise.errors import BadInput
-from edgewise.profiling.layer_matching import LayerPair, ends, pair_layers
+from edgewise.profiling.layer_matching import LayerPair, pair_layers
 from edgewise.record import Layer, Profile, Run
 from edgewise.report.profile_cells import roof_reason
 from edgewise.text import one_line
@@ -408,7 +408,7 @@ def _values_of(pair: LayerPair, graph: Graph, snr: Mapping[str, float]) -> dict[
     """All values of a node: of the work that two runs share, or of a layer."""
     if graph.is_diff:
         change = pair.change if pair.kind != "eliminated" else None
-        low, high = change_ends(pair) if change is not None else (None, None)
+        low, high = pair.change_ends if change is not None else (None, None)
         return {
             "change": change,
             "low": low,
@@ -475,12 +475,6 @@ def _reason(pair: LayerPair, key: str, graph: Graph, snr: Mapping[str, float]) -
     if key == "roof":
         return roof_reason(layers[0], _profile(graph))
     return "; ".join(filter(None, dict.fromkeys(layer.cost_unknown_because for layer in layers)))
-
-
-def change_ends(pair: LayerPair) -> tuple[Number, Number]:
-    """The least and the largest change that the intervals of both sides allow, s; None where one is not known."""
-    before, after = ends(pair.before), ends(pair.after)
-    return (None, None) if before is None or after is None else (after[0] - before[1], after[1] - before[0])
 
 
 def _sum_up(graph: Graph, key: str, how: str, *, wanted: Sequence[bool]) -> None:

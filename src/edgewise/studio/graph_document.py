@@ -28,7 +28,6 @@ from edgewise.studio.graph import (
     METRICS,
     Graph,
     Number,
-    change_ends,
     chief_of,
     make_graph,
     make_model_graph,
@@ -140,7 +139,7 @@ def _facts(run: Run) -> str:
 def _row(graph: Graph, pair: LayerPair) -> list[Cell]:
     """The cells of a node in the table: as the profile diff has them, or the values of a layer."""
     if graph.is_diff:
-        low, high = change_ends(pair)
+        low, high = pair.change_ends
         known = low is not None and high is not None
         reach = f"{significant((low or 0) * 1e6)} to {significant((high or 0) * 1e6)}"
         return [*pair_row(pair), Cell(text=reach) if known else absent("an interval is not known")]

@@ -150,6 +150,7 @@ function shownValue(id, key = state.metric) {
   return `${bound}${sign}${quantity(value, metrics[key].unit)}`;
 }
 const verdictOf = (id) => (data.verdicts ? text(data.verdicts[id]) : "");
+const isClear = (id) => !data.verdicts || ["faster", "slower"].includes(verdictOf(id));
 function recolour() {
   const style = getComputedStyle(document.documentElement);
   const of = (name) => style.getPropertyValue(name).trim();
@@ -161,8 +162,8 @@ function recolour() {
   for (const { id } of scene.items) {
     const verdict = verdictOf(id);
     const label = isBlock(id) ? `${names[id]} (${leaves(id)})` : names[id].split(";")[0];
-    const dashed = data.verdicts ? verdict !== "faster" && verdict !== "slower" : false;
-    looks.set(id, { label, name: names[id], timed: state.metric === "time", op: isBlock(id) ? "" : text(data.ops[id]), value: [shownValue(id), valueOf(id) === null ? "" : verdict].filter(Boolean).join(", "), bold: isBlock(id), dashed, ...(state.open.has(id) ? { fill: colours.rule, ink: colours.ink } : scale.of(valueOf(id))) });
+    const dashed = !isClear(id);
+    looks.set(id, { label, name: names[id], timed: state.metric === "time", op: isBlock(id) ? "" : text(data.ops[id]), value: [shownValue(id), valueOf(id) === null ? "" : verdict].filter(Boolean).join(", "), bold: isBlock(id), dashed, ...(state.open.has(id) ? { fill: colours.rule, ink: colours.ink } : scale.of(valueOf(id), !dashed)) });
   }
   const ends = scale.ends.map((value) => quantity(value, metrics[state.metric].unit));
   at("graph-ramp").style.background = `linear-gradient(90deg, ${scale.ramp.filter((_, step) => step % 7 === 0).map((each) => each.fill).join(", ")})`;
@@ -222,7 +223,9 @@ function fitView() {
 const centre = (item) => Object.assign(view, { x: (stage.clientWidth - item.w * view.kx) / 2 - item.x * view.kx, y: (stage.clientHeight - item.h * view.ky) / 2 - item.y * view.ky });
 const peak = (id) => (isBlock(id) ? Math.max(...kids.get(id).map(peak)) : Math.abs(valueOf(id, first) ?? 0));
 function hottest() {
-  const items = scene.items.filter((item) => !item.frame);
+  const boxes = scene.items.filter((item) => !item.frame);
+  const clear = boxes.filter((item) => isClear(item.id));
+  const items = clear.length ? clear : boxes;
   const peaks = items.map((item) => peak(item.id));
   return items[peaks.indexOf(Math.max(...peaks))];
 }

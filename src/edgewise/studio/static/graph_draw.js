@@ -39,6 +39,9 @@ function spread(stops) {
   });
 }
 
+// Of a change that is not clear: no more colour than tells its sign.
+const PALE = 0.25;
+
 // The colours of a metric over the values of what is shown: fill and ink of a value, and ends for the legend.
 export function scaleOf(key, values, dark) {
   const known = values.filter((value) => value !== null);
@@ -55,7 +58,11 @@ export function scaleOf(key, values, dark) {
   return {
     ramp,
     ends: known.length ? (ends[key] ?? [0, widest / 4, widest]) : [],
-    of: (value) => (value === null ? null : ramp[Math.round(Math.min(Math.max(place(value), 0), 1) * (STEPS - 1))]),
+    of: (value, isClear = true) => {
+      if (value === null) return null;
+      const part = Math.min(Math.max(place(value), 0), 1);
+      return ramp[Math.round((isClear || key !== "change" ? part : 0.5 + PALE * (part - 0.5)) * (STEPS - 1))];
+    },
   };
 }
 
