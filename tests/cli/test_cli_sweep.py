@@ -176,6 +176,28 @@ def test_a_model_measured_in_one_place_has_no_best_and_a_vague_value_is_marked()
     assert "(0.25 to 400)" in first[1].text and "best for nets/fast.fake: " in document.answer[1]
 
 
+def test_many_places_are_rows_and_a_few_models_are_named_with_their_best():
+    threads = [str(count) for count in range(1, 7)]
+    models = ["nets/fast.fake", "nets/slow.fake"]
+    cells = cells_of(read_suite(Path(write(models=models, runtimes=["fake"], threads=threads, order="listed"))), 99)
+
+    def outcome(cell):
+        value = 1e-3 * (int(cell.threads) if "fast" in cell.model else 7 - int(cell.threads))
+        number = {"value": value, "low": value, "high": value, "unit": "s", "basis": "measured"}
+        row = {"model": "m", "device": "local", "runtime": "fake", "threads": int(cell.threads), "precision": None,
+               "status": "done", "headlines": ["latency"], "grade": "B", "metrics": {"latency": number}}  # fmt: skip
+        return Outcome(key=cell.name, cell=cell.name, status="done", seconds=1, finished=1, rows=[row])
+
+    outcomes = [*map(outcome, cells[:-1]), None]
+    document = SweepResult(suite="s", verb="bench", folder="f", cells=cells, outcomes=outcomes).describe()
+    (table,) = document.tables
+    assert [column.title for column in table.columns] == ["Place", *models]
+    assert [row[0].text for row in table.rows] == ["1 thread", *(f"{count} threads" for count in range(2, 7))]
+    assert table.rows[0][1].text.endswith("★") and table.rows[4][2].text.endswith("★")
+    assert table.rows[5][2].notes == ("not finished",)
+    assert "best for nets/fast.fake: 1 thread; best for nets/slow.fake: 5 threads" in document.answer[1]
+
+
 def test_what_a_verb_writes_has_a_folder_per_cell(monkeypatch):
     folders = []
 

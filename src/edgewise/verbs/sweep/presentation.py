@@ -48,7 +48,7 @@ class SweepPresentation(Presentation[SweepResult]):
         return [RunFailed(f"{count} cell{'s' if count > 1 else ''} failed", advice="the same command tries them again")]
 
 
-_MARKS = (b"# Sweep ", b"<title>Sweep ", b'"suite":', b"Model,")
+_MARKS = (b"# Sweep ", b"<title>Sweep ", b'"suite":', b"Model,", b"Place,")
 """What a report of a sweep has near its beginning, as Markdown, page, JSON and CSV."""
 
 
@@ -58,4 +58,4 @@ def _is_report(path: Path) -> bool:
             head = file.read(65536)
     except OSError:
         return False
-    return any(mark in head for mark in _MARKS[:3]) or head.startswith(_MARKS[3])
+    return any(mark in head for mark in _MARKS[:3]) or head.startswith(_MARKS[3:])

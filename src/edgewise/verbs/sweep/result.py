@@ -23,9 +23,11 @@ from edgewise.verbs.sweep.ledger import Outcome
 
 SCHEMA = 1
 NAME_WIDTH = 28
-"""Most characters of a model's name on a narrow terminal."""
+"""Most characters of the name of a row on a narrow terminal."""
+FEW_COLUMNS = 4
+"""Columns of values that a narrow terminal has room for."""
 BEST, LIKE_BEST, BEYOND, VAGUE = "★", "≈", "!", "?"
-_NOTE = f"{BEST} best of its row; {LIKE_BEST} its interval overlaps that of the best"
+_NOTE = f"{BEST} best of its model; {LIKE_BEST} its interval overlaps that of the best"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -116,9 +118,19 @@ class SweepResult:
         return Document(
             title=f"Sweep {one_line(self.suite)}",
             answer=(self._state(), *filter(None, best)),
-            tables=tuple(_matrix(name, found[name], self.limits.get(name)) for name in metrics),
+            tables=tuple(_matrix(name, found[name], self.limits.get(name), self._absence) for name in metrics),
             sections=tuple(sections),
         )
+
+    @property
+    def _absence(self) -> str:
+        """Why a combination of model and place may have no value."""
+        reasons = {
+            "left out of the suite": bool(self.left_out),
+            "not finished": None in self.outcomes,
+            "failed": bool(self.failed),
+        }
+        return " or ".join(reason for reason, given in reasons.items() if given) or "no cell of the suite"
 
     def _state(self) -> str:
         count = len(self.cells)
@@ -189,38 +201,60 @@ def _overlaps(one: Value, other: Value) -> bool:
     return bool(one.low <= other.high and other.low <= one.high)  # type: ignore[operator]  # none is None
 
 
-def _matrix(metric: str, values: Values, limit: float | None) -> Table:
-    """A row per model, a column per place.
+def _matrix(metric: str, values: Values, limit: float | None, absence: str) -> Table:
+    """A row per model and a column per place; the other way round where that makes fewer columns.
 
-    The best of each row is marked, what can't be told from it, and what is beyond the limit.
+    The best of each model is marked, what can't be told from it, and what is beyond the limit.
+
+    Args:
+        absence: why a combination has no value.
     """
     every = [value for of_model in values.values() for value in of_model.values()]
     places = sorted({place for of_model in values.values() for place in of_model})
-    unit = METRICS[metric].unit
-    rows = []
-    for (model, of_model), short in zip(values.items(), short_names(list(values), NAME_WIDTH, ends=True), strict=True):
-        best = _best_of(metric, of_model) if len(of_model) > 1 else None
-        cells = [Cell(text=one_line(model), short=short)]
-        for place in places:
-            value = of_model.get(place)
-            if value is None:
-                cells.append(absent("left out, or not finished"))
-                continue
-            cell = amount_cell(metric, value.value, value.low, value.high, scale_of(metric, unit, [value.value]))
-            mark = ""
-            if best is not None:
-                mark = BEST if place == best else LIKE_BEST if _overlaps(value, of_model[best]) else ""
-            mark += VAGUE if value.vague else ""
-            beyond = limit is not None and _is_better(metric, limit, value.value)
-            mark = f" {mark}{BEYOND if beyond else ''}".rstrip()
-            cells.append(replace(cell, text=f"{cell.text}{mark}", short=f"{cell.short}{mark}"))
-        rows.append(tuple(cells))
-    columns = (Column(title="Model", name=True), *(Column(title=one_line(place), numeric=True) for place in places))
+    grid = [_cells_of(metric, of_model, places, limit, absence) for of_model in values.values()]
+    titles, names, head = places, list(values), "Model"
+    if len(values) < len(places) > FEW_COLUMNS:
+        titles, names, head = names, places, "Place"
+        grid = [list(column) for column in zip(*grid, strict=True)]
+    short = short_names(names, NAME_WIDTH, ends=True)
+    rows = [
+        (Cell(text=one_line(name), short=cut), *cells) for name, cut, cells in zip(names, short, grid, strict=True)
+    ]
+    columns = (
+        Column(title=head, name=True),
+        *(
+            Column(title=one_line(title), numeric=True, rank=max(0, at - FEW_COLUMNS))
+            for at, title in enumerate(titles, 1)
+        ),
+    )
     repeated = max((value.number for value in every), default=1)
     notes = [_NOTE, *([f"medians of {repeated} repeats; intervals hold all of theirs"] if repeated > 1 else [])]
     notes += [f"{VAGUE} grade D: only the order of magnitude is known"] if any(value.vague for value in every) else []
-    notes += [f"{BEYOND} beyond the limit, {quantity(limit, unit)}"] if limit is not None else []
+    notes += [f"{BEYOND} beyond the limit, {quantity(limit, METRICS[metric].unit)}"] if limit is not None else []
     return Table(title=label_of(metric), columns=columns, rows=tuple(rows), notes=tuple(notes))
+
+
+def _cells_of(
+    metric: str, of_model: Mapping[str, Value], places: Sequence[str], limit: float | None, absence: str
+) -> list[Cell]:
+    """The values of a model, one per place."""
+    best = _best_of(metric, of_model) if len(of_model) > 1 else None
+    cells = []
+    for place in places:
+        value = of_model.get(place)
+        if value is None:
+            cells.append(absent(absence))
+            continue
+        scale = scale_of(metric, METRICS[metric].unit, [value.value])
+        cell = amount_cell(metric, value.value, value.low, value.high, scale)
+        mark = ""
+        if best is not None:
+            mark = BEST if place == best else LIKE_BEST if _overlaps(value, of_model[best]) else ""
+        mark += VAGUE if value.vague else ""
+        beyond = limit is not None and _is_better(metric, limit, value.value)
+        mark = f" {mark}{BEYOND if beyond else ''}".rstrip()
+        cells.append(replace(cell, text=f"{cell.text}{mark}", short=f"{cell.short}{mark}"))
+    return cells
 
 
 def _best_line(metric: str, values: Values, limit: float | None) -> str:
@@ -228,12 +262,18 @@ def _best_line(metric: str, values: Values, limit: float | None) -> str:
     models = [model for model, of_model in values.items() if len(of_model) > 1]
     words = []
     if models:
-        best = Counter(_best_of(metric, values[model]) for model in models)
+        winners = {model: _best_of(metric, values[model]) for model in models}
+        best = Counter(winners.values())
         most = best.most_common(1)[0][1]
         first = listing([place for place, count in best.items() if count == most])
         each = " each" if sum(count == most for count in best.values()) > 1 else ""
         share = "all" if most == len(models) else f"{most} of"
-        words.append(f"best for {models[0] if len(models) == 1 else f'{share} {len(models)} models'}{each}: {first}")
+        if 1 < len(models) <= FEW_COLUMNS and most < len(models):
+            words += [f"best for {model}: {place}" for model, place in winners.items()]
+        else:
+            words.append(
+                f"best for {models[0] if len(models) == 1 else f'{share} {len(models)} models'}{each}: {first}"
+            )
     if limit is not None:
         every = [value.value for of_model in values.values() for value in of_model.values()]
         beyond = sum(_is_better(metric, limit, value) for value in every)
