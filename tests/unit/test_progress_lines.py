@@ -79,6 +79,12 @@ def test_a_job_on_another_device_names_it():
     assert lines.startswith(f"[1/1] {RUN.job.label} on pi  ")
 
 
+def test_a_job_in_another_environment_names_it():
+    job = replace(RUN.job, target=replace(RUN.job.target, environment="onnxruntime==1.31.0"))
+    lines = draw(JobStarted(job=job, index=0, total=1), RunFinished(run=replace(RUN, job=job)))
+    assert lines.startswith(f"[1/1] {RUN.job.label} in onnxruntime==1.31.0  ")
+
+
 def test_every_event_is_drawn_on_plain_lines():
     lines = draw(*ALL).splitlines()
     assert lines[0].startswith("The [original] ")

@@ -30,7 +30,10 @@ CAUTIONS: dict[str, tuple[str, str]] = {
         "throughput follows the mean; stop other programs, or compare percentiles if the model itself varies as much",
     ),
     "no-steady-state": ("C", "the warm-up did not end within the budget; raise --warmup or --duration"),
-    "time-budget": ("B", "the time budget ended before the interval was narrow enough; raise --duration"),
+    "time-budget": (
+        "B",
+        "the time budget ended before the interval was narrow enough; raise --duration, or --time-budget if it is set",
+    ),
     "fewer-sessions": ("B", "the model is slow; set the number of sessions with --sessions and --iterations"),
     "emulated-processor": (
         "A",

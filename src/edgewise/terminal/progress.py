@@ -90,6 +90,7 @@ class ProgressLines:
         self._models[job.model.path] = job.model
         names = dict(zip(self._models, model_names(list(self._models.values()), hashed=False), strict=True))
         place = "" if job.target.device == LOCAL else f" on {job.target.device}"
+        place += f" in {job.target.environment}" if job.target.environment else ""
         return one_line(replace(job, model=replace(job.model, name=names[job.model.path])).label + place)
 
     def _draw_measuring(

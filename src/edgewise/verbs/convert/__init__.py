@@ -6,10 +6,13 @@ from edgewise.verbs.verb import Form, Verb
 
 
 class Convert(Verb):
-    """Convert a model to another format with the engines' own converters; the result is kept if its outputs agree."""
+    """Convert a model to another format, or to int8 with --precision int8 --data DATA, by the engines' own converters.
+
+    The result is kept if its outputs agree.
+    """
 
     name = "convert"
-    summary = "Convert a model to another format, and compare outputs."
+    summary = "Convert a model to another format or to int8."
     group = "Improve"
     request = ".request:ConvertRequest"
     work = ".work:convert"

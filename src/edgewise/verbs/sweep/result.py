@@ -217,9 +217,7 @@ def _matrix(metric: str, values: Values, limit: float | None, absence: str) -> T
         titles, names, head = names, places, "Place"
         grid = [list(column) for column in zip(*grid, strict=True)]
     short = short_names(names, NAME_WIDTH, ends=True)
-    rows = [
-        (Cell(text=one_line(name), short=cut), *cells) for name, cut, cells in zip(names, short, grid, strict=True)
-    ]
+    rows = [(Cell(text=one_line(name), short=cut), *cells) for name, cut, cells in zip(names, short, grid, strict=True)]
     columns = (
         Column(title=head, name=True),
         *(
