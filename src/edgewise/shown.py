@@ -4,8 +4,11 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable
+from contextlib import suppress
 from importlib import import_module
 from typing import Any, Protocol
+
+from edgewise.errors import Unavailable
 
 
 class Presenter(Protocol):
@@ -13,6 +16,9 @@ class Presenter(Protocol):
 
     def text_of(self, result: Any) -> str:
         """`result` as the command line prints it."""
+
+    def html_of(self, result: Any) -> str:
+        """`result` as a notebook shows it."""
 
     def rows_of(self, result: Any) -> list[dict[str, Any]]:
         """The rows of its CSV file."""
@@ -28,6 +34,22 @@ class Shown:
 
     def __repr__(self) -> str:
         return object.__repr__(self) if presenter is None else presenter().text_of(self)
+
+    def _repr_html_(self) -> str:
+        return _presenter().html_of(self)
+
+    def to_frame(self) -> Any:
+        """Return `as_rows` as a ``DataFrame`` of pandas or, where that is not installed, of Polars.
+
+        Raises:
+            Unavailable: neither is installed.
+        """
+        rows = self.as_rows()
+        with suppress(ImportError):
+            return import_module("pandas").DataFrame(rows)
+        with suppress(ImportError):
+            return import_module("polars").DataFrame(rows, infer_schema_length=None)
+        raise Unavailable("neither pandas nor Polars is installed", advice="pip install pandas, or use as_rows()")
 
     def as_rows(self) -> list[dict[str, Any]]:
         """Return a dictionary for each row of the result's CSV table, for ``pandas.DataFrame(result.as_rows())``.

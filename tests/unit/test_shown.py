@@ -5,14 +5,17 @@ from __future__ import annotations
 import csv
 import os
 import pickle
+import sys
 from dataclasses import replace
+from html import escape as html_escape
+from types import SimpleNamespace
 
 import pytest
 
 import edgewise
 from edgewise import data
 from edgewise.api import Runs
-from edgewise.errors import BadInput
+from edgewise.errors import BadInput, Unavailable
 from edgewise.record import Failure
 from edgewise.report import presentation
 from edgewise.report.bench import bench_document
@@ -20,6 +23,11 @@ from edgewise.report.text import to_text
 from edgewise.shown import Shown
 from messages import says
 from sample_runs import all_runs
+
+
+def escape(text):
+    """As the templates do."""
+    return html_escape(text).replace("&quot;", "&#34;").replace("&#x27;", "&#39;")
 
 
 @pytest.fixture
@@ -116,3 +124,38 @@ def test_every_result_of_a_function_has_a_format():
 
 def test_runs_survive_pickling(runs):
     assert pickle.loads(pickle.dumps(runs)) == runs
+
+
+def test_a_notebook_shows_the_answer_the_tables_and_their_footnotes(runs):
+    document, page = bench_document(runs), runs._repr_html_()
+    for line in document.answer:
+        assert escape(line) in page
+    for table in document.tables:
+        assert (escape(table.title) in page) is not table.detail
+    notes = [
+        note
+        for table in document.tables
+        if not table.detail
+        for row in table.rows
+        for cell in row
+        for note in cell.notes
+    ]
+    assert notes and all(page.count(f": {escape(note)}</small>") == 1 for note in notes)
+    assert "<script" not in page and "<style" not in page
+
+
+def test_names_from_files_are_text_in_a_notebook(runs):
+    run = next(run for run in runs if run.status == "done")
+    named = replace(run, job=replace(run.job, model=replace(run.job.model, name="<img src=x onerror=alert(1)>")))
+    assert "<img" not in named._repr_html_() and "&lt;img" in named._repr_html_()
+
+
+@pytest.mark.parametrize("library", ["pandas", "polars"])
+def test_a_frame_has_the_rows(runs, monkeypatch, library):
+    """Neither is a dependency: what stands for one keeps the rows that it is given."""
+    for name in ("pandas", "polars"):
+        monkeypatch.setitem(sys.modules, name, None)
+    with pytest.raises(Unavailable, match=says("neither-pandas-nor-polars-installed")):
+        runs.to_frame()
+    monkeypatch.setitem(sys.modules, library, SimpleNamespace(DataFrame=lambda rows, **_: ("frame", rows)))
+    assert runs.to_frame() == ("frame", runs.as_rows())

@@ -19,7 +19,10 @@ from edgewise.record.facts import precision_of, threads_of
 from edgewise.registry import load_class
 from edgewise.report import files, result_files
 from edgewise.report.cells import failure_of, label_of, reason_of_absence
+from edgewise.report.document import Document, number_notes
+from edgewise.report.page import environment
 from edgewise.report.text import plain_text, print_document, print_titled
+from edgewise.text import without_controls
 
 NOTEBOOK_WIDTH = 120
 """Characters of a line where there is no terminal."""
@@ -48,6 +51,14 @@ def text_of(result: Any) -> str:
         return "[]"
     show = partial(print_document if isinstance(result, list) else print_titled, _document_of(result), hint=False)
     return plain_text(show, width=get_terminal_size((NOTEBOOK_WIDTH, 24)).columns).rstrip()
+
+
+def html_of(result: Any) -> str:
+    """`result` for a notebook: the answer, the tables that the command line prints, and the sections, folded."""
+    document: Document = _document_of([result] if isinstance(result, Run) else result)
+    shown = [table for table in document.tables if not table.detail]
+    page = environment().get_template("notebook.html.jinja")
+    return without_controls(page.render(document=document, numbers=number_notes(shown)))
 
 
 def rows_of(result: Any) -> list[dict[str, Any]]:
