@@ -1,11 +1,10 @@
-"""The workflow and the job of docs/ci.md do what the page says: their shell lines are run, step by step."""
+"""The GitHub Action and the GitLab job do what docs/ci.md says: their shell lines are run, step by step."""
 
 from __future__ import annotations
 
 import os
 import re
 import shutil
-import stat
 import subprocess
 import sys
 from dataclasses import dataclass
@@ -23,40 +22,73 @@ from edgewise.testing import write_fake_model
 
 PAGE = pages.ROOT / "docs" / "ci.md"
 MS = 1_000_000
-GITHUB = {"github.token": "a-token", "github.event.number": "7"}
+ACTION = yaml.safe_load((pages.ROOT / "action.yml").read_text("utf-8"))
+GITHUB = {"github.token": "a-token", "github.event.number": "7", "github.base_ref": "main"}
+GH = """#!/bin/sh
+echo "$GH_TOKEN $*" >> gh.txt
+case "$*" in *--jq*) cat found.txt 2>/dev/null;; *) exit "$(cat refuse.txt 2>/dev/null || echo 0)";; esac
+"""
 
 
 @dataclass(frozen=True)
 class Step:
-    """A shell script of a pipeline; `always` runs after a failure too."""
+    """A shell script of a pipeline."""
 
     script: str
     environment: dict[str, str]
-    always: bool = False
 
 
 def documents() -> list[dict[str, Any]]:
     return [yaml.safe_load(block.text) for block in pages.blocks(PAGE, "yaml")]
 
 
-def github_steps() -> list[Step]:
-    (job,) = documents()[0]["jobs"].values()
-    steps = []
-    for step in job["steps"]:
-        if "run" in step:
-            own = {key: _expression(str(value)) for key, value in {**job["env"], **step.get("env", {})}.items()}
-            steps.append(Step(_expression(step["run"]), own, always="always()" in step.get("if", "")))
-    return steps
+def run_action(folder: Path, *, token_may_comment: bool = True, **inputs: str) -> tuple[int, str]:
+    """Run the steps of the action as GitHub does; return the last exit code and what the steps printed.
+
+    `gh` is none of ours: in its place stands a script that notes what it was asked for, and `found.txt` is what it finds.
+    """
+    tools, scratch = folder.parent / "tools", folder.parent / "scratch"
+    for place in (tools, scratch):
+        place.mkdir(exist_ok=True)
+    (tools / "gh").write_text(GH)
+    (tools / "gh").chmod(0o755)
+    if not token_may_comment:
+        (folder / "refuse.txt").write_text("1")
+    known = {**GITHUB, **{f"inputs.{name}": one.get("default", "") for name, one in ACTION["inputs"].items()}}
+    known = {name: _expression(value, known) for name, value in known.items()}
+    known |= {f"inputs.{name.replace('_', '-')}": value for name, value in inputs.items()}
+    printed, code = "", 0
+    for step in ACTION["runs"]["steps"]:
+        if "run" not in step or step["name"] == "Install edgewise":
+            continue
+        written = scratch / "output"
+        own = {
+            "RUNNER_TEMP": str(scratch), "GITHUB_STEP_SUMMARY": str(scratch / "summary.md"),
+            "GITHUB_OUTPUT": str(written), "GITHUB_REPOSITORY": "someone/something",
+        }  # fmt: skip
+        own |= {name: _expression(value, known) for name, value in step["env"].items()}
+        done = shell(step["run"], folder, own)
+        printed, code = printed + done.stdout + done.stderr, done.returncode
+        if code:
+            break
+        if "id" in step:
+            pairs = dict(line.split("=", 1) for line in written.read_text().splitlines())
+            known |= {f"steps.{step['id']}.outputs.{name}": value for name, value in pairs.items()}
+    return code, printed
 
 
 def gitlab_steps() -> list[Step]:
-    (job,) = documents()[1].values()
+    (job,) = documents()[2].values()
     return [Step(line, {key: str(value) for key, value in job["variables"].items()}) for line in job["script"]]
 
 
-def _expression(text: str) -> str:
-    """`text` with GitHub's expressions evaluated; an unknown one is an error."""
-    return re.sub(r"\$\{\{\s*([^}]+?)\s*\}\}", lambda match: GITHUB[match[1]], text)
+def _expression(text: str, known: dict[str, str]) -> str:
+    """`text` with GitHub's expressions evaluated; an unknown one is an error, but for outputs that no step wrote."""
+    return re.sub(
+        r"\$\{\{\s*([^}]+?)\s*\}\}",
+        lambda match: known.get(match[1], "") if match[1].startswith("steps.") else known[match[1]],
+        text,
+    )
 
 
 def model(path: Path, latency_ms: float) -> None:
@@ -77,8 +109,7 @@ def committed(tmp_path_factory) -> Path:
     record = "edgewise bench model.onnx --iterations 40 --sessions 3 --no-meters -q && edgewise runs export last -o baseline/run.json"
     assert shell(record, folder, store).returncode == 0
     commands = (
-        "git init -q . && git add -A && "
-        "git -c user.name=T -c user.email=t@example.com commit -q -m model && git update-ref refs/remotes/origin/main HEAD"
+        "git init -q -b main . && git add -A && git -c user.name=T -c user.email=t@example.com commit -q -m model"
     )
     assert shell(commands, folder, {}).returncode == 0
     return folder
@@ -86,8 +117,10 @@ def committed(tmp_path_factory) -> Path:
 
 @pytest.fixture
 def checkout(committed, tmp_path) -> Path:
-    """A copy of it to work in."""
-    return Path(shutil.copytree(committed, tmp_path / "repository"))
+    """A shallow clone of it to work in, as actions/checkout makes it."""
+    folder = tmp_path / "repository"
+    assert shell(f"git clone -q --depth=1 file://{committed} {folder}", tmp_path, {}).returncode == 0
+    return folder
 
 
 def shell(script: str, folder: Path, environment: dict[str, str]) -> subprocess.CompletedProcess[str]:
@@ -107,16 +140,16 @@ def shell(script: str, folder: Path, environment: dict[str, str]) -> subprocess.
 
 
 def run_pipeline(steps: list[Step], folder: Path, **environment: str) -> list[int]:
-    """The exit codes of the steps that ran; installing is looked at and not done."""
+    """The exit codes of the steps that ran, up to one that failed; installing is looked at and not done."""
     codes: list[int] = []
     for step in steps:
         if step.script.startswith("pip install"):
             continue
-        if any(codes) and not step.always:
-            continue
         done = shell(step.script, folder, {**step.environment, **environment})
         codes.append(done.returncode)
         assert done.returncode in (0, 4, 5), f"{step.script}\n{done.stdout}\n{done.stderr}"
+        if done.returncode:
+            break
     return codes
 
 
@@ -128,45 +161,83 @@ def failures(folder: Path) -> int:
 
 def test_what_the_pipelines_install_exists():
     extras = metadata("edgewise").get_all("Provides-Extra")
-    steps = [step for step in (*github_steps(), *gitlab_steps()) if step.script.startswith("pip install")]
-    assert [step.script for step in steps] == ['pip install "$EDGEWISE"'] * 2
-    for step in steps:
-        # A wheel and not a name: nobody knows what a package index has under it before edgewise is there.
-        wheel = r"\./ci/edgewise-(.+)-py3-none-any\.whl\[(\w+)\]"
-        version, extra = re.fullmatch(wheel, step.environment["EDGEWISE"]).groups()
-        assert version == metadata("edgewise")["Version"] and extra in extras
+    assert ACTION["inputs"]["runtime"]["default"] in extras
+    (install,) = (step for step in gitlab_steps() if step.script.startswith("pip install"))
+    assert install.script == 'pip install "$EDGEWISE"'
+    # A wheel and not a name: nobody knows what a package index has under it before edgewise is there.
+    wheel = r"\./ci/edgewise-(.+)-py3-none-any\.whl\[(\w+)\]"
+    version, extra = re.fullmatch(wheel, install.environment["EDGEWISE"]).groups()
+    assert version == metadata("edgewise")["Version"] and extra in extras
+
+
+def test_the_page_uses_inputs_that_the_action_has():
+    workflow, comment, _ = documents()
+    (step,) = (step for step in workflow["jobs"]["gate"]["steps"] if "with" in step)
+    assert set(step["with"]) <= set(ACTION["inputs"])
+    assert step["uses"].endswith(f"@v{metadata('edgewise')['Version']}")
+    assert comment["on" if "on" in comment else True]["workflow_run"]["workflows"] == [workflow["name"]]
+    for name in re.findall(r"`([a-z]+(?:-[a-z]+)+)(?:: (?:true|false))?`", PAGE.read_text("utf-8")):
+        assert name in {*ACTION["inputs"], *ACTION["outputs"], "edgewise-gate"} or name.startswith("git-"), name
 
 
 @pytest.mark.slow
 @pytest.mark.long
-@pytest.mark.parametrize(("latency", "code"), [(2.001, ExitCode.DONE), (2.2, ExitCode.BUDGET_EXCEEDED)])
-def test_the_github_workflow_gates_and_comments(checkout, latency, code):
-    """`gh` is none of ours: in its place stands a script that notes what it was asked for."""
-    tools = checkout.parent / "tools"
-    tools.mkdir()
-    gh = tools / "gh"
-    gh.write_text('#!/bin/sh\necho "$GH_TOKEN $*" > gh.txt\ncat gate.md >> gh.txt\n')
-    gh.chmod(gh.stat().st_mode | stat.S_IXUSR)
-    model(checkout / "model.onnx", latency)
-    assert run_pipeline(github_steps(), checkout, GITHUB_BASE_REF="main") == [0, code, 0]
-    asked, marker, *_ = (checkout / "gh.txt").read_text("utf-8").splitlines()
-    assert asked == "a-token pr comment 7 --edit-last --create-if-none --body-file gate.md"
-    assert marker == "<!-- edgewise gate -->"
-    assert failures(checkout) == (code != 0)
+def test_the_action_passes_an_unchanged_model_without_a_comment(checkout):
+    model(checkout / "model.onnx", 2.001)
+    code, printed = run_action(checkout, model="model.onnx", runtime="fake")
+    assert code == 0, printed
+    report = checkout.parent / "scratch" / "edgewise-gate"
+    assert failures(report) == 0 and (report / "pull-request.txt").read_text() == "7\n"
+    assert (checkout.parent / "scratch" / "summary.md").read_text() == (report / "gate.md").read_text()
+    assert len((checkout / "gh.txt").read_text().splitlines()) == 1  # it looked for a comment, and made none
 
 
 @pytest.mark.slow
 @pytest.mark.long
-@pytest.mark.parametrize("steps", [github_steps, gitlab_steps])
-def test_the_change_that_adds_the_model_is_held_to_its_own_limits(checkout, steps):
-    (checkout / "model.onnx").rename(checkout / "added.onnx")
+def test_the_action_fails_for_a_slower_model_and_changes_its_own_comment(checkout):
+    model(checkout / "model.onnx", 2.2)
+    (checkout / "found.txt").write_text("42\n")
+    code, printed = run_action(checkout, model="model.onnx", runtime="fake", budget="model_size=1MB")
+    assert code == ExitCode.BUDGET_EXCEEDED, printed
+    report = checkout.parent / "scratch" / "edgewise-gate"
+    asked = (checkout / "gh.txt").read_text().splitlines()
+    assert asked[-1] == (
+        f"a-token api --silent -X PATCH repos/someone/something/issues/comments/42 -F body=@{report}/gate.md"
+    )
+    assert failures(report) == 1 and (report / "gate.md").read_text().startswith("<!-- edgewise gate -->")
+    assert (report / "gate.html").is_file() and (report / "gate.json").is_file()
+
+
+@pytest.mark.slow
+@pytest.mark.long
+def test_a_token_that_may_not_comment_is_a_warning_and_alerts_need_not_fail(checkout):
+    model(checkout / "model.onnx", 2.2)
+    inputs = {"model": "model.onnx", "runtime": "fake", "fail_on_alert": "false", "baseline": "baseline/run.json"}
+    code, printed = run_action(checkout, token_may_comment=False, **inputs)
+    assert code == 0, printed
+    assert "::warning::edgewise: the token may not comment" in printed
+    asked = (checkout / "gh.txt").read_text().splitlines()
+    assert "repos/someone/something/issues/7/comments -F body=@" in asked[-1] and "PATCH" not in asked[-1]
+
+
+@pytest.mark.slow
+@pytest.mark.long
+def test_the_change_that_adds_the_model_is_held_to_its_own_limits(checkout):
+    model(checkout / "added.onnx", 2.0)
+    code, printed = run_action(checkout, model="added.onnx", runtime="fake", budget="latency=1s")
+    assert code == 0, printed
+    assert failures(checkout.parent / "scratch" / "edgewise-gate") == 0
+    code, printed = run_action(checkout, model="added.onnx", runtime="fake")
+    assert code == 0 and "no baseline yet, and no budget" in printed
     shutil.rmtree(checkout / "baseline")
-    (checkout.parent / "tools").mkdir()
-    gh = checkout.parent / "tools" / "gh"
-    gh.write_text("#!/bin/sh\n")
-    gh.chmod(gh.stat().st_mode | stat.S_IXUSR)
-    codes = run_pipeline(steps(), checkout, GITHUB_BASE_REF="main", MODEL="added.onnx")
+    codes = run_pipeline(gitlab_steps(), checkout, MODEL="added.onnx")
     assert not any(codes) and failures(checkout) == 0
+
+
+@pytest.mark.long
+def test_a_model_that_is_not_there_fails_the_job_whatever_is_asked(checkout):
+    code, printed = run_action(checkout, model="missing.onnx", budget="latency=1s", fail_on_alert="false")
+    assert code == ExitCode.BAD_INPUT and "missing.onnx" in printed
 
 
 @pytest.mark.slow
@@ -174,7 +245,7 @@ def test_the_change_that_adds_the_model_is_held_to_its_own_limits(checkout, step
 def test_the_gitlab_job_gates_and_leaves_what_it_says(checkout):
     model(checkout / "model.onnx", 2.2)
     assert run_pipeline(gitlab_steps(), checkout) == [ExitCode.BUDGET_EXCEEDED]
-    (job,) = documents()[1].values()
+    (job,) = documents()[2].values()
     assert all((checkout / name).is_file() for name in job["artifacts"]["paths"])
     assert job["artifacts"]["reports"]["junit"] == "gate.xml"
     assert failures(checkout) == 1
