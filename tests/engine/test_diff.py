@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import math
+import re
 from pathlib import Path
 
 import numpy as np
@@ -13,8 +14,9 @@ from edgewise import data
 from edgewise.cli.main import run
 from edgewise.record import InputSpec
 from edgewise.registry import Availability
-from edgewise.verbs.diff import work
+from edgewise.verbs.diff import sides
 from edgewise.workload.inputs import make_arrays
+from messages import says
 
 pytestmark = pytest.mark.engine
 onnx = pytest.importorskip("onnx", reason="needs onnx")
@@ -131,6 +133,58 @@ def test_samples_of_data_are_prepared_for_each_file(tmp_path, capsys):
     assert reports[1].read_text("utf-8").count("\n") == len(found["layers"]) + 1
 
 
+def ir_of(openvino, model: Path, path: Path) -> Path:
+    """The network as OpenVINO IR in 32 bits."""
+    openvino.save_model(openvino.Core().read_model(str(model)), str(path), compress_to_fp16=False)
+    return path
+
+
+def test_one_model_in_two_engines_agrees_in_every_layer_as_much_as_their_own_sessions_do(capsys):
+    openvino = pytest.importorskip("openvino", reason="needs OpenVINO")
+    found = diff(capsys, FLOAT, "-r", "onnxruntime,openvino", "--limit", "3")
+    assert [model["engine"].split()[0] for model in found["models"]] == ["onnxruntime", "openvino"]
+    assert found["begins"] is None and found["unmatched"] == [] and len(found["layers"]) > 10
+    assert all(layer["exact"] or layer["snr_db"] > 90 for layer in found["layers"])
+    compiled = openvino.Core().compile_model(str(FLOAT), "CPU", {"INFERENCE_PRECISION_HINT": "f32"})
+    spec = InputSpec(name="x", shape=(1, 1, 32, 32), dtype="float32")
+    feeds = [make_arrays([spec], seed=number)[0] for number in range(3)]
+    other = np.stack([compiled([feed])[0] for feed in feeds]).astype(np.float64)
+    right = outputs_of(FLOAT, 3, "logits")
+    ratio = 10 * math.log10(np.sum(right**2) / np.sum((right - other) ** 2))
+    assert found["outputs"]["logits"] == pytest.approx(ratio, abs=12)  # engines fuse layers whose tensors nobody wants
+
+
+@pytest.mark.parametrize("turned", [False, True])
+def test_a_wrong_layer_of_openvino_ir_is_named(tmp_path, capsys, turned):
+    openvino = pytest.importorskip("openvino", reason="needs OpenVINO")
+    wrong, name = changed(tmp_path / "wrong.onnx", 3, lambda weights: weights * np.float32(1.25))
+    pair = (
+        (ir_of(openvino, FLOAT, tmp_path / "m.xml"), wrong)
+        if turned
+        else (FLOAT, ir_of(openvino, wrong, tmp_path / "m.xml"))
+    )
+    found = diff(capsys, *pair, "--limit", "2")
+    assert found["begins"] == (f"{name}/WithoutBiases" if turned else name) and found["unmatched"] == []
+
+
+def test_an_int8_network_in_another_engine_differs_by_rounding_alone(tmp_path, capsys):
+    pytest.importorskip("ai_edge_litert", reason="needs LiteRT")
+    openvino = pytest.importorskip("openvino", reason="needs OpenVINO")
+    for model, least in ((LITE, 90), (INT8, 40)):
+        found = diff(capsys, model, ir_of(openvino, model, tmp_path / f"{least}.xml"), "--limit", "3")
+        assert found["begins"] is None and found["unmatched"] == []
+        assert all(layer["exact"] or layer["snr_db"] > least for layer in found["layers"])
+        assert sum(layer["op"] != "input" for layer in found["layers"]) == 6
+
+
+def test_engines_that_do_not_fit_are_refused(capsys):
+    assert re.search(says("one-model-nothing-compared"), refused(capsys, FLOAT, code=2))
+    told = refused(capsys, FLOAT, FLOAT, "-r", "litert,litert,litert", code=2)
+    assert re.search(says("runtimes-must-one-two-not", runtimes_count=3), told)
+    told = refused(capsys, LITE, "-r", "litert,onnxruntime", code=2)
+    assert re.search(says("gives-no-tensors-inside", own="onnxruntime", format="tflite"), told)
+
+
 def test_what_can_not_be_compared_is_refused(tmp_path, capsys):
     other = tmp_path / "other.onnx"
     node = onnx.helper.make_node("Neg", ["in"], ["out"])
@@ -147,7 +201,7 @@ def test_what_can_not_be_compared_is_refused(tmp_path, capsys):
 
 
 def test_an_engine_that_is_not_installed_is_named_with_its_command(capsys, monkeypatch):
-    monkeypatch.setattr(work, "availability_of", lambda _: Availability(False, "it is gone", "pip install it"))
+    monkeypatch.setattr(sides, "availability_of", lambda _: Availability(False, "it is gone", "pip install it"))
     told = refused(capsys, FLOAT, LITE, code=3)
     assert "digits_cnn.onnx runs in onnxruntime: it is gone" in told and "try: pip install it" in told
 

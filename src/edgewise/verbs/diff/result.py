@@ -145,7 +145,7 @@ class DiffResult:
             ]
         if first.why:
             return [f"Values are NaN or infinite from {first.title} on", *told]
-        coming = "its inputs" if first.before_db is None else f"{_decibels(first.before_db)} before it"
+        coming = "nothing known before it" if first.before_db is None else f"{_decibels(first.before_db)} before it"
         lines = [f"The error of {name} begins in {first.title}: {coming}, {_decibels(first.snr_db)} behind it", *told]
         if others := self.steps[1:MOST_STEPS]:
             said = listing([f"{_short(layer.name)} (−{significant(layer.loss_db or 0.0, 2)} dB)" for layer in others])

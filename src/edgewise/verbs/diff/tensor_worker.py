@@ -10,98 +10,18 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from itertools import permutations, product
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from edgewise.child_process import serve
+from edgewise.verbs.diff.engines import ENGINES
 
 if TYPE_CHECKING:
     Array = np.ndarray[Any, np.dtype[Any]]
 
 TINY = 1e-300
 NOT_FINITE = "it is NaN or infinite"
-
-
-class Tensors(Protocol):
-    """One model with all its tensors."""
-
-    version: str
-
-    def run(self, feeds: Sequence[Array], names: Sequence[str]) -> Mapping[str, Array]:
-        """The tensors of `names` after an inference on `feeds`, one array per input in the model's order."""
-        ...
-
-
-class OnnxTensors:
-    """ONNX Runtime, with the wanted tensors as further outputs."""
-
-    def __init__(self, path: Path, names: Sequence[str]) -> None:
-        import onnx
-        import onnxruntime
-
-        model = onnx.load(str(path), load_external_data=False)
-        self._inputs = [
-            each.name for each in model.graph.input if each.name not in {one.name for one in model.graph.initializer}
-        ]
-        made = {name for node in model.graph.node for name in node.output}
-        there = {each.name for each in model.graph.output}
-        model.graph.output.extend(onnx.ValueInfoProto(name=name) for name in names if name in made - there)
-        self._names = [name for name in names if name in made]
-        options = onnxruntime.SessionOptions()
-        options.log_severity_level = 3
-        options.add_session_config_entry("session.model_external_initializers_file_folder_path", str(path.parent))
-        self._session = onnxruntime.InferenceSession(
-            model.SerializeToString(), options, providers=["CPUExecutionProvider"]
-        )
-        self.version = f"onnxruntime {onnxruntime.__version__}"
-
-    def run(self, feeds: Sequence[Array], names: Sequence[str]) -> Mapping[str, Array]:
-        """As `Tensors.run`."""
-        fed = dict(zip(self._inputs, feeds, strict=True))
-        wanted = [name for name in self._names if name in names]
-        found = dict(zip(wanted, self._session.run(wanted, fed), strict=True)) if wanted else {}
-        return {**{name: fed[name] for name in names if name in fed}, **found}
-
-
-class LitertTensors:
-    """LiteRT's interpreter, which keeps all tensors; delegates would join layers, so its own kernels run."""
-
-    def __init__(self, path: Path, names: Sequence[str]) -> None:
-        from importlib.metadata import version
-
-        from ai_edge_litert.interpreter import Interpreter, OpResolverType
-
-        del names
-        self._interpreter = Interpreter(
-            model_path=str(path),
-            experimental_preserve_all_tensors=True,
-            experimental_op_resolver_type=OpResolverType.BUILTIN_WITHOUT_DEFAULT_DELEGATES,
-        )
-        self._interpreter.allocate_tensors()
-        self._places: dict[str, int] = {}
-        for each in self._interpreter.get_tensor_details():
-            self._places.setdefault(each["name"], each["index"])
-        self.version = f"litert {version('ai-edge-litert')} (built-in kernels)"
-
-    def run(self, feeds: Sequence[Array], names: Sequence[str]) -> Mapping[str, Array]:
-        """As `Tensors.run`."""
-        for given, array in zip(self._interpreter.get_input_details(), feeds, strict=True):
-            self._interpreter.set_tensor(given["index"], array)
-        self._interpreter.invoke()
-        found = {}
-        for name in names:
-            if (place := self._places.get(name)) is None:
-                continue
-            try:
-                found[name] = self._interpreter.get_tensor(place)
-            except ValueError:  # a tensor without data, such as one in a branch that was not taken
-                continue
-        return found
-
-
-ENGINES: Mapping[str, type[OnnxTensors] | type[LitertTensors]] = {"onnx": OnnxTensors, "tflite": LitertTensors}
-"""Format → what runs it with all its tensors."""
 
 
 @dataclass(slots=True)
@@ -155,15 +75,18 @@ class Layer:
         for (name, *scale), (twin, *other) in product(self.first, self.second):
             if name not in one or twin not in two:
                 continue
-            a, b = _real(one[name], scale), _real(two[twin], other)
+            # Of the same integers one file may not tell the scale.
+            same = one[name].dtype == two[twin].dtype
+            a = _real(one[name], other if same and scale[0] is None else scale)
+            b = _real(two[twin], scale if same and other[0] is None else other)
             if a is None or b is None:
                 self.why = "integers without one scale for all can't be compared"
                 continue
-            for axes, same in _aligned(a, b, moved=moved):
-                if not (np.isfinite(same).all() and np.isfinite(b).all()):
+            for axes, right in _aligned(a, b, moved=moved):
+                if not (np.isfinite(right).all() and np.isfinite(b).all()):
                     self.why = NOT_FINITE
                     continue
-                self.sums.setdefault((name, twin, axes), Sums()).add(same.ravel(), b.ravel(), two[twin])
+                self.sums.setdefault((name, twin, axes), Sums()).add(right.ravel(), b.ravel(), two[twin])
 
     def best(self) -> dict[str, Any]:
         """The candidates that agree best, JSON-shaped."""
@@ -200,8 +123,8 @@ def compare(request: Mapping[str, Any]) -> dict[str, Any]:
     """The sums of every layer, and the versions of the engines.
 
     Args:
-        request: ``models`` (``path`` and ``format`` of both), ``layers`` (``first`` and ``second``: name, scale and
-            zero point of each candidate), ``samples`` (a file of `edgewise.optimizing.calibration` for each model).
+        request: ``models`` (``path``, ``format`` and ``engine`` of both), ``layers`` (``first`` and ``second``: name,
+            scale and zero point of each candidate), ``samples`` (a file of `edgewise.optimizing.calibration` for each).
     """
     from edgewise.optimizing.calibration import read_calibration
 
@@ -211,7 +134,7 @@ def compare(request: Mapping[str, Any]) -> dict[str, Any]:
         for side in ("first", "second")
     ]
     models = [
-        ENGINES[each["format"]](Path(each["path"]), own) for each, own in zip(request["models"], names, strict=True)
+        ENGINES[each["engine"]](Path(each["path"]), own) for each, own in zip(request["models"], names, strict=True)
     ]
     samples = [read_calibration(Path(path)).feeds() for path in request["samples"]]
     moved = request["models"][0]["format"] != request["models"][1]["format"]

@@ -11,22 +11,19 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from edgewise.child_process import run_child
-from edgewise.comparing.subjects import NATIVE
-from edgewise.errors import BadInput, RunFailed, Unavailable
+from edgewise.errors import BadInput, RunFailed
 from edgewise.evaluating.data_options import DataOptions, read_instructions
 from edgewise.folders import job_folder
 from edgewise.model.graph import Graph
-from edgewise.model.identity import open_model
 from edgewise.optimizing.calibration import write_calibration
 from edgewise.optimizing.plain_int8 import read_samples
 from edgewise.optimizing.planning import is_quantized
 from edgewise.optimizing.search_settings import SearchSettings
 from edgewise.progress import StageStarted, emit
-from edgewise.registry import availability_of
-from edgewise.runtime.base import runtimes
 from edgewise.verbs.diff.matching import INPUT, Match, match_tensors, products_of
 from edgewise.verbs.diff.result import CLEAN_DB, ROUNDED_DB, DiffResult, LayerGap
-from edgewise.verbs.diff.tensor_worker import ENGINES, TINY
+from edgewise.verbs.diff.sides import Side, choose_sides
+from edgewise.verbs.diff.tensor_worker import TINY
 from edgewise.workload.inputs import make_arrays
 from edgewise.workload.resolved_graph import ResolvedGraph, read_resolved_graph
 
@@ -51,30 +48,21 @@ def diff(request: DiffRequest, context: Context) -> DiffResult:
         RunFailed: an engine can't run a model, or takes too long.
     """
     del context
-    paths = (request.reference, request.other)
-    models = [open_model(path).ref for path in paths]
-    for model in models:
-        if model.format not in ENGINES:
-            raise BadInput(
-                f"{model.name}: the tensors inside {model.format} can't be read",
-                advice="'edgewise convert' makes .onnx or .tflite of it",
-            )
-        engine = NATIVE[model.format]
-        if not (state := availability_of(runtimes().get(engine))):
-            raise Unavailable(f"{model.name} runs in {engine}: {state.reason}", advice=state.install_hint)
-    found = [read_resolved_graph(path, shapes=request.shapes) for path in paths]
+    sides = choose_sides(request)
+    found = [read_resolved_graph(side.path, shapes=request.shapes) for side in sides]
     one, two = (each.graph for each in found)
     matches = match_tensors(one, two)
     if not any(match.op != INPUT for match in matches):
         raise BadInput(
-            f"{models[0].name} and {models[1].name} have no layer in common: {_counted(one)} against {_counted(two)}",
+            f"{sides[0].name} and {sides[1].name} have no layer in common: {_counted(one)} against {_counted(two)}",
             advice="compare a model with its own conversion or quantised version",
         )
     with job_folder() as scratch:
-        samples, fed = _write_samples(request, found, scratch)
+        samples, fed = _write_samples(request, sides, found, scratch=scratch)
         emit(StageStarted(title=f"Comparing {len(matches)} tensors"))
-        told = _compare(request, models, matches, (one, two), samples)
-    rounded = is_quantized(one) != is_quantized(two)
+        told = _compare(sides, matches, (one, two), samples=samples, seconds=request.timeout)
+    integers = [is_quantized(graph) for graph in (one, two)]
+    rounded = integers[0] != integers[1] or (all(integers) and sides[0].engine != sides[1].engine)
     layers = _layers(matches, told["layers"], (one, two), clean=ROUNDED_DB if rounded else CLEAN_DB)
     named = {layer.tensors[0]: layer for layer in layers}
     outputs = {name: named[name].snr_db for name in one.outputs if name in named}
@@ -83,8 +71,8 @@ def diff(request: DiffRequest, context: Context) -> DiffResult:
         outputs = {last.name: last.snr_db}
     matched = {match.name for match in matches}
     facts = [
-        {"name": model.name, "format": model.format, "sha256": model.sha256, "engine": engine}
-        for model, engine in zip(models, told["engines"], strict=True)
+        {"name": side.name, "format": side.format, "sha256": side.sha256, "engine": engine}
+        for side, engine in zip(sides, told["engines"], strict=True)
     ]
     return DiffResult(
         models=(facts[0], facts[1]),
@@ -102,7 +90,9 @@ def _counted(graph: Graph) -> str:
     return f"{len(graph.operators)} operators"
 
 
-def _write_samples(request: DiffRequest, found: Sequence[ResolvedGraph], scratch: Path) -> tuple[list[str], str]:
+def _write_samples(
+    request: DiffRequest, sides: Sequence[Side], found: Sequence[ResolvedGraph], *, scratch: Path
+) -> tuple[list[str], str]:
     """A file of samples for each model, and what they are in words."""
     paths = [scratch / "reference.npz", scratch / "other.npz"]
     if request.data is None:
@@ -114,10 +104,10 @@ def _write_samples(request: DiffRequest, found: Sequence[ResolvedGraph], scratch
             source=request.data, split=request.split, limit=request.limit, seed=request.seed, prepare=request.prepare
         )
         feeds = []
-        for path in (request.reference, request.other):
+        for side in sides:
             settings = SearchSettings(
-                model=path, format=open_model(path).ref.format,
-                instructions=read_instructions(Path(path), options), shapes=request.shapes,
+                model=side.path, format=side.format, instructions=read_instructions(Path(side.path), options),
+                shapes=request.shapes,
             )  # fmt: skip
             selection, own, _ = read_samples(settings, options)
             feeds.append(own)
@@ -172,13 +162,12 @@ def _as_other(array: Array, spec: Any, graph: Graph) -> Array:
 
 
 def _compare(
-    request: DiffRequest, models: Sequence[Any], matches: Sequence[Match], graphs: Sequence[Graph], samples: list[str]
+    sides: Sequence[Side], matches: Sequence[Match], graphs: Sequence[Graph], *, samples: list[str], seconds: float
 ) -> Mapping[str, Any]:
     """What the child process says. Raises `RunFailed`."""
     told = {
         "models": [
-            {"path": str(Path(path).resolve()), "format": model.format}
-            for path, model in zip((request.reference, request.other), models, strict=True)
+            {"path": str(Path(side.path).resolve()), "format": side.format, "engine": side.engine} for side in sides
         ],
         "layers": [
             {"first": _scaled(match.first, graphs[0]), "second": _scaled(match.second, graphs[1])} for match in matches
@@ -186,7 +175,7 @@ def _compare(
         "samples": samples,
     }
     command = [sys.executable, "-P", "-m", "edgewise.verbs.diff.tensor_worker"]
-    done = run_child(command, seconds=request.timeout, request=json.dumps(told).encode(), max_output=_MOST_OUTPUT)
+    done = run_child(command, seconds=seconds, request=json.dumps(told).encode(), max_output=_MOST_OUTPUT)
     if done.failure:
         advice = "raise --timeout, or use less samples with --limit" if done.cause == "late" else ""
         raise RunFailed(f"the models can't be compared: {done.failure}", advice=advice)
@@ -215,8 +204,7 @@ def _layers(
         if ratio is None:
             found.append(LayerGap(name=name, op=match.op, other=other, why=str(each["why"])))
             continue
-        coming = [known for place in match.inputs if (known := ratios[place]) is not None]
-        before = min(coming, default=None)
+        before = min(_known(match.inputs, matches, ratios), default=None)
         entering = min(clean if before is None else before, clean)
         loss = None if match.op == INPUT else entering - min(ratio, clean)
         size = math.sqrt(each["signal"] * each["other"])
@@ -228,6 +216,21 @@ def _layers(
                 saturated=None if each["saturated"] < 0 else each["saturated"] / each["count"],
             )
         )  # fmt: skip
+    return found
+
+
+def _known(places: Sequence[int], matches: Sequence[Match], ratios: Sequence[float | None]) -> list[float]:
+    """The ratios of the nearest layers at or before `places` that could be compared."""
+    found, seen, waiting = list[float](), set[int](), list(places)
+    while waiting:
+        place = waiting.pop()
+        if place in seen:
+            continue
+        seen.add(place)
+        if (ratio := ratios[place]) is not None:
+            found.append(ratio)
+        else:
+            waiting += matches[place].inputs
     return found
 
 
