@@ -149,7 +149,46 @@ def _key(port: Any) -> tuple[str, int]:
     return port.get_node().get_friendly_name(), port.get_index()
 
 
-ENGINES: Mapping[str, type[OnnxTensors] | type[LitertTensors] | type[OpenVinoTensors]] = {
-    "onnxruntime": OnnxTensors, "litert": LitertTensors, "openvino": OpenVinoTensors,
+class TorchTensors:
+    """PyTorch, with an interpreter that runs an exported program node by node."""
+
+    formats = ("torch",)
+
+    def __init__(self, path: Path, names: Sequence[str]) -> None:
+        import torch
+
+        from edgewise.runtime.torch_program import load_module
+
+        self._found = load_module(path)
+        self._inputs = [spec.name for spec in self._found.inputs]
+        self._names = frozenset(names)
+        self.version = f"torch {torch.__version__}"
+
+    def run(self, feeds: Sequence[Array], names: Sequence[str]) -> Mapping[str, Array]:
+        """As `Tensors.run`."""
+        import torch
+        from torch.utils._pytree import tree_leaves
+
+        found = {name: feed for name, feed in zip(self._inputs, feeds, strict=True) if name in names}
+        wanted = self._names
+
+        class Keeping(torch.fx.Interpreter):  # type: ignore[misc]  # PyTorch has no types here
+            """Copies tensors, because a later node may write into them."""
+
+            def run_node(self, n: Any) -> Any:
+                made = super().run_node(n)
+                if n.name in wanted and isinstance(made, torch.Tensor):
+                    real = made.float() if made.dtype == torch.bfloat16 else made  # which numpy lacks
+                    found.setdefault(n.name, real.numpy(force=True).copy())
+                return made
+
+        with torch.inference_mode():
+            given = tree_leaves(self._found.arrange([torch.from_numpy(feed) for feed in feeds]))
+            Keeping(self._found.module).run(*given, enable_io_processing=False)
+        return found
+
+
+ENGINES: Mapping[str, type[OnnxTensors] | type[LitertTensors] | type[OpenVinoTensors] | type[TorchTensors]] = {
+    "onnxruntime": OnnxTensors, "litert": LitertTensors, "openvino": OpenVinoTensors, "torch": TorchTensors,
 }  # fmt: skip
 """Engine → what runs a model in it with all its tensors."""

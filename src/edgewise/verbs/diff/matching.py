@@ -18,7 +18,8 @@ INPUT = "input"
 """What stands for the operator of a graph's input."""
 _FOLLOWING = {
     "relu", "relu6", "clip", "leakyrelu", "prelu", "hardswish", "hardsigmoid", "sigmoid", "logistic", "tanh", "elu",
-    "selu", "gelu", "add", "mul", "multiply", "batchnormalization", "softmax", "swish", "hswish", "hsigmoid", "clamp",
+    "selu", "gelu", "add", "mul", "multiply", "batchnormalization", "batchnorm", "softmax", "swish", "hswish",
+    "hsigmoid", "clamp",
 }  # fmt: skip
 """Operators that a format may join with the product before them, without case and underscores."""
 _QUANTIZE, _DEQUANTIZE = {"quantizelinear", "quantize"}, {"dequantizelinear", "dequantize"}
@@ -140,7 +141,8 @@ class _View:
 
 
 def _word(operator: Operator) -> str:
-    return operator.op.replace("_", "").casefold()
+    name = operator.op.split(".")[1] if operator.op.startswith("aten.") else operator.op
+    return name.replace("_", "").casefold()
 
 
 def _by_name(one: _View, two: _View) -> Iterator[Match]:

@@ -33,7 +33,12 @@ class DiffRequest(Request):
     verb: Literal["diff"] = "diff"
     reference: Annotated[
         FilePath,
-        argument("reference", "The right model: .onnx, .tflite or OpenVINO .xml.", str, metavar="REFERENCE"),
+        argument(
+            "reference",
+            "The right model: .onnx, .tflite, OpenVINO .xml, .pt2 or FILE.py:FUNCTION.",
+            str,
+            metavar="REFERENCE",
+        ),
     ]
     other: Annotated[
         FilePath | None,

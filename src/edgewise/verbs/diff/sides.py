@@ -3,13 +3,17 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 from edgewise.errors import BadInput, Unavailable
+from edgewise.model.build import build_graph
+from edgewise.model.callable_loader import is_factory
 from edgewise.model.identity import open_model
 from edgewise.registry import availability_of
 from edgewise.runtime.base import runtimes
 from edgewise.verbs.diff.engines import ENGINES
+from edgewise.verbs.factories import network_name
 
 if TYPE_CHECKING:
     from edgewise.verbs.diff.request import DiffRequest
@@ -26,8 +30,8 @@ class Side:
     engine: str
 
 
-def choose_sides(request: DiffRequest) -> tuple[Side, Side]:
-    """The reference and the other model.
+def choose_sides(request: DiffRequest, folder: Path) -> tuple[Side, Side]:
+    """The reference and the other model; what a function makes becomes a file in `folder`.
 
     Raises:
         BadInput: an engine that keeps no tensors, or that does not read a file.
@@ -35,23 +39,37 @@ def choose_sides(request: DiffRequest) -> tuple[Side, Side]:
         Unavailable: an engine is not installed.
     """
     wanted = [*request.runtimes, *request.runtimes, "", ""]
-    one = _side(request.reference, wanted[0])
-    return one, _side(request.other or request.reference, wanted[1])
+    names = dict.fromkeys((request.reference, request.other or request.reference))
+    paths = {name: _file_of(name, folder / str(place), request) for place, name in enumerate(names)}
+    one = _side(request.reference, paths[request.reference], engine=wanted[0])
+    other = request.other or request.reference
+    return one, _side(other, paths[other], engine=wanted[1])
 
 
-def _side(path: str, engine: str) -> Side:
+def _file_of(model: str, folder: Path, request: DiffRequest) -> str:
+    """`model`, or the file of what it makes: of a PyTorch module its exported program."""
+    if not is_factory(model):
+        return model
+    from edgewise.converting.conversion import convert_model, export_runnable
+
+    built = build_graph(model, shapes=request.shapes, needs_graph=False)
+    folder.mkdir()
+    of_torch = built.made.kind in ("torch", "exported")
+    return str(convert_model(built, "pt2", folder).path if of_torch else export_runnable(built, folder))
+
+
+def _side(word: str, path: str, *, engine: str) -> Side:
     model = open_model(path).ref
-    engines = [name for name, each in ENGINES.items() if model.format in each.formats]
+    name = model.name if word == path else network_name(word, {})
+    engines = [one for one, each in ENGINES.items() if model.format in each.formats]
     if not engines:
         raise BadInput(
-            f"{model.name}: the tensors inside {model.format} can't be read",
+            f"{name}: the tensors inside {model.format} can't be read",
             advice="'edgewise convert' makes .onnx or .tflite of it",
         )
     own = engine.removesuffix("/cpu") or engines[0]
     if own not in engines:
-        raise BadInput(
-            f"{model.name}: {own} gives no tensors inside {model.format}", advice=f"use {' or '.join(engines)}"
-        )
+        raise BadInput(f"{name}: {own} gives no tensors inside {model.format}", advice=f"use {' or '.join(engines)}")
     if not (state := availability_of(runtimes().get(own))):
-        raise Unavailable(f"{model.name} runs in {own}: {state.reason}", advice=state.install_hint)
-    return Side(path=path, name=model.name, format=model.format, sha256=model.sha256, engine=own)
+        raise Unavailable(f"{name} runs in {own}: {state.reason}", advice=state.install_hint)
+    return Side(path=path, name=name, format=model.format, sha256=model.sha256, engine=own)

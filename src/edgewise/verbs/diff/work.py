@@ -48,16 +48,16 @@ def diff(request: DiffRequest, context: Context) -> DiffResult:
         RunFailed: an engine can't run a model, or takes too long.
     """
     del context
-    sides = choose_sides(request)
-    found = [read_resolved_graph(side.path, shapes=request.shapes) for side in sides]
-    one, two = (each.graph for each in found)
-    matches = match_tensors(one, two)
-    if not any(match.op != INPUT for match in matches):
-        raise BadInput(
-            f"{sides[0].name} and {sides[1].name} have no layer in common: {_counted(one)} against {_counted(two)}",
-            advice="compare a model with its own conversion or quantised version",
-        )
     with job_folder() as scratch:
+        sides = choose_sides(request, scratch)
+        found = [read_resolved_graph(side.path, shapes=request.shapes) for side in sides]
+        one, two = (each.graph for each in found)
+        matches = match_tensors(one, two)
+        if not any(match.op != INPUT for match in matches):
+            raise BadInput(
+                f"{sides[0].name} and {sides[1].name} have no layer in common: {_counted(one)} against {_counted(two)}",
+                advice="compare a model with its own conversion or quantised version",
+            )
         samples, fed = _write_samples(request, sides, found, scratch=scratch)
         emit(StageStarted(title=f"Comparing {len(matches)} tensors"))
         told = _compare(sides, matches, (one, two), samples=samples, seconds=request.timeout)
