@@ -129,7 +129,7 @@ def test_samples_of_data_are_prepared_for_each_file(tmp_path, capsys):
     words = [word for path in reports for word in ("-o", path)]
     found = diff(capsys, FLOAT, LITE, "--data", data.path("digits_test.npz"), "--limit", "5", *words)
     assert found["samples"] == 5 and "digits_test" in found["inputs"] and found["begins"] is None
-    assert "stands out" in reports[0].read_text("utf-8")
+    assert re.search(r"stands out: [^.]+\.\d dB\. Outputs: ", reports[0].read_text("utf-8"))
     assert reports[1].read_text("utf-8").count("\n") == len(found["layers"]) + 1
 
 
@@ -204,6 +204,40 @@ def test_an_engine_that_is_not_installed_is_named_with_its_command(capsys, monke
     monkeypatch.setattr(sides, "availability_of", lambda _: Availability(False, "it is gone", "pip install it"))
     told = refused(capsys, FLOAT, LITE, code=3)
     assert "digits_cnn.onnx runs in onnxruntime: it is gone" in told and "try: pip install it" in told
+
+
+def amplifying(path: Path, factor: float) -> Path:
+    """A factor near 1, and the difference from what it was applied to, which has the factor's error many times."""
+    helper, kind = onnx.helper, onnx.TensorProto.FLOAT
+    nodes = [helper.make_node("Mul", ["x", "factor"], ["made"], name="factor"),
+             helper.make_node("Sub", ["made", "x"], ["y"], name="difference")]  # fmt: skip
+    ends = [helper.make_tensor_value_info(name, kind, [64]) for name in ("x", "y")]
+    stored = onnx.numpy_helper.from_array(np.full(64, factor, np.float32), "factor")
+    graph = helper.make_graph(nodes, "g", ends[:1], ends[1:], [stored])
+    onnx.save(helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)], ir_version=10), path)
+    return path
+
+
+def test_a_layer_that_makes_an_error_larger_is_not_the_one_that_adds_it(tmp_path, capsys):
+    right, wrong = amplifying(tmp_path / "right.onnx", 1.01), amplifying(tmp_path / "wrong.onnx", 1.014)
+    found = diff(capsys, right, wrong, "--limit", "2")
+    _, factor, difference = found["layers"]
+    assert factor["snr_db"] == pytest.approx(20 * math.log10(1.01 / 0.004), abs=0.01)
+    assert factor["own_loss_db"] == pytest.approx(factor["loss_db"]) == pytest.approx(60 - factor["snr_db"])
+    assert difference["loss_db"] == pytest.approx(20 * math.log10(1.01 / 0.01), abs=0.01)
+    assert difference["own_loss_db"] == 0 and found["begins"] == "factor"
+
+
+def test_each_of_two_wrong_layers_has_its_own_loss(tmp_path, capsys):
+    wrong, name = changed(tmp_path / "wrong.onnx", 2, lambda weights: weights * np.float32(1.25))
+    model = onnx.load(wrong)
+    first = next(each for each in model.graph.initializer if each.name.endswith("0.0.weight"))
+    first.CopyFrom(onnx.numpy_helper.from_array(onnx.numpy_helper.to_array(first) * np.float32(1.1), first.name))
+    onnx.save(model, wrong)
+    rows = {each["name"]: each for each in diff(capsys, FLOAT, wrong, "--limit", "2")["layers"]}
+    assert rows[name]["own_loss_db"] > rows[name]["loss_db"] > 0  # alone it gets no error that hides its own
+    others = [each["own_loss_db"] for key, each in rows.items() if key != name and each["own_loss_db"] is not None]
+    assert max(others) == pytest.approx(rows["/features/features.0/features.0.0/Conv"]["loss_db"], abs=0.1)
 
 
 def test_values_that_are_not_finite_are_said_and_end_nothing(tmp_path, capsys):

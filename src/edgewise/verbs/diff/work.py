@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import math
 import sys
 from collections import Counter
 from collections.abc import Mapping, Sequence
@@ -20,10 +19,10 @@ from edgewise.optimizing.plain_int8 import read_samples
 from edgewise.optimizing.planning import is_quantized
 from edgewise.optimizing.search_settings import SearchSettings
 from edgewise.progress import StageStarted, emit
+from edgewise.verbs.diff.gaps import gaps_of, losing_layers, with_own_losses
 from edgewise.verbs.diff.matching import INPUT, Match, match_tensors, products_of
-from edgewise.verbs.diff.result import CLEAN_DB, ROUNDED_DB, DiffResult, LayerGap
+from edgewise.verbs.diff.result import CLEAN_DB, ROUNDED_DB, DiffResult
 from edgewise.verbs.diff.sides import Side, choose_sides
-from edgewise.verbs.diff.tensor_worker import TINY
 from edgewise.workload.inputs import make_arrays
 from edgewise.workload.resolved_graph import ResolvedGraph, read_resolved_graph
 
@@ -60,10 +59,17 @@ def diff(request: DiffRequest, context: Context) -> DiffResult:
             )
         samples, fed = _write_samples(request, sides, found, scratch=scratch)
         emit(StageStarted(title=f"Comparing {len(matches)} tensors"))
-        told = _compare(sides, matches, (one, two), samples=samples, seconds=request.timeout)
-    integers = [is_quantized(graph) for graph in (one, two)]
-    rounded = integers[0] != integers[1] or (all(integers) and sides[0].engine != sides[1].engine)
-    layers = _layers(matches, told["layers"], (one, two), clean=ROUNDED_DB if rounded else CLEAN_DB)
+        asked = _request_of(sides, matches, (one, two), samples=samples)
+        told = _ask(asked, seconds=request.timeout)
+        integers = [is_quantized(graph) for graph in (one, two)]
+        rounded = integers[0] != integers[1] or (all(integers) and sides[0].engine != sides[1].engine)
+        clean = ROUNDED_DB if rounded else CLEAN_DB
+        layers = gaps_of(matches, told["layers"], (one, two), clean=clean)
+        if sides[1].engine == "onnxruntime":
+            scales = {name: scale for each in asked["layers"] for name, *scale in each["first"]}
+            losing = losing_layers(layers, matches, told["layers"], scales)
+            alone = _ask({**asked, "alone": list(losing.values())}, seconds=request.timeout)["alone"] if losing else ()
+            layers = with_own_losses(layers, dict(zip(losing, alone, strict=True)), clean=clean)
     named = {layer.tensors[0]: layer for layer in layers}
     outputs = {name: named[name].snr_db for name in one.outputs if name in named}
     last = layers[-1] if layers else None
@@ -161,11 +167,11 @@ def _as_other(array: Array, spec: Any, graph: Graph) -> Array:
     return np.ascontiguousarray(quantize(array, scale.scale, scale.zero_point, dtype))
 
 
-def _compare(
-    sides: Sequence[Side], matches: Sequence[Match], graphs: Sequence[Graph], *, samples: list[str], seconds: float
-) -> Mapping[str, Any]:
-    """What the child process says. Raises `RunFailed`."""
-    told = {
+def _request_of(
+    sides: Sequence[Side], matches: Sequence[Match], graphs: Sequence[Graph], *, samples: list[str]
+) -> dict[str, Any]:
+    """What the child process is asked."""
+    return {
         "models": [
             {"path": str(Path(side.path).resolve()), "format": side.format, "engine": side.engine} for side in sides
         ],
@@ -174,8 +180,12 @@ def _compare(
         ],
         "samples": samples,
     }
+
+
+def _ask(asked: Mapping[str, Any], *, seconds: float) -> Mapping[str, Any]:
+    """What the child process says. Raises `RunFailed`."""
     command = [sys.executable, "-P", "-m", "edgewise.verbs.diff.tensor_worker"]
-    done = run_child(command, seconds=seconds, request=json.dumps(told).encode(), max_output=_MOST_OUTPUT)
+    done = run_child(command, seconds=seconds, request=json.dumps(asked).encode(), max_output=_MOST_OUTPUT)
     if done.failure:
         advice = "raise --timeout, or use less samples with --limit" if done.cause == "late" else ""
         raise RunFailed(f"the models can't be compared: {done.failure}", advice=advice)
@@ -191,53 +201,6 @@ def _scaled(names: Sequence[str], graph: Graph) -> list[list[Any]]:
         one = scale is not None and scale.channels == 1 and scale.block is None
         found.append([name, scale.scale, scale.zero_point] if one and scale is not None else [name, None, None])
     return found
-
-
-def _layers(
-    matches: Sequence[Match], sums: Sequence[Mapping[str, Any]], graphs: Sequence[Graph], *, clean: float
-) -> list[LayerGap]:
-    labels = [{each.name: each.label or each.name for each in graph.operators} for graph in graphs]
-    ratios = [None if "why" in each else _snr(each) for each in sums]
-    found = []
-    for match, each, ratio in zip(matches, sums, ratios, strict=True):
-        name, other = labels[0].get(match.name, match.name), labels[1].get(match.other, match.other)
-        if ratio is None:
-            found.append(LayerGap(name=name, op=match.op, other=other, why=str(each["why"])))
-            continue
-        before = min(_known(match.inputs, matches, ratios), default=None)
-        entering = min(clean if before is None else before, clean)
-        loss = None if match.op == INPUT else entering - min(ratio, clean)
-        size = math.sqrt(each["signal"] * each["other"])
-        found.append(
-            LayerGap(
-                name=name, op=match.op, other=other, tensors=(each["first"], each["second"]), snr_db=ratio,
-                before_db=before, loss_db=loss, cosine=each["dot"] / size if size > 0 else None,
-                largest=each["largest"], zeros=each["zeros"] / each["count"],
-                saturated=None if each["saturated"] < 0 else each["saturated"] / each["count"],
-            )
-        )  # fmt: skip
-    return found
-
-
-def _known(places: Sequence[int], matches: Sequence[Match], ratios: Sequence[float | None]) -> list[float]:
-    """The ratios of the nearest layers at or before `places` that could be compared."""
-    found, seen, waiting = list[float](), set[int](), list(places)
-    while waiting:
-        place = waiting.pop()
-        if place in seen:
-            continue
-        seen.add(place)
-        if (ratio := ratios[place]) is not None:
-            found.append(ratio)
-        else:
-            waiting += matches[place].inputs
-    return found
-
-
-def _snr(sums: Mapping[str, Any]) -> float:
-    if sums["noise"] == 0.0:
-        return math.inf
-    return 10.0 * math.log10(max(sums["signal"], TINY) / sums["noise"])
 
 
 def _structure(one: Graph, two: Graph) -> list[str]:
