@@ -10,6 +10,8 @@ from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+import numpy as np
+
 from edgewise.verbs.diff.engines import ENGINES
 from edgewise.verbs.diff.sums import Sums, to_real
 
@@ -65,9 +67,13 @@ class _Layer:
             return
         values = [_moved(real[each["first"]], each["axes"]) for each in ends]
         fed = {each["second"]: value.astype("float32") for each, value in zip(self._inputs, values[:-1], strict=True)}
-        (made,) = self._session.run(None, fed)
-        if made.shape == values[-1].shape and made.dtype.kind == "f":
-            self._sums.add(values[-1].ravel(), made.astype("float64").ravel(), made)
+        right, made = values[-1], None
+        with suppress(Exception):  # whatever the engine refuses
+            (made,) = self._session.run(None, fed)
+        if made is not None and made.size == right.size and np.isfinite(made).all():
+            self._sums.add(right.ravel(), made.astype("float64").ravel(), made)
+        else:
+            self._session, self._sums = None, Sums()
 
     def told(self) -> dict[str, Any] | None:
         """The sums of the signal and the noise."""

@@ -178,7 +178,8 @@ def _by_order(one: _View, two: _View) -> list[Match]:
         first, second = one.following(a), two.following(b)
         # A file may tell a name of the last tensor only, behind operators that another joins with the product.
         shared = [name for name in (*first, *second) if name in one.maker and name in two.maker]
-        found.append(Match(a.name, a.op, b.name, (*first, *shared), (*second, *shared)))
+        first, second = (tuple(dict.fromkeys((*names, *shared))) for names in (first, second))
+        found.append(Match(a.name, a.op, b.name, first, second))
     return found
 
 

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from typing import Any
 
-from edgewise.report.document import Cell, Column, Document, Section, Table, absent
+from edgewise.report.document import Cell, Column, Document, Section, Table, Tone, absent
 from edgewise.report.names import keep_end
 from edgewise.text import listing, one_line
 from edgewise.units import significant
@@ -176,15 +176,19 @@ class DiffResult:
         )
         left = len(self.layers) - len(shown)
         title = "Layers in order of execution" + (f": {len(shown)} of {len(self.layers)}, by loss" if left else "")
-        return Table(title=title, columns=columns, rows=tuple(map(_row, shown)))
+        adding: dict[int, Tone] = dict.fromkeys(map(id, self.steps), "poor")
+        adding[id(self.begins)] = "bad"
+        rows = tuple(_row(layer, adding.get(id(layer), "plain")) for layer in shown)
+        return Table(title=title, columns=columns, rows=rows)
 
 
 def _short(name: str) -> str:
     return keep_end(one_line(name), MOST_NAME)
 
 
-def _row(layer: LayerGap) -> tuple[Cell, ...]:
+def _row(layer: LayerGap, tone: Tone) -> tuple[Cell, ...]:
     name, op, twin = (Cell(text=one_line(text)) for text in (layer.name, layer.op, layer.other))
+    name = replace(name, tone=tone)
     if layer.snr_db is None:
         nothing = absent(layer.why)
         return name, op, nothing, nothing, nothing, nothing, nothing, nothing, nothing, twin
@@ -193,7 +197,7 @@ def _row(layer: LayerGap) -> tuple[Cell, ...]:
         name,
         op,
         Cell(text="exact" if snr is None else f"{snr:.1f}", value=snr),
-        _number(layer.loss_db, ".1f"),
+        replace(_number(layer.loss_db, ".1f"), tone=tone),
         _number(layer.own_loss_db, ".1f"),
         _number(layer.cosine, ".4f"),
         Cell(text=significant(layer.largest or 0.0), value=layer.largest),

@@ -6,6 +6,7 @@ import json
 import sys
 from collections import Counter
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -21,7 +22,7 @@ from edgewise.optimizing.search_settings import SearchSettings
 from edgewise.progress import StageStarted, emit
 from edgewise.verbs.diff.gaps import gaps_of, losing_layers, with_own_losses
 from edgewise.verbs.diff.matching import INPUT, Match, match_tensors, products_of
-from edgewise.verbs.diff.result import CLEAN_DB, ROUNDED_DB, DiffResult
+from edgewise.verbs.diff.result import CLEAN_DB, ROUNDED_DB, DiffResult, LayerGap
 from edgewise.verbs.diff.sides import Side, choose_sides
 from edgewise.workload.inputs import make_arrays
 from edgewise.workload.resolved_graph import ResolvedGraph, read_resolved_graph
@@ -59,17 +60,7 @@ def diff(request: DiffRequest, context: Context) -> DiffResult:
             )
         samples, fed = _write_samples(request, sides, found, scratch=scratch)
         emit(StageStarted(title=f"Comparing {len(matches)} tensors"))
-        asked = _request_of(sides, matches, (one, two), samples=samples)
-        told = _ask(asked, seconds=request.timeout)
-        integers = [is_quantized(graph) for graph in (one, two)]
-        rounded = integers[0] != integers[1] or (all(integers) and sides[0].engine != sides[1].engine)
-        clean = ROUNDED_DB if rounded else CLEAN_DB
-        layers = gaps_of(matches, told["layers"], (one, two), clean=clean)
-        if sides[1].engine == "onnxruntime":
-            scales = {name: scale for each in asked["layers"] for name, *scale in each["first"]}
-            losing = losing_layers(layers, matches, told["layers"], scales)
-            alone = _ask({**asked, "alone": list(losing.values())}, seconds=request.timeout)["alone"] if losing else ()
-            layers = with_own_losses(layers, dict(zip(losing, alone, strict=True)), clean=clean)
+        told, layers = _measure(sides, matches, (one, two), samples=samples, seconds=request.timeout)
     named = {layer.tensors[0]: layer for layer in layers}
     outputs = {name: named[name].snr_db for name in one.outputs if name in named}
     last = layers[-1] if layers else None
@@ -165,6 +156,25 @@ def _as_other(array: Array, spec: Any, graph: Graph) -> Array:
     if array.dtype == dtype or scale is None:
         return np.ascontiguousarray(array)
     return np.ascontiguousarray(quantize(array, scale.scale, scale.zero_point, dtype))
+
+
+def _measure(
+    sides: Sequence[Side], matches: Sequence[Match], graphs: Sequence[Graph], *, samples: list[str], seconds: float
+) -> tuple[Mapping[str, Any], Sequence[LayerGap]]:
+    """What the child process says, and the layers. Raises `RunFailed`."""
+    asked = _request_of(sides, matches, graphs, samples=samples)
+    told = _ask(asked, seconds=seconds)
+    integers = [is_quantized(graph) for graph in graphs]
+    rounded = integers[0] != integers[1] or (all(integers) and sides[0].engine != sides[1].engine)
+    clean = ROUNDED_DB if rounded else CLEAN_DB
+    layers = gaps_of(matches, told["layers"], graphs, clean=clean)
+    scales = {name: scale for each in asked["layers"] for name, *scale in each["first"]}
+    losing = losing_layers(layers, matches, told["layers"], scales) if sides[1].engine == "onnxruntime" else {}
+    if losing:
+        with suppress(RunFailed):  # the layers are known without it
+            alone = _ask({**asked, "alone": list(losing.values())}, seconds=seconds)["alone"]
+            layers = with_own_losses(layers, dict(zip(losing, alone, strict=True)), clean=clean)
+    return told, layers
 
 
 def _request_of(
