@@ -69,7 +69,10 @@ def _side(word: str, path: str, *, engine: str) -> Side:
         )
     own = engine.removesuffix("/cpu") or engines[0]
     if own not in engines:
-        raise BadInput(f"{name}: {own} gives no tensors inside {model.format}", advice=f"use {' or '.join(engines)}")
+        other = ", or the .xml that 'edgewise convert --to openvino' makes of it" if own == "openvino" else ""
+        raise BadInput(
+            f"{name}: {own} gives no tensors inside {model.format}", advice=f"use {' or '.join(engines)}{other}"
+        )
     if not (state := availability_of(runtimes().get(own))):
         raise Unavailable(f"{name} runs in {own}: {state.reason}", advice=state.install_hint)
     return Side(path=path, name=name, format=model.format, sha256=model.sha256, engine=own)
