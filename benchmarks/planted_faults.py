@@ -1,6 +1,6 @@
 """Does `edgewise diff` name the layer in which a fault was planted?
 
-    python benchmarks/planted_faults.py [--networks 5] [--seed 0]
+    python benchmarks/planted_faults.py [--networks 5] [--seed 0] [--engine openvino]
 
 Five networks (the bundled one, and four of random weights: plain, residual, depthwise, kernels of several sizes), each
 with a wrong scale of weights, a wrong padding, swapped axes of a kernel and a clipped activation, planted in a layer
@@ -217,9 +217,10 @@ def cases(networks: int, seed: int, folder: Path) -> Iterator[tuple[str, str, st
             yield name, fault, "int8", node.name, right, quantised(wrong)
 
 
-def steps(right: Path, wrong: Path) -> list[str]:
+def steps(right: Path, wrong: Path, engine: str) -> list[str]:
     """The layers that add error, as `edgewise diff` orders them."""
-    words = [sys.executable, "-m", "edgewise", "diff", str(right), str(wrong), "--json", "-q"]
+    words = [sys.executable, "-m", "edgewise", "diff", str(right), str(wrong), "-r", f"onnxruntime,{engine}"]
+    words += ["--json", "-q"]
     done = subprocess.run(words, capture_output=True, text=True, check=True)
     layers = [layer for layer in json.loads(done.stdout)["layers"] if layer["loss_db"] is not None]
     return [layer["name"] for layer in sorted(layers, key=lambda layer: -layer["loss_db"])]
@@ -229,11 +230,12 @@ def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--networks", type=int, default=5)
     parser.add_argument("--seed", type=int, default=0)
+    parser.add_argument("--engine", default="onnxruntime", help="of the faulty network")
     arguments = parser.parse_args()
     found: dict[tuple[str, str], list[int]] = defaultdict(list)
     with tempfile.TemporaryDirectory() as folder:
         for name, fault, precision, layer, right, wrong in cases(arguments.networks, arguments.seed, Path(folder)):
-            order = steps(right, wrong)
+            order = steps(right, wrong, arguments.engine)
             place = order.index(layer) if layer in order else len(order)
             found[fault, precision].append(place)
             if place:

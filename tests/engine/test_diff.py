@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import math
+import re
 from pathlib import Path
 
 import numpy as np
@@ -13,8 +14,9 @@ from edgewise import data
 from edgewise.cli.main import run
 from edgewise.record import InputSpec
 from edgewise.registry import Availability
-from edgewise.verbs.diff import work
+from edgewise.verbs.diff import sides
 from edgewise.workload.inputs import make_arrays
+from messages import says
 
 pytestmark = pytest.mark.engine
 onnx = pytest.importorskip("onnx", reason="needs onnx")
@@ -127,8 +129,60 @@ def test_samples_of_data_are_prepared_for_each_file(tmp_path, capsys):
     words = [word for path in reports for word in ("-o", path)]
     found = diff(capsys, FLOAT, LITE, "--data", data.path("digits_test.npz"), "--limit", "5", *words)
     assert found["samples"] == 5 and "digits_test" in found["inputs"] and found["begins"] is None
-    assert "stands out" in reports[0].read_text("utf-8")
+    assert re.search(r"stands out: [^.]+\.\d dB\. Outputs: ", reports[0].read_text("utf-8"))
     assert reports[1].read_text("utf-8").count("\n") == len(found["layers"]) + 1
+
+
+def ir_of(openvino, model: Path, path: Path) -> Path:
+    """The network as OpenVINO IR in 32 bits."""
+    openvino.save_model(openvino.Core().read_model(str(model)), str(path), compress_to_fp16=False)
+    return path
+
+
+def test_one_model_in_two_engines_agrees_in_every_layer_as_much_as_their_own_sessions_do(capsys):
+    openvino = pytest.importorskip("openvino", reason="needs OpenVINO")
+    found = diff(capsys, FLOAT, "-r", "onnxruntime,openvino", "--limit", "3")
+    assert [model["engine"].split()[0] for model in found["models"]] == ["onnxruntime", "openvino"]
+    assert found["begins"] is None and found["unmatched"] == [] and len(found["layers"]) > 10
+    assert all(layer["exact"] or layer["snr_db"] > 90 for layer in found["layers"])
+    compiled = openvino.Core().compile_model(str(FLOAT), "CPU", {"INFERENCE_PRECISION_HINT": "f32"})
+    spec = InputSpec(name="x", shape=(1, 1, 32, 32), dtype="float32")
+    feeds = [make_arrays([spec], seed=number)[0] for number in range(3)]
+    other = np.stack([compiled([feed])[0] for feed in feeds]).astype(np.float64)
+    right = outputs_of(FLOAT, 3, "logits")
+    ratio = 10 * math.log10(np.sum(right**2) / np.sum((right - other) ** 2))
+    assert found["outputs"]["logits"] == pytest.approx(ratio, abs=12)  # engines fuse layers whose tensors nobody wants
+
+
+@pytest.mark.parametrize("turned", [False, True])
+def test_a_wrong_layer_of_openvino_ir_is_named(tmp_path, capsys, turned):
+    openvino = pytest.importorskip("openvino", reason="needs OpenVINO")
+    wrong, name = changed(tmp_path / "wrong.onnx", 3, lambda weights: weights * np.float32(1.25))
+    pair = (
+        (ir_of(openvino, FLOAT, tmp_path / "m.xml"), wrong)
+        if turned
+        else (FLOAT, ir_of(openvino, wrong, tmp_path / "m.xml"))
+    )
+    found = diff(capsys, *pair, "--limit", "2")
+    assert found["begins"] == (f"{name}/WithoutBiases" if turned else name) and found["unmatched"] == []
+
+
+def test_an_int8_network_in_another_engine_differs_by_rounding_alone(tmp_path, capsys):
+    pytest.importorskip("ai_edge_litert", reason="needs LiteRT")
+    openvino = pytest.importorskip("openvino", reason="needs OpenVINO")
+    for model, least in ((LITE, 90), (INT8, 40)):
+        found = diff(capsys, model, ir_of(openvino, model, tmp_path / f"{least}.xml"), "--limit", "3")
+        assert found["begins"] is None and found["unmatched"] == []
+        assert all(layer["exact"] or layer["snr_db"] > least for layer in found["layers"])
+        assert sum(layer["op"] != "input" for layer in found["layers"]) == 6
+
+
+def test_engines_that_do_not_fit_are_refused(capsys):
+    assert re.search(says("one-model-nothing-compared"), refused(capsys, FLOAT, code=2))
+    told = refused(capsys, FLOAT, FLOAT, "-r", "litert,litert,litert", code=2)
+    assert re.search(says("runtimes-must-one-two-not", runtimes_count=3), told)
+    told = refused(capsys, LITE, "-r", "litert,onnxruntime", code=2)
+    assert re.search(says("gives-no-tensors-inside", own="onnxruntime", format="tflite"), told)
 
 
 def test_what_can_not_be_compared_is_refused(tmp_path, capsys):
@@ -147,9 +201,43 @@ def test_what_can_not_be_compared_is_refused(tmp_path, capsys):
 
 
 def test_an_engine_that_is_not_installed_is_named_with_its_command(capsys, monkeypatch):
-    monkeypatch.setattr(work, "availability_of", lambda _: Availability(False, "it is gone", "pip install it"))
+    monkeypatch.setattr(sides, "availability_of", lambda _: Availability(False, "it is gone", "pip install it"))
     told = refused(capsys, FLOAT, LITE, code=3)
     assert "digits_cnn.onnx runs in onnxruntime: it is gone" in told and "try: pip install it" in told
+
+
+def amplifying(path: Path, factor: float) -> Path:
+    """A factor near 1, and the difference from what it was applied to, which has the factor's error many times."""
+    helper, kind = onnx.helper, onnx.TensorProto.FLOAT
+    nodes = [helper.make_node("Mul", ["x", "factor"], ["made"], name="factor"),
+             helper.make_node("Sub", ["made", "x"], ["y"], name="difference")]  # fmt: skip
+    ends = [helper.make_tensor_value_info(name, kind, [64]) for name in ("x", "y")]
+    stored = onnx.numpy_helper.from_array(np.full(64, factor, np.float32), "factor")
+    graph = helper.make_graph(nodes, "g", ends[:1], ends[1:], [stored])
+    onnx.save(helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)], ir_version=10), path)
+    return path
+
+
+def test_a_layer_that_makes_an_error_larger_is_not_the_one_that_adds_it(tmp_path, capsys):
+    right, wrong = amplifying(tmp_path / "right.onnx", 1.01), amplifying(tmp_path / "wrong.onnx", 1.014)
+    found = diff(capsys, right, wrong, "--limit", "2")
+    _, factor, difference = found["layers"]
+    assert factor["snr_db"] == pytest.approx(20 * math.log10(1.01 / 0.004), abs=0.01)
+    assert factor["own_loss_db"] == pytest.approx(factor["loss_db"]) == pytest.approx(60 - factor["snr_db"])
+    assert difference["loss_db"] == pytest.approx(20 * math.log10(1.01 / 0.01), abs=0.01)
+    assert difference["own_loss_db"] == 0 and found["begins"] == "factor"
+
+
+def test_each_of_two_wrong_layers_has_its_own_loss(tmp_path, capsys):
+    wrong, name = changed(tmp_path / "wrong.onnx", 2, lambda weights: weights * np.float32(1.25))
+    model = onnx.load(wrong)
+    first = next(each for each in model.graph.initializer if each.name.endswith("0.0.weight"))
+    first.CopyFrom(onnx.numpy_helper.from_array(onnx.numpy_helper.to_array(first) * np.float32(1.1), first.name))
+    onnx.save(model, wrong)
+    rows = {each["name"]: each for each in diff(capsys, FLOAT, wrong, "--limit", "2")["layers"]}
+    assert rows[name]["own_loss_db"] > rows[name]["loss_db"] > 0  # alone it gets no error that hides its own
+    others = [each["own_loss_db"] for key, each in rows.items() if key != name and each["own_loss_db"] is not None]
+    assert max(others) == pytest.approx(rows["/features/features.0/features.0.0/Conv"]["loss_db"], abs=0.1)
 
 
 def test_values_that_are_not_finite_are_said_and_end_nothing(tmp_path, capsys):

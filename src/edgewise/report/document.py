@@ -147,6 +147,12 @@ class Document:
         return replace(self, answer=(*first, *self.answer))
 
 
+def in_prose(lines: Sequence[str]) -> str:
+    """Return sentences that stand a line each as one paragraph, with a full stop between those that have none."""
+    ended = [line if line.endswith((".", "!", "?", ":")) else f"{line}." for line in lines[:-1]]
+    return " ".join([*ended, *lines[-1:]])
+
+
 def lines_of(texts: Iterable[str]) -> tuple[str, ...]:
     """Return `texts` as the lines of a section: each in one line, without empty ones and repetitions."""
     return tuple(dict.fromkeys(filter(None, map(one_line, texts))))

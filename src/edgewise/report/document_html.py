@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from textwrap import shorten
 
-from edgewise.report.document import Document, Section, Table
+from edgewise.report.document import Document, Section, Table, in_prose
 from edgewise.report.page import Block, Part, render_result_page, view_table
 from edgewise.text import one_line
 
@@ -30,7 +30,7 @@ def render_document_page(document: Document, *, kind: str) -> str:
             *table_parts(document.tables),
             *section_parts((*document.lead, *document.sections)),
         ],
-        evidence=" ".join(document.answer),
+        evidence=in_prose(document.answer),
     )
 
 

@@ -8,7 +8,7 @@ from edgewise.metrics import METRICS
 from edgewise.predicting.calibration import Calibration
 from edgewise.predicting.choice import leave_out
 from edgewise.predicting.forecast import Forecasts
-from edgewise.report.document import Section, Table
+from edgewise.report.document import Section, Table, in_prose
 from edgewise.report.forecast import calibration_document, chosen_law, forecasts_document
 from edgewise.report.forecast_charts import (
     coverage_chart,
@@ -30,7 +30,7 @@ def render_calibration_html(calibration: Calibration) -> str:
         Part(id="points", title="Points", blocks=[("sections", _others(document.sections))]),
         metrics_part(calibration.points),
     ]
-    return render_result_page("calibration", document.title, parts, evidence=" ".join(document.answer))
+    return render_result_page("calibration", document.title, parts, evidence=in_prose(document.answer))
 
 
 def render_forecasts_html(found: Forecasts) -> str:
@@ -54,7 +54,7 @@ def render_forecasts_html(found: Forecasts) -> str:
         metrics_part(calibration.points),
     ]
     answer = [*document.answer, *(chosen_law(metric, choice) for metric, choice in calibration.choices.items())]
-    return render_result_page("estimates", document.title, parts, evidence=" ".join(answer))
+    return render_result_page("estimates", document.title, parts, evidence=in_prose(answer))
 
 
 def _tables_part(tables: Sequence[Table]) -> Part:

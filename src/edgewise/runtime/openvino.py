@@ -73,7 +73,7 @@ class OpenVino:
         """Inputs and outputs of the model at `path`; see `edgewise.runtime.base.DescribesModels`."""
         import openvino
 
-        model = _read_model(openvino.Core(), path)
+        model = read_model(openvino.Core(), path)
         return tuple(map(spec_of, model.inputs)), tuple(map(spec_of, model.outputs))
 
     def load(self, path: Path, options: LoadOptions) -> OpenVinoSession:
@@ -86,7 +86,7 @@ class OpenVino:
 
         core = openvino.Core()
         device = _find_device(core, options.provider)
-        model = _read_model(core, path)
+        model = read_model(core, path)
         try:
             _reshape(model, options.shapes)
         except Exception as error:
@@ -104,7 +104,7 @@ class OpenVino:
         return OpenVinoSession(compiled, options)
 
 
-def _read_model(core: Any, path: Path) -> Any:
+def read_model(core: Any, path: Path) -> Any:
     """The model at `path`. OpenVINO knows TFLite by the extension alone, so any other name gets a proper link.
 
     Raises `UnsupportedModel`, `InvalidModel` or MemoryError.

@@ -18,10 +18,14 @@ INPUT = "input"
 """What stands for the operator of a graph's input."""
 _FOLLOWING = {
     "relu", "relu6", "clip", "leakyrelu", "prelu", "hardswish", "hardsigmoid", "sigmoid", "logistic", "tanh", "elu",
-    "selu", "gelu", "add", "mul", "batchnormalization", "softmax",
+    "selu", "gelu", "add", "mul", "multiply", "batchnormalization", "batchnorm", "softmax", "swish", "hswish",
+    "hsigmoid", "clamp",
 }  # fmt: skip
 """Operators that a format may join with the product before them, without case and underscores."""
 _QUANTIZE, _DEQUANTIZE = {"quantizelinear", "quantize"}, {"dequantizelinear", "dequantize"}
+_BOTH = "fakequantize"
+"""Quantises and dequantises in one operator."""
+_OF_SHAPES = {"shapeof", "shape", "size", "rank"}
 _BY_NAME_FROM = 0.5
 """Share of the products that must be found by name."""
 
@@ -72,16 +76,28 @@ class _View:
         self.graph = graph
         self.maker: dict[str, Operator] = {name: each for each in graph.operators for name in each.outputs if name}
         self.takers: dict[str, list[Operator]] = {}
+        self.fed = set(graph.inputs)
+        """Tensors whose values depend on the inputs, not on their shapes alone."""
         for each in graph.operators:
             for name in dict.fromkeys(each.inputs):
                 self.takers.setdefault(name, []).append(each)
+            if _word(each) not in _OF_SHAPES and not self.fed.isdisjoint(each.inputs):
+                self.fed.update(each.outputs)
 
     def products(self) -> list[Operator]:
-        """The operators with weights whose size is known, those whose weights are dequantised first among them."""
-        return [each for each in self.graph.operators if self._has_weights(each) and self.sizes(each.outputs[0])]
+        """The operators with weights whose size is known, those whose weights are dequantised first among them.
+
+        What a format may join with the product before it, such as the sum of a bias, belongs to that one.
+        """
+        found, joined = [], set[str]()
+        for each in self.graph.operators:
+            if self._has_weights(each) and self.sizes(each.outputs[0]) and each.name not in joined:
+                found.append(each)
+                joined.update(one.name for one in self.joined(each))
+        return found
 
     def _has_weights(self, operator: Operator) -> bool:
-        if not operator.kind or _word(operator) in _QUANTIZE | _DEQUANTIZE:
+        if not operator.kind or _word(operator) in _QUANTIZE | _DEQUANTIZE or self.fed.isdisjoint(operator.inputs):
             return False
         makers = (self.maker.get(name) for name in operator.inputs[1:])
         return bool(operator.weights) or any(each and _word(each) in _DEQUANTIZE and each.weights for each in makers)
@@ -93,6 +109,8 @@ class _View:
     def settled(self, name: str) -> tuple[str, ...]:
         """Where `name` is quantised and dequantised again, the tensor that the layers behind it see; else nothing."""
         takers = self.takers.get(name, [])
+        if len(takers) == 1 and _word(takers[0]) == _BOTH:
+            return (takers[0].outputs[0],)
         quantised = [each.outputs[0] for each in takers if _word(each) in _QUANTIZE]
         for each in [taker for middle in quantised for taker in self.takers.get(middle, [])]:
             if _word(each) in _DEQUANTIZE:
@@ -105,22 +123,31 @@ class _View:
 
     def following(self, operator: Operator) -> tuple[str, ...]:
         """The operator's output and those that follow it one by one, as far as a format may join them."""
-        names = [self.seen(operator.outputs[0])]
-        while len(takers := self.takers.get(names[-1], [])) == 1 and len(names) < 5:
+        return tuple(self.seen(each.outputs[0]) for each in self.joined(operator))
+
+    def joined(self, operator: Operator) -> list[Operator]:
+        """`operator` and those that follow it one by one, as far as a format may join them."""
+        found = [operator]
+        while len(takers := self._users(self.seen(found[-1].outputs[0]))) == 1 and len(found) < 5:
             (taker,) = takers
             if _word(taker) not in _FOLLOWING or self.sizes(taker.outputs[0]) != self.sizes(operator.outputs[0]):
                 break
-            names.append(self.seen(taker.outputs[0]))
-        return tuple(names)
+            found.append(taker)
+        return found
+
+    def _users(self, name: str) -> list[Operator]:
+        """The operators that take the values of `name`, not its shape alone."""
+        return [each for each in self.takers.get(name, []) if _word(each) not in _OF_SHAPES]
 
 
 def _word(operator: Operator) -> str:
-    return operator.op.replace("_", "").casefold()
+    name = operator.op.split(".")[1] if operator.op.startswith("aten.") else operator.op
+    return name.replace("_", "").casefold()
 
 
 def _by_name(one: _View, two: _View) -> Iterator[Match]:
     for operator in one.graph.operators:
-        if _word(operator) in _QUANTIZE | _DEQUANTIZE:
+        if _word(operator) in _QUANTIZE | _DEQUANTIZE | {_BOTH}:
             continue
         for name in operator.outputs:
             twin = two.maker.get(name)
@@ -146,7 +173,14 @@ def _by_order(one: _View, two: _View) -> list[Match]:
     counts = [[view.sizes(each.outputs[0]) for each in side] for view, side in zip((one, two), sides, strict=True)]
     blocks = SequenceMatcher(None, counts[0], counts[1], autojunk=False).get_matching_blocks()
     pairs = [(sides[0][block.a + at], sides[1][block.b + at]) for block in blocks for at in range(block.size)]
-    return [Match(a.name, a.op, b.name, one.following(a), two.following(b)) for a, b in pairs]
+    found = []
+    for a, b in pairs:
+        first, second = one.following(a), two.following(b)
+        # A file may tell a name of the last tensor only, behind operators that another joins with the product.
+        shared = [name for name in (*first, *second) if name in one.maker and name in two.maker]
+        first, second = (tuple(dict.fromkeys((*names, *shared))) for names in (first, second))
+        found.append(Match(a.name, a.op, b.name, first, second))
+    return found
 
 
 def _with_inputs(matches: Sequence[Match], view: _View) -> list[Match]:

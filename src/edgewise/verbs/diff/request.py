@@ -6,20 +6,22 @@ from typing import Annotated, Literal
 
 from pydantic import Field
 
+from edgewise.errors import BadField
 from edgewise.run.limits import require_at_least, require_time
 from edgewise.units import parse_duration
-from edgewise.verbs.fields import InputShapes, Prepare, Seed
-from edgewise.verbs.option import argument, option
+from edgewise.verbs.fields import InputShapes, Prepare, Runtimes, Seed
+from edgewise.verbs.option import argument, option, worded
 from edgewise.verbs.request import FilePath, Number, Request, Whole
 from edgewise.verbs.shared_options import DATA, MEASURE, OUTPUT
 
 
 class DiffRequest(Request):
-    """Find the layer in which the values of two models begin to differ.
+    """Find the layer in which the values of two models, or of two engines on one model, begin to differ.
 
     Attributes:
         reference: whose values count as right.
-        other: that is held against it.
+        other: that is held against it; None takes the reference itself, in another engine.
+        runtimes: of the reference, and of the other; empty takes each file's own.
         data: samples that both get; None takes random numbers.
         limit: of samples.
         top: rows of layers on the terminal; 0 shows all.
@@ -30,9 +32,24 @@ class DiffRequest(Request):
 
     verb: Literal["diff"] = "diff"
     reference: Annotated[
-        FilePath, argument("reference", "The right model: .onnx or .tflite.", str, metavar="REFERENCE")
+        FilePath,
+        argument(
+            "reference",
+            "The right model: .onnx, .tflite, OpenVINO .xml, .pt2 or FILE.py:FUNCTION.",
+            str,
+            metavar="REFERENCE",
+        ),
     ]
-    other: Annotated[FilePath, argument("other", "The model to check: .onnx or .tflite.", str, metavar="MODEL")]
+    other: Annotated[
+        FilePath | None,
+        argument(
+            "other", "The model to check (default: REFERENCE, in the second of two runtimes).", str,
+            metavar="MODEL", default=None,
+        ),
+    ] = None  # fmt: skip
+    runtimes: Annotated[
+        Runtimes, worded("Runtime of the reference, and of the other model (default: that of each file's format)")
+    ] = ()
     data: Annotated[
         FilePath | None,
         option("--data PATH", DATA, "Samples, as evaluate takes them, without labels too (default: random inputs)"),
@@ -48,7 +65,14 @@ class DiffRequest(Request):
     top: Annotated[Whole, option("--top N", OUTPUT, "Number of layers to print; 0 prints all", int, minimum=0)] = 15
 
     def check(self) -> None:
-        """Reject amounts that mean nothing."""
+        """Reject amounts that mean nothing, and a model without another side."""
+        if self.other is None and len(self.runtimes) != 2:
+            raise BadField(
+                "one model has nothing to be compared with",
+                advice="give a second model, or two runtimes: {runtimes=onnxruntime,openvino}",
+            )
+        if len(self.runtimes) > 2:
+            raise BadField(f"{{runtimes}} must be one or two, not {len(self.runtimes)}")
         require_at_least(1, limit=self.limit)
         require_at_least(0, top=self.top)
         require_time(timeout=self.timeout)

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from typing import Any
 
-from edgewise.report.document import Cell, Column, Document, Section, Table, absent
+from edgewise.report.document import Cell, Column, Document, Section, Table, Tone, absent
 from edgewise.report.names import keep_end
 from edgewise.text import listing, one_line
 from edgewise.units import significant
@@ -35,6 +35,7 @@ class LayerGap:
             they are the same.
         before_db: the least of the layers that it takes its values from; None where it takes none that were compared.
         loss_db: how much it is worse than what comes in, each counted as `CLEAN_DB` (`ROUNDED_DB`) at most.
+        own_loss_db: the same of the layer alone, given the right inputs; None where that was not tried or can't be.
         cosine: of the angle between both.
         largest: of the differences.
         zeros, saturated: shares of the other model's values; None for real numbers.
@@ -48,6 +49,7 @@ class LayerGap:
     snr_db: float | None = None
     before_db: float | None = None
     loss_db: float | None = None
+    own_loss_db: float | None = None
     cosine: float | None = None
     largest: float | None = None
     zeros: float | None = None
@@ -97,8 +99,11 @@ class DiffResult:
 
     @property
     def steps(self) -> list[LayerGap]:
-        """The layers that add a noticeable error, the worst first."""
-        found = [layer for layer in self.layers if layer.loss_db is not None and layer.loss_db >= STEP_DB]
+        """The layers that add a noticeable error, the worst first; not those that only make an error larger."""
+        found = [
+            layer for layer in self.layers
+            if (layer.loss_db or 0.0) >= STEP_DB and (layer.own_loss_db is None or layer.own_loss_db >= STEP_DB)
+        ]  # fmt: skip
         return sorted(found, key=lambda layer: -(layer.loss_db or 0.0))
 
     def to_document(self) -> dict[str, Any]:
@@ -135,21 +140,20 @@ class DiffResult:
 
     def _answer(self, name: str) -> list[str]:
         ends = ", ".join(f"{one_line(output)} {_decibels(value)}" for output, value in self.outputs.items())
-        told = [f"outputs: {ends} (signal to noise)"] if ends else []
+        told = [f"Outputs: {ends} (signal to noise)"] if ends else []
         first = self.begins
         if first is None:
             worst = min((layer.snr_db for layer in self.layers if layer.snr_db is not None), default=math.inf)
-            return [
-                f"No layer of {name} stands out: none loses {STEP_DB:g} dB, and the worst has {_decibels(worst)}",
-                *told,
-            ]
+            passing = any((layer.loss_db or 0.0) >= STEP_DB for layer in self.layers)
+            none = f"none loses {STEP_DB:g} dB" + (" by itself, given the right inputs" if passing else "")
+            return [f"No layer of {name} stands out: {none}, and the worst has {_decibels(worst)}", *told]
         if first.why:
             return [f"Values are NaN or infinite from {first.title} on", *told]
-        coming = "its inputs" if first.before_db is None else f"{_decibels(first.before_db)} before it"
+        coming = "nothing known before it" if first.before_db is None else f"{_decibels(first.before_db)} before it"
         lines = [f"The error of {name} begins in {first.title}: {coming}, {_decibels(first.snr_db)} behind it", *told]
         if others := self.steps[1:MOST_STEPS]:
             said = listing([f"{_short(layer.name)} (−{significant(layer.loss_db or 0.0, 2)} dB)" for layer in others])
-            lines.append(f"next: {said}")
+            lines.append(f"Next: {said}")
         return lines
 
     def _table(self) -> Table:
@@ -163,6 +167,7 @@ class DiffResult:
             Column(title="Op", rank=4),
             Column(title="SNR (dB)", numeric=True),
             Column(title="Loss (dB)", numeric=True),
+            Column(title="Own loss (dB)", numeric=True, rank=1, hidden=all(each.own_loss_db is None for each in shown)),
             Column(title="Cosine", numeric=True, rank=3),
             Column(title="Largest difference", numeric=True, rank=1),
             Column(title="Saturated (%)", numeric=True, rank=2, hidden=all(each.saturated is None for each in shown)),
@@ -171,24 +176,29 @@ class DiffResult:
         )
         left = len(self.layers) - len(shown)
         title = "Layers in order of execution" + (f": {len(shown)} of {len(self.layers)}, by loss" if left else "")
-        return Table(title=title, columns=columns, rows=tuple(map(_row, shown)))
+        adding: dict[int, Tone] = dict.fromkeys(map(id, self.steps), "poor")
+        adding[id(self.begins)] = "bad"
+        rows = tuple(_row(layer, adding.get(id(layer), "plain")) for layer in shown)
+        return Table(title=title, columns=columns, rows=rows)
 
 
 def _short(name: str) -> str:
     return keep_end(one_line(name), MOST_NAME)
 
 
-def _row(layer: LayerGap) -> tuple[Cell, ...]:
+def _row(layer: LayerGap, tone: Tone) -> tuple[Cell, ...]:
     name, op, twin = (Cell(text=one_line(text)) for text in (layer.name, layer.op, layer.other))
+    name = replace(name, tone=tone)
     if layer.snr_db is None:
         nothing = absent(layer.why)
-        return name, op, nothing, nothing, nothing, nothing, nothing, nothing, twin
+        return name, op, nothing, nothing, nothing, nothing, nothing, nothing, nothing, twin
     snr = None if layer.snr_db == math.inf else layer.snr_db
     return (
         name,
         op,
         Cell(text="exact" if snr is None else f"{snr:.1f}", value=snr),
-        _number(layer.loss_db, ".1f"),
+        replace(_number(layer.loss_db, ".1f"), tone=tone),
+        _number(layer.own_loss_db, ".1f"),
         _number(layer.cosine, ".4f"),
         Cell(text=significant(layer.largest or 0.0), value=layer.largest),
         _share(layer.saturated),

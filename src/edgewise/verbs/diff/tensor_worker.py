@@ -6,139 +6,23 @@ Only sums are kept, so that memory does not grow with the number of samples. Thi
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from itertools import permutations, product
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from edgewise.child_process import serve
+from edgewise.verbs.diff.engines import ENGINES
+from edgewise.verbs.diff.layers_alone import run_alone
+from edgewise.verbs.diff.sums import TINY, Sums, to_real
 
 if TYPE_CHECKING:
     Array = np.ndarray[Any, np.dtype[Any]]
 
-TINY = 1e-300
 NOT_FINITE = "it is NaN or infinite"
-
-
-class Tensors(Protocol):
-    """One model with all its tensors."""
-
-    version: str
-
-    def run(self, feeds: Sequence[Array], names: Sequence[str]) -> Mapping[str, Array]:
-        """The tensors of `names` after an inference on `feeds`, one array per input in the model's order."""
-        ...
-
-
-class OnnxTensors:
-    """ONNX Runtime, with the wanted tensors as further outputs."""
-
-    def __init__(self, path: Path, names: Sequence[str]) -> None:
-        import onnx
-        import onnxruntime
-
-        model = onnx.load(str(path), load_external_data=False)
-        self._inputs = [
-            each.name for each in model.graph.input if each.name not in {one.name for one in model.graph.initializer}
-        ]
-        made = {name for node in model.graph.node for name in node.output}
-        there = {each.name for each in model.graph.output}
-        model.graph.output.extend(onnx.ValueInfoProto(name=name) for name in names if name in made - there)
-        self._names = [name for name in names if name in made]
-        options = onnxruntime.SessionOptions()
-        options.log_severity_level = 3
-        options.add_session_config_entry("session.model_external_initializers_file_folder_path", str(path.parent))
-        self._session = onnxruntime.InferenceSession(
-            model.SerializeToString(), options, providers=["CPUExecutionProvider"]
-        )
-        self.version = f"onnxruntime {onnxruntime.__version__}"
-
-    def run(self, feeds: Sequence[Array], names: Sequence[str]) -> Mapping[str, Array]:
-        """As `Tensors.run`."""
-        fed = dict(zip(self._inputs, feeds, strict=True))
-        wanted = [name for name in self._names if name in names]
-        found = dict(zip(wanted, self._session.run(wanted, fed), strict=True)) if wanted else {}
-        return {**{name: fed[name] for name in names if name in fed}, **found}
-
-
-class LitertTensors:
-    """LiteRT's interpreter, which keeps all tensors; delegates would join layers, so its own kernels run."""
-
-    def __init__(self, path: Path, names: Sequence[str]) -> None:
-        from importlib.metadata import version
-
-        from ai_edge_litert.interpreter import Interpreter, OpResolverType
-
-        del names
-        self._interpreter = Interpreter(
-            model_path=str(path),
-            experimental_preserve_all_tensors=True,
-            experimental_op_resolver_type=OpResolverType.BUILTIN_WITHOUT_DEFAULT_DELEGATES,
-        )
-        self._interpreter.allocate_tensors()
-        self._places: dict[str, int] = {}
-        for each in self._interpreter.get_tensor_details():
-            self._places.setdefault(each["name"], each["index"])
-        self.version = f"litert {version('ai-edge-litert')} (built-in kernels)"
-
-    def run(self, feeds: Sequence[Array], names: Sequence[str]) -> Mapping[str, Array]:
-        """As `Tensors.run`."""
-        for given, array in zip(self._interpreter.get_input_details(), feeds, strict=True):
-            self._interpreter.set_tensor(given["index"], array)
-        self._interpreter.invoke()
-        found = {}
-        for name in names:
-            if (place := self._places.get(name)) is None:
-                continue
-            try:
-                found[name] = self._interpreter.get_tensor(place)
-            except ValueError:  # a tensor without data, such as one in a branch that was not taken
-                continue
-        return found
-
-
-ENGINES: Mapping[str, type[OnnxTensors] | type[LitertTensors]] = {"onnx": OnnxTensors, "tflite": LitertTensors}
-"""Format → what runs it with all its tensors."""
-
-
-@dataclass(slots=True)
-class Sums:
-    """What is kept of two tensors over all samples.
-
-    Attributes:
-        count: of values.
-        signal, noise: sums of the squares of the reference, and of the difference.
-        other, dot: sum of the squares of the other one, and of the products.
-        largest: of the differences' absolute values.
-        zeros: values of the other one that are 0.
-        saturated: integers of the other one at an end of their type; -1 where it has real numbers.
-    """
-
-    count: int = 0
-    signal: float = 0.0
-    noise: float = 0.0
-    other: float = 0.0
-    dot: float = 0.0
-    largest: float = 0.0
-    zeros: int = 0
-    saturated: int = -1
-
-    def add(self, one: Array, two: Array, raw: Array) -> None:
-        """Add the same values of both; `raw` are those of the other one before they became real."""
-        gap = one - two
-        self.count += one.size
-        self.signal += float(np.vdot(one, one))
-        self.noise += float(np.vdot(gap, gap))
-        self.other += float(np.vdot(two, two))
-        self.dot += float(np.vdot(one, two))
-        self.largest = max(self.largest, float(np.max(np.abs(gap), initial=0.0)))
-        self.zeros += int(np.sum(two == 0))
-        if raw.dtype.kind in "iu" and raw.dtype.itemsize <= 2:
-            ends = np.iinfo(raw.dtype)
-            self.saturated = max(self.saturated, 0) + int(np.sum((raw == ends.min) | (raw == ends.max)))
 
 
 @dataclass(slots=True)
@@ -155,32 +39,25 @@ class Layer:
         for (name, *scale), (twin, *other) in product(self.first, self.second):
             if name not in one or twin not in two:
                 continue
-            a, b = _real(one[name], scale), _real(two[twin], other)
+            # Of the same integers one file may not tell the scale.
+            same = one[name].dtype == two[twin].dtype
+            a = to_real(one[name], other if same and scale[0] is None else scale)
+            b = to_real(two[twin], scale if same and other[0] is None else other)
             if a is None or b is None:
                 self.why = "integers without one scale for all can't be compared"
                 continue
-            for axes, same in _aligned(a, b, moved=moved):
-                if not (np.isfinite(same).all() and np.isfinite(b).all()):
+            for axes, right in _aligned(a, b, moved=moved):
+                if not (np.isfinite(right).all() and np.isfinite(b).all()):
                     self.why = NOT_FINITE
                     continue
-                self.sums.setdefault((name, twin, axes), Sums()).add(same.ravel(), b.ravel(), two[twin])
+                self.sums.setdefault((name, twin, axes), Sums()).add(right.ravel(), b.ravel(), two[twin])
 
     def best(self) -> dict[str, Any]:
         """The candidates that agree best, JSON-shaped."""
         if not self.sums:
             return {"why": self.why}
-        (name, twin, _), sums = min(self.sums.items(), key=lambda each: each[1].noise / max(each[1].signal, TINY))
-        return {"first": name, "second": twin, **asdict(sums)}
-
-
-def _real(array: Array, scale: Sequence[float | None]) -> Array | None:
-    """The values in 64 bits; integers by their scale and zero point; None where they have none."""
-    if array.dtype.kind == "f":
-        return array.astype(np.float64)
-    factor, zero = scale
-    if array.dtype.kind not in "iu" or factor is None:
-        return array.astype(np.float64) if array.dtype.kind == "b" else None
-    return np.asarray((array.astype(np.float64) - float(zero or 0)) * factor)
+        (name, twin, axes), sums = min(self.sums.items(), key=lambda each: each[1].noise / max(each[1].signal, TINY))
+        return {"first": name, "second": twin, "axes": axes, **asdict(sums)}
 
 
 def _aligned(one: Array, two: Array, *, moved: bool) -> Iterator[tuple[tuple[int, ...], Array]]:
@@ -196,24 +73,30 @@ def _aligned(one: Array, two: Array, *, moved: bool) -> Iterator[tuple[tuple[int
         yield (), one.reshape(two.shape)
 
 
-def compare(request: Mapping[str, Any]) -> dict[str, Any]:
+def answer(request: Mapping[str, Any]) -> dict[str, Any]:
+    """The sums of layers alone where ``alone`` names some, else those of every layer; see `compare` and `run_alone`."""
+    from edgewise.optimizing.calibration import read_calibration
+
+    feeds = [read_calibration(Path(path)).feeds() for path in request["samples"]]
+    return {"alone": run_alone(request, feeds[0])} if "alone" in request else compare(request, feeds)
+
+
+def compare(request: Mapping[str, Any], samples: Sequence[Iterable[Sequence[Array]]]) -> dict[str, Any]:
     """The sums of every layer, and the versions of the engines.
 
     Args:
-        request: ``models`` (``path`` and ``format`` of both), ``layers`` (``first`` and ``second``: name, scale and
-            zero point of each candidate), ``samples`` (a file of `edgewise.optimizing.calibration` for each model).
+        request: ``models`` (``path``, ``format`` and ``engine`` of both), ``layers`` (``first`` and ``second``: name,
+            scale and zero point of each candidate), ``samples`` (a file of `edgewise.optimizing.calibration` for each).
+        samples: of each model, one array per input.
     """
-    from edgewise.optimizing.calibration import read_calibration
-
     layers = [Layer(each["first"], each["second"]) for each in request["layers"]]
     names = [
         list(dict.fromkeys(name for layer in layers for name, *_ in getattr(layer, side)))
         for side in ("first", "second")
     ]
     models = [
-        ENGINES[each["format"]](Path(each["path"]), own) for each, own in zip(request["models"], names, strict=True)
+        ENGINES[each["engine"]](Path(each["path"]), own) for each, own in zip(request["models"], names, strict=True)
     ]
-    samples = [read_calibration(Path(path)).feeds() for path in request["samples"]]
     moved = request["models"][0]["format"] != request["models"][1]["format"]
     count = 0
     for feeds in zip(*samples, strict=True):
@@ -229,4 +112,4 @@ def compare(request: Mapping[str, Any]) -> dict[str, Any]:
 
 
 if __name__ == "__main__":
-    raise SystemExit(serve(lambda request: json.dumps(compare(json.loads(request))).encode()))
+    raise SystemExit(serve(lambda request: json.dumps(answer(json.loads(request))).encode()))

@@ -3,30 +3,27 @@
 from __future__ import annotations
 
 import json
-import math
 import sys
 from collections import Counter
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from edgewise.child_process import run_child
-from edgewise.comparing.subjects import NATIVE
-from edgewise.errors import BadInput, RunFailed, Unavailable
+from edgewise.errors import BadInput, RunFailed
 from edgewise.evaluating.data_options import DataOptions, read_instructions
 from edgewise.folders import job_folder
 from edgewise.model.graph import Graph
-from edgewise.model.identity import open_model
 from edgewise.optimizing.calibration import write_calibration
 from edgewise.optimizing.plain_int8 import read_samples
 from edgewise.optimizing.planning import is_quantized
 from edgewise.optimizing.search_settings import SearchSettings
 from edgewise.progress import StageStarted, emit
-from edgewise.registry import availability_of
-from edgewise.runtime.base import runtimes
+from edgewise.verbs.diff.gaps import gaps_of, losing_layers, with_own_losses
 from edgewise.verbs.diff.matching import INPUT, Match, match_tensors, products_of
 from edgewise.verbs.diff.result import CLEAN_DB, ROUNDED_DB, DiffResult, LayerGap
-from edgewise.verbs.diff.tensor_worker import ENGINES, TINY
+from edgewise.verbs.diff.sides import Side, choose_sides
 from edgewise.workload.inputs import make_arrays
 from edgewise.workload.resolved_graph import ResolvedGraph, read_resolved_graph
 
@@ -51,31 +48,19 @@ def diff(request: DiffRequest, context: Context) -> DiffResult:
         RunFailed: an engine can't run a model, or takes too long.
     """
     del context
-    paths = (request.reference, request.other)
-    models = [open_model(path).ref for path in paths]
-    for model in models:
-        if model.format not in ENGINES:
-            raise BadInput(
-                f"{model.name}: the tensors inside {model.format} can't be read",
-                advice="'edgewise convert' makes .onnx or .tflite of it",
-            )
-        engine = NATIVE[model.format]
-        if not (state := availability_of(runtimes().get(engine))):
-            raise Unavailable(f"{model.name} runs in {engine}: {state.reason}", advice=state.install_hint)
-    found = [read_resolved_graph(path, shapes=request.shapes) for path in paths]
-    one, two = (each.graph for each in found)
-    matches = match_tensors(one, two)
-    if not any(match.op != INPUT for match in matches):
-        raise BadInput(
-            f"{models[0].name} and {models[1].name} have no layer in common: {_counted(one)} against {_counted(two)}",
-            advice="compare a model with its own conversion or quantised version",
-        )
     with job_folder() as scratch:
-        samples, fed = _write_samples(request, found, scratch)
+        sides = choose_sides(request, scratch)
+        found = [read_resolved_graph(side.path, shapes=request.shapes) for side in sides]
+        one, two = (each.graph for each in found)
+        matches = match_tensors(one, two)
+        if not any(match.op != INPUT for match in matches):
+            raise BadInput(
+                f"{sides[0].name} and {sides[1].name} have no layer in common: {_counted(one)} against {_counted(two)}",
+                advice="compare a model with its own conversion or quantised version",
+            )
+        samples, fed = _write_samples(request, sides, found, scratch=scratch)
         emit(StageStarted(title=f"Comparing {len(matches)} tensors"))
-        told = _compare(request, models, matches, (one, two), samples)
-    rounded = is_quantized(one) != is_quantized(two)
-    layers = _layers(matches, told["layers"], (one, two), clean=ROUNDED_DB if rounded else CLEAN_DB)
+        told, layers = _measure(sides, matches, (one, two), samples=samples, seconds=request.timeout)
     named = {layer.tensors[0]: layer for layer in layers}
     outputs = {name: named[name].snr_db for name in one.outputs if name in named}
     last = layers[-1] if layers else None
@@ -83,8 +68,8 @@ def diff(request: DiffRequest, context: Context) -> DiffResult:
         outputs = {last.name: last.snr_db}
     matched = {match.name for match in matches}
     facts = [
-        {"name": model.name, "format": model.format, "sha256": model.sha256, "engine": engine}
-        for model, engine in zip(models, told["engines"], strict=True)
+        {"name": side.name, "format": side.format, "sha256": side.sha256, "engine": engine}
+        for side, engine in zip(sides, told["engines"], strict=True)
     ]
     return DiffResult(
         models=(facts[0], facts[1]),
@@ -102,7 +87,9 @@ def _counted(graph: Graph) -> str:
     return f"{len(graph.operators)} operators"
 
 
-def _write_samples(request: DiffRequest, found: Sequence[ResolvedGraph], scratch: Path) -> tuple[list[str], str]:
+def _write_samples(
+    request: DiffRequest, sides: Sequence[Side], found: Sequence[ResolvedGraph], *, scratch: Path
+) -> tuple[list[str], str]:
     """A file of samples for each model, and what they are in words."""
     paths = [scratch / "reference.npz", scratch / "other.npz"]
     if request.data is None:
@@ -114,10 +101,10 @@ def _write_samples(request: DiffRequest, found: Sequence[ResolvedGraph], scratch
             source=request.data, split=request.split, limit=request.limit, seed=request.seed, prepare=request.prepare
         )
         feeds = []
-        for path in (request.reference, request.other):
+        for side in sides:
             settings = SearchSettings(
-                model=path, format=open_model(path).ref.format,
-                instructions=read_instructions(Path(path), options), shapes=request.shapes,
+                model=side.path, format=side.format, instructions=read_instructions(Path(side.path), options),
+                shapes=request.shapes,
             )  # fmt: skip
             selection, own, _ = read_samples(settings, options)
             feeds.append(own)
@@ -171,22 +158,44 @@ def _as_other(array: Array, spec: Any, graph: Graph) -> Array:
     return np.ascontiguousarray(quantize(array, scale.scale, scale.zero_point, dtype))
 
 
-def _compare(
-    request: DiffRequest, models: Sequence[Any], matches: Sequence[Match], graphs: Sequence[Graph], samples: list[str]
-) -> Mapping[str, Any]:
-    """What the child process says. Raises `RunFailed`."""
-    told = {
+def _measure(
+    sides: Sequence[Side], matches: Sequence[Match], graphs: Sequence[Graph], *, samples: list[str], seconds: float
+) -> tuple[Mapping[str, Any], Sequence[LayerGap]]:
+    """What the child process says, and the layers. Raises `RunFailed`."""
+    asked = _request_of(sides, matches, graphs, samples=samples)
+    told = _ask(asked, seconds=seconds)
+    integers = [is_quantized(graph) for graph in graphs]
+    rounded = integers[0] != integers[1] or (all(integers) and sides[0].engine != sides[1].engine)
+    clean = ROUNDED_DB if rounded else CLEAN_DB
+    layers = gaps_of(matches, told["layers"], graphs, clean=clean)
+    scales = {name: scale for each in asked["layers"] for name, *scale in each["first"]}
+    losing = losing_layers(layers, matches, told["layers"], scales) if sides[1].engine == "onnxruntime" else {}
+    if losing:
+        with suppress(RunFailed):  # the layers are known without it
+            alone = _ask({**asked, "alone": list(losing.values())}, seconds=seconds)["alone"]
+            layers = with_own_losses(layers, dict(zip(losing, alone, strict=True)), clean=clean)
+    return told, layers
+
+
+def _request_of(
+    sides: Sequence[Side], matches: Sequence[Match], graphs: Sequence[Graph], *, samples: list[str]
+) -> dict[str, Any]:
+    """What the child process is asked."""
+    return {
         "models": [
-            {"path": str(Path(path).resolve()), "format": model.format}
-            for path, model in zip((request.reference, request.other), models, strict=True)
+            {"path": str(Path(side.path).resolve()), "format": side.format, "engine": side.engine} for side in sides
         ],
         "layers": [
             {"first": _scaled(match.first, graphs[0]), "second": _scaled(match.second, graphs[1])} for match in matches
         ],
         "samples": samples,
     }
+
+
+def _ask(asked: Mapping[str, Any], *, seconds: float) -> Mapping[str, Any]:
+    """What the child process says. Raises `RunFailed`."""
     command = [sys.executable, "-P", "-m", "edgewise.verbs.diff.tensor_worker"]
-    done = run_child(command, seconds=request.timeout, request=json.dumps(told).encode(), max_output=_MOST_OUTPUT)
+    done = run_child(command, seconds=seconds, request=json.dumps(asked).encode(), max_output=_MOST_OUTPUT)
     if done.failure:
         advice = "raise --timeout, or use less samples with --limit" if done.cause == "late" else ""
         raise RunFailed(f"the models can't be compared: {done.failure}", advice=advice)
@@ -202,39 +211,6 @@ def _scaled(names: Sequence[str], graph: Graph) -> list[list[Any]]:
         one = scale is not None and scale.channels == 1 and scale.block is None
         found.append([name, scale.scale, scale.zero_point] if one and scale is not None else [name, None, None])
     return found
-
-
-def _layers(
-    matches: Sequence[Match], sums: Sequence[Mapping[str, Any]], graphs: Sequence[Graph], *, clean: float
-) -> list[LayerGap]:
-    labels = [{each.name: each.label or each.name for each in graph.operators} for graph in graphs]
-    ratios = [None if "why" in each else _snr(each) for each in sums]
-    found = []
-    for match, each, ratio in zip(matches, sums, ratios, strict=True):
-        name, other = labels[0].get(match.name, match.name), labels[1].get(match.other, match.other)
-        if ratio is None:
-            found.append(LayerGap(name=name, op=match.op, other=other, why=str(each["why"])))
-            continue
-        coming = [known for place in match.inputs if (known := ratios[place]) is not None]
-        before = min(coming, default=None)
-        entering = min(clean if before is None else before, clean)
-        loss = None if match.op == INPUT else entering - min(ratio, clean)
-        size = math.sqrt(each["signal"] * each["other"])
-        found.append(
-            LayerGap(
-                name=name, op=match.op, other=other, tensors=(each["first"], each["second"]), snr_db=ratio,
-                before_db=before, loss_db=loss, cosine=each["dot"] / size if size > 0 else None,
-                largest=each["largest"], zeros=each["zeros"] / each["count"],
-                saturated=None if each["saturated"] < 0 else each["saturated"] / each["count"],
-            )
-        )  # fmt: skip
-    return found
-
-
-def _snr(sums: Mapping[str, Any]) -> float:
-    if sums["noise"] == 0.0:
-        return math.inf
-    return 10.0 * math.log10(max(sums["signal"], TINY) / sums["noise"])
 
 
 def _structure(one: Graph, two: Graph) -> list[str]:

@@ -1,0 +1,61 @@
+"""What is kept of two tensors over all samples, and integers as the real numbers that they stand for."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+if TYPE_CHECKING:
+    Array = np.ndarray[Any, np.dtype[Any]]
+
+TINY = 1e-300
+
+
+@dataclass(slots=True)
+class Sums:
+    """What is kept of two tensors over all samples.
+
+    Attributes:
+        count: of values.
+        signal, noise: sums of the squares of the reference, and of the difference.
+        other, dot: sum of the squares of the other one, and of the products.
+        largest: of the differences' absolute values.
+        zeros: values of the other one that are 0.
+        saturated: integers of the other one at an end of their type; -1 where it has real numbers.
+    """
+
+    count: int = 0
+    signal: float = 0.0
+    noise: float = 0.0
+    other: float = 0.0
+    dot: float = 0.0
+    largest: float = 0.0
+    zeros: int = 0
+    saturated: int = -1
+
+    def add(self, one: Array, two: Array, raw: Array) -> None:
+        """Add the same values of both; `raw` are those of the other one before they became real."""
+        gap = one - two
+        self.count += one.size
+        self.signal += float(np.vdot(one, one))
+        self.noise += float(np.vdot(gap, gap))
+        self.other += float(np.vdot(two, two))
+        self.dot += float(np.vdot(one, two))
+        self.largest = max(self.largest, float(np.max(np.abs(gap), initial=0.0)))
+        self.zeros += int(np.sum(two == 0))
+        if raw.dtype.kind in "iu" and raw.dtype.itemsize <= 2:
+            ends = np.iinfo(raw.dtype)
+            self.saturated = max(self.saturated, 0) + int(np.sum((raw == ends.min) | (raw == ends.max)))
+
+
+def to_real(array: Array, scale: Sequence[float | None]) -> Array | None:
+    """The values in 64 bits; integers by their scale and zero point; None where they have none."""
+    if array.dtype.kind == "f":
+        return array.astype(np.float64)
+    factor, zero = scale
+    if array.dtype.kind not in "iu" or factor is None:
+        return array.astype(np.float64) if array.dtype.kind == "b" else None
+    return np.asarray((array.astype(np.float64) - float(zero or 0)) * factor)

@@ -1,0 +1,50 @@
+"""What a difference by layer says: which layer is named and tinted, and its sentences on a page."""
+
+from __future__ import annotations
+
+import math
+
+import pytest
+
+from edgewise.report.document import in_prose
+from edgewise.verbs.diff.result import DiffResult, LayerGap
+
+
+def layer(name: str, *, loss: float, own: float | None = None) -> LayerGap:
+    """A layer behind which 20 dB are left."""
+    return LayerGap(
+        name=name, op="Conv", other=name, snr_db=20.0, before_db=20.0 + loss, loss_db=loss, own_loss_db=own, cosine=1.0,
+        largest=0.1, zeros=0.0,
+    )  # fmt: skip
+
+
+def result(*layers: LayerGap) -> DiffResult:
+    model = {"name": "m.onnx", "engine": "e 1", "format": "onnx", "sha256": "0"}
+    return DiffResult(models=(model, model), samples=1, fed="1 sample", layers=layers, outputs={"y": 20.0})
+
+
+def test_the_error_begins_in_the_layer_that_loses_most_of_those_that_add_some():
+    found = result(layer("a", loss=12, own=12), layer("b", loss=30, own=0), layer("c", loss=7), layer("d", loss=5))
+    assert found.begins is not None and found.begins.name == "a"
+    told = found.describe()
+    assert [row[0].tone for row in told.tables[0].rows] == ["bad", "plain", "poor", "plain"]
+    assert told.answer[0].startswith("The error of m.onnx begins in a (Conv): 32.0 dB before it, 20.0 dB behind it")
+    assert in_prose(told.answer).count(". ") == 2 and told.answer[2] == "Next: c (−7.0 dB)"
+
+
+@pytest.mark.parametrize(("own", "words"), [(0.0, "none loses 6 dB by itself, given the right inputs,"), (6.0, "")])
+def test_layers_that_only_make_an_error_larger_do_not_stand_out(own, words):
+    first, *_ = result(layer("a", loss=30, own=own)).describe().answer
+    assert words in first and first.startswith("No layer of" if words else "The error of")
+
+
+def test_ratios_of_equal_values_are_null_in_json():
+    told = LayerGap(name="a", op="Conv", other="b", snr_db=math.inf, before_db=math.inf).to_document()
+    assert told["exact"] and told["snr_db"] is None and told["before_db"] is None
+
+
+@pytest.mark.parametrize(
+    ("lines", "text"), [([], ""), (["a"], "a"), (["a", "B"], "a. B"), (["A:", "B.", "c"], "A: B. c")]
+)
+def test_sentences_in_a_paragraph_end(lines, text):
+    assert in_prose(lines) == text
