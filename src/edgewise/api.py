@@ -315,6 +315,7 @@ def profile(
     precisions: Sequence[str] = (),
     signatures: Sequence[str] = (),
     environments: Sequence[str] = (),
+    variables: Sequence[str] = (),
     shapes: Mapping[str, tuple[int, ...]] | None = None,
     input_data: PathLike | None = None,
     seed: int = 0,
@@ -353,7 +354,7 @@ def profile(
     cases = (dict(what_if),) if what_if else None
     fields = {
         "cases": cases, "runtimes": runtimes, "providers": providers, "threads": threads, "batches": batches,
-        "precisions": precisions, "signatures": signatures, "environments": environments,
+        "precisions": precisions, "signatures": signatures, "environments": environments, "variables": variables,
         "shapes": shapes, "input_data": input_data, "seed": seed,
         "iterations": iterations, "warmup": warmup, "duration": duration, "sessions": sessions, "timeout": timeout,
         "memory_limit": memory_limit, "cpus": cpus, "memory": memory, "mechanism": mechanism, "device": device,
@@ -376,6 +377,7 @@ def bench(
     precisions: Sequence[str] = (),
     signatures: Sequence[str] = (),
     environments: Sequence[str] = (),
+    variables: Sequence[str] = (),
     settings: Mapping[str, Any] | None = None,
     shapes: Mapping[str, tuple[int, ...]] | None = None,
     input_data: PathLike | None = None,
@@ -419,6 +421,8 @@ def bench(
         precisions: an axis (``f32``, ``bf16`` …); empty means like for like.
         signatures: an axis: entry points of files that have several; empty means each file's first.
         environments: an axis: Python environments of this machine, ``onnxruntime==1.30.0`` or the path of one.
+        variables: environment variables for the engine's process, ``NAME=VALUE`` each; several values of one name are
+            varied.
         settings: of the engines by their own names (``channels_last``); each engine gets those that it has.
         shapes: input name → shape for open dimensions.
         input_data: an ``.npz`` with one array per input; without it inputs are random from `seed`.
@@ -451,7 +455,7 @@ def bench(
     """
     fields = {
         "runtimes": runtimes, "providers": providers, "threads": threads, "batches": batches,
-        "precisions": precisions, "signatures": signatures, "environments": environments,
+        "precisions": precisions, "signatures": signatures, "environments": environments, "variables": variables,
         "shapes": shapes, "input_data": input_data, "seed": seed,
         "scenario": scenario, "fps": fps, "streams": streams, "requests": requests, "iterations": iterations,
         "warmup": warmup, "duration": duration, "sessions": sessions, "spread": spread, "sustained": sustained,
@@ -476,6 +480,7 @@ def compare(
     precisions: Sequence[str] = (),
     signatures: Sequence[str] = (),
     environments: Sequence[str] = (),
+    variables: Sequence[str] = (),
     settings: Mapping[str, Any] | None = None,
     shapes: Mapping[str, tuple[int, ...]] | None = None,
     input_data: PathLike | None = None,
@@ -533,7 +538,7 @@ def compare(
     """
     fields = {
         "labels": labels, "runtimes": runtimes, "providers": providers, "threads": threads, "batches": batches,
-        "precisions": precisions, "signatures": signatures, "environments": environments,
+        "precisions": precisions, "signatures": signatures, "environments": environments, "variables": variables,
         "shapes": shapes, "input_data": input_data, "seed": seed,
         "scenario": scenario, "fps": fps, "warmup": warmup, "time_budget": time_budget, "rounds": rounds,
         "stored": stored, "meters": meters, "timeout": timeout, "memory_limit": memory_limit, "cpus": cpus,

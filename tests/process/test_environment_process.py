@@ -52,6 +52,29 @@ def test_two_environments_take_turns_and_each_record_has_its_own(far_python, oth
     assert latency["ratio"] == pytest.approx(1.0)
 
 
+@pytest.mark.cold
+def test_variables_reach_the_worker_and_the_record(tmp_path, capsys):
+    (tmp_path / "sitecustomize.py").write_text(
+        "import os\nif 'MARK' in os.environ: open(os.environ['MARK_FILE'], 'a').write(os.environ['MARK'])\n"
+    )
+    marks = tmp_path / "marks"
+    words = ["--vary", "env.MARK=a,b", "--env", f"PYTHONPATH={tmp_path}", "--env", f"MARK_FILE={marks}"]
+    found = document(capsys, "compare", "m.fake", "-r", "fake", "--rounds", "1", *words)
+    with open_store() as store:
+        runs = [store.get(variant["run"]) for variant in found["variants"]]
+    assert [run.job.target.variables[-1] for run in runs] == ["MARK=a", "MARK=b"]
+    assert [variant["label"] for variant in found["variants"]] == ["MARK=a", "MARK=b"]
+    assert set(marks.read_text()) == {"a", "b"}
+
+
+def test_a_model_may_have_variables_of_its_own(capsys):
+    words = ["compare", "m.fake", "m.fake,env.A=1,env.B=2", "--env", "A=3", "-r", "fake", "--rounds", "1"]
+    found = document(capsys, *words)
+    with open_store() as store:
+        sets = [store.get(variant["run"]).job.target.variables for variant in found["variants"]]
+    assert sets == [("A=3",), ("A=1", "B=2")]
+
+
 def test_bench_and_profile_measure_in_an_environment(far_python, capsys):  # noqa: F811
     pytest.importorskip("onnxruntime", reason="needs ONNX Runtime")
     short = ("--iterations", "5", "--sessions", "1", "-r", "onnxruntime", "--environment", far_python)

@@ -9,11 +9,14 @@ from pathlib import Path
 import pytest
 
 from edgewise.child_process import Outcome
+from edgewise.comparing.jobs import JobSettings, make_job_like
 from edgewise.comparing.labels import label_jobs
 from edgewise.device import environments
 from edgewise.errors import BadInput, Unavailable
 from edgewise.record import Job, ModelRef, RuntimeSpec, TargetSpec
 from edgewise.run.executor import target_of
+from edgewise.testing import write_fake_model
+from edgewise.verbs.bench.request import BenchRequest
 from edgewise.verbs.subjects import split_vary
 
 
@@ -134,12 +137,52 @@ def test_versions_of_packages_are_varied_by_their_names():
     assert environments.engine_in("/a") == environments.engine_in("numpy==1.26.0") == ""
 
 
+def test_variables_are_varied_by_name_and_their_values_may_contain_equals_signs():
+    assert split_vary(["env.A=1,2", "env.KMP_AFFINITY=granularity=fine,scatter"]) == {
+        "variables": ["A=1", "A=2", "KMP_AFFINITY=granularity=fine", "KMP_AFFINITY=scatter"]
+    }
+    sets = environments.variable_sets(["A=1", "A=2", "B=x", "A=1"])
+    assert sets == [("A=1", "B=x"), ("A=2", "B=x")] and environments.variable_sets([]) == [()]
+
+
+@pytest.mark.parametrize(
+    "text", ["=1", "A-B=1", "9=1", "A", "A=", "TMPDIR=/a", "EDGEWISE_STORE=/a", "A=\n", "A=\0", "Ä=1"]
+)
+def test_what_is_no_variable_for_a_worker_is_refused(text):
+    with pytest.raises(BadInput):
+        environments.check_variables([text])
+    with pytest.raises(BadInput):
+        BenchRequest(models=("m.onnx",), variables=(text,)).check()
+
+
+def test_two_settings_in_one_vary_are_named():
+    with pytest.raises(BadInput, match="varies two settings") as caught:
+        split_vary(["env.A=1,threads=2"])
+    assert caught.value.advice == "repeat the flag: --vary threads=2"
+
+
+def test_variables_of_a_record_are_not_taken_from_it(tmp_path):
+    model = Path(write_fake_model(tmp_path / "m.fake"))
+    ref = ModelRef(name="m.fake", path=str(model), format="fake", sha256="0", size_bytes=1)
+    spec = TargetSpec(variables=("LD_PRELOAD=/tmp/x.so",))
+    other = Job(model=ref, runtime=RuntimeSpec(name="fake"), target=spec)
+    with pytest.raises(BadInput, match="LD_PRELOAD"):
+        make_job_like(model, other, JobSettings())
+    made = make_job_like(model, other, JobSettings(variables=("LD_PRELOAD=/mine.so",)))
+    assert made.job.target.variables == ("LD_PRELOAD=/mine.so",)
+
+
 def test_jobs_are_told_apart_by_their_environments_and_others_keep_their_keys():
-    def job(environment):
+    def job(environment, *variables):
         model = ModelRef(name="m.onnx", path="/m.onnx", format="onnx", sha256="0", size_bytes=1)
-        return Job(model=model, runtime=RuntimeSpec(name="onnxruntime"), target=TargetSpec(environment=environment))
+        return Job(
+            model=model,
+            runtime=RuntimeSpec(name="onnxruntime"),
+            target=TargetSpec(environment=environment, variables=variables),
+        )
 
     jobs = [job(None), job("onnxruntime==1.30.0"), job("onnxruntime==1.32.0")]
     assert label_jobs(jobs, [None] * 3) == ["edgewise's own", "onnxruntime 1.30.0", "onnxruntime 1.32.0"]
-    assert len({one.key for one in jobs}) == 3
+    assert len({one.key for one in (*jobs, job(None, "A=1"), job(None, "A=2"))}) == 5
+    assert label_jobs([job(None), job(None, "A=1")], [None] * 2) == ["no variables set", "A=1"]
     assert json.dumps(jobs[0].key) == '"' + jobs[0].key + '"' and "environment" not in jobs[0].label

@@ -11,7 +11,7 @@ from typing import Any, Generic, TypeVar
 from edgewise.comparing.comparison import Variant
 from edgewise.comparing.environments import engine_version, environment_differences, same_hardware
 from edgewise.record import ABOUT_DATA, Job, Run, Stopping
-from edgewise.record.facts import floats_of, precision_of, threads_of, uses_int8
+from edgewise.record.facts import floats_of, precision_of, threads_of, uses_int8, variable_words
 from edgewise.record.job import UNKNOWN_DEVICE
 from edgewise.store.codec import parse_time
 from edgewise.text import one_line
@@ -228,6 +228,11 @@ _STATED: tuple[_Aspect[Run], ...] = (
     _Aspect("command", lambda run: run.job.command or None, lambda run: run.job.label),
     _Aspect("engine", _engine_in_words, _engine_in_words),
     _Aspect("engine settings", _options_in_words, _options_in_words),
+    _Aspect(
+        "environment variables",
+        lambda run: run.job.target.variables,
+        lambda run: variable_words(run.job.target.variables),
+    ),
     _Aspect("threads", threads_of, lambda run: str(threads_of(run))),
     _Aspect("requests in flight", _requests, lambda run: str(_requests(run))),
     _Aspect(

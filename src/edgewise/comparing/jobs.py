@@ -7,6 +7,7 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from edgewise.device.environments import names_of
 from edgewise.errors import BadInput, BadModel
 from edgewise.model.identity import open_model
 from edgewise.model.signature import Signature, shapes_fit
@@ -59,6 +60,7 @@ class JobSettings:
         runtime: a name, or ``name/provider``.
         shapes: input name → shape; "" is the only input.
         settings: of the engine, as in `edgewise.run.plan.Axes`; added to those of the other job.
+        variables: environment variables, ``NAME=VALUE`` each.
         stopping: used where there is no other job to take it from.
         timeout_s: how long a worker may be silent.
     """
@@ -72,6 +74,7 @@ class JobSettings:
     environment: str | None = None
     shapes: Mapping[str, tuple[int, ...]] = field(default_factory=dict)
     settings: Mapping[str, str] = field(default_factory=dict)
+    variables: Sequence[str] = ()
     scenario: Scenario | None = None
     input_data: Path | None = None
     seed: int | None = None
@@ -100,7 +103,7 @@ def make_job(model: Path | NetworkFile, asked: JobSettings) -> PlannedJob:
     given = {axis: (getattr(asked, name),) for name, axis in AXES.items() if getattr(asked, name) not in (None, "")}
     plan = make_plan(
         [model],
-        axes=Axes(**given, shapes=asked.shapes, settings=asked.settings),
+        axes=Axes(**given, shapes=asked.shapes, settings=asked.settings, variables=asked.variables),
         scenario=asked.scenario or Scenario(),
         stopping=replace(asked.stopping, timeout_s=asked.timeout_s or asked.stopping.timeout_s),
         target=asked.target or TargetSpec(),
@@ -121,8 +124,14 @@ def make_job_like(model: Path | NetworkFile, other: Job, asked: JobSettings) -> 
     Where the engine of `other` does not read the model, its provider and options mean nothing and another is chosen.
 
     Raises as `make_job` does, and `BadInput` where the input data of `other` is not at hand, or its record has settings
-    that its runtime does not list: records may come from anybody, and some settings write files.
+    that its runtime does not list, or environment variables that are not in `asked`: records may come from anybody, and
+    some settings write files or run code.
     """
+    if unset := sorted(names_of(other.target.variables) - names_of(asked.variables)):
+        raise BadInput(
+            f"the record sets environment variables, which are not taken from records: {', '.join(unset)}",
+            advice="give them with the model, env.NAME=VALUE, or compare stored runs",
+        )
     signature = asked.signature or other.model.signature
     opened = open_model(model, signature)
     runtime, workload = other.runtime, other.workload

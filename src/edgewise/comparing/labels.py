@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from pathlib import Path, PurePath
 
 from edgewise.record import Job, ModelRef
-from edgewise.record.facts import environment_words
+from edgewise.record.facts import differing_variables, environment_words
 from edgewise.text import one_line, tells_apart
 
 MOST_LETTERS = 60
@@ -28,6 +28,7 @@ def label_jobs(jobs: Sequence[Job], given: Sequence[str | None], *, hints: Seque
         [job.workload.scenario.kind_in_words for job in jobs],
         [job.target.device for job in jobs],
         [environment_words(job.target.environment) for job in jobs],
+        differing_variables([job.target.variables for job in jobs]),
         list(hints) or [""] * len(jobs),
     ]
     chosen: list[list[str]] = [[] for _ in jobs]

@@ -16,7 +16,7 @@ from edgewise.comparing.jobs import AXES, JobSettings, Subject, find_model, make
 from edgewise.comparing.labels import label_jobs
 from edgewise.comparing.metrics import choose_metrics, compare_pairs
 from edgewise.comparing.trial import TrialSettings, check_all, run_trial
-from edgewise.device.environments import engine_in
+from edgewise.device.environments import engine_in, names_of
 from edgewise.errors import BadInput
 from edgewise.model.identity import open_model
 from edgewise.record import Job, Run, Scenario, Stopping, TargetSpec
@@ -166,6 +166,9 @@ def _make_entries(
 
 def _job_again(run: Run, settings: ComparisonSettings, notes: list[str]) -> Job | None:
     """The job that measures the model of `run` again, or None where its file was not found."""
+    if run.job.target.variables:
+        notes.append(f"{run.job.model.name} ran with environment variables; its stored samples are compared")
+        return None
     found = find_model(run)
     name = run.job.model.name
     if found.path is None:
@@ -186,6 +189,7 @@ def _asked(one: Subject, settings: ComparisonSettings) -> JobSettings:
     asked = JobSettings(
         shapes=settings.axes.shapes,
         settings=settings.axes.settings,
+        variables=settings.axes.variables,
         scenario=settings.scenario if settings.scenario != Scenario() else None,
         input_data=settings.input_data,
         seed=settings.seed or None,
@@ -199,7 +203,10 @@ def _vary(
     model: Path | NetworkFile, own: Mapping[str, Any], settings: ComparisonSettings, notes: list[str]
 ) -> list[Job]:
     """All combinations of the axes for one model; its own settings leave nothing to vary."""
-    fixed: dict[str, Any] = {AXES[name]: (value,) for name, value in own.items()}
+    fixed: dict[str, Any] = {AXES[name]: (value,) for name, value in own.items() if name in AXES}
+    given = own.get("variables", ())
+    others = [text for text in settings.axes.variables if not names_of([text]) & names_of(given)]
+    fixed["variables"] = (*others, *given)
     chosen = replace(settings.axes, **fixed)
     if not chosen.runtimes and not any(map(engine_in, chosen.environments)):
         chosen = replace(chosen, runtimes=native_runtime(model, settings.target))

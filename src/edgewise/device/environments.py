@@ -17,6 +17,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from difflib import get_close_matches
 from functools import cache
+from itertools import product
 from pathlib import Path
 
 from edgewise.child_process import Outcome, run_child
@@ -35,6 +36,9 @@ MAKE_S = 1800.0
 """Deadline for making an environment: a large engine over a slow network."""
 _ASK_S = 120.0
 _REQUIREMENT = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]*(\[[A-Za-z0-9,._-]+\])?==[A-Za-z0-9][A-Za-z0-9.!+_-]*")
+_VARIABLE = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
+_OURS = ("TMPDIR", "EDGEWISE_")
+"""How the names of variables begin that edgewise sets for its workers."""
 _KNOWN_VERSIONS = re.compile(r"from versions: ([^)]*)\)")
 _LIST = (
     "import importlib.metadata as m, json;print(json.dumps({d.metadata['Name']: d.version for d in m.distributions()}))"
@@ -50,6 +54,34 @@ def engine_in(environment: str) -> str:
     """The runtime whose version an environment names; "" where it names none."""
     packages = [one.partition("==")[0] for one in environment.split()]
     return next((ENGINES[name] for name in packages if ENGINES.get(name)), "")
+
+
+def check_variables(variables: Sequence[str]) -> None:
+    """Reject what is no ``NAME=VALUE`` that a worker can be started with. Raises `BadInput`."""
+    for text in variables:
+        name, equals, value = text.partition("=")
+        if not _VARIABLE.fullmatch(name):
+            what = f"{name!r} is no name of an environment variable" if name else f"{text!r} has no name of a variable"
+            raise BadInput(what, advice="letters, digits and _, the first no digit: OMP_WAIT_POLICY")
+        if not equals or not value:
+            raise BadInput(f"the environment variable {name} has no value", advice=f"for example {name}=1")
+        if not value.isprintable():
+            raise BadInput(f"the environment variable {name} has unprintable characters", advice="give plain text")
+        if name.startswith(_OURS):
+            raise BadInput(f"edgewise itself sets the environment variable {name}", advice="leave it out")
+
+
+def names_of(variables: Sequence[str]) -> set[str]:
+    """The names of environment variables."""
+    return {text.partition("=")[0] for text in variables}
+
+
+def variable_sets(variables: Sequence[str]) -> list[tuple[str, ...]]:
+    """Each combination of values, where a name occurs several times: ``A=1 A=2 B=1`` → ``A=1 B=1``, ``A=2 B=1``."""
+    values: dict[str, list[str]] = {}
+    for text in dict.fromkeys(variables):
+        values.setdefault(text.partition("=")[0], []).append(text)
+    return list(product(*values.values()))
 
 
 @cache

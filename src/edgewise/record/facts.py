@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from edgewise.record.run import Run
@@ -45,6 +45,17 @@ def uses_int8(run: Run) -> bool | None:
 def environment_words(environment: str | None) -> str:
     """``"onnxruntime 1.30.0"``: a Python environment by what it has."""
     return one_line(environment or "edgewise's own").replace("==", " ")
+
+
+def variable_words(variables: Sequence[str]) -> str:
+    """``"OMP_WAIT_POLICY=active"``: the environment variables that were set for a worker."""
+    return one_line(" ".join(variables)) or "no variables set"
+
+
+def differing_variables(sets: Sequence[Sequence[str]]) -> list[str]:
+    """`variable_words` of each set without the variables that all sets have."""
+    common = set(sets[0]).intersection(*sets) if sets else set()
+    return [variable_words([text for text in each if text not in common]) for each in sets]
 
 
 def emulation_of(environment: Mapping[str, Any]) -> str:

@@ -141,6 +141,7 @@ class TargetSpec:
         memory_limit_bytes: memory that a worker may allocate.
         constraints: limits that simulate a smaller device; None where there are none.
         environment: the Python environment with the engine (`edgewise.device.environments`); None is edgewise's own.
+        variables: environment variables that are set for the worker, ``NAME=VALUE`` each.
     """
 
     device: str = "local"
@@ -148,6 +149,7 @@ class TargetSpec:
     memory_limit_bytes: int | None = None
     constraints: Constraints | None = None
     environment: str | None = None
+    variables: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -205,7 +207,9 @@ class Scenario:
         return _HEADLINES[self.kind]
 
 
-_LATER_FIELDS = (("target", "environment"), ("target", "constraints"), ("workload", "interleave"))
+_LATER_FIELDS = (
+    ("target", "environment"), ("target", "variables"), ("target", "constraints"), ("workload", "interleave"),
+)  # fmt: skip
 _LATER_SCENARIO_FIELDS = ("sustained_s", "duty_cycle", "drop_cache", "background_load", "background_kind")
 """Fields of `Scenario` that the key of a job leaves out where they are not set: earlier jobs keep their keys."""
 
@@ -322,7 +326,7 @@ class Job:
         if not self.command:
             del document["command"]
         for owner, name in _LATER_FIELDS:
-            if document[owner][name] is None:  # jobs of before there were these keep their keys
+            if not document[owner][name]:  # jobs of before there were these keep their keys
                 del document[owner][name]
         if self.target.constraints is not None and self.target.constraints.image is None:
             del document["target"]["constraints"]["image"]

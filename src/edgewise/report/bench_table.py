@@ -9,7 +9,7 @@ from dataclasses import replace
 from edgewise.formatting import quantity, value_text
 from edgewise.metrics import METRICS, SHARES
 from edgewise.record import Run
-from edgewise.record.facts import environment_words, precision_of, threads_of
+from edgewise.record.facts import environment_words, precision_of, threads_of, variable_words
 from edgewise.report.accuracy import chief_metric
 from edgewise.report.candidates import RankedModel, comparable_groups, rank_models
 from edgewise.report.cells import Scale, basis_notes, cell_of, failure_of, reason_of_absence, times
@@ -175,6 +175,7 @@ def _identity(runs: Sequence[Run]) -> list[tuple[Column, list[Cell]]]:
         column("Scenario", scenario_of),
         column("Device", lambda run: one_line(run.job.target.device)),
         column("Environment", lambda run: environment_words(run.job.target.environment)),
+        column("Variables", lambda run: variable_words(run.job.target.variables)),
         (Column(title="Engine version", hidden=True), [Cell(text=engine_of(run)) for run in runs]),
         (Column(title="Processor", hidden=True), [Cell(text=processor_of(run) or "not reported") for run in runs]),
     ]

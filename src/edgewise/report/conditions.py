@@ -13,7 +13,7 @@ from edgewise.device.devices import LOCAL
 from edgewise.grouping import by_key
 from edgewise.model.eager import EXAMPLE_INPUTS
 from edgewise.record import Run
-from edgewise.record.facts import environment_words, precision_of, threads_of
+from edgewise.record.facts import differing_variables, environment_words, precision_of, threads_of
 from edgewise.record.job import UNKNOWN_DEVICE
 from edgewise.text import enumerate_few, one_line, tells_apart
 from edgewise.units import format_bytes, format_limit
@@ -243,6 +243,7 @@ def labels_of(runs: Sequence[Run]) -> list[str]:
         ("scenario", [scenario_of(run) for run in runs]),
         ("device", [one_line(run.job.target.device) for run in runs]),
         ("environment", [environment_words(run.job.target.environment) for run in runs]),
+        ("variables", differing_variables([run.job.target.variables for run in runs])),
     ]
     chosen: list[list[str]] = [[] for _ in runs]
     for name, words in parts:

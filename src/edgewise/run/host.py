@@ -130,7 +130,8 @@ class LiveSession:
             paths = {name: target.locate(workspace, name, file) for name, file in files.items()}
             self._oom_kills = workspace.oom_kills()
             spawned_ns = time.monotonic_ns() if target.is_here else None
-            self._process = workspace.start(WORKER)
+            variables = (text.partition("=") for text in self._request.job.target.variables)
+            self._process = workspace.start(WORKER, environment={name: value for name, _, value in variables})
         except OSError as error:
             cause: Cause = "LinkLost" if isinstance(error, LinkLost) else "Unavailable"
             message = f"the worker could not be started on {target.name}: {error}"

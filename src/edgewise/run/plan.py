@@ -11,7 +11,7 @@ from math import isfinite
 from pathlib import Path
 
 from edgewise.device.devices import LOCAL
-from edgewise.device.environments import engine_in
+from edgewise.device.environments import engine_in, variable_sets
 from edgewise.errors import BadInput, EdgewiseError, Unavailable
 from edgewise.model.eager import EAGER, example_inputs
 from edgewise.model.identity import Model, open_model
@@ -45,6 +45,7 @@ class Axes:
         precisions: as `precision_word` understands them; empty means the like-for-like default.
         signatures: entry points of files that have several; empty means each file's default.
         environments: Python environments of this machine with the engines; empty means edgewise's own.
+        variables: environment variables, ``NAME=VALUE`` each; several values of one name are varied.
         shapes: input name → shape for open dimensions; the name "" means the only input.
         settings: of the engines, by their own names, as `setting_value` reads them; each engine gets those it has.
     """
@@ -56,6 +57,7 @@ class Axes:
     precisions: Sequence[str] = ()
     signatures: Sequence[str] = ()
     environments: Sequence[str] = ()
+    variables: Sequence[str] = ()
     shapes: Mapping[str, tuple[int, ...]] = field(default_factory=dict)
     settings: Mapping[str, str] = field(default_factory=dict)
 
@@ -153,19 +155,25 @@ def make_plan(
     digest = _digest(input_data) if input_data is not None else None
     if not with_tools:
         require_workers(target)
-    if axes.environments:
+    if axes.environments or axes.variables:
         plans = [
             make_plan(
                 paths,
-                axes=replace(axes, environments=(), runtimes=axes.runtimes or tuple(filter(None, [engine_in(one)]))),
+                axes=replace(
+                    axes,
+                    environments=(),
+                    variables=(),
+                    runtimes=axes.runtimes or tuple(filter(None, [engine_in(one or "")])),
+                ),
                 scenario=scenario,
                 stopping=stopping,
-                target=replace(target, environment=one),
+                target=replace(target, environment=one, variables=variables or target.variables),
                 seed=seed,
                 input_data=input_data,
                 profile=profile,
             )
-            for one in axes.environments
+            for one in axes.environments or (target.environment,)
+            for variables in variable_sets(axes.variables)
         ]
         return Plan(
             jobs=tuple(job for plan in plans for job in plan.jobs),

@@ -44,6 +44,7 @@ LEFT_OUT = {
     "instructions": "the YAML beside the model is read",
     "classes": "the YAML beside the model names them",
     "vary": "the fields of runtimes, providers, threads, precision and batch take several values",
+    "env": "a variable may load code",
     "devices": "the form lists them",
     "fits": "it has a form of its own",
 }

@@ -76,6 +76,16 @@ Environments = Annotated[
         list[str],
     ),
 ]
+Variables = Annotated[
+    Texts,
+    option(
+        "--env NAME=VALUE",
+        VARY,
+        "Environment variable for the engine's process, such as OMP_WAIT_POLICY=active; repeatable, several values of "
+        "one name are varied",
+        list[str],
+    ),
+]
 InputShapes = Annotated[
     Shapes,
     option(

@@ -10,6 +10,7 @@ from pydantic import Field
 
 from edgewise.constraints.base import CONTAINER_NAMES, MECHANISMS
 from edgewise.device.devices import transport_of
+from edgewise.device.environments import check_variables
 from edgewise.errors import BadField
 from edgewise.record import Constraints, Scenario, Stopping, TargetSpec
 from edgewise.run.limits import check_settings, require_at_least
@@ -31,6 +32,7 @@ from edgewise.verbs.fields import (
     Signatures,
     Threads,
     Timeout,
+    Variables,
     Warmup,
 )  # fmt: skip
 from edgewise.verbs.option import option, worded
@@ -129,6 +131,7 @@ class MeasuringRequest(LimitedTargetRequest):
         precisions: empty is the like-for-like default.
         environments: Python environments with the engines, ``onnxruntime==1.30.0`` or the path of one; empty is
             edgewise's own.
+        variables: environment variables for the engine's process, ``NAME=VALUE`` each.
         set: settings of the engines by their own names; each engine gets those that it has.
         seed: of the random inputs and of every random choice.
     """
@@ -140,6 +143,7 @@ class MeasuringRequest(LimitedTargetRequest):
     precisions: Precisions = ()
     signatures: Signatures = ()
     environments: Environments = ()
+    variables: Variables = ()
     set: EngineSettings = Field(default_factory=dict)
     input_data: InputData = None
     seed: Seed = 0
@@ -157,6 +161,7 @@ class MeasuringRequest(LimitedTargetRequest):
             precisions=self.precisions,
             signatures=self.signatures,
             environments=self.environments,
+            variables=self.variables,
             shapes=self.shapes,
             settings=self.set,
         )
@@ -183,6 +188,7 @@ class MeasuringRequest(LimitedTargetRequest):
     def check(self) -> None:
         """Reject settings that no engine supports."""
         super().check()
+        check_variables(self.variables)
         check_settings(
             threads=self.threads,
             batches=self.batches,

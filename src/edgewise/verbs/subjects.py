@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from edgewise.comparing.jobs import AXES, Subject
-from edgewise.device.environments import ENGINES, PYTHON, requirement
+from edgewise.device.environments import ENGINES, PYTHON, check_variables, names_of, requirement
 from edgewise.errors import BadInput, BadModel, EdgewiseError, StoreError
 from edgewise.model.eager import EAGER, IN_MEMORY
 from edgewise.model.identity import is_model_folder
@@ -34,13 +34,15 @@ MAX_LABEL = 60
 _COUNTS = ("threads", "batch")
 PACKAGES = (*ENGINES, PYTHON)
 """Settings whose values are versions, or the path of an interpreter."""
+VARIABLE = "env."
+"""How a setting begins that is an environment variable."""
 _ADVICE = f"NAME=model.onnx,threads=2; settings: {', '.join(SETTINGS)}"
 _HEAD_BYTES = 4096
 _LABEL = re.compile(r"([^=,/]*)=(.*)", re.DOTALL)
 _ENDING = re.compile(r"\.[A-Za-z][A-Za-z0-9]*$")
 _ONLY_RUN = re.compile(r"last(~[0-9]+)?|group:.*|all", re.DOTALL)
 
-SettingValue = str | int
+SettingValue = str | int | tuple[str, ...]
 
 
 def build_words(
@@ -242,7 +244,13 @@ def _read_settings(word: str, text: str) -> dict[str, SettingValue]:
         if not equals:
             raise BadInput(f"{word!r}: {part!r} is not key=value", advice=f"for example {_ADVICE}")
         name, setting = _read_setting(key, value, where=repr(word))
-        if name in settings:
+        if name == "variables":
+            before = settings.get(name, ())
+            if isinstance(before, tuple) and not names_of([str(setting)]) & names_of(before):
+                settings[name] = (*before, str(setting))
+                continue
+            name = key
+        if name in settings or key.startswith(VARIABLE):
             raise BadInput(f"{word!r} gives {name} twice", advice="to vary a setting: --vary threads=1,2")
         settings[name] = setting
     return settings
@@ -253,8 +261,12 @@ def _read_setting(key: str, value: str, *, where: str) -> tuple[str, SettingValu
 
     Raises `BadInput` naming `where` it stands.
     """
+    if key.startswith(VARIABLE):
+        variable = f"{key.removeprefix(VARIABLE)}={value}"
+        check_variables([variable])
+        return "variables", variable
     if key not in SETTINGS and key not in PACKAGES:
-        known = f"settings: {', '.join(SETTINGS)}; python=PATH; versions of {', '.join(ENGINES)}"
+        known = f"settings: {', '.join(SETTINGS)}; env.NAME; python=PATH; versions of {', '.join(ENGINES)}"
         raise BadInput(f"{where}: unknown setting {key!r}", advice=known)
     if not value:
         raise BadInput(f"{where}: {key} has no value", advice=f"for example {key}={'2' if key in _COUNTS else 'NAME'}")
@@ -386,7 +398,7 @@ def split_vary(values: Sequence[str] | None) -> dict[str, list[SettingValue]]:
             raise BadInput(f"--vary {value!r} is not KEY=VALUE,…", advice="for example --vary threads=1,2")
         key = key.strip()
         words = [word.strip() for word in text.split(",")]
-        if stray := next((word for word in words if "=" in word), None):
+        if stray := next((word for word in words if _is_setting(word, key)), None):
             raise BadInput(f"--vary {value!r} varies two settings", advice=f"repeat the flag: --vary {stray}")
         for word in words:
             name, setting = _read_setting(key, word, where="--vary")
@@ -394,3 +406,11 @@ def split_vary(values: Sequence[str] | None) -> dict[str, list[SettingValue]]:
             if setting not in axis:
                 axis.append(setting)
     return found
+
+
+def _is_setting(word: str, key: str) -> bool:
+    """Whether a value of `key` is another setting; the values of environment variables may contain ``=``."""
+    name, equals, _ = word.partition("=")
+    name = name.strip()
+    known = name in SETTINGS or name in PACKAGES or name.startswith(VARIABLE)
+    return bool(equals) and (known or not key.startswith(VARIABLE))

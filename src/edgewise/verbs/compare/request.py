@@ -8,6 +8,8 @@ from typing import Annotated, Any, Literal, Self
 from pydantic import Field
 
 from edgewise.comparing.criteria import Criteria, check_criteria, check_metric
+from edgewise.comparing.jobs import AXES
+from edgewise.device.environments import variable_sets
 from edgewise.errors import BadField, BadInput
 from edgewise.record import Scenario, Stopping
 from edgewise.run.limits import require_at_least, require_time
@@ -39,7 +41,8 @@ class CompareRequest(MeasuringRequest):
             "--vary threads=1,2",
             VARY,
             "Compare settings: runtime, provider, threads, precision, batch, signature; or versions of an engine, "
-            "onnxruntime=1.30.0,1.32.0, each in a Python environment of its own; repeatable",
+            "onnxruntime=1.30.0,1.32.0, each in a Python environment of its own; or environment variables, "
+            "env.OMP_WAIT_POLICY=active,passive; repeatable",
             list[str],
         ),
         OUTPUTS.worded("Also write .md, .html, .csv or .json; repeatable"),
@@ -174,16 +177,24 @@ def _varied(values: Values) -> dict[str, Any]:
     """The axes that ``--vary`` fills. Raises `BadInput` where another flag says something else."""
     from edgewise.verbs.subjects import SETTINGS, split_vary
 
-    options = {option.name: option for option in declared_options(CompareRequest)}
+    options = {option.field: option for option in declared_options(CompareRequest)}
     axes: dict[str, Any] = {}
     for key, varied in split_vary(values["vary"]).items():
-        axis = options[key]
+        axis = options[AXES.get(key, key)]
         typed = values[axis.name]
+        if key == "variables":
+            axes[axis.field] = (*(typed or ()), *varied)
+            continue
         if typed and axis.read is not None and axis.read(typed) not in ((1,), tuple(varied)):
             raise BadInput(f"--vary {key} and {axis.flag} contradict each other", advice="give one")
         axes[axis.field] = tuple(varied)
-    typed = [str(values[options[key].name] or "") for key in (*SETTINGS, "environment") if key in options]
-    several = any(len(each) > 1 for each in axes.values()) or any("," in each for each in typed)
+    typed = [str(values[options[AXES[key]].name] or "") for key in SETTINGS if AXES[key] in options]
+    sets = variable_sets(axes.get("variables") or values["env"] or ())
+    several = (
+        len(sets) > 1
+        or any(len(each) > 1 for axis, each in axes.items() if axis != "variables")
+        or any("," in each for each in typed)
+    )
     if axes and not several and len(values["subjects"]) == 1:
         (given, *_) = values["vary"]
         raise BadInput(
