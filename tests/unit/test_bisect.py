@@ -2,16 +2,23 @@
 
 from __future__ import annotations
 
+import itertools
+import json
 import math
 import random
 from types import SimpleNamespace
 
+import numpy as np
 import pytest
 
 from edgewise.child_process import Outcome
 from edgewise.errors import BadInput, Unavailable
+from edgewise.record import Scenario, Stopping, TargetSpec
+from edgewise.run.agreement import Outputs
+from edgewise.run.plan import Axes, make_plan
 from edgewise.testing import write_fake_model
 from edgewise.verbs.bisect import work
+from edgewise.verbs.bisect.outputs import OutputSearch
 from edgewise.verbs.bisect.request import BisectRequest
 from edgewise.verbs.bisect.search import Search
 from edgewise.verbs.context import Context
@@ -66,8 +73,8 @@ def steps(monkeypatch, tmp_path):
         if isinstance(told, BaseException):
             raise told
         row = SimpleNamespace(
-            metric=request.until, ratio=told, verdict="slower" if told > 1.02 else "same", because="", rerun_low=None,
-            rerun_high=None, low=told * 0.99, high=told * 1.01,
+            metric=request.until, ratio=told, verdict="slower" if told > 1.02 else "same", because="",
+            rerun_sigma=None, low=told * 0.99, high=told * 1.01,
         )  # fmt: skip
         return SimpleNamespace(comparisons=[row], variants=[], failures={}, pairs=5, interrupted=False)
 
@@ -138,6 +145,98 @@ def test_what_cannot_be_searched_is_refused(steps, fields, words):
 def test_a_last_release_that_cannot_be_measured_ends_it(steps, bad):
     with pytest.raises(Unavailable, match=r"onnxruntime 1\.28\.0 can't be compared: "):
         steps([*[1.0] * 8, bad])
+
+
+@pytest.fixture
+def outputs(monkeypatch, tmp_path):
+    """Scripted outputs: version → an array, or an error; which releases were run, in order."""
+    monkeypatch.setattr(work, "releases_of", lambda package: VERSIONS)
+    told: dict[str, object] = {}
+    ran: list[str] = []
+
+    def outputs_of(self, version):
+        ran.append(version)
+        if isinstance(told[version], BaseException):
+            raise told[version]
+        value = next(told[version]) if isinstance(told[version], itertools.count) else told[version]
+        return Outputs(run_id=version, label=version, arrays=(np.array([[1.0, value]]),))
+
+    monkeypatch.setattr(OutputSearch, "_outputs", outputs_of)
+    model = write_fake_model(tmp_path / "m.fake")
+
+    def search(values, **fields):
+        told.update(zip(VERSIONS, values, strict=True))
+        asked = {"model": model, "good": VERSIONS[0], "bad": VERSIONS[-1], "on": "output", **fields}
+        return work.bisect(BisectRequest(**asked), Context())
+
+    search.ran = ran
+    return search
+
+
+@pytest.mark.parametrize("first", range(1, 9))
+def test_the_first_release_with_other_outputs_is_found_and_none_is_run_twice(outputs, first):
+    found = outputs([0.5 + 1e-4 * (at % 2) if at < first else 0.4 for at in range(9)])
+    assert (found.first, found.before) == (VERSIONS[first], VERSIONS[first - 1])
+    assert (found.probability, found.others) == (1.0, [])
+    assert outputs.ran[:2] == [VERSIONS[0]] * 2 and len(set(outputs.ran)) == len(outputs.ran[1:]) <= 5
+    assert found.releases[first].difference == pytest.approx(0.1)
+    document = found.describe()
+    assert "the first release with which m.fake is different in outputs" in document.answer[0]
+    assert "max abs error 0.1" in document.answer[1]
+    assert any(line.startswith("edgewise bench MODEL -r onnxruntime --environment") for line in found._again())
+    json.dumps(found.to_document(), allow_nan=False)
+
+
+def test_releases_that_cannot_run_may_be_the_first_with_other_outputs(outputs):
+    found = outputs([0.5, 0.5, 0.5, 0.5, Unavailable("no wheel"), Unavailable("crashed"), 1, 1, 1])
+    assert (found.first, found.others, found.probability) == ("1.26.0", ["1.24.0", "1.25.0"], None)
+    assert (found.releases[4].skipped, found.releases[5].skipped) == ("no wheel", "crashed")
+    assert "it may also be 1.24.0 and 1.25.0" in found.describe().answer
+    assert found.describe().answer[0].endswith("different in outputs; 1.25.0 could not be run")
+
+
+def test_the_same_outputs_up_to_rounding_end_it(outputs):
+    found = outputs([0.5] * 8 + [0.5001])
+    assert found.first is None and outputs.ran == ["1.20.0", "1.20.0", "1.28.0"]
+    assert found.describe().answer[0].startswith("m.fake gives the same outputs with onnxruntime 1.28.0 as with 1.20.0")
+
+
+def test_outputs_with_infinity_differ_without_a_number(outputs):
+    found = outputs([0.5] * 4 + [math.nan] * 5)
+    assert found.first == "1.24.0" and found.releases[4].difference is None
+    assert "NaN or infinity in different places" in found.describe().answer[1]
+    json.dumps(found.to_document(), allow_nan=False)
+
+
+@pytest.mark.parametrize("broken", [0, 8])
+def test_an_end_that_cannot_run_ends_a_search_of_outputs(outputs, broken):
+    values = [0.5] * 9
+    values[broken] = Unavailable("no wheel")
+    with pytest.raises(Unavailable, match="no wheel"):
+        outputs(values)
+
+
+def test_outputs_that_cannot_be_repeated_tell_no_release(outputs):
+    with pytest.raises(BadInput, match=r"differ between two runs of 1\.20\.0"):
+        outputs([itertools.count(), *[0.5] * 8])
+
+
+def test_workers_compute_the_outputs_and_one_that_crashes_is_told(monkeypatch, tmp_path):
+    scripts = {"1.20.0": {}, "1.21.0": {"behaviour": {"at": "load", "do": "segfault"}}, "1.22.0": {"outputs_value": 3}}
+    monkeypatch.setattr(work, "releases_of", lambda package: [*scripts])
+
+    def job(self, version):
+        path = write_fake_model(tmp_path / f"{version}.fake", **scripts[version])
+        plan = make_plan([path], axes=Axes(), scenario=Scenario(), stopping=Stopping(), target=TargetSpec())
+        return plan.jobs[0]
+
+    monkeypatch.setattr(OutputSearch, "_job", job)
+    asked = BisectRequest(model=write_fake_model(tmp_path / "m.fake"), good="1.20.0", bad="1.22.0", on="output")
+    found = work.bisect(asked, Context())
+    assert (found.first, found.others) == ("1.22.0", ["1.21.0"])
+    assert found.releases[1].skipped.startswith("onnxruntime 1.21.0: ")
+    with pytest.raises(Unavailable, match=r"onnxruntime 1\.21\.0 can't be compared: onnxruntime 1\.21\.0: "):
+        work.bisect(asked.model_copy(update={"bad": "1.21.0"}), Context())
 
 
 def test_final_releases_are_read_from_pip_in_order(monkeypatch):

@@ -56,6 +56,7 @@ class Comparison:
         low, high: its 95 % interval under the conditions of the measurement.
         rerun_low, rerun_high: its 95 % interval for a comparison at another time on this machine; None where the sides
             did not take turns, since their interval contains that, or where it is not known.
+        rerun_sigma: standard deviation of the logarithms of such ratios.
         rerun_method: how that came about.
         p_value, p_adjusted: of a ratio of 1, over all looks, without and with Holm's correction over all metrics.
         margin: relative difference that doesn't matter here: the threshold, or the absolute floor over A's value.
@@ -80,6 +81,7 @@ class Comparison:
     high: float | None = None
     rerun_low: float | None = None
     rerun_high: float | None = None
+    rerun_sigma: float | None = None
     rerun_method: str = ""
     p_value: float | None = None
     p_adjusted: float | None = None

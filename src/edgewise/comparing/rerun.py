@@ -66,7 +66,10 @@ def _with_rerun(row: Comparison, runs: Mapping[str, Run], earlier: Sequence[Read
     scatter, method = scatter_of_ratio(a, b, earlier)
     reach = t_quantile(0.975, scatter.degrees) * math.sqrt(scatter.variance)
     below, above = (math.exp(math.hypot(math.log(end), reach)) for end in (row.ratio / row.low, row.high / row.ratio))
-    return replace(row, rerun_low=row.ratio / below, rerun_high=row.ratio * above, rerun_method=method)
+    sigma = math.hypot(math.log(row.high / row.low) / (2 * 1.96), math.sqrt(scatter.variance))
+    return replace(
+        row, rerun_low=row.ratio / below, rerun_high=row.ratio * above, rerun_sigma=sigma, rerun_method=method
+    )
 
 
 def scatter_of_ratio(a: Run, b: Run, earlier: Sequence[Reading]) -> tuple[Scatter, str]:

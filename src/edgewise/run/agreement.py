@@ -216,17 +216,18 @@ def _mismatch(own: Outputs, outputs: Sequence[Outputs], majority: Sequence[int] 
         others = [other for other in outputs if other is not own and not difference_of(own, other).close]
         difference = difference_of(own, others[0])
         who = f"{own.label} and {', '.join(other.label for other in others)} compute different outputs"
-        return Caution.of("output-mismatch", f"{who}, and {NO_MAJORITY} ({_words(difference)})")
+        return Caution.of("output-mismatch", f"{who}, and {NO_MAJORITY} ({difference_words(difference)})")
     reference = outputs[majority[0]]
     agreed = ", ".join(outputs[index].label for index in majority)
     who = f"{reference.label}, the original" if reference.original else f"{agreed}, which agree"
     difference = difference_of(own, reference)
     return Caution.of(
-        "output-mismatch", f"the outputs of {own.label} differ from those of {who} ({_words(difference)})"
+        "output-mismatch", f"the outputs of {own.label} differ from those of {who} ({difference_words(difference)})"
     )
 
 
-def _words(difference: Difference) -> str:
+def difference_words(difference: Difference) -> str:
+    """How large a difference is, and which one is allowed."""
     if difference.why:
         return difference.why
     top1 = f", top-1 agreement {difference.top1:.0%}" if difference.top1 is not None else ""

@@ -427,17 +427,17 @@ def _outputs_of(run: Run, sessions: Sequence[SessionResult]) -> Outputs | None:
     label = f"{runtime.name}/{runtime.provider}" + (f" {runtime.precision}" if runtime.precision else "")
     origin = run.job.model.origin
     original = origin is not None and origin.original
-    return Outputs(run_id=run.id, label=label, arrays=arrays, reduced=_reduced(run, arrays), original=original)
+    reduced = reduced_words(runtime.name, precision_of(run), arrays)
+    return Outputs(run_id=run.id, label=label, arrays=arrays, reduced=reduced, original=original)
 
 
 def _size_of(outputs: Outputs) -> int:
     return sum(array.nbytes for array in outputs.arrays)
 
 
-def _reduced(run: Run, arrays: Sequence[NDArray[np.generic]]) -> str:
-    """What a run's record and outputs tell that was not computed in float32; "" where they tell nothing of the kind."""
-    precision = precision_of(run)
+def reduced_words(engine: str, precision: str | None, arrays: Sequence[NDArray[np.generic]]) -> str:
+    """What an engine's precision and outputs tell that was not computed in float32; "" where they tell of none."""
     if precision not in (None, "f32"):
-        return f"{run.job.runtime.name} ran it in {precision}"
+        return f"{engine} ran it in {precision}"
     narrow = next((array.dtype for array in arrays if array.dtype.itemsize <= 2 and array.dtype != np.bool_), None)
     return f"an output is {narrow}" if narrow is not None else ""

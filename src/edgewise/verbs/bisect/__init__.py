@@ -1,4 +1,4 @@
-"""``bisect``: which release of an engine made a model slower or larger."""
+"""``bisect``: which release of an engine made a model slower or larger, or changed its outputs."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from edgewise.verbs.verb import Verb
 
 
 class Bisect(Verb):
-    """Find the first release of an engine in which a model is slower, or takes more memory.
+    """Find the first release of an engine in which a model is slower, takes more memory, or gives other outputs.
 
     Each step measures a release and the good one in turns, in Python environments of their own. The next release is
     chosen by what all steps so far say, and the end states a probability. -o report.md writes what its maintainers ask.

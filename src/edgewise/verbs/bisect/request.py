@@ -14,7 +14,7 @@ from edgewise.verbs.shared_options import MEASURE, VARY
 
 
 class BisectRequest(Request):
-    """Find the release of an engine that made a model slower or larger.
+    """Find the release of an engine that made a model slower or larger, or changed its outputs.
 
     Attributes:
         engine: the package whose releases are searched.
@@ -34,9 +34,10 @@ class BisectRequest(Request):
     ] = "onnxruntime"
     good: Annotated[str, option("--good VERSION", VARY, "A release before the change")]
     bad: Annotated[str, option("--bad VERSION", VARY, "A release after the change")]
-    on: Annotated[Literal["latency", "memory"], option("--on METRIC", VARY, "What is compared: latency or memory")] = (
-        "latency"
-    )
+    on: Annotated[
+        Literal["latency", "memory", "output"],
+        option("--on METRIC", VARY, "What is compared: latency, memory or output"),
+    ] = "latency"
     threads: Annotated[Whole, option("--threads -t N", VARY, "Number of inference threads", int)] = 1
     time_budget: Annotated[
         Number, option("--time-budget T", MEASURE, "Time limit of each comparison", read=parse_duration)

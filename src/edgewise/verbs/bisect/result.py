@@ -1,4 +1,4 @@
-"""What a bisection gives: the releases that were measured, and the first that is slower or larger."""
+"""What a bisection gives: the releases that were measured, and the first that is slower, larger or gives others."""
 
 from __future__ import annotations
 
@@ -6,15 +6,16 @@ from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
 from typing import Any
 
+from edgewise.device.environments import ENGINES
 from edgewise.formatting import ratio_text
 from edgewise.record import Run
-from edgewise.report.conditions import processor_of, system_of
+from edgewise.report.conditions import look_up
 from edgewise.report.document import Cell, Column, Document, Section, Table, absent
 from edgewise.report.profile_diff import diff_table
 from edgewise.text import listing, one_line
 
 SCHEMA = 1
-WORDS = {"latency": "slower", "memory": "larger in memory"}
+WORDS = {"latency": "slower", "memory": "larger in memory", "output": "different in outputs"}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -24,6 +25,9 @@ class Release:
     Attributes:
         ratio, low, high: its value over that of the good one with its 95 % interval; None where it was not measured.
         pairs: pairs of fresh processes in all its comparisons.
+        differs: whether its outputs are not those of the good one; None where they were not compared.
+        difference: largest difference of outputs as a share of the largest output; None where it is infinite, too.
+        outputs: the same in words.
         skipped: why it could not be measured; "" where it was, or was not needed.
     """
 
@@ -32,6 +36,9 @@ class Release:
     low: float | None = None
     high: float | None = None
     pairs: int = 0
+    differs: bool | None = None
+    difference: float | None = None
+    outputs: str = ""
     skipped: str = ""
 
 
@@ -95,14 +102,21 @@ class BisectResult:
         name, worse = one_line(str(self.model["name"])), WORDS[self.on]
         last = self.releases[-1]
         if self.first is None:
+            if self.on == "output":
+                return [f"{name} gives the same outputs with {self.engine} {last.version} as with "
+                        f"{self.releases[0].version}: {last.outputs}"]  # fmt: skip
             ratio = _ratio_words(last)
             undecided = "; not decided: give more --time-budget" if self.undecided else ""
             return [f"{name} is not shown to be {worse} with {self.engine} {last.version} than with "
                     f"{self.releases[0].version}{ratio}{undecided}"]  # fmt: skip
         share = "" if self.probability is None else f" (probability {self.probability:.0%})"
+        skipped = [release.version for release in self.releases if release.skipped]
+        before = "could not be run" if self.before in skipped else "is not"
         lines = [f"{self.engine} {self.first} is the first release with which {name} is {worse}{share}; "
-                 f"{self.before} is not"]  # fmt: skip
+                 f"{self.before} {before}"]  # fmt: skip
         measured = next(release for release in self.releases if release.version == self.first)
+        if measured.outputs:
+            lines.append(f"{self.first} against {self.releases[0].version}: {measured.outputs}")
         if measured.ratio is not None:
             lines.append(f"{self.first} against {self.releases[0].version}{_ratio_words(measured)}")
         if self.others:
@@ -115,16 +129,20 @@ class BisectResult:
         def cells(release: Release) -> tuple[Cell, ...]:
             reference = release is self.releases[0]
             why = release.skipped or "it was not needed"
-            ratio = Cell(text="1") if reference else absent(why)
+            ratio = Cell(text="–" if self.on == "output" else "1") if reference else absent(why)
+            if release.outputs:
+                ratio = Cell(text="differ" if release.differs else "the same", notes=(release.outputs,))
             if release.ratio is not None:
                 text = ratio_text(release.ratio, release.low, release.high)
                 ratio = Cell(text=text, value=release.ratio, low=release.low, high=release.high)
             mark = "good" if reference else "← first" if release.version == self.first else ""
             return Cell(text=release.version), ratio, Cell(text=str(release.pairs or "")), Cell(text=mark)
 
+        good = self.releases[0].version
+        heading = f"Outputs against {good}" if self.on == "output" else f"Against {good} (95 % interval)"
         columns = (
             Column(title="Release"),
-            Column(title=f"Against {self.releases[0].version} (95 % interval)", numeric=True),
+            Column(title=heading, numeric=True),
             Column(title="Pairs", numeric=True),
             Column(title=""),
         )
@@ -133,8 +151,11 @@ class BisectResult:
     def _again(self) -> list[str]:
         lines = [self.command]
         if self.first is not None:
+            sides = f"--environment {self.engine}=={self.before} --environment {self.engine}=={self.first}"
             lines += [
-                f"edgewise compare MODEL --vary {self.engine}={self.before},{self.first}",
+                f"edgewise bench MODEL -r {ENGINES[self.engine]} {sides}"
+                if self.on == "output"
+                else f"edgewise compare MODEL --vary {self.engine}={self.before},{self.first}",
                 f"environments: pip install {self.engine}=={self.before} numpy; "
                 f"pip install {self.engine}=={self.first} numpy",
             ]
@@ -142,13 +163,15 @@ class BisectResult:
         return [*lines, f"model: {one_line(str(self.model['name']))}, {self.model.get('format')}, sha256 {sha256}"]
 
 
-def conditions_of(runs: Sequence[Run]) -> list[str]:
-    """The machine on which `runs` were made, and the packages of their environments."""
+def conditions_of(environments: Sequence[Mapping[str, Any]]) -> list[str]:
+    """The machine of runs with these environments, and their packages."""
     lines = []
-    if runs:
-        lines.append(", ".join(filter(None, (processor_of(runs[0]), system_of(runs[0])))))
-    for run in runs:
-        packages = run.environment.get("packages")
+    if environments:
+        keys = (("cpu.model", "cpu"), ("os.name", "os"), ("architecture",))
+        processor, *system = (look_up(environments[0], *each) for each in keys)
+        lines.append(", ".join(filter(None, (processor, " ".join(filter(None, system))))))
+    for environment in environments:
+        packages = environment.get("packages")
         if isinstance(packages, Mapping):
             lines.append("; ".join(f"{name} {version}" for name, version in packages.items()))
     return list(dict.fromkeys(map(one_line, lines)))

@@ -14,7 +14,7 @@ from edgewise.device.environments import ENGINES
 from edgewise.errors import BadInput, EdgewiseError, Unavailable
 from edgewise.model.identity import open_model
 from edgewise.progress import StageStarted, emit
-from edgewise.record import Run
+from edgewise.record import ModelRef, Run
 from edgewise.text import one_line
 from edgewise.verbs.bisect.result import BisectResult, Release, conditions_of
 from edgewise.verbs.bisect.search import Search
@@ -58,19 +58,18 @@ def bisect(request: BisectRequest, context: Context) -> BisectResult:
     """
     ref = open_model(request.model).ref
     versions = _between(releases_of(request.engine), request)
+    if request.on == "output":
+        return _bisect_outputs(request, ref, versions)
     steps = _Steps(request=request, context=context, releases=[Release(version=one) for one in versions])
-    model = {"name": ref.name, "format": ref.format, "sha256": ref.sha256}
-    result = BisectResult(
-        model=model, engine=request.engine, on=request.on, releases=steps.releases, first=None, probability=None,
-        command=command_of(request),
-    )  # fmt: skip
+    result = _empty_result(request, ref, steps.releases)
     last = len(versions) - 1
     row = steps.compare(last)
     if row is None:
         raise Unavailable(f"{request.engine} {request.bad} can't be compared: {steps.releases[last].skipped}")
     if row.verdict != "slower":
         undecided = row.verdict == "inconclusive"
-        return replace(result, releases=steps.releases, conditions=conditions_of(steps.runs), undecided=undecided)
+        conditions = conditions_of([run.environment for run in steps.runs])
+        return replace(result, releases=steps.releases, conditions=conditions, undecided=undecided)
     search = Search(number=last, change=math.log(row.ratio or 1.0), spread=_spread(row))
     interrupted = False
     try:
@@ -89,8 +88,41 @@ def bisect(request: BisectRequest, context: Context) -> BisectResult:
         others=[versions[at] for at in search.candidates() if at != first],
         between=[versions[at] for at in search.between],
         profiles=profiles,
-        conditions=conditions_of(profiles or steps.runs[-2:]),
+        conditions=conditions_of([run.environment for run in profiles or steps.runs[-2:]]),
         interrupted=interrupted,
+    )
+
+
+def _empty_result(request: BisectRequest, ref: ModelRef, releases: Sequence[Release]) -> BisectResult:
+    model = {"name": ref.name, "format": ref.format, "sha256": ref.sha256}
+    return BisectResult(
+        model=model, engine=request.engine, on=request.on, releases=releases, first=None, probability=None,
+        command=command_of(request),
+    )  # fmt: skip
+
+
+def _bisect_outputs(request: BisectRequest, ref: ModelRef, versions: Sequence[str]) -> BisectResult:
+    """Find the first release whose outputs differ from those of the good one. Raises `Unavailable`."""
+    from edgewise.verbs.bisect.outputs import OutputSearch, first_that
+
+    search = OutputSearch(request=request, releases=[Release(version=one) for one in versions])
+    last = len(versions) - 1
+    differs = search.differs(last)
+    if differs is None:
+        raise Unavailable(f"{request.engine} {request.bad} can't be compared: {search.releases[last].skipped}")
+    result = _empty_result(request, ref, search.releases)
+    if not differs:
+        return replace(result, conditions=conditions_of(search.environments))
+    try:
+        first, others = first_that(search.differs, last)
+    except KeyboardInterrupt:
+        return replace(result, conditions=conditions_of(search.environments), interrupted=True)
+    return replace(
+        result,
+        first=versions[first],
+        probability=None if others else 1.0,
+        others=[versions[at] for at in others],
+        conditions=conditions_of(search.environments),
     )
 
 
@@ -109,11 +141,12 @@ def _between(versions: Sequence[str], request: BisectRequest) -> list[str]:
 
 
 def _spread(row: Comparison) -> float:
-    """Standard deviation of the logarithm of a ratio, by the interval for another time where there is one."""
-    low, high = (row.rerun_low, row.rerun_high) if row.rerun_low and row.rerun_high else (row.low, row.high)
-    if not low or not high:
+    """Standard deviation of the logarithm of a ratio, between comparisons where that is known."""
+    if row.rerun_sigma is not None:
+        return row.rerun_sigma
+    if not row.low or not row.high:
         return 1e-6  # exact numbers
-    return max((math.log(high) - math.log(low)) / (2 * 1.96), 1e-6)
+    return max((math.log(row.high) - math.log(row.low)) / (2 * 1.96), 1e-6)
 
 
 @dataclass(kw_only=True)
