@@ -123,6 +123,21 @@ def test_a_path_names_an_environment_by_its_folder_or_its_interpreter(tmp_path):
     assert "pytest" in environments.packages_of(sys.executable)
 
 
+def test_the_archive_of_the_worker_is_made_again_where_a_source_changes(tmp_path, monkeypatch):
+    made: list[bytes] = []
+    monkeypatch.setattr(environments, "make_bundle", lambda: made.append(b"zip") or b"zip")
+    monkeypatch.setattr(environments, "_PACKAGE", tmp_path / "package")
+    (tmp_path / "package").mkdir()
+    source = tmp_path / "package" / "worker.py"
+    names = set()
+    for text in ("1", "1", "22"):
+        if not source.exists() or source.read_text() != text:
+            source.write_text(text)
+        environments.worker_file.cache_clear()
+        names.add(environments.worker_file())
+    assert len(made) == len(names) == 2 and all(Path(name).read_bytes() == b"zip" for name in names)
+
+
 def test_environments_are_of_this_machine_alone():
     with pytest.raises(BadInput, match="environments are made on this machine, not on pi4"):
         target_of(TargetSpec(device="pi4", transport="ssh", environment="onnxruntime==1.30.0"))
