@@ -72,6 +72,49 @@ def test_uv_makes_it_where_it_is_installed(steps, monkeypatch):
     assert first[:3] == ["/bin/uv", "venv", "--quiet"] and second[:3] == ["/bin/uv", "pip", "install"]
 
 
+def test_the_versions_near_one_are_those_before_and_behind_it():
+    known = ["1.9.0", "1.10.0", "1.19.0", "1.29.0", "1.32.0", "1.32.0rc1"]
+    assert environments.nearest_versions("1.99.0", known) == ["1.32.0", "1.32.0rc1", "1.29.0"]
+    assert environments.nearest_versions("1.11.0", known) == ["1.10.0", "1.19.0", "1.9.0"]
+    assert environments.nearest_versions("0.1", known, most=1) == ["1.9.0"]
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        "WARNING: Retrying (Retry(total=0)) after connection broken by 'NewConnectionError(Failed to establish a new)'",
+        "error: Request failed after 3 retries\n  Caused by: error sending request for url (https://pypi.org/simple/x/)",
+    ],
+)
+def test_an_index_that_is_down_is_not_a_version_that_does_not_exist(steps, line):
+    tail = f"{line}\nERROR: Could not find a version that satisfies x (from versions: 1.30.0)"
+    steps.failures.append(Outcome(tail=tail, failure="ended with exit code 1", cause="exit"))
+    with pytest.raises(Unavailable, match="the package index can't be reached"):
+        environments.python_of("onnxruntime==1.31.0")
+
+
+def test_an_environment_that_lost_files_is_made_again_and_compiled_files_do_not_count(steps):
+    python = environments.python_of("onnxruntime==1.30.0")
+    folder = Path(python).parents[1]
+    (folder / "lib" / "__pycache__").mkdir(parents=True)
+    (folder / "lib" / "engine.so").write_bytes(b"")
+    made = json.loads((folder / "made.json").read_text())
+    assert made["files"] == 0
+    (folder / "made.json").write_text(json.dumps({**made, "files": 1}))
+    for damage, steps_made in ((False, 2), (True, 4)):
+        if damage:
+            (folder / "lib" / "engine.so").unlink()
+            (folder / "lib" / "__pycache__" / "engine.pyc").write_bytes(b"")
+        environments.python_of.cache_clear()
+        assert environments.python_of("onnxruntime==1.30.0") == python and len(steps.done) == steps_made
+
+
+def test_python_names_a_path_also_where_it_has_no_separator():
+    assert environments.requirement("python", "env") == "./env"
+    with pytest.raises(BadInput, match=r"there is no Python at \./env"):
+        environments.python_of("./env")
+
+
 @pytest.mark.parametrize("damage", ["bin/python", "made.json"])
 def test_a_broken_environment_is_made_again(steps, damage):
     python = environments.python_of("onnxruntime==1.30.0")

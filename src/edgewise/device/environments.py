@@ -15,7 +15,6 @@ import shutil
 import sys
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from difflib import get_close_matches
 from functools import cache
 from itertools import product
 from pathlib import Path
@@ -41,6 +40,11 @@ _VARIABLE = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
 _OURS = ("TMPDIR", "EDGEWISE_")
 """How the names of variables begin that edgewise sets for its workers."""
 _KNOWN_VERSIONS = re.compile(r"from versions: ([^)]*)\)")
+_NO_INDEX = re.compile(
+    r"connection error|connection broken|Failed to establish|error sending request|Could not fetch URL|timed out"
+    r"|Name or service not known|Temporary failure in name resolution|dns error|Could not connect",
+    re.IGNORECASE,
+)
 _LIST = (
     "import importlib.metadata as m, json;print(json.dumps({d.metadata['Name']: d.version for d in m.distributions()}))"
 )
@@ -48,7 +52,9 @@ _LIST = (
 
 def requirement(package: str, version: str) -> str:
     """The name of an environment with `version` of `package`; of ``python`` the path itself."""
-    return version if package == PYTHON else f"{package}=={version}"
+    if package != PYTHON:
+        return f"{package}=={version}"
+    return version if os.sep in version else f".{os.sep}{version}"
 
 
 def engine_in(environment: str) -> str:
@@ -161,9 +167,19 @@ def _locked(folder: Path) -> Iterator[None]:
 
 
 def _is_whole(folder: Path) -> bool:
-    """Whether it was made to its end and its interpreter still starts."""
+    """Whether it was made to its end, its interpreter still starts, and no file of its packages was removed since."""
     python = folder / "bin" / "python"
-    return (folder / "made.json").is_file() and run_child([str(python), "-I", "-c", ""], seconds=_ASK_S).failure == ""
+    try:
+        made = json.loads((folder / "made.json").read_bytes())
+    except (OSError, ValueError):
+        return False
+    whole = _count_files(folder) >= made.get("files", 0)
+    return whole and run_child([str(python), "-I", "-c", ""], seconds=_ASK_S).failure == ""
+
+
+def _count_files(folder: Path) -> int:
+    """How many files of packages it has, without what Python compiled."""
+    return sum(not name.endswith(".pyc") for _, _, names in os.walk(folder / "lib") for name in names)
 
 
 def _make(folder: Path, requirements: Sequence[str]) -> None:
@@ -182,15 +198,17 @@ def _make(folder: Path, requirements: Sequence[str]) -> None:
         if done.failure:
             shutil.rmtree(folder, ignore_errors=True)
             raise _why(wanted, done)
-    (folder / "made.json").write_text(json.dumps({"requirements": list(requirements)}))
+    (folder / "made.json").write_text(json.dumps({"requirements": list(requirements), "files": _count_files(folder)}))
 
 
 def _why(wanted: str, done: Outcome) -> BadInput | Unavailable:
     """What to tell of an environment that could not be made."""
+    if is_unreachable(done.tail):
+        return _unmade(wanted, "the package index can't be reached")
     if versions := _KNOWN_VERSIONS.search(done.tail):
         known = [one.strip() for one in versions[1].split(",") if one.strip() not in ("", "none")]
         asked = wanted.rsplit("==", maxsplit=1)[-1]
-        near = get_close_matches(asked, known, n=3, cutoff=0.0)
+        near = nearest_versions(asked, known)
         if known:
             return BadInput(f"{wanted} does not exist for this Python", advice=f"versions near it: {', '.join(near)}")
     if means_disk_full(done.tail):
@@ -198,6 +216,24 @@ def _why(wanted: str, done: Outcome) -> BadInput | Unavailable:
     lines = [line for line in done.tail.splitlines() if line.strip()]
     reason = next((line for line in reversed(lines) if line.lower().startswith("error")), lines[-1] if lines else "")
     return _unmade(wanted, one_line(reason)[:300] or done.failure)
+
+
+def is_unreachable(tail: str) -> bool:
+    """Whether the last words of pip or uv are of an index that does not answer."""
+    return bool(_NO_INDEX.search(tail))
+
+
+def nearest_versions(asked: str, known: Sequence[str], *, most: int = 3) -> list[str]:
+    """The versions that are closest to `asked` in their order, the closest first."""
+    order = sorted({*known, asked}, key=_numbers)
+    place = order.index(asked)
+    return sorted(known, key=lambda one: (abs(order.index(one) - place), order.index(one)))[:most]
+
+
+def _numbers(version: str) -> list[tuple[int, str]]:
+    """A key that sorts 1.9 before 1.10, and 1.9rc1 before 1.9."""
+    parts = re.findall(r"[0-9]+|[a-z]+", version.lower())
+    return [*((int(part), "") if part.isdigit() else (-1, part) for part in parts), (-1, "~")]
 
 
 def _unmade(wanted: str, reason: str) -> Unavailable:

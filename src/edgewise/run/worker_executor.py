@@ -141,7 +141,8 @@ def _there(target: RemoteTarget | EnvironmentTarget, engine: str, found: Availab
     if found:
         return found
     if isinstance(target, EnvironmentTarget):
-        return replace(found, reason=f"{found.reason} in the environment {target.environment}")
+        hint = f"install {PACKAGES.get(engine, engine)} there"
+        return replace(found, reason=f"{found.reason} in the environment {target.environment}", install_hint=hint)
     transport = target.transport
     hint = how_to_install(transport, engine, found.install_hint)
     return replace(found, reason=f"{found.reason} on {transport.name}", install_hint=hint)

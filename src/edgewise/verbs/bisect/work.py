@@ -10,7 +10,7 @@ from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 
 from edgewise.child_process import run_child
-from edgewise.device.environments import ENGINES
+from edgewise.device.environments import ENGINES, is_unreachable, nearest_versions
 from edgewise.errors import BadInput, EdgewiseError, Unavailable
 from edgewise.model.identity import open_model
 from edgewise.progress import StageStarted, emit
@@ -36,6 +36,8 @@ def releases_of(package: str) -> list[str]:
     command = [sys.executable, "-m", "pip", "index", "versions", package, "--disable-pip-version-check"]
     done = run_child(command, seconds=_LIST_S)
     found = re.search(r"^Available versions: (.*)$", done.output.decode(errors="replace"), re.MULTILINE)
+    if is_unreachable(done.tail):
+        raise Unavailable(f"pip can't list the releases of {package}", advice="the package index can't be reached")
     if done.failure or found is None:
         lines = done.tail.strip().splitlines()
         reason = one_line(lines[-1])[:200] if lines else done.failure or "no answer"
@@ -130,9 +132,10 @@ def _between(versions: Sequence[str], request: BisectRequest) -> list[str]:
     """The releases from the good one to the bad one. Raises `BadInput`."""
     for flag, version in (("good", request.good), ("bad", request.bad)):
         if version not in versions:
-            near = ", ".join(versions[-5:])
+            near = ", ".join(nearest_versions(version, versions))
             raise BadInput(
-                f"the index has no {request.engine} {version} for this Python ({flag})", advice=f"newest: {near}"
+                f"the index has no {request.engine} {version} for this Python ({flag})",
+                advice=f"versions near it: {near or 'none'}",
             )
     first, last = versions.index(request.good), versions.index(request.bad)
     if first > last:
