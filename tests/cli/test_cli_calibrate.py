@@ -66,6 +66,15 @@ def test_five_models_of_a_phone_predict_two_others(capsys, tmp_path):
     assert (tmp_path / "e.csv").read_text().startswith("Model")
 
 
+def test_cautions_stand_once_below_the_answer_and_its_tables(capsys):
+    """Of a calibration of one family, and of an estimate by it."""
+    for command in (["calibrate", "phone", "--measurements", "measured.csv"], ["estimate", "new.csv", "-d", "phone"]):
+        assert run(command) == 0
+        printed = capsys.readouterr().out
+        assert printed.count("\nCautions\n") == 1
+        assert 0 < printed.rindex("───") < printed.index("\nCautions\n")
+
+
 def test_the_line_of_auptimizer_is_there_with_its_error_beside_r2(capsys):
     assert run(["calibrate", "phone", "--measurements", "measured.csv", "--method", "linear", "--json"]) == 0
     (law,) = json.loads(capsys.readouterr().out)["metrics"]["latency"]["laws"]
