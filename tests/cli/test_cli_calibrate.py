@@ -10,6 +10,7 @@ import re
 import subprocess
 import sys
 from dataclasses import replace
+from pathlib import Path
 
 import pytest
 
@@ -27,6 +28,9 @@ from edgewise.report.forecast import _off_text
 from edgewise.store.exchange import export_runs, read_runs
 from edgewise.verbs.calibrate import work as prediction
 from edgewise.verbs.calibrate.device_runs import ModelFiles, Notes, of_one_engine
+from edgewise.verbs.context import Context
+from edgewise.verbs.optimize.request import OptimizeRequest
+from edgewise.verbs.optimize.work import _find_judge
 from estimates import dense_relu
 from litert_networks import NetworkWriter
 from sample_runs import all_runs
@@ -64,6 +68,15 @@ def test_five_models_of_a_phone_predict_two_others(capsys, tmp_path):
     printed = capsys.readouterr().out
     assert "EfficientNet" in printed and "90% interval" in printed
     assert (tmp_path / "e.csv").read_text().startswith("Model")
+
+
+def test_cautions_stand_once_below_the_answer_and_its_tables(capsys):
+    """Of a calibration of one family, and of an estimate by it."""
+    for command in (["calibrate", "phone", "--measurements", "measured.csv"], ["estimate", "new.csv", "-d", "phone"]):
+        assert run(command) == 0
+        printed = capsys.readouterr().out
+        assert printed.count("\nCautions\n") == 1
+        assert 0 < printed.rindex("───") < printed.index("\nCautions\n")
 
 
 def test_the_line_of_auptimizer_is_there_with_its_error_beside_r2(capsys):
@@ -368,6 +381,21 @@ def test_python_has_the_same_doors(tmp_path):
     assert [row.subject.name for row in forecasts.of("latency")] == ["EfficientNet", "DenseNet"]
     assert edgewise.calibrate("other", "measured.csv", keep=False).name == "other"
     assert calibrations.names() == ["phone"]
+
+
+def test_variants_for_a_calibrated_device_are_judged_by_its_predictions():
+    """Its numbers are those of `estimate`; a model too far from the measured ones has a reason in their place."""
+    edgewise.calibrate("phone", "measured.csv")
+    judge = _find_judge(OptimizeRequest(model="new.csv", device="phone"), Context())
+    assert judge is not None and (judge.device, judge.int8) == ("phone", False)
+    Path("one.csv").write_text("model,host_latency_ms\nEfficientNet,30\n")
+    Path("huge.csv").write_text("model,host_latency_ms\nHuge,9000\n")
+    (wanted,) = edgewise.predict("one.csv", "phone").of("latency")
+    found, huge = judge.estimate("one.csv"), judge.estimate("huge.csv")
+    latency = found.metrics["latency"]
+    assert wanted.prediction is not None and found.refused == ""
+    assert (latency.value, latency.basis, latency.coverage) == (wanted.prediction.value, "estimated", 0.9)
+    assert huge.metrics["latency"].value is None and huge.refused == huge.metrics["latency"].absent_because != ""
 
 
 def with_times(run, **times):

@@ -6,7 +6,8 @@ from dataclasses import replace
 
 import pytest
 
-from edgewise.report.bench import bench_document
+from edgewise.record.run import Variation
+from edgewise.report.bench import bench_document, interval_sections
 from edgewise.report.files import render_report
 from edgewise.report.profile import profile_document
 from edgewise.report.result_files import COMPARISON, EVALUATION, GATE
@@ -50,6 +51,14 @@ def test_bench_names_it_in_the_title_of_its_table(runs):
     assert title.startswith(", on pi4")
     assert ", on " not in to_text(bench_document(runs))
     assert "pi4" in first_lines(render_report(there, ".md"))
+
+
+def test_an_interval_for_a_rerun_names_it():
+    known = Variation(sigma=0.02, degrees=9.0, source="learnt", method="8 runs of this job")
+    run = replace(make_run(1), variation=known)
+    for device, place in (("pi4", "pi4"), ("local", "this machine")):
+        (section,) = interval_sections([on(device, run)])
+        assert section.brief == f"for a re-run on {place}, 95 %"
 
 
 @pytest.mark.parametrize(

@@ -228,6 +228,10 @@ def test_findings_come_first_then_types_then_layers_then_run_against_run():
     assert places == sorted(places)
     text = render_markdown(profile_document([profiled_run()]))
     assert text.index("## Findings") < text.index("## Time by type") < text.index("## Layers by time")
+    page = render_profile_html([profiled_run(), faster_run()])
+    places = [page.index(f' id="{part}-1"') for part in ("findings", "types", "layers")]
+    assert places == sorted(places)
+    assert "DepthwiseConv" in page[places[1] : places[2]]
 
 
 def test_the_other_engine_that_fuses_a_chain_is_named():
