@@ -208,7 +208,7 @@ def calibrate(
         measurements: CSV files with the columns ``model``, ``latency_ms``, ``host_latency_ms`` and the like; runs of
             the device, or stored ones (id, its beginning, tag); files of exported runs or of another tool's output;
             folders of these. Without any, the stored runs of the device.
-        method: the law to take; None chooses the one that predicts left-out models best.
+        method: the law to take; None chooses the one with the least error, here and on public devices together.
         host: engine whose stored runs on this machine are taken, or its beginning; None takes the one with the most.
         runtime: engine whose runs of the device are taken; needed where `measurements` has runs of several.
         model_dir: folder of the measured models, which are found by their names or hashes.

@@ -340,6 +340,12 @@ def test_unfinished_cells_are_written_for_a_scheduler_and_their_requests_run(sch
     requests = sorted(Path("suite-results/requests").iterdir())
     assert len(requests) == 2 and all(path.name in text for path in requests)
     assert run(["run", str(requests[0]), "-q"]) == 0 and runs() == 3
+    assert document["emitted"][1:] == [f"suite-results/{scheduler}.{file}", document["emitted"][2]]
+    assert document["emitted"][2].startswith("next: ") and f"{scheduler}.{file}" in document["emitted"][2]
+    assert run(["sweep", suite, "-q"]) == 0
+    assert run(["sweep", suite, "--emit", scheduler, "-q"]) == 0
+    assert "nothing is left to carry out" in " ".join(capsys.readouterr().out.split())
+    assert not list(Path("suite-results/requests").iterdir())
     if scheduler != "slurm":
         assert all(isinstance(each, dict) for each in yaml.safe_load_all(text))
 

@@ -177,7 +177,7 @@ def test_a_file_of_a_root_and_its_runs(lab):
     first = client.get("/").text
     assert "in a folder" in first
     by_name = re.search('<a href="/runs[?]model=([^"]+)" title="Runs of files with this name[^>]*>([^<]+)</a>', first)
-    assert by_name.groups() == ("my%20model%20%231%3F.tflite", "1 run")  # until it is read
+    assert by_name.groups() == ("my%20model%20%231%3F.tflite", "1 run of this name")  # until it is read
     newest = first[first.index('id="newest"') : first.index("<h2>Models</h2>")]
     assert re.findall(r'<a href="/runs/[^"]+">([^<]+)</a>', newest) == ["my model #1?.tflite", "kws.onnx"]
     studio.store.remove([run_id(2)])

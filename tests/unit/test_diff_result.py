@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import math
 
+import numpy as np
 import pytest
 
 from edgewise.report.document import in_prose
 from edgewise.verbs.diff.result import DiffResult, LayerGap
+from edgewise.verbs.diff.sums import Sums
 
 
 def layer(name: str, *, loss: float, own: float | None = None) -> LayerGap:
@@ -48,3 +50,12 @@ def test_ratios_of_equal_values_are_null_in_json():
 )
 def test_sentences_in_a_paragraph_end(lines, text):
     assert in_prose(lines) == text
+
+
+def test_zeros_at_the_end_of_a_type_are_not_saturated():
+    """Behind a ReLU, the least integer is 0."""
+    sums = Sums()
+    raw = np.array([-128, -128, 5, 127], dtype=np.int8)
+    real = (raw.astype(float) + 128) * 0.5
+    sums.add(real, real, raw)
+    assert (sums.zeros, sums.saturated) == (2, 1)

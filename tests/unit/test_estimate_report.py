@@ -35,7 +35,7 @@ def partly(tmp_path):
 def test_the_most_expensive_layers_are_those_whose_time_is_known(partly):
     table = layer_table(partly, top=2)
     assert [row[1].text for row in table.rows] == ["n0", "n2", "… 4 more layers"]
-    assert table.title == "Layers: the 2 most expensive of 6; the cost of 2 is not known"
+    assert table.title == "The 2 most expensive of 6 layers, in order of execution; the cost of 2 is not known"
 
 
 def test_what_is_known_of_a_latency_is_said_first_and_in_its_cell(partly):

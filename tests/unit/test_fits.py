@@ -230,3 +230,14 @@ def test_a_setting_that_no_estimator_takes_is_an_error(tmp_path, capsys):
     path = dense_relu(tmp_path)
     assert edgewise_command(["estimate", str(path), "--fits", "--set", "software=nonsense"]) == 2
     assert "not 'nonsense'" in capsys.readouterr().err
+
+
+def test_a_board_whose_interval_reaches_below_the_limit_says_so():
+    """100 ms with an interval of 90 to 110 ms."""
+    one = on_board("quick", ram=3000, latency=0.1)
+    assert Limits(latency=0.095).reasons(one, one.fit) == (
+        "holds it, latency above 95.0 ms, but its interval reaches below",
+    )
+    assert Limits(latency=0.08).reasons(one, one.fit) == ("holds it, latency above 80.0 ms",)
+    found = render_markdown(fits_document(Fits(model={}, candidates=rank([one], Limits()))))
+    assert "1 of 1 boards hold the model;" in found

@@ -27,7 +27,7 @@ from edgewise.predicting.choice import Choice, Trial, choose, leave_out
 from edgewise.predicting.features import TERMS, OperatorProfile
 from edgewise.predicting.forecast import forecast, refusal
 from edgewise.predicting.points import check_points, join_repeats, read_table
-from edgewise.report.forecast import _laws
+from edgewise.report.forecast import laws_table
 from messages import has, says
 
 HOSTS = {"a": 0.010, "b": 0.012, "c": 0.030, "d": 0.100, "e": 0.140}
@@ -289,7 +289,7 @@ def test_laws_that_all_disagree_with_the_chosen_one_are_a_caution(others, told):
     first = next(iter(row.cautions), "")
     assert first.startswith("The next best laws disagree, outside of the interval: ") == told == bool(first)
     assert not told or f"{1000 * 0.05 * others[0]:.0f} ms (law0)" in first
-    titles = [cell[0].text for cell in _laws("latency", calibration.choices["latency"]).rows]
+    titles = [cell[0].text for cell in laws_table("latency", calibration.choices["latency"]).rows]
     assert titles == ["best", "law2", "law1", "law0"]  # the chosen one, then by error
 
 

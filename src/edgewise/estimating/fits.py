@@ -57,7 +57,9 @@ class Limits:
         ):
             if most is not None and (value is None or value > most):
                 held = "" if found or name != "latency" else "holds it, " if fit.fits else "may hold it, "
-                found.append(f"{held}{name} not known" if value is None else f"{held}{name} above {text(most)}")
+                doubt = row is not None and name == "latency" and row.low is not None and row.low <= most
+                above = f"{name} above {text(most)}" + (", but its interval reaches below" if doubt else "")
+                found.append(f"{held}{name} not known" if value is None else f"{held}{above}")
         return tuple(found)
 
     def may_exceed(self, estimate: Estimate) -> bool:

@@ -221,10 +221,10 @@ def _check_units(points: Sequence[Point], ratios: np.ndarray, *, what: str, name
 
 def _all_in_another_unit(points: Sequence[Point], *, what: str) -> list[str]:
     """That the whole column may be in another unit: no phone or board, and only a microcontroller, is that slow."""
-    hosts = [point.subject.host for point in points]
-    if what != "latency" or not all(hosts):
+    factors = [point.value / point.subject.host for point in points if point.subject.host]
+    if what != "latency" or not factors:
         return []
-    factor = float(np.median([point.value / host for point, host in zip(points, hosts, strict=True) if host]))
+    factor = float(np.median(factors))
     if 1 / _ANOTHER_UNIT[0] < factor < _ANOTHER_UNIT[0]:
         return []
     told = f"{factor:.3g} times as long as" if factor > 1 else f"1/{1 / factor:.3g} of the time of"

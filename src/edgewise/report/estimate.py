@@ -292,7 +292,11 @@ def layer_table(estimate: Estimate, *, top: int | None = None) -> Table:
         )
         if all(getattr(layer, field) is None for layer in layers)
     ]  # fmt: skip
-    title = "Layers" if shown is layers else f"Layers: the {len(shown) - 1} most expensive of {len(layers)}"
+    title = (
+        "Layers"
+        if shown is layers
+        else f"The {len(shown) - 1} most expensive of {len(layers)} layers, in order of execution"
+    )
     if unknown := sum(bool(layer.unit) and work(layer) is None for layer in layers):
         title += f"; the cost of {unknown} is not known"
     return table_of(title, shown, [column for column in columns if column[0].title not in lacking])

@@ -59,7 +59,9 @@ def _answer(fits: Fits, sure: Sequence[Candidate]) -> tuple[str, ...]:
     first = fits.listed[0]
     row = first.estimate.measurement("latency")
     if row is not None and row.value is not None:
-        words[0] = words[0].replace("have enough memory for the model", "hold the model within the limits")
+        limited = any(not reason.startswith("not enough") for reason in fits.left_out)
+        held = "hold the model within the limits" if limited else "hold the model"
+        words[0] = words[0].replace("have enough memory for the model", held)
         words[1:] = [f"{others} may hold it"] if others else []
         slower = f" ({_slower(first)})" if first.fit.board.flash_beside else ""
         words.append(f"the fastest is {first.fit.board.name}: {quantity(row.value, row.unit)}{slower}")

@@ -10,7 +10,7 @@ from typing import Any
 from edgewise.device.calibrations import count_text
 from edgewise.formatting import quantity
 from edgewise.metrics import METRICS
-from edgewise.predicting.base import Predictor, Subject
+from edgewise.predicting.base import Subject
 from edgewise.predicting.calibration import Calibration, validation
 from edgewise.predicting.choice import CHOICE_POINTS, COVERAGE, TRUST, Choice, Mean, Prediction
 from edgewise.predicting.features import TERMS
@@ -31,7 +31,7 @@ from edgewise.report.document import (
     value_cell,
 )
 from edgewise.report.provenance import basis_text, interval_facts, provenance_of_column
-from edgewise.text import enumerate_few, listing, one_line
+from edgewise.text import enumerate_few, one_line
 from edgewise.units import format_si
 
 UNCOUNTED = ("elements", "operators")
@@ -100,7 +100,7 @@ def laws_table(metric: str, choice: Choice) -> Table:
     return Table(
         title=f"{METRICS[metric].label}: laws, the chosen one first, then by error; error, coverage of "
         f"{COVERAGE:.0%} intervals and rank of left-out models",
-        notes=_weights(choice.chosen.predictor),
+        notes=_how_chosen(choice, [row["error"] for _, row in rows]),
         columns=(
             Column(title="Law"),
             Column(title="Error", numeric=True, how=how),
@@ -125,17 +125,26 @@ def laws_table(metric: str, choice: Choice) -> Table:
     )
 
 
-def _weights(law: Predictor) -> tuple[str, ...]:
-    """By what the laws of a mean are weighed, as a sentence; nothing for another law."""
-    if not isinstance(law, Mean):
+def _how_chosen(choice: Choice, errors: Sequence[float | None]) -> tuple[str, ...]:
+    """By what laws are weighed in a mean, or chosen though others have less error here; nothing where both agree.
+
+    Args:
+        errors: on left-out models, that of the chosen law first.
+    """
+    law = choice.chosen.predictor
+    parts = law.parts if isinstance(law, Mean) else [law]
+    if errors[0] is None or (len(parts) == 1 and errors[0] <= min(error for error in errors if error is not None)):
         return ()
-    words = (
-        "A mean weighs its laws by the inverse of their squared errors; beside the models measured here, a law's error "
-        f"on public devices counts as {CHOICE_POINTS:.0f} models"
+    first = (
+        "A mean weighs its laws by the inverse of their squared errors"
+        if len(parts) > 1
+        else "The law with the least squared error is taken, which need not be the one with the least error below"
     )
-    trusted = [f"that of {part.name} is multiplied by {TRUST[part.name]:g}" for part in law.parts if part.name in TRUST]
-    because = ", as with few models another law is mostly better by chance"
-    return (f"{words}; {listing(trusted)}{because}." if trusted else f"{words}.",)
+    words = f"{first}; beside the models here, a law's error on public devices counts as {CHOICE_POINTS:.0f} models"
+    trusted = [f"that of {part.name} is divided by {TRUST[part.name]:g}" for part in parts if part.name in TRUST]
+    return (
+        f"{words}{''.join(f'; {each}' for each in trusted)}: with few models, another law is often better by chance.",
+    )
 
 
 def _coverage(coverage: Sequence[Mapping[str, float]] | None) -> float | None:

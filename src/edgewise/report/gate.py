@@ -76,14 +76,23 @@ def gate_document(outcome: GateResult, *, folded: bool = True) -> Document:
 
 
 def _doubts(outcome: GateResult) -> list[str]:
-    """What casts doubt on checks that passed: one file against itself, and a preparation that scores better."""
+    """What casts doubt on checks that passed.
+
+    One file against itself, what differs beside the model, and a preparation that scores better.
+    """
+    stated = outcome.findings.stated
+    differing = [one_line(f"differs: {line}") for line in stated if not line.startswith("model: ")]
     runs = [variant.run for variant in outcome.findings.variants if variant.run is not None]
-    return _one_file(runs) + list(
-        dict.fromkeys(
-            one_line(f"caution: {caution.message}")
-            for run in runs
-            for caution in run.cautions
-            if caution.code == "better-preparation"
+    return (
+        _one_file(runs)
+        + differing
+        + list(
+            dict.fromkeys(
+                one_line(f"caution: {caution.message}")
+                for run in runs
+                for caution in run.cautions
+                if caution.code == "better-preparation"
+            )
         )
     )
 

@@ -136,8 +136,10 @@ def result_of(row: RunRow) -> str:
 
 
 def interval_of(row: RunRow) -> str:
-    """The interval of the headline; empty where it has none."""
-    return range_text(row.metric, row.unit, row.low, row.high) if row.metric and row.unit else ""
+    """The interval of the headline; empty where it has none, or the run is not finished."""
+    if row.status != "done" or not (row.metric and row.unit):
+        return ""
+    return range_text(row.metric, row.unit, row.low, row.high)
 
 
 def _order_of(row: RunRow) -> Any:

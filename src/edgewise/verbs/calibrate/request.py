@@ -51,7 +51,12 @@ class CalibrateRequest(Request):
         ),
     ] = ()
     method: Annotated[
-        str | None, option("--method LAW", MEASURE, "Law to take (default: the one that predicts left-out models best)")
+        str | None,
+        option(
+            "--method LAW",
+            MEASURE,
+            "Law to take (default: the one with the least error, here and on public devices together)",
+        ),
     ] = None
     host: Annotated[
         str | None,

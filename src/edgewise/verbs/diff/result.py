@@ -175,7 +175,8 @@ class DiffResult:
             Column(title="Twin", name=True, ends=True, rank=6),
         )
         left = len(self.layers) - len(shown)
-        title = "Layers in order of execution" + (f": {len(shown)} of {len(self.layers)}, by loss" if left else "")
+        which = f"The {len(shown)} of {len(self.layers)} layers that lose most" if left else "Layers"
+        title = f"{which}, in order of execution"
         adding: dict[int, Tone] = dict.fromkeys(map(id, self.steps), "poor")
         adding[id(self.begins)] = "bad"
         rows = tuple(_row(layer, adding.get(id(layer), "plain")) for layer in shown)

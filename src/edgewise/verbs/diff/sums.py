@@ -24,7 +24,8 @@ class Sums:
         other, dot: sum of the squares of the other one, and of the products.
         largest: of the differences' absolute values.
         zeros: values of the other one that are 0.
-        saturated: integers of the other one at an end of their type; -1 where it has real numbers.
+        saturated: integers of the other one at an end of their type that stand for no 0, which is where a ReLU ends; -1
+            where it has real numbers.
     """
 
     count: int = 0
@@ -48,7 +49,8 @@ class Sums:
         self.zeros += int(np.sum(two == 0))
         if raw.dtype.kind in "iu" and raw.dtype.itemsize <= 2:
             ends = np.iinfo(raw.dtype)
-            self.saturated = max(self.saturated, 0) + int(np.sum((raw == ends.min) | (raw == ends.max)))
+            at_end = (raw == ends.min) | (raw == ends.max)
+            self.saturated = max(self.saturated, 0) + int(np.sum(at_end.ravel() & (two != 0)))
 
 
 def to_real(array: Array, scale: Sequence[float | None]) -> Array | None:

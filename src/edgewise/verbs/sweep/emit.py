@@ -18,6 +18,12 @@ if TYPE_CHECKING:
 PER_PAGE = 256
 """Most jobs of one matrix of GitHub."""
 
+USES = {
+    "github": "copy {} to .github/workflows, and commit it with the requests",
+    "slurm": "sbatch {}",
+    "kubernetes": "fill in IMAGE, then kubectl apply -f {}",
+}
+
 
 def emit_cells(scheduler: str, plan: Plan) -> list[str]:
     """Write the requests of the waiting cells and the scheduler's file; the paths of what was written.
@@ -26,6 +32,10 @@ def emit_cells(scheduler: str, plan: Plan) -> list[str]:
     """
     folder = plan.folder / "requests"
     folder.mkdir(parents=True, exist_ok=True)
+    for earlier in folder.glob("*.json"):
+        earlier.unlink()
+    if not plan.waiting:
+        return [f"{folder}: nothing is left to carry out; --again writes all cells"]
     names = []
     for at in plan.waiting:
         path = folder / f"{plan.keys[at] or at}.json"
@@ -37,7 +47,11 @@ def emit_cells(scheduler: str, plan: Plan) -> list[str]:
     ]
     target = plan.folder / f"{scheduler}{ending}"
     write_file(target, content(title, names, folder), overwrite=True)
-    return [f"{folder}: {len(names)} requests for 'edgewise run'", str(target)]
+    return [
+        f"{folder}: {len(names)} requests for 'edgewise run'",
+        str(target),
+        f"next: {USES[scheduler].format(target)}",
+    ]
 
 
 def _github(title: str, names: Sequence[str], folder: Path) -> str:

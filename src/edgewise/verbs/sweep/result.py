@@ -54,7 +54,7 @@ class SweepResult:
         left_out: why combinations of the suite are no cells, with their numbers; "" where none is left out.
         limits: metric → the worst value that is wanted, in SI units.
         interrupted: whether the sweep was cancelled.
-        emitted: the files that were written for a scheduler.
+        emitted: the files that were written for a scheduler, and what to do with them.
     """
 
     suite: str
@@ -267,7 +267,7 @@ def _best_line(metric: str, values: Values, limit: float | None) -> str:
         each = " each" if sum(count == most for count in best.values()) > 1 else ""
         share = "all" if most == len(models) else f"{most} of"
         if 1 < len(models) <= FEW_COLUMNS and most < len(models):
-            words += [f"best for {model}: {place}" for model, place in winners.items()]
+            words += [f"best for {model}: {_with_alike(values[model], place)}" for model, place in winners.items()]
         else:
             words.append(
                 f"best for {models[0] if len(models) == 1 else f'{share} {len(models)} models'}{each}: {first}"
@@ -277,6 +277,12 @@ def _best_line(metric: str, values: Values, limit: float | None) -> str:
         beyond = sum(_is_better(metric, limit, value) for value in every)
         words.append(f"{beyond} of {len(every)} values are beyond {quantity(limit, METRICS[metric].unit)}")
     return one_line(f"{label_of(metric)}: {'; '.join(words)}") if words else ""
+
+
+def _with_alike(values: Mapping[str, Value], best: str) -> str:
+    """The best place, and those that can't be told from it."""
+    alike = [place for place, value in values.items() if place != best and _overlaps(value, values[best])]
+    return f"{best} (can't be told from {listing(alike)})" if alike else best
 
 
 def _failures(failed: Sequence[Outcome]) -> tuple[str, ...]:
