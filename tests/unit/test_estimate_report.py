@@ -63,3 +63,11 @@ def test_cycles_without_a_clock_say_how_to_get_a_latency(tmp_path):
     assert answer == (
         "1,000 CPU cycles on toy-core (estimated); no latency: no clock is given: -d toy-core@120MHz, for example"
     )
+
+
+@pytest.mark.parametrize(("arena", "told"), [(3000, False), (3001, True)])
+def test_a_model_that_fits_though_not_with_tflite_micro_says_so_first(arena, told):
+    one = on_board("b", ram=3000, latency=0.1)
+    row = Measurement.of("memory_arena_tflm_32bit", arena, "by tflite-micro", basis="derived")
+    (answer,) = estimate_document(replace(one, measurements=(*one.measurements, row))).answer
+    assert ("; not with tflite-micro, whose arena alone takes" in answer) is told

@@ -80,7 +80,7 @@ def _answer(estimate: Estimate) -> str:
         return ""
     rows = [estimate.measurement(metric) for metric in ("latency", "cpu_cycles", "accelerator_cycles")]
     row = next((row for row in rows if row is not None and row.value is not None), None)
-    fit = "" if estimate.fit is None else str(estimate.fit)
+    fit = "" if estimate.fit is None else f"{estimate.fit}{_beyond_tflite_micro(estimate, estimate.fit)}"
     if estimate.bound or row is None:
         return "; ".join(filter(None, (f"Latency: {estimate.bound}." if estimate.bound else "", fit)))
     unit = "" if row.metric == "latency" else f" {METRICS[row.metric].label}"
@@ -89,6 +89,14 @@ def _answer(estimate: Estimate) -> str:
     if rows[0] is not None and row.metric != "latency":
         parts.append(f"no latency: {one_line(rows[0].absent_because or '')}")
     return "; ".join(filter(None, parts))
+
+
+def _beyond_tflite_micro(estimate: Estimate, fit: Fit) -> str:
+    """That the model does not fit with tflite-micro, whose arena alone is larger than the RAM; "" where it may."""
+    row = estimate.measurement("memory_arena_tflm_32bit")
+    if row is None or row.value is None or fit.lacking or row.value <= fit.board.ram_bytes:
+        return ""
+    return f"; not with tflite-micro, whose arena alone takes {kib(int(row.value))} KiB"
 
 
 def _conditions(estimate: Estimate) -> tuple[str, ...]:
