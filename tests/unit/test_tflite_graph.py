@@ -319,3 +319,15 @@ def test_names_that_the_converter_joined_are_shortened_to_their_own_part(shared_
     assert len(set(titles)) == len(titles)
     assert not any(";" in title for title in titles)
     assert graph.operators[-1].label == ""  # its name is its own already
+
+
+def test_modules_of_pytorch_are_named_by_their_class(tmp_path):
+    w = Writer()
+    inside = "__main__.Net_n/torch.nn.modules.container.Sequential_features"
+    joined = [f"{inside}/torch.nn.modules.conv.Conv2d_{at};{at}" for at in range(2)]
+    tensors = [w.tensor(name, [2]) for name in ("a", *joined)]
+    steps = [w.table("Operator", opcode_index=0, inputs=[at], outputs=[at + 1]) for at in range(2)]
+    operators = read(tmp_path, w.finish([w.graph(tensors, steps, [0], [2])], [":MyOwn"])).operators
+    assert [operator.title for operator in operators] == [
+        "Net_n/Sequential_features/Conv2d_0", "Net_n/Sequential_features/Conv2d_1",
+    ]  # fmt: skip

@@ -26,6 +26,8 @@ def print_optimization(result: Optimization, console: Console, *, details: bool 
     console.print(Text(one_line(headline), style="bold"))
     if evidence:
         console.print(Text(one_line(evidence)))
+    if "chosen" in result.files and not result.device:  # for another device the conclusion names it
+        console.print(Text(f"The file: {one_line(result.files['chosen'])}"))
     console.print()
     print_document(describe_optimization(result, width=console.width), console, details=details)
 

@@ -10,6 +10,7 @@ the model is loaded, and the operator that takes it is the one whose parameters 
 
 from __future__ import annotations
 
+import re
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
@@ -272,17 +273,24 @@ class _GraphBuilder:
         return tuple("" if index == ABSENT else self.tensors[index].name for index in indices)
 
 
+_DEFINED_IN = re.compile(r"(?<![^/])(?:\w+\.)+(?=\w)")
+"""Of ``__main__.Net_n/torch.nn.modules.conv.Conv2d_0``, all but ``Net_n/Conv2d_0``."""
+
+
 def _label(operators: Sequence[Operator]) -> tuple[Operator, ...]:
     """The operators, with labels where the converter has joined the names of all that it fused (``a/Relu;a/Conv2D``).
 
-    An operator's own part is the one that the fewest others have, the last of them, as that is the product's.
+    An operator's own part is the one that the fewest others have, the last of them, as that is the product's. Of
+    modules of PyTorch, the name of the class is kept, and not where it is defined.
     """
     count = Counter(part for operator in operators for part in set(operator.name.split(";")))
     taken = UniqueNames()
     labels: dict[int, str] = {}
     for operator in sorted(operators, key=lambda each: ";" in each.name):
-        parts = [part for part in operator.name.split(";") if part and "ReadVariableOp" not in part]
-        own = taken.take(min(reversed(parts), key=count.__getitem__) if parts else operator.name)
+        names = [part for part in operator.name.split(";") if part and not part.isdigit()]
+        parts = [part for part in names if "ReadVariableOp" not in part]
+        own = min(reversed(parts), key=count.__getitem__) if parts else operator.name
+        own = taken.take(_DEFINED_IN.sub("", own) if "torch.nn." in own else own)
         labels[operator.index] = own if ";" in operator.name else ""
     return tuple(replace(operator, label=labels[operator.index]) for operator in operators)
 
