@@ -152,6 +152,15 @@ def test_a_program_of_an_archive_is_converted_and_optimised(place: Path, capsys)
     assert [each.shape for each in open_model(made).signature.outputs] == [(1, 7)]
 
 
+def test_an_exported_program_is_optimised(place: Path, capsys):
+    torch = pytest.importorskip("torch")
+    torch.export.save(torch.export.export(torch.nn.Linear(4, 3).eval(), (torch.zeros(1, 4),)), "m.pt2")
+    assert run(["optimize", "m.pt2", "--passes", "onnx-simplify", "--json", "-q"]) == ExitCode.DONE
+    assert json.loads(capsys.readouterr().out)
+    made = place / "m-optimized" / "converted" / "m.onnx"
+    assert [each.shape for each in open_model(made).signature.outputs] == [(1, 3)]
+
+
 def test_the_layer_whose_weight_overflows_is_named(place: Path, capsys):
     code, document, _ = convert(capsys, "net.py:large", "-o", "large.xml", "--precision", "f16")
     assert code == ExitCode.RUN_FAILED and not (place / "large.xml").exists()

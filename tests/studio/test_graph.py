@@ -1,6 +1,8 @@
 """Profiles as graphs: nodes, blocks, edges, values, and the page without a script."""
 
+import csv
 import html
+import io
 import json
 import math
 from dataclasses import replace
@@ -8,6 +10,10 @@ from dataclasses import replace
 import pytest
 
 from edgewise.errors import BadInput
+from edgewise.report.profile import profile_document
+from edgewise.report.profile_csv import layers_csv
+from edgewise.report.profile_html import render_profile_html
+from edgewise.report.text import to_text
 from edgewise.studio import graph as module
 from edgewise.studio.graph import METRICS, NO_SNR, make_graph, plain_type, scopes_of
 from edgewise.studio.graph_document import document_of, render_graph
@@ -487,3 +493,13 @@ def test_two_engines_have_no_before_and_after():
     other = replace(other, job=replace(other.job, runtime=one.job.runtime))
     part = json.loads(render_graph([one, other], ".html"))["part"]
     assert "Before (µs)" in part and "After: " in part and "Changes, the largest first" in part
+
+
+def test_a_layer_has_one_name_in_text_file_page_and_graph():
+    run = named("features.1/conv", "features.2/conv", "p2o.Conv.58")
+    titles = [layer.title for layer in run.layers if layer.kind == "operator"]
+    drawn = document_of(make_graph([run]))["names"]
+    written = {row["Name"].removeprefix("'") for row in csv.DictReader(io.StringIO(layers_csv([run])))}
+    text, page = to_text(profile_document([run], width=200), width=200), render_profile_html([run])
+    for title in titles:
+        assert title in drawn and title in written and title in text and html.escape(title) in page
