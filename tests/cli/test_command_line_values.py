@@ -189,7 +189,7 @@ def test_a_group_without_a_command_shows_its_help_as_bad_usage(capsys, words):
     assert "Usage: edgewise" in capsys.readouterr().out
 
 
-@pytest.mark.parametrize("name", ["bench", "profile", "evaluate", "optimize", "compare", "gate", "estimate"])
+@pytest.mark.parametrize("name", ["bench", "profile", "evaluate", "optimize", "compare", "gate", "estimate", "bisect"])
 def test_the_help_of_a_long_command_is_short_and_leads_to_the_long_one(capsys, name):
     options = [one for one in VERBS.get(name).all_options() if one.flags]
     assert len(options) > MOST_OPTIONS
@@ -203,3 +203,4 @@ def test_the_help_of_a_long_command_is_short_and_leads_to_the_long_one(capsys, n
         assert (f"{rest} more options: edgewise {name} --help-all" in text) == (flag == "--help")
     assert shown["--help-all"] == {one.name for one in options}
     assert {"output", "json"} <= shown["--help"] < shown["--help-all"] and len(shown["--help"]) <= 20
+    assert {one.name for one in options if one.is_required} <= shown["--help"]
