@@ -38,7 +38,7 @@ class BisectRequest(Request):
         Literal["latency", "memory", "output"],
         option("--on METRIC", VARY, "What is compared: latency, memory or output"),
     ] = "latency"
-    threads: Annotated[Whole, option("--threads -t N", VARY, "Number of inference threads", int)] = 1
+    threads: Annotated[Whole, option("-t --threads N", VARY, "Number of inference threads", int)] = 1
     time_budget: Annotated[
         Number, option("--time-budget T", MEASURE, "Time limit of each comparison", read=parse_duration)
     ] = 60.0
