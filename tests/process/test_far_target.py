@@ -45,8 +45,9 @@ SIZE = MODEL.stat().st_size
 
 
 @pytest.fixture
-def far(far_device):  # noqa: F811
-    """The far target, registered and with its transport, whose link can be cut."""
+def far(far_device, tmp_path, monkeypatch):  # noqa: F811
+    """The far target, registered and with its transport, whose link can be cut; nothing is known of earlier runs."""
+    monkeypatch.setenv("EDGEWISE_STORE", str(tmp_path / "own.db"))
 
     def make(**settings):
         far_device(**settings)
