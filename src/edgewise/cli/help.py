@@ -40,9 +40,7 @@ _ROOT = (
 def print_command(path: str, command: Command, *, all_options: bool) -> None:
     """The help of one command; of many options the common ones, unless `all_options`."""
     is_short = len(command.options) > MOST_OPTIONS and not all_options
-    shown = [
-        one for one in command.options if not is_short or not one.flags or one.is_required or one.name in COMMON
-    ]
+    shown = [one for one in command.options if not is_short or not one.flags or one.is_required or one.name in COMMON]
     _print_head(f"{path} [OPTIONS] {usage_of(command.options)}".rstrip(), command.help)
     panels: dict[str, list[Option]] = {}
     for one in shown:
