@@ -164,7 +164,7 @@ def test_what_the_pipelines_install_exists():
     assert ACTION["inputs"]["runtime"]["default"] in extras
     (install,) = (step for step in gitlab_steps() if step.script.startswith("pip install"))
     assert install.script == 'pip install "$EDGEWISE"'
-    # A wheel and not a name: nobody knows what a package index has under it before edgewise is there.
+    # A wheel, not a package name: until edgewise is published, an index may have another package of that name.
     wheel = r"\./ci/edgewise-(.+)-py3-none-any\.whl\[(\w+)\]"
     version, extra = re.fullmatch(wheel, install.environment["EDGEWISE"]).groups()
     assert version == metadata("edgewise")["Version"] and extra in extras

@@ -68,7 +68,7 @@ def check_variables(variables: Sequence[str]) -> None:
     for text in variables:
         name, equals, value = text.partition("=")
         if not _VARIABLE.fullmatch(name):
-            what = f"{name!r} is no name of an environment variable" if name else f"{text!r} has no name of a variable"
+            what = f"{name!r} is not a name of an environment variable" if name else f"{text!r} names no variable"
             raise BadInput(what, advice="letters, digits and _, the first no digit: OMP_WAIT_POLICY")
         if not equals or not value:
             raise BadInput(f"the environment variable {name} has no value", advice=f"for example {name}=1")

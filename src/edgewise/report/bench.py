@@ -177,10 +177,11 @@ def _agreement(runs: Sequence[Run]) -> Section:
     uncompared = [f"{', '.join(labels)} not compared: {reason}" for reason, labels in absent.items()]
     lines += uncompared
     unequal = uncompared + [words for said in found.values() for words in said if " agrees (" not in words]
-    is_one = len({run.job.model.name for run in runs}) == 1
-    with_what = "between runtimes" if is_one else "between the runs of each network"
     if any(is_original(run) for run in runs):
         with_what = "with the original"
+    else:
+        is_one = len({run.job.model.name for run in runs}) == 1
+        with_what = "between runtimes" if is_one else "between the runs of each network"
     brief = "; ".join(unequal) if unequal else f"agree {with_what} ({sum(map(len, found.values()))} compared)"
     return Section(title="Outputs", lines=tuple(lines), brief=brief)
 

@@ -150,8 +150,8 @@ def _memory(fit: Fit, name: str, needed: int | None, there: int) -> Cell:
     most = f"; at most: {UPPER_BOUNDS[name]}" if name in fit.at_most else ""
     notes = () if least is None else (f"{name} ≥: {least}{most}",)
     text = fit.amount(name, needed).replace("at least", "≥").replace(" to ", "–")
-    short = "≤ " + text.split("–")[1] if "–" in text else text
-    return Cell(text=f"{text} / {kib(there)}", value=needed / 1024, notes=notes, short=f"{short} / {kib(there)}")
+    short = f"≤ {kib(fit.at_most[name])} / {kib(there)}" if most else ""
+    return Cell(text=f"{text} / {kib(there)}", value=needed / 1024, notes=notes, short=short)
 
 
 def _number(candidate: Candidate, metric: str) -> Cell:

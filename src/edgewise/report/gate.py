@@ -83,18 +83,13 @@ def _doubts(outcome: GateResult) -> list[str]:
     stated = outcome.findings.stated
     differing = [one_line(f"differs: {line}") for line in stated if not line.startswith("model: ")]
     runs = [variant.run for variant in outcome.findings.variants if variant.run is not None]
-    return (
-        _one_file(runs)
-        + differing
-        + list(
-            dict.fromkeys(
-                one_line(f"caution: {caution.message}")
-                for run in runs
-                for caution in run.cautions
-                if caution.code == "better-preparation"
-            )
-        )
+    cautions = dict.fromkeys(
+        one_line(f"caution: {caution.message}")
+        for run in runs
+        for caution in run.cautions
+        if caution.code == "better-preparation"
     )
+    return [*_one_file(runs), *differing, *cautions]
 
 
 def _one_file(runs: Sequence[Run]) -> list[str]:

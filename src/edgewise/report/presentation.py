@@ -20,7 +20,6 @@ from edgewise.registry import load_class
 from edgewise.report import files, result_files
 from edgewise.report.cells import failure_of, label_of, reason_of_absence
 from edgewise.report.document import Document, number_notes
-from edgewise.report.page import environment
 from edgewise.report.text import plain_text, print_document, print_titled
 from edgewise.text import without_controls
 
@@ -55,6 +54,8 @@ def text_of(result: Any) -> str:
 
 def html_of(result: Any) -> str:
     """`result` for a notebook: the answer, the tables that the command line prints, and the sections, folded."""
+    from edgewise.report.page import environment  # pages need much that text does not
+
     document: Document = _document_of([result] if isinstance(result, Run) else result)
     shown = [table for table in document.tables if not table.detail]
     page = environment().get_template("notebook.html.jinja")

@@ -120,7 +120,12 @@ def _micro(seconds: float | None, layers: Sequence[Layer]) -> Cell:
 def _change(seconds: float | None) -> Cell:
     if seconds is None:
         return Cell(text="n/a", notes=("one of the two times is not known",), tone="faint")
-    return Cell(text=f"{'+' if seconds > 0 else ''}{significant(seconds * 1e6)}", value=seconds * 1e6)
+    return Cell(text=_signed(seconds), value=seconds * 1e6)
+
+
+def _signed(seconds: float) -> str:
+    """In µs; a plus before what is more."""
+    return f"{'+' if seconds > 0 else ''}{significant(seconds * 1e6)}"
 
 
 def _bounded_change(pair: LayerPair) -> Cell:
@@ -128,8 +133,7 @@ def _bounded_change(pair: LayerPair) -> Cell:
     low, high = pair.change_ends
     if low is None or high is None:
         return _change(pair.change)
-    least, most = (f"{'+' if end > 0 else ''}{significant(end * 1e6)}" for end in (low, high))
-    return Cell(text=f"{least} to {most}", low=low * 1e6, high=high * 1e6)
+    return Cell(text=f"{_signed(low)} to {_signed(high)}", low=low * 1e6, high=high * 1e6)
 
 
 def _ratio(before: float | None, after: float | None) -> Cell:

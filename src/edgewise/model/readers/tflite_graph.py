@@ -287,8 +287,8 @@ def _label(operators: Sequence[Operator]) -> tuple[Operator, ...]:
     taken = UniqueNames()
     labels: dict[int, str] = {}
     for operator in sorted(operators, key=lambda each: ";" in each.name):
-        names = [part for part in operator.name.split(";") if part and not part.isdigit()]
-        parts = [part for part in names if "ReadVariableOp" not in part]
+        joined = operator.name.split(";")
+        parts = [part for part in joined if part and not part.isdigit() and "ReadVariableOp" not in part]
         own = min(reversed(parts), key=count.__getitem__) if parts else operator.name
         own = taken.take(_DEFINED_IN.sub("", own) if "torch.nn." in own else own)
         labels[operator.index] = own if ";" in operator.name else ""
