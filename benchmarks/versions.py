@@ -146,7 +146,7 @@ def simulate(same: list[Row], slow: list[Row], trials: int) -> tuple[float, floa
 
     def draw(is_slow: bool) -> tuple[float, float]:
         row = chance.choice(slow if is_slow else same)
-        return math.log(row.ratio), work._spread(row)  # type: ignore[arg-type]
+        return math.log(row.ratio), work._spread(row)  # type: ignore[arg-type]  # a latency in turns has one
 
     right, probes = 0, 0
     for trial in range(trials):

@@ -151,7 +151,8 @@ def test_one_model_in_two_engines_agrees_in_every_layer_as_much_as_their_own_ses
     other = np.stack([compiled([feed])[0] for feed in feeds]).astype(np.float64)
     right = outputs_of(FLOAT, 3, "logits")
     ratio = 10 * math.log10(np.sum(right**2) / np.sum((right - other) ** 2))
-    assert found["outputs"]["logits"] == pytest.approx(ratio, abs=12)  # engines may fuse layers where no tensor between them is an output
+    # Engines may fuse layers where no tensor between them is an output.
+    assert found["outputs"]["logits"] == pytest.approx(ratio, abs=12)
 
 
 @pytest.mark.parametrize("turned", [False, True])

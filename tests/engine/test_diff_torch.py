@@ -12,6 +12,7 @@ onnx = pytest.importorskip("onnx", reason="needs onnx")
 pytest.importorskip("onnxruntime", reason="needs ONNX Runtime")
 pytest.importorskip("onnxscript", reason="needs onnxscript, with which PyTorch exports to ONNX")
 
+# After the checks above, as these import PyTorch.
 from edgewise.cli.main import run  # noqa: E402
 from edgewise.verbs.diff.engines import TorchTensors  # noqa: E402
 

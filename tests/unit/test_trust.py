@@ -41,7 +41,15 @@ def session(**counters):
 def latency(samples=None, *, low=0.999, high=1.001, between=0.0):
     samples = tuple(samples or [1.0, 1.001, 0.999] * 10)
     summary = Summary(
-        n=len(samples), mean=1, std=0, min=1, max=1, median=1, mad=0, outliers=0, between_sessions=between
+        n=len(samples),
+        mean=sum(samples) / len(samples),
+        std=0,
+        min=1,
+        max=1,
+        median=1,
+        mad=0,
+        outliers=0,
+        between_sessions=between,
     )
     return Measurement(
         metric="latency", unit="s", basis="measured", method="", value=1.0, low=low, high=high, samples=samples,

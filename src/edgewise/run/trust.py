@@ -118,7 +118,7 @@ def _about_data(job: Job, headline: Measurement, sessions: Sequence[SessionResul
     if far > OUTLIER_SHARE * n:
         yield Caution.of("outliers", f"{far} of {n} samples are more than {FAR:.0%} from the median")
     yield from shape
-    above = float(np.mean(headline.samples)) / headline.value if headline.samples and headline.value else 0.0
+    above = summary.mean / headline.value if summary and headline.value else 0.0
     if headline.metric == "latency" and above > MEAN_ABOVE:
         yield Caution.of("mean-above-median", f"the mean latency is {above:.3g} times the median")
 

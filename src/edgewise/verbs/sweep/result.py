@@ -259,19 +259,16 @@ def _best_line(metric: str, values: Values, limit: float | None) -> str:
     """``"Latency: best for 3 of 4 models: litert, 1 thread; 2 of 8 values are beyond 5 ms"``; "" if it says nothing."""
     models = [model for model, of_model in values.items() if len(of_model) > 1]
     words = []
-    if models:
-        winners = {model: _best_of(metric, values[model]) for model in models}
-        best = Counter(winners.values())
-        most = best.most_common(1)[0][1]
-        first = listing([place for place, count in best.items() if count == most])
-        each = " each" if sum(count == most for count in best.values()) > 1 else ""
+    winners = {model: _best_of(metric, values[model]) for model in models}
+    best = Counter(winners.values()).most_common()
+    if 1 < len(models) <= FEW_COLUMNS and len(best) > 1:
+        words += [f"best for {model}: {_with_alike(values[model], place)}" for model, place in winners.items()]
+    elif best:
+        most = best[0][1]
+        first = [place for place, count in best if count == most]
         share = "all" if most == len(models) else f"{most} of"
-        if 1 < len(models) <= FEW_COLUMNS and most < len(models):
-            words += [f"best for {model}: {_with_alike(values[model], place)}" for model, place in winners.items()]
-        else:
-            words.append(
-                f"best for {models[0] if len(models) == 1 else f'{share} {len(models)} models'}{each}: {first}"
-            )
+        whose = models[0] if len(models) == 1 else f"{share} {len(models)} models{' each' if len(first) > 1 else ''}"
+        words.append(f"best for {whose}: {listing(first)}")
     if limit is not None:
         every = [value.value for of_model in values.values() for value in of_model.values()]
         beyond = sum(_is_better(metric, limit, value) for value in every)
