@@ -44,13 +44,23 @@ def look_up(environment: Mapping[str, Any], *paths: str) -> str | None:
 
 def processor_of(run: Run) -> str | None:
     """The processor's name, or None where the environment lacks it."""
-    return look_up(run.environment, "cpu.model", "cpu")
+    return processor_in(run.environment)
+
+
+def processor_in(environment: Mapping[str, Any]) -> str | None:
+    """As `processor_of`, of an environment."""
+    return look_up(environment, "cpu.model", "cpu")
 
 
 def system_of(run: Run) -> str | None:
     """Operating system and architecture, or None where the environment lacks it."""
-    system = look_up(run.environment, "os.name", "os")
-    architecture = look_up(run.environment, "architecture")
+    return system_in(run.environment)
+
+
+def system_in(environment: Mapping[str, Any]) -> str | None:
+    """As `system_of`, of an environment."""
+    system = look_up(environment, "os.name", "os")
+    architecture = look_up(environment, "architecture")
     words = [word for word in (system, architecture) if word]
     return " ".join(words) or None
 

@@ -9,7 +9,7 @@ from typing import Any
 from edgewise.device.environments import ENGINES
 from edgewise.formatting import ratio_text
 from edgewise.record import Run
-from edgewise.report.conditions import look_up
+from edgewise.report.conditions import processor_in, system_in
 from edgewise.report.document import Cell, Column, Document, Section, Table, absent
 from edgewise.report.profile_diff import diff_table
 from edgewise.text import listing, one_line
@@ -167,9 +167,7 @@ def conditions_of(environments: Sequence[Mapping[str, Any]]) -> list[str]:
     """The machine of runs with these environments, and their packages."""
     lines = []
     if environments:
-        keys = (("cpu.model", "cpu"), ("os.name", "os"), ("architecture",))
-        processor, *system = (look_up(environments[0], *each) for each in keys)
-        lines.append(", ".join(filter(None, (processor, " ".join(filter(None, system))))))
+        lines.append(", ".join(filter(None, (processor_in(environments[0]), system_in(environments[0])))))
     for environment in environments:
         packages = environment.get("packages")
         if isinstance(packages, Mapping):
