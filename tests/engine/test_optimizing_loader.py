@@ -75,6 +75,7 @@ def values_of(text: str) -> list[float]:
         ["resize=24,32", "scale=1/255", "mean=0.485,0.456,0.406", "std=0.229,0.224,0.225", "layout=nchw"],
         # What takes more than a few lines is left to edgewise.
         ["letterbox=24,32", "layout=nchw", "scale=1/127.5", "offset=-1"],
+        ["resize=24,32", "scale=1/255"],
     ],
 )
 @pytest.mark.long

@@ -81,7 +81,7 @@ def test_where_the_original_has_no_estimate_the_fastest_variant_is_named_first_w
     assert result.chosen == result.candidates[1].id
     headline, evidence = headline_of(result)
     assert headline.startswith(f"{result.files['chosen']} for board: latency 10.0 ms [8.00 ms, 12.0 ms] (estimated)")
-    assert "SRAM 40.0 kB (simulated)" in headline and "(measured here)" in headline
+    assert "SRAM 40.0 kB (simulated)" in headline and "measured here)" in headline
     assert evidence == "the original has no estimate there: each of 9 operators works on float32"
     document = json.loads(json.dumps(result.to_document()))
     assert document["device"] == "board" and document["baseline"]["device"]["refused"] == FLOAT.refused

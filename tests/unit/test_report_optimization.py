@@ -56,7 +56,7 @@ SEARCHES = (found, nothing_found, bounds_unmet, without_data, hostile_search, ch
 
 TOP_AT_80 = """\
 ort-static @ openvino: 2.97× faster [2.91, 3.03], 3.50× smaller, Top-1 accuracy
-+0.00 pt [−0.92, +0.92]
+91.67 % (+0.00 pt [−0.92, +0.92])
 The file: /out/kws.ort-static.onnx
 
 Before and after: original → ort-static @ openvino

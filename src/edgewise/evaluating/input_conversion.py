@@ -1,6 +1,7 @@
 """One input of a model: its steps, and from their value to its shape and type.
 
-What no step does is not done: nothing is resized, reordered, broadcast or guessed.
+What no step does is not done: nothing is resized, broadcast or guessed. The channels of pictures go first where the
+input has them there and can't have them elsewhere.
 """
 
 from __future__ import annotations
@@ -28,6 +29,8 @@ _OTHER_SCALES = f"instead of {_SCALE} also mean=… and std=…, as in training"
 _TOKENIZE = "text is tokenized first: --prepare tokenize=tokenizer.json"
 _NOUNS: dict[str, str] = {"array": "arrays", "image": "images", "audio": "sound", "text": "text"}
 _COLOURS = {1: "grey", 3: "RGB", 4: "RGB with alpha"}
+_ORDERING = ("layout", "transpose", "reshape", "flatten")
+"""Steps after which the order of axes is the user's."""
 
 
 class UnconvertedPixels(BadInput):
@@ -137,12 +140,21 @@ class InputPlan:
             return []
         return [*steps[:-1], _SCALE, steps[-1]] if steps[-1].startswith("layout=") else [*steps, _SCALE]
 
-    def refuse_pixels(self, item: Item) -> BadPreparation | None:
-        """Return the error that names all missing steps; None where the pixels only lack a conversion."""
+    def refuse_pixels(self, item: Item) -> BadPreparation:
+        """Return the error that names all missing steps of a picture whose pixels lack a conversion.
+
+        Raises:
+            BadInput, CorruptSample: the steps that there are can't be done to it.
+        """
         stored = list(item.data.shape)
         steps = self.missing_steps(item)
         if not steps:
-            return None
+            return BadPreparation(
+                f"input {self.spec.name!r} takes {self.spec.dtype}, and no step converts pixels of 0 to 255 to its "
+                "numbers",
+                steps=[_SCALE],
+                otherwise=f"; {_OTHER_SCALES}",
+            )
         sizes = _other_sizes(steps, item)
         return BadPreparation(
             f"{item.sample} has shape {stored}, input {self.spec.name!r} takes {self.spec.dtype} "
@@ -218,9 +230,19 @@ class InputPlan:
             ) from None
 
 
-def steps_for(steps: Sequence[Step], spec: InputSpec) -> tuple[Step, ...]:
-    """`steps` with the layout of the input where that is left to it. Raises `BadInput` where it is not clear."""
-    return tuple(step.resolve(spec.name, spec.shape) if isinstance(step, Layout) else step for step in steps)
+def steps_for(steps: Sequence[Step], spec: InputSpec, *, kind: Kind | None) -> tuple[Step, ...]:
+    """`steps` with the layout of the input where that is left to it, or where it takes pictures in one layout only.
+
+    Raises:
+        BadInput: a layout is left to an input that does not tell it.
+    """
+    found = tuple(step.resolve(spec.name, spec.shape) if isinstance(step, Layout) else step for step in steps)
+    orders = any(step.name in _ORDERING or getattr(step, "to", None) == "gray" for step in steps)
+    return (
+        found
+        if orders or kind != "image" or not _only_first(spec.shape)
+        else (*found, Layout.model_validate({"to": "nchw"}))
+    )
 
 
 def _own_shape(have: tuple[int, ...], want: tuple[int, ...], free: frozenset[int]) -> tuple[int, ...]:
@@ -252,7 +274,7 @@ def _advise_shape(have: tuple[int, ...], want: tuple[int, ...], item: Item) -> s
         body.pop(0)
     if len(have) == len(body) == 3:
         if [have[2], have[0], have[1]] == body and item.channels != 0:
-            return f"--prepare {_channels_first(body)}"
+            return f"--prepare layout={'auto' if _only_first(body) else 'nchw'}"
         if [have[1], have[2], have[0]] == body:
             if item.channels == 0:
                 return "--prepare layout=auto instead of layout=nchw: each file gets its own layout"
@@ -302,12 +324,11 @@ def _advise_image(item: Item, want: list[int]) -> list[str]:
         steps.append("color=gray" if channels == 1 else "color=rgb")
     if item.pixels != (width, height):
         steps.append(f"resize={height},{width}")
-    if not last and channels > 1 and (steps or not first_now):
-        steps.append(_channels_first(body))
+    if not last and channels > 1 and not _only_first(body) and (steps or not first_now):
+        steps.append("layout=nchw")
     return steps
 
 
-def _channels_first(body: Sequence[int]) -> str:
-    """The step that puts channels first for an input of this shape; beside another file, each gets its own layout."""
-    could_be_last = body[-1] in _COLOURS  # then `auto` can't find the channels
-    return "layout=nchw" if could_be_last else "layout=auto"
+def _only_first(shape: Sequence[int]) -> bool:
+    """Whether an input of this shape has three colours first, and can't have colours last."""
+    return len(shape) in (3, 4) and shape[-3] == 3 and shape[-1] not in (1, 3)

@@ -84,7 +84,7 @@ class Preparer:
         self._names = [spec.name for spec in specs]
         self._proven = False
         self._plans = [
-            InputPlan(spec=spec, quantization=quantization, steps=steps_for(steps, spec))
+            InputPlan(spec=spec, quantization=quantization, steps=steps_for(steps, spec, kind=kind))
             for spec, quantization, steps in zip(
                 specs, quantizations, _steps_of_inputs(instructions, self._names, kind), strict=True
             )
@@ -93,18 +93,18 @@ class Preparer:
             try:
                 plan.check(kind)
             except UnconvertedPixels as error:
-                raise self._refuse(plan, example) or error from None
+                raise error if example is None else self._refuse(plan, example, error) from None
         self._sounds = [SoundCheck(plan.spec, plan.steps) for plan in self._plans] if kind == "audio" else []
         self.notes = tuple(plan.describe() for plan in self._plans)
 
-    def _refuse(self, plan: InputPlan, example: Callable[[], Sample] | None) -> BadInput | None:
-        """What a picture lacks besides the conversion of its pixels, as an error; None where that is not known."""
-        if example is None:
-            return None
+    def _refuse(self, plan: InputPlan, example: Callable[[], Sample], missing: BadInput) -> BadInput:
+        """The error `missing`, of pixels without a conversion, with all else that the first picture lacks."""
         try:
             return plan.refuse_pixels(self._take(plan, example()))
-        except (BadInput, CorruptSample):
-            return None
+        except BadInput as error:
+            return error
+        except CorruptSample as error:
+            return BadInput(f"{missing.message}; {error}", advice=missing.advice)
 
     def prepare(self, sample: Sample) -> tuple[list[Array], Preparation]:
         """Return one array per input, of exactly its shape and dtype, and how an image was brought there.

@@ -227,9 +227,10 @@ class Pad(Step, name="pad", main="size", takes=_KINDS):
         _check_value(self.value, item)
         tall, wide = self.size
         if height > tall or width > wide:
-            raise CorruptSample(
-                item.sample, f"{width}×{height} pixels can't be padded to {wide}×{tall}; resize or crop it first"
-            )
+            advice = "resize or crop it first"
+            if height > tall and width > wide:
+                advice = f"pad takes the size to reach, such as {height + 2 * tall},{width + 2 * wide}"
+            raise CorruptSample(item.sample, f"{width}×{height} pixels can't be padded to {wide}×{tall}; {advice}")
         _pad(item, self.size, self.value, self.place)
 
 

@@ -300,6 +300,7 @@ class AccuracyChecker:
         feeds: list[list[Array]] = []
         labels: list[int] = []
         refused: BadInput | None = None
+        unusable: CorruptSample | None = None
         stored, fed = sha256(), sha256()
         for index in selection.indices:
             try:
@@ -311,6 +312,7 @@ class AccuracyChecker:
                         f"{error.name} can't be used to calibrate: {error.reason}",
                         advice="fix it, or omit --strict to skip it",
                     ) from error
+                unusable = unusable or error
                 continue
             except BadInput as error:  # the first sample may be the only one that does not fit
                 refused = refused or error
@@ -323,6 +325,11 @@ class AccuracyChecker:
                 labels.append(int(sample.label))
         if refused is not None and not feeds:
             raise refused
+        if not feeds:
+            raise BadInput(
+                f"no sample of {selection.data.name} can be used to calibrate" + (f": {unusable}" if unusable else ""),
+                advice="check the data and the preparation of samples (--prepare)",
+            )
         joined = adapter.join(feeds)
         return Prepared(
             feeds=joined,

@@ -52,6 +52,14 @@ class Capabilities:
     distributions: tuple[str, ...] = ()
     extra: str = "optimize"
 
+    @property
+    def family(self) -> str:
+        """Family of the pass, such as ``int8``; empty for exact passes."""
+        if self.kind == "quantisation":
+            return self.arithmetic.partition("-")[0] or "quantisation"
+        names = {"compression": "weight compression", "pruning": "pruning", "distillation": "distillation"}
+        return names.get(self.kind, "")
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Facts:

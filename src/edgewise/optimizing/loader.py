@@ -254,7 +254,7 @@ def _steps(
     channels: int | None = -1 if kind == "image" else None
     lines: list[str] = []
     real = False
-    plan = InputPlan(spec=spec, quantization=quantization, steps=steps_for(steps, spec))
+    plan = InputPlan(spec=spec, quantization=quantization, steps=steps_for(steps, spec, kind=kind))
     if kind == "image":
         lines += _RECOLOUR[plan.channels]
     for step in plan.steps:

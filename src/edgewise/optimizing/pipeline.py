@@ -345,11 +345,6 @@ def _keep_samples(
 ) -> tuple[tuple[Path, str], DataRef]:
     """Write prepared samples to the search's folder: file with digest, and identity. Raises `BadInput`."""
     prepared = checker.prepare(question, job)
-    if not prepared.feeds:
-        raise BadInput(
-            f"no sample of {question.data.name} can be used to calibrate",
-            advice="check the data and the preparation of samples (--prepare)",
-        )
     file = settings.folder / name
     try:
         write_calibration(file, prepared.feeds, prepared.labels)

@@ -139,11 +139,6 @@ def read_samples(
         replace(settings, judged=selection), job, builder=RunBuilder(save=lambda run: None, sensors=METERS_OFF)
     )
     feeds = checker.prepare(selection, job).feeds
-    if not feeds:
-        raise BadInput(
-            f"no sample of {data.name} can be used to calibrate",
-            advice="check the data and the preparation of samples (--prepare)",
-        )
     return selection, feeds, [spec.name for spec in job.workload.inputs]
 
 

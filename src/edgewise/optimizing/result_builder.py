@@ -16,7 +16,6 @@ from edgewise.errors import EdgewiseError
 from edgewise.evaluating.instructions import write_instructions
 from edgewise.evaluating.output_format import OutputFormat
 from edgewise.model.identity import describe_file, open_model
-from edgewise.optimizing.base import Capabilities
 from edgewise.optimizing.changed_answers import ChangedAnswers
 from edgewise.optimizing.choice import check_bounds, find_closest
 from edgewise.optimizing.elsewhere import with_device_memory
@@ -127,7 +126,7 @@ def _find_not_tried(candidates: Sequence[Candidate], settings: SearchSettings) -
         return NotTried(of=len(candidates))
     families: dict[str, bool] = {}
     for one in candidates:
-        if one.task is not None and (family := _family_of(one.task.capabilities)):
+        if one.task is not None and (family := one.task.capabilities.family):
             families[family] = families.get(family, True) and one.id in late
     return NotTried(
         variants=tuple(one.id for one in candidates if one.id in late),
@@ -139,14 +138,6 @@ def _find_not_tried(candidates: Sequence[Candidate], settings: SearchSettings) -
 
 TIME = "time budget"
 _UNJUDGED = ("planned", "made", "loaded", "agreed", "sliced")
-
-
-def _family_of(capabilities: Capabilities) -> str:
-    """Family of a pass, such as ``int8``; empty for exact passes."""
-    if capabilities.kind == "quantisation":
-        return capabilities.arithmetic.partition("-")[0] or "quantisation"
-    names = {"compression": "weight compression", "pruning": "pruning", "distillation": "distillation"}
-    return names.get(capabilities.kind, "")
 
 
 def _find_prediction_with_data(with_data: Mapping[str, Prediction], engine: str) -> PredictionWithData | None:

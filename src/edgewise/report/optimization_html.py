@@ -20,7 +20,7 @@ from edgewise.report.optimization_tables import (
     layers_table,
     variants_table,
 )
-from edgewise.report.optimization_words import condition_lines, gains_of, headline_of, number_of
+from edgewise.report.optimization_words import condition_lines, gains_of, headline_of, name_of, number_of
 from edgewise.report.page import (
     ChartRenderer,
     Part,
@@ -106,7 +106,7 @@ def _headline(result: Optimization) -> tuple[str, str]:
     chosen = result.candidate(result.chosen)
     gains = gains_of(result, chosen) or [one_line(chosen.why)]
     told = ", ".join(gains) + (f"; {evidence}" if evidence else "")
-    return f"{one_line(chosen.id)}: {gains[0].partition(' [')[0]}", told
+    return f"{name_of(chosen)}: {gains[0].partition(' [')[0]}", told
 
 
 def _tiles(result: Optimization, other: Candidate | None) -> list[Tile]:

@@ -9,8 +9,9 @@ from typing import get_args
 
 from edgewise.comparing.criteria import THRESHOLD
 from edgewise.evaluating.agreement import WORST
-from edgewise.formatting import ABSENT, factor_text, points_range, points_text, quantity
+from edgewise.formatting import ABSENT, factor_text, points_range, points_text, quantity, value_text
 from edgewise.grouping import by_key
+from edgewise.metrics import METRICS
 from edgewise.optimizing.choice import SMALLER, drop_of, judged_words
 from edgewise.optimizing.variant import Candidate, MetricValue, Optimization, Stage
 from edgewise.report.cells import label_of
@@ -151,9 +152,19 @@ def gains_of(result: Optimization, candidate: Candidate) -> list[str]:
     if result.headline == WORST and candidate.parent is not None and candidate.metrics:
         words.append(judged_words(candidate.metrics, WORST))
     if result.headline and drop is not None and drop.value is not None:
-        here = " (measured here)" if result.device else ""
-        words.append(f"{label_of(result.headline)} {accuracy_text(drop, result.headline)}{here}")
+        here = ", measured here" if result.device else ""
+        value = value_text(result.headline, METRICS[result.headline].unit, candidate.value(result.headline))
+        words.append(f"{label_of(result.headline)} {value} ({accuracy_text(drop, result.headline)}{here})")
+    memory = number_of(candidate, "memory_reduction")
+    if memory.high is not None and memory.high < 1.0 and not _is_small(memory):
+        words.append(f"but peak memory {memory_text(memory)}")
     return words
+
+
+def name_of(candidate: Candidate) -> str:
+    """``"ort-static @ openvino (int8)"``: a variant, and the family of the pass that made it."""
+    family = "" if candidate.task is None else candidate.task.capabilities.family
+    return one_line(candidate.id) + (f" ({family})" if family else "")
 
 
 def nearest_of(result: Optimization) -> Candidate | None:
@@ -234,7 +245,7 @@ def _conclude(result: Optimization) -> tuple[str, str]:
         if export is not None:
             gain = speed_text(number_of(export, "speedup"))
             parts = "; ".join(filter(None, (parts, f"the best export without optimization, {export.id}, is {gain}")))
-        return f"{begun}{one_line(chosen.id)}: {said}", "; ".join(filter(None, [parts, doubt, _missed(result, chosen)]))
+        return f"{begun}{name_of(chosen)}: {said}", "; ".join(filter(None, [parts, doubt, _missed(result, chosen)]))
     if result.unmet:
         bounds = listing([one_line(bound.words) for bound in result.bounds])
         closest = one_line(result.closest) if result.closest is not None else "none"

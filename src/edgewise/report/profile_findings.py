@@ -59,7 +59,7 @@ def nothing_found(run: Run) -> str:
     ]
     lacking = [layer for layer in costly if not layer.roof]
     if not lacking:
-        return f"no avoidable cost was found; {_next_command(run)}"
+        return f"no cost was found that this engine could avoid at this precision; {_next_command(run)}"
     reasons = "; ".join(dict.fromkeys(roof_reason(layer, run.profile) for layer in lacking))
     return (
         f"{len(lacking)} of {len(costly)} layers with arithmetic have no roof, so their avoidable cost is "

@@ -124,7 +124,8 @@ Prepare = Annotated[
     option(
         "--prepare STEP=VALUE",
         DATA,
-        "Preparation of a sample, in order: resize=256, crop=224, scale=1/255; replaces the YAML's steps",
+        "Preparation of a sample, in order: resize=256 (or crop, pad, letterbox: the size to reach), scale=1/255; "
+        "replaces the YAML's steps",
         list[str],
     ),
 ]
