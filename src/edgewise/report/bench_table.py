@@ -218,7 +218,6 @@ def metric_column(runs: Sequence[Run], metric: str, *, rank: int, interval: bool
     plain = unit == "1" and metric not in SHARES | PERCENT
     word, scale = ("", times(1.0)) if plain or metric == "memory_limit" else _common_unit(known, unit)
     title = _TITLES.get(metric, METRICS[metric].label)
-    shown = f"{title} ({word})" if word else title
     cells = []
     for run in runs:
         if run.status == "failed" and (metric == run.headline or run.value(metric) is None):
@@ -228,7 +227,16 @@ def metric_column(runs: Sequence[Run], metric: str, *, rank: int, interval: bool
         if not (word or plain) and cell.value is not None:
             cell = replace(cell, text=value_text(metric, unit, cell.value))
         cells.append(cell)
-    return Column(title=shown, numeric=True, rank=rank, unit="" if word else unit), cells
+    return _column(title, word, scale, metric, rank=rank), cells
+
+
+def _column(title: str, word: str, scale: Scale, metric: str, *, rank: int) -> Column:
+    """The column of a metric whose numbers are shown in the unit `word`; no word where cells have their own."""
+    unit = METRICS[metric].unit
+    in_si = (f"{title} ({unit})", 1.0 / scale(1.0)) if word not in ("", "%") else None
+    return Column(
+        title=f"{title} ({word})" if word else title, numeric=True, rank=rank, unit="" if word else unit, in_si=in_si
+    )
 
 
 def _failed(run: Run, metric: str) -> Cell:
@@ -275,8 +283,7 @@ def _percentile_column(runs: Sequence[Run], metric: str, name: str) -> tuple[Col
         return Cell(text=text, value=scale(value), notes=basis_notes(row), how=how_of(run, metric))
 
     title = name if metric == "latency" else f"paced {name}"
-    column = Column(title=f"{title} ({word})" if word else title, numeric=True, rank=3, unit="" if word else "s")
-    return column, list(map(cell, runs))
+    return _column(title, word, scale, metric, rank=3), list(map(cell, runs))
 
 
 def _grade(run: Run) -> Cell:

@@ -15,9 +15,9 @@ from edgewise.text import for_csv
 def render_csv(table: Table) -> str:
     """One header line and one line per row.
 
-    Numbers are at full precision in the unit of the heading; a value that is not known is ``n/a`` and its reason is in
-    ``Notes``. Each column with an interval is followed, after the last of the table's own columns, by ``… low`` and
-    ``… high``.
+    Numbers are at full precision in the unit of the heading, which does not depend on the values; a value that is not
+    known is ``n/a`` and its reason is in ``Notes``. Each column with an interval is followed, after the last of the
+    table's own columns, by ``… low`` and ``… high``.
     """
     ranged = [index for index in range(len(table.columns)) if any(row[index].low is not None for row in table.rows)]
     titles = [heading(column) for column in table.columns]
@@ -27,7 +27,7 @@ def render_csv(table: Table) -> str:
     writer.writerow(header)
     for row in table.rows:
         own = [_value(cell, column) for cell, column in zip(row, table.columns, strict=True)]
-        ends = [_number(end) for index in ranged for end in (row[index].low, row[index].high)]
+        ends = [_number(end, table.columns[index]) for index in ranged for end in (row[index].low, row[index].high)]
         writer.writerow([*own, *ends, _notes(row, table.columns)])
     return buffer.getvalue()
 
@@ -38,25 +38,31 @@ def render_last_table(document: Document) -> str:
 
 
 def heading(column: Column) -> str:
-    """A column's title with the unit of its numbers."""
+    """A column's title with the unit of its numbers in the file."""
+    if column.in_si is not None:
+        return column.in_si[0]
     return f"{column.title} ({column.unit})" if column.unit and "(" not in column.title else column.title
 
 
 def _value(cell: Cell, column: Column) -> str:
     if column.numeric and cell.value is not None:
-        return _number(cell.value)
+        return _number(cell.value, column)
     if cell.link:
         return for_csv(f"{cell.text} {cell.link}" if cell.text != cell.link else cell.link)
     return for_csv(ABSENT if cell.text == "–" else cell.text)
 
 
-def _number(value: float | None) -> str:
+def _number(value: float | None, column: Column) -> str:
     if value is None:
         return ABSENT
-    rounded = float(f"{value:.12g}")
+    rounded = float(f"{value * (1.0 if column.in_si is None else column.in_si[1]):.12g}")
     return str(int(rounded)) if rounded.is_integer() and abs(rounded) < 2**53 else repr(rounded)
 
 
 def _notes(row: Sequence[Cell], columns: Sequence[Column]) -> str:
-    noted = ((note, column.title) for cell, column in zip(row, columns, strict=True) for note in cell.notes)
+    noted = (
+        (note, heading(column) if column.in_si else column.title)
+        for cell, column in zip(row, columns, strict=True)
+        for note in cell.notes
+    )
     return for_csv("; ".join(f"{', '.join(titles)}: {note}" for note, titles in by_key(noted).items()))

@@ -27,6 +27,7 @@ class Column:
         numeric: aligned to the right and sorted by `Cell.value`.
         rank: columns of the highest rank are left out first on a narrow terminal; those of rank 0 always stay.
         unit: of `Cell.value`, written into the heading of a CSV file where it is not in `title`.
+        in_si: heading and factor to SI units, which a CSV file has where the shown unit depends on the values.
         hidden: only in files for machines (CSV), such as a run's id.
         folds: whether its cells are wrapped at blanks first on a narrow terminal.
         name: whether its cells are shortened, on a narrow terminal, before a column is left out.
@@ -38,6 +39,7 @@ class Column:
     numeric: bool = False
     rank: int = 0
     unit: str = ""
+    in_si: tuple[str, float] | None = None
     hidden: bool = False
     folds: bool = False
     name: bool = False
