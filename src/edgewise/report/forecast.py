@@ -72,7 +72,14 @@ def _learnt(metric: str, choice: Choice, device: str) -> str:
 def chosen_law(metric: str, choice: Choice) -> str:
     """The law that predicts `metric`, with its coefficients, as a sentence."""
     law, fitted = choice.chosen.predictor, choice.chosen.fitted
-    return f"{METRICS[metric].label} by {law.name}, {law.title}: {fitted.equation if fitted else ''}."
+    title = law.name if isinstance(law, Mean) else f"{law.name}, {law.title}"  # the equation of a mean says the rest
+    return f"{METRICS[metric].label} by {title}: {fitted.equation if fitted else ''}{_units(metric)}."
+
+
+def _units(metric: str) -> str:
+    """In which unit the values of an equation are."""
+    unit = METRICS[metric].unit
+    return "" if unit == "1" else f" (in {unit})"
 
 
 def _origin(calibration: Calibration, more: Sequence[str] = ()) -> list[Section]:
@@ -108,7 +115,7 @@ def laws_table(metric: str, choice: Choice) -> Table:
             Column(title="Rank corr.", numeric=True, rank=1, how=how),
             Column(title="R²", numeric=True, rank=2, how=how),
             Column(title="n", numeric=True, rank=4),
-            Column(title="Equation", folds=True, rank=5),
+            Column(title=f"Equation{_units(metric)}", folds=True, rank=5),
         ),
         rows=tuple(
             (
