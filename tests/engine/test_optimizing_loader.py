@@ -64,7 +64,7 @@ def shown(outputs):
 
 
 def values_of(text: str) -> list[float]:
-    line = text.partition("]")[2].strip()
+    line = text.partition("]")[2].strip().partition("...")[0]  # of many values numpy prints the first and the last
     return [float(word) for word in line.strip("[]\n ").split()]
 
 
@@ -97,7 +97,7 @@ def test_a_picture_is_prepared_and_run_as_it_was(tmp_path, runtime, words):
     wanted = reference(model, arrays)
     out = run(loader, tmp_path / "sample.png")
     assert out.startswith(shown(wanted)[0])
-    np.testing.assert_allclose(values_of(out), wanted[0].reshape(-1)[:8], rtol=2e-3, atol=2e-4)
+    np.testing.assert_allclose(values_of(out), wanted[0].reshape(-1)[: len(values_of(out))], rtol=2e-3, atol=2e-4)
 
 
 @pytest.mark.parametrize("mode", ["L", "LA", "1", "RGB", "P", "RGBA", "I;16"])

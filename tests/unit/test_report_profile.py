@@ -12,6 +12,7 @@ import pytest
 from rich.cells import cell_len
 
 from edgewise.errors import BadInput
+from edgewise.formatting import quantity
 from edgewise.profiling.layer_matching import LayerPair, pair_layers
 from edgewise.profiling.layers import NAMELESS
 from edgewise.record import Finding, Peak
@@ -136,17 +137,36 @@ def test_without_a_roof_no_profile_says_that_no_cost_is_avoidable():
     judged = [layer for layer in profiled_run().layers if layer.roof or layer.macs == 0 or layer.kind != "operator"]
     run = replace(profiled_run(), profile=clean, layers=tuple(judged))
     assert finding_sections(run)[0].lines == (
-        "none: no cost was found that this engine could avoid at this precision; next: 'edgewise optimize kws.onnx --data DATA' tries int8 and other "
-        "variants",
+        "none: no single cost stands out that this engine could avoid at this precision; next: 'edgewise optimize "
+        "kws.onnx --data DATA' tries int8 and other variants",
     )
     layers = tuple(replace(layer, roof=None, roof_share=None) for layer in run.layers)
     absent = replace(clean, peaks=(), peaks_absent_because="the measured float32 peak is too low for a roof")
     run = replace(run, profile=absent, layers=layers)
     for text in (finding_sections(run)[0].lines[0], render_profile_html([run]), profile_text([run], width=120)):
-        assert "no cost was found" not in text
+        assert "stands out" not in text
         assert "the measured float32 peak is too low for a roof" in " ".join(text.split())
     int8 = replace(run, effective={"precision_of_products": {"i8": 3}})
     assert finding_sections(int8)[0].lines[0].endswith("next: 'edgewise bench kws.onnx' measures it on every engine")
+
+
+def test_the_first_lines_say_what_is_fastest_and_how_far_layers_are_from_the_limits():
+    slow, fast = profiled_run(), faster_run()
+    first = profile_document([slow, fast]).answer[0]
+    assert first == "fastest: openvino/cpu; onnxruntime/cpu takes 1.15× [1.12, 1.18] the time"
+    near = replace(fast, measurements=tuple(
+        replace(row, high=0.995e-3) if row.metric == "latency" else row for row in fast.measurements
+    ))  # fmt: skip
+    assert not any(line.startswith("fastest") for line in profile_document([slow, near]).answer)
+    above = sum(
+        layer.time - layer.ops / layer.roof
+        for layer in slow.layers
+        if layer.kind == "operator" and layer.macs and layer.roof and layer.time * layer.roof > layer.ops
+    )
+    words = f"{quantity(above, 's')} ({100 * above / 1e-3:.0f} %) longer than at the machine's limits"
+    assert words in profile_document([slow]).answer[1]
+    bare = replace(slow, layers=tuple(replace(layer, roof=None, roof_share=None) for layer in slow.layers))
+    assert not any("limits" in line for line in profile_document([bare]).answer)
 
 
 def test_the_page_gives_no_share_of_a_peak_that_the_model_beats():

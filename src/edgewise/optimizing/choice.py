@@ -105,6 +105,21 @@ def judged_words(metrics: Mapping[str, MetricValue], headline: str) -> str:
     return f"SNR {snr_text(found)}"
 
 
+def doubt_words(
+    metrics: Mapping[str, MetricValue], original: Mapping[str, MetricValue], bounds: Sequence[Bound], *, headline: str
+) -> str:
+    """A note if the drop is within its bound but its interval is not; else empty."""
+    metric = WORST if headline == WORST else "accuracy_drop"
+    bound = next((one for one in bounds if one.metric == metric), None)
+    limit = None if bound is None else limit_of(bound, original)
+    if bound is None or limit is None or metric not in metrics or (metric == WORST and is_identical(metrics)):
+        return ""
+    worst = metrics[metric].high if bound.upper else metrics[metric].low
+    if worst is not None and (worst <= limit if bound.upper else worst >= limit):
+        return ""
+    return f", too few samples to prove {bound.words}"
+
+
 def snr_text(found: MetricValue) -> str:
     """``27.3 dB [26.8, 27.9]``, the ends rounded outwards."""
     assert found.value is not None

@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 
 from edgewise.clock import now
 from edgewise.errors import EdgewiseError
-from edgewise.optimizing.choice import SMALLER, Aim, check_bounds, choose, in_words, judged_words, smallest
+from edgewise.optimizing.choice import SMALLER, Aim, check_bounds, choose, doubt_words, in_words, judged_words, smallest
 from edgewise.optimizing.variant import Bound, Candidate, DeviceEstimate, MetricValue, emit_candidate
 from edgewise.progress import StageStarted, emit
 
@@ -113,8 +113,10 @@ def _decide(one: Candidate, original: Candidate, bounds: tuple[Bound, ...], *, h
         return one.reject(f"{why}, but {'; '.join(unmet)}")
     if not accepted:
         return one.reject(why)
-    words = f"; {judged_words(one.metrics, headline)}" if headline else ""
-    return replace(one, accepted=True, why=f"{why}{words}")
+    if headline:
+        doubt = doubt_words(one.metrics, original.metrics, bounds, headline=headline)
+        why = f"{why}; {judged_words(one.metrics, headline)}{doubt}"
+    return replace(one, accepted=True, why=why)
 
 
 def with_device_memory(metrics: Mapping[str, MetricValue]) -> Mapping[str, MetricValue]:

@@ -147,7 +147,7 @@ def load():
 def main(path):
     run = load()
     for output in run(prepare(read(path))):
-        print(output.dtype, list(output.shape), output.reshape(-1)[:8])
+        print(output.dtype, list(output.shape), output.reshape(-1))
 
 
 if __name__ == "__main__":

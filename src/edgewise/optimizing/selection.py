@@ -10,7 +10,6 @@ from edgewise.clock import now
 from edgewise.comparing.comparison import Comparison, ComparisonResult, Variant
 from edgewise.comparing.criteria import Criteria
 from edgewise.comparing.ranking import find_pareto_front
-from edgewise.evaluating.agreement import WORST
 from edgewise.evaluating.run_records import cautions_of
 from edgewise.metrics import METRICS
 from edgewise.model.eager import EAGER
@@ -20,11 +19,10 @@ from edgewise.optimizing.choice import (
     SMALLER,
     check_bounds,
     choose,
+    doubt_words,
     factor_of,
-    is_identical,
     judge_speed,
     judged_words,
-    limit_of,
 )
 from edgewise.optimizing.elsewhere import choose_estimated, judge_all
 from edgewise.optimizing.factors import find_engine_step
@@ -309,20 +307,9 @@ class Selection:
         if accepted and (unmet := check_bounds(metrics, self.settings.bounds, original)):
             accepted, why = False, f"{why}, but {'; '.join(unmet)}"
         elif accepted and self.headline and ("accuracy_drop" in metrics or self.headline in metrics):
-            why = f"{why}; {judged_words(metrics, self.headline)}{self._doubt(metrics, original)}"
+            why = f"{why}; {judged_words(metrics, self.headline)}"
+            why += doubt_words(metrics, original, self.settings.bounds, headline=self.headline)
         return replace(one, accepted=accepted, why=why)
-
-    def _doubt(self, metrics: Mapping[str, MetricValue], original: Mapping[str, MetricValue]) -> str:
-        """A note if the drop is within its bound but its interval is not; else empty."""
-        metric = WORST if self.headline == WORST else "accuracy_drop"
-        bound = next((one for one in self.settings.bounds if one.metric == metric), None)
-        limit = None if bound is None else limit_of(bound, original)
-        if bound is None or limit is None or (metric == WORST and is_identical(metrics)):
-            return ""
-        worst = metrics[metric].high if bound.upper else metrics[metric].low
-        if worst is not None and (worst <= limit if bound.upper else worst >= limit):
-            return ""
-        return f", too few samples to prove {bound.words}"
 
 
 def _find_best_export(original: Candidate, runners: Sequence[Candidate], short: Screening) -> list[str]:

@@ -336,8 +336,9 @@ def _far_from_roof(view: _ProfileView, layers: Sequence[Layer], code: str, noun:
     worst = min(layers, key=lambda layer: layer.roof_share or 0.0)
     return _finding(
         code,
-        f"{_several(layers, noun)} below {FAR_FROM_ROOF:.0%} of the roof: {view.share(layers)}; at the roof it would "
-        f"be {format_quantity(least, 's')}. The furthest is {worst.name!r} at {worst.roof_share:.1%}",
+        f"{_several(layers, noun)} with a whole interval below {FAR_FROM_ROOF:.0%} of the roof: {view.share(layers)}; "
+        f"at the roof it would be {format_quantity(least, 's')}. "
+        f"The furthest is {worst.name!r} at {worst.roof_share:.1%}",
         suggestion,
         layers,
         saving=time_of(layers) - least,

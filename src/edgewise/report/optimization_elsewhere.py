@@ -74,7 +74,7 @@ def conclude_elsewhere(result: Optimization, gains: str) -> tuple[str, str]:
         needs = needs_of(result, chosen)
         fit = "" if chosen.elsewhere is None else chosen.elsewhere.fit
         headline = f"{begun}{file} for {device}: {'; '.join(filter(None, (needs, fit, gains)))}"
-        return headline, "; ".join(filter(None, (_without_latency(chosen), original)))
+        return headline, "; ".join(filter(None, (_without_latency(chosen), original, doubt_of(chosen))))
     if result.interrupted:
         return f"Interrupted: nothing was chosen for {device}", original
     if result.unmet:
@@ -88,6 +88,11 @@ def conclude_elsewhere(result: Optimization, gains: str) -> tuple[str, str]:
     if last is None:
         return headline, f"no variant was tried; {original}"
     return headline, f"{one_line(last.id)}: {one_line(last.why)}; {original}"
+
+
+def doubt_of(chosen: Candidate) -> str:
+    """``"too few samples to prove --max-accuracy-drop 1pt"`` where that holds of the chosen variant."""
+    return one_line("".join(chosen.why.partition("too few samples")[1:]))
 
 
 def _without_latency(one: Candidate) -> str:

@@ -15,7 +15,7 @@ from edgewise.metrics import METRICS
 from edgewise.optimizing.choice import SMALLER, drop_of, judged_words
 from edgewise.optimizing.variant import Candidate, MetricValue, Optimization, Stage
 from edgewise.report.cells import label_of
-from edgewise.report.optimization_elsewhere import conclude_elsewhere, device_lines
+from edgewise.report.optimization_elsewhere import conclude_elsewhere, device_lines, doubt_of
 from edgewise.text import listing, one_line
 
 STAGES: tuple[Stage, ...] = get_args(Stage)
@@ -238,7 +238,7 @@ def _conclude(result: Optimization) -> tuple[str, str]:
         chosen = result.candidate(result.chosen)
         begun = "interrupted; the best so far: " if result.interrupted else ""
         said = ", ".join(gains_of(result, chosen)) or one_line(chosen.why)
-        doubt = one_line("".join(chosen.why.partition("too few samples")[1:]))
+        doubt = "; ".join(filter(None, [doubt_of(chosen), _samples_words(result)]))
         parts = factors_text(result)
         parts = f"made of {parts}" if parts else ""
         export = None if chosen.is_export else result.best_export
@@ -265,6 +265,13 @@ def _conclude(result: Optimization) -> tuple[str, str]:
         return f"{begun}: no variant was tried", ""
     why = one_line(nearest.why) or f"last stage: {nearest.stage}"
     return begun, f"the closest variant is {one_line(nearest.id)}: {why}"
+
+
+def _samples_words(result: Optimization) -> str:
+    """On how many samples accuracy was measured, where these are not all of the data."""
+    if result.data is None or result.judged in (None, result.data.size):
+        return ""
+    return f"accuracy on {result.judged} of {result.data.size} samples; passes calibrate on others"
 
 
 def _missed(result: Optimization, chosen: Candidate) -> str:

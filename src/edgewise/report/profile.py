@@ -6,7 +6,7 @@ import math
 from collections.abc import Sequence
 from itertools import accumulate
 
-from edgewise.formatting import ABSENT, plus_minus, quantity, time_unit_of
+from edgewise.formatting import ABSENT, factor_text, plus_minus, quantity, time_unit_of
 from edgewise.profiling.layers import NAMELESS
 from edgewise.record import Layer, Profile, Run
 from edgewise.record.facts import precision_of, threads_of
@@ -34,6 +34,7 @@ from edgewise.report.profile_cells import (
 )
 from edgewise.report.profile_diff import diff_table
 from edgewise.report.profile_findings import (
+    above_roof_words,
     evidence_sections,
     finding_sections,
     headline_of,
@@ -43,7 +44,7 @@ from edgewise.report.profile_findings import (
 )
 from edgewise.report.profile_types import time_line, type_table
 from edgewise.report.timeline import WIDEST, draw_timeline
-from edgewise.text import one_line
+from edgewise.text import listing, one_line
 from edgewise.units import format_bytes, format_si, significant
 
 MOST_ROWS = 15
@@ -94,13 +95,12 @@ def profile_document(
         ]
         sections += method_sections(run, label)
     sections += [*input_sections([run for run in runs if is_profiled(run)]), *caution_sections(runs)]
+    lines = [headline_of(runs), _fastest_line(runs), *(line for run in runs for line in (header(run), _cost_line(run)))]
     return Document(
         title=title or f"Profile of {default_title(runs)}",
         tables=tuple(tables),
         sections=tuple(sections),
-        answer=tuple(
-            filter(None, [headline_of(runs), *(line for run in runs for line in (header(run), _cost_line(run)))])
-        ),
+        answer=tuple(filter(None, lines)),
         lead=tuple(section for run, label in labelled for section in finding_sections(run, label, others=runs)),
     )
 
@@ -108,8 +108,28 @@ def profile_document(
 def _cost_line(run: Run) -> str:
     """Where the time goes, and the largest saving that was found; "" where neither is known."""
     found = ranked_findings(run.profile) if run.profile is not None else []
-    saved = f"; largest saving: {saving_words(found[0], run.profile)}" if found and run.profile is not None else ""
-    return time_line(run) + saved if time_line(run) else ""
+    saved = [f"largest saving: {saving_words(found[0], run.profile)}"] if found and run.profile is not None else []
+    return "; ".join(filter(None, (time_line(run), *saved, above_roof_words(run)))) if time_line(run) else ""
+
+
+def _fastest_line(runs: Sequence[Run]) -> str:
+    """Which of several runs is fastest, and how long the others take; "" where intervals can't tell."""
+    known = [(*ends, label) for run, label in zip(runs, labels_of(runs), strict=True) if (ends := _latency_of(run))]
+    if len(known) < max(2, len(runs)) or len({run.job.target.device for run in runs}) > 1:
+        return ""
+    (best, low, high, fastest), *others = sorted(known)
+    if any(other_low <= high for _, other_low, _, _ in others):
+        return ""
+    told = [
+        f"{label} takes {factor_text(value / best, least / high, most / low)} the time"
+        for value, least, most, label in others
+    ]
+    return f"fastest: {fastest}; {listing(told)}"
+
+
+def _latency_of(run: Run) -> tuple[float, float, float] | None:
+    row = run.measurement("latency")
+    return (row.value, row.low, row.high) if row is not None and row.value and row.low and row.high else None
 
 
 def header(run: Run) -> str:

@@ -25,11 +25,12 @@ def _whole(value: Any) -> Any:
 
 
 def _number(value: Any) -> Any:
-    return _refuse(value) if isinstance(value, bool | str) else value
+    unit = " (seconds where it is a time)" if isinstance(value, str) else ""
+    return _refuse(value, unit) if isinstance(value, bool | str) else value
 
 
-def _refuse(value: Any) -> Any:
-    raise ValueError(f"must be a number, not {value!r}")
+def _refuse(value: Any, unit: str = "") -> Any:
+    raise ValueError(f"must be a number{unit}, not {value!r}")
 
 
 def _setting(value: Any) -> Any:
