@@ -28,8 +28,10 @@ def print_optimization(result: Optimization, console: Console, *, details: bool 
         console.print(Text(one_line(evidence)))
     if "chosen" in result.files and not result.device:  # for another device the conclusion names it
         console.print(Text(f"The file: {one_line(result.files['chosen'])}"))
-    console.print()
-    print_document(describe_optimization(result, width=console.width), console, details=details)
+    document = describe_optimization(result, width=console.width)
+    if not document.lead:  # a section begins with an empty line
+        console.print()
+    print_document(document, console, details=details)
 
 
 def describe_optimization(result: Optimization, *, width: int | None = None) -> Document:
