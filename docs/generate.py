@@ -24,7 +24,7 @@ from edgewise.model.dialects import keras, onnx, openvino, tflite, torch
 from edgewise.model.dialects.base import RawOperator, Semantics
 from edgewise.model.graph import Tensor
 from edgewise.profiling import findings
-from edgewise.record.caution import CAUTIONS
+from edgewise.record.caution import CAUTIONS, Caution
 from edgewise.verbs.command import Command
 from edgewise.verbs.option import Option
 from edgewise.verbs.sweep.suite import Suite
@@ -57,7 +57,7 @@ def suite_schema() -> str:
 
 def cautions_table() -> str:
     """The catalogue of cautions, which the page on measuring includes."""
-    rows = ((f"`{code}`", cap, advice) for code, (cap, advice) in CAUTIONS.items())
+    rows = ((f"`{code}`", cap, Caution.of(code, "").advice) for code, (cap, _) in CAUTIONS.items())
     return NOTE + table(("Caution", "Grade at best", "What to do"), rows)
 
 

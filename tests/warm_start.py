@@ -43,7 +43,7 @@ IMPORTED = (
     "edgewise.run.turn_mode", "edgewise.runtime.fake", "edgewise.runtime.litert_profile",
     "edgewise.runtime.onnxruntime_profile", "edgewise.runtime.openvino_profile", "edgewise.workload.inputs",
     "edgewise.terminal.progress", "edgewise.report.files", "edgewise.report.inspection_html", "edgewise.report.result_files",
-    "edgewise.verbs.command_line", "edgewise.verbs.context", "edgewise.verbs.reading", "edgewise.store", "inspect",
+    "edgewise.verbs.context", "edgewise.verbs.reading", "edgewise.store", "inspect",
     "json", "runpy", "email.message",
 )  # fmt: skip
 _MESSAGE = 2**17

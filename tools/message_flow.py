@@ -15,6 +15,8 @@ from collections.abc import Iterable
 from dataclasses import dataclass, field
 from pathlib import Path
 
+from edgewise.errors import as_flag
+
 SOURCE = Path(__file__).resolve().parents[1] / "src" / "edgewise"
 SINKS = re.compile(r"(\w*_)?(absent_because|because|reason|advice|refused|install_hint|message|why)")
 """Names of arguments and attributes that hold messages."""
@@ -186,6 +188,7 @@ class _Flow:
 
     def _take(self, parts: list[str | ast.FormattedValue], scope: _Scope, *, whole: bool) -> None:
         words = "".join(part for part in parts if isinstance(part, str))
+        words = re.sub("⟦(.*?)=", "⟦\\1 ", words)  # a field in its mark is two words with its value
         if re.search(r"\w\W* \W*\w" if not whole or len(parts) == 1 else r"[^\W\d]{2}", words) and not _is_code(words):
             self.found[_text(parts)].add(scope.site)
 
@@ -278,6 +281,8 @@ def _parts(node: ast.expr) -> list[str | ast.FormattedValue] | None:
     match node:
         case ast.Constant(value=str(text)):
             return [text]
+        case ast.FormattedValue(value=ast.Call(func=ast.Name("as_flag"), args=[ast.Constant(value=str(field)), *rest])):
+            return [as_flag(field, *(each.value for each in rest if isinstance(each, ast.Constant)))]
         case ast.JoinedStr():
             return [part for value in node.values for part in _parts(value) or ()]
         case ast.FormattedValue():

@@ -13,10 +13,11 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
 from edgewise import shown
-from edgewise.errors import BadInput
+from edgewise.errors import BadInput, Namer, as_argument
 from edgewise.record import Run
 from edgewise.record.job import LoadKind, ScenarioKind
 from edgewise.verbs.function import carry_out, context_of
+from edgewise.verbs.verb import named_for_python
 
 if TYPE_CHECKING:
     from edgewise.comparing.comparison import ComparisonResult
@@ -761,6 +762,12 @@ def _runs_of(measured: Measured) -> Runs:
     return Runs(measured.runs)
 
 
+def _called(names: Mapping[str, str]) -> Namer:
+    """What a function calls fields that have other `names` on the command line."""
+    return lambda field, value: as_argument(names.get(field, field), value)
+
+
+@named_for_python(_called({"from": "tool", "set": "settings"}))
 def import_runs(
     files: PathLike | Sequence[PathLike],
     *,
@@ -802,6 +809,7 @@ def import_runs(
     return Runs(found)
 
 
+@named_for_python(_called({"store": "url"}))
 def open_store(url: str | None = None) -> Store:
     """The store at `url` (any SQLAlchemy URL or a path); None means the user's own. Raises `StoreError`."""
     from edgewise.store import open_store as open_

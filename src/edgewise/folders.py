@@ -89,4 +89,4 @@ def check_place(path: Path, *, overwrite: bool, example: str) -> None:
     if not os.access(path if path.exists() else path.parent, os.W_OK):
         raise BadInput(f"can't write to {path}", advice="name another place")
     if path.exists() and not overwrite:
-        raise BadInput(f"{path} exists already", advice="use --force to overwrite it, or another name")
+        raise BadInput(f"{path} exists already", advice="use ⟦force⟧ to overwrite it, or another name")

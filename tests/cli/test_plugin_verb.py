@@ -58,7 +58,7 @@ class PaceRequest(Request):
         """Refuse a time in which nothing fits."""
         if self.every > self.within:
             raise BadField(
-                f"{{every}} is {self.every:g} s, more than {{within}} has", advice="raise {within}, such as {within=2}"
+                f"⟦every⟧ is {self.every:g} s, more than ⟦within⟧ has", advice="raise ⟦within⟧, such as ⟦within=2⟧"
             )
 '''
 WORK = '''
@@ -193,7 +193,7 @@ def test_the_studio_has_its_form(door):
     assert fields["every"][0] == "text" and fields["cores"][0] == "whole" and fields["round"][0] == "choice"
     assert fields["strict"] == ["check", "no"] and fields["note"][0] == "text"
     assert (request["every"], request["cores"], request["round_to"], request["strict"]) == (0.1, 2, "near", True)
-    assert problems == {"every": "TIME is 2 s, more than --within has"}
+    assert problems == {"every": "Every is 2 s, more than Within has"}
 
 
 @pytest.mark.parametrize(

@@ -133,7 +133,7 @@ def test_the_command_is_told_to_scripts(browse):
     told = browse.get("/new/estimate/command", params={"model": TFLITE, "device": "cortex-m4", "clock": "80MHz"}).json()
     assert re.fullmatch(r"edgewise estimate \S+/digits_cnn.tflite --device cortex-m4@80MHz", told["command"])
     told = browse.get("/new/bench/command", params={"model": ONNX, "batch": "0"}).json()
-    assert told == {"command": "", "problem": "--batch must be at least 1, not 0"}
+    assert told == {"command": "", "problem": "Batch must be at least 1, not 0"}
 
 
 def test_engines_that_do_not_read_the_model_stand_apart_with_the_reason(browse):

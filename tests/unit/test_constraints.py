@@ -295,8 +295,8 @@ def test_measurements_are_counters_and_totals():
     assert values["memory_average"] == 20
     assert values["memory_group_peak"] == 50 * MIB
     assert (values["network_received"], values["network_sent"]) == (5, 6)
-    assert rows["block_read"].absent_because == wording(
-        "mechanism-mechanism-does-not-count", named_mechanism="cgroup-v1"
+    assert rows["block_read"].absent_because == wording("mechanism-mechanism-does-not-count").format(
+        mechanism="cgroup-v1"
     )
     assert rows["memory_limit"].absent_because == wording("no-memory-limit-set")
 

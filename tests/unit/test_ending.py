@@ -2,19 +2,24 @@
 
 from __future__ import annotations
 
+import json
 from dataclasses import replace
+
+import pytest
 
 import sample_comparisons
 import sample_optimizations
+from edgewise.cancellation import CancelToken
 from edgewise.converting.agreement import OutputAgreement
 from edgewise.converting.localizing import WrongOperator
 from edgewise.converting.result import Agreement, Conversion
 from edgewise.errors import BadInput, ExitCode, RunFailed, StoreError, Unavailable
 from edgewise.studio.jobs.messages import End, JobState
-from edgewise.studio.work import end_of
+from edgewise.studio.work import carry_out, end_of
 from edgewise.terminal.errors import tell_ending
 from edgewise.verbs.measuring import Measured
 from edgewise.verbs.presentation import Ending
+from edgewise.verbs.request import SCHEMA
 from edgewise.verbs.verb import VERBS
 from estimates import estimated
 from sample_calibrations import forecasts
@@ -126,3 +131,21 @@ def test_an_end_is_the_same_on_the_other_side():
     state = JobState(id="1", title="", verb="bench")
     state.apply(end.to_message())
     assert (state.status, state.message, state.advice) == ("failed", "it broke", "try another engine")
+
+
+@pytest.mark.parametrize(
+    ("verb", "fields", "message", "advice"),
+    [
+        (
+            "convert",
+            {"model": "m.onnx", "to": "onnx", "precision": "f16"},
+            "Precision = f16 applies only to Format = openvino",
+            "passes",
+        ),
+        ("bench", {"models": ["m.onnx"], "fps": 30}, "FPS applies only to the scenario paced", "add Scenario = paced"),
+    ],
+)
+def test_a_job_that_fails_names_the_labels_of_its_form(tmp_path, verb, fields, message, advice):
+    (tmp_path / "request.json").write_text(json.dumps({"schema": SCHEMA, "verb": verb, **fields}))
+    end = carry_out(tmp_path, lambda message: None, CancelToken())
+    assert (end.status, end.message) == ("failed", message) and advice in end.advice

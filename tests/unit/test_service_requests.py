@@ -11,15 +11,14 @@ import pytest
 
 import edgewise
 from edgewise.cli.main import run
-from edgewise.errors import BadField, BadInput, Unavailable
+from edgewise.errors import BadField, BadInput, Unavailable, name_fields
 from edgewise.verbs.bench.request import BenchRequest
 from edgewise.verbs.checking import make_request
-from edgewise.verbs.command_line import named_for_python
 from edgewise.verbs.inspect.request import InspectRequest
 from edgewise.verbs.profile.request import ProfileRequest
 from edgewise.verbs.reading import read_request
 from edgewise.verbs.request import SCHEMA, Request
-from edgewise.verbs.verb import VERBS, command_of
+from edgewise.verbs.verb import VERBS, command_of, named_for_python
 from messages import says
 
 REQUESTS = {name: verb.request_type() for name, verb in VERBS}
@@ -117,26 +116,39 @@ def test_the_command_line_reads_flags_in_the_same_error():
         "fps applies only to the scenario paced",
         "add scenario='paced'",
     )
-    named = caught.value.named(VERBS.get("bench").flag_of)
-    assert (named.message, named.advice) == ("--fps applies only to the scenario paced", "add --scenario paced")
+    name_fields(caught.value, VERBS.get("bench").flag_of)
+    assert caught.value.message == "--fps applies only to the scenario paced"
+    assert caught.value.advice == "add --scenario paced"
 
 
-def test_errors_of_parts_that_speak_of_flags_are_told_to_python_in_fields():
-    with pytest.raises(BadInput) as caught, named_for_python():
-        raise BadInput("no --batch fits, see a--b", advice="add --max-accuracy-drop 1pt")
+def test_errors_of_shared_parts_are_told_to_python_in_arguments_of_the_function():
+    with pytest.raises(BadInput) as caught, named_for_python(VERBS.get("bench").argument_of):
+        raise BadInput("no ⟦batch⟧ fits, see a--b", advice="'edgewise bench M --batch 1', or ⟦batch=1⟧ and ⟦set=a=1⟧")
     assert caught.value.message == str(caught.value) == "no batches fits, see a--b"
-    assert caught.value.advice == "add max_accuracy_drop 1pt"
+    assert caught.value.advice == "'edgewise bench M --batch 1', or batches=1 and set='a=1'"
+    assert caught.value.__notes__ == [caught.value.advice]
 
 
-def test_command_lines_in_advice_keep_their_flags():
+def test_an_error_of_a_verb_that_lacks_the_field_keeps_its_name():
+    with (
+        pytest.raises(BadInput, match="no data_option fits") as caught,
+        named_for_python(VERBS.get("bench").argument_of),
+    ):
+        raise BadInput("no ⟦data_option⟧ fits")
+    name_fields(caught.value, VERBS.get("bench").flag_of)
+    assert caught.value.message == "no data_option fits", "the first door words it"
+
+
+def test_an_error_without_a_mark_is_about_no_option():
+    assert BadInput("wrong").field == "" and VERBS.get("bench").option_of("") is None
+
+
+def test_a_quoted_error_keeps_its_marks():
+    inner = BadInput("⟦limit⟧ is 0", advice="leave ⟦latency=False⟧ out")
+    assert (inner.message, inner.advice) == ("--limit is 0", "leave --no-latency out")
     with pytest.raises(BadInput) as caught, named_for_python():
-        raise BadInput("no --batch fits", advice="'edgewise bench MODEL --dry-run --json' writes one; add --batch 1")
-    assert caught.value.message == "no batches fits"
-    assert caught.value.advice == "'edgewise bench MODEL --dry-run --json' writes one; add batches 1"
-    with pytest.raises(BadInput) as caught, named_for_python():
-        raise BadInput("edgewise needs --data", advice="edgewise convert a,b --to tflite, and estimate it with --shape")
-    assert caught.value.message == "edgewise needs data"
-    assert caught.value.advice == "edgewise convert a,b --to tflite, and estimate it with shapes"
+        raise BadInput(f"line 3: {inner.marked.message}", advice=inner.marked.advice)
+    assert (str(caught.value), caught.value.advice) == ("line 3: limit is 0", "leave latency=False out")
 
 
 @pytest.mark.parametrize(

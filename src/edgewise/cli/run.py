@@ -13,8 +13,8 @@ from edgewise.terminal.console import err
 from edgewise.text import one_line
 from edgewise.verbs import shared_options as options
 from edgewise.verbs.command import takes
-from edgewise.verbs.command_line import named_for_python
 from edgewise.verbs.option import Values, argument
+from edgewise.verbs.verb import named_for_python
 
 MOST_BYTES = 16 * 2**20
 OPTIONS = (

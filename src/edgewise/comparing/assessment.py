@@ -58,7 +58,7 @@ def assess(
 
 
 def require_fair(
-    obstacles: Sequence[str], *, force: bool = False, advice: str = "use --force to compare anyway"
+    obstacles: Sequence[str], *, force: bool = False, advice: str = "use ⟦force⟧ to compare anyway"
 ) -> None:
     """Refuse what has `obstacles`, naming all of them. Raises `BadInput` unless `force`."""
     if obstacles and not force:

@@ -29,7 +29,7 @@ from edgewise.comparing.jobs import JobSettings, Subject, find_model, make_job, 
 from edgewise.comparing.metrics import is_same_run
 from edgewise.comparing.requirement import Requirement
 from edgewise.comparing.trial import TrialSettings, run_trial
-from edgewise.errors import BadInput
+from edgewise.errors import BadInput, as_flag
 from edgewise.metrics import METRICS
 from edgewise.record import ABOUT_DATA, Job, Measurement, Run
 from edgewise.run.dispatch import Dispatcher, Interrupted
@@ -164,7 +164,7 @@ def run_gate(gate: Gate, candidate: Subject, baseline: Subject | None) -> GateRe
     """
     if baseline is None:
         if missing := [one.word for one in gate.requirements if one.needs_baseline]:
-            raise BadInput(f"{', '.join(missing)} needs a baseline", advice="--baseline FILE, RUN, tag or MODEL")
+            raise BadInput(f"{', '.join(missing)} needs a baseline", advice="⟦baseline⟧ FILE, RUN, tag or MODEL")
         return _gate_alone(gate, candidate)
     match candidate.thing, baseline.thing:
         case Run() as after, Run() as before:
@@ -232,10 +232,10 @@ def _gate_against_run(
             baseline,
             f"the baseline was measured on {what} ({'; '.join(reasons) or 'nothing is known of it'})"
             + ("" if gate.stored else f", and its model was not found: {found.because}")
-            + ". Give its model with --baseline-model, or make a baseline on this machine",
+            + f". Give its model with {as_flag('baseline_model')}, or make a baseline on this machine",
         )
     _require_alike(baseline.job, second.job)
-    asked = "because of --stored" if gate.stored else f"its model was not found: {found.because}"
+    asked = f"because of {as_flag('stored')}" if gate.stored else f"its model was not found: {found.because}"
     notes = [f"{OF_BASELINE} is the stored run {baseline.id}, measured before and not beside the candidate ({asked})"]
 
     def measure(attempt: int, measured: _Measured) -> tuple[ComparisonResult, tuple[Check, ...]]:

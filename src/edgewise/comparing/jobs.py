@@ -206,7 +206,7 @@ def _input_data(other: Job) -> Path | None:
     if not same:
         raise BadInput(
             f"the input data of the baseline (sha256 {wanted[:12]}…) is not at {path or 'a known place'}",
-            advice="give the same file with --input-data",
+            advice="give the same file with ⟦input_data⟧",
         )
     return Path(path or "")
 

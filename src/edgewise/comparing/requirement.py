@@ -106,10 +106,10 @@ def parse_requirements(max_regression: Sequence[str], budgets: Sequence[str]) ->
         BadInput: an empty word, an unknown metric or unit, a limit out of range, the same requirement twice, or no
             requirement.
     """
-    found = [_parse_regression(word) for word in _words(max_regression, "--max-regression")]
-    found += [_parse_budget(word) for word in _words(budgets, "--budget")]
+    found = [_parse_regression(word) for word in _words(max_regression, "max_regression")]
+    found += [_parse_budget(word) for word in _words(budgets, "budget")]
     if not found:
-        raise BadInput("no requirement given", advice="add --max-regression 3% or --budget latency=5ms")
+        raise BadInput("no requirement given", advice="add ⟦max_regression=3%⟧ or ⟦budget=latency=5ms⟧")
     seen: set[tuple[str, Kind]] = set()
     for one in found:
         if (one.metric, one.kind) in seen:
@@ -122,32 +122,32 @@ BARE = re.compile(r"\s*[0-9.]+(?:[eE][+-]?[0-9]+)?\s*")
 """An amount without a unit."""
 
 
-def _words(texts: Sequence[str], flag: str) -> list[str]:
+def _words(texts: Sequence[str], field: str) -> list[str]:
     words = []
     for text in texts:
         parts = [part.strip() for part in text.split(",")]
         if not all(parts):
-            raise BadInput(f"{flag} {text!r} has an empty part", advice=_ADVICE[flag])
+            raise BadInput(f"⟦{field}⟧ {text!r} has an empty part", advice=_ADVICE[field])
         words += parts
     return words
 
 
 _ADVICE = {
-    "--max-regression": "such as 3%, or latency=3%,memory_peak=5%",
-    "--budget": "such as latency=5ms,model_size=1MB,accuracy_drop=1pt",
+    "max_regression": "such as 3%, or latency=3%,memory_peak=5%",
+    "budget": "such as latency=5ms,model_size=1MB,accuracy_drop=1pt",
 }
 
 
 def _parse_regression(word: str) -> Requirement:
     name, equals, amount = word.rpartition("=")
-    metric = _metric(name, "--max-regression").id if equals else HEADLINE
-    number, unit = _split(amount, word, "--max-regression")
+    metric = _metric(name, "max_regression").id if equals else HEADLINE
+    number, unit = _split(amount, word, "max_regression")
     if unit != "%":
-        raise BadInput(f"--max-regression {word!r} is not a percentage", advice=f"write the percent sign: {number:g}%")
+        raise BadInput(f"⟦max_regression⟧ {word!r} is not a percentage", advice=f"write the percent sign: {number:g}%")
     limit = number / 100.0
     if limit <= -1.0:
         raise BadInput(
-            f"--max-regression {word!r}: the limit must be above -100%",
+            f"⟦max_regression⟧ {word!r}: the limit must be above -100%",
             advice="such as 3%, or -10% to require an improvement",
         )
     if metric:
@@ -158,7 +158,7 @@ def _parse_regression(word: str) -> Requirement:
 def _check_share(limit: float, metric: str, word: str) -> None:
     if limit >= 1.0 and METRICS[metric].better == "higher":
         raise BadInput(
-            f"--max-regression {word!r} allows everything",
+            f"⟦max_regression⟧ {word!r} allows everything",
             advice=f"below 100%, as more {METRICS[metric].label.lower()} is better",
         )
 
@@ -166,20 +166,20 @@ def _check_share(limit: float, metric: str, word: str) -> None:
 def _parse_budget(word: str) -> Requirement:
     name, equals, amount = word.partition("=")
     if not equals:
-        raise BadInput(f"--budget {word!r} is not METRIC=LIMIT", advice=_ADVICE["--budget"])
+        raise BadInput(f"⟦budget⟧ {word!r} is not METRIC=LIMIT", advice=_ADVICE["budget"])
     if name.strip() in DROPS:
-        number, unit = _split(amount, word, "--budget")
+        number, unit = _split(amount, word, "budget")
         if unit not in ("pt", "pp"):
-            raise BadInput(f"--budget {word!r} is not in points", advice="1pt is one percentage point")
+            raise BadInput(f"⟦budget⟧ {word!r} is not in points", advice="1pt is one percentage point")
         if not 0.0 <= number < 100.0:
-            raise BadInput(f"--budget {word!r} is out of range", advice="0pt or more, below 100pt")
+            raise BadInput(f"⟦budget⟧ {word!r} is out of range", advice="0pt or more, below 100pt")
         return Requirement(metric=DROPS[name.strip()], kind="drop", limit=number / 100.0, word=word)
-    row = _metric(name, "--budget")
+    row = _metric(name, "budget")
     limit = _limit(amount, row, word)
     if not math.isfinite(limit) or limit < 0.0 or (limit == 0.0 and row.unit != "1"):
-        raise BadInput(f"--budget {word!r} is out of range", advice=_ADVICE["--budget"])
+        raise BadInput(f"⟦budget⟧ {word!r} is out of range", advice=_ADVICE["budget"])
     if row.id in SHARES and limit > 1.0:
-        raise BadInput(f"--budget {word!r} is more than all", advice="a share: 97% or 0.97")
+        raise BadInput(f"⟦budget⟧ {word!r} is more than all", advice="a share: 97% or 0.97")
     return Requirement(metric=row.id, kind="budget", limit=limit, word=word)
 
 
@@ -187,37 +187,37 @@ def _limit(amount: str, row: Metric, word: str) -> float:
     """A budget in the metric's SI unit. A time or a size needs its unit."""
     if row.unit in ("s", "B") and BARE.fullmatch(amount):
         unit = "latency=5ms" if row.unit == "s" else "model_size=1MB"
-        raise BadInput(f"--budget {word!r} has no unit", advice=f"write it, such as {unit}")
+        raise BadInput(f"⟦budget⟧ {word!r} has no unit", advice=f"write it, such as {unit}")
     try:
         if row.unit == "s":
             return parse_duration(amount)
         if row.unit == "B":
             return float(parse_size(amount))
     except (BadInput, OverflowError) as error:
-        advice = error.advice if isinstance(error, BadInput) else _ADVICE["--budget"]
-        raise BadInput(f"--budget {word!r}: {amount!r} is not a value of {row.id}", advice=advice) from None
-    number, unit = _split(amount, word, "--budget")
+        advice = error.marked.advice if isinstance(error, BadInput) else _ADVICE["budget"]
+        raise BadInput(f"⟦budget⟧ {word!r}: {amount!r} is not a value of {row.id}", advice=advice) from None
+    number, unit = _split(amount, word, "budget")
     scales = _SCALES.get(row.unit, {row.unit: 1.0, "": 1.0})
     if unit not in scales:
         known = ", ".join(each or "a bare number" for each in scales)
-        raise BadInput(f"--budget {word!r}: {row.id} is not in {unit or 'bare numbers'}", advice=f"one of: {known}")
+        raise BadInput(f"⟦budget⟧ {word!r}: {row.id} is not in {unit or 'bare numbers'}", advice=f"one of: {known}")
     return number * scales[unit] + (_CELSIUS_ZERO if unit in ("°C", "C") else 0.0)
 
 
-def _split(amount: str, word: str, flag: str) -> tuple[float, str]:
+def _split(amount: str, word: str, field: str) -> tuple[float, str]:
     match = _NUMBER.fullmatch(amount)
     if match is None or not math.isfinite(float(match[1])):
-        raise BadInput(f"{flag} {word!r}: {amount.strip()!r} is not a number with a unit", advice=_ADVICE[flag])
+        raise BadInput(f"⟦{field}⟧ {word!r}: {amount.strip()!r} is not a number with a unit", advice=_ADVICE[field])
     return float(match[1]), match[2]
 
 
-def _metric(name: str, flag: str) -> Metric:
+def _metric(name: str, field: str) -> Metric:
     """The row of the catalogue. Raises `BadInput` where there is none, or none that is better one way."""
     row = METRICS.get(name.strip())
     if row is None:
         near = difflib.get_close_matches(name.strip(), [*METRICS, *DROPS], n=3)
         known = ", ".join(near) if near else "latency, latency_p99, throughput, memory_peak, model_size, energy …"
-        raise BadInput(f"{flag}: unknown metric {name.strip()!r}", advice=f"did you mean: {known}")
+        raise BadInput(f"⟦{field}⟧: unknown metric {name.strip()!r}", advice=f"did you mean: {known}")
     if row.better == "none":
-        raise BadInput(f"{flag}: {row.id} is neither better high nor low", advice="it can't be limited")
+        raise BadInput(f"⟦{field}⟧: {row.id} is neither better high nor low", advice="it can't be limited")
     return row

@@ -188,7 +188,7 @@ def _check(jobs: Sequence[Job], labels: Sequence[str], criteria: Criteria) -> No
     check_criteria(criteria)
     if len(jobs) < 2:
         raise BadInput(
-            "there is nothing to compare with", advice="give two models, or settings with --vary threads=1,2"
+            "there is nothing to compare with", advice="give two models, or settings with ⟦vary=threads=1,2⟧"
         )
     if len(jobs) > MOST_VARIANTS:
         raise BadInput(f"{len(jobs)} variants are too many at once", advice=f"compare up to {MOST_VARIANTS}")

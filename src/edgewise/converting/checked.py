@@ -173,8 +173,8 @@ def _run_converter(task: ConversionTask, folder: Path, *, expose: Sequence[str] 
     )
     if outcome.failure:
         advice = {
-            "late": "give it more time with --timeout",
-            "memory": "raise --memory-limit, or convert on a machine with more memory",
+            "late": "give it more time with ⟦timeout⟧",
+            "memory": "raise ⟦memory_limit⟧, or convert on a machine with more memory",
         }.get(outcome.cause, "report it to the converter's authors, or convert to another format")
         raise RunFailed(f"the converter {outcome.failure}", advice=advice)
     answer = json.loads(outcome.output)
@@ -297,7 +297,7 @@ def check_output(task: ConversionTask) -> None:
     elif not (output / SAVED_MODEL).is_file():
         raise BadInput(f"{output} is a folder without a SavedModel", advice="name a new folder with -o")
     elif not task.overwrite:
-        raise BadInput(f"{output} exists already", advice="use --force to overwrite it, or another name")
+        raise BadInput(f"{output} exists already", advice="use ⟦force⟧ to overwrite it, or another name")
     if _same(output, task.source):
         raise BadInput(f"{output} is the source itself", advice="name another file with -o")
 

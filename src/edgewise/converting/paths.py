@@ -162,9 +162,9 @@ def find_path(kind: str, to: str, *, name: str) -> tuple[Step, ...]:
         Unavailable: a converter is not installed, or there is none.
     """
     if to not in TARGETS:
-        raise BadInput(f"--to must be one of {', '.join(TARGETS)}, not {to!r}")
+        raise BadInput(f"⟦to⟧ must be one of {', '.join(TARGETS)}, not {to!r}")
     if TARGETS[to].format == kind:
-        raise BadInput(f"{name} is {TARGETS[to].title} already", advice="choose another format with --to")
+        raise BadInput(f"{name} is {TARGETS[to].title} already", advice="choose another format with ⟦to⟧")
     if steps := _find(kind, to, needed=True):
         return steps
     lacking = paths_from(kind)[to]

@@ -49,7 +49,7 @@ def answer(request: bytes) -> bytes:
     try:
         return json.dumps(_convert(json.loads(request))).encode()
     except EdgewiseError as error:
-        found = {"error": type(error).__name__, "message": error.message, "advice": error.advice}
+        found = {"error": type(error).__name__, **error.marked._asdict()}
         return json.dumps(found).encode()
 
 

@@ -169,7 +169,7 @@ def _rewrite(file: Path, edit: Callable[[str], str]) -> Path:
             os.close(lock)
     except (OSError, ValueError) as error:
         reason = getattr(error, "strerror", None) or error
-        raise BadInput(f"{file} can't be written: {reason}", advice="name another file with --file") from error
+        raise BadInput(f"{file} can't be written: {reason}", advice="name another file with ⟦file⟧") from error
     return file
 
 

@@ -308,7 +308,9 @@ def _adapted(
     try:
         clock_hz = parse_frequency(clock)
     except BadInput as error:
-        raise BadInput(f"the clock of {device.name}: {error.message}", advice=f"{error.advice}, {example}") from None
+        raise BadInput(
+            f"the clock of {device.name}: {error.marked.message}", advice=f"{error.marked.advice}, {example}"
+        ) from None
     if not 0 < clock_hz <= 1e10:
         raise BadInput(
             f"the clock of {device.name} must be more than 0 and at most 10 GHz, not {clock}", advice=example

@@ -123,7 +123,7 @@ def fitted(software: str) -> Mapping[str, Any]:
     """The fitted numbers for `software`, and their errors. Raises `BadInput` for an unknown one."""
     if software not in _table():
         raise BadInput(
-            f"software must be {' or '.join(_table())}, not {software!r}", advice=f"such as --set software={_DEFAULT}"
+            f"software must be {' or '.join(_table())}, not {software!r}", advice=f"such as ⟦set⟧ software={_DEFAULT}"
         )
     return _table()[software]
 

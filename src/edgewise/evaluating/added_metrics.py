@@ -101,7 +101,7 @@ def with_custom_metrics(scorer: Scorer | None, texts: Sequence[str], context: Ta
     """
     if not texts:
         if scorer is None:
-            raise BadInput("nothing to evaluate", advice="give --task TASK, --metric module:function, or both")
+            raise BadInput("nothing to evaluate", advice="give ⟦task=TASK⟧, ⟦metric⟧ module:function, or both")
         return scorer
     if not context.data.labelled:
         raise refuse_unlabelled(context.data, " to give to a metric")
@@ -117,7 +117,7 @@ def with_custom_metrics(scorer: Scorer | None, texts: Sequence[str], context: Ta
 
 def _read_module(scorer: Scorer | None, text: str) -> AddedMetric:
     if scorer is None:
-        raise BadInput(f"{text} needs a task's answers", advice="give --task TASK too")
+        raise BadInput(f"{text} needs a task's answers", advice="give ⟦task=TASK⟧ too")
     if not isinstance(scorer, TellsAnswers):
         raise BadInput(
             f"the metric {text} can't be used here: this task has no single answer per sample",

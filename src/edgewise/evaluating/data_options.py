@@ -57,7 +57,7 @@ def select_samples(wish: DataOptions, splits: Mapping[str, Dataset]) -> SampleSe
     """Return the samples of one split. Raises `BadInput`, `Unavailable`."""
     data = choose_split(splits, wish.split, SPLITS_TO_JUDGE)
     for name, reason in getattr(data, "absent", ())[:1] if wish.strict else ():
-        raise BadInput(f"{name} can't be used: {reason}", advice="fix it, or omit --strict to skip it")
+        raise BadInput(f"{name} can't be used: {reason}", advice="fix it, or omit ⟦strict⟧ to skip it")
     indices = choose_samples(len(data), limit=wish.limit, seed=wish.seed)
     return SampleSelection(data=data, indices=tuple(indices), limit=wish.limit, seed=wish.seed, strict=wish.strict)
 
@@ -81,7 +81,7 @@ def find_task(name: str | None, instructions: Instructions, data: Dataset) -> Ta
         emit(LogLine(text=assumed))
         wanted = "classification"
     if wanted is None:
-        raise BadInput("no task given", advice=f"give --task: one of {', '.join(tasks().names())}")
+        raise BadInput("no task given", advice=f"give ⟦task⟧: one of {', '.join(tasks().names())}")
     return tasks().get(wanted)
 
 

@@ -171,9 +171,9 @@ def refuse_unlabelled(data: Dataset, purpose: str = "") -> BadInput:
     Args:
         purpose: what needs them, as the end of a sentence.
     """
-    advice = "to compare with another model's outputs, use --reference MODEL"
+    advice = "to compare with another model's outputs, use ⟦reference=MODEL⟧"
     if data.format == "folders" and data.path is not None:
-        advice = f"if this is the folder of one class, give the one above: --data {data.path.parent}; {advice}"
+        advice = f"if this is the folder of one class, give the one above: ⟦data⟧ {data.path.parent}; {advice}"
     return BadInput(f"{data.name} has no labels{purpose}", advice=advice)
 
 
@@ -206,7 +206,7 @@ def open_data(
     if empty:
         raise BadInput(f"{source} is an empty folder", advice="is it the right one? Was it unpacked, or mounted?")
     known = ", ".join(registry.names())
-    raise BadInput(f"{source} is not a known data set", advice=f"set its format with --data-format: {known}")
+    raise BadInput(f"{source} is not a known data set", advice=f"set its format with ⟦data_format⟧: {known}")
 
 
 def _exists(path: Path) -> bool:
@@ -237,7 +237,7 @@ def choose_samples(size: int, *, limit: int | None, seed: int, leave_out: Sequen
         BadInput: a limit below 1.
     """
     if limit is not None and limit < 1:
-        raise BadInput(f"--limit must be at least 1, not {limit}", advice="omit it for all samples")
+        raise BadInput(f"⟦limit⟧ must be at least 1, not {limit}", advice="omit it for all samples")
     left = sorted(set(range(size)) - set(leave_out))
     if limit is None or limit >= len(left):
         return left

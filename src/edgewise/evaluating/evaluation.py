@@ -162,7 +162,7 @@ def _check_repeats(path: Path) -> None:
     except EdgewiseError:  # its reader tells no network
         return
     if random:
-        raise BadInput(f"{path.name}: {random}", advice="use data with labels instead of --reference")
+        raise BadInput(f"{path.name}: {random}", advice="use data with labels instead of ⟦reference⟧")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -316,8 +316,8 @@ class _Evaluator:
         if plan.task is not None and data.kind not in plan.task.kinds:
             raise BadInput(
                 f"{plan.task.name} does not support {data.kind} samples",
-                advice=f"give samples of the kind {' or '.join(plan.task.kinds)}, or set the kind with --data-format "
-                "or --data-option",
+                advice=f"give samples of the kind {' or '.join(plan.task.kinds)}, or set the kind with ⟦data_format⟧ "
+                "or ⟦data_option⟧",
             )
         context = TaskContext(
             signature=open_model(tested.job.model).signature,
@@ -340,7 +340,7 @@ class _Evaluator:
             why = next((f" ({entry.name}: {entry.reason})" for entry in results.entries if entry.reason), "")
             raise BadInput(
                 f"none of the samples of {selection.data.name} could be used{why}",
-                advice="check the data, and how samples are prepared (--prepare)",
+                advice="check the data, and how samples are prepared (⟦prepare⟧)",
             )
         table = scorer.tabulate(results.records)
         # A part of the samples gets no interval, so there is no need to resample, which takes seconds.

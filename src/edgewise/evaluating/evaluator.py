@@ -15,7 +15,7 @@ import numpy as np
 
 from edgewise.cancellation import check
 from edgewise.clock import now
-from edgewise.errors import BadInput
+from edgewise.errors import BadInput, as_flag
 from edgewise.evaluating.checkpoint import Checkpoint, Entry, checkpoint_path
 from edgewise.evaluating.dataset import CorruptSample, Dataset, Sample
 from edgewise.evaluating.instructions import Instructions
@@ -172,7 +172,7 @@ class ModelAdapter:
         if self._keep_state:
             raise BadInput(
                 f"the model takes {self._batch} samples at a time, which can't be one sequence",
-                advice="omit --keep-state, or export the model with a batch of 1",
+                advice="omit ⟦keep_state⟧, or export the model with a batch of 1",
             )
         split = [self._split(self._real(outputs)) for outputs in self.inference.infer(self.join(feeds))]
         return [each for results in split for each in results][: len(feeds)]
@@ -184,7 +184,7 @@ class ModelAdapter:
         if len({tuple(array.shape for array in preparation) for preparation in feeds}) > 1:
             raise BadInput(
                 "samples of different sizes can't share a batch",
-                advice="use --batch 1, or --prepare length=N or resize=…",
+                advice="use ⟦batch=1⟧, or ⟦prepare⟧ length=N or resize=…",
             )
         groups = [list(feeds[at : at + self._batch]) for at in range(0, len(feeds), self._batch)]
         full = [group + [group[-1]] * (self._batch - len(group)) for group in groups]
@@ -310,12 +310,12 @@ def _tell_state(job: Job, inference: Inference) -> Iterator[str]:
     """Yield how the state of the model was treated, where it keeps one or that was expected."""
     names = ", ".join(map(str, inference.effective.get("states", ())))
     if names and job.workload.keep_state:
-        yield f"{STATE} ({names}), kept from sample to sample as one sequence (--keep-state)"
+        yield f"{STATE} ({names}), kept from sample to sample as one sequence ({as_flag('keep_state')})"
     elif names:
         how = "the engine can't reset it, so the model was loaded again" if inference.reloaded else "reset"
         yield f"{STATE} ({names}); {how} before each sample"
     elif inference.effective and job.workload.keep_state:
-        yield "--keep-state changed nothing: the engine reports no state of the model"
+        yield f"{as_flag('keep_state')} changed nothing: the engine reports no state of the model"
 
 
 def fit_sizes(tested: ModelUnderTest, selection: SampleSelection, *, builder: RunBuilder) -> ModelUnderTest:
@@ -375,7 +375,7 @@ class _SampleLoop:
                 done = len(self._checkpoint.entries) - others
                 if adapter.is_late():
                     message = f"the time budget ended after {done} of {self._total} samples"
-                    advice = "increase --time-budget, or evaluate fewer samples with --limit"
+                    advice = "increase ⟦time_budget⟧, or evaluate fewer samples with ⟦limit⟧"
                     raise InferenceFailed(Failure(cause="Timeout", message=message, phase="samples", advice=advice))
                 if isinstance(scorer, ReadsAhead):
                     scorer.begin_batch([sample for sample, _, _ in batch])
@@ -444,7 +444,7 @@ class _SampleLoop:
         """Note a sample that can't be used. Raises `BadInput` with `strict`."""
         if self._selection.strict:
             raise BadInput(
-                f"{error.name} can't be used: {error.reason}", advice="fix it, or omit --strict to skip it"
+                f"{error.name} can't be used: {error.reason}", advice="fix it, or omit ⟦strict⟧ to skip it"
             ) from error
         self._checkpoint.write(Entry(index=index, name=error.name, reason=error.reason))
 

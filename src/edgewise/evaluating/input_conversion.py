@@ -23,10 +23,10 @@ from edgewise.record import InputSpec
 from edgewise.workload.arrays import Array
 from edgewise.workload.input_shapes import open_axes
 
-SAY_HOW = "convert them: --prepare scale=1/255, or mean=… and std=…, or cast=float32 to keep the values"
+SAY_HOW = "convert them: ⟦prepare=scale=1/255⟧, or mean=… and std=…, or cast=float32 to keep the values"
 _SCALE = "scale=1/255"
 _OTHER_SCALES = f"instead of {_SCALE} also mean=… and std=…, as in training"
-_TOKENIZE = "text is tokenized first: --prepare tokenize=tokenizer.json"
+_TOKENIZE = "text is tokenized first: ⟦prepare=tokenize=tokenizer.json⟧"
 _NOUNS: dict[str, str] = {"array": "arrays", "image": "images", "audio": "sound", "text": "text"}
 _COLOURS = {1: "grey", 3: "RGB", 4: "RGB with alpha"}
 _ORDERING = ("layout", "transpose", "reshape", "flatten")
@@ -220,13 +220,13 @@ class InputPlan:
             check_finite(data, item.sample, "what it became")
             return quantize(data, quantization.scale, quantization.zero_point, dtype)
         if data.dtype.kind == "f":
-            raise BadInput(f"{takes} takes {dtype}", advice=f"round it: --prepare cast={dtype}")
+            raise BadInput(f"{takes} takes {dtype}", advice=f"round it: ⟦prepare⟧ cast={dtype}")
         try:
             return round_to(data, self.spec.dtype)
         except OverflowError:
             raise BadInput(
                 f"{item.sample} has values from {data.min()} to {data.max()}, input {self.spec.name!r} takes {dtype}",
-                advice="bring them into its range: --prepare offset=… cast=…",
+                advice="bring them into its range: ⟦prepare⟧ offset=… cast=…",
             ) from None
 
 
@@ -274,19 +274,19 @@ def _advise_shape(have: tuple[int, ...], want: tuple[int, ...], item: Item) -> s
         body.pop(0)
     if len(have) == len(body) == 3:
         if [have[2], have[0], have[1]] == body and item.channels != 0:
-            return f"--prepare layout={'auto' if _only_first(body) else 'nchw'}"
+            return f"⟦prepare⟧ layout={'auto' if _only_first(body) else 'nchw'}"
         if [have[1], have[2], have[0]] == body:
             if item.channels == 0:
-                return "--prepare layout=auto instead of layout=nchw: each file gets its own layout"
-            return "--prepare transpose=1,2,0"
+                return "⟦prepare=layout=auto⟧ instead of layout=nchw: each file gets its own layout"
+            return "⟦prepare=transpose=1,2,0⟧"
     if item.pixels is not None and (steps := _advise_image(item, list(want))):
-        return " ".join(f"--prepare {step}" for step in steps) + _other_sizes(steps, item)
+        return " ".join(f"⟦prepare⟧ {step}" for step in steps) + _other_sizes(steps, item)
     if item.rate is not None and len(have) <= 2:
-        return f"--prepare length={prod(want)}, or log_mel or mfcc where the model takes features"
+        return f"⟦prepare⟧ length={prod(want)}, or log_mel or mfcc where the model takes features"
     if prod(have) == prod(want):
-        return f"--prepare reshape={','.join(map(str, body))}, if that is the order of its values"
+        return f"⟦prepare⟧ reshape={','.join(map(str, body))}, if that is the order of its values"
     if len(have) == len(body) == 1 or (len(have) == 2 and len(body) == 2 and have[1] == body[1]):
-        return f"--prepare length={body[0]}, if it may be cut or padded"
+        return f"⟦prepare⟧ length={body[0]}, if it may be cut or padded"
     return "is it the right data? Steps such as resize=HEIGHT,WIDTH, length=N, transpose=… and reshape=… change shapes"
 
 

@@ -274,7 +274,7 @@ def read_flags(flags: Sequence[str]) -> dict[str, tuple[Step, ...]]:
         return {"": ()}
     found: dict[str, list[Step]] = {}
     for flag in flags:
-        where = f"--prepare {show(flag)}"
+        where = f"⟦prepare⟧ {show(flag)}"
         # The name of an input may have colons and equals signs: the first known step ends it.
         known = _STEP_IN_FLAG.match(flag)
         if known is not None:

@@ -84,7 +84,7 @@ def find_better(
         if difference.difference < _LEAST_GAIN or difference.p_value > _MOST_RISK:
             continue
         gain, ends = 100 * difference.difference, points_range(difference.metric, difference.low, difference.high)
-        words = " ".join(f"--prepare {shlex.quote(flag)}" for flag in write_flags(instructions.steps))
+        words = " ".join(f"⟦prepare⟧ {shlex.quote(flag)}" for flag in write_flags(instructions.steps))
         text = f"{words} scores {gain:.2f} {ends} points better on {difference.n} of {every} samples (measured)"
         found.append((difference.difference, text))
     return Caution.of(BETTER, max(found)[1]) if found else None

@@ -142,7 +142,7 @@ def find_output_format(
     )
     if task in CLASS_TASKS:
         if not any(array.ndim >= 2 and array.shape[-1] >= 2 for array in samples[0]):
-            raise BadInput(f"no output has a score for each class, which {task} needs", advice="leave --task out")
+            raise BadInput(f"no output has a score for each class, which {task} needs", advice="leave ⟦task⟧ out")
         return OutputFormat(kind="classes", because=f"the task is {task}", probabilities=ends)
     if task is not None and task != "detection":
         return OutputFormat(kind="values", because=f"the task is {task}", probabilities=ends)

@@ -182,7 +182,7 @@ def _steps_of_inputs(instructions: Instructions, names: Sequence[str], kind: Kin
     if shared and len(names) > 1 and kind != "text":
         raise BadInput(
             f"the model has {len(names)} inputs, and the steps don't name theirs",
-            advice=f"--prepare INPUT:STEP=VALUE, or inputs as a mapping in YAML: {', '.join(names)}",
+            advice=f"⟦prepare⟧ INPUT:STEP=VALUE, or inputs as a mapping in YAML: {', '.join(names)}",
         )
     if len(names) == 1 and shared and names[0] in instructions.steps:
         raise BadInput(

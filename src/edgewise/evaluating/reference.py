@@ -121,7 +121,7 @@ class ReferenceScorer:
         try:
             return [compare_boxes(form.boxes.find(outputs), form.boxes.find(reference)), near]
         except UnreadableOutputs as error:
-            raise BadInput(f"{sample.name}: {error}", advice="set how boxes are read with --task-option") from error
+            raise BadInput(f"{sample.name}: {error}", advice="set how boxes are read with ⟦task_option⟧") from error
 
     def tabulate(self, records: Sequence[Record]) -> MetricTable:
         """Agreement over all samples."""

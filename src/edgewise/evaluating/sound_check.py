@@ -115,7 +115,7 @@ class SoundCheck:
             rate = [f"rate={sample.rate or RATES[0]}"] if other.rate != sample.rate else []
             rest = [] if self._features or open_axes(self._spec) else [f"length={self._wanted(sample)}"]
             steps = [*(mono or [step for step in steps if step == "mono"]), *rate, *rest]
-        said = " ".join(f"--prepare {step}" for step in steps)
+        said = " ".join(f"⟦prepare⟧ {step}" for step in steps)
         return said + (" (the rate that the model was trained with)" if "rate=" in said else "")
 
 

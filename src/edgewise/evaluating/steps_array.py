@@ -284,7 +284,7 @@ class Layout(Step, name="layout", main="to", takes=_ALL):
         if len(found) != 1:
             raise BadInput(
                 f"input {name!r} takes {list(shape)}: where its channels are is not clear",
-                advice="--prepare layout=nchw or layout=nhwc",
+                advice="⟦prepare⟧ layout=nchw or layout=nhwc",
             )
         return self.model_copy(update={"to": found[0]})
 

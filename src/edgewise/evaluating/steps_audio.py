@@ -52,7 +52,7 @@ def _check_wave(item: Item, what: str) -> None:
     if data.dtype.kind != "f":
         raise BadInput(
             f"{item.sample} is {data.dtype}: {what} needs real numbers",
-            advice="convert them: --prepare scale=1/32768",
+            advice="convert them: ⟦prepare=scale=1/32768⟧",
         )
 
 
@@ -60,7 +60,7 @@ def _rate_of(item: Item, what: str) -> int:
     if item.rate is None:
         raise BadInput(
             f"{what} needs the sampling rate of {item.sample}, which is not known",
-            advice="give it: --prepare 'rate={to: 16000, from: 16000}'",
+            advice="give it: ⟦prepare⟧ 'rate={to: 16000, from: 16000}'",
         )
     return item.rate
 
@@ -162,7 +162,7 @@ class _Mel(Step):
         wave = item.data
         if wave.ndim == 2:
             if wave.shape[1] != 1:
-                raise BadInput(f"{item.sample} has {wave.shape[1]} channels", advice="add --prepare mono before")
+                raise BadInput(f"{item.sample} has {wave.shape[1]} channels", advice="add ⟦prepare⟧ mono before")
             wave = wave[:, 0]
         window, step, fft, low, high = self._frames(rate)
         if (wave.shape[0] // step + 1) * fft > _MAX_FEATURES:

@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any
 from uuid import NAMESPACE_OID, uuid5
 
-from edgewise.errors import BadInput
+from edgewise.errors import BadInput, as_flag
 from edgewise.importing.extraction import NOT_ATTRIBUTED, Part
 from edgewise.importing.reading import to_word
 from edgewise.importing.spec import Form, Importer
@@ -150,8 +150,8 @@ def _merged(part: Part, told: Mapping[str, Any]) -> dict[str, Any]:
     for name, value in told.items():
         if part.settings.get(name, value) != value:
             raise BadInput(
-                f"{part.source.path}, {part.where}: {name} is {part.settings[name]}, and --set says {name}={value}",
-                advice="leave out --set for what the file has",
+                f"{part.source.path}, {part.where}: {name} is {part.settings[name]}, and ⟦set⟧ says {name}={value}",
+                advice="leave out ⟦set⟧ for what the file has",
             )
     return {**part.settings, **told}
 
@@ -216,7 +216,9 @@ def _measurements(part: Part, importer: Importer, job: Job, variation: Variation
         rate = value * job.workload.batch if metric in per_call else value
         rows[metric] = Measurement.of(metric, rate, method, basis=part.basis.get(metric, "measured"))
     if job.model.is_known:
-        rows["model_size"] = Measurement.of("model_size", job.model.size_bytes, "size of the file given with --model")
+        rows["model_size"] = Measurement.of(
+            "model_size", job.model.size_bytes, f"size of the file given with {as_flag('model')}"
+        )
     for metric in (headline, "throughput", *_EXPECTED):
         if metric not in rows:
             why = f"the run failed: {part.failure.message}" if part.failure and metric != "model_size" else ""
@@ -235,7 +237,7 @@ def _why_absent(metric: str, rows: Mapping[str, Measurement], importer: Importer
     if metric == "latency" and "latency_mean" in rows:
         return f"{importer.title} gives the mean and no median: see {METRICS['latency_mean'].label}"
     if metric == "model_size":
-        return "the file does not have the model; add --model FILE on import"
+        return "the file does not have the model; add ⟦model⟧ FILE on import"
     if metric in importer.absent:
         return importer.absent[metric]
     if not form.method:

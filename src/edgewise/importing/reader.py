@@ -36,11 +36,11 @@ def read_settings(words: Mapping[str, str]) -> dict[str, Any]:
     for name, value in words.items():
         text = to_word(value)
         if name not in TELLABLE:
-            raise BadInput(f"--set {name}: unknown setting", advice=f"one of: {', '.join(TELLABLE)}")
+            raise BadInput(f"⟦set⟧ {name}: unknown setting", advice=f"one of: {', '.join(TELLABLE)}")
         if not text:
-            raise BadInput(f"--set {name}: no value", advice=f"write {name}=VALUE")
+            raise BadInput(f"⟦set⟧ {name}: no value", advice=f"write {name}=VALUE")
         if name in COUNTS and not re.fullmatch("0*[1-9][0-9]{0,6}", text):
-            raise BadInput(f"--set {name}={text}: not a whole number of at least 1", advice=f"write {name}=4")
+            raise BadInput(f"⟦set⟧ {name}={text}: not a whole number of at least 1", advice=f"write {name}=4")
         found[name] = int(text) if name in COUNTS else text
     return found
 
@@ -62,7 +62,7 @@ def import_file(path: str | Path, tool: str = AUTO, told: Told | None = None) ->
     parts = extract(source, form)
     if told.model is not None and len({part.settings.get("model") for part in parts}) > 1:
         raise BadInput(
-            f"{path} has results of several models, and --model names one", advice="leave out --model for this file"
+            f"{path} has results of several models, and ⟦model⟧ names one", advice="leave out ⟦model⟧ for this file"
         )
     return [build_run(part, importer=importer, name=name, index=index, told=told) for index, part in enumerate(parts)]
 
@@ -75,7 +75,7 @@ def read_any(path: str | Path, tool: str = AUTO, told: Told | None = None) -> It
     if told is not None and told != Told():
         raise BadInput(
             f"{path} is an export of edgewise, which has all settings",
-            advice="leave out --model, --device and --set for this file",
+            advice="leave out ⟦model⟧, ⟦device⟧ and ⟦set⟧ for this file",
         )
     return read_runs(path)
 
@@ -101,7 +101,7 @@ def _recognise(source: SourceFile, tool: str) -> tuple[str, Importer, Form]:
     try:
         importers = list(IMPORTERS) if tool == AUTO else [(tool, IMPORTERS.get(tool))]
     except Unavailable as error:
-        raise BadInput(f"--from {tool[:MOST_WORD]}: {error.message}", advice=error.advice) from None
+        raise BadInput(f"⟦from⟧ {tool[:MOST_WORD]}: {error.marked.message}", advice=error.marked.advice) from None
     for name, importer in importers:
         for form in importer.forms:
             if _matches(source.head, form):
@@ -111,7 +111,7 @@ def _recognise(source: SourceFile, tool: str) -> tuple[str, Importer, Form]:
         raise source.error(
             f"line {line}",
             "not recognised as an export of edgewise or the output of a tool",
-            f"name the tool with --from: {', '.join(IMPORTERS.names())}",
+            f"name the tool with ⟦from⟧: {', '.join(IMPORTERS.names())}",
         )
     forms = "; ".join(f"{form.title}: {form.expects}" for form in importers[0][1].forms)
     raise source.error(f"line {line}", f"no output of {importers[0][1].title}", f"expected {forms}")

@@ -128,7 +128,7 @@ def parse_yaml(source: SourceFile) -> Any:
     try:
         return parse_value(source.text, source.path.name)
     except BadInput as error:
-        raise source.error("the document", error.message, error.advice) from None
+        raise source.error("the document", *error.marked) from None
 
 
 def to_number(value: Any, source: SourceFile, *, at: str, what: str, least: float = 0.0) -> float:

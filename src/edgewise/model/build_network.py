@@ -174,7 +174,7 @@ def make_inputs(module: Any, given: tuple[Any, ...] | None, shapes: Shapes, labe
         if not shapes or not set(wanted) <= set(shapes):
             raise BadInput(
                 f"{label} is a PyTorch module without example inputs, so its shapes are unknown",
-                advice="return (module, example_inputs), set module.example_inputs, or give --shape "
+                advice="return (module, example_inputs), set module.example_inputs, or give ⟦shape⟧ "
                 + " ".join(f"{name}=…" for name in (names or ["x"])[:4]),
             )
         return tuple(torch.zeros(shapes[name]) for name in wanted)

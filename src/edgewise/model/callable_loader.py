@@ -268,7 +268,7 @@ def _shorten(filename: str) -> str:
     return str(path.relative_to(Path.cwd())) if path.is_relative_to(Path.cwd()) else filename
 
 
-def call(function: Callable[..., Any], arguments: Mapping[str, Any], target: str, *, flag: str = "--what-if") -> Any:
+def call(function: Callable[..., Any], arguments: Mapping[str, Any], target: str, *, flag: str = "⟦what_if⟧") -> Any:
     """What the function gives for these keyword arguments; inside `own_code`.
 
     Args:

@@ -13,7 +13,7 @@ from hashlib import sha256
 from pathlib import Path
 from typing import Any
 
-from edgewise.errors import BadInput, BadModel
+from edgewise.errors import BadInput, BadModel, as_flag
 from edgewise.model.graph import Graph
 from edgewise.model.readers.base import (
     HEAD_BYTES,
@@ -152,7 +152,7 @@ def describe_file(path: str | os.PathLike[str], *, read_all: bool) -> dict[str, 
     if len(files) == 1 or read_all:
         return {**document, "sha256": _hash_files(files)[0]}
     others = f"{len(files) - 1} weight file(s) of {size - files[0].stat().st_size:,} B were not read"
-    return {**document, "sha256_absent_because": f"{others}; --hash reads them"}
+    return {**document, "sha256_absent_because": f"{others}; {as_flag('hash')} reads them"}
 
 
 def list_files(path: str | os.PathLike[str]) -> tuple[Path, ...]:

@@ -179,7 +179,7 @@ _MARKS: tuple[tuple[int, bytes, Known | Callable[[Path], Known]], ...] = (
     (0, b"ftrt", _tensorrt),
     (0, b"RKNN", Known("an RKNN model", "give the ONNX model it was converted from")),
     (0, b"7767517", Known("an ncnn .param file", "give the ONNX model it was converted from")),
-    (0, b"\x93NUMPY", Known("a numpy array, not a model", "give arrays with --input-data, as .npz")),
+    (0, b"\x93NUMPY", Known("a numpy array, not a model", "give arrays with ⟦input_data⟧, as .npz")),
 )  # fmt: skip
 #: Version, then a description that begins with an input, whose name comes first; all but the version with lengths.
 _CORE_ML_HEAD = re.compile(rb"\x08[\x01-\x1f]\x12[\x80-\xff]*[\x00-\x7f]\x0a[\x80-\xff]*[\x00-\x7f]\x0a")
@@ -221,7 +221,7 @@ def _recognise_zip(path: Path) -> Known:
     if data or path.suffix in (".pt", ".pth"):
         return _weights(path, "a PyTorch checkpoint, which does not contain the network itself", "torch.load")
     if names[:1] and names[0].endswith(".npy"):
-        return Known("an .npz file of arrays, not a model", "give arrays with --input-data")
+        return Known("an .npz file of arrays, not a model", "give arrays with ⟦input_data⟧")
     if models is None:
         return Known("a zip archive that is cut or damaged", "download or export it again")
     return _bundle(path, models) if models else Known("a zip archive", _UNPACK)

@@ -172,7 +172,7 @@ class AccuracyChecker:
         inputs = self._job.workload.inputs
         graph = read_graph(self._job.model, shapes={spec.name: spec.shape for spec in inputs})
         if random := random_words(graph):
-            raise BadInput(f"{self._job.model.name}: {random}", advice="use data with labels: --data and --task")
+            raise BadInput(f"{self._job.model.name}: {random}", advice="use data with labels: ⟦data⟧ and ⟦task⟧")
         self.form = find_output_format(
             graph, self._outputs, self._context(self._job), image=_image_size(inputs), task=settings.task_name
         )
@@ -310,7 +310,7 @@ class AccuracyChecker:
                 if selection.strict:
                     raise BadInput(
                         f"{error.name} can't be used to calibrate: {error.reason}",
-                        advice="fix it, or omit --strict to skip it",
+                        advice="fix it, or omit ⟦strict⟧ to skip it",
                     ) from error
                 unusable = unusable or error
                 continue
@@ -328,7 +328,7 @@ class AccuracyChecker:
         if not feeds:
             raise BadInput(
                 f"no sample of {selection.data.name} can be used to calibrate" + (f": {unusable}" if unusable else ""),
-                advice="check the data and the preparation of samples (--prepare)",
+                advice="check the data and the preparation of samples (⟦prepare⟧)",
             )
         joined = adapter.join(feeds)
         return Prepared(

@@ -7,6 +7,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from edgewise.errors import as_flag
+
 if TYPE_CHECKING:
     import numpy as np
 
@@ -94,7 +96,7 @@ def load_calibration(task: PassTask[Any], *, inputs: int) -> Calibration:
     from edgewise.optimizing.base import CannotApply
 
     if task.calibration is None:
-        raise CannotApply("it needs samples to calibrate on (--data)")
+        raise CannotApply(f"it needs samples to calibrate on ({as_flag('data')})")
     calibration = read_calibration(task.calibration)
     if not len(calibration):
         raise CannotApply("there are no samples to calibrate on")

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from dataclasses import replace
 
-from edgewise.errors import BadInput, EdgewiseError, RunFailed
+from edgewise.errors import BadInput, EdgewiseError, RunFailed, as_flag
 from edgewise.evaluating.agreement import WORST
 from edgewise.evaluating.run_records import cautions_of
 from edgewise.optimizing.accuracy import Accuracy, AccuracyChecker
@@ -48,13 +48,13 @@ class CandidateChecks:
         if check.broken:
             raise BadInput(
                 f"the original is {check.broken}",
-                advice="check the model, the data and the preparation of samples (--prepare)",
+                advice="check the model, the data and the preparation of samples (⟦prepare⟧)",
             )
         accuracy, form = self._checker.original, self._checker.form
         if accuracy is not None and not accuracy.answers.records:
             raise BadInput(
                 "no sample can be used to judge the original",
-                advice="check the data and the preparation of samples (--prepare)",
+                advice="check the data and the preparation of samples (⟦prepare⟧)",
             )
         if form is not None and self._settings.judged is not None:
             self.notes.append(f"variants are judged by {_JUDGED_BY[form.kind]}, for the outputs: {form.because}")
@@ -176,8 +176,10 @@ def _find_strange(metrics: Mapping[str, MetricValue], settings: SearchSettings) 
         because = "they were not compared" if snr is None else snr.absent_because
         return f"nothing shows that its outputs are like the original's: {because}"
     if snr.value < least:
-        words = f"an SNR of {significant(snr.value)} dB on random inputs, under --min-snr {least:g}dB"
-        return f"broken: outputs are not like the original's ({words}); give --data to judge it by its accuracy"
+        words = f"an SNR of {significant(snr.value)} dB on random inputs, under {as_flag('min_snr')} {least:g}dB"
+        return (
+            f"broken: outputs are not like the original's ({words}); give {as_flag('data')} to judge it by its accuracy"
+        )
     return ""
 
 

@@ -225,11 +225,11 @@ def _open_given(paths: Sequence[str], original: ModelRef, engines: Sequence[str]
     for path in paths:
         if is_factory(path):
             raise BadInput(
-                f"--also {path} is a factory; --also takes files", advice="give the factory as MODEL, without --also"
+                f"⟦also⟧ {path} is a factory; ⟦also⟧ takes files", advice="give the factory as MODEL, without ⟦also⟧"
             )
         model = open_model(path).ref
         if model.sha256 in (original.sha256, *(one.sha256 for one in found)):
-            raise BadInput(f"--also {path} is the same file as another one", advice=f"omit --also {path}")
+            raise BadInput(f"⟦also⟧ {path} is the same file as another one", advice=f"omit ⟦also⟧ {path}")
         if not find_readers(model.format, engines):
             raise Unavailable(
                 f"no selected engine reads {path} ({model.format})",

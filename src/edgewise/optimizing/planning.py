@@ -8,7 +8,7 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 from edgewise.comparing.subjects import NATIVE
-from edgewise.errors import BadInput, Unavailable
+from edgewise.errors import BadInput, Unavailable, as_flag
 from edgewise.model.graph import Graph
 from edgewise.model.identity import open_model, read_graph
 from edgewise.optimizing.base import Capabilities, Facts, Pass, Recipe
@@ -19,7 +19,7 @@ from edgewise.run.plan import count_cores
 from edgewise.runtime.base import runtimes
 from edgewise.workload.resolved_graph import resolve_shapes
 
-NO_SAMPLES = "needs samples: give --data"
+NO_SAMPLES = f"needs samples: give {as_flag('data')}"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

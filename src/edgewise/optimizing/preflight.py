@@ -12,6 +12,7 @@ from statistics import median
 
 from edgewise.clock import now
 from edgewise.comparing.subjects import NATIVE
+from edgewise.errors import as_flag
 from edgewise.model.cost import count
 from edgewise.model.graph import Graph
 from edgewise.optimizing.base import Facts, Pass, PassTask, Recipe
@@ -230,7 +231,7 @@ def predict_with_data(
     """
     if settings.judged is not None or settings.judge is not None or not lacking:
         return {}
-    emit(StageStarted(title="Pre-flight: predict the speed-up of passes that need --data"))
+    emit(StageStarted(title=f"Pre-flight: predict the speed-up of passes that need {as_flag('data')}"))
     end = now() + min(2.0 * PREFLIGHT_SHARE * settings.budget_s, max(LEAST_PREFLIGHT_S, left))
     preflights: dict[str, Preflight] = {}
     found: dict[str, Prediction] = {}

@@ -11,7 +11,7 @@ from typing import Literal
 
 from edgewise.converting.signature_file import name_with
 from edgewise.device.devices import transport_of
-from edgewise.errors import BadInput, Unavailable
+from edgewise.errors import BadInput, Unavailable, as_flag
 from edgewise.evaluating.agreement import WORST
 from edgewise.evaluating.data_options import (
     DataOptions,
@@ -174,7 +174,7 @@ def build_settings(
     start = replace(wanted, format=form, folder=folder or Path(f"{name_with(stem, wanted.signature)}-optimized"))
     _require_passes(start.passes, has_data=options is not None)
     if not 0 < start.budget_s < math.inf:
-        raise BadInput(f"--time-budget must be more than 0 s, not {start.budget_s:g} s", advice="for example 5min")
+        raise BadInput(f"⟦time_budget⟧ must be more than 0 s, not {start.budget_s:g} s", advice="for example 5min")
     if options is None:
         return replace(start, bounds=make_bounds(limits, headline=""))
     splits = open_splits(options)
@@ -210,7 +210,7 @@ def _require_passes(words: Sequence[str], *, has_data: bool) -> None:
         if not availability:
             raise Unavailable(f"{name} can't be used: {availability.reason}", advice=availability.install_hint)
         if one.capabilities.calibrates and not has_data:
-            raise Unavailable(f"{name} needs samples", advice="give --data PATH")
+            raise Unavailable(f"{name} needs samples", advice="give ⟦data=PATH⟧")
 
 
 def make_bounds(limits: Limits, *, headline: str) -> tuple[Bound, ...]:
@@ -223,21 +223,21 @@ def make_bounds(limits: Limits, *, headline: str) -> tuple[Bound, ...]:
         BadInput: an invalid limit.
     """
     found = []
-    for metric, flag, value, show in (
-        ("latency", "--max-latency", limits.latency_s, format_duration),
-        ("model_size", "--max-size", limits.size_bytes, format_bytes),
-        ("memory_peak", "--max-memory", limits.memory_bytes, format_bytes),
+    for metric, name, value, show in (
+        ("latency", "max_latency", limits.latency_s, format_duration),
+        ("model_size", "max_size", limits.size_bytes, format_bytes),
+        ("memory_peak", "max_memory", limits.memory_bytes, format_bytes),
     ):
         if value is not None:
             if not 0 < value < math.inf:
-                raise BadInput(f"{flag} {value} must be more than 0", advice="for example 5ms, 1MB or 64MiB")
-            found.append(Bound(metric=metric, limit=float(value), words=f"{flag} {show(value)}"))
+                raise BadInput(f"⟦{name}⟧ {value} must be more than 0", advice="for example 5ms, 1MB or 64MiB")
+            found.append(Bound(metric=metric, limit=float(value), words=as_flag(name, show(value))))
     if headline == WORST:
-        for flag, given in (("--max-accuracy-drop", limits.accuracy_drop), ("--min-accuracy", limits.least_accuracy)):
+        for name, given in (("max_accuracy_drop", limits.accuracy_drop), ("min_accuracy", limits.least_accuracy)):
             if given is not None:
                 raise BadInput(
-                    f"{flag} {given}: there is no accuracy without labels, and the outputs are not class scores",
-                    advice="--min-snr 20dB, or --task classification where they are class scores",
+                    f"⟦{name}⟧ {given}: there is no accuracy without labels, and the outputs are not class scores",
+                    advice="⟦min_snr=20dB⟧, or ⟦task⟧ classification where they are class scores",
                 )
     elif headline:
         usual = _USUAL_DROPS.get(headline, "1pt" if headline in SHARES else "1%")
@@ -256,24 +256,24 @@ def _bound_snr(limit: float | None, headline: str) -> list[Bound]:
     limit = LEAST_SNR_DB if limit is None else limit
     if headline not in HEADLINES.values():
         raise BadInput(
-            f"--min-snr {limit:g}dB applies to outputs without labels, and this data has labels",
-            advice="--max-accuracy-drop applies to data with labels",
+            f"⟦min_snr⟧ {limit:g}dB applies to outputs without labels, and this data has labels",
+            advice="⟦max_accuracy_drop⟧ applies to data with labels",
         )
     if not 0.0 <= limit < math.inf:
-        raise BadInput(f"--min-snr must be 0 dB or more, not {limit:g}dB", advice="for example --min-snr 20dB")
-    return [Bound(metric=WORST, limit=limit, words=f"--min-snr {limit:g}dB", upper=False)]
+        raise BadInput(f"⟦min_snr⟧ must be 0 dB or more, not {limit:g}dB", advice="for example ⟦min_snr=20dB⟧")
+    return [Bound(metric=WORST, limit=limit, words=as_flag("min_snr", f"{limit:g}dB"), upper=False)]
 
 
 def _bound_accuracy(limit: float, headline: str) -> Bound:
     if not headline:
-        raise BadInput("--min-accuracy needs data to judge on", advice="give --data, or omit --min-accuracy")
+        raise BadInput("⟦min_accuracy⟧ needs data to judge on", advice="give ⟦data⟧, or omit ⟦min_accuracy⟧")
     if not math.isfinite(limit) or (headline in SHARES and not 0 <= limit <= 1):
         raise BadInput(
-            f"--min-accuracy {limit:g} is not a valid {METRICS[headline].label}",
+            f"⟦min_accuracy⟧ {limit:g} is not a valid {METRICS[headline].label}",
             advice="a share is between 0 and 1, such as 0.95 for 95 %",
         )
     upper = METRICS[headline].better == "lower"
-    return Bound(metric=headline, limit=limit, words=f"--min-accuracy {limit:g}", upper=upper)
+    return Bound(metric=headline, limit=limit, words=as_flag("min_accuracy", f"{limit:g}"), upper=upper)
 
 
 def _read_drop(text: str, headline: str) -> Bound:
@@ -282,24 +282,24 @@ def _read_drop(text: str, headline: str) -> Bound:
     value, unit = (float(match[1]), match[2]) if match is not None else (math.nan, "")
     if not 0.0 <= value < math.inf:
         raise BadInput(
-            f"--max-accuracy-drop {text!r} is not a valid drop",
+            f"⟦max_accuracy_drop⟧ {text!r} is not a valid drop",
             advice="for example 1pt (percentage points), 2% or 0.05",
         )
     if match is not None and not unit and value >= 1.0 and headline in SHARES:
         # Points are meant; a whole share would let every variant pass.
         raise BadInput(
-            f"--max-accuracy-drop {text!r}: {METRICS[headline].label} is a share between 0 and 1",
+            f"⟦max_accuracy_drop⟧ {text!r}: {METRICS[headline].label} is a share between 0 and 1",
             advice=f"{match[1]}pt is in percentage points",
         )
     if unit == "pt" and headline not in SHARES:
         raise BadInput(
-            f"--max-accuracy-drop {text!r}: {METRICS[headline].label} has no percentage points",
+            f"⟦max_accuracy_drop⟧ {text!r}: {METRICS[headline].label} has no percentage points",
             advice="give a number in its own unit, such as 0.05, or a share of it, such as 2%",
         )
     return Bound(
         metric="accuracy_drop",
         limit=value / 100 if unit else value,
-        words=f"--max-accuracy-drop {text.strip()}",
+        words=as_flag("max_accuracy_drop", text.strip()),
         relative_to=headline if unit == "%" else None,
     )
 
@@ -319,7 +319,7 @@ def _part(
         BadInput: an invalid limit, or too few samples for both.
     """
     if limit is not None and limit < 1:
-        raise BadInput(f"--calibration-limit must be at least 1, not {limit}", advice="for example 128")
+        raise BadInput(f"⟦calibration_limit⟧ must be at least 1, not {limit}", advice="for example 128")
     count = CALIBRATION_SAMPLES if limit is None else limit
     others = {name: data for name, data in splits.items() if data is not splits.get(judged.data.split)}
     if split is not None or others:

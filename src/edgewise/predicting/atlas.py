@@ -85,7 +85,7 @@ def save(name: str, rows: Iterable[AtlasRow], *, overwrite: bool) -> Path:
 
     path = file_of(name)
     if path.exists() and not overwrite:
-        raise BadInput(f"the atlas has a table {name!r} already", advice="--force replaces it, --name gives another")
+        raise BadInput(f"the atlas has a table {name!r} already", advice="⟦force⟧ replaces it, ⟦name⟧ gives another")
     text = io.StringIO(newline="")
     writer = csv.writer(text, lineterminator="\n")
     writer.writerow(_COLUMNS)

@@ -11,6 +11,7 @@ from typing import Any
 
 import numpy as np
 
+from edgewise.errors import as_flag
 from edgewise.formatting import quantity
 from edgewise.metrics import METRICS
 from edgewise.model.graph import BITS
@@ -156,7 +157,7 @@ def _share_below(t: float, freedom: float) -> float:
     return 1 - t_tail(t, freedom) if t >= 0 else t_tail(-t, freedom)
 
 
-WIDENING = "--anyway predicts it with a wider interval"
+WIDENING = f"{as_flag('anyway')} predicts it with a wider interval"
 
 
 def forecast(
@@ -196,7 +197,7 @@ def _forecast(subject: Subject, metric: str, choice: Choice, target: float | Non
     on_target = None
     if target is not None:
         on_target = _share_below(math.log(target / prediction.value) / spread, trial.freedom)
-    cautions = [f"Predicted by --anyway, with a wider interval: {unlike}."] if unlike else []
+    cautions = [f"Predicted by {as_flag('anyway')}, with a wider interval: {unlike}."] if unlike else []
     if trial is not choice.chosen:
         lack = choice.chosen.lacking(subject)
         cautions.append(f"The better law {choice.chosen.predictor.name} can't be used: {lack}.")

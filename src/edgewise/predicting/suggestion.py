@@ -74,7 +74,7 @@ def select(candidates: Sequence[Subject], measured: Sequence[Subject], number: i
     left = [one for one in candidates if smallest <= known_profile(one).work <= largest]
     families = len({one.family for one in left})
     if families < number:
-        raise BadInput(f"--suggest {number}: {families} reference networks suit this device", advice="ask for fewer")
+        raise BadInput(f"⟦suggest⟧ {number}: {families} reference networks suit this device", advice="ask for fewer")
     middle = float(np.mean([math.log(known_profile(one).work) for one in candidates]))
     known = np.eye(len(_row(candidates[0], middle)))
     for one in measured:

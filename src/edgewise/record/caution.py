@@ -4,24 +4,26 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-#: code → (best grade that a run with this caution can get, advice). Grades: A best, D worst.
+from edgewise.errors import unmarked
+
+#: code → (best grade that a run with this caution can get, advice with fields in marks). Grades: A best, D worst.
 CAUTIONS: dict[str, tuple[str, str]] = {
-    "too-few-samples": ("D", "raise --iterations or --duration; in the scenario cold-start raise --sessions"),
-    "single-session": ("B", "use --sessions 3 or more, so that the interval includes differences between processes"),
+    "too-few-samples": ("D", "raise ⟦iterations⟧ or ⟦duration⟧; in the scenario cold-start raise ⟦sessions⟧"),
+    "single-session": ("B", "use ⟦sessions=3⟧ or more, so that the interval includes differences between processes"),
     "wide-interval": ("C", "measure longer, or stop other work; ignore differences smaller than the interval"),
     "very-wide-interval": (
         "D",
-        "only the order of magnitude is known; raise --sessions (five or more), measure longer or stop other work",
+        "only the order of magnitude is known; raise ⟦sessions⟧ (five or more), measure longer or stop other work",
     ),
     "variation-assumed": (
         "B",
-        "run 'edgewise doctor --calibrate 10min' to measure it, or spread the sessions with --spread 10min",
+        "run 'edgewise doctor --calibrate 10min' to measure it, or spread the sessions with ⟦spread=10min⟧",
     ),
     "unusual-speed": (
         "B",
         "the machine changed since earlier runs (load, clock, temperature, neighbours); measure again before you quote",
     ),
-    "sessions-differ": ("B", "processes differ by more than the noise within each; raise --sessions"),
+    "sessions-differ": ("B", "processes differ by more than the noise within each; raise ⟦sessions⟧"),
     "drift": ("C", "latency rose or fell while measuring; let the machine settle (temperature, caches, other load)"),
     "multimodal": ("B", "samples form separate clusters; look at the histogram before quoting one number"),
     "outliers": ("A", "some samples are far from the rest; they are included and counted; see the percentiles"),
@@ -29,12 +31,12 @@ CAUTIONS: dict[str, tuple[str, str]] = {
         "A",
         "throughput follows the mean; stop other programs, or compare percentiles if the model itself varies as much",
     ),
-    "no-steady-state": ("C", "the warm-up did not end within the budget; raise --warmup or --duration"),
+    "no-steady-state": ("C", "the warm-up did not end within the budget; raise ⟦warmup⟧ or ⟦duration⟧"),
     "time-budget": (
         "B",
-        "the time budget ended before the interval was narrow enough; raise --duration, or --time-budget if it is set",
+        "the time budget ended before the interval was narrow enough; raise ⟦duration⟧, or ⟦time_budget⟧ if it is set",
     ),
-    "fewer-sessions": ("B", "the model is slow; set the number of sessions with --sessions and --iterations"),
+    "fewer-sessions": ("B", "the model is slow; set the number of sessions with ⟦sessions⟧ and ⟦iterations⟧"),
     "emulated-processor": (
         "A",
         "outputs, accuracy and sizes hold; measure times, energy and memory on a real device",
@@ -69,29 +71,29 @@ CAUTIONS: dict[str, tuple[str, str]] = {
         "a slower processor may rank commands differently: waiting or other programs took a part of the time",
     ),
     "processes-left": ("A", "the program left processes running when it ended; they were killed and not waited for"),
-    "overloaded": ("C", "inputs arrived faster than the engine could process them; lower --fps or use a faster engine"),
-    "oversubscribed": ("C", "--threads exceeds the number of usable cores; lower it"),
+    "overloaded": ("C", "inputs arrived faster than the engine could process them; lower ⟦fps⟧ or use a faster engine"),
+    "oversubscribed": ("C", "⟦threads⟧ exceeds the number of usable cores; lower it"),
     "output-mismatch": (
         "C",
         "the outputs differ from those of other runtimes; find the cause before comparing its speed",
     ),
     "implausible-accuracy": (
         "A",
-        "check the preparation (--prepare: scale, mean and std, layout, channel order) and that labels use the same "
-        "class numbers as the outputs (--classes, --task-option offset=1)",
+        "check the preparation (⟦prepare⟧: scale, mean and std, layout, channel order) and that labels use the same "
+        "class numbers as the outputs (⟦classes⟧, ⟦task_option=offset=1⟧)",
     ),
-    "unusual-values": ("A", "check the preparation as it was in training (--prepare: scale, mean and std)"),
+    "unusual-values": ("A", "check the preparation as it was in training (⟦prepare⟧: scale, mean and std)"),
     "better-preparation": ("A", "prepare pictures as in training; another way to the input's size costs accuracy"),
-    "samples-left-out": ("A", "fix or remove them; --strict ends the evaluation at the first one"),
+    "samples-left-out": ("A", "fix or remove them; ⟦strict⟧ ends the evaluation at the first one"),
     "samples-changed": ("A", "check that the model was trained with samples changed in the same way"),
     "class-order": (
         "A",
-        "give the data's names of the classes in the order of the model's outputs: --classes FILE, one per line; for "
-        "detection also --task-option class_map=identity",
+        "give the data's names of the classes in the order of the model's outputs: ⟦classes⟧ FILE, one per line; for "
+        "detection also ⟦task_option=class_map=identity⟧",
     ),
-    "output-not-finite": ("C", "the outputs contain NaN or infinity; use real data with --input-data"),
-    "precision-differs": ("B", "the runtimes computed in different precisions; set one with --precision"),
-    "assumed-shape": ("A", "an open dimension got an assumed size; set it with --shape NAME=…"),
+    "output-not-finite": ("C", "the outputs contain NaN or infinity; use real data with ⟦input_data⟧"),
+    "precision-differs": ("B", "the runtimes computed in different precisions; set one with ⟦precision⟧"),
+    "assumed-shape": ("A", "an open dimension got an assumed size; set it with ⟦shape=NAME=…⟧"),
     "input-converted": ("A", "the data was converted to the model's input type; store it in that type"),
     "slower-call": (
         "A",
@@ -108,7 +110,7 @@ CAUTIONS: dict[str, tuple[str, str]] = {
     ),
     "keeps-state": (
         "A",
-        "timed inferences are one sequence; evaluate starts each sample from the initial state, without --keep-state",
+        "timed inferences are one sequence; evaluate starts each sample from the initial state, without ⟦keep_state⟧",
     ),
     "board-clock": (
         "C",
@@ -116,7 +118,7 @@ CAUTIONS: dict[str, tuple[str, str]] = {
     ),
     "imported": (
         "B",
-        "add what you know on import: --model FILE, --device NAME, --set threads=4; or measure with edgewise",
+        "add what you know on import: ⟦model⟧ FILE, ⟦device=NAME⟧, ⟦set=threads=4⟧; or measure with edgewise",
     ),
     "failed-executions": (
         "C",
@@ -148,6 +150,11 @@ class Caution:
     code: str
     message: str
     advice: str = ""
+
+    def __post_init__(self) -> None:
+        """Name fields that are in marks (`edgewise.errors`) by their flags."""
+        for name in ("message", "advice"):
+            object.__setattr__(self, name, unmarked(getattr(self, name)))
 
     @classmethod
     def of(cls, code: str, message: str) -> Caution:

@@ -7,6 +7,7 @@ import json
 from dataclasses import asdict, dataclass, field
 from typing import Any, Literal
 
+from edgewise.errors import as_flag
 from edgewise.units import long_time
 
 LONGEST_LABEL = 80
@@ -76,7 +77,7 @@ class ModelRef:
             return ""
         own = self.signature or self.signatures[0]
         others = [name for name in self.signatures if name != own]
-        return f"{own}; the file also has {', '.join(others)} (--signature {others[0]})"
+        return f"{own}; the file also has {', '.join(others)} ({as_flag('signature')} {others[0]})"
 
     @property
     def is_known(self) -> bool:

@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 from typing import Any, Literal
 from uuid import UUID
 
+from edgewise.errors import unmarked
 from edgewise.metrics import METRICS
 from edgewise.record.caution import Caution
 from edgewise.record.evaluation import Evaluation
@@ -104,9 +105,9 @@ class Measurement:
 
     @classmethod
     def absent(cls, metric: str, reason: str) -> Measurement:
-        """Return a measurement without a value, with the reason."""
+        """Return a measurement without a value, with the reason, in which fields may be in marks."""
         unit = METRICS[metric].unit
-        return cls(metric=metric, unit=unit, basis=None, method="", value=None, absent_because=reason)
+        return cls(metric=metric, unit=unit, basis=None, method="", value=None, absent_because=unmarked(reason))
 
     @property
     def half_width(self) -> float | None:
@@ -143,6 +144,11 @@ class Failure:
     exit_code: int | None = None
     signal: str | None = None
     stderr_tail: str = ""
+
+    def __post_init__(self) -> None:
+        """Name fields that are in marks (`edgewise.errors`) by their flags."""
+        for name in ("message", "advice"):
+            object.__setattr__(self, name, unmarked(getattr(self, name)))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

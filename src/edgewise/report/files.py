@@ -202,7 +202,7 @@ def _commands(runs: Sequence[Run]) -> list[Run]:
     """The runs of commands. Raises `BadInput` where there is none."""
     found = [run for run in runs if run.job.command]
     if not found:
-        raise BadInput("the table 'usage' is for runs of 'edgewise exec'", advice="use --table bench")
+        raise BadInput("the table 'usage' is for runs of 'edgewise exec'", advice="use ⟦table⟧ bench")
     return found
 
 

@@ -73,8 +73,7 @@ def chosen_law(metric: str, choice: Choice) -> str:
     """The law that predicts `metric`, with its coefficients, as a sentence."""
     law, fitted = choice.chosen.predictor, choice.chosen.fitted
     title = law.name if isinstance(law, Mean) else f"{law.name}, {law.title}"  # the equation of a mean says the rest
-    equation = fitted.equation if fitted else ""
-    return f"{METRICS[metric].label} by {title}: {equation}{_units(metric) if 'host' in equation else ''}."
+    return f"{METRICS[metric].label} by {title}: {fitted.equation if fitted else ''}{_units(metric)}."
 
 
 def _units(metric: str) -> str:

@@ -90,7 +90,7 @@ def battery_life(
     if energy.value <= 0:
         raise BadInput(
             f"an energy of {significant(energy.value)} J per inference can't be used: it must be more than 0",
-            advice="measure it with a finer meter, or give it with --energy",
+            advice="measure it with a finer meter, or give it with ⟦energy⟧",
         )
     if latency_s is not None and per_hour * latency_s > HOUR_S:
         raise BadInput(
@@ -132,7 +132,7 @@ def energy_of(run: Run) -> Quantity:
         reason = (found and found.absent_because) or "the run did not measure it"
         raise Unavailable(
             f"run {run.id} has no energy per inference: {reason}",
-            advice="give the energy with --energy, such as --energy 3mJ",
+            advice="give the energy with ⟦energy⟧, such as ⟦energy=3mJ⟧",
         )
     return Quantity(found.value, found.low, found.high)
 

@@ -75,9 +75,9 @@ class SerialBoards(Executor):
         """As `Executor.check`."""
         super().check(job, own_inputs=False)
         if job.target.constraints is not None or job.target.memory_limit_bytes is not None:
-            raise BadInput("limits are held on this machine only, not on a board", advice="omit --cpus and --memory")
+            raise BadInput("limits are held on this machine only, not on a board", advice="omit ⟦cpus⟧ and ⟦memory⟧")
         if (job.workload.stopping.duration_s or 0.0) > LONGEST_S:
-            raise BadInput(f"--duration of a window on a board must be at most {LONGEST_S:g}s")
+            raise BadInput(f"⟦duration⟧ of a window on a board must be at most {LONGEST_S:g}s")
 
     def run(
         self, request: SessionRequest, *, target: AnyTarget, folder: Path, end_by: float | None = None
@@ -159,7 +159,7 @@ class SerialBoards(Executor):
         try:
             return _reference_outputs(run)
         except EdgewiseError as error:
-            raise Unavailable(f"nothing to compare the board's outputs with: {error.message}") from error
+            raise Unavailable(f"nothing to compare the board's outputs with: {error.marked.message}") from error
 
     def fitness(self, environment: Mapping[str, Any], activity: Mapping[str, float | None]) -> Fitness:
         """As `Executor.fitness`."""
@@ -248,7 +248,7 @@ def _windows(infer: Any, job: Job) -> list[Window]:
     least_s = stopping.duration_s or WINDOW_S
     count = stopping.iterations or math.ceil(least_s * 1e9 / pilot.mean_ns)
     if count * pilot.mean_ns > 1.1e9 * LONGEST_S:
-        raise TargetError(f"{count} inferences take longer than an hour on this board", advice="lower --iterations")
+        raise TargetError(f"{count} inferences take longer than an hour on this board", advice="lower ⟦iterations⟧")
     windows: list[Window] = []
     wanted = 1 if stopping.iterations or stopping.duration_s else WINDOWS
     for _ in range(wanted + MOST_SHORT):
@@ -261,7 +261,7 @@ def _windows(infer: Any, job: Job) -> list[Window]:
         if len(windows) == wanted:
             return windows
     message = f"the time of an inference falls from window to window, to {window.mean_ns * 1e-9:.3g} s in the last one"
-    raise TargetError(message, advice="check the timer of the firmware, or set --iterations")
+    raise TargetError(message, advice="check the timer of the firmware, or set ⟦iterations⟧")
 
 
 def _inputs(workload: Workload) -> list[NDArray[Any]]:

@@ -104,7 +104,7 @@ def failure_of(one: Execution, limits: Constraints, *, has_model: bool = False) 
         "exit_code": code if code >= 0 else None,
         "signal": signal_name(-code) if code < 0 else None,
     }
-    less = "free some on this machine" if limits.memory_bytes is None else "raise --memory"
+    less = "free some on this machine" if limits.memory_bytes is None else "raise ⟦memory⟧"
     less += ", or use a smaller model" if has_model else ", or make the command use less"
     if one.usage.oom_kills or (reached and (told or waited)):
         message = f"the command ran out of memory: {memory} was reached"
@@ -132,7 +132,7 @@ def failure_of(one: Execution, limits: Constraints, *, has_model: bool = False) 
         )
     if one.late:
         message = f"the command had not ended after {one.seconds:.3g} s and was killed"
-        return Failure(cause="Timeout", message=message, advice="raise --timeout", **common)
+        return Failure(cause="Timeout", message=message, advice="raise ⟦timeout⟧", **common)
     if code in NOT_STARTED:
         message = f"the command could not be started (exit code {code})"
         return Failure(cause="CommandFailed", message=message, advice="see its output", **common)
@@ -171,7 +171,7 @@ def measurements_of(executions: Sequence[Execution], limits: Constraints) -> lis
             return Measurement.absent(metric, because or _NO_COUNTER.format(mechanism=mechanism))
         return distribution(metric, known, f"{method}, {over}")
 
-    too_short = "the command ended before the second sample; use a shorter --sample"
+    too_short = "the command ended before the second sample; use a shorter ⟦sample⟧"
     rusage = "resource usage of the process and of the descendants that it waited for"
     killed = any(one.usage.oom_kills for one in executions)
     interfaces = "the system does not count traffic"
@@ -185,7 +185,7 @@ def measurements_of(executions: Sequence[Execution], limits: Constraints) -> lis
             "memory_average",
             _average_memory,
             f"mean over {_count_samples(executions)}",
-            "too few samples over the time that the command ran; use a shorter --sample",
+            "too few samples over the time that the command ran; use a shorter ⟦sample⟧",
         ),
         row(
             "memory_group_peak",
@@ -194,7 +194,7 @@ def measurements_of(executions: Sequence[Execution], limits: Constraints) -> lis
             "were in memory before count for whoever read them first"
             if executions[0].usage.memory_peak_bytes is not None
             else "resident memory: the highest sample (all processes), or more for one of them (ru_maxrss)",
-            "no sample was taken, and ru_maxrss is that of edgewise itself; use a shorter --sample",
+            "no sample was taken, and ru_maxrss is that of edgewise itself; use a shorter ⟦sample⟧",
         ),
         row(
             "memory_limit_hits",
@@ -311,6 +311,6 @@ def cautions_of(executions: Sequence[Execution], limits: Constraints, *, failed:
     if paused > PAUSED_S and any(one.paused_s > PAUSED_SHARE * one.seconds for one in executions):
         found.append(Caution.of("edgewise-paused", f"the total time may be too long by up to {paused:.3g} s"))
     if len(executions) == 1:
-        advice = "use --repeat 3 or more, so that there is an interval over executions"
+        advice = "use ⟦repeat=3⟧ or more, so that there is an interval over executions"
         found.append(Caution(code="single-session", message="one execution: there is no interval", advice=advice))
     return found

@@ -144,10 +144,10 @@ class Executor(Protocol):
         if job.workload.scenario != Scenario() or job.workload.batch != 1 or job.runtime.threads != 1:
             raise BadInput(
                 f"{who} has only the single-stream scenario, batch 1 and one thread",
-                advice="omit --scenario, --batch and --threads",
+                advice="omit ⟦scenario⟧, ⟦batch⟧ and ⟦threads⟧",
             )
         if own_inputs:
-            raise BadInput(f"{who} takes no inputs of yours", advice="omit --input-data")
+            raise BadInput(f"{who} takes no inputs of yours", advice="omit ⟦input_data⟧")
 
     def without_workers(self, target: AnyTarget) -> Unavailable | None:
         """Why no worker can be started on the target, and so no command but bench measures it; None where one can."""
@@ -181,7 +181,7 @@ class Executor(Protocol):
         Raises `BadInput` where nothing can be installed, `Unavailable` where the installation failed.
         """
         if install is not None:
-            raise BadInput(f"--bootstrap can install nothing on {device.name}", advice="it is for devices over ssh")
+            raise BadInput(f"⟦bootstrap⟧ can install nothing on {device.name}", advice="it is for devices over ssh")
         try:
             found = facts_of(TargetSpec(device=device.name, transport=device.transport))
         except Unavailable as error:

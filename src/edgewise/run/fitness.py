@@ -6,6 +6,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
 
+from edgewise.errors import as_flag
 from edgewise.record.facts import emulation_of
 from edgewise.record.run import Grade
 from edgewise.run.trust import BUSY, STEAL
@@ -183,7 +184,7 @@ def _cores(environment: Mapping[str, Any], counters: Mapping[str, float | None])
         yield Finding(
             ceiling="B",
             reason="two usable cores: a measurement with two threads leaves none for the system",
-            advice="measure with --threads 1",
+            advice=f"measure with {as_flag('threads')} 1",
         )
     if quota is not None and (cores is None or quota < cores):
         yield Finding(
@@ -221,7 +222,7 @@ def _remarks(environment: Mapping[str, Any]) -> Iterator[Finding]:
         yield Finding(
             ceiling="A",
             reason="two hardware threads share each core (SMT)",
-            advice="set --threads to at most the number of physical cores",
+            advice=f"set {as_flag('threads')} to at most the number of physical cores",
         )
     if environment["settings"]["performance_counters"] is False:
         yield Finding(

@@ -222,9 +222,9 @@ class LiveSession:
         if result.failure is not None:
             result.failure = _with_tail(result.failure, self._folder)
             spec = self._request.job.target
-            flag, limit = "--memory-limit", spec.memory_limit_bytes
+            flag, limit = "⟦memory_limit⟧", spec.memory_limit_bytes
             if spec.constraints is not None and spec.constraints.memory_bytes is not None:
-                flag, limit = "--memory", spec.constraints.memory_bytes
+                flag, limit = "⟦memory⟧", spec.constraints.memory_bytes
             result.failure = (
                 result.failure
                 if limit is None
@@ -292,7 +292,7 @@ def _with_tail(failure: Failure, folder: Path) -> Failure:
 def _blame_limit(failure: Failure, limit: int, flag: str, *, reached: bool) -> Failure:
     """The failure of a worker under a memory limit: libraries die of it in many ways, few of which say so."""
     words = f"the memory limit of {format_limit(limit)}"
-    advice = ADVICE["OutOfMemory"].replace("--memory-limit", flag)
+    advice = ADVICE["OutOfMemory"].replace("⟦memory_limit⟧", flag)
     told = failure.message + failure.stderr_tail
     # A thread that can't be started under the limit says "unavailable", which means memory.
     if failure.cause == "OutOfMemory" or means_out_of_memory(told) or "Resource temporarily unavailable" in told:

@@ -43,8 +43,8 @@ _LEAST = 20
 """Inferences that every steady phase may have, whatever was asked for."""
 
 ADVICE = {
-    "Timeout": "raise --timeout, or check whether the model hangs in this engine",
-    "OutOfMemory": "raise --memory-limit, lower --batch, or use a smaller model",
+    "Timeout": "raise ⟦timeout⟧, or check whether the model hangs in this engine",
+    "OutOfMemory": "raise ⟦memory_limit⟧, lower ⟦batch⟧, or use a smaller model",
     "Unsupported": "try another runtime with -r, or convert the model",
     "BadModel": "check the file with the tool that made it",
     "ClockJumped": "run it again; if the device was suspended, or its clock was set, prevent that while measuring",
@@ -455,12 +455,12 @@ class HostProtocol:
         if self._end_by is not None and now() >= self._end_by:
             self.out_of_time = True
             message = f"the time budget ended in phase '{self.phase}', so the host ended the worker"
-            return Failure(cause="Timeout", message=message, phase=self.phase, advice="raise --time-budget")
+            return Failure(cause="Timeout", message=message, phase=self.phase, advice="raise ⟦time_budget⟧")
         message = f"no message from the worker for {limit:g} s in phase '{self.phase}'; the host killed it"
         if now() >= self._last:
             message = f"phase '{self.phase}' did not end, although the worker sent messages; it was killed"
         advice = (
-            "raise --timeout: compiling a large model takes minutes" if self.phase == "compile" else ADVICE["Timeout"]
+            "raise ⟦timeout⟧: compiling a large model takes minutes" if self.phase == "compile" else ADVICE["Timeout"]
         )
         return Failure(cause="Timeout", message=message, phase=self.phase, advice=advice)
 
@@ -480,7 +480,7 @@ def refuses_sizes(failure: Failure | None, job: Job) -> bool:
 def _size_advice(job: Job) -> str:
     """What to do about sizes that were assumed and refused."""
     assumed = [spec for spec in job.workload.inputs if ASSUMED in spec.note]
-    shapes = " ".join(f"--shape {spec.name}={'x'.join(map(str, spec.shape))}" for spec in assumed if spec.shape)
+    shapes = " ".join(f"⟦shape⟧ {spec.name}={'x'.join(map(str, spec.shape))}" for spec in assumed if spec.shape)
     values = [spec.name for spec in assumed if spec.value is not None]
     advice = f"the input sizes were assumed; give the model's real sizes instead of {shapes}" if shapes else ""
-    return advice + (f"{', and ' if shapes else 'give '}{', '.join(values)} with --input-data" if values else "")
+    return advice + (f"{', and ' if shapes else 'give '}{', '.join(values)} with ⟦input_data⟧" if values else "")

@@ -329,5 +329,5 @@ def check_budget(schedule: Schedule) -> None:
     if not 0.0 < schedule.budget_s <= LONGEST_S:
         raise BadInput(
             f"the time budget must be above 0 s and at most a week, not {schedule.budget_s:g} s",
-            advice="for example --time-budget 60s",
+            advice="for example ⟦time_budget=60s⟧",
         )

@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 
 from edgewise.constraints.base import Usage
 from edgewise.constraints.memory_watch import MemoryWatch
+from edgewise.errors import as_flag
 from edgewise.text import enumerate_few, means_out_of_memory
 from edgewise.units import format_limit
 
@@ -75,7 +76,8 @@ class LimitAlarm:
         self._lines += 1
         if self._lines > MOST_LINES:
             return
-        advice = ". A command that waits for an ended process waits for ever: end it with Ctrl-C, and raise --memory"
+        stuck = ". A command that waits for an ended process waits for ever: end it with Ctrl-C"
+        advice = f"{stuck}, and raise {as_flag('memory')}"
         if self._lines > 1 or f"(process {self.pid})" in what:
             advice = "; no more lines about this limit follow" if self._lines == MOST_LINES else ""
         sys.stderr.write(f"\nedgewise: the memory limit of {format_limit(self.memory_bytes)} {what}{advice}\n")

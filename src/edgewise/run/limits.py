@@ -26,7 +26,7 @@ def check_settings(
     for count in threads:
         if not 1 <= count <= MAX_THREADS:
             raise BadField(
-                f"{{threads}} must be 1 to {MAX_THREADS}, not {count}",
+                f"⟦threads⟧ must be 1 to {MAX_THREADS}, not {count}",
                 advice=f"usable cores: {len(usable_cores()) or 'unknown'}; default 1",
             )
     for batch in batches:
@@ -36,19 +36,19 @@ def check_settings(
     prescribed = stopping.iterations or stopping.duration_s or stopping.warmup is not None
     if stopping.report_every and not (prescribed and scenario.kind == "single-stream"):
         raise BadField(
-            "{report_every} needs the scenario single-stream, and a number of iterations or a duration",
-            advice="add {iterations=100}, or {duration=5}",
+            "⟦report_every⟧ needs the scenario single-stream, and a number of iterations or a duration",
+            advice="add ⟦iterations=100⟧, or ⟦duration=5⟧",
         )
     require_at_least(1, memory_limit=target.memory_limit_bytes)
     if not 0 <= seed < 2**64:
-        raise BadField(f"{{seed}} must be 0 to 2⁶⁴ - 1, not {seed}")
+        raise BadField(f"⟦seed⟧ must be 0 to 2⁶⁴ - 1, not {seed}")
 
 
 def require_at_least(least: int, **fields: int | None) -> None:
     """Reject a field below `least`; None is no value. Raises `BadField`."""
     for field, value in fields.items():
         if value is not None and value < least:
-            raise BadField(f"{{{field}}} must be at least {least}, not {value}")
+            raise BadField(f"⟦{field}⟧ must be at least {least}, not {value}")
 
 
 def require_time(longest_s: float = LONGEST_S, **fields: float | None) -> None:
@@ -56,43 +56,43 @@ def require_time(longest_s: float = LONGEST_S, **fields: float | None) -> None:
     for field, seconds in fields.items():
         if seconds is not None and not 0 < seconds <= longest_s:
             raise BadField(
-                f"{{{field}}} must be above 0 s and at most {longest_s / 3600:g} h, not {seconds:g} s",
-                advice=f"for example {{{field}=5}}",
+                f"⟦{field}⟧ must be above 0 s and at most {longest_s / 3600:g} h, not {seconds:g} s",
+                advice=f"for example ⟦{field}=5⟧",
             )
 
 
 def _check_scenario(scenario: Scenario) -> None:
     if scenario.kind == "paced":
         if scenario.fps is None:
-            raise BadField("the scenario paced needs {fps}, the arrivals per second", advice="for example {fps=30}")
+            raise BadField("the scenario paced needs ⟦fps⟧, the arrivals per second", advice="for example ⟦fps=30⟧")
         if not 0 < scenario.fps <= 1e5:
-            raise BadField(f"{{fps}} must be above 0 and at most 100000, not {scenario.fps:g}")
+            raise BadField(f"⟦fps⟧ must be above 0 and at most 100000, not {scenario.fps:g}")
     elif scenario.fps is not None:
-        raise BadField("{fps} applies only to the scenario paced", advice="add {scenario=paced}")
+        raise BadField("⟦fps⟧ applies only to the scenario paced", advice="add ⟦scenario=paced⟧")
     require_at_least(1, streams=scenario.streams, requests=scenario.requests)
     _check_edge(scenario)
     require_time(sustained=scenario.sustained_s)
     if scenario.sustained_s is not None and scenario.kind not in ("single-stream", "paced"):
         raise BadField(
-            "{sustained} applies only to the scenarios single-stream and paced", advice="leave {sustained} out"
+            "⟦sustained⟧ applies only to the scenarios single-stream and paced", advice="leave ⟦sustained⟧ out"
         )
     if scenario.kind != "offline" and (scenario.streams or scenario.requests):
-        raise BadField("{streams} and {requests} apply only to the scenario offline", advice="add {scenario=offline}")
+        raise BadField("⟦streams⟧ and ⟦requests⟧ apply only to the scenario offline", advice="add ⟦scenario=offline⟧")
 
 
 def _check_edge(scenario: Scenario) -> None:
     """Reject conditions of an edge device that the scenario can't have."""
     duty = scenario.duty_cycle
     if duty is not None and not LEAST_DUTY <= duty < 1:
-        raise BadField(f"{{duty_cycle}} must be at least {LEAST_DUTY:g} and below 1, not {duty:g}", advice="0.2 is 20%")
+        raise BadField(f"⟦duty_cycle⟧ must be at least {LEAST_DUTY:g} and below 1, not {duty:g}", advice="0.2 is 20%")
     if duty is not None and scenario.kind != "single-stream":
-        raise BadField("{duty_cycle} applies only to the scenario single-stream", advice="omit {duty_cycle}")
+        raise BadField("⟦duty_cycle⟧ applies only to the scenario single-stream", advice="omit ⟦duty_cycle⟧")
     if scenario.drop_cache and scenario.kind != "cold-start":
-        raise BadField("{drop_cache} applies only to the scenario cold-start", advice="add {scenario=cold-start}")
+        raise BadField("⟦drop_cache⟧ applies only to the scenario cold-start", advice="add ⟦scenario=cold-start⟧")
     if scenario.background_load is not None and not 1 <= scenario.background_load <= MAX_THREADS:
-        raise BadField(f"{{background_load}} must be 1 to {MAX_THREADS}, not {scenario.background_load}")
+        raise BadField(f"⟦background_load⟧ must be 1 to {MAX_THREADS}, not {scenario.background_load}")
     if scenario.background_kind is not None and scenario.background_load is None:
-        raise BadField("{background_kind} needs {background_load}", advice="for example {background_load=1}")
+        raise BadField("⟦background_kind⟧ needs ⟦background_load⟧", advice="for example ⟦background_load=1⟧")
 
 
 def _check_stopping(stopping: Stopping) -> None:
@@ -100,6 +100,6 @@ def _check_stopping(stopping: Stopping) -> None:
     require_at_least(0, warmup=stopping.warmup)
     require_time(duration=stopping.duration_s, timeout=stopping.timeout_s, spread=stopping.spread_s)
     if stopping.spread_s is not None and stopping.sessions < 2:
-        raise BadField("{spread} needs at least two sessions", advice="add {sessions=10}")
+        raise BadField("⟦spread⟧ needs at least two sessions", advice="add ⟦sessions=10⟧")
     if stopping.iterations is not None and stopping.duration_s is not None:
-        raise BadField("{iterations} and {duration} exclude each other", advice="give one of them")
+        raise BadField("⟦iterations⟧ and ⟦duration⟧ exclude each other", advice="give one of them")

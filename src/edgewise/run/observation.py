@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import Any
 
 from edgewise.child_process import run_child
-from edgewise.errors import BadInput, EdgewiseError
+from edgewise.errors import BadInput, EdgewiseError, as_flag
 from edgewise.folders import job_folder
 from edgewise.model.cost import cost_of
 from edgewise.model.graph import BITS, Graph
@@ -146,7 +146,7 @@ def _run(
         done = run_child(command, request=json.dumps(request).encode(), seconds=TIMEOUT_S, folder=folder)
     if done.returncode == 1:  # the engine raised an error
         error = done.tail.rpartition("\n")[2]
-        raise _Unobserved(f"{REFUSED} (--shape gives others): {error}")
+        raise _Unobserved(f"{REFUSED} ({as_flag('shape')} gives others): {error}")
     if done.failure:
         raise _Unobserved(f"a run of the model {done.failure}")
     try:

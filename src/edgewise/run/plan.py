@@ -416,7 +416,7 @@ def _digest(path: Path) -> str:
         with path.open("rb") as file:
             return file_digest(file, "sha256").hexdigest()
     except OSError as error:
-        raise BadInput(f"can't read {path}: {error.strerror}", advice="give an .npz file to --input-data") from error
+        raise BadInput(f"can't read {path}: {error.strerror}", advice="give an .npz file to ⟦input_data⟧") from error
 
 
 def _own_inputs(model: Model) -> Path | None:

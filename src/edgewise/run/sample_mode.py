@@ -109,7 +109,7 @@ class _Sessions:
         ):
             return self._first
         if self._keep_state and states_of(self._first):
-            raise UnsupportedModel("samples of several sizes can't share one state; omit --keep-state")
+            raise UnsupportedModel("samples of several sizes can't share one state; omit ⟦keep_state⟧")
         shapes = tuple(array.shape for array in feed)
         if shapes not in self._others:
             if len(self._others) >= MOST_SESSIONS:

@@ -74,10 +74,10 @@ class WorkerExecutor(Executor):
         """As `Executor.examine`."""
         if isinstance(target, LocalTarget):
             if install is not None:
-                raise BadInput("--bootstrap is for other machines", advice="pip install 'edgewise[engines]'")
+                raise BadInput("⟦bootstrap⟧ is for other machines", advice="pip install 'edgewise[engines]'")
             return _examine_here(device)
         if install is not None and isinstance(target.transport, ContainerTransport):
-            raise BadInput("--bootstrap does not work for a container", advice=IN_IMAGE)
+            raise BadInput("⟦bootstrap⟧ does not work for a container", advice=IN_IMAGE)
         try:
             if install is not None:
                 bootstrap(target, [PACKAGES[name] for name in install])

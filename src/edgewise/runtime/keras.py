@@ -316,7 +316,7 @@ def _set_torch_threads(threads: int | None) -> dict[str, int | None]:
 
 def _set_jax_threads(threads: int | None) -> dict[str, int | None]:
     if threads:
-        raise UnsupportedModel("JAX has no setting of its number of threads; leave out --threads")
+        raise UnsupportedModel("JAX has no setting of its number of threads; leave out ⟦threads⟧")
     return {"threads": None}
 
 

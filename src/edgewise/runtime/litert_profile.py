@@ -19,6 +19,7 @@ from statistics import median
 from time import monotonic_ns, process_time_ns
 from typing import TYPE_CHECKING, Any
 
+from edgewise.errors import as_flag
 from edgewise.model.signature import TensorSpec
 from edgewise.runtime.arrays import own_copies, time_calls
 from edgewise.runtime.base import CannotProfile, EngineNode, EngineOverhead, EngineProfile, LoadOptions, reset_state
@@ -218,7 +219,7 @@ def settings_of(options: LoadOptions) -> str:
     if options.provider not in _KERNELS:
         raise CannotProfile(
             "LiteRT's profiler works only with compiled models, which have no kernels like those of "
-            f"{options.provider}; profile with --provider interpreter or interpreter-noxnnpack"
+            f"{options.provider}; profile with {as_flag('provider')} interpreter or interpreter-noxnnpack"
         )
     lines = [] if options.threads is None else [f"num_threads = {options.threads}"]
     lines += _KERNELS[options.provider]

@@ -426,7 +426,7 @@ def _with_xla(loaded: _Loaded) -> _Loaded:
     import tensorflow as tf
 
     if any(spec.dynamic for spec in loaded.inputs):
-        raise UnsupportedModel("XLA compiles for known shapes only; give them with --shape")
+        raise UnsupportedModel("XLA compiles for known shapes only; give them with ⟦shape⟧")
     compiled = tf.function(loaded.function, jit_compile=True, autograph=False)
     specs = {spec.name: tf.TensorSpec(spec.shape, spec.dtype) for spec in loaded.inputs}
     try:

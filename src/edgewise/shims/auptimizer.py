@@ -13,16 +13,15 @@ from collections.abc import Sequence
 from datetime import datetime
 from pathlib import Path
 
-from edgewise.errors import BadInput, ExitCode
+from edgewise.errors import BadInput, ExitCode, as_argument
 from edgewise.terminal.context import in_context
 from edgewise.terminal.errors import explain, tell_ending
 from edgewise.text import one_line
 from edgewise.verbs.checking import make_request
-from edgewise.verbs.command_line import named_for_python
 from edgewise.verbs.exec.env_file import read_env_file
 from edgewise.verbs.exec.request import ExecRequest
 from edgewise.verbs.measuring import RunPresentation
-from edgewise.verbs.verb import carry_out
+from edgewise.verbs.verb import carry_out, named_for_python
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -33,10 +32,16 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser.add_argument("-f", "--modelfile", type=Path, help="file with one model per line")
     words = parser.parse_args(arguments)
     try:
-        with named_for_python():
+        with named_for_python(_called):
             return _profile(words.environment, words.modellist, words.modelfile)
     except (Exception, KeyboardInterrupt) as error:
         return ExitCode.INTERRUPTED if isinstance(error, KeyboardInterrupt) else explain(error, debug=False)
+
+
+def _called(field: str, value: str | None = None) -> str:
+    """What this command line calls a field; the others are those of the environment file."""
+    flag = {"model_names": "--modellist", "models_file": "--modelfile"}.get(field)
+    return as_argument(field, value) if flag is None else " ".join(filter(None, (flag, value)))
 
 
 def _profile(environment: Path, models: str, models_file: Path | None) -> int:

@@ -86,7 +86,7 @@ class Database:
     def writing(self) -> Iterator[Connection]:
         """A connection in a transaction that holds the write lock from its start. Raises `StoreError`."""
         if self.read_only:
-            raise StoreError(f"the store {self.name} is read-only", advice="use another one: --store PATH")
+            raise StoreError(f"the store {self.name} is read-only", advice="use another one: ⟦store=PATH⟧")
         with explaining(self.name), self.engine.connect() as plain:
             connection = plain.execution_options(edgewise_write=True)
             with connection.begin():
@@ -146,10 +146,10 @@ def _open_sqlite(location: DatabaseLocation, *, create: bool) -> Database:
     name = str(path)
     try:
         if path.is_dir():
-            raise StoreError(f"the store {name} is a folder", advice="give a file in it: --store PATH/runs.db")
+            raise StoreError(f"the store {name} is a folder", advice="give a file in it: ⟦store⟧ PATH/runs.db")
         missing = not path.exists()
         if missing and not create:
-            raise StoreError(f"there is no store at {name}", advice="check --store, or measure something first")
+            raise StoreError(f"there is no store at {name}", advice="check ⟦store⟧, or measure something first")
         if missing:
             # A folder of our own is private, as the XDG base directory rules ask; one that was named is its owner's.
             path.parent.mkdir(parents=True, exist_ok=True, mode=0o777 if location.chosen else 0o700)
@@ -157,12 +157,12 @@ def _open_sqlite(location: DatabaseLocation, *, create: bool) -> Database:
             raise StoreError(f"{name} is corrupt or not a store", advice="move it away and import an export of it")
     except OSError as error:
         raise StoreError(
-            f"the store {name} can't be opened: {error.strerror}", advice="use another one: --store PATH"
+            f"the store {name} can't be opened: {error.strerror}", advice="use another one: ⟦store=PATH⟧"
         ) from error
     # SQLite needs to create files beside the store's in order to write it.
     writable = os.access(path.parent, os.W_OK) and (missing or os.access(path, os.W_OK))
     if missing and not writable:
-        raise StoreError(f"the folder {path.parent} is read-only", advice="use another store: --store PATH")
+        raise StoreError(f"the folder {path.parent} is read-only", advice="use another store: ⟦store=PATH⟧")
     connect = _connector(path, query="mode=rwc" if create else "mode=rw") if writable else _read_only_connector(path)
     url = URL.create("sqlite", database=name)
     engine = create_engine(url, creator=connect)
@@ -232,14 +232,14 @@ def _bring_up_to_date(database: Database) -> None:
         raise StoreError(
             f"the store {database.name} was written by a newer edgewise (revision {revision!r}; this one supports up "
             f"to {REVISION!r})",
-            advice="update edgewise, or use another store: --store PATH",
+            advice="update edgewise, or use another store: ⟦store=PATH⟧",
         )
     if database.read_only and revision is None:
-        raise StoreError(f"{database.name} contains no store", advice="use another one: --store PATH")
+        raise StoreError(f"{database.name} contains no store", advice="use another one: ⟦store=PATH⟧")
     if database.read_only:
         raise StoreError(
             f"the store {database.name} is read-only, and its tables are from an older edgewise",
-            advice="copy it to a writable folder and use the copy: --store PATH",
+            advice="copy it to a writable folder and use the copy: ⟦store=PATH⟧",
         )
     with database.writing() as connection:
         if connection.dialect.name == "postgresql":
@@ -270,7 +270,7 @@ def _read_documents(connection: Connection, *, name: str) -> None:
             f"the store {name} was made by an edgewise from before 0.1, and this one can't read {len(unreadable)} of "
             f"its runs: {unreadable[0][1]}",
             advice="export its runs with that edgewise ('edgewise runs export all -o runs.jsonl'), then import the "
-            "file into a new store: --store PATH",
+            "file into a new store: ⟦store=PATH⟧",
         )
 
 
@@ -280,7 +280,7 @@ def _revision(connection: Connection, *, name: str) -> str | None:
     if "alembic_version" in present:
         return connection.scalar(select(_VERSION.c.version_num))
     if connection.dialect.name == "sqlite" and present:
-        raise StoreError(f"{name} is a database, but not a store of edgewise", advice="use another file: --store PATH")
+        raise StoreError(f"{name} is a database, but not a store of edgewise", advice="use another file: ⟦store=PATH⟧")
     return None
 
 
@@ -308,9 +308,9 @@ def _explained(error: BaseException, *, name: str) -> StoreError:
                 advice="if the disk is full, free some space; saved runs are kept",
             )
         case sqlite3.SQLITE_READONLY | sqlite3.SQLITE_PERM:
-            return StoreError(f"the store {name} is read-only: {reason}", advice="use another one: --store PATH")
+            return StoreError(f"the store {name} is read-only: {reason}", advice="use another one: ⟦store=PATH⟧")
         case sqlite3.SQLITE_CANTOPEN:
-            return StoreError(f"the store {name} can't be opened: {reason}", advice="use another one: --store PATH")
+            return StoreError(f"the store {name} can't be opened: {reason}", advice="use another one: ⟦store=PATH⟧")
         case sqlite3.SQLITE_BUSY | sqlite3.SQLITE_LOCKED:
             return StoreError(
                 f"the store {name} was in use by another process for {BUSY_TIMEOUT_S:.0f} s", advice="try again"

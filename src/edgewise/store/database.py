@@ -407,7 +407,7 @@ class Store:
             others = [holder for holder in tagged(connection, name) if holder != one]
             if others and not move:
                 raise BadInput(
-                    f"the tag {name!r} is on run {others[0]}", advice="move it with --move, or use another name"
+                    f"the tag {name!r} is on run {others[0]}", advice="move it with ⟦move⟧, or use another name"
                 )
             for holder in others:
                 self._retag(connection, writer, holder, remove=name)
@@ -451,7 +451,7 @@ class Store:
             return decode(read())
         except BadInput as error:
             raise StoreError(
-                f"run {run_id} in {self.name} can't be read: {error.message}", advice=error.advice
+                f"run {run_id} in {self.name} can't be read: {error.marked.message}", advice=error.marked.advice
             ) from error
 
     def _retag(

@@ -140,7 +140,8 @@ def read_runs(path: str | Path) -> Iterator[Run]:
         raise BadInput(f"can't read {path}: {getattr(error, 'strerror', None) or error}") from error
     except BadInput as error:
         raise BadInput(
-            error.message if str(path) in error.message else f"{path}: {error.message}", advice=error.advice
+            error.marked.message if str(path) in error.marked.message else f"{path}: {error.marked.message}",
+            advice=error.marked.advice,
         ) from error
 
 
@@ -277,7 +278,7 @@ def _put_where_nothing_is(temporary: Path, path: Path) -> None:
 
 
 def _exists(path: Path) -> BadInput:
-    return BadInput(f"{path} already exists", advice="use another path, or --force to overwrite it")
+    return BadInput(f"{path} already exists", advice="use another path, or ⟦force⟧ to overwrite it")
 
 
 def _read(read: Callable[[int], bytes], path: Path) -> bytes:
@@ -300,7 +301,7 @@ def _run(document: Any, *, where: str) -> Run:
         _require_sizes(document)
         return from_document(document)
     except BadInput as error:
-        raise BadInput(f"{where}: {error.message}", advice=error.advice) from error
+        raise BadInput(f"{where}: {error.marked.message}", advice=error.marked.advice) from error
 
 
 def _require_sizes(document: Any) -> None:

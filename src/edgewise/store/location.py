@@ -40,7 +40,7 @@ def find_location(url: str | None = None) -> DatabaseLocation:
         StoreError: a SQLite URL with settings behind a question mark, which would be taken as part of the file's name.
     """
     if url is not None and not url.strip():
-        raise StoreError("the store's name is empty", advice="give a path or a URL to --store, or omit it")
+        raise StoreError("the store's name is empty", advice="give a path or a URL to ⟦store⟧, or omit it")
     asked = url or os.environ.get(ENVIRONMENT_VARIABLE) or None
     if asked is None:
         return DatabaseLocation(url="", path=default_path(), chosen=False)

@@ -88,7 +88,7 @@ def answer(request: Mapping[str, Any]) -> dict[str, Any]:
                 f"this would be {len(content) // 10**6} MB", advice="use 'edgewise report RUN… -o F' for large files"
             )
     except EdgewiseError as error:
-        return {"error": type(error).__name__, "message": error.message, "advice": error.advice}
+        return {"error": type(error).__name__, **error.marked._asdict()}
     except MemoryError:
         raise  # only the end of this process gives the memory back
     except Exception as error:

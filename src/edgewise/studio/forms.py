@@ -17,7 +17,7 @@ from edgewise.constraints.base import MECHANISMS
 from edgewise.converting.base import TARGETS
 from edgewise.device.calibrations import names as calibrated_names
 from edgewise.device.devices import LOCAL, read_devices
-from edgewise.errors import BadField, BadInput, EdgewiseError
+from edgewise.errors import BadInput, EdgewiseError, name_fields
 from edgewise.metrics import METRICS
 from edgewise.studio.catalogue import ESTIMATED, Catalogue, Choice, catalogue, listed
 from edgewise.units import parse_frequency
@@ -74,7 +74,19 @@ _NAMES_OF_TENSORS = ("keep_float", "shape")
 """Options whose values may begin like a path and are none."""
 _PATH = re.compile(r"(^|[\s=:,;])(/|\\|~|hf:|file:)|\.\.([/\\]|$)")
 _RUN = re.compile(r"[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}")
+_SWITCH = {"True": "yes", "False": "no"}
 MOST_TEXT = 4000
+
+
+def input_name(option: Option) -> str:
+    """The name of the input of an option."""
+    return "model" if option.name in ("models", "subjects") else option.name
+
+
+def input_label(option: Option) -> str:
+    """What an input is called on the page."""
+    name = input_name(option)
+    return _LABELS.get(name) or name.replace("_", " ").capitalize()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -88,12 +100,12 @@ class Field:
     @property
     def name(self) -> str:
         """Of the input."""
-        return "model" if self.option.name in ("models", "subjects") else self.option.name
+        return input_name(self.option)
 
     @property
     def label(self) -> str:
         """What it is called on the page."""
-        return _LABELS.get(self.name) or self.name.replace("_", " ").capitalize()
+        return input_label(self.option)
 
     @property
     def help(self) -> str:
@@ -264,14 +276,16 @@ class Form:
             try:
                 values[one.option.name] = one.read(_with_clock(one, texts), models)
             except EdgewiseError as error:
+                name_fields(error, self.name_field)
                 problems[one.name] = error
         if problems:
             return Filled(problems=problems)
         try:
             return Filled(request=self._request(values))
         except BadInput as error:
-            named = error.named(self.verb.flag_of) if isinstance(error, BadField) else error
-            return Filled(problems={self._field_of(error, fields): named})
+            field = self._field_of(error, fields)
+            name_fields(error, self.name_field)
+            return Filled(problems={field: error})
 
     def _request(self, values: Values) -> Request:
         request: Request = self.verb.read(values).in_effect()
@@ -281,13 +295,16 @@ class Form:
 
     def _field_of(self, error: BadInput, fields: Sequence[Field]) -> str:
         """The name of the field that an error is about; empty where it does not say."""
-        wanted = error.field if isinstance(error, BadField) else ""
-        for one in fields:
-            if wanted in {one.option.field_of(kind) for kind in self._requests}:
-                return one.name
-            if not wanted and re.search(rf"{one.option.flag}\b", error.message) and one.option.flag.startswith("-"):
-                return one.name
-        return ""
+        found = self.verb.option_of(error.field)
+        return next((one.name for one in fields if found and one.option.name == found.name), "")
+
+    def name_field(self, field: str, value: str | None = None) -> str:
+        """The label of the input for a field; its flag where the form has none."""
+        option = self.verb.option_of(field)
+        if option is None or not self._has(option):
+            return self.verb.flag_of(field, value)
+        label = input_label(option)
+        return label if value is None else f"{label} = {_SWITCH.get(value, value)}"
 
     def texts_of(self, request: Request, models: Models) -> dict[str, list[str]]:
         """The texts of which `fill` makes `request`; without models and data that can't be picked any more."""
@@ -329,3 +346,9 @@ def form_of(name: str) -> Form | None:
     """The form of the verb of that name; None where there is none."""
     verb = VERBS.get(name) if name in VERBS.names() else None
     return None if verb is None or verb.form is None else Form(verb)
+
+
+def maker_of(name: str) -> Form | None:
+    """The form that makes requests of the verb of that name; None where there is none."""
+    makers = (name, *(other for other, verb in VERBS if verb.form is not None and name in verb.form.also))
+    return next(filter(None, map(form_of, makers)), None)

@@ -58,7 +58,7 @@ def answer(request: bytes) -> bytes:
             found = inspect(Path(told[kind]), title=told["title"], as_graph=kind == "graph")
     except EdgewiseError as error:
         # The messages of readers name the file by its path, which is not for pages.
-        message, advice = (text.replace(f"{folder}/", "") for text in (error.message, error.advice))
+        message, advice = (text.replace(f"{folder}/", "") for text in error.marked)
         found = {"error": type(error).__name__, "message": message, "advice": advice}
     except OSError as error:
         found = {

@@ -86,7 +86,7 @@ def make_private(folder: Path) -> None:
     if status.st_uid != os.geteuid():
         raise BadInput(
             f"the studio's folder {folder} belongs to another user, who could change its jobs and uploads",
-            advice="use another store: --store PATH",
+            advice="use another store: ⟦store=PATH⟧",
         )
     if status.st_mode & 0o077:
         folder.chmod(0o700)

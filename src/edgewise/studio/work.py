@@ -22,7 +22,7 @@ from typing import Any
 from rich.console import Console
 
 from edgewise.cancellation import CancelToken
-from edgewise.errors import BadField, BadInput, EdgewiseError, ExitCode, StoreError
+from edgewise.errors import BadInput, EdgewiseError, ExitCode, StoreError, name_fields
 from edgewise.progress import Event
 from edgewise.run.sandbox import die_with_host
 from edgewise.studio.jobs.messages import End, LogLines, Message, Reporter, line_of
@@ -91,13 +91,14 @@ def carry_out(folder: Path, say: Callable[[Message], None], token: CancelToken) 
             write_result(result, presentation, folder, extensions=(*FILES, *presentation.more_files))
         for note in presentation.notes(result):
             say({"kind": "log", "text": note})
-        return end_of(presentation.ending(result, kept=True))
+        ending = presentation.ending(result, kept=True)
+        _label_fields([*ending.problems, *ending.shown], request.verb)
+        return end_of(ending)
     except KeyboardInterrupt:
         message = "cancelled before anything was finished"
         return End(status="cancelled", exit_code=ExitCode.INTERRUPTED, message=message)
-    except BadField as error:
-        return End.failed(error.named(VERBS.get(document["verb"]).flag_of))
     except EdgewiseError as error:
+        _label_fields([error], document["verb"])
         return End.failed(error)
     except Exception as error:  # whatever it is, the job's page shows it
         traceback.print_exc(file=log)
@@ -143,6 +144,15 @@ def end_of(ending: Ending) -> End:
     if errors := (*ending.problems, *ending.shown):
         return End.failed(*errors, exit_code=ending.code)
     return End(status="done", exit_code=ending.code)  # with the code of its verdict: that of a gate
+
+
+def _label_fields(errors: Sequence[EdgewiseError], verb: str) -> None:
+    """Call the fields of `errors` as the form of `verb` does."""
+    from edgewise.studio.forms import maker_of
+
+    if form := maker_of(verb):
+        for error in errors:
+            name_fields(error, form.name_field)
 
 
 if __name__ == "__main__":

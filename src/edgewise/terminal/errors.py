@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import traceback
+from contextlib import suppress
 from typing import TYPE_CHECKING
 
-from edgewise.errors import BadField, EdgewiseError, ExitCode
+from edgewise.errors import BadField, EdgewiseError, ExitCode, name_fields
 from edgewise.terminal.console import complain, err
 from edgewise.verbs.verb import VERBS, flag_of
 
@@ -21,11 +22,13 @@ def explain(error: Exception, *, debug: bool, command: str = "") -> int:
     """
     if debug:
         traceback.print_exception(error)
-    if isinstance(error, BadField):
-        error = error.named(VERBS.get(command).flag_of if command in VERBS.names() else flag_of)
-        error.advice = error.advice or f"see 'edgewise {command} --help'"
     if isinstance(error, EdgewiseError):
-        complain(error.message, error.advice)
+        name = flag_of
+        with suppress(EdgewiseError):  # no verb, or one that can't be loaded
+            name = VERBS.get(command).flag_of
+        name_fields(error, name)
+        otherwise = f"see 'edgewise {command} --help'" if isinstance(error, BadField) else ""
+        complain(error.message, error.advice or otherwise)
         return error.exit_code
     complain(f"internal error: {type(error).__name__}: {error}", "run again with --debug and report what it prints")
     return ExitCode.INTERNAL

@@ -31,7 +31,7 @@ def checked(kind: type[R], make: Callable[[], R]) -> R:
             raise BadField(message, advice=f"fields: {', '.join(list(kind.model_fields)[2:])}") from None
         inside = "".join(f"[{part}]" for part in place[1:] if part not in ("int", "float", "str"))
         what = describe_problem(found["type"], found["msg"], found.get("input"))
-        raise BadField(f"{{{field}}}{inside} {what}" if field else what) from None
+        raise BadField(f"⟦{field}⟧{inside} {what}" if field else what) from None
 
 
 def describe_problem(kind: str, message: str, value: Any) -> str:

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 
 from edgewise.cancellation import CancelToken, cancellable
 from edgewise.device.lease import measuring_on
-from edgewise.errors import StoreError
+from edgewise.errors import StoreError, as_argument, unmarked
 from edgewise.progress import Progress, reporting_to
 from edgewise.record import Run
 from edgewise.run.variation import History, stored_history
@@ -25,7 +25,7 @@ Unsaved = Callable[[StoreError, Sequence[Run]], None]
 def warn_of_unsaved(error: StoreError, runs: Sequence[Run]) -> None:
     """A `RuntimeWarning`: the results are returned all the same."""
     del runs
-    warnings.warn(f"not saved: {error.message}", RuntimeWarning, stacklevel=2)
+    warnings.warn(f"not saved: {unmarked(error.marked.message, as_argument)}", RuntimeWarning, stacklevel=2)
 
 
 def note_nothing(run: Run) -> None:

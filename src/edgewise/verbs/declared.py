@@ -127,6 +127,7 @@ def request_of(kind: type[R], options: Sequence[Option], values: Values, **field
         try:
             given[field] = one.read(value) if one.read else value
         except BadInput as error:
-            message = error.message if one.flag in error.message else f"{one.flag}: {error.message}"
-            raise BadInput(message, advice=error.advice) from None
+            message, advice = error.marked
+            named = f"⟦{one.name}⟧" if one.flags else one.name
+            raise BadInput(message if named[:-1] in message else f"{named}: {message}", advice=advice) from None
     return make_request(kind, **given, **fields)

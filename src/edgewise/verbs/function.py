@@ -6,7 +6,7 @@ from collections.abc import Callable, Mapping
 from inspect import Parameter, Signature
 from typing import TYPE_CHECKING, Any
 
-from edgewise.verbs.verb import VERBS, Verb
+from edgewise.verbs.verb import VERBS, Verb, named_for_python
 from edgewise.verbs.verb import carry_out as carry_out_request
 
 if TYPE_CHECKING:
@@ -65,9 +65,8 @@ def context_of(
 
 def carry_out(verb: str, context: Context, **fields: Any) -> Any:
     """What the request gives; arguments that are None are left to it. Raises errors that name arguments."""
-    from edgewise.verbs.command_line import named_for_python
     from edgewise.verbs.reading import request_for
 
-    with named_for_python():
+    with named_for_python(VERBS.get(verb).argument_of):
         given = {name: value for name, value in fields.items() if value is not None}
         return carry_out_request(request_for(verb, **given), context)

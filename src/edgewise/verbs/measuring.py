@@ -93,7 +93,7 @@ def _find_target(request: BenchRequest | ProfileRequest) -> None:
             model = request.models[0] if request.models else "MODEL"
             error.advice = f"nothing can be measured on it; estimate it: edgewise estimate {model} -d {request.device}"
         elif near := similar_devices(request.device):
-            error.advice = f"did you mean {', '.join(near)} of 'edgewise estimate'? {error.advice}"
+            error.advice = f"did you mean {', '.join(near)} of 'edgewise estimate'? {error.marked.advice}"
         raise
 
 

@@ -150,4 +150,4 @@ class Unwritten(Presentation[T]):
     def check_file(self, path: Path, *, overwrite: bool) -> None:
         """Refuse every report: there is none."""
         del overwrite
-        raise BadInput(f"{path} can't be written: {self.noun} has no report", advice="use --json")
+        raise BadInput(f"{path} can't be written: {self.noun} has no report", advice="use ⟦json⟧")

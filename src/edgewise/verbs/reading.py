@@ -30,5 +30,5 @@ def read_request(document: Any) -> Request:
         raise BadInput(f"{verb!r} is not a verb", advice=f"one of: {', '.join(VERBS.names())}")
     kind = VERBS.get(verb).request_type()
     if schema is None:
-        raise BadField("the request has no {schema}", advice=f'add "schema": {SCHEMA}')
+        raise BadField("the request has no ⟦schema⟧", advice=f'add "schema": {SCHEMA}')
     return checked(kind, lambda: kind.model_validate(document, context=FROM_JSON))

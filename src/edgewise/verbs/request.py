@@ -125,7 +125,7 @@ class Request(BaseModel):
             return self.model_dump(mode="json", by_alias=True)
         except ValueError as error:  # pydantic's PydanticSerializationError:
             raise BadField(
-                "an argument in {cases} can't be written to a request", advice="numbers, text, lists and tuples can"
+                "an argument in ⟦cases⟧ can't be written to a request", advice="numbers, text, lists and tuples can"
             ) from error
 
     def changed_fields(self) -> dict[str, Any]:

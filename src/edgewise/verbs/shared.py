@@ -118,8 +118,8 @@ class LimitedTargetRequest(LimitedRequest, TargetRequest):
         check_constraints(limits or Constraints())
         if limits is not None and self.device != "local":
             raise BadField(
-                "{cpus} and {memory} apply only to {device=local}",
-                advice="leave {device} out; limits of a container are settings of its device: cpus, memory",
+                "⟦cpus⟧ and ⟦memory⟧ apply only to ⟦device=local⟧",
+                advice="leave ⟦device⟧ out; limits of a container are settings of its device: cpus, memory",
             )
 
 
@@ -288,9 +288,9 @@ def check_cases(cases: tuple[Case, ...], models: tuple[str, ...]) -> None:
     from edgewise.model.callable_loader import is_factory
 
     if not 1 <= len(cases) <= MOST_CASES:
-        raise BadField(f"{{cases}} must be 1 to {MOST_CASES} models, not {len(cases)}")
+        raise BadField(f"⟦cases⟧ must be 1 to {MOST_CASES} models, not {len(cases)}")
     if cases != ({},) and not any(map(is_factory, models)):
-        raise BadField("{cases} applies only to models that a function makes", advice="give {build=MODULE:FUNCTION}")
+        raise BadField("⟦cases⟧ applies only to models that a function makes", advice="give ⟦build=MODULE:FUNCTION⟧")
 
 
 def check_signature(signature: str, model: str) -> None:
@@ -298,27 +298,27 @@ def check_signature(signature: str, model: str) -> None:
     from edgewise.model.callable_loader import is_factory
 
     if signature and is_factory(model):
-        raise BadField("{signature} applies only to model files", advice="leave {signature} out")
+        raise BadField("⟦signature⟧ applies only to model files", advice="leave ⟦signature⟧ out")
 
 
 def check_constraints(limits: Constraints) -> None:
     """Reject limits that no program can run in. Raises `BadField`."""
     if limits.cpus is not None and not LEAST_CPUS <= limits.cpus <= MOST_CPUS:
-        raise BadField(f"{{cpus}} must be {LEAST_CPUS:g} to {MOST_CPUS}, not {limits.cpus:g}", advice="1 is one core")
+        raise BadField(f"⟦cpus⟧ must be {LEAST_CPUS:g} to {MOST_CPUS}, not {limits.cpus:g}", advice="1 is one core")
     if limits.memory_bytes is not None and not LEAST_MEMORY <= limits.memory_bytes < 2**63:
         raise BadField(
-            f"{{memory}} must be at least 1 MiB and less than 8 EiB, not {limits.memory_bytes} B",
-            advice="for example {memory=512MiB}",
+            f"⟦memory⟧ must be at least 1 MiB and less than 8 EiB, not {limits.memory_bytes} B",
+            advice="for example ⟦memory=512MiB⟧",
         )
     known = (*MECHANISMS, *CONTAINER_NAMES)
     if limits.mechanism is not None and limits.mechanism not in known:
-        raise BadField(f"{{mechanism}} must be one of {', '.join(known)}, not {limits.mechanism!r}")
+        raise BadField(f"⟦mechanism⟧ must be one of {', '.join(known)}, not {limits.mechanism!r}")
     if limits.mechanism in CONTAINER_NAMES and limits.image is None:
         raise BadField(
-            f"{{mechanism={limits.mechanism}}} needs the name of an image",
-            advice="exec runs a program in {image}; for models in an engine use {device=container://IMAGE}",
+            f"⟦mechanism={limits.mechanism}⟧ needs the name of an image",
+            advice="exec runs a program in ⟦image⟧; for models in an engine use ⟦device=container://IMAGE⟧",
         )
     if limits.mechanism in MECHANISMS and limits.image is not None:
         raise BadField(
-            f"{{mechanism={limits.mechanism}}} does not run containers", advice=f"use {' or '.join(CONTAINER_NAMES)}"
+            f"⟦mechanism={limits.mechanism}⟧ does not run containers", advice=f"use {' or '.join(CONTAINER_NAMES)}"
         )

@@ -251,7 +251,7 @@ def _read_settings(word: str, text: str) -> dict[str, SettingValue]:
                 continue
             name = key
         if name in settings or key.startswith(VARIABLE):
-            raise BadInput(f"{word!r} gives {name} twice", advice="to vary a setting: --vary threads=1,2")
+            raise BadInput(f"{word!r} gives {name} twice", advice="to vary a setting: ⟦vary=threads=1,2⟧")
         settings[name] = setting
     return settings
 
@@ -316,10 +316,10 @@ def _explain(word: str, reference: str, error: EdgewiseError) -> BadModel:
     except (OSError, ValueError):
         what = "not a readable file"
     named = _LABEL.fullmatch(word)
-    advice = f"check the path, or {error.advice or 'name a stored run'}"
+    advice = f"check the path, or {error.marked.advice or 'name a stored run'}"
     if named and named[1].strip() in SETTINGS:
-        advice = f"to vary a setting: --vary {word}; to set it, behind the model: model.onnx,{word}"
-    return BadModel(f"{reference!r} is {what}, nor a stored run: {error.message}", advice=advice)
+        advice = f"to vary a setting: ⟦vary⟧ {word}; to set it, behind the model: model.onnx,{word}"
+    return BadModel(f"{reference!r} is {what}, nor a stored run: {error.marked.message}", advice=advice)
 
 
 def pair_runs(first: Sequence[Run], second: Sequence[Run]) -> tuple[list[tuple[Run, Run]], list[str]]:
@@ -395,13 +395,13 @@ def split_vary(values: Sequence[str] | None) -> dict[str, list[SettingValue]]:
     for value in values or ():
         key, equals, text = value.partition("=")
         if not equals:
-            raise BadInput(f"--vary {value!r} is not KEY=VALUE,…", advice="for example --vary threads=1,2")
+            raise BadInput(f"⟦vary⟧ {value!r} is not KEY=VALUE,…", advice="for example ⟦vary=threads=1,2⟧")
         key = key.strip()
         words = [word.strip() for word in text.split(",")]
         if stray := next((word for word in words if _is_setting(word, key)), None):
-            raise BadInput(f"--vary {value!r} varies two settings", advice=f"repeat the flag: --vary {stray}")
+            raise BadInput(f"⟦vary⟧ {value!r} varies two settings", advice=f"repeat the flag: ⟦vary⟧ {stray}")
         for word in words:
-            name, setting = _read_setting(key, word, where="--vary")
+            name, setting = _read_setting(key, word, where="⟦vary⟧")
             axis = found.setdefault(name, [])
             if setting not in axis:
                 axis.append(setting)

@@ -7,14 +7,14 @@ from what a verb declares. Packages add verbs as entry points of the group ``edg
 from __future__ import annotations
 
 import shlex
-from collections.abc import Mapping, Sequence
-from contextlib import suppress
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from importlib import import_module
 from inspect import getdoc
 from typing import TYPE_CHECKING, Any, ClassVar
 
-from edgewise.errors import BadPreparation
+from edgewise.errors import BadPreparation, EdgewiseError, Namer, as_argument, as_flag, name_fields
 from edgewise.registry import Registry
 
 if TYPE_CHECKING:
@@ -111,14 +111,21 @@ class Verb:
 
     def flag_of(self, field: str, value: str | None = None) -> str:
         """What the command line calls a field: ``--batch`` for ``batches``; with a value ``--batch 8``."""
-        options = self.all_options()
-        found = next((one for one in options if field in (one.field, one.name)), None)
-        if found is None or found.flags:
-            flag = "--" + field.replace("_", "-") if found is None else found.flag
-            if value == "False":
-                return found.off if found is not None and found.off else flag.replace("--", "--no-", 1)
-            return flag if value in (None, "True") else f"{flag} {value}"
-        return value or found.metavar.strip("… ")
+        found = self.option_of(field)
+        if found is None:
+            return as_flag(field, value)
+        if not found.flags:
+            return value or found.metavar.strip("… ")
+        return found.off if value == "False" and found.off else as_flag(found.flag.removeprefix("--"), value)
+
+    def argument_of(self, field: str, value: str | None = None) -> str:
+        """What its function calls a field: ``batches`` for ``batch``; with a value ``batches=8``."""
+        found = self.option_of(field)
+        return as_argument((found and found.field_of(self.request_type())) or field, value)
+
+    def option_of(self, field: str) -> Option | None:
+        """The option that has this name or fills this field; None where there is none."""
+        return next((one for one in self.all_options() if field in {one.field, one.name} - {""}), None)
 
     def read(self, values: Values) -> Request:
         """The request that values of the options describe, of this verb or another. Raises `BadInput`."""
@@ -141,13 +148,23 @@ class Verb:
 VERBS: Registry[Verb] = Registry("edgewise.verbs", "verb", members=("name", "summary", "request", "work", "form"))
 
 
+@contextmanager
+def named_for_python(name: Namer = as_argument) -> Iterator[None]:
+    """Errors raised inside call fields as Python does, or as `name` says."""
+    try:
+        yield
+    except EdgewiseError as error:
+        name_fields(error, name)
+        raise
+
+
 def flag_of(field: str, value: str | None = None) -> str:
-    """As `Verb.flag_of`, of the first verb that has the field; for errors of commands without a request."""
+    """As `Verb.flag_of`, of the first verb that has a flag for the field; for errors of commands without a request."""
     for _, verb in VERBS:
         with suppress(Exception):  # a plug-in that is broken must not hide the error that is told
-            if field in verb.request_type().model_fields:
+            if (found := verb.option_of(field)) and found.flags:
                 return verb.flag_of(field, value)
-    return "--" + field.replace("_", "-")
+    return as_flag(field, value)
 
 
 def carry_out(request: Request, context: Context | None = None) -> Any:

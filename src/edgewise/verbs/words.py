@@ -59,7 +59,7 @@ def cases(values: Sequence[str]) -> tuple[dict[str, Any], ...]:
     for value in values:
         name, equals, text = value.partition("=")
         if not equals or not name.strip().isidentifier():
-            raise BadInput(f"{value!r} is not NAME=VALUE", advice="for example --what-if width=0.5")
+            raise BadInput(f"{value!r} is not NAME=VALUE", advice="for example ⟦what_if=width=0.5⟧")
         if name.strip() in axes:
             raise BadInput(f"{name.strip()} is given twice", advice=f"give its values together: {name.strip()}=0.5,1")
         axes[name.strip()] = _read_values(text.strip())

@@ -112,7 +112,7 @@ def resolve_inputs(
             1, more than `MAX_INPUT_BYTES`, an unknown rank without an override, or a type that can't be fed.
     """
     if batch < 1:
-        raise BadInput(f"--batch must be at least 1, not {batch}", advice="use 1 or more")
+        raise BadInput(f"⟦batch⟧ must be at least 1, not {batch}", advice="use 1 or more")
     signature = _clear_names(signature)
     resolver = _Resolver(signature, batch, _name_overrides(signature, overrides), attempt, given)
     order = sorted(range(len(signature.inputs)), key=lambda place: _resolution_order(signature.inputs[place]))
@@ -123,7 +123,7 @@ def resolve_inputs(
         raise BadInput(
             f"the inputs of one inference would need {total / 2**30:.1f} GiB; the limit is "
             f"{MAX_INPUT_BYTES // 2**30} GiB",
-            advice="lower --batch, or give smaller sizes with --shape NAME=…",
+            advice="lower ⟦batch⟧, or give smaller sizes with ⟦shape=NAME=…⟧",
         )
     return specs
 
@@ -228,7 +228,7 @@ class _Resolver:
         unknown_rank = any(spec.shape is None for spec in signature.inputs)
         if batch != 1 and not (self.open_batch or fixed_front or unknown_rank):
             raise BadInput(
-                f"no input has a batch dimension, so a batch of {batch} is not possible", advice="leave --batch 1"
+                f"no input has a batch dimension, so a batch of {batch} is not possible", advice="leave ⟦batch=1⟧"
             )
         for spec in signature.inputs:
             if spec.name in overrides:
@@ -251,7 +251,7 @@ class _Resolver:
         elif spec.shape is None:
             raise BadInput(
                 f"the number of dimensions of input {spec.name!r} is unknown",
-                advice=f"give its shape: --shape {spec.name}=1x3x224x224",
+                advice=f"give its shape: ⟦shape⟧ {spec.name}=1x3x224x224",
             )
         else:
             shape = tuple(self._resolve_size(spec, axis, size, notes) for axis, size in enumerate(spec.shape))
@@ -370,7 +370,7 @@ class _Resolver:
             return self.batch
         raise BadInput(
             f"input {spec.name!r} has a fixed leading dimension of {size}, so a batch of {self.batch} is not possible",
-            advice=f"--batch {size}, or export the model with an open batch dimension",
+            advice=f"⟦batch⟧ {size}, or export the model with an open batch dimension",
         )
 
     def _check_override(self, spec: TensorSpec, given: tuple[int, ...]) -> None:
@@ -385,10 +385,10 @@ class _Resolver:
             batched = _is_batch(axis, size) or (axis == 0 and isinstance(size, int) and not self.open_batch)
             if batched and self.batch not in (1, asked):
                 raise BadInput(
-                    f"{text} contradicts a batch of {self.batch}", advice=f"--batch {asked}, or another shape"
+                    f"{text} contradicts a batch of {self.batch}", advice=f"⟦batch⟧ {asked}, or another shape"
                 )
             if isinstance(size, int) and size != asked and not (batched and size == 1 and asked == self.batch):
-                hint = f"; for a batch: --batch {asked}" if batched and size == 1 else ""
+                hint = f"; for a batch: ⟦batch⟧ {asked}" if batched and size == 1 else ""
                 raise BadInput(f"{text} contradicts dimension {axis}, fixed at {size}", advice=wanted + hint)
             if isinstance(size, str) and self.sizes.setdefault(size, (asked, ""))[0] != asked:
                 clash = f"{text} sets {size!r} to {asked}, but another input has {self.sizes[size][0]}"
@@ -400,13 +400,13 @@ def _check_feedable(spec: TensorSpec, *, given: bool) -> None:
     if spec.dtype == TEXT and not given:
         raise BadInput(
             f"input {spec.name!r} needs text, and random text would be meaningless",
-            advice="give it with --input-data F.npz (bench, profile, compare): numpy.savez('F.npz', "
+            advice="give it with ⟦input_data⟧ F.npz (bench, profile, compare): numpy.savez('F.npz', "
             f"**{{{spec.name!r}: [['a text']]}})",
         )
     if spec.dtype not in _ITEM_BYTES and spec.dtype != TEXT:
         raise BadInput(
             f"input {spec.name!r} has the unsupported type {spec.dtype}",
-            advice=f"supported types: {', '.join(_ITEM_BYTES)}; text, from --input-data",
+            advice=f"supported types: {', '.join(_ITEM_BYTES)}; text, from ⟦input_data⟧",
         )
 
 

@@ -39,7 +39,7 @@ def make_arrays(specs: Sequence[InputSpec], *, seed: int) -> list[Array]:
     import numpy as np
 
     if seed < 0:
-        raise BadInput(f"--seed must be at least 0, not {seed}", advice="0 or more")
+        raise BadInput(f"⟦seed⟧ must be at least 0, not {seed}", advice="0 or more")
     arrays = []
     for position, spec in enumerate(specs):
         if spec.value is not None:
@@ -70,7 +70,7 @@ def _fill(stream: Any, count: int, spec: InputSpec) -> Array:
             return draw("u1", count).view(spec.dtype).copy()
         case "bool" | "int16" | "int32" | "int64" | "uint16" | "uint32" | "uint64":
             return (draw("u1", count) >> 7).astype(spec.dtype)
-    raise BadInput(f"data of type {spec.dtype} can't be generated for input {spec.name!r}", advice="give --input-data")
+    raise BadInput(f"data of type {spec.dtype} can't be generated for input {spec.name!r}", advice="give ⟦input_data⟧")
 
 
 def read_shapes(path: Path, inputs: Sequence[TensorSpec]) -> dict[str, tuple[int, ...]]:
@@ -112,7 +112,7 @@ def read_arrays(path: Path, specs: Sequence[InputSpec]) -> tuple[list[Array], tu
     for spec, name in zip(specs, _match_names(path, list(entries), specs), strict=True):
         entry = entries[name]
         if entry.shape != spec.shape:
-            advice = f"the model needs {list(spec.shape)}; change the array, --batch or --shape"
+            advice = f"the model needs {list(spec.shape)}; change the array, ⟦batch⟧ or ⟦shape⟧"
             raise BadInput(f"the array for {spec.name!r} has shape {list(entry.shape)}", advice=advice)
         arrays.append(_convert(path, entry.whole(), spec))
         converted = entry.dtype.newbyteorder("=") != arrays[-1].dtype and spec.dtype != TEXT

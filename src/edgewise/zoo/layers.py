@@ -66,7 +66,7 @@ class Layers:
         Raises `BadInput` where nothing is left of a dimension.
         """
         if min(shape) < 1:
-            raise BadInput(f"the input is too small: a {kind} layer has no outputs", advice="use a larger --resolution")
+            raise BadInput(f"the input is too small: a {kind} layer has no outputs", advice="use a larger ⟦resolution⟧")
         layer = Layer(kind=kind, inputs=inputs, shape=shape, act=act, weights=tuple(weights), options=options)
         self.rows.append(layer)
         return len(self.rows) - 1

@@ -80,21 +80,21 @@ def make(reference: Reference, *, width: float = 1.0, resolution: int | None = N
         BadInput: a value out of range, a network without a resolution, or one for which it is too small.
     """
     if not WIDTHS[0] <= width <= WIDTHS[1]:
-        raise BadInput(f"--width {width:g} is out of range", advice=f"from {WIDTHS[0]:g} to {WIDTHS[1]:g}")
+        raise BadInput(f"⟦width⟧ {width:g} is out of range", advice=f"from {WIDTHS[0]:g} to {WIDTHS[1]:g}")
     shape = reference.input
     if resolution is not None:
         if not reference.resizable:
             raise BadInput(
-                f"--resolution does not apply to {reference.name}: its input is always {'×'.join(map(str, shape))}",
-                advice="build it without --resolution",
+                f"⟦resolution⟧ does not apply to {reference.name}: its input is always {'×'.join(map(str, shape))}",
+                advice="build it without ⟦resolution⟧",
             )
         if not RESOLUTIONS[0] <= resolution <= RESOLUTIONS[1]:
             raise BadInput(
-                f"--resolution {resolution} is out of range", advice=f"from {RESOLUTIONS[0]} to {RESOLUTIONS[1]}"
+                f"⟦resolution⟧ {resolution} is out of range", advice=f"from {RESOLUTIONS[0]} to {RESOLUTIONS[1]}"
             )
         shape = (*shape[:-2], resolution, resolution)
     if seed is not None and seed < 0:
-        raise BadInput(f"--seed must be at least 0, not {seed}")
+        raise BadInput(f"⟦seed⟧ must be at least 0, not {seed}")
 
     def scaled(out: int) -> int:
         return out if width == 1 or stage.fixed else divisible(out * width, reference.multiple)

@@ -106,7 +106,7 @@ def to_tflite(net: Layers, *, name: str) -> bytes:
         from ai_edge_litert import schema_py_generated as schema
     except ImportError as error:
         raise Unavailable(
-            f"TFLite files can't be written: {error}", advice="pip install 'edgewise[litert]', or --format onnx"
+            f"TFLite files can't be written: {error}", advice="pip install 'edgewise[litert]', or ⟦format⟧ onnx"
         ) from None
     builder = flatbuffers.Builder(1024)
     builder.Finish(_Writer(net, schema).model(name).Pack(builder), b"TFL3")

@@ -257,7 +257,7 @@ class _KnownHosts:
         return TargetError(
             f"the host key of {words} is not known",
             advice=f"connect once, compare the fingerprint with the device's, and accept it: {command}; or name a file "
-            "that has the key: --set known_hosts=FILE with edgewise devices add",
+            "that has the key: edgewise devices add NAME URL --set known_hosts=FILE",
         )
 
 

@@ -121,7 +121,7 @@ def emulation_availability() -> Availability:
 def _read_counts(device: EstimatedDevice) -> str:
     wanted = device.settings.get("counts", "")
     if wanted not in ("", "emulation", "table"):
-        raise BadInput(f"counts must be emulation or table, not {wanted!r}", advice="--set counts=table")
+        raise BadInput(f"counts must be emulation or table, not {wanted!r}", advice="⟦set=counts=table⟧")
     return wanted
 
 
@@ -240,7 +240,7 @@ def _check_shapes(network: IntNetwork, graph: Graph) -> None:
             here, own = ("x".join(map(str, each)) for each in (shape, tensor.shape))
             raise CanNotLower(
                 f"the input {name} is {here} here and {own} in the file, which alone is executed",
-                advice=f"--shape {shlex.quote(f'{name}={own}')}, or export the model with the shape",
+                advice=f"⟦shape⟧ {shlex.quote(f'{name}={own}')}, or export the model with the shape",
             )
 
 
@@ -366,7 +366,7 @@ def _read_arena(text: str) -> int:
     try:
         return -1 if text.strip().startswith("-") else parse_size(text)
     except BadInput as error:
-        raise BadInput(f"--set arena: {error.message}", advice=error.advice) from None
+        raise BadInput(f"⟦set⟧ arena: {error.marked.message}", advice=error.marked.advice) from None
 
 
 def _flash_read(emulated: Emulated) -> Measurement:

@@ -66,7 +66,7 @@ def write_firmware(path: Path, folder: Path, *, device: str, identity: str, forc
         raise Unavailable(f"firmware can't be made: {state.reason}", advice=state.install_hint)
     try:
         if folder.exists() and any(folder.iterdir()) and not force:
-            raise BadInput(f"{folder} is not empty", advice="name another folder, or use --force to write into it")
+            raise BadInput(f"{folder} is not empty", advice="name another folder, or use ⟦force⟧ to write into it")
         with job_folder() as fresh:
             _write(path, fresh, core, identity)
             shutil.copytree(fresh, folder, dirs_exist_ok=True)
@@ -78,7 +78,7 @@ def write_firmware(path: Path, folder: Path, *, device: str, identity: str, forc
 def _write(path: Path, folder: Path, core: Core, identity: str) -> None:
     if not _IDENTITY.fullmatch(identity):
         raise BadInput(
-            f"--model-id {identity!r} can't be used", advice="use 1 to 32 letters, digits, points, - and _, as in kws01"
+            f"⟦model_id⟧ {identity!r} can't be used", advice="use 1 to 32 letters, digits, points, - and _, as in kws01"
         )
     network = fold_shapes(read_network(path))
     settings = _settings(network, core, identity)
@@ -110,7 +110,7 @@ def _settings(network: IntNetwork, core: Core, identity: str) -> str:
         fits = fits and [tensor.bytes for tensor in network.outputs] == sizes and network.outputs[0].dtype == "int8"
     if not network.inputs or (encoding != "EW_TENSOR" and not fits):
         needs = "one int8 input" + (", and one output like it" if identity == SCORED else "")
-        raise BadInput(f"--model-id {identity} needs a model with {needs}", advice="use another --model-id")
+        raise BadInput(f"⟦model_id⟧ {identity} needs a model with {needs}", advice="use another ⟦model_id⟧")
     for tensor in network.outputs:
         if tensor.dtype not in _TYPES:
             raise BadInput(f"output {tensor.name} is {tensor.dtype}; the firmware can report {', '.join(_TYPES)}")

@@ -135,7 +135,7 @@ def engine_of(software: str, fit: Mapping[str, Any] | None = None) -> Mapping[st
     if software not in known:
         raise BadInput(
             f"software must be {' or '.join(known)}, not {software!r}",
-            advice=f"such as --set software={DEFAULT_SOFTWARE}",
+            advice=f"such as ⟦set⟧ software={DEFAULT_SOFTWARE}",
         )
     return known[software]
 

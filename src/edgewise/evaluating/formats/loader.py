@@ -46,7 +46,7 @@ class Loader(BuiltInFormat):
             raise BadInput(f"{target!r} names no function", advice="give module:function or path/to/file.py:function")
         with running(target):
             module = import_module(module_name, target)
-            made = call(find(module, attribute, target), options, target, flag="--data-option")
+            made = call(find(module, attribute, target), options, target, flag="⟦data_option⟧")
             # What the function reads can't be known; its own file can.
             file = Path(getattr(module, "__file__", None) or "")
             about = stamp_files(file.parent, [file.name], extra=(target, sorted(options.items())))
@@ -198,7 +198,7 @@ def _get(items: Any, index: int, target: str, method: str = "__getitem__") -> An
         except CorruptSample as error:
             corrupt = error
         except Unavailable as error:
-            raise BadInput(error.message, advice=error.advice) from error
+            raise BadInput(error.marked.message, advice=error.marked.advice) from error
     raise corrupt or AssertionError("an item or an error")
 
 

@@ -155,7 +155,7 @@ class AnomalyScorer(OutputScorer):
         if not isinstance(label, int) or label not in {0, 1}:
             raise BadInput(
                 f"{sample.name} of {self._data} has the label {brief(sample.label)}",
-                advice="labels are 0 (normal) and 1 (anomaly); of classes, --task-option normal=NAME says which is 0",
+                advice="labels are 0 (normal) and 1 (anomaly); of classes, ⟦task_option=normal=NAME⟧ says which is 0",
             )
         return label
 
@@ -166,7 +166,7 @@ class AnomalyScorer(OutputScorer):
             if array.size != 1:
                 raise BadInput(
                     f"the output has {array.size} numbers, but a score is one number",
-                    advice="set --task-option score=max, mean, mse, or the element's number",
+                    advice="set ⟦task_option⟧ score=max, mean, mse, or the element's number",
                 )
             return float(array.reshape(-1)[0])
         if self._score == "mse":
@@ -210,7 +210,7 @@ def _choose_score(context: TaskContext, number: int) -> str:
         return "mse"  # it gives back what it was fed: an autoencoder
     raise BadInput(
         "the model's output is not one score per sample",
-        advice="set --task-option score=max, mean, mse, or the number of an output element",
+        advice="set ⟦task_option⟧ score=max, mean, mse, or the number of an output element",
     )
 
 
@@ -233,5 +233,5 @@ def _find_normal(context: TaskContext, asked: str | None) -> int | None:
         return next(number for number, name in enumerate(names) if name.casefold() not in _ANOMALOUS)
     raise BadInput(
         f"it is not known which class of {context.data.name} is normal: {', '.join(names[:10])}",
-        advice="set --task-option normal=NAME",
+        advice="set ⟦task_option=normal=NAME⟧",
     )

@@ -160,7 +160,7 @@ class ClassificationScorer(OutputScorer):
         if row.dtype.kind not in "fiu" or row.dtype.name in WIDE_INTEGERS:
             raise BadInput(
                 f"an output of {row.size} × {row.dtype.name} is neither scores of classes nor the best one",
-                advice="choose another output with --task-option output=NAME",
+                advice="choose another output with ⟦task_option=output=NAME⟧",
             )
         self._settle(row.size)
         label = self._labels.read(sample)
@@ -202,7 +202,7 @@ class ClassificationScorer(OutputScorer):
         if answer >= (MOST_CLASSES if known is None else known):
             raise BadInput(
                 f"the output for {sample.name} is {answer}, and there are {known or MOST_CLASSES} classes at most",
-                advice="choose another output with --task-option output=NAME",
+                advice="choose another output with ⟦task_option=output=NAME⟧",
             )
         return [label, max(answer, NO_ANSWER), -1, known or 0, None]
 
@@ -211,7 +211,7 @@ class ClassificationScorer(OutputScorer):
         if width == 1 and self._options.positive is None:
             raise BadInput(
                 "the model has a single output, which may be a logit or a probability",
-                advice="set --task-option positive=logit or positive=probability",
+                advice="set ⟦task_option⟧ positive=logit or positive=probability",
             )
         if width > 1 and (self._options.positive is not None or self._options.threshold is not None):
             raise BadInput(

@@ -78,7 +78,7 @@ class EmbeddingsScorer(OutputScorer):
         if not 0 < vector.size <= MOST_NUMBERS:
             raise BadInput(
                 f"an output of {vector.size} numbers is not an embedding (1 to {MOST_NUMBERS})",
-                advice="choose another output with --task-option output=NAME",
+                advice="choose another output with ⟦task_option=output=NAME⟧",
             )
         label = scalar_label(sample)
         if not isinstance(label, int | str):

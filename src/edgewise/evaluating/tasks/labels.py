@@ -87,9 +87,9 @@ class Labels:
         self.count = count
 
     def _advise(self, count: int) -> str:
-        advice = "name the outputs with --classes"
+        advice = "name the outputs with ⟦classes⟧"
         if len(self._own) + 1 == count:
-            advice += ", or use --task-option offset=1 for a background class"
+            advice += ", or use ⟦task_option=offset=1⟧ for a background class"
         if self._format != "folders":
             return advice
         named = ", ".join(self._own[:_LISTED]) + (", …" if len(self._own) > _LISTED else "")

@@ -78,7 +78,7 @@ def read_options(kind: type[_Options], given: Mapping[str, str], task: str) -> _
         name = str(error.errors(include_url=False)[0]["loc"][0])
     field = kind.model_fields[name]
     raise BadInput(
-        f"--task-option {name} must be {accepted(field.annotation, field.metadata)}, not {given[name]}",
+        f"⟦task_option⟧ {name} must be {accepted(field.annotation, field.metadata)}, not {given[name]}",
         advice=f"{name}={field.description}",
     )
 
@@ -167,7 +167,7 @@ def choose_output(context: TaskContext, asked: str | None, task: str) -> int:
             return 0
         raise BadInput(
             f"the model has {len(outputs)} outputs and {task} reads one",
-            advice=f"choose one with --task-option output=NAME: {listed}",
+            advice=f"choose one with ⟦task_option=output=NAME⟧: {listed}",
         )
     if asked in names:
         return names.index(asked)
@@ -189,7 +189,7 @@ def row_of(array: Array, *, task: str) -> Array:
     if sum(size != 1 for size in array.shape) > 1 or array.size == 0:
         raise BadInput(
             f"an output of shape {list(array.shape)} is not one row of numbers per sample, which {task} reads",
-            advice="choose another output with --task-option output=NAME, or another task",
+            advice="choose another output with ⟦task_option=output=NAME⟧, or another task",
         )
     return array.reshape(-1)
 

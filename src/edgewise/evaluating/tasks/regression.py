@@ -92,7 +92,7 @@ class RegressionScorer(OutputScorer):
         if labels.size != answers.size:
             raise BadInput(
                 f"the label of {sample.name} of {self._data} has {labels.size} numbers, and the output {answers.size}",
-                advice="choose another output with --task-option output=NAME; is the data made for this model?",
+                advice="choose another output with ⟦task_option=output=NAME⟧; is the data made for this model?",
             )
         return [[float(each) if np.isfinite(each) else None for each in answers], [float(each) for each in labels]]
 
@@ -124,7 +124,7 @@ class RegressionScorer(OutputScorer):
         if not 0 < size <= MOST_OUTPUTS:
             raise BadInput(
                 f"regression supports 1 to {MOST_OUTPUTS} outputs per sample, not {size}",
-                advice="score them with a function of your own: --metric module:function",
+                advice="score them with a function of your own: ⟦metric⟧ module:function",
             )
 
 

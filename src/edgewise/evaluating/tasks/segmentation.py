@@ -38,7 +38,7 @@ IGNORE = 255
 NO_ANSWER = -1
 LAYOUTS = ("channels-first", "channels-last")
 MOST_CLASSES = 65_536
-_ADVICE = "choose another output with --task-option output=NAME, or another task"
+_ADVICE = "choose another output with ⟦task_option=output=NAME⟧, or another task"
 
 
 class SegmentationOptions(ClassOptions):
@@ -170,7 +170,7 @@ class SegmentationScorer(OutputScorer):
         if not whole and not bool((array == np.rint(array)).all()):
             raise BadInput(
                 "the output has one number per pixel, which may be a logit or a probability",
-                advice="set --task-option positive=logit or positive=probability",
+                advice="set ⟦task_option⟧ positive=logit or positive=probability",
             )
         known = self._labels.known or MOST_CLASSES
         if array.min() < 0 or array.max() >= known:
@@ -196,7 +196,7 @@ class SegmentationScorer(OutputScorer):
         else:
             raise BadInput(
                 f"the classes' axis in an output of shape {list(shape)} is ambiguous",
-                advice="set --task-option layout=channels-first or layout=channels-last",
+                advice="set ⟦task_option⟧ layout=channels-first or layout=channels-last",
             )
         self.settings = {**self.settings, "layout": self._layout}
         return self._layout

@@ -68,7 +68,7 @@ class GenerationScorer:
         self._roles = _roles(context.signature.inputs)
         self._options = options
         if options.tokenizer is None:
-            raise BadInput("text generation needs a tokenizer", advice="--task-option tokenizer=tokenizer.json")
+            raise BadInput("text generation needs a tokenizer", advice="⟦task_option=tokenizer=tokenizer.json⟧")
         self._tokenizer, sha256 = load_tokenizer(Path(options.tokenizer))
         # The model decides the length of its input, not the file's settings from training.
         self._tokenizer.no_truncation()
@@ -187,7 +187,7 @@ class GenerationScorer:
         if sum(size != 1 for size in output.shape) > 1:
             raise BadInput(
                 f"{sample.name}: an output of shape {list(output.shape)} is not one row of tokens",
-                advice="choose another output with --task-option output=NAME",
+                advice="choose another output with ⟦task_option=output=NAME⟧",
             )
         tokens = output.reshape(-1)
         if tokens[: len(prompt)].tolist() == list(prompt):
@@ -262,7 +262,7 @@ def _likeliest(logits: Array, length: int, sample: Sample) -> int | None:
     else:
         raise BadInput(
             f"{sample.name}: an output of shape {list(logits.shape)} has no scores of the token after {length}",
-            advice="text generation reads logits [1, length, tokens]; choose one with --task-option output=NAME",
+            advice="text generation reads logits [1, length, tokens]; choose one with ⟦task_option=output=NAME⟧",
         )
     return None if row.size == 0 or np.isnan(row).any() else int(row.argmax())
 

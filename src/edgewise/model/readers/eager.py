@@ -47,7 +47,7 @@ class EagerReader:
             return _without_layers(path)
         for key, shape in (shapes or {}).items():
             if key not in graph.tensors or not shapes_fit(graph.tensors[key].shape, shape):
-                raise BadModel(f"the layers of {name} are known for its example inputs only", advice="omit --batch")
+                raise BadModel(f"the layers of {name} are known for its example inputs only", advice="omit ⟦batch⟧")
         return graph
 
 

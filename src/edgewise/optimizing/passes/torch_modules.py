@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from edgewise.errors import BadInput
+from edgewise.errors import BadInput, as_flag
 from edgewise.optimizing.base import PassResult, PassTask
 from edgewise.optimizing.calibration import Calibration, make_probes, read_calibration
 from edgewise.optimizing.libraries import CannotApply
@@ -153,7 +153,7 @@ def need_samples(task: PassTask[Any], model: TorchModel) -> Calibration:
     """The samples of `task`. Raises `CannotApply` where there are none, and `BadInput`."""
     samples = load_samples(task, model)
     if samples is None:
-        raise CannotApply("needs samples: give --data")
+        raise CannotApply(f"needs samples: give {as_flag('data')}")
     return samples
 
 

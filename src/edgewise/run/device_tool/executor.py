@@ -51,7 +51,7 @@ class DeviceTools(WorkerExecutor):
     def check(self, job: Job, *, own_inputs: bool) -> None:
         """As `Executor.check`."""
         if job.workload.scenario != Scenario() or own_inputs:
-            what = "random inputs" if own_inputs else "the single-stream scenario without --sustained"
+            what = "random inputs" if own_inputs else "the single-stream scenario without ⟦sustained⟧"
             raise BadInput(f"{job.runtime.name} has only {what}", advice="omit the option, or use an engine with -r")
 
     def run(
@@ -101,7 +101,7 @@ class DeviceTools(WorkerExecutor):
     def examine(self, device: Device, target: AnyTarget, *, install: Sequence[str] | None) -> DeviceCheck:
         """The device's tools, and what its Python has if one is set."""
         if install is not None:
-            raise BadInput("--bootstrap is for devices over ssh", advice="install packages in Termux: pkg, pip")
+            raise BadInput("⟦bootstrap⟧ is for devices over ssh", advice="install packages in Termux: pkg, pip")
         found = Executor.examine(self, device, target, install=install)
         if not found.engines:
             return found

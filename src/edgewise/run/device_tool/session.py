@@ -218,14 +218,14 @@ def _failure(tool: DeviceTool, done: ShellResult) -> Failure:
     last = one_line(next((line for line in lines if "error" in line.lower()), lines[-1]))[:300]
     name = signal_name(done.code - 128) if done.code > 128 else None
     cause: Cause = "EngineError"
-    advice = "try another provider with --provider, or report the model to the engine's authors"
+    advice = "try another provider with ⟦provider⟧, or report the model to the engine's authors"
     if done.code in (126, 127) or "CANNOT LINK EXECUTABLE" in told:
         cause, what = "Unavailable", "can't be executed there"
         advice = (
             "use a build for the device's ABI ('edgewise devices check' tells it), executable, below /data/local/tmp"
         )
     elif means_out_of_memory(told):
-        cause, what, advice = "OutOfMemory", "ran out of memory", "use a smaller model or --batch 1"
+        cause, what, advice = "OutOfMemory", "ran out of memory", "use a smaller model or ⟦batch=1⟧"
     elif name == "SIGKILL":
         cause, what = "Killed", "was killed"
         advice = "Android kills processes when memory runs out: close apps, or use a smaller model"

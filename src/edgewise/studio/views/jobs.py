@@ -151,11 +151,9 @@ def took(row: JobRow) -> str:
 
 def _links(row: JobRow, files: Mapping[str, Path]) -> list[tuple[str, str]]:
     """Where a job with these files leads to: address and words."""
-    from edgewise.studio.forms import form_of
-    from edgewise.verbs.verb import VERBS
+    from edgewise.studio.forms import maker_of
 
-    makers = [row.verb, *(name for name, verb in VERBS if verb.form is not None and row.verb in verb.form.also)]
-    forms = [name for name in makers if form_of(name)]
+    form = maker_of(row.verb)
     query = "&".join(f"run={run}" for run in row.runs)
     found = [(f"/compare?{query}", "Compare these runs")] if len(row.runs) > 1 else []
     if row.verb == "profile" and row.runs:
@@ -164,7 +162,7 @@ def _links(row: JobRow, files: Mapping[str, Path]) -> list[tuple[str, str]]:
     result = files.get("result.json")
     if row.verb == "optimize" and row.runs and result is not None and b'"snr_db"' in result.read_bytes():
         found.append((f"/runs/{row.runs[0]}/graph?job={row.id}", "Graph with the error of each layer"))
-    return [*found, *((f"/new/{name}?job={row.id}", "Change and run") for name in forms[:1])]
+    return [*found, *([(f"/new/{form.verb.name}?job={row.id}", "Change and run")] if form else [])]
 
 
 def _command_of(row: JobRow) -> str:

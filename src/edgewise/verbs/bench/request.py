@@ -151,8 +151,8 @@ class BenchRequest(ProtocolRequest):
         unused: tuple[str, ...] = ()
         why = ""
         if self.sustained is not None:
-            unused, why = (*UNUSED, "sessions", "spread"), "{sustained} measures in one process for a given time"
+            unused, why = (*UNUSED, "sessions", "spread"), "⟦sustained⟧ measures in one process for a given time"
         elif self.scenario == "cold-start":
             unused, why = UNUSED, "the scenario cold-start runs one inference per process"
-        if given := [f"{{{name}}}" for name in unused if getattr(self, name) is not None]:
+        if given := [f"⟦{name}⟧" for name in unused if getattr(self, name) is not None]:
             raise BadField(f"{why}; it excludes {listing(given)}", advice=f"leave {listing(given)} out")

@@ -55,6 +55,6 @@ class BisectRequest(Request):
         require_time(time_budget=self.time_budget)
         if not ENGINES.get(self.engine):
             known = ", ".join(name for name, runtime in ENGINES.items() if runtime)
-            raise BadField(f"{{engine}} {self.engine!r} is not known", advice=f"one of: {known}")
+            raise BadField(f"⟦engine⟧ {self.engine!r} is not known", advice=f"one of: {known}")
         if self.good == self.bad:
-            raise BadField("{good} and {bad} are the same release", advice="name two releases")
+            raise BadField("⟦good⟧ and ⟦bad⟧ are the same release", advice="name two releases")

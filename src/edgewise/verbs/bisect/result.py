@@ -7,6 +7,7 @@ from dataclasses import asdict, dataclass
 from typing import Any
 
 from edgewise.device.environments import ENGINES
+from edgewise.errors import as_flag
 from edgewise.formatting import ratio_text
 from edgewise.record import Run
 from edgewise.report.conditions import processor_in, system_in
@@ -106,7 +107,7 @@ class BisectResult:
                 return [f"{name} gives the same outputs with {self.engine} {last.version} as with "
                         f"{self.releases[0].version}: {last.outputs}"]  # fmt: skip
             ratio = _ratio_words(last)
-            undecided = "; not decided: give more --time-budget" if self.undecided else ""
+            undecided = f"; not decided: give more {as_flag('time_budget')}" if self.undecided else ""
             return [f"{name} is not shown to be {worse} with {self.engine} {last.version} than with "
                     f"{self.releases[0].version}{ratio}{undecided}"]  # fmt: skip
         share = "" if self.probability is None else f" (probability {self.probability:.0%})"
@@ -151,9 +152,9 @@ class BisectResult:
     def _again(self) -> list[str]:
         lines = [self.command]
         if self.first is not None:
-            sides = f"--environment {self.engine}=={self.before} --environment {self.engine}=={self.first}"
+            sides = f" --environment {self.engine}=={self.before} --environment {self.engine}=={self.first}"
             lines += [
-                f"edgewise bench MODEL -r {ENGINES[self.engine]} {sides}"
+                f"edgewise bench MODEL -r {ENGINES[self.engine]}{sides}"
                 if self.on == "output"
                 else f"edgewise compare MODEL --vary {self.engine}={self.before},{self.first}",
                 f"environments: pip install {self.engine}=={self.before} numpy; "

@@ -136,7 +136,7 @@ def read_measurements(words: Sequence[str], device: str, context: Context, notes
         if not found.runs:
             raise BadInput(
                 f"no measurements given, and {where} has no finished runs of the device {device}",
-                advice=f"--measurements F.csv, 'edgewise runs import F --device {device}', or --suggest 5 for models "
+                advice=f"⟦measurements⟧ F.csv, 'edgewise runs import F --device {device}', or ⟦suggest=5⟧ for models "
                 "to measure",
             )
         found.sources = [f"runs of {device} in {where}"]
@@ -157,7 +157,7 @@ def _read_folder(folder: Path, found: Measured, notes: Notes) -> None:
             try:
                 found.runs += read_any(path)
             except BadInput as error:
-                why = why or f": {error.message}"
+                why = why or f": {error.marked.message}"
                 notes.add(f"Files of {folder} left out, as they hold no measurements", path.name)
     if (len(found.tables), len(found.runs)) == before:
         raise BadInput(
@@ -178,7 +178,7 @@ def _read_file(path: Path) -> list[Run]:
         return list(read_any(path))
     except BadInput as error:
         raise BadInput(
-            f"{path} holds no measurements: {error.message.removeprefix(f'{path}, ')}",
+            f"{path} holds no measurements: {error.marked.message.removeprefix(f'{path}, ')}",
             advice="give a CSV file, stored or exported runs, or what a tool printed that 'edgewise runs import' reads",
         ) from None
 
@@ -229,7 +229,7 @@ def of_one_engine(runs: Sequence[Run], notes: Notes, *, wanted: str | None) -> l
         engines = chosen
     if len(engines) > 1:
         listed = sorted(engines)
-        raise BadInput(f"the runs are of several engines: {'; '.join(listed)}", advice=f"add --runtime '{listed[0]}'")
+        raise BadInput(f"the runs are of several engines: {'; '.join(listed)}", advice=f"add ⟦runtime⟧ '{listed[0]}'")
     return _best_of_each([run for run in kept if engine_text(run.job) in engines], notes)
 
 

@@ -15,13 +15,12 @@ def read(values: Values) -> Request:
     options = declared_options(CalibrateRequest, SuggestRequest)
     if values["suggest"] is None:
         if values["format"] != "onnx":
-            raise BadInput("--format applies only to --suggest", advice="leave it out")
+            raise BadInput("⟦format⟧ applies only to ⟦suggest⟧", advice="leave it out")
         return request_of(CalibrateRequest, options, values)
     if unused := [name for name in ("measurements", "method", "host", "model_dir") if values[name]]:
-        flag = unused[0].replace("_", "-")
         advice = "calibrate when the suggested models are measured"
-        raise BadInput(f"--suggest and --{flag} exclude each other", advice=advice)
+        raise BadInput(f"⟦suggest⟧ and ⟦{unused[0]}⟧ exclude each other", advice=advice)
     folders = values["output"] or ()
     if len(folders) > 1:
-        raise BadInput(f"--suggest writes to one folder, not {len(folders)}", advice="give -o once")
+        raise BadInput(f"⟦suggest⟧ writes to one folder, not {len(folders)}", advice="give -o once")
     return request_of(SuggestRequest, options, values, folder=str(folders[0]) if folders else None)

@@ -80,7 +80,7 @@ def calibrate(request: CalibrateRequest, context: Context) -> Calibration:
     runs = of_one_engine(given.runs, notes, wanted=request.runtime)
     models_of = [Path(request.model_dir)] if request.model_dir else []
     if models_of and not models_of[0].is_dir():
-        raise BadInput(f"--model-dir {request.model_dir} is no folder", advice="name the folder of the models")
+        raise BadInput(f"⟦model_dir⟧ {request.model_dir} is no folder", advice="name the folder of the models")
     files = ModelFiles([*models_of, *given.folders])
     models = [_from_row(row, path.parent, files) for path in given.tables for row in read_table(path)]
     models += [_from_run(run, files, notes) for run in runs]
@@ -107,7 +107,7 @@ def calibrate(request: CalibrateRequest, context: Context) -> Calibration:
         kept, reasons = _predictable(kept, method=request.method)
     except BadInput as error:
         noisy = [sentence.removesuffix(".") for sentence in notes.sentences if sentence.startswith(NOISY)]
-        raise BadInput("; ".join((error.message, *noisy)), advice=error.advice) from None
+        raise BadInput("; ".join((error.marked.message, *noisy)), advice=error.marked.advice) from None
     found = Calibration(
         name=request.name,
         points={metric: tuple(rows) for metric, rows in kept.items()},

@@ -146,7 +146,7 @@ class CompareRequest(MeasuringRequest):
         """Reject unknown metrics, too."""
         super().check()
         if len(self.labels) > len(self.subjects):
-            raise BadField(f"{{labels}} must be at most one per subject, not {len(self.labels)}")
+            raise BadField(f"⟦labels⟧ must be at most one per subject, not {len(self.labels)}")
         check_criteria(self.criteria())
         if self.until is not None:
             check_metric(self.until)
@@ -186,7 +186,7 @@ def _varied(values: Values) -> dict[str, Any]:
             axes[axis.field] = (*(typed or ()), *varied)
             continue
         if typed and axis.read is not None and axis.read(typed) not in ((1,), tuple(varied)):
-            raise BadInput(f"--vary {key} and {axis.flag} contradict each other", advice="give one")
+            raise BadInput(f"⟦vary⟧ {key} and ⟦{axis.name}⟧ contradict each other", advice="give one")
         axes[axis.field] = tuple(varied)
     typed = [str(values[options[AXES[key]].name] or "") for key in SETTINGS if AXES[key] in options]
     sets = variable_sets(axes.get("variables") or values["env"] or ())
@@ -198,6 +198,6 @@ def _varied(values: Values) -> dict[str, Any]:
     if axes and not several and len(values["subjects"]) == 1:
         (given, *_) = values["vary"]
         raise BadInput(
-            f"--vary {given} has one value: there is nothing to compare with", advice=f"--vary {given},ANOTHER"
+            f"⟦vary⟧ {given} has one value: there is nothing to compare with", advice=f"⟦vary⟧ {given},ANOTHER"
         )
     return axes

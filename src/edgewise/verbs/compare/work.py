@@ -77,13 +77,13 @@ def _check_sensors(subjects: Sequence[Subject], request: CompareRequest) -> None
     """Raises `BadField` where a metric is asked for that only sensors measure, and they are not read."""
     wanted = set(filter(is_metered, (*request.metrics, request.until or "")))
     if wanted and not request.meters and len(runs_among(subjects)) < len(subjects):
-        raise BadField(f"{', '.join(sorted(wanted))}: sensors are not read", advice="add {meters=True}")
+        raise BadField(f"{', '.join(sorted(wanted))}: sensors are not read", advice="add ⟦meters=True⟧")
 
 
 def _check_budget(subjects: Sequence[Subject], request: CompareRequest) -> None:
     """Raises `BadField` where the time of measuring is limited, and nothing is measured."""
     given = {"time_budget": request.time_budget, "rounds": request.rounds}
-    set_ones = [f"{{{name}}}" for name, value in given.items() if value is not None]
+    set_ones = [f"⟦{name}⟧" for name, value in given.items() if value is not None]
     if set_ones and len(runs_among(subjects)) == len(subjects):
         raise BadField(
             f"stored runs are compared as they are: {' and '.join(set_ones)} would measure",

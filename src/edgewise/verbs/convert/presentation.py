@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from edgewise.errors import EdgewiseError, RunFailed
+from edgewise.errors import EdgewiseError, RunFailed, as_flag
 from edgewise.verbs.presentation import Presentation
 
 if TYPE_CHECKING:
@@ -21,6 +21,6 @@ class ConvertPresentation(Presentation["Conversion"]):
         if result.accepted:
             return ()
         advice = "replace the operator, or convert to another format; report it to the converter's authors"
-        if "--precision f16" in result.command:
-            advice = "convert without --precision f16"
+        if as_flag("precision", "f16") in result.command:
+            advice = "convert without ⟦precision=f16⟧"
         return (RunFailed(f"nothing was written: {result.refused_because}", advice=advice),)

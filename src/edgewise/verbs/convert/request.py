@@ -105,15 +105,15 @@ class ConvertRequest(Request):
         to = self.target_word
         check_signature(self.signature, self.model)
         if self.precision not in (None, "f32", "f16", "int8"):
-            raise BadField(f"{{precision}} must be f32, f16 or int8, not {self.precision!r}")
+            raise BadField(f"⟦precision⟧ must be f32, f16 or int8, not {self.precision!r}")
         self._check_int8(to)
         if self.precision == "f16" and to != "openvino":
             raise BadField(
-                "{precision=f16} applies only to {to=openvino}",
+                "⟦precision=f16⟧ applies only to ⟦to=openvino⟧",
                 advice="'edgewise optimize' has passes for other formats",
             )
         if self.opset is not None and to not in ("onnx", "ort"):
-            raise BadField("{opset} applies only to {to=onnx}", advice="leave {opset} out")
+            raise BadField("⟦opset⟧ applies only to ⟦to=onnx⟧", advice="leave ⟦opset⟧ out")
         require_at_least(1, opset=self.opset, memory_limit=self.memory_limit)
         require_at_least(0, seed=self.seed)
         require_time(timeout=self.timeout)
@@ -122,17 +122,17 @@ class ConvertRequest(Request):
         """Reject int8 without samples or in another format, and samples that nothing reads."""
         if self.precision == "int8":
             if to not in ("tflite", "onnx"):
-                raise BadField(f"{{precision=int8}} applies only to tflite and onnx, not to {to}")
+                raise BadField(f"⟦precision=int8⟧ applies only to tflite and onnx, not to {to}")
             if self.data is None:
                 raise BadField(
-                    "{precision=int8} needs samples, from which the ranges of the activations come",
-                    advice="add {data}: a file or folder with samples",
+                    "⟦precision=int8⟧ needs samples, from which the ranges of the activations come",
+                    advice="add ⟦data⟧: a file or folder with samples",
                 )
             if self.input_data is not None:
-                raise BadField("{input_data} does not apply to {precision=int8}, which compares on {data}")
+                raise BadField("⟦input_data⟧ does not apply to ⟦precision=int8⟧, which compares on ⟦data⟧")
         given = {"data": self.data, "prepare": self.prepare, "split": self.split, "limit": self.limit}
         if self.precision != "int8" and (unused := next((name for name, value in given.items() if value), "")):
-            raise BadField(f"{{{unused}}} applies only to {{precision=int8}}", advice=f"leave {{{unused}}} out")
+            raise BadField(f"⟦{unused}⟧ applies only to ⟦precision=int8⟧", advice=f"leave ⟦{unused}⟧ out")
         require_at_least(1, limit=self.limit)
 
     @property
@@ -147,15 +147,15 @@ class ConvertRequest(Request):
             ending = next((word for word in ("tflite", "onnx") if self.model.lower().endswith(f".{word}")), None)
         if self.to is None and ending is None:
             raise BadField(
-                f"{{to}} is required: one of {words}",
-                advice="give {to}, or an output name that ends with .onnx, .ort, .xml, .tflite, .pt2 or .keras",
+                f"⟦to⟧ is required: one of {words}",
+                advice="give ⟦to⟧, or an output name that ends with .onnx, .ort, .xml, .tflite, .pt2 or .keras",
             )
         to = ending if self.to is None else self.to
         if to not in TARGETS:
-            raise BadField(f"{{to}} must be one of {words}, not {to!r}")
+            raise BadField(f"⟦to⟧ must be one of {words}, not {to!r}")
         target = TARGETS[to]
         if self.folder is not None and target.suffix and not self.folder.endswith(target.suffix):
             raise BadField(
-                f"the name of the output must end with {target.suffix} for {{to={to}}}, and {self.folder!r} does not"
+                f"the name of the output must end with {target.suffix} for ⟦to={to}⟧, and {self.folder!r} does not"
             )
         return to

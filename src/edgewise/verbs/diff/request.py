@@ -69,10 +69,10 @@ class DiffRequest(Request):
         if self.other is None and len(self.runtimes) != 2:
             raise BadField(
                 "one model has nothing to be compared with",
-                advice="give a second model, or two runtimes: {runtimes=onnxruntime,openvino}",
+                advice="give a second model, or two runtimes: ⟦runtimes=onnxruntime,openvino⟧",
             )
         if len(self.runtimes) > 2:
-            raise BadField(f"{{runtimes}} must be one or two, not {len(self.runtimes)}")
+            raise BadField(f"⟦runtimes⟧ must be one or two, not {len(self.runtimes)}")
         require_at_least(1, limit=self.limit)
         require_at_least(0, top=self.top)
         require_time(timeout=self.timeout)

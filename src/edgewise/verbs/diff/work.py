@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from edgewise.child_process import run_child
-from edgewise.errors import BadInput, RunFailed
+from edgewise.errors import BadInput, RunFailed, as_flag
 from edgewise.evaluating.data_options import DataOptions, read_instructions
 from edgewise.folders import job_folder
 from edgewise.model.graph import Graph
@@ -94,7 +94,7 @@ def _write_samples(
     paths = [scratch / "reference.npz", scratch / "other.npz"]
     if request.data is None:
         feeds = _random_feeds(request, found)
-        fed = f"{request.limit} random inputs from seed {request.seed}: use --data for those that matter"
+        fed = f"{request.limit} random inputs from seed {request.seed}: use {as_flag('data')} for those that matter"
     else:
         emit(StageStarted(title=f"Samples of {request.data}"))
         options = DataOptions(
@@ -125,7 +125,7 @@ def _random_feeds(request: DiffRequest, found: Sequence[ResolvedGraph]) -> list[
     if len(specs[0]) != len(specs[1]) or not specs[0]:
         raise BadInput(
             f"one model has {len(specs[0])} inputs that can be fed, and the other {len(specs[1])}",
-            advice="give samples with --data",
+            advice="give samples with ⟦data⟧",
         )
     feeds: list[list[list[Array]]] = [[], []]
     for number in range(request.limit):
@@ -151,7 +151,7 @@ def _as_other(array: Array, spec: Any, graph: Graph) -> Array:
         raise BadInput(
             f"input {spec.name!r} takes {dtype} {list(shape)}, and that of the reference {array.dtype} "
             f"{list(array.shape)}",
-            advice="give samples with --data",
+            advice="give samples with ⟦data⟧",
         )
     if array.dtype == dtype or scale is None:
         return np.ascontiguousarray(array)
@@ -197,7 +197,7 @@ def _ask(asked: Mapping[str, Any], *, seconds: float) -> Mapping[str, Any]:
     command = [sys.executable, "-P", "-m", "edgewise.verbs.diff.tensor_worker"]
     done = run_child(command, seconds=seconds, request=json.dumps(asked).encode(), max_output=_MOST_OUTPUT)
     if done.failure:
-        advice = "raise --timeout, or use less samples with --limit" if done.cause == "late" else ""
+        advice = "raise ⟦timeout⟧, or use less samples with ⟦limit⟧" if done.cause == "late" else ""
         raise RunFailed(f"the models can't be compared: {done.failure}", advice=advice)
     answer: Mapping[str, Any] = json.loads(done.output)
     return answer

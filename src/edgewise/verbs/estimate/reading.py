@@ -24,19 +24,19 @@ def read(values: Values) -> Request:
     models = values["models"] or []
     if not (models or values["build"]) or (values["device"] is None) != values["fits"]:
         if not (models or values["build"]):
-            message = "give a model, and either a device or --fits"
+            message = "give a model, and either a device or ⟦fits⟧"
         else:
-            message = "give a device or --fits, not both" if values["fits"] else "give a device, or --fits"
-        advice = "edgewise estimate model.tflite -d ethos-u55-128, or with --fits instead of -d"
+            message = "give a device or ⟦fits⟧, not both" if values["fits"] else "give a device, or ⟦fits⟧"
+        advice = "edgewise estimate model.tflite -d ethos-u55-128, or with ⟦fits⟧ instead of -d"
         raise BadInput(message, advice=f"'edgewise estimate --devices' lists devices; {advice}")
     if unused := [flag for flag in FOR_FITS if values[flag] is not None and not values["fits"]]:
-        raise BadInput(f"--{unused[0].replace('_', '-')} applies only to --fits", advice="add --fits instead of -d")
+        raise BadInput(f"⟦{unused[0]}⟧ applies only to ⟦fits⟧", advice="add ⟦fits⟧ instead of -d")
     if values["device"] is not None and is_calibrated(values["device"], values["store"]):
         return _prediction(values)
     if unused := [name for name in ("target", "anyway") if values[name]]:
-        instead = "--max-latency, --max-ram and --max-flash limit boards" if values["fits"] else ""
+        instead = "⟦max_latency⟧, ⟦max_ram⟧ and ⟦max_flash⟧ limit boards" if values["fits"] else ""
         raise BadInput(
-            f"--{unused[0]} applies only to calibrated devices", advice=instead or "'edgewise calibrate' learns one"
+            f"⟦{unused[0]}⟧ applies only to calibrated devices", advice=instead or "'edgewise calibrate' learns one"
         )
     if len(models) > 1:
         raise BadInput(f"one model can be estimated at a time, not {len(models)}", advice="estimate them one by one")
@@ -46,7 +46,7 @@ def read(values: Values) -> Request:
 
 
 def _prediction(values: Values) -> Request:
-    unused = [f"--{name}" for name in ("build", "set", "shape", "signature") if values.get(name)]
+    unused = [f"⟦{name}⟧" for name in ("build", "set", "shape", "signature") if values.get(name)]
     if unused:
         raise BadInput(
             f"{values['device']} is a calibrated device, which does not use {' and '.join(unused)}",

@@ -71,7 +71,7 @@ class EstimatedRequest(Request):
         check_cases(self.cases, (self.model,))
         check_signature(self.signature, self.model)
         if len(self.cases) > 1:
-            raise BadField(f"{{cases}} must be one model for an estimate, not {len(self.cases)}")
+            raise BadField(f"⟦cases⟧ must be one model for an estimate, not {len(self.cases)}")
 
 
 class EstimateRequest(EstimatedRequest):

@@ -154,7 +154,7 @@ def advising_conversion(model: str, ref: ModelRef, *, int8: bool) -> Iterator[No
             raise
         source = shlex.join([model, *(["--signature", ref.signature] if ref.signature else [])])
         how = f"edgewise convert {source} --to tflite" + " --precision int8 --data DATA" * int8
-        message = error.message if not unread else f"{model} can't be estimated as it is"
+        message = error.marked.message if not unread else f"{model} can't be estimated as it is"
         raise BadModel(message, advice=f"{how}, and estimate its result") from error
 
 

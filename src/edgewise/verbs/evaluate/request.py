@@ -70,7 +70,7 @@ class EvaluateRequest(LimitedTargetRequest, DataRequest):
         """Reject settings that no engine supports."""
         super().check()
         if self.meters and not self.latency:
-            raise BadField("{meters} needs the latency, which is not measured", advice="leave {latency=False} out")
+            raise BadField("⟦meters⟧ needs the latency, which is not measured", advice="leave ⟦latency=False⟧ out")
         check_settings(
             threads=(self.threads,),
             batches=(),

@@ -43,7 +43,7 @@ def with_image(request: ExecRequest) -> ExecRequest:
 def _build(runtime: str, dockerfile: str, context: Path) -> str:
     """The name of the image. Raises `Unavailable`, and `BadField` without the folder."""
     if not context.is_dir():
-        raise BadField(f"{{build_context={context}}} is not a folder")
+        raise BadField(f"⟦build_context={context}⟧ is not a folder")
     name = re.sub(r"[^a-z0-9]+", "-", context.absolute().name.lower()).strip("-") or "program"
     image = f"localhost/edgewise-{name}"
     with job_folder() as folder:
@@ -59,7 +59,7 @@ def _build(runtime: str, dockerfile: str, context: Path) -> str:
         except OSError as error:
             raise Unavailable(
                 f"the image could not be built: {error}",
-                advice="correct IMAGEREPO and what is installed on it, or name another {mechanism}: "
+                advice="correct IMAGEREPO and what is installed on it, or name another ⟦mechanism⟧: "
                 "affinity-rlimit and control groups need no image",
             ) from error
     return image

@@ -16,7 +16,7 @@ def read(values: Values) -> ExecRequest:
     fields: dict[str, Any] = {}
     if values["env_file"] is not None:
         if values["command"] or values["run_in"]:
-            raise BadInput("--env-file has the command and its folder", advice="give either --env-file or a command")
+            raise BadInput("⟦env_file⟧ has the command and its folder", advice="give either ⟦env_file⟧ or a command")
         template = read_env_file(values["env_file"])
         given = template.fields(has_models=bool(values["models"] or values["models_file"]))
         fields = {name: value for name, value in given.items() if values.get(name) is None}

@@ -119,22 +119,22 @@ class ExecRequest(LimitedRequest):
         limits = self.constraints() or Constraints()
         check_constraints(limits if self.dockerfile is None else replace(limits, mechanism=None))
         if self.dockerfile is not None and self.image is not None:
-            raise BadField("give either {image} or {dockerfile}")
+            raise BadField("give either ⟦image⟧ or ⟦dockerfile⟧")
         if self.image is not None and not IMAGE_NAME.fullmatch(self.image):
-            raise BadField(f"{{image}}: {self.image!r} is not the name of an image", advice="such as python:3.13-slim")
+            raise BadField(f"⟦image⟧: {self.image!r} is not the name of an image", advice="such as python:3.13-slim")
         require_time(timeout=self.timeout, sample=self.sample or None)
         if 0 < self.sample < SHORTEST_SAMPLE_S:
-            raise BadField(f"{{sample}} must be 0 or at least {SHORTEST_SAMPLE_S:g} s, not {self.sample:g} s")
+            raise BadField(f"⟦sample⟧ must be 0 or at least {SHORTEST_SAMPLE_S:g} s, not {self.sample:g} s")
         require_at_least(1, repeat=self.repeat)
         require_at_least(0, seed=self.seed)
         has_place = any(PLACEHOLDER in word for word in self.command)
         if has_place and not (self.model_names or self.models_file):
             raise BadField(
-                "the placeholder in {command} needs {model_names} or {models_file}",
-                advice="for example {model_names=a.onnx,b.onnx}",
+                "the placeholder in ⟦command⟧ needs ⟦model_names⟧ or ⟦models_file⟧",
+                advice="for example ⟦model_names=a.onnx,b.onnx⟧",
             )
         if not has_place and (self.model_names or self.models_file):
             raise BadField(
-                "{model_names} and {models_file} need a placeholder in the command",
+                "⟦model_names⟧ and ⟦models_file⟧ need a placeholder in the command",
                 advice="write the word model in braces, { and }, where the name of the model belongs",
             )

@@ -51,7 +51,7 @@ def plan_commands(request: ExecRequest) -> list[Job]:
         raise BadInput("a word of the command contains a null byte", advice="models and arguments are text")
     folder = Path(request.run_in) if request.run_in is not None else Path()
     if not folder.is_dir():
-        raise BadField(f"{{run_in={folder}}} is not a folder")
+        raise BadField(f"⟦run_in={folder}⟧ is not a folder")
     jobs = []
     names = list(dict.fromkeys(models)) or [""]
     for model in names:
@@ -130,7 +130,7 @@ def _execute(job: Job, request: ExecRequest) -> Execution:
         if error.errno == errno.E2BIG:
             raise BadInput("the command line is too long for the system", advice="pass long lists in a file") from error
         raise Unavailable(
-            f"the limits can't be set: {error.strerror or error}", advice="name another {mechanism} or raise the limits"
+            f"the limits can't be set: {error.strerror or error}", advice="name another ⟦mechanism⟧ or raise the limits"
         ) from error
 
 
@@ -175,12 +175,12 @@ def _read_lines(path: Path) -> Sequence[str]:
         with path.open("rb") as file:
             content = file.read(MOST_LIST_BYTES + 1)
         if len(content) > MOST_LIST_BYTES:
-            raise BadField(f"{{models_file={path}}} is larger than {format_bytes(MOST_LIST_BYTES)}")
+            raise BadField(f"⟦models_file={path}⟧ is larger than {format_bytes(MOST_LIST_BYTES)}")
         lines = content.decode("utf-8-sig").splitlines()
     except (OSError, UnicodeDecodeError) as error:
         reason = error.strerror if isinstance(error, OSError) else "it is not text"
-        raise BadField(f"can't read {{models_file={path}}}: {reason}") from error
+        raise BadField(f"can't read ⟦models_file={path}⟧: {reason}") from error
     models = [line.strip() for line in lines if line.strip() and not line.lstrip().startswith("#")]
     if not models:
-        raise BadField(f"{{models_file={path}}} names no model", advice="write one model per line")
+        raise BadField(f"⟦models_file={path}⟧ names no model", advice="write one model per line")
     return models

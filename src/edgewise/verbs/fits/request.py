@@ -44,13 +44,13 @@ class FitsRequest(EstimatedRequest):
         super().check()
         for name in ("max_latency", "max_ram", "max_flash"):
             if (limit := getattr(self, name)) is not None and limit <= 0:
-                raise BadField(f"{{{name}}} must be more than 0, not {limit:g}")
+                raise BadField(f"⟦{name}⟧ must be more than 0, not {limit:g}")
         if len({each is None for each in (self.capacity, self.idle_power, self.per_hour)}) > 1:
             raise BadField(
-                "a battery life needs {capacity}, {idle_power} and {per_hour}", advice="give all three, or none of them"
+                "a battery life needs ⟦capacity⟧, ⟦idle_power⟧ and ⟦per_hour⟧", advice="give all three, or none of them"
             )
         if (battery := self.battery()) is not None and (battery[0] <= 0 or battery[2] < 0):
-            raise BadField("{capacity} must be more than 0, and {per_hour} at least 0")
+            raise BadField("⟦capacity⟧ must be more than 0, and ⟦per_hour⟧ at least 0")
 
     def battery(self) -> tuple[float, Quantity, float] | None:
         """Capacity in J, idle power in W and inferences an hour; None without a battery. Raises `BadInput`."""

@@ -135,8 +135,8 @@ class GateRequest(JudgingRequest):
         limited = {one.metric for one in self.requirements() if one.metric}
         if self.data is not None and not any(METRICS[metric].unit == "1" for metric in limited):
             raise BadField(
-                "{data} measures the accuracy, and no limit is about it",
-                advice="add {budget=accuracy_drop=1pt} or {budget=accuracy_top1=97%}",
+                "⟦data⟧ measures the accuracy, and no limit is about it",
+                advice="add ⟦budget=accuracy_drop=1pt⟧ or ⟦budget=accuracy_top1=97%⟧",
             )
         require_time(LONGEST_GATE_S, time_budget=self.time_budget)
         check_settings(

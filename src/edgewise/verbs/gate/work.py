@@ -67,7 +67,7 @@ def _require_data(request: GateRequest, candidate: Subject) -> None:
     if missing and request.data is None and not isinstance(candidate.thing, Run):
         raise BadField(
             f"{', '.join(missing)} needs labelled samples, on which the models are judged",
-            advice="give them: {data}; without them leave this limit out",
+            advice="give them: ⟦data⟧; without them leave this limit out",
         )
 
 
@@ -81,7 +81,7 @@ def _judge_of(request: GateRequest, data: str, candidate: Subject) -> Judge:
     from edgewise.verbs.evaluate.work import data_options_of
 
     if isinstance(candidate.thing, Run):
-        raise BadField("{data} judges models, and the candidate is a stored run", advice="give the model's file")
+        raise BadField("⟦data⟧ judges models, and the candidate is a stored run", advice="give the model's file")
     options = data_options_of(request, data)
 
     def planned(model: str | Path, axes: Axes) -> EvaluationPlan:
@@ -187,6 +187,6 @@ def _only(subjects: list[Subject], word: str) -> Subject:
         runs = enumerate_few([one_line(run.job.label) for run in runs_among(subjects)], MOST_LISTED)
         raise BadInput(
             f"{word!r} names {len(subjects)} runs and a gate takes one: {runs}",
-            advice="choose with -r, --threads, --batch, --precision or --signature, or name a run by its id",
+            advice="choose with -r, ⟦threads⟧, ⟦batch⟧, ⟦precision⟧ or ⟦signature⟧, or name a run by its id",
         )
     return subjects[0]

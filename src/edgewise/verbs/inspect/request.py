@@ -69,7 +69,7 @@ class InspectRequest(Request):
         check_signature(self.signature, self.model)
         if self.sparsity and is_factory(self.model):
             raise BadField(
-                "{sparsity} needs a model file, not a function",
+                "⟦sparsity⟧ needs a model file, not a function",
                 advice="write a file with 'edgewise convert FILE.py:FUNCTION --to onnx', then inspect the file",
             )
 

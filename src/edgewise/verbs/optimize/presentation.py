@@ -48,12 +48,12 @@ class OptimizePresentation(Presentation["Optimization"]):
         found: list[EdgewiseError] = []
         if result.unmet:
             closest = f"the closest is {result.closest}; " if result.closest else ""
-            advice = f"{closest}loosen a bound, or add --passes or time"
+            advice = f"{closest}loosen a bound, or add ⟦passes⟧ or time"
             found.append(RunFailed(f"nothing meets the bounds: {result.unmet}", advice=advice))
         if result.runs_nowhere:
             tried = max(result.candidates, key=lambda one: len(one.metrics))
             why = tried.why.removeprefix(f"{result.device}: ")
             advice = tried.elsewhere.advice if tried.elsewhere else ""
-            advice = advice or "loosen a bound, or try other passes with --passes"
+            advice = advice or "loosen a bound, or try other passes with ⟦passes⟧"
             found.append(RunFailed(f"no variant for {result.device}: {why}", advice=advice))
         return tuple(found)

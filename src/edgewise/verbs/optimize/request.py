@@ -194,5 +194,5 @@ def _check_folder(folder: Path | None) -> None:
     if folder.suffix in OPTIMIZATION.extensions:
         raise BadInput(
             f"-o {folder} would be the name of a folder",
-            advice=f"--report {folder} writes a report; -o takes the folder",
+            advice=f"⟦report⟧ {folder} writes a report; -o takes the folder",
         )

@@ -141,7 +141,7 @@ def _check_int8(request: OptimizeRequest, judge: Judge) -> bool:
     if request.data is None:
         raise BadInput(
             f"a model in int8 for {judge.device} needs samples, from which the ranges of its activations come",
-            advice="add --data PATH",
+            advice="add ⟦data=PATH⟧",
         )
     return True
 

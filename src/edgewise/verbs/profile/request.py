@@ -95,17 +95,17 @@ class ProfileRequest(ProtocolRequest):
         models = found.pop("models")
         if len(signatures := found.pop("signatures", ())) > 1:
             raise BadField(
-                f"{{signatures}} must be one signature on {self.device}, which is estimated, not {len(signatures)}",
+                f"⟦signatures⟧ must be one signature on {self.device}, which is estimated, not {len(signatures)}",
                 advice="estimate them one by one",
             )
-        if unused := [f"{{{name}}}" for name in found if name not in EstimateRequest.model_fields]:
+        if unused := [f"⟦{name}⟧" for name in found if name not in EstimateRequest.model_fields]:
             raise BadField(
                 f"{self.device} can only be estimated, and an estimate does not use {listing(unused)}",
                 advice=f"leave {listing(unused)} out",
             )
         if len(models) > 1:
             raise BadField(
-                f"{{models}} must be one model on {self.device}, which is estimated, not {len(models)}",
+                f"⟦models⟧ must be one model on {self.device}, which is estimated, not {len(models)}",
                 advice="estimate them one by one",
             )
         return EstimateRequest(model=models[0], signature="".join(signatures), **found)

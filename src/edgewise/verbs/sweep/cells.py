@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import Any
 
 from edgewise.device.devices import LOCAL
-from edgewise.errors import BadField, BadInput, Unavailable
+from edgewise.errors import BadInput, Unavailable, name_fields
 from edgewise.model.callable_loader import is_factory
 from edgewise.model.identity import open_model
 from edgewise.record import SCHEMA
@@ -82,7 +82,7 @@ def cells_of(file: SuiteFile, most: int) -> list[Cell]:
         try:
             runtimes().get(name.partition("/")[0])
         except Unavailable as error:
-            raise file.error(("runtimes", at), error.message, error.advice) from None
+            raise file.error(("runtimes", at), *error.marked) from None
     models = [name for at, one in enumerate(suite.models) for name in _files(file, ("models", at), one)]
     axes = (models, suite.devices, suite.runtimes or ("",), [str(count) for count in suite.threads] or ("",),
             suite.precisions or ("",))  # fmt: skip
@@ -90,7 +90,7 @@ def cells_of(file: SuiteFile, most: int) -> list[Cell]:
     for values in axes:
         number *= len(values)
     if number > most:
-        raise file.error((), f"it has {number:,} cells, more than {most:,}", "--most-cells allows more")
+        raise file.error((), f"it has {number:,} cells, more than {most:,}", "⟦most_cells⟧ allows more")
     options = tuple(suite.options.items())
     cells = [_cell(dict(zip(AXES, values, strict=True)), options) for values in product(*axes)]
     for at, entry in enumerate(suite.exclude):
@@ -257,14 +257,17 @@ class Requests:
             values[option.name] = self._value(option, texts, name)
         try:
             return self.verb.read(values).with_paths_from(self.file.path.parent.absolute())
-        except BadField as error:
-            raise self.file.error(("options", error.field), error.message, error.advice) from None
         except BadInput as error:
-            flags = {self._option(name).flag: name for name, _ in cell.options}
-            flag = next((flag for flag in flags if error.message.startswith(flag)), "")
-            name = flags.get(flag, "")
-            message = f"{name}{error.message.removeprefix(flag)}"
-            raise self.file.error(("options", name), message, error.advice) from None
+            named = {self._option(name).name: name for name, _ in (*given, *cell.options)}
+
+            def name_in_file(field: str, value: str | None = None) -> str:
+                option = self.verb.option_of(field)
+                name = named.get(option.name, option.name) if option else field
+                return name if value is None else f"{name}: {value}"
+
+            place = _place_of(name_in_file(error.field))
+            name_fields(error, name_in_file)
+            raise self.file.error(place, error.message, error.advice) from None
 
     def _option(self, name: str) -> Option:
         """The option of the verb that is called so. Raises `BadInput`."""
@@ -334,5 +337,5 @@ def zoo_file(file: SuiteFile, model: str, folder: Path) -> Path:
     except ValueError:
         raise file.error(place, f"the width of {model} is not a number", "such as zoo:NAME@0.5") from None
     except BadInput as error:
-        raise file.error(place, error.message, error.advice) from None
+        raise file.error(place, *error.marked) from None
     return path

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 import yaml
 
+from edgewise.errors import as_flag
 from edgewise.store.exchange import write_file
 
 if TYPE_CHECKING:
@@ -35,7 +36,7 @@ def emit_cells(scheduler: str, plan: Plan) -> list[str]:
     for earlier in folder.glob("*.json"):
         earlier.unlink()
     if not plan.waiting:
-        return [f"{folder}: nothing is left to carry out; --again writes all cells"]
+        return [f"{folder}: nothing is left to carry out; {as_flag('again')} writes all cells"]
     names = []
     for at in plan.waiting:
         path = folder / f"{plan.keys[at] or at}.json"

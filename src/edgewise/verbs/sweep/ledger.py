@@ -15,7 +15,7 @@ from edgewise.errors import BadInput, StoreError, Unavailable
 
 Status = Literal["done", "failed", "refused", "lost"]
 NAME = "cells.jsonl"
-ELSEWHERE = "make room, or give another --folder"
+ELSEWHERE = "make room, or give another ⟦folder⟧"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -84,7 +84,7 @@ class Ledger:
                 fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
             except OSError:
                 message = f"another sweep writes to {self._path.parent}"
-                raise Unavailable(message, advice="wait for it, or give another --folder") from None
+                raise Unavailable(message, advice="wait for it, or give another ⟦folder⟧") from None
             yield
 
     def _ends_whole(self) -> bool:
@@ -103,4 +103,4 @@ class Ledger:
         except FileNotFoundError:
             return
         except OSError as error:
-            raise BadInput(f"can't read {self._path}: {error.strerror}", advice="give another --folder") from error
+            raise BadInput(f"can't read {self._path}: {error.strerror}", advice="give another ⟦folder⟧") from error

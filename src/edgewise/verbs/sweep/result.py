@@ -10,6 +10,7 @@ from pathlib import Path
 from statistics import median
 from typing import Any
 
+from edgewise.errors import as_flag
 from edgewise.formatting import quantity, scale_of
 from edgewise.metrics import METRICS
 from edgewise.report.cells import amount_cell, label_of
@@ -287,6 +288,6 @@ def _failures(failed: Sequence[Outcome]) -> tuple[str, ...]:
     cells: dict[str, list[str]] = {}
     for one in failed:
         advice = f" ({one.advice})" if one.advice else ""
-        again = "" if one.status != "refused" else "; it is not tried again without --again"
+        again = "" if one.status != "refused" else f"; it is not tried again without {as_flag('again')}"
         cells.setdefault(f"{one.cause}{advice}{again}", []).append(one.cell)
     return tuple(one_line(f"{enumerate_few(names)}: {cause}") for cause, names in cells.items())

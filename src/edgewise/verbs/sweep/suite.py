@@ -79,7 +79,7 @@ class SuiteFile:
             try:
                 found |= words.limits([f"{metric}={text}"])
             except BadInput as error:
-                raise self.error(("limits", metric), error.message, error.advice) from None
+                raise self.error(("limits", metric), *error.marked) from None
         return found
 
     def error(self, place: Place, message: str, advice: str = "") -> BadInput:

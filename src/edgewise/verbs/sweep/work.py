@@ -75,7 +75,7 @@ def plan_of(request: SweepRequest, store: str | None = None) -> Plan:
     requests = Requests(file=file, store=store, folder=folder)
     cells = [cell for cell in cells_of(file, request.most_cells) if _is_wanted(cell, request.only)]
     if not cells:
-        raise BadInput(f"no cell of {path.name} matches {', '.join(request.only)}", advice="--dry-run lists the cells")
+        raise BadInput(f"no cell of {path.name} matches {', '.join(request.only)}", advice="⟦dry_run⟧ lists the cells")
     left_out = Counter[str]()
     kept: list[Cell] = []
     keys: list[str] = []

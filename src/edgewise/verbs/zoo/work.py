@@ -33,7 +33,7 @@ def build(
         Unavailable: a package that writes the format is not installed.
     """
     if format not in FORMATS:
-        raise BadInput(f"--format {format} is unknown", advice=f"one of: {', '.join(FORMATS)}")
+        raise BadInput(f"⟦format⟧ {format} is unknown", advice=f"one of: {', '.join(FORMATS)}")
     settings: dict[str, Any] = {"width": width, "resolution": resolution}
     references = [find(name) for name in dict.fromkeys(names)]
     for reference in references:
