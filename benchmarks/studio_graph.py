@@ -21,9 +21,9 @@ import time
 from dataclasses import replace
 from pathlib import Path
 
+from edgewise.report.graph import make_graph
+from edgewise.report.graph_document import document_of
 from edgewise.store import open_store
-from edgewise.studio.graph import make_graph
-from edgewise.studio.graph_document import document_of
 
 sys.path.insert(0, str(Path(__file__).parents[1] / "tests"))
 

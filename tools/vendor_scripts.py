@@ -1,4 +1,4 @@
-"""Copies the studio's third-party scripts and their licences from ``vendor/node_modules`` into the package.
+"""Copies the pages' third-party scripts and their licences from ``vendor/node_modules`` into the package.
 
 ``just vendor`` runs it after ``npm ci``, which has checked each package against its hash in the lock file. Beside the
 copies it writes ``versions.json``: version and hash of each package as in the lock, and the SHA-256 of each copy.
@@ -13,7 +13,7 @@ from pathlib import Path
 
 ROOT = Path(__file__).parents[1]
 SOURCE = ROOT / "vendor"
-TARGET = ROOT / "src/edgewise/studio/static/vendor"
+TARGET = ROOT / "src/edgewise/report/templates/vendor"
 FILES = {
     "@dagrejs/dagre": {"dist/dagre.esm.js": "dagre.js", "LICENSE": "dagre.LICENSE"},
     "@dagrejs/graphlib": {"LICENSE": "graphlib.LICENSE"},  # dagre.js contains it

@@ -13,9 +13,9 @@ import pytest
 from edgewise.model.identity import read_graph
 from edgewise.profiling.findings import find
 from edgewise.profiling.layers import build_profile
+from edgewise.report.graph import make_graph
 from edgewise.runtime.base import LoadOptions
 from edgewise.runtime.onnxruntime import OnnxRuntime
-from edgewise.studio.graph import make_graph
 from engine.profiles import random_inputs
 from sample_runs import make_run
 

@@ -38,6 +38,7 @@ LEAST = {
     "evaluate": {"data": [NUMBERS]},
     "estimate": {"device": ["cortex-m4"]},
     "convert": {"to": ["onnx"]},
+    "diff": {"other": [MODEL]},
 }
 """Verb → what its form needs besides a model."""
 
@@ -338,7 +339,7 @@ from edgewise.studio.forms import form_of
 from edgewise.studio.models import Models
 from edgewise.verbs.verb import VERBS
 models = Models(folder=Path(sys.argv[1]), roots=(Path(sys.argv[2]),))
-least = {"data": ["data/digits_test.npz"], "to": ["onnx"], "precision": ["int8"]}
+least = {"data": ["data/digits_test.npz"], "other": ["data/digits_cnn.onnx"], "to": ["onnx"], "precision": ["int8"]}
 for form in filter(None, map(form_of, VERBS.names())):
     texts = {"model": ["data/digits_cnn.tflite"], **least}
     for device in ["local"] if "measured" in form.verb.form.places else ["ethos-u55-128"]:

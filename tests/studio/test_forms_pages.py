@@ -238,3 +238,18 @@ def test_a_job_of_a_form_measures_and_its_run_is_in_the_store(browse, forms):
     assert row.status == "done", row.message
     (run,) = forms.store.resolve(list(row.runs))
     assert run.job.runtime.name == "litert" and run.status == "done"
+
+
+@pytest.mark.long
+def test_a_difference_by_layer_is_on_the_graph_of_its_job(open_page, browse, forms):
+    answer = post(browse, "diff", {"model": ONNX, "other": TFLITE, "limit": "2"})
+    assert answer.status_code == 303, answer.text
+    job_id = answer.headers["location"].removeprefix("/jobs/")
+    row = wait_until(lambda: (found := forms.store.jobs.get(job_id)).finished and found)
+    assert row.status == "done", row.message
+    page = open_page(f"/jobs/{job_id}", at=forms)
+    page.wait_for_selector("#graph-stage[data-drawn]:not([aria-busy])")
+    assert page.get_attribute("#graph-stage", "data-metric") == "loss"
+    assert page.locator("table.sortable tbody tr").count() > 3
+    kept = browse.get("/share", params={"of": f"/jobs/{job_id}"}).text
+    assert "graph-data" in kept and "layoutWorker" in kept

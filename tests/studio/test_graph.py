@@ -10,13 +10,14 @@ from dataclasses import replace
 import pytest
 
 from edgewise.errors import BadInput
+from edgewise.report import graph as module
+from edgewise.report.graph import NO_SNR, make_graph, plain_type, scopes_of
+from edgewise.report.graph_document import document_of
 from edgewise.report.profile import profile_document
 from edgewise.report.profile_csv import layers_csv
 from edgewise.report.profile_html import render_profile_html
 from edgewise.report.text import to_text
-from edgewise.studio import graph as module
-from edgewise.studio.graph import METRICS, NO_SNR, make_graph, plain_type, scopes_of
-from edgewise.studio.graph_document import document_of, render_graph
+from edgewise.studio.graph_part import render_graph
 from messages import says, wording
 from sample_profiles import HOSTILE, faster_run, layer_of, many_layers_run, profiled_run, tensor, unprofiled_run
 
@@ -482,7 +483,7 @@ class TestPage:
 
 def test_every_metric_of_one_run_has_a_value_in_the_sample_but_the_error():
     graph = make_graph([profiled_run()])
-    assert [key for key in METRICS if graph.metrics[key].why] == ["snr"]
+    assert [key for key, metric in graph.metrics.items() if metric.why] == ["snr"]
 
 
 def test_two_engines_have_no_before_and_after():

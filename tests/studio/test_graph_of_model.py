@@ -12,9 +12,10 @@ import pytest
 
 from edgewise.errors import BadInput, BadModel
 from edgewise.profiling.layers import layers_without_times
-from edgewise.studio import graph as module
-from edgewise.studio.graph import make_model_graph
-from edgewise.studio.graph_document import NOT_PROFILED, document_of
+from edgewise.report import graph as module
+from edgewise.report.graph import make_model_graph
+from edgewise.report.graph_document import document_of
+from edgewise.studio.graph_part import NOT_PROFILED
 from edgewise.studio.model_worker import answer, inspect
 from messages import says, wording
 from sample_profiles import layer_of, profiled_run

@@ -7,7 +7,7 @@ from dataclasses import replace
 import pytest
 
 from edgewise.cli.main import run as command_line
-from edgewise.studio.graph import make_graph
+from edgewise.report.graph import make_graph
 from messages import says, wording
 from sample_profiles import HOSTILE, faster_run, layer_of, many_layers_run, profiled_run, tensor
 

@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 ROOT = Path(__file__).parents[2]
-FOLDER = "edgewise/studio/static/vendor/"
+FOLDER = "edgewise/report/templates/vendor/"
 LOCK = json.loads((ROOT / "vendor/package-lock.json").read_text())["packages"]
 
 

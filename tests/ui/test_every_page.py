@@ -18,10 +18,11 @@ from edgewise.report.forecast_html import render_calibration_html, render_foreca
 from edgewise.report.html import render_html
 from edgewise.report.optimization_html import render_optimization_html
 from edgewise.report.profile_html import render_profile_html
-from edgewise.report.result_files import ESTIMATES, FITS
+from edgewise.report.result_files import DIFF, ESTIMATES, FITS
 from estimates import estimated, on_board
 from sample_calibrations import calibration, forecasts
 from sample_comparisons import four_variants
+from sample_diffs import diffed
 from sample_optimizations import found, two_models
 from sample_profiles import faster_run, profiled_run
 from sample_runs import all_runs
@@ -59,6 +60,7 @@ PAGES = {
     "calibration": lambda: render_calibration_html(calibration()),
     "estimates": lambda: render_forecasts_html(forecasts()),
     "fits": lambda: FITS.render(boards(), ".html"),
+    "diff": lambda: DIFF.render(diffed(), ".html"),
     "estimate": lambda: ESTIMATES.render(estimated_once(), ".html"),
 }
 ELSEWHERE = """<?xml version="1.0"?><!DOCTYPE fontconfig SYSTEM "fonts.dtd">

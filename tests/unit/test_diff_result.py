@@ -8,8 +8,9 @@ import numpy as np
 import pytest
 
 from edgewise.report.document import in_prose
-from edgewise.verbs.diff.result import DiffResult, LayerGap
+from edgewise.verbs.diff.result import NO_TWIN, NOT_ALONE, DiffResult, LayerGap
 from edgewise.verbs.diff.sums import Sums
+from sample_diffs import diffed
 
 
 def layer(name: str, *, loss: float, own: float | None = None) -> LayerGap:
@@ -59,3 +60,16 @@ def test_zeros_at_the_end_of_a_type_are_not_saturated():
     real = (raw.astype(float) + 128) * 0.5
     sums.add(real, real, raw)
     assert (sums.zeros, sums.saturated) == (2, 1)
+
+
+def test_the_graph_is_coloured_by_what_each_layer_loses():
+    drawn = diffed().describe().graph()
+    values = {
+        key: dict(zip([pair.name for pair in drawn.pairs], drawn.values[key], strict=False)) for key in drawn.metrics
+    }
+    assert drawn.first == "loss" and list(drawn.metrics)[:4] == ["loss", "own", "snr", "largest"]
+    assert values["loss"] == {"Conv0": 0.0, "Relu0": 0.0, "Conv1": 30.0, "Add0": None, "Reshape0": None}
+    assert values["own"]["Conv1"] == 29.0 and values["own"]["Conv0"] is None
+    why = {key: [drawn.why[key].get(at, "") for at in range(5)] for key in ("loss", "own", "snr")}
+    assert why["snr"] == ["", "the values are the same", "", "integers without one scale", NO_TWIN]
+    assert why["own"][0] == NOT_ALONE and why["loss"][3] == "integers without one scale"

@@ -7,9 +7,9 @@ from collections.abc import Mapping
 from functools import cache
 from typing import Any
 
+from edgewise.report.assets import asset
 from edgewise.report.chart_text import Spec
 from edgewise.report.charts import INK, SOFT, Chart, draw_png, draw_svg
-from edgewise.report.page import asset
 
 
 @cache

@@ -9,10 +9,13 @@ import json
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
-from typing import Any, Literal, NamedTuple, TypeVar
+from typing import TYPE_CHECKING, Any, Literal, NamedTuple, TypeVar
 
 from edgewise.formatting import ABSENT
 from edgewise.text import one_line
+
+if TYPE_CHECKING:
+    from edgewise.report.graph import Graph
 
 T = TypeVar("T")
 Tone = Literal["plain", "good", "fair", "poor", "bad", "faint"]
@@ -136,6 +139,7 @@ class Document:
     Attributes:
         answer: the conclusion, one sentence a line, where `title` does not say it.
         lead: sections that stand before the tables.
+        graph: makes the graph that pages draw above the tables; None for no graph.
     """
 
     title: str
@@ -143,6 +147,7 @@ class Document:
     sections: tuple[Section, ...] = field(default=())
     answer: tuple[str, ...] = ()
     lead: tuple[Section, ...] = ()
+    graph: Callable[[], Graph] | None = field(default=None, compare=False, repr=False)
 
     def led_by(self, first: Sequence[str]) -> Document:
         """The same with lines above its answer."""

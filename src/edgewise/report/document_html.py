@@ -6,6 +6,7 @@ from collections.abc import Iterable, Sequence
 from textwrap import shorten
 
 from edgewise.report.document import Document, Section, Table, in_prose
+from edgewise.report.graph_document import document_of
 from edgewise.report.page import Block, Part, render_result_page, view_table
 from edgewise.text import one_line
 
@@ -17,7 +18,7 @@ NAV_WIDTH = 34
 
 
 def render_document_page(document: Document, *, kind: str) -> str:
-    """The page of `document`: answer, sections with a warning, tables, other sections.
+    """The page of `document`: answer, sections with a warning, graph, tables, other sections.
 
     Args:
         kind: what it is a page of, such as ``estimate``.
@@ -27,6 +28,7 @@ def render_document_page(document: Document, *, kind: str) -> str:
         one_line(document.title),
         [
             *urgent_parts((*document.lead, *document.sections)),
+            *graph_parts(document),
             *table_parts(document.tables),
             *section_parts((*document.lead, *document.sections)),
         ],
@@ -38,6 +40,15 @@ def urgent_parts(sections: Iterable[Section]) -> list[Part]:
     """One part with the sections that must be read before the tables; empty where there is none."""
     found = [section for section in sections if section.tone in URGENT]
     return [Part(id="warnings", title="Warnings", blocks=[("sections", found)])] if found else []
+
+
+def graph_parts(document: Document) -> list[Part]:
+    """One part with the graph; empty where there is none."""
+    if document.graph is None:
+        return []
+    graph = document.graph()
+    blocks: list[Block] = [("graph", {"graph": graph, "data": document_of(graph)})]
+    return [Part(id="graph", title="On the graph", nav="Graph", blocks=blocks)]
 
 
 def table_parts(tables: Iterable[Table]) -> list[Part]:

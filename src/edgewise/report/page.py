@@ -9,12 +9,12 @@ from contextlib import contextmanager
 from contextvars import ContextVar
 from dataclasses import dataclass
 from functools import cache, partial
-from importlib.resources import files
 from typing import TYPE_CHECKING, Any
 
 from edgewise.errors import Unavailable
 from edgewise.formatting import quantity
 from edgewise.metrics import METRICS
+from edgewise.report.assets import asset, script_of
 from edgewise.report.chart_data import chart_csv
 from edgewise.report.charts import Chart, render_svg
 from edgewise.report.document import Provenance, Section, Table, number_notes
@@ -91,10 +91,11 @@ def render_result_page(
         evidence: the numbers that the headline rests on.
         subjects: (label, what it is, colour) of each model or variant that the page is about.
     """
+    draws = any(block == "graph" for part in parts for block, _ in part.blocks)
     return render_page(
         "result.html.jinja",
-        scripts=["report.js"],
-        styles=["report.css", "result.css"],
+        scripts=["report.js", *["graph.js"] * draws],
+        styles=["report.css", "result.css", *["graph.css"] * draws],
         kind=kind,
         title=one_line(title or headline),
         headline=headline,
@@ -185,7 +186,7 @@ def render_page(template: str, *, scripts: Sequence[str], styles: Sequence[str],
     Args:
         scripts, styles: names of assets, in order; the page's policy allows just these scripts, by their hash.
     """
-    script = "\n".join(map(asset, scripts))
+    script = "\n".join(map(script_of, scripts))
     frame = _FRAME.get()
     page = (
         environment()
@@ -275,9 +276,3 @@ def environment() -> Environment:
     )
     found.filters["seconds"] = partial(quantity, unit="s")
     return found
-
-
-@cache
-def asset(name: str) -> str:
-    """A style sheet or script."""
-    return files("edgewise.report").joinpath("templates", name).read_text(encoding="utf-8")

@@ -29,6 +29,7 @@ _FORMATS: dict[str, result_files.ResultFormat[Any]] = {
     "Calibration": result_files.CALIBRATIONS,
     "ComparisonResult": result_files.COMPARISON,
     "Conversion": result_files.CONVERSIONS,
+    "DiffResult": result_files.DIFF,
     "Estimate": result_files.ESTIMATES,
     "EvaluationResults": result_files.EVALUATION,
     "Fits": result_files.FITS,

@@ -243,6 +243,7 @@ INSPECTIONS: ResultFormat[Inspection] = _format(
 CONVERSIONS: ResultFormat[Conversion] = _format(
     "conversion", "conversion:conversion_document", kind="conversion", model_paths=_path_in("source")
 )
+DIFF: ResultFormat[Any] = _format("result", "document:described", kind="diff", model_paths=lambda result: ())
 GATE: ResultFormat[GateResult] = ResultFormat(
     noun="gate",
     document="gate:gate_document",

@@ -127,7 +127,7 @@ def _render(kind: str, runs: Sequence[Run], extension: str, settings: Settings) 
         case "evaluation":
             return result_files.EVALUATION.render(evaluations(runs), extension)
         case "graph":
-            from edgewise.studio.graph_document import render_graph
+            from edgewise.studio.graph_part import render_graph
 
             return render_graph(runs, extension, **settings)
         case _:

@@ -52,7 +52,7 @@ LEFT_OUT = {
 
 _KINDS: Mapping[str, Kind] = {
     "models": "models", "subjects": "models", "also": "models", "model": "model", "reference": "model",
-    "data": "data", "input_data": "data", "device": "device", "runtime": "runtimes",
+    "other": "model", "data": "data", "input_data": "data", "device": "device", "runtime": "runtimes",
 }  # fmt: skip
 _CHOICES = {
     "mechanism": listed(MECHANISMS),

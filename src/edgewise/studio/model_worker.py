@@ -84,7 +84,7 @@ def inspect(path: Path, *, title: str, as_graph: bool = False) -> dict[str, Any]
 
     (inspection,) = carry_out(InspectRequest(model=str(path), hash_weights=True), Context(keep=False))
     if as_graph:
-        from edgewise.studio.graph_document import render_model_graph
+        from edgewise.studio.graph_part import render_model_graph
 
         html = render_model_graph(inspection)
     else:

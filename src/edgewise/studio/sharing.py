@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any
 from urllib.parse import unquote, urlsplit
 
 from edgewise.errors import BadInput, EdgewiseError
+from edgewise.report.assets import graph_script
 from edgewise.studio.pages import static_file, templates
 from edgewise.text import without_controls
 from edgewise.version import __version__
@@ -26,7 +27,7 @@ if TYPE_CHECKING:
 SHARED = ("/runs", "/compare", "/trend", "/atlas", "/models", "/graph", "/jobs")
 """Beginnings of the addresses whose pages can be kept as files."""
 SCRIPTS = (("report.js", "<table"), ("profile.js", 'class="filter"'), ("charts.js", "<figure"))
-"""Scripts that need no server, and what a page has that they work on; a graph has `_graph_script`."""
+"""Scripts that need no server, and what a page has that they work on; a graph has `graph_script`."""
 _CONTROLS = frozenset(("input", "select", "textarea", "button", "label"))
 _VOID = frozenset(("input", "img", "br", "hr", "meta", "link", "col", "source", "wbr"))
 _RUN = re.compile(r"\b[0-9a-f]{8}-[0-9a-f]{4}-7[0-9a-f]{3}-[0-9a-f]{4}-[0-9a-f]{12}\b")
@@ -90,7 +91,7 @@ def frozen(page: str, link: Callable[[str], str | None], *, index: str = "") -> 
     style = "\n".join(_text(name) for name in reader.styles)
     script = "\n".join(_text(name) for name, mark in SCRIPTS if mark in main)
     if 'id="graph-data"' in main:
-        script += _graph_script()
+        script += graph_script()
     return without_controls(
         templates()
         .get_template("shared.html.jinja")
@@ -117,40 +118,6 @@ def redacted(page: str, studio: Studio) -> str:
         except EdgewiseError:  # the id of a job, or of a run that is gone
             continue
     return redact_paths(page, paths)
-
-
-def _graph_script() -> str:
-    """What draws a graph, as one script; the layout runs in the page, as a file can start no worker."""
-    layout = _bundled("graph_layout.js")
-    worker = (
-        "const layoutWorker = () => { const made = { terminate() {} }; let onmessage; "
-        f"const postMessage = (data) => made.onmessage({{ data }});\n{layout}\n"
-        "made.postMessage = (data) => setTimeout(() => onmessage({ data })); return made; };"
-    )
-    drawing = _bundled("graph.js")
-    start = 'new Worker(new URL("graph_layout.js", import.meta.url), { type: "module" })'
-    return f"\n(() => {{\n{worker}\n{drawing.replace(start, 'layoutWorker()')}\n}})();"
-
-
-_IMPORT = re.compile(r'^import (\{[^}]*\}|\w+) from "\./([\w./]+)";$', re.M)
-_EXPORT = re.compile(r"^export (?=(?:const|function|class) (\w+))", re.M)
-_EXPORTS = re.compile(r"\bexport\{[^}]*?([\w$]+) as default[^}]*\};?")
-
-
-def _bundled(name: str) -> str:
-    """The text of a module of the studio with the modules that it imports in it, each in a function of its own."""
-
-    def import_of(found: re.Match[str]) -> str:
-        text = _bundled(found[2])
-        if default := _EXPORTS.search(text):
-            returned, text = default[1], _EXPORTS.sub("", text)
-        else:
-            returned, text = f"{{ {', '.join(_EXPORT.findall(text))} }}", _EXPORT.sub("", text)
-        return f"const {found[1]} = (() => {{\n{text}\nreturn {returned};\n}})();"
-
-    # A page has no control characters; scripts have them in strings alone.
-    text = re.sub(r"[\x00-\x08\x0b-\x1f\x7f]", lambda found: f"\\x{ord(found[0]):02x}", _text(name))
-    return _IMPORT.sub(import_of, text)
 
 
 def _text(name: str) -> str:

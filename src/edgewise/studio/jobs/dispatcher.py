@@ -34,7 +34,7 @@ if TYPE_CHECKING:
     from edgewise.verbs.request import Request
 
 VERBS = ("bench", "profile", "inspect", "evaluate", "optimize", "compare", "gate", "estimate", "fits", "predict",
-         "convert", "calibrate")  # fmt: skip
+         "convert", "calibrate", "diff")  # fmt: skip
 _MEASURING = ("bench", "profile", "evaluate", "optimize", "compare", "gate")
 """Verbs that keep the device of their request busy; others work on this machine."""
 

@@ -36,8 +36,8 @@ WAIT_S = 2.5
 """Longest time that the page of a model waits for it to be read."""
 ACTIONS = (
     ("/new/bench", "Benchmark"), ("/new/profile", "Profile"), ("/new/evaluate", "Evaluate"),
-    ("/new/optimize", "Optimize"), ("/new/compare", "Compare"), ("/new/estimate", "Estimate"),
-    ("/new/fits", "Does it fit?"), ("/new/convert", "Convert"), ("/graph", "Graph"),
+    ("/new/optimize", "Optimize"), ("/new/compare", "Compare"), ("/new/diff", "Diff"),
+    ("/new/estimate", "Estimate"), ("/new/fits", "Does it fit?"), ("/new/convert", "Convert"), ("/graph", "Graph"),
 )  # fmt: skip
 
 

@@ -66,12 +66,16 @@ def job(request: Request) -> Response:
     state = studio.jobs.state_of(row)
     files = studio.jobs.files_of(row.id) if row.status in ENDED else {}
     part = files["part.html"].read_text(encoding="utf-8") if "part.html" in files else ""
+    drawn = 'id="graph-data"' in part
     return page(
         request,
         "job.html.jinja",
         title=row.title,
-        styles=("jobs.css", *(("result.css", "profile.css") if part else ())),
-        scripts=(("report.js", "profile.js") if part else () if row.status in ENDED else ("job.js",)),
+        styles=("jobs.css", *(("result.css", "profile.css") if part else ()), *["graph.css"] * drawn),
+        scripts=(
+            *(("report.js", "profile.js") if part else () if row.status in ENDED else ("job.js",)),
+            *["graph.js"] * drawn,
+        ),
         job=row,
         live=document_of(state),
         size=format_bytes(studio.jobs.size_of(row.id)) if row.status in ENDED else "",

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from edgewise.verbs.verb import Verb
+from edgewise.verbs.verb import Form, Verb
 
 
 class Diff(Verb):
@@ -18,3 +18,4 @@ class Diff(Verb):
     request = ".request:DiffRequest"
     work = ".work:diff"
     shown = ".presentation:DiffPresentation"
+    form = Form(top=("other", "runtime", "data", "prepare", "limit"))

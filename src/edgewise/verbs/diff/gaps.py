@@ -27,8 +27,9 @@ def gaps_of(
     found = []
     for match, each, ratio in zip(matches, sums, ratios, strict=True):
         name, other = labels[0].get(match.name, match.name), labels[1].get(match.other, match.other)
+        operator = "" if match.op == INPUT else match.name
         if ratio is None:
-            found.append(LayerGap(name=name, op=match.op, other=other, why=str(each["why"])))
+            found.append(LayerGap(name=name, op=match.op, other=other, operator=operator, why=str(each["why"])))
             continue
         before = min((ratios[place] or 0.0 for place in nearest(match, matches, sums)), default=None)
         entering = min(clean if before is None else before, clean)
@@ -36,7 +37,8 @@ def gaps_of(
         size = math.sqrt(each["signal"] * each["other"])
         found.append(
             LayerGap(
-                name=name, op=match.op, other=other, tensors=(each["first"], each["second"]), snr_db=ratio,
+                name=name, op=match.op, other=other, operator=operator,
+                tensors=(each["first"], each["second"]), snr_db=ratio,
                 before_db=before, loss_db=loss, cosine=each["dot"] / size if size > 0 else None,
                 largest=each["largest"], zeros=each["zeros"] / each["count"],
                 saturated=None if each["saturated"] < 0 else each["saturated"] / each["count"],

@@ -8,3 +8,5 @@ from edgewise.verbs.presentation import Presentation
 
 class DiffPresentation(Presentation[DiffResult]):
     """How the layers and the one where the error begins are shown."""
+
+    files = "DIFF"

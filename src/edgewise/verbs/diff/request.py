@@ -34,16 +34,17 @@ class DiffRequest(Request):
     reference: Annotated[
         FilePath,
         argument(
-            "reference",
+            "model",
             "The right model: .onnx, .tflite, OpenVINO .xml, .pt2 or FILE.py:FUNCTION.",
             str,
             metavar="REFERENCE",
+            field="reference",
         ),
     ]
     other: Annotated[
         FilePath | None,
         argument(
-            "other", "The model to check (default: REFERENCE, in the second of two runtimes).", str,
+            "other", "The model to check (default: the same, in the second of two runtimes).", str,
             metavar="MODEL", default=None,
         ),
     ] = None  # fmt: skip

@@ -5,9 +5,14 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
+from functools import partial
 from typing import Any
 
-from edgewise.report.document import Cell, Column, Document, Section, Table, Tone, absent
+from edgewise.model.graph import Graph
+from edgewise.profiling.layers import layers_without_times
+from edgewise.report.document import Cell, Column, Document, Provenance, Section, Table, Tone, absent
+from edgewise.report.graph import Graph as Drawing
+from edgewise.report.graph import Metric, Overlay, make_model_graph
 from edgewise.report.names import keep_end
 from edgewise.text import listing, one_line
 from edgewise.units import significant
@@ -21,6 +26,25 @@ ROUNDED_DB = 40.0
 STEP_DB = 6.0
 """A layer that loses less adds no more error than comes in."""
 MOST_STEPS = 5
+DRAWN = {
+    "loss": (Metric(title="Loss", unit="dB", sums="max"), "loss_db"),
+    "own": (Metric(title="Own loss", unit="dB", sums="max"), "own_loss_db"),
+    "snr": (Metric(title="SNR", unit="dB", sums="min"), "snr_db"),
+    "largest": (Metric(title="Largest difference", unit="", sums="max"), "largest"),
+}
+"""What the graph's layers are coloured by, and where `LayerGap` has it."""
+MEANINGS = {
+    "SNR (dB)": "squares of the right values over those of the differences, over all samples",
+    "Loss (dB)": "how much lower that is than the least of the layers that the values come from",
+    "Own loss (dB)": "the same of this layer alone, cut out of the other model and given the right inputs",
+    "Cosine": "of the angle between the values of both",
+    "Largest difference": "of any two values",
+    "Saturated (%)": "share of the other model's integers that are at an end of their type and stand for no 0",
+    "Zeros (%)": "share of the other model's values that are 0",
+}
+NOT_ALONE = "only the few layers that lose most are run alone"
+NO_TWIN = "no tensor of it was compared"
+NO_TIMES = "'edgewise profile MODEL' times the layers"
 MOST_NAME = 48
 
 
@@ -29,6 +53,7 @@ class LayerGap:
     """One layer of both models.
 
     Attributes:
+        operator: of the reference's graph; "" of an input.
         other: name of the other model's layer.
         tensors: the names of the tensors that were compared.
         snr_db: signal-to-noise ratio of the other model's values; None where they can't be compared, infinite where
@@ -45,6 +70,7 @@ class LayerGap:
     name: str
     op: str
     other: str
+    operator: str = ""
     tensors: tuple[str, str] = ("", "")
     snr_db: float | None = None
     before_db: float | None = None
@@ -80,6 +106,7 @@ class DiffResult:
         outputs: of the graph: name → signal-to-noise ratio, dB.
         unmatched: products with weights of the reference that have no twin.
         structure: what only one of them has, in words.
+        graph: of the reference, which pages draw; None where it has too many operators.
     """
 
     models: tuple[Mapping[str, Any], Mapping[str, Any]]
@@ -90,6 +117,7 @@ class DiffResult:
     unmatched: Sequence[str] = ()
     structure: Sequence[str] = ()
     top: int = 15
+    graph: Graph | None = None
 
     @property
     def begins(self) -> LayerGap | None:
@@ -136,6 +164,7 @@ class DiffResult:
             answer=tuple(self._answer(two)),
             tables=(self._table(),),
             sections=tuple(sections),
+            graph=None if self.graph is None else partial(draw_gaps, self.graph, self.layers),
         )
 
     def _answer(self, name: str) -> list[str]:
@@ -156,6 +185,9 @@ class DiffResult:
             lines.append(f"Next: {said}")
         return lines
 
+    def _numbers(self, title: str, **settings: Any) -> Column:
+        return Column(title=title, numeric=True, how=partial(_how, title, self), **settings)
+
     def _table(self) -> Table:
         shown = list(self.layers)
         if self.top and len(shown) > self.top:
@@ -165,13 +197,13 @@ class DiffResult:
         columns = (
             Column(title="Layer", name=True, ends=True),
             Column(title="Op", rank=4),
-            Column(title="SNR (dB)", numeric=True),
-            Column(title="Loss (dB)", numeric=True),
-            Column(title="Own loss (dB)", numeric=True, rank=1, hidden=all(each.own_loss_db is None for each in shown)),
-            Column(title="Cosine", numeric=True, rank=3),
-            Column(title="Largest difference", numeric=True, rank=1),
-            Column(title="Saturated (%)", numeric=True, rank=2, hidden=all(each.saturated is None for each in shown)),
-            Column(title="Zeros (%)", numeric=True, rank=5),
+            self._numbers("SNR (dB)"),
+            self._numbers("Loss (dB)"),
+            self._numbers("Own loss (dB)", rank=1, hidden=all(each.own_loss_db is None for each in shown)),
+            self._numbers("Cosine", rank=3),
+            self._numbers("Largest difference", rank=1),
+            self._numbers("Saturated (%)", rank=2, hidden=all(each.saturated is None for each in shown)),
+            self._numbers("Zeros (%)", rank=5),
             Column(title="Twin", name=True, ends=True, rank=6),
         )
         left = len(self.layers) - len(shown)
@@ -181,6 +213,30 @@ class DiffResult:
         adding[id(self.begins)] = "bad"
         rows = tuple(_row(layer, adding.get(id(layer), "plain")) for layer in shown)
         return Table(title=title, columns=columns, rows=rows)
+
+
+def _how(title: str, result: DiffResult) -> Provenance:
+    """How the numbers of a column are known."""
+    one, two = (f"{model['name']}, {model['engine']}" for model in result.models)
+    facts = {
+        "Value": MEANINGS[title], "Interval": "none: it is exact for these inputs, and says nothing about others",
+        "Basis": "measured", "Reference": one, "Other model": two, "Inputs": result.fed,
+    }  # fmt: skip
+    return Provenance(title=title, facts=list(facts.items()))
+
+
+def draw_gaps(graph: Graph, layers: Sequence[LayerGap]) -> Drawing:
+    """The reference's graph, its operators coloured by what they lose."""
+    found = {layer.operator: layer for layer in layers if layer.operator}
+    why = {name: "the values are the same" for name, layer in found.items() if layer.snr_db == math.inf}
+    why |= {name: layer.why for name, layer in found.items() if layer.why}
+    overlays = {}
+    for key, (metric, field) in DRAWN.items():
+        values = {name: getattr(layer, field) for name, layer in found.items()}
+        known = {name: value for name, value in values.items() if value is not None and math.isfinite(value)}
+        absent_because = NOT_ALONE if key == "own" else NO_TWIN
+        overlays[key] = Overlay(metric=metric, values=known, why=why, absent_because=absent_because)
+    return make_model_graph(layers_without_times(graph, because=NO_TIMES), overlays=overlays)
 
 
 def _short(name: str) -> str:

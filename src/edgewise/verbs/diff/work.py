@@ -20,6 +20,7 @@ from edgewise.optimizing.plain_int8 import read_samples
 from edgewise.optimizing.planning import is_quantized
 from edgewise.optimizing.search_settings import SearchSettings
 from edgewise.progress import StageStarted, emit
+from edgewise.report.graph import MOST_NODES
 from edgewise.verbs.diff.gaps import gaps_of, losing_layers, with_own_losses
 from edgewise.verbs.diff.matching import INPUT, Match, match_tensors, products_of
 from edgewise.verbs.diff.result import CLEAN_DB, ROUNDED_DB, DiffResult, LayerGap
@@ -80,6 +81,7 @@ def diff(request: DiffRequest, context: Context) -> DiffResult:
         unmatched=[each.name for each in products_of(one) if each.name not in matched],
         structure=_structure(one, two),
         top=request.top,
+        graph=one if len(one.operators) <= MOST_NODES else None,
     )
 
 

@@ -59,8 +59,8 @@ METRICS = {
     "live": Metric(title="Live activations", unit="B", sums="max"),
     "macs": Metric(title="MACs", unit="MAC"),
     "roof": Metric(title="Share of the roof", unit="1", sums="mean"),
-    "snr": Metric(title="Output SNR when quantised alone", unit="dB", sums="min"),
 }
+SNR = Metric(title="Output SNR when quantised alone", unit="dB", sums="min")
 OF_TWO = {
     "change": Metric(title="Change of time", unit="s"),
     "time": Metric(title="Time before", unit="s"),
@@ -76,6 +76,30 @@ OF_MODEL = {
     "time": METRICS["time"],
 }
 _TIMES = ("time", "share", "after", "change")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Overlay:
+    """A value of operators that comes from elsewhere, such as their error.
+
+    Attributes:
+        values: name of an operator → its value.
+        why: name of an operator → why it has none; `absent_because` is that of all others.
+    """
+
+    metric: Metric
+    values: Mapping[str, float]
+    absent_because: str
+    why: Mapping[str, str] = field(default_factory=dict)
+
+    def value(self, names: Sequence[str]) -> float | None:
+        """The worst value of these operators."""
+        known = [self.values[name] for name in names if name in self.values]
+        return (min if self.metric.sums == "min" else max)(known, default=None)
+
+    def reason(self, names: Sequence[str]) -> str:
+        """Why these operators have no value."""
+        return next((self.why[name] for name in names if name in self.why), self.absent_because)
 
 
 @dataclass(slots=True, kw_only=True)
@@ -130,6 +154,7 @@ class Graph:
         runs: one, or the one before and the one after; none of a model.
         sides: the layers of each run, or those of the model.
         live: bytes of activations at each operator of the only side; empty where they are not known.
+        overlays: metric → values of operators from elsewhere; none of two runs.
         pairs: the work of each node, in the order of execution; of one run each has one layer before and none after.
         parents: of each node, then of each block: the number of its block, which is `len(pairs)` plus its place in
             `blocks`; -1 at the top.
@@ -148,6 +173,7 @@ class Graph:
     sides: tuple[Sequence[Layer], ...]
     pairs: list[LayerPair]
     live: Sequence[int] = ()
+    overlays: Mapping[str, Overlay] = field(default_factory=dict)
     parents: list[int] = field(default_factory=list)
     blocks: list[Block] = field(default_factory=list)
     inside: list[list[int]] = field(default_factory=list)
@@ -195,15 +221,21 @@ def make_graph(runs: Sequence[Run], *, snr: Mapping[str, float] | None = None) -
         found = _in_order(found)
     graph = Graph(runs=tuple(runs), sides=tuple(run.layers for run in runs), pairs=found)
     graph.live = (_profile(graph).memory or {}).get("live_bytes") or ()
-    return _filled(graph, snr or {})
+    if not graph.is_diff:
+        absent_because = "this layer was not quantised alone" if snr else NO_SNR
+        graph.overlays = {"snr": Overlay(metric=SNR, values=snr or {}, absent_because=absent_because)}
+    return _filled(graph)
 
 
-def make_model_graph(layers: Sequence[Layer], live: Sequence[int]) -> Graph:
+def make_model_graph(
+    layers: Sequence[Layer], live: Sequence[int] = (), *, overlays: Mapping[str, Overlay] | None = None
+) -> Graph:
     """The graph of a model of which no profile is known.
 
     Args:
         layers: its operators, in order (`edgewise.profiling.layers.layers_without_times`).
         live: bytes of activations that live at each of them.
+        overlays: what nodes are coloured by first; each node by the worst of its operators.
 
     Raises:
         BadInput: no operators, or too many.
@@ -215,17 +247,17 @@ def make_model_graph(layers: Sequence[Layer], live: Sequence[int]) -> Graph:
             f"the model has {len(layers):,} operators, and a graph shows at most {MOST_NODES:,}",
             advice="'edgewise inspect MODEL --json' lists them all",
         )
-    return _filled(Graph(runs=(), sides=(layers,), pairs=_alone(layers), live=live), {})
+    return _filled(Graph(runs=(), sides=(layers,), pairs=_alone(layers), live=live, overlays=overlays or {}))
 
 
 def _alone(layers: Sequence[Layer]) -> list[LayerPair]:
     return [LayerPair(name=one.title, op=one.op, kind=one.kind, before=(one,), after=()) for one in layers]
 
 
-def _filled(graph: Graph, snr: Mapping[str, float]) -> Graph:
+def _filled(graph: Graph) -> Graph:
     _add_blocks(graph)
     _add_edges(graph)
-    _add_values(graph, snr)
+    _add_values(graph)
     return graph
 
 
@@ -381,16 +413,17 @@ def _add_edges(graph: Graph) -> None:
     graph.order = [(node - 1, node) for node in range(1, len(graph.pairs)) if node not in linked]
 
 
-def _add_values(graph: Graph, snr: Mapping[str, float]) -> None:
+def _add_values(graph: Graph) -> None:
     """Values of the nodes, then of the blocks, and why some have none."""
-    wanted = OF_TWO if graph.is_diff else METRICS if graph.runs else OF_MODEL
+    added = {key: overlay.metric for key, overlay in graph.overlays.items()}
+    wanted = OF_TWO if graph.is_diff else METRICS | added if graph.runs else added | OF_MODEL
     graph.values = {key: [] for key in (*wanted, "low", "high")}
     for node, pair in enumerate(graph.pairs):
-        found = _values_of(pair, graph, snr)
+        found = _values_of(pair, graph)
         for key, column in graph.values.items():
             column.append(found[key])
             if found[key] is None and key in wanted:
-                graph.why[key][node] = _reason(pair, key, graph, snr) or "not known"
+                graph.why[key][node] = _reason(pair, key, graph) or "not known"
     for key, metric in wanted.items():
         lost = all(value is None for value in graph.values[key])
         lacking = [_should_have(pair, key) for pair in graph.pairs]
@@ -404,7 +437,7 @@ def _add_values(graph: Graph, snr: Mapping[str, float]) -> None:
         _sum_up(graph, end, "all", wanted=known)
 
 
-def _values_of(pair: LayerPair, graph: Graph, snr: Mapping[str, float]) -> dict[str, Number]:
+def _values_of(pair: LayerPair, graph: Graph) -> dict[str, Number]:
     """All values of a node: of the work that two runs share, or of a layer."""
     if graph.is_diff:
         change = pair.change if pair.kind != "eliminated" else None
@@ -429,7 +462,7 @@ def _values_of(pair: LayerPair, graph: Graph, snr: Mapping[str, float]) -> dict[
         "macs": layer.macs,
         "parameters": layer.parameters,
         "roof": layer.roof_share,
-        "snr": min((snr[name] for name in layer.nodes if name in snr), default=None) if snr else None,
+        **{key: overlay.value(layer.nodes) for key, overlay in graph.overlays.items()},
     }
 
 
@@ -459,7 +492,7 @@ def _should_have(pair: LayerPair, key: str) -> bool:
     return pair.kind != "overhead" or key in _TIMES
 
 
-def _reason(pair: LayerPair, key: str, graph: Graph, snr: Mapping[str, float]) -> str:
+def _reason(pair: LayerPair, key: str, graph: Graph) -> str:
     """Why a node has no value."""
     layers = pair.after if key == "after" else (*pair.before, *pair.after) if key == "change" else pair.before
     if not layers:
@@ -470,8 +503,8 @@ def _reason(pair: LayerPair, key: str, graph: Graph, snr: Mapping[str, float]) -
         return "work of the engine, which is no operator of the model"
     if key == "live":
         return (_profile(graph).memory_absent_because if graph.runs else "") or ""
-    if key == "snr":
-        return "this layer was not quantised alone" if snr else NO_SNR
+    if key in graph.overlays:
+        return graph.overlays[key].reason(layers[0].nodes)
     if key == "roof":
         return roof_reason(layers[0], _profile(graph))
     return "; ".join(filter(None, dict.fromkeys(layer.cost_unknown_because for layer in layers)))

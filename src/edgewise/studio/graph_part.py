@@ -1,4 +1,4 @@
-"""The graph of a profile or a model: as JSON in columns of nodes, blocks and details, and as a part of a page.
+"""The graph of a profile or a model as a part of a page: the drawing and the table of layers.
 
 Child processes make them (`edgewise.studio.draw`, `model_worker`): a network may have thousands of layers.
 """
@@ -6,33 +6,28 @@ Child processes make them (`edgewise.studio.draw`, `model_worker`): a network ma
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Iterable, Mapping, Sequence
-from math import isfinite
-from operator import attrgetter
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
 from edgewise.errors import BadInput
 from edgewise.formatting import plus_minus, with_range
 from edgewise.model.inspection import Inspection
-from edgewise.profiling.layer_matching import LayerPair, are_reliable
+from edgewise.profiling.layer_matching import LayerPair
 from edgewise.profiling.layers import layers_without_times
-from edgewise.record import Layer, LayerTensor, Run
+from edgewise.record import Run
 from edgewise.report.cells import reason_of_absence
 from edgewise.report.conditions import differ_in_engine, engine_of, labels_of
 from edgewise.report.document import DASH, Cell, absent
-from edgewise.report.inspection_html import summary
-from edgewise.report.profile_diff import headings_of_two, pair_row, verdict_cell, whole_row
-from edgewise.report.trace import place_in_latency
-from edgewise.studio.graph import (
-    METRICS,
+from edgewise.report.graph import (
     Graph,
-    Number,
-    chief_of,
     make_graph,
     make_model_graph,
     short_line,
 )
+from edgewise.report.graph_document import document_of, shapes_words
+from edgewise.report.inspection_html import summary
+from edgewise.report.profile_diff import headings_of_two, pair_row, whole_row
 from edgewise.studio.pages import templates
 from edgewise.text import one_line
 from edgewise.units import format_bytes, format_duration, format_si, significant
@@ -77,7 +72,8 @@ def _part(graph: Graph, data: Mapping[str, Any], first: int, **told: str) -> str
         pairs = sorted(pairs, key=lambda pair: (pair.change is None, -abs(pair.change or 0.0)))
     first = min(first, max(len(pairs) - 1, 0))
     places = {id(pair): node for node, pair in enumerate(graph.pairs)}
-    columns = _columns_of_two(*graph.runs) if graph.is_diff else (*COLUMNS, *[METRICS["snr"].title] * _has_snr(graph))
+    added = [graph.metrics[key].title for key in _known_overlays(graph)]
+    columns = _columns_of_two(*graph.runs) if graph.is_diff else (*COLUMNS, *added)
     return (
         templates()
         .get_template("graph_part.html.jinja")
@@ -116,8 +112,8 @@ def _snr_of(result: Path) -> Mapping[str, float]:
     return found
 
 
-def _has_snr(graph: Graph) -> bool:
-    return "snr" in graph.metrics and not graph.metrics["snr"].why
+def _known_overlays(graph: Graph) -> list[str]:
+    return [key for key in graph.overlays if not graph.metrics[key].why]
 
 
 def _facts(run: Run) -> str:
@@ -155,132 +151,12 @@ def _row(graph: Graph, pair: LayerPair) -> list[Cell]:
     }
     if not graph.runs:
         words = {"macs": words["macs"], "parameters": words["macs"], "memory": words["memory"]}
-    if _has_snr(graph):
-        words["snr"] = lambda value: f"{value:.1f} dB"
+    words |= dict.fromkeys(_known_overlays(graph), lambda value: f"{value:.1f} dB")
     cells = []
     for key, write in words.items():
         value = graph.values[key][node]
         reason = graph.metrics[key].why or one_line(graph.why[key].get(node, ""))
         cells.append(absent(reason) if value is None else Cell(text=write(value)))
     if not graph.runs:
-        cells.append(Cell(text=short_line(_shapes(layer.outputs)) or DASH.text))
+        cells.append(Cell(text=short_line(shapes_words(layer.outputs)) or DASH.text))
     return [Cell(text=str(node)), Cell(text=one_line(layer.title)), Cell(text=one_line(layer.op)), *cells]
-
-
-def document_of(graph: Graph) -> dict[str, Any]:
-    """`graph` as plain JSON types, in columns: node, then block."""
-    texts = _Texts()
-    chiefs = [chief_of(pair) for pair in graph.pairs]
-    runs = [
-        {"id": run.id, "label": label, "layers": _layer_columns(run.layers, _begins(run), texts)}
-        for run, label in zip(graph.runs, labels_of(graph.runs), strict=True)
-    ]
-    document: dict[str, Any] = {
-        "runs": runs or [{"id": "", "label": "", "layers": _layer_columns(graph.sides[0], {}, texts)}],
-        "keys": list(graph.metrics),
-        "metrics": {
-            key: {"title": metric.title, "unit": metric.unit, "sums": metric.sums, "why": short_line(metric.why)}
-            for key, metric in graph.metrics.items()
-        },
-        "names": [short_line(pair.name) for pair in graph.pairs] + [block.name for block in graph.blocks],
-        "ops": [texts.number(layer.op) for layer in chiefs],
-        "kinds": [texts.number(pair.kind) for pair in graph.pairs],
-        "parents": graph.parents,
-        "opened": graph.opened,
-        "edges": [end for edge in graph.edges for end in edge],
-        "order": [end for edge in graph.order for end in edge],
-        "values": {key: _rounded(column) for key, column in graph.values.items()},
-        "lacking": graph.lacking,
-        "why": {key: {node: texts.number(why) for node, why in of.items()} for key, of in graph.why.items()},
-    }
-    if graph.is_diff:
-        document["members"] = [
-            [[layer.index for layer in side] for side in (one.before, one.after)] for one in graph.pairs
-        ]
-        document["verdicts"] = [texts.number(word) for word in verdicts(graph)]
-    return document | {"texts": texts.all}
-
-
-def verdicts(graph: Graph) -> list[str]:
-    """What the profile diff says of each node, then of each block as one piece of work."""
-    blocks = [
-        LayerPair(
-            name="",
-            op="",
-            kind="operator",
-            before=tuple(layer for node in nodes for layer in graph.pairs[node].before),
-            after=tuple(layer for node in nodes for layer in graph.pairs[node].after),
-            is_reliable=are_reliable(*graph.runs),
-        )
-        for nodes in graph.inside
-    ]
-    return [verdict_cell(pair).text for pair in (*graph.pairs, *blocks)]
-
-
-class _Texts:
-    """Texts that occur many times, each once.
-
-    Attributes:
-        all: in the order of their numbers.
-    """
-
-    def __init__(self) -> None:
-        self.all: list[str] = []
-        self._numbers: dict[str, int] = {}
-
-    def number(self, text: str | None) -> int:
-        """The place of a text in `all`."""
-        text = text or ""
-        if text not in self._numbers:
-            self._numbers[text] = len(self.all)
-            self.all.append(short_line(text))
-        return self._numbers[text]
-
-
-def _rounded(values: Iterable[Number]) -> list[Number]:
-    # JSON has no other numbers than finite ones; a damaged record may.
-    return [
-        value if type(value) is not float else float(f"{value:.6g}") if isfinite(value) else None for value in values
-    ]
-
-
-_NUMBERS = (
-    *("time", "low", "high", "intensity", "ops_per_second", "roof", "roof_share"),
-    *("ops", "parameters", "weight_bytes", "activation_bytes"),
-)
-_WORDS = {"op": "op", "kernel": "engine_op", "dtype": "dtype", "provider": "provider", "bound": "bound"}
-
-
-def _begins(run: Run) -> dict[int, float]:
-    """Index of a layer → when it begins in an inference without the profiler, s."""
-    return {layer.index: ts * 1e-6 for layer, _, ts, _ in place_in_latency(run) if layer.start is not None}
-
-
-def _layer_columns(layers: Sequence[Layer], begins: Mapping[int, float], texts: _Texts) -> dict[str, list[Any]]:
-    """What the details of a layer tell, by column; numbers are of `texts`, but those of `_NUMBERS`."""
-    number = texts.number
-    columns: dict[str, list[Any]] = {name: _rounded(map(attrgetter(name), layers)) for name in _NUMBERS}
-    columns |= {key: [number(word) for word in map(attrgetter(name), layers)] for key, name in _WORDS.items()}
-    return columns | {
-        "start": _rounded(begins.get(one.index) for one in layers),
-        "name": [short_line(one.name) for one in layers],
-        "nodes": [0 if one.nodes == (one.name,) else [short_line(name) for name in one.nodes] for one in layers],
-        "steps": [short_line(", ".join(one.engine_nodes)) for one in layers],
-        "inputs": [number(_shapes(one.inputs)) for one in layers],
-        "outputs": [number(_shapes(one.outputs)) for one in layers],
-        "attributes": [
-            number(json.dumps(one.attributes, ensure_ascii=False, default=str) if one.attributes else "")
-            for one in layers
-        ],
-        "note": [number("; ".join(filter(None, (one.error, one.cost_unknown_because)))) for one in layers],
-    }
-
-
-def _shapes(tensors: Iterable[LayerTensor]) -> str:
-    return "; ".join(f"{_shape(one)} {one.dtype}" for one in tensors)
-
-
-def _shape(tensor: LayerTensor) -> str:
-    if tensor.shape is None:
-        return "shape of unknown rank"
-    return "×".join("?" if size is None else str(size) for size in tensor.shape) or "scalar"

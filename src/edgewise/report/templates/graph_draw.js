@@ -11,6 +11,7 @@ export const significant = (value) => {
 };
 
 export function quantity(value, unit) {
+  if (unit === "dB") return `${(Math.round(value * 10) / 10).toFixed(1)} dB`.replace("-", "−");
   if (unit === "1") return `${(value * 100).toFixed(1)} %`;
   const scales = SCALES[unit];
   if (!scales) return `${significant(value)} ${unit}`.trim();
