@@ -8,8 +8,8 @@ import numpy as np
 import pytest
 
 from edgewise.report.document import in_prose
+from edgewise.stats.differences import Sums
 from edgewise.verbs.diff.result import NO_TWIN, NOT_ALONE, DiffResult, LayerGap
-from edgewise.verbs.diff.sums import Sums
 from sample_diffs import diffed
 
 

@@ -22,6 +22,7 @@ from edgewise.run.inference import Inference, InferenceFailed
 from edgewise.run.plan import Axes, make_plan
 from edgewise.run.run_builder import METERS_OFF, RunBuilder
 from edgewise.runtime.base import runtimes
+from edgewise.stats.differences import Sums, decibels
 
 Array = np.ndarray[Any, np.dtype[Any]]
 Answers = list[list[Array]]
@@ -219,11 +220,10 @@ def _snr(reference: Array, own: Array) -> float | None:
     """Signal-to-noise ratio, dB."""
     if reference.dtype.kind not in "biuf":
         return None
-    wanted = reference.astype(np.float64)
+    sums = Sums()
     with np.errstate(over="ignore", invalid="ignore"):
-        signal, noise = float(np.square(wanted).sum()), float(np.square(own.astype(np.float64) - wanted).sum())
-    defined = math.isfinite(signal) and math.isfinite(noise) and signal > 0.0 and noise > 0.0
-    return 10.0 * math.log10(signal / noise) if defined else None
+        sums.add(*(each.astype(np.float64).ravel() for each in (reference, own)))
+    return _finite(decibels(sums.signal, sums.noise))
 
 
 def reduced_words(path: Path) -> str:

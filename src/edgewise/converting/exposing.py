@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -154,16 +154,30 @@ def _onnx_names(source: Path) -> set[str]:
     return {name for node in onnx.load(str(source), load_external_data=False).graph.node for name in node.output}
 
 
+def add_onnx_outputs(model: Any, tensors: Sequence[str], *, typed: Mapping[str, Any] | None = None) -> list[str]:
+    """Make tensors of an ONNX model outputs behind its own; those of them that its nodes make.
+
+    Args:
+        typed: what is known of them; an engine finds the types of the others.
+    """
+    import onnx
+
+    made = {name for node in model.graph.node for name in node.output}
+    there = {each.name for each in model.graph.output}
+    found = [name for name in tensors if name in made]
+    known = typed or {}
+    more = [known.get(name) or onnx.ValueInfoProto(name=name) for name in found if name not in there]
+    model.graph.output.extend(more)
+    return found
+
+
 def _expose_onnx(source: Path, path: Path, tensors: Sequence[str]) -> None:
     import onnx
 
     model = onnx.load(str(source))
     known = {info.name: info for info in onnx.shape_inference.infer_shapes(model).graph.value_info}
-    for name in tensors:
-        info = known.get(name)
-        if info is None:
-            info = onnx.helper.make_tensor_value_info(name, onnx.TensorProto.FLOAT, None)
-        model.graph.output.append(info)
+    plain = {name: onnx.helper.make_tensor_value_info(name, onnx.TensorProto.FLOAT, None) for name in tensors}
+    add_onnx_outputs(model, tensors, typed=plain | known)
     onnx.save(model, str(path), save_as_external_data=model.ByteSize() > 2**30)
 
 

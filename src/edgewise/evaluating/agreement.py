@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 from edgewise.errors import BadInput
 from edgewise.evaluating.task import Record, Table
 from edgewise.evaluating.tasks.boxes import Detections, overlaps
+from edgewise.stats.differences import Sums, decibels
 from edgewise.workload.arrays import Array
 
 Floats = NDArray[np.float64]
@@ -59,19 +60,19 @@ class AgreementTable(Table):
         # Identical outputs have no finite ratio; neither has a reference of zeros.
         found = {
             "agreement_top1": float(counts @ self._same) / total if total > 0.0 else math.nan,
-            "output_snr": _decibels(signal, noise),
+            "output_snr": decibels(signal, noise),
             "output_max_abs_error": float(self._worst[used].max()) if used.any() else math.nan,
         }
         if self._outputs.shape[1]:
             sums = np.tensordot(counts[used], self._outputs[used], axes=1)
-            ratios = [_decibels(*each) for each in sums.tolist() if each[1] != 0.0]
+            ratios = [decibels(*each) for each in sums.tolist() if each[1] != 0.0]
             found[WORST] = math.nan if any(map(math.isnan, ratios)) else min(ratios, default=math.nan)
         return found
 
     def worst_output(self) -> int | None:
         """Return the number of the output with the lowest signal-to-noise ratio; None where that is not known."""
         sums = self._outputs.sum(axis=0).tolist()
-        ratios = [(_decibels(*each), number) for number, each in enumerate(sums) if each[1] != 0.0]
+        ratios = [(decibels(*each), number) for number, each in enumerate(sums) if each[1] != 0.0]
         return None if not ratios or any(math.isnan(each) for each, _ in ratios) else min(ratios)[1]
 
     def explain(self, metric: str) -> str | None:
@@ -127,12 +128,12 @@ def compare_sample(
             counted, agreed = _count_same(a.reshape(-1, b.shape[-1]), b.reshape(-1, b.shape[-1]))
             rows, same = rows + counted, same + agreed
         with np.errstate(invalid="ignore", over="ignore"):
-            difference = a - b
-            power, lost = float((b**2).sum()), float((difference**2).sum())
-            signal, noise = signal + power, noise + lost
-            alone += [float(b.size) if probabilities is not None and probabilities[number] else power, lost]
-            worst = max(worst, float(np.abs(difference).max())) if np.isfinite(difference).all() else math.nan
-            worst = math.nan if math.isnan(signal) or math.isnan(noise) else worst
+            sums = Sums()
+            sums.add(b.ravel(), a.ravel())
+        signal, noise = signal + sums.signal, noise + sums.noise
+        alone += [float(b.size) if probabilities is not None and probabilities[number] else sums.signal, sums.noise]
+        worst = max(worst, sums.largest) if math.isfinite(sums.largest) else math.nan
+        worst = math.nan if math.isnan(signal) or math.isnan(noise) else worst
     kept = alone if probabilities is not None or len(reference) > 1 else []
     return [rows, same, *(each if math.isfinite(each) else None for each in (signal, noise, worst, *kept))]
 
@@ -143,12 +144,6 @@ def tabulate(records: Sequence[Record]) -> AgreementTable:
     rows, same, signal, noise, worst = columns[:, :5].T
     outputs = columns[:, 5:].reshape(len(columns), (columns.shape[1] - 5) // 2, 2)
     return AgreementTable(rows=rows, same=same, signal=signal, noise=noise, worst=worst, outputs=outputs)
-
-
-def _decibels(signal: float, noise: float) -> float:
-    """Return the ratio of two powers; NaN where it is not defined."""
-    defined = math.isfinite(signal) and math.isfinite(noise) and signal > 0.0 and noise > 0.0
-    return 10.0 * math.log10(signal / noise) if defined else math.nan
 
 
 def _count_same(a: Floats, b: Floats) -> tuple[int, int]:

@@ -21,13 +21,14 @@ from edgewise.optimizing.variant import LayerSensitivity
 from edgewise.optimizing.variant_cache import VariantCache
 from edgewise.progress import LayerTested, emit
 from edgewise.record import Job, ModelRef
+from edgewise.stats.differences import HALF_DB
 
 MOST_LAYERS = 64
 LEAST_S = 5.0
 CLOSER = 4
 """Number of the most fragile layers that are also judged on data, and spared alone."""
-FRAGILE_DB = 6.0
-"""A layer is fragile where the outputs have this much less SNR than with the median layer: half the amplitude."""
+FRAGILE_DB = HALF_DB
+"""A layer is fragile where the outputs have this much less SNR than with the median layer."""
 
 
 def layers_of(graph: Graph) -> list[Operator]:

@@ -6,6 +6,8 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Protocol
 
+from edgewise.converting.exposing import add_onnx_outputs
+
 if TYPE_CHECKING:
     import numpy as np
 
@@ -28,6 +30,16 @@ class Tensors(Protocol):
         ...
 
 
+def onnx_session(model: bytes, folder: Path) -> Any:
+    """A session on the processor; `folder` has the weights that are in files of their own."""
+    import onnxruntime
+
+    options = onnxruntime.SessionOptions()
+    options.log_severity_level = 3
+    options.add_session_config_entry("session.model_external_initializers_file_folder_path", str(folder))
+    return onnxruntime.InferenceSession(model, options, providers=["CPUExecutionProvider"])
+
+
 class OnnxTensors:
     """ONNX Runtime, with the wanted tensors as further outputs."""
 
@@ -41,16 +53,8 @@ class OnnxTensors:
         self._inputs = [
             each.name for each in model.graph.input if each.name not in {one.name for one in model.graph.initializer}
         ]
-        made = {name for node in model.graph.node for name in node.output}
-        there = {each.name for each in model.graph.output}
-        model.graph.output.extend(onnx.ValueInfoProto(name=name) for name in names if name in made - there)
-        self._names = [name for name in names if name in made]
-        options = onnxruntime.SessionOptions()
-        options.log_severity_level = 3
-        options.add_session_config_entry("session.model_external_initializers_file_folder_path", str(path.parent))
-        self._session = onnxruntime.InferenceSession(
-            model.SerializeToString(), options, providers=["CPUExecutionProvider"]
-        )
+        self._names = add_onnx_outputs(model, names)
+        self._session = onnx_session(model.SerializeToString(), path.parent)
         self.version = f"onnxruntime {onnxruntime.__version__}"
 
     def run(self, feeds: Sequence[Array], names: Sequence[str]) -> Mapping[str, Array]:

@@ -8,9 +8,9 @@ from dataclasses import replace
 from typing import Any
 
 from edgewise.model.graph import Graph
+from edgewise.stats.differences import TINY, decibels
 from edgewise.verbs.diff.matching import INPUT, Match
 from edgewise.verbs.diff.result import LayerGap
-from edgewise.verbs.diff.sums import TINY
 
 MOST_ALONE = 5
 """Layers that are run alone: those that lose most."""
@@ -94,4 +94,4 @@ def with_own_losses(
 def _snr(sums: Mapping[str, Any]) -> float:
     if sums["noise"] == 0.0:
         return math.inf
-    return 10.0 * math.log10(max(sums["signal"], TINY) / sums["noise"])
+    return decibels(max(sums["signal"], TINY), sums["noise"])

@@ -12,8 +12,8 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from edgewise.verbs.diff.engines import ENGINES
-from edgewise.verbs.diff.sums import Sums, to_real
+from edgewise.stats.differences import Sums, to_real
+from edgewise.verbs.diff.engines import ENGINES, onnx_session
 
 if TYPE_CHECKING:
     from edgewise.verbs.diff.engines import Array
@@ -49,16 +49,11 @@ class _Layer:
     """One layer of the other model with its sums."""
 
     def __init__(self, model: Any, wanted: Mapping[str, Any], folder: Path) -> None:
-        import onnxruntime
-
         self._inputs, self._output = wanted["inputs"], wanted["output"]
         self._sums, self._session = Sums(), None
         if (cut := cut_out(model, [each["second"] for each in self._inputs], self._output["second"])) is not None:
-            options = onnxruntime.SessionOptions()
-            options.log_severity_level = 3
-            options.add_session_config_entry("session.model_external_initializers_file_folder_path", str(folder))
             with suppress(Exception):  # what the engine does not take alone is left out
-                self._session = onnxruntime.InferenceSession(cut, options, providers=["CPUExecutionProvider"])
+                self._session = onnx_session(cut, folder)
 
     def add(self, real: Mapping[str, Array]) -> None:
         """Run one sample, if the reference has the layer's tensors."""

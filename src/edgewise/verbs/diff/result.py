@@ -14,6 +14,7 @@ from edgewise.report.document import Cell, Column, Document, Provenance, Section
 from edgewise.report.graph import Graph as Drawing
 from edgewise.report.graph import Metric, Overlay, make_model_graph
 from edgewise.report.names import keep_end
+from edgewise.stats.differences import HALF_DB
 from edgewise.text import listing, one_line
 from edgewise.units import significant
 from edgewise.verbs.diff.tensor_worker import NOT_FINITE
@@ -23,7 +24,7 @@ CLEAN_DB = 60.0
 """Values that agree better than this count as the same: their difference is a thousandth of their size."""
 ROUNDED_DB = 40.0
 """The same where one side has 8 bits: what rounding alone leaves of a layer's values."""
-STEP_DB = 6.0
+STEP_DB = HALF_DB
 """A layer that loses less adds no more error than comes in."""
 MOST_STEPS = 5
 DRAWN = {

@@ -15,9 +15,9 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from edgewise.child_process import serve
+from edgewise.stats.differences import TINY, Sums, to_real
 from edgewise.verbs.diff.engines import ENGINES
 from edgewise.verbs.diff.layers_alone import run_alone
-from edgewise.verbs.diff.sums import TINY, Sums, to_real
 
 if TYPE_CHECKING:
     Array = np.ndarray[Any, np.dtype[Any]]

@@ -1,7 +1,8 @@
-"""What is kept of two tensors over all samples, and integers as the real numbers that they stand for."""
+"""How far values are from the right ones, in sums over all samples; integers as the real numbers they stand for."""
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
@@ -11,7 +12,10 @@ import numpy as np
 if TYPE_CHECKING:
     Array = np.ndarray[Any, np.dtype[Any]]
 
+HALF_DB = 6.0
+"""A signal-to-noise ratio that is so much lower is that of an error twice as large."""
 TINY = 1e-300
+"""Stands for a signal of zeros alone."""
 
 
 @dataclass(slots=True)
@@ -37,20 +41,26 @@ class Sums:
     zeros: int = 0
     saturated: int = -1
 
-    def add(self, one: Array, two: Array, raw: Array) -> None:
-        """Add the same values of both; `raw` are those of the other one before they became real."""
+    def add(self, one: Array, two: Array, raw: Array | None = None) -> None:
+        """Add the same values of both, in 64 bits; `raw` are those of the other one before they became real."""
         gap = one - two
         self.count += one.size
         self.signal += float(np.vdot(one, one))
         self.noise += float(np.vdot(gap, gap))
         self.other += float(np.vdot(two, two))
         self.dot += float(np.vdot(one, two))
-        self.largest = max(self.largest, float(np.max(np.abs(gap), initial=0.0)))
+        self.largest = float(np.maximum(self.largest, np.max(np.abs(gap), initial=0.0)))  # NaN stays
         self.zeros += int(np.sum(two == 0))
-        if raw.dtype.kind in "iu" and raw.dtype.itemsize <= 2:
+        if raw is not None and raw.dtype.kind in "iu" and raw.dtype.itemsize <= 2:
             ends = np.iinfo(raw.dtype)
             at_end = (raw == ends.min) | (raw == ends.max)
             self.saturated = max(self.saturated, 0) + int(np.sum(at_end.ravel() & (two != 0)))
+
+
+def decibels(signal: float, noise: float) -> float:
+    """The ratio of two powers; NaN where it is not defined."""
+    defined = math.isfinite(signal) and math.isfinite(noise) and signal > 0.0 and noise > 0.0
+    return 10.0 * math.log10(signal / noise) if defined else math.nan
 
 
 def to_real(array: Array, scale: Sequence[float | None]) -> Array | None:
