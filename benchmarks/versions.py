@@ -144,15 +144,15 @@ def simulate(same: list[Row], slow: list[Row], trials: int) -> tuple[float, floa
     """Share of right releases and average probes, with ratios and intervals drawn from the measured ones."""
     chance = random.Random(0)
 
-    def draw(is_slow: bool) -> tuple[float, float]:
+    def draw(is_slow: bool) -> tuple[float, float, float]:
         row = chance.choice(slow if is_slow else same)
-        return math.log(row.ratio), work._spread(row)  # type: ignore[arg-type]  # a latency in turns has one
+        return math.log(row.ratio), *work.spread_of(row)  # type: ignore[arg-type]  # it has what that reads
 
     right, probes = 0, 0
     for trial in range(trials):
         first = 1 + trial % (len(VERSIONS) - 1)
-        change, spread = draw(True)
-        search = Search(number=len(VERSIONS) - 1, change=change, spread=spread)
+        change, spread, within = draw(True)
+        search = Search(number=len(VERSIONS) - 1, change=change, spread=spread, within=within)
         for _ in range(MOST_PROBES):
             if search.is_sure or (at := search.next(())) is None:
                 break

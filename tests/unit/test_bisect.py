@@ -26,12 +26,18 @@ from edgewise.verbs.context import Context
 VERSIONS = [f"1.{minor}.0" for minor in range(20, 29)]
 
 
-def find(chance, *, first, number=8, change=math.log(1.05), spread=0.01):
-    """The first bad release that a search finds, and how many comparisons it took."""
-    search = Search(number=number, change=chance.gauss(change, spread), spread=spread)
+def find(chance, *, first, number=8, change=math.log(1.05), spread=0.01, told=None, most=40):
+    """The first bad release that a search finds, and how many comparisons it took.
+
+    Comparisons differ by `spread`, and `told` is the standard deviation that they tell.
+    """
+    told = told or spread
+    while (level := chance.gauss(change, spread)) < change / 2:  # it would not be called slower
+        pass
+    search = Search(number=number, change=level, spread=told)
     probes = 0
-    while not search.is_sure and (at := search.next(())) is not None:
-        search.update(at, chance.gauss(change if at >= first else 0.0, spread), spread)
+    while not search.is_sure and probes < most and (at := search.next(())) is not None:
+        search.update(at, chance.gauss(change if at >= first else 0.0, spread), told)
         probes += 1
     return search.first[0], probes
 
@@ -47,6 +53,15 @@ def test_noise_as_large_as_the_change_takes_more_probes_and_stays_as_sure():
     chance = random.Random(8)
     found = [(first, *find(chance, first=first, spread=0.025)) for first in range(1, 9) for _ in range(50)]
     assert sum(first == told for first, told, _ in found) / len(found) >= 0.9
+
+
+@pytest.mark.parametrize(("spread", "told", "least", "most"), [(0.001, 0.02, 0.99, 4.0), (0.02, 0.01, 0.9, 8.0)])
+def test_how_far_comparisons_differ_is_learnt_from_them(spread, told, least, most):
+    """What they tell of it is mostly assumed: twenty times too much, or half of it."""
+    chance = random.Random(9)
+    found = [(first, *find(chance, first=first, spread=spread, told=told, most=12)) for first in [*range(1, 9)] * 50]
+    assert sum(first == told for first, told, _ in found) / len(found) >= least
+    assert sum(probes for *_, probes in found) / len(found) <= most
 
 
 def test_a_release_between_two_that_differ_cannot_be_told_from_the_next_where_it_is_not_measured():

@@ -84,6 +84,15 @@ def test_equal_rounds_and_sides_leave_what_the_kind_of_machine_does():
     assert scatter_of_ratio(a, b, [])[0].variance == pytest.approx(VIRTUAL.unseen**2 + 2 * FLOOR**2)
 
 
+def test_what_is_known_of_one_side_alone_is_no_difference_between_the_sides():
+    """The good release of a bisection is measured again and again, and each other one for the first time."""
+    a, b = made("a", [1e-3] * 3, sigma=0.002), made("b", [1.5e-3] * 3, sigma=0.02)
+    known = [each for each in earlier([1.5] * 3) if each.job == a.job.key]
+    expected = VIRTUAL.unseen**2 + 2 * FLOOR**2
+    assert scatter_of_ratio(a, b, known)[0].variance == pytest.approx(expected)
+    assert scatter_of_ratio(a, b, known[:1])[0].variance == pytest.approx(expected - FLOOR**2 + 0.018**2)
+
+
 def test_comparisons_of_other_hours_widen_it():
     """Ratios of 1.55 on a quiet machine and 1.84 beside other work: the next interval holds both."""
     a, b = made("a", [1e-3] * 5), made("b", [1.55e-3] * 5)

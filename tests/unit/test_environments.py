@@ -77,6 +77,8 @@ def test_the_versions_near_one_are_those_before_and_behind_it():
     assert environments.nearest_versions("1.99.0", known) == ["1.32.0", "1.32.0rc1", "1.29.0"]
     assert environments.nearest_versions("1.11.0", known) == ["1.10.0", "1.19.0", "1.9.0"]
     assert environments.nearest_versions("0.1", known, most=1) == ["1.9.0"]
+    assert environments.nearest_versions("1.19.0.post1", known, most=2) == ["1.19.0", "1.29.0"]
+    assert environments.nearest_versions("nightly", ["old", *known], most=1) == ["1.32.0"]
 
 
 @pytest.mark.parametrize(

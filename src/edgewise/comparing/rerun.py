@@ -18,7 +18,7 @@ import numpy as np
 
 from edgewise.comparing.comparison import Comparison, ComparisonResult
 from edgewise.errors import StoreError
-from edgewise.record import Run
+from edgewise.record import Run, Variation
 from edgewise.record.reference import KERNELS, Reading, machine_key, readings_of
 from edgewise.run.reference import VERSION
 from edgewise.run.variation import (
@@ -27,7 +27,9 @@ from edgewise.run.variation import (
     GUESS,
     LEAST_OWN,
     MOST_OWN,
+    TOO_FEW,
     History,
+    assumed,
     long_time,
     prior_of,
 )
@@ -80,8 +82,9 @@ def scatter_of_ratio(a: Run, b: Run, earlier: Sequence[Reading]) -> tuple[Scatte
         parts.append(rounds)
         words.append("how its rounds differ")
     if a.variation is not None and b.variation is not None:
-        degrees = min((each.degrees for each in (a.variation, b.variation) if each.degrees is not None), default=GUESS)
-        parts.append(Scatter(max((a.variation.sigma - b.variation.sigma) ** 2, FLOOR**2), degrees))
+        one, two = _alike(a, b, earlier) or (a.variation, b.variation)
+        degrees = min((each.degrees for each in (one, two) if each.degrees is not None), default=GUESS)
+        parts.append(Scatter(max((one.sigma - two.sigma) ** 2, FLOOR**2), degrees))
         words.append("how much more one side's own times vary than the other's")
     found = add(parts)
     own = _own_ratios(a, b, earlier)
@@ -91,6 +94,19 @@ def scatter_of_ratio(a: Run, b: Run, earlier: Sequence[Reading]) -> tuple[Scatte
     if own.is_learnt:
         return Scatter(max(own.sigma, FLOOR) ** 2, own.degrees), told
     return pool([found, own.scatter], floor=FLOOR**2), " and from ".join([told, *words])
+
+
+def _alike(a: Run, b: Run, earlier: Sequence[Reading]) -> tuple[Variation, Variation] | None:
+    """How both sides vary by this comparison alone, where the variation of one rests on earlier runs of its own job.
+
+    That of the other rests on the kind of machine: the two would differ by what is known, not by how they vary.
+    """
+    runs = (a, b)
+    counts = [len({each.run for each in earlier if each.job == run.job.key and each.value}) for run in runs]
+    if (counts[0] < LEAST_OWN - 1) == (counts[1] < LEAST_OWN - 1):
+        return None
+    one, two = (assumed(prior_of(run.environment), TOO_FEW, row=run.measurement(run.headline)) for run in runs)
+    return one, two
 
 
 def _scatter_of_rounds(a: Run, b: Run) -> Scatter | None:

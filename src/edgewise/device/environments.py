@@ -13,17 +13,22 @@ import os
 import re
 import shutil
 import sys
-from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from bisect import bisect_left
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager, suppress
 from functools import cache
 from itertools import product
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from edgewise.child_process import Outcome, run_child
 from edgewise.device.bundle import make_bundle
 from edgewise.errors import BadInput, Unavailable
 from edgewise.progress import StageStarted, emit
 from edgewise.text import means_disk_full, one_line
+
+if TYPE_CHECKING:
+    from packaging.version import Version
 
 ENGINES = {
     "onnxruntime": "onnxruntime", "openvino": "openvino", "ai-edge-litert": "litert", "torch": "torch",
@@ -223,17 +228,23 @@ def is_unreachable(tail: str) -> bool:
     return bool(_NO_INDEX.search(tail))
 
 
+def parse_versions(texts: Iterable[str]) -> list[Version]:
+    """The versions among `texts`, the oldest first."""
+    from packaging.version import InvalidVersion, Version
+
+    found = set()
+    for text in texts:
+        with suppress(InvalidVersion):
+            found.add(Version(text))
+    return sorted(found)
+
+
 def nearest_versions(asked: str, known: Sequence[str], *, most: int = 3) -> list[str]:
-    """The versions that are closest to `asked` in their order, the closest first."""
-    order = sorted({*known, asked}, key=_numbers)
-    place = order.index(asked)
-    return sorted(known, key=lambda one: (abs(order.index(one) - place), order.index(one)))[:most]
-
-
-def _numbers(version: str) -> list[tuple[int, str]]:
-    """A key that sorts 1.9 before 1.10, and 1.9rc1 before 1.9."""
-    parts = re.findall(r"[0-9]+|[a-z]+", version.lower())
-    return [*((int(part), "") if part.isdigit() else (-1, part) for part in parts), (-1, "~")]
+    """The versions that are closest to `asked` in their order, the closest first; the newest where it is none."""
+    versions = list(parse_versions(known))
+    wanted = next(iter(parse_versions([asked])), None)
+    place = len(versions) if wanted is None else bisect_left(versions, wanted) - 0.5
+    return [str(versions[at]) for at in sorted(range(len(versions)), key=lambda at: (abs(at - place), at))[:most]]
 
 
 def _unmade(wanted: str, reason: str) -> Unavailable:

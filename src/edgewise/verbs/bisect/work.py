@@ -10,7 +10,7 @@ from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 
 from edgewise.child_process import run_child
-from edgewise.device.environments import ENGINES, is_unreachable, nearest_versions
+from edgewise.device.environments import ENGINES, is_unreachable, nearest_versions, parse_versions
 from edgewise.errors import BadInput, EdgewiseError, Unavailable
 from edgewise.model.identity import open_model
 from edgewise.progress import StageStarted, emit
@@ -27,8 +27,6 @@ if TYPE_CHECKING:
 
 _METRICS = {"latency": "latency", "memory": "memory_peak"}
 _LIST_S = 120.0
-_VERSION = re.compile(r"\d+(\.\d+)*(\.post\d+)?")
-"""A final release; candidates and development releases are left out."""
 
 
 def releases_of(package: str) -> list[str]:
@@ -42,13 +40,7 @@ def releases_of(package: str) -> list[str]:
         lines = done.tail.strip().splitlines()
         reason = one_line(lines[-1])[:200] if lines else done.failure or "no answer"
         raise Unavailable(f"pip can't list the releases of {package}: {reason}", advice="check the package index")
-    versions = [word.strip() for word in found[1].split(",") if _VERSION.fullmatch(word.strip())]
-    return sorted(versions, key=_order)
-
-
-def _order(version: str) -> tuple[list[int], int]:
-    release, _, post = version.partition(".post")
-    return [int(part) for part in release.split(".")], int(post or -1)
+    return [str(one) for one in parse_versions(map(str.strip, found[1].split(","))) if not one.is_prerelease]
 
 
 def bisect(request: BisectRequest, context: Context) -> BisectResult:
@@ -72,7 +64,8 @@ def bisect(request: BisectRequest, context: Context) -> BisectResult:
         undecided = row.verdict == "inconclusive"
         conditions = conditions_of([run.environment for run in steps.runs])
         return replace(result, releases=steps.releases, conditions=conditions, undecided=undecided)
-    search = Search(number=last, change=math.log(row.ratio or 1.0), spread=_spread(row))
+    spread, within = spread_of(row)
+    search = Search(number=last, change=math.log(row.ratio or 1.0), spread=spread, within=within)
     interrupted = False
     try:
         steps.search(search)
@@ -143,13 +136,12 @@ def _between(versions: Sequence[str], request: BisectRequest) -> list[str]:
     return list(versions[first : last + 1])
 
 
-def _spread(row: Comparison) -> float:
-    """Standard deviation of the logarithm of a ratio, between comparisons where that is known."""
+def spread_of(row: Comparison) -> tuple[float, float]:
+    """Standard deviation of the logarithm of a ratio between comparisons, and the part that its interval tells."""
+    own = math.log(row.high / row.low) / (2 * 1.96) if row.low and row.high else 0.0
     if row.rerun_sigma is not None:
-        return row.rerun_sigma
-    if not row.low or not row.high:
-        return 1e-6  # exact numbers
-    return max((math.log(row.high) - math.log(row.low)) / (2 * 1.96), 1e-6)
+        return row.rerun_sigma, own
+    return max(own, 1e-6), 0.0  # exact numbers differ by nothing
 
 
 @dataclass(kw_only=True)
@@ -174,7 +166,7 @@ class _Steps:
             if row is None or not row.ratio:
                 unmeasurable.add(at)
             else:
-                search.update(at, math.log(row.ratio), _spread(row))
+                search.update(at, math.log(row.ratio), *spread_of(row))
 
     def compare(self, at: int) -> Comparison | None:
         """Compare a release with the good one; None where it can't be measured, which is noted.
