@@ -6,6 +6,7 @@ import itertools
 import json
 import math
 import random
+from dataclasses import replace
 from types import SimpleNamespace
 
 import numpy as np
@@ -13,6 +14,7 @@ import pytest
 
 from edgewise.child_process import Outcome
 from edgewise.errors import BadInput, Unavailable
+from edgewise.model.identity import read_graph
 from edgewise.record import Scenario, Stopping, TargetSpec
 from edgewise.run.agreement import Outputs
 from edgewise.run.plan import Axes, make_plan
@@ -22,6 +24,8 @@ from edgewise.verbs.bisect.outputs import OutputSearch
 from edgewise.verbs.bisect.request import BisectRequest
 from edgewise.verbs.bisect.search import Search
 from edgewise.verbs.context import Context
+from sample_profiles import layer_of, profiled_run
+from tiny_models import write_tiny_onnx
 
 VERSIONS = [f"1.{minor}.0" for minor in range(20, 29)]
 
@@ -140,9 +144,28 @@ def test_ctrl_c_leaves_what_is_known(steps):
     assert found.interrupted and found.first is not None
 
 
+def test_the_part_that_is_slower_is_written_and_told(steps, monkeypatch, tmp_path):
+    pytest.importorskip("onnx", reason="parts of ONNX models")
+    product = read_graph(write_tiny_onnx(tmp_path / "m.onnx")).operators[0]
+    runs = [replace(profiled_run(at), layers=(layer_of(0, product.name, product.op, time),))
+            for at, time in enumerate((10.0, 30.0))]  # fmt: skip
+    monkeypatch.setattr(work._Steps, "profile", lambda self, before, after: runs)
+    place = tmp_path / "part.onnx"
+    values = [1, 1, 1, 1, 1, 1.05, 1.05, 1.05, 1.05]
+    found = steps(values, model=str(tmp_path / "m.onnx"), profile=True, subgraph=str(place))
+    assert found.part is not None and found.part.file == str(place) and place.stat().st_size > 50
+    assert found.to_document()["subgraph"]["ratio"] == 1.05
+    told = " ".join(found.describe().sections[0].lines)
+    assert "with random weights, ratio 1.050" in told and "from 1.24.0 to 1.25.0" in told
+    with pytest.raises(BadInput, match="exists already"):
+        steps(values, model=str(tmp_path / "m.onnx"), profile=True, subgraph=str(place))
+
+
 @pytest.mark.parametrize(
     ("fields", "words"),
     [
+        ({"subgraph": "part.onnx"}, "needs the profiles of a search by latency"),
+        ({"subgraph": "part.onnx", "profile": True}, "is no ONNX file"),
         ({"good": "9.9"}, "the index has no onnxruntime 9.9"),
         ({"good": "1.28.0", "bad": "1.20.0"}, "1.28.0 is newer than 1.20.0"),
         ({"good": "1.20.0", "bad": "1.20.0"}, "the same release"),

@@ -10,7 +10,7 @@ from edgewise.run.limits import require_at_least, require_time
 from edgewise.units import parse_duration
 from edgewise.verbs.option import argument, option
 from edgewise.verbs.request import FilePath, Number, Request, Whole
-from edgewise.verbs.shared_options import MEASURE, VARY
+from edgewise.verbs.shared_options import MEASURE, OUTPUT, VARY
 
 
 class BisectRequest(Request):
@@ -22,10 +22,11 @@ class BisectRequest(Request):
         on: what is compared.
         time_budget: s, of each comparison.
         most_probes: of comparisons after that of `bad` with `good`.
+        subgraph: file for the smallest part of an ONNX model that still is slower, with random weights.
         profile: whether the operators of the two neighbouring releases are profiled at the end.
     """
 
-    PATHS = ("model",)
+    PATHS = ("model", "subgraph")
 
     verb: Literal["bisect"] = "bisect"
     model: Annotated[FilePath, argument("model", "A model file.", str, metavar="MODEL")]
@@ -49,6 +50,11 @@ class BisectRequest(Request):
         bool, option("--profile/--no-profile", MEASURE, "Profile the operators of both neighbours", bool)
     ] = True
 
+    subgraph: Annotated[
+        FilePath | None,
+        option("--subgraph FILE", OUTPUT, "File for the part of an ONNX model that is slower, with random weights"),
+    ] = None
+
     def check(self) -> None:
         """Reject amounts that mean nothing, and engines whose versions are not known."""
         require_at_least(1, threads=self.threads, most_probes=self.most_probes)
@@ -56,5 +62,7 @@ class BisectRequest(Request):
         if not ENGINES.get(self.engine):
             known = ", ".join(name for name, runtime in ENGINES.items() if runtime)
             raise BadField(f"⟦engine⟧ {self.engine!r} is not known", advice=f"one of: {known}")
+        if self.subgraph and (self.on != "latency" or not self.profile):
+            raise BadField("⟦subgraph⟧ needs the profiles of a search by latency", advice="leave out ⟦on⟧ and ⟦profile⟧")
         if self.good == self.bad:
             raise BadField("⟦good⟧ and ⟦bad⟧ are the same release", advice="name two releases")

@@ -14,6 +14,7 @@ from edgewise.report.conditions import processor_in, system_in
 from edgewise.report.document import Cell, Column, Document, Section, Table, absent
 from edgewise.report.profile_diff import diff_table
 from edgewise.text import listing, one_line
+from edgewise.verbs.bisect.part import Part
 
 SCHEMA = 1
 WORDS = {"latency": "slower", "memory": "larger in memory", "output": "different in outputs"}
@@ -54,6 +55,8 @@ class BisectResult:
         between: releases whose ratio is between the two levels: more than one release changed it.
         profiles: of the release before `first` and of `first`; empty where there are none.
         command: that makes this again.
+        part: the smallest part of the model that still is slower; None where it was not asked for.
+        part_absent_because: why there is none.
         undecided: whether more measuring might show that the bad release is worse.
     """
 
@@ -70,6 +73,8 @@ class BisectResult:
     conditions: Sequence[str] = ()
     interrupted: bool = False
     undecided: bool = False
+    part: Part | None = None
+    part_absent_because: str = ""
 
     @property
     def before(self) -> str | None:
@@ -84,6 +89,8 @@ class BisectResult:
             "releases": [asdict(release) for release in self.releases], "first": self.first,
             "probability": self.probability, "others": list(self.others), "between": list(self.between),
             "profiles": [run.id for run in self.profiles], "command": self.command,
+            "subgraph": None if self.part is None else asdict(self.part),
+            "subgraph_absent_because": self.part_absent_because or None,
         }  # fmt: skip
 
     def describe(self) -> Document:
@@ -160,6 +167,13 @@ class BisectResult:
                 f"environments: pip install {self.engine}=={self.before} numpy; "
                 f"pip install {self.engine}=={self.first} numpy",
             ]
+        if self.part is not None:
+            kinds = listing(list(dict.fromkeys(map(one_line, self.part.operators))))
+            ratio = ratio_text(self.part.ratio or 1.0, self.part.low, self.part.high)
+            lines.append(f"{self.part.file}: {len(self.part.operators)} of {self.part.of} operators ({kinds}) with "
+                         f"random weights, ratio {ratio} from {self.before} to {self.first}")  # fmt: skip
+        if self.part_absent_because:
+            lines.append(f"no part of the model: {one_line(self.part_absent_because)}")
         sha256 = self.model.get("sha256")
         return [*lines, f"model: {one_line(str(self.model['name']))}, {self.model.get('format')}, sha256 {sha256}"]
 

@@ -7,21 +7,24 @@ import re
 import sys
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 from edgewise.child_process import run_child
 from edgewise.device.environments import ENGINES, is_unreachable, nearest_versions, parse_versions
 from edgewise.errors import BadInput, EdgewiseError, Unavailable
+from edgewise.folders import check_place
 from edgewise.model.identity import open_model
 from edgewise.progress import StageStarted, emit
 from edgewise.record import ModelRef, Run
 from edgewise.text import one_line
+from edgewise.verbs.bisect.part import Part, smallest_part
 from edgewise.verbs.bisect.result import BisectResult, Release, conditions_of
 from edgewise.verbs.bisect.search import Search
 from edgewise.verbs.verb import carry_out, command_of
 
 if TYPE_CHECKING:
-    from edgewise.comparing.comparison import Comparison
+    from edgewise.comparing.comparison import Comparison, ComparisonResult
     from edgewise.verbs.bisect.request import BisectRequest
     from edgewise.verbs.context import Context
 
@@ -51,6 +54,10 @@ def bisect(request: BisectRequest, context: Context) -> BisectResult:
         Unavailable: no index, or the good or the bad release can't be measured.
     """
     ref = open_model(request.model).ref
+    if request.subgraph:
+        check_place(Path(request.subgraph), overwrite=False, example="part.onnx")
+        if ref.format != "onnx":
+            raise BadInput(f"{ref.name} is no ONNX file, of which a part can be cut out", advice="leave out --subgraph")
     versions = _between(releases_of(request.engine), request)
     if request.on == "output":
         return _bisect_outputs(request, ref, versions)
@@ -75,8 +82,13 @@ def bisect(request: BisectRequest, context: Context) -> BisectResult:
     profiles: Sequence[Run] = ()
     if request.profile and not interrupted:
         profiles = steps.profile(versions[first - 1], versions[first])
+    part, why = None, ""
+    if request.subgraph and not interrupted:
+        part, why = steps.cut(profiles, versions[first - 1 : first + 1], to=Path(request.subgraph))
     return replace(
         result,
+        part=part,
+        part_absent_because=why,
         releases=steps.releases,
         first=versions[first],
         probability=probability,
@@ -173,18 +185,11 @@ class _Steps:
 
         Raises KeyboardInterrupt, and `BadInput`, `BadModel` for the model itself.
         """
-        from edgewise.verbs.compare.request import CompareRequest
-
         request, metric = self.request, _METRICS[self.request.on]
         release = self.releases[at]
-        names = [f"{request.engine}=={one}" for one in (request.good, release.version)]
         emit(StageStarted(title=f"{request.engine} {release.version} against {request.good}"))
-        asked = CompareRequest(
-            subjects=(request.model,), environments=tuple(names), runtimes=(ENGINES[request.engine],),
-            threads=(request.threads,), time_budget=request.time_budget, until=metric,
-        )  # fmt: skip
         try:
-            found = carry_out(asked, replace(self.context, progress=None, cancel=None))
+            found = self._compare(request.model, request.good, release.version)
         except EdgewiseError as error:
             self.releases[at] = replace(release, skipped=f"{error.message}")
             return None
@@ -200,6 +205,32 @@ class _Steps:
             release, ratio=row.ratio, low=row.low, high=row.high, pairs=release.pairs + (found.pairs or 0)
         )
         return row
+
+    def _compare(self, model: str, before: str, after: str) -> ComparisonResult:
+        """Measure a model with two releases in turns. Raises `EdgewiseError`."""
+        from edgewise.verbs.compare.request import CompareRequest
+
+        request = self.request
+        asked = CompareRequest(
+            subjects=(model,), environments=tuple(f"{request.engine}=={one}" for one in (before, after)),
+            runtimes=(ENGINES[request.engine],), threads=(request.threads,), time_budget=request.time_budget,
+            until=_METRICS[request.on],
+        )  # fmt: skip
+        found: ComparisonResult = carry_out(asked, replace(self.context, progress=None, cancel=None))
+        return found
+
+    def cut(self, profiles: Sequence[Run], releases: Sequence[str], *, to: Path) -> tuple[Part | None, str]:
+        """The smallest part of the model that is slower in the second of both releases; or None, and why."""
+        if not profiles:
+            return None, "the operators of the two releases could not be profiled"
+        before, after = releases
+
+        def compare(file: str) -> Comparison | None:
+            emit(StageStarted(title=f"A part of the model with {self.request.engine} {before} and {after}"))
+            rows = self._compare(file, before, after).comparisons
+            return next((row for row in rows if row.metric == _METRICS["latency"]), None)
+
+        return smallest_part(self.request.model, profiles, to=to, compare=compare)
 
     def profile(self, before: str, after: str) -> Sequence[Run]:
         """Profiles of two releases; none where they can't be had."""

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from edgewise.converting.onnx_part import part_of
 from edgewise.stats.differences import Sums, to_real
 from edgewise.verbs.diff.engines import ENGINES, onnx_session
 
@@ -85,15 +86,13 @@ def cut_out(model: Any, inputs: Collection[str], output: str) -> bytes | None:
 
     graph = model.graph
     makers = {name: place for place, node in enumerate(graph.node) for name in node.output}
-    stored = {each.name: each for each in graph.initializer}
-    places, kept, waiting = set[int](), set[str](), [output]
+    stored = {each.name for each in graph.initializer}
+    places, waiting = set[int](), [output]
     while waiting:
         name = waiting.pop()
-        if not name or name in inputs:
+        if not name or name in inputs or name in stored:
             continue
-        if name in stored:
-            kept.add(name)
-        elif (place := makers.get(name)) is None or any(each.HasField("g") for each in graph.node[place].attribute):
+        if (place := makers.get(name)) is None or any(each.HasField("g") for each in graph.node[place].attribute):
             return None
         elif place not in places:
             places.add(place)
@@ -103,12 +102,6 @@ def cut_out(model: Any, inputs: Collection[str], output: str) -> bytes | None:
     typed = {each.name: each for each in (*graph.value_info, *graph.input, *graph.output)}
     if any(name not in typed or typed[name].type.tensor_type.elem_type != onnx.TensorProto.FLOAT for name in inputs):
         return None
-    part = onnx.helper.make_graph(
-        [graph.node[place] for place in sorted(places)], "layer", [typed[name] for name in inputs],
-        [onnx.ValueInfoProto(name=output)], [stored[name] for name in sorted(kept)],
-    )  # fmt: skip
-    whole = onnx.ModelProto()
-    whole.CopyFrom(model)
-    whole.graph.CopyFrom(part)
-    made: bytes = whole.SerializeToString()
+    ends = [onnx.ValueInfoProto(name=output)]
+    made: bytes = part_of(model, places, inputs=[typed[name] for name in inputs], outputs=ends).SerializeToString()
     return made
