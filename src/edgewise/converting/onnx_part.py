@@ -151,6 +151,7 @@ def _like(values: Array, chance: np.random.Generator) -> Array:
         raise Unavailable(f"stored tensors of {values.dtype} can't be drawn at random")
     if values.size <= (1 if values.dtype.kind == "f" else STRUCTURE):
         return values
+    drawn: Any
     if values.dtype.kind == "b":
         drawn = chance.integers(0, 1, size=values.shape, endpoint=True)
     elif values.dtype.kind != "f":

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from edgewise.converting.onnx_part import Network
 from edgewise.errors import EdgewiseError, Unavailable
@@ -17,8 +17,8 @@ from edgewise.workload.resolved_graph import read_resolved_graph
 if TYPE_CHECKING:
     from edgewise.comparing.comparison import Comparison
 
-MOST_PARTS = 6
-"""Parts that are compared; the last one is the whole network."""
+MOST_PARTS = 12
+"""Parts that are compared at most, the whole network with random weights among them."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -57,37 +57,69 @@ def smallest_part(
     network = Network(onnx.shape_inference.infer_shapes(found), shapes)  # type: ignore[arg-type]  # sizes are known
     tensors = {each.name: each.outputs for each in graph.operators}
     pairs = [pair for pair in pair_layers(*runs) if pair.kind == "operator" and (pair.change or 0.0) > 0.0]
-    slowest = max(pairs, key=lambda pair: pair.change or 0.0, default=None)
+    slowest = max(pairs, key=lambda pair: (pair.is_clear, pair.change or 0.0), default=None)
     layers = (*slowest.before, *slowest.after) if slowest is not None else ()
     begin = network.places_of({name for layer in layers for node in layer.nodes for name in tensors.get(node, ())})
-    if not begin:
-        return None, "the profiles name no operator of the file that is slower"
-    tried, why = set[int](), ""
-    with job_folder() as scratch:
-        file = scratch / "part.onnx"
-        for number in range(MOST_PARTS):
-            steps = network.count if number == MOST_PARTS - 1 else (0, 1, 2, 4, 8)[number]
-            places = network.around(begin, steps)
-            if places == tried:
-                continue
-            tried = places
+    clear = bool(begin) and slowest is not None and slowest.is_clear
+    best, why = _search(network, begin, compare, clear=clear)
+    if best is None:
+        return None, why or "the network with random weights is not slower, nor is a part of it"
+    part, row = best
+    _keep(part.SerializeToString(), to)
+    operators = [node.op_type for node in part.graph.node]
+    return Part(file=str(to), operators=operators, of=network.count, ratio=row.ratio, low=row.low, high=row.high), ""
+
+
+def _search(
+    network: Network, begin: set[int], compare: Callable[[str], Comparison | None], *, clear: bool
+) -> tuple[tuple[Any, Comparison] | None, str]:
+    """The smallest part that is slower, with its comparison; and why a part could not be compared.
+
+    Around the operator whose time grew clearly, else by halves of the network.
+
+    Args:
+        begin: the nodes of that operator.
+    """
+    best: tuple[Any, Comparison] | None = None
+    why, left = "", MOST_PARTS
+
+    def is_slower(places: set[int]) -> bool:
+        nonlocal best, why, left
+        if left == 0:
+            return False
+        left -= 1
+        with job_folder() as scratch:
+            file = scratch / "part.onnx"
             try:
                 part = network.cut(places)
                 file.write_bytes(part.SerializeToString())
                 row = compare(str(file))
             except EdgewiseError as error:
                 why = error.message
-                continue
-            if row is not None and row.verdict == "slower":
-                _keep(file, to)
-                operators = [node.op_type for node in part.graph.node]
-                return Part(file=str(to), operators=operators, of=network.count, ratio=row.ratio, low=row.low,
-                            high=row.high), ""  # fmt: skip
-    return None, why or "no part with random weights is slower, nor is the whole network with them"
+                return False
+        if row is None or row.verdict != "slower":
+            return False
+        best = part, row
+        return True
+
+    if clear and any(is_slower(network.around(begin, steps)) for steps in (0, 1, 2, 4)):
+        return best, why
+    kept = set(range(network.count))
+    if not is_slower(kept):
+        return None, why
+    while len(kept) > 1:
+        order = sorted(kept)
+        halves = [network.around(half, 0) for half in (order[: len(order) // 2], order[len(order) // 2 :])]
+        halves.sort(key=lambda half: -len(half & begin))
+        smaller = next((half for half in halves if len(half) < len(kept) and is_slower(half)), None)
+        if smaller is None:
+            break
+        kept = smaller
+    return best, why
 
 
-def _keep(file: Path, to: Path) -> None:
+def _keep(content: bytes, to: Path) -> None:
     try:
-        to.write_bytes(file.read_bytes())
+        to.write_bytes(content)
     except OSError as error:
         raise Unavailable(f"{to} can't be written: {error.strerror}", advice="name another place") from error

@@ -84,7 +84,10 @@ def bisect(request: BisectRequest, context: Context) -> BisectResult:
         profiles = steps.profile(versions[first - 1], versions[first])
     part, why = None, ""
     if request.subgraph and not interrupted:
-        part, why = steps.cut(profiles, versions[first - 1 : first + 1], to=Path(request.subgraph))
+        try:
+            part, why = steps.cut(profiles, versions[first - 1 : first + 1], to=Path(request.subgraph))
+        except KeyboardInterrupt:
+            interrupted, why = True, "interrupted"
     return replace(
         result,
         part=part,
@@ -227,8 +230,10 @@ class _Steps:
 
         def compare(file: str) -> Comparison | None:
             emit(StageStarted(title=f"A part of the model with {self.request.engine} {before} and {after}"))
-            rows = self._compare(file, before, after).comparisons
-            return next((row for row in rows if row.metric == _METRICS["latency"]), None)
+            found = self._compare(file, before, after)
+            if found.interrupted:
+                raise KeyboardInterrupt
+            return next((row for row in found.comparisons if row.metric == _METRICS["latency"]), None)
 
         return smallest_part(self.request.model, profiles, to=to, compare=compare)
 
