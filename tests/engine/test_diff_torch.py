@@ -93,3 +93,26 @@ def test_the_layer_that_an_export_changed_is_named(files, tmp_path, capsys, turn
     onnx.save(model, tmp_path / "wrong.onnx")
     pair = (tmp_path / "wrong.onnx", files[2]) if turned else (files[2], tmp_path / "wrong.onnx")
     assert "conv2d_1" in diff(capsys, *pair)["begins"]
+
+
+@pytest.mark.parametrize("wrong", [False, True])
+def test_a_program_and_the_tflite_file_made_of_it(files, tmp_path, capsys, wrong):
+    """A wrong kernel in the second convolution is named; the right file has the values of the program."""
+    converter = pytest.importorskip("litert_torch", reason="litert-torch, which writes .tflite, is not installed")
+    pytest.importorskip("ai_edge_litert", reason="LiteRT is not installed")
+    names: dict = {}
+    exec(CODE, names)
+    module, inputs = names["make_model"]()
+    if wrong:
+        with torch.no_grad():
+            module.second.weight.copy_(module.second.weight.flip(2))
+    converter.convert(module, inputs).export(str(tmp_path / "net.tflite"))
+    capsys.readouterr()  # what the converter printed
+    found = diff(capsys, files[2], tmp_path / "net.tflite")
+    assert found["models"][1]["engine"].startswith("litert ")
+    compared = {each["name"]: each["snr_db"] for each in found["layers"] if each["op"] != "input"}
+    assert len(compared) >= 3
+    if wrong:
+        assert found["begins"] == "second/conv2d_1"
+    else:
+        assert found["begins"] is None and min(compared.values()) > 90
