@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from edgewise.converting.onnx_part import Network
-from edgewise.errors import EdgewiseError, Unavailable
+from edgewise.errors import EdgewiseError
 from edgewise.folders import job_folder
 from edgewise.profiling.layer_matching import pair_layers
 from edgewise.record import Run
@@ -35,7 +35,7 @@ class Part:
     file: str
     operators: Sequence[str]
     of: int
-    ratio: float | None
+    ratio: float
     low: float | None
     high: float | None
 
@@ -62,12 +62,16 @@ def smallest_part(
     begin = network.places_of({name for layer in layers for node in layer.nodes for name in tensors.get(node, ())})
     clear = bool(begin) and slowest is not None and slowest.is_clear
     best, why = _search(network, begin, compare, clear=clear)
-    if best is None:
+    if best is None or best[1].ratio is None:
         return None, why or "the network with random weights is not slower, nor is a part of it"
     part, row = best
-    _keep(part.SerializeToString(), to)
+    ratio = best[1].ratio
+    try:
+        to.write_bytes(part.SerializeToString())
+    except OSError as error:
+        return None, f"{to} can't be written: {error.strerror}"
     operators = [node.op_type for node in part.graph.node]
-    return Part(file=str(to), operators=operators, of=network.count, ratio=row.ratio, low=row.low, high=row.high), ""
+    return Part(file=str(to), operators=operators, of=network.count, ratio=ratio, low=row.low, high=row.high), ""
 
 
 def _search(
@@ -97,7 +101,7 @@ def _search(
             except EdgewiseError as error:
                 why = error.message
                 return False
-        if row is None or row.verdict != "slower":
+        if row is None or row.ratio is None or row.verdict != "slower":
             return False
         best = part, row
         return True
@@ -116,10 +120,3 @@ def _search(
             break
         kept = smaller
     return best, why
-
-
-def _keep(content: bytes, to: Path) -> None:
-    try:
-        to.write_bytes(content)
-    except OSError as error:
-        raise Unavailable(f"{to} can't be written: {error.strerror}", advice="name another place") from error

@@ -169,7 +169,7 @@ class BisectResult:
             ]
         if self.part is not None:
             kinds = listing(list(dict.fromkeys(map(one_line, self.part.operators))))
-            ratio = ratio_text(self.part.ratio or 1.0, self.part.low, self.part.high)
+            ratio = ratio_text(self.part.ratio, self.part.low, self.part.high)
             lines.append(f"{self.part.file}: {len(self.part.operators)} of {self.part.of} operators ({kinds}) with "
                          f"random weights, ratio {ratio} from {self.before} to {self.first}")  # fmt: skip
         if self.part_absent_because:
