@@ -63,6 +63,8 @@ class BisectRequest(Request):
             known = ", ".join(name for name, runtime in ENGINES.items() if runtime)
             raise BadField(f"⟦engine⟧ {self.engine!r} is not known", advice=f"one of: {known}")
         if self.subgraph and (self.on != "latency" or not self.profile):
-            raise BadField("⟦subgraph⟧ needs the profiles of a search by latency", advice="leave out ⟦on⟧ and ⟦profile⟧")
+            raise BadField(
+                "⟦subgraph⟧ needs the profiles of a search by latency", advice="leave out ⟦on⟧ and ⟦profile=False⟧"
+            )
         if self.good == self.bad:
             raise BadField("⟦good⟧ and ⟦bad⟧ are the same release", advice="name two releases")

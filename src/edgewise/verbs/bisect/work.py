@@ -57,7 +57,7 @@ def bisect(request: BisectRequest, context: Context) -> BisectResult:
     if request.subgraph:
         check_place(Path(request.subgraph), overwrite=False, example="part.onnx")
         if ref.format != "onnx":
-            raise BadInput(f"{ref.name} is no ONNX file, of which a part can be cut out", advice="leave out --subgraph")
+            raise BadInput(f"{ref.name} is no ONNX file, of which a part can be cut out", advice="leave out ⟦subgraph⟧")
     versions = _between(releases_of(request.engine), request)
     if request.on == "output":
         return _bisect_outputs(request, ref, versions)
