@@ -174,6 +174,10 @@ class Registry(Generic[T]):
         """Where `name` is defined, as ``"package.module:Class"``. Raises `Unavailable`."""
         return self._entry_point(name).value
 
+    def is_own(self, name: str) -> bool:
+        """Whether `name` is a plug-in of edgewise itself. Raises `Unavailable`."""
+        return _is_own(self._entry_point(name))
+
     def get(self, name: str) -> T:
         """The plug-in called `name`, its module imported and its class instantiated once. Raises `Unavailable`."""
         if name not in self._instances:

@@ -8,7 +8,7 @@ from importlib import import_module
 
 import pytest
 
-from edgewise.cli import doctor
+from edgewise.cli.doctor import command as doctor
 from edgewise.cli.main import run
 from edgewise.errors import Unavailable
 from edgewise.record import SessionRecord
@@ -192,7 +192,7 @@ def test_the_quiet_second_is_a_second(monkeypatch):
 
 def test_no_engine_is_imported():
     script = (
-        "import sys; from edgewise.cli import doctor; doctor.examine(sleep=lambda s: None);"
+        "import sys; from edgewise.cli.doctor import command as doctor; doctor.examine(sleep=lambda s: None);"
         "engines = {'onnxruntime', 'openvino', 'ai_edge_litert', 'torch', 'tensorflow', 'onnx'} & set(sys.modules);"
         "sys.exit(f'imported: {engines}' if engines else 0)"
     )

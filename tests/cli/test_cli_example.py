@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from edgewise.cli.example import FILES
+from edgewise.cli.example.command import FILES
 from edgewise.cli.main import run
 from edgewise.data import path
 from edgewise.errors import ExitCode

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from edgewise.cli.main import run as edgewise
-from edgewise.cli.runs import _parse_time
+from edgewise.cli.runs.command import _parse_time
 from edgewise.errors import BadInput
 from edgewise.metrics import METRICS
 from edgewise.record import SCHEMA, Failure, RuntimeSpec, Scenario

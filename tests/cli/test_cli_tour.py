@@ -9,9 +9,9 @@ from pathlib import Path
 import pytest
 
 import fake_passes
-from edgewise.cli import tour
 from edgewise.cli.main import run
-from edgewise.cli.tour import compare_request, optimize_request
+from edgewise.cli.tour import command as tour
+from edgewise.cli.tour.command import compare_request, optimize_request
 from edgewise.cli.verb import Output
 from edgewise.data import path
 from edgewise.errors import Unavailable

@@ -1,4 +1,4 @@
-"""A verb that another package brings: one folder and one entry point, and every door has it."""
+"""A verb, and a command without a request, that another package brings: one entry point, and every door has it."""
 
 from __future__ import annotations
 
@@ -88,6 +88,38 @@ def count(request, context):
         raise RunFailed("there is a rest", advice="leave --strict out")
     return Paced(round(found) if request.round_to == "near" else int(found), request.notes)
 '''
+COMMAND = '''
+"""Print a number of lanes."""
+from edgewise.errors import BadInput
+from edgewise.verbs.command import PlainCommand, takes
+from edgewise.verbs.option import option
+from edgewise.verbs.shared_options import PLAIN
+
+
+class Lanes(PlainCommand):
+    """Print a number of lanes."""
+
+    group = "Understand"
+    command = ":lanes"
+    synonyms = ("tracks",)
+
+
+class Roads(PlainCommand):
+    """Print numbers of roads."""
+
+    command = ":SUBCOMMANDS"
+
+
+@takes(option("--count N", PLAIN, "Number to print", int, default=3))
+def lanes(values):
+    """Print a number of lanes; there are some."""
+    if values["count"] < 0:
+        raise BadInput("there are no negative lanes", advice="give --count 0 or more")
+    print(values["count"])
+
+
+SUBCOMMANDS = {"paved": lanes}
+'''
 BROKEN = "raise OSError('no licence')"
 CLASH = VERB.replace('"pace"', '"clash"').replace(".request:PaceRequest", ".clashing:ClashRequest")
 CLASHING = REQUEST.replace('"pace"', '"clash"').replace("PaceRequest", "ClashRequest").replace("--strict", "--json")
@@ -101,6 +133,7 @@ def door(tmp_path_factory):
         "pace": {"__init__.py": VERB, "request.py": REQUEST, "work.py": WORK},
         "broken_verb": {"__init__.py": BROKEN},
         "clash": {"__init__.py": CLASH, "clashing.py": CLASHING, "work.py": WORK},
+        "lanes": {"__init__.py": COMMAND},
         "other_pace": {"__init__.py": VERB.replace('"pace"', '"twice"')},
     }.items():
         (folder / name).mkdir()
@@ -108,11 +141,16 @@ def door(tmp_path_factory):
             (folder / name / file).write_text(text)
     points = {
         "pacing": {"pace": "pace:Pace", "broken": "broken_verb:Broken", "clash": "clash:Pace", "twice": "pace:Pace",
-                   "bench": "pace:Pace"},
+                   "bench": "pace:Pace", "doctor": "pace:Pace", "either": "pace:Pace"},
         "rival": {"twice": "other_pace:Pace"},
     }  # fmt: skip
+    commands = {
+        "pacing": {"lanes": "lanes:Lanes", "roads": "lanes:Roads", "either": "lanes:Lanes", "dead": "broken_verb:Dead",
+                   "bench": "lanes:Lanes", "doctor": "lanes:Lanes"},
+        "rival": {},
+    }  # fmt: skip
     for name, verbs in points.items():
-        write_metadata(folder, name, {"edgewise.verbs": verbs})
+        write_metadata(folder, name, {"edgewise.verbs": verbs, "edgewise.commands": commands[name]})
     environment = {
         **os.environ, "PYTHONPATH": str(folder), "COLUMNS": "80", "EDGEWISE_STORE": str(folder / "runs.db"),
         "EDGEWISE_DEVICES": str(folder / "devices.toml"),
@@ -152,6 +190,16 @@ def test_a_shell_completes_it(door):
     assert "plain,pace" in completed("edgewise pa")
     assert "plain,--cores" in completed("edgewise pace --co")
     assert completed("edgewise pace --round ").split() == ["plain,down", "plain,near"]
+
+
+def test_a_command_without_a_request_is_one_module(door):
+    listed = " ".join(door("--help").stdout.split())
+    assert "lanes Print a number of lanes." in listed and "two packages have a command 'either'" in listed
+    assert door("lanes").stdout == "3\n" and door("roads", "paved", "--count", "2").stdout == "2\n"
+    shown = " ".join(door("lanes", "--help").stdout.split())
+    assert "Print a number of lanes; there are some." in shown and "--count N Number to print [default: 3]" in shown
+    assert "paved Print a number of lanes; there are some." in " ".join(door("roads", "--help").stdout.split())
+    assert "List runtimes and meters" in listed and "grade this machine" in listed
 
 
 def test_a_request_is_written_and_carried_out(door, tmp_path):
@@ -205,6 +253,11 @@ def test_the_studio_has_its_form(door):
         (["pace", "0.3s", "--strict"], "there is a rest", "leave --strict out"),
         (["broken", "x"], "verb 'broken' can't be loaded: no licence", "reinstall the package"),
         (["clash", "1s"], "ClashRequest declares --json twice", "report it to the authors of the verb"),
+        (["lanes", "--count", "-1"], "there are no negative lanes", "give --count 0 or more"),
+        (["lanes", "--count", "x"], "--count must be a whole number, not 'x'", "see 'edgewise lanes --help'"),
+        (["tracks"], "No such command 'tracks'.", "edgewise lanes"),
+        (["dead"], "command 'dead' can't be loaded: no licence", "reinstall the package"),
+        (["either"], "two packages have a command 'either': pace:Pace and lanes:Lanes", "uninstall one of them"),
         (["twice", "1s"], "two packages have a verb 'twice': other_pace:Pace and pace:Pace", "uninstall one of them"),
     ],
 )

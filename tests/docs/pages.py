@@ -57,7 +57,7 @@ def workplace(folder: Path, *, empty: bool = False) -> dict[str, str]:
     Args:
         empty: for pages that have the reader write these files.
     """
-    from edgewise.cli.example import read_example
+    from edgewise.cli.example.command import read_example
 
     for name, content in read_example().items() if not empty else ():
         (folder / name).write_bytes(content)

@@ -8,7 +8,7 @@ from pathlib import Path
 import pages
 import pytest
 
-from edgewise.cli.example import FILES
+from edgewise.cli.example.command import FILES
 
 RUNNABLE = {pages.name(page): page for page in pages.PAGES if pages.blocks(page, "bash", "console")}
 

@@ -7,7 +7,7 @@ import re
 
 import pytest
 
-from edgewise.cli.doctor import examine
+from edgewise.cli.doctor.command import examine
 from edgewise.cli.main import run
 from edgewise.device.devices import find_device, open_transport
 from edgewise.errors import ExitCode

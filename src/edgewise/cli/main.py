@@ -1,4 +1,4 @@
-"""The command line: one lazily imported module per command, and one place that turns errors into exit codes."""
+"""The command line: commands, found by entry points and imported when they run; errors become exit codes."""
 
 from __future__ import annotations
 
@@ -6,37 +6,19 @@ import os
 import sys
 import traceback
 from collections.abc import Mapping, Sequence
-from importlib import import_module
 
 import click
 
 from edgewise.cli.completing import VARIABLE, answer
 from edgewise.cli.parsing import Group, Parsed, group_of, words_of
 from edgewise.errors import ExitCode, Unavailable
+from edgewise.registry import BOTH
 from edgewise.terminal.console import SteadyStreams, complain
 from edgewise.terminal.errors import explain as explain_error
-from edgewise.verbs.command import Command
-from edgewise.verbs.verb import VERBS
+from edgewise.verbs.command import COMMANDS, Command, Listed, PlainCommand
+from edgewise.verbs.verb import VERBS, Verb
 from edgewise.version import __version__
 
-#: command → (group in the help, module, one-line help). Help is shown from here, so that ``--help`` imports no command.
-#: A module has either a ``command`` or, where there are subcommands, ``COMMANDS``.
-COMMANDS: dict[str, tuple[str, str, str]] = {
-    "run": ("Measure", "edgewise.cli.run", "Carry out a request written with --dry-run --json."),
-    "doctor": ("Understand", "edgewise.cli.doctor", "List runtimes and meters, and grade this machine for measuring."),
-    "tour": ("Understand", "edgewise.cli.tour", "Run the main commands on a bundled network; write HTML reports."),
-    "example": ("Understand", "edgewise.cli.example", "Write the model and data of the documentation's examples."),
-    "battery": ("Predict", "edgewise.cli.battery", "Compute how long a battery lasts."),
-    "atlas": ("Predict", "edgewise.cli.atlas", "Import tables of what models take on other devices."),
-    "zoo": ("Predict", "edgewise.cli.zoo", "Build reference networks to measure on devices."),
-    "firmware": ("Predict", "edgewise.cli.firmware", "Write a model as firmware that speaks MLPerf Tiny's protocol."),
-    "runs": ("Keep", "edgewise.cli.runs", "List, show, export, import and remove stored runs."),
-    "report": ("Keep", "edgewise.cli.report", "Turn stored runs into tables, CSV, JSON or an HTML page."),
-    "devices": ("Keep", "edgewise.cli.devices", "Register, list, check and remove the devices that -d names."),
-    "completion": ("Keep", "edgewise.cli.completion", "Print the script that makes your shell complete commands."),
-    "serve": ("Keep", "edgewise.studio.command", "Open the studio: a local web page for everything above."),
-    "studio": ("Keep", "edgewise.studio.export", "Write what the studio shows as static pages."),
-}
 GROUPS = ("Measure", "Understand", "Improve", "Predict", "Keep")
 """Headings of the help, in their order; those of other packages follow."""
 ANYWHERE = ("--version", "--debug")
@@ -48,40 +30,70 @@ _HELP = (
 
 def root() -> Group:
     """All commands, none of them imported yet."""
+    found = _found()
     return Group(
-        "edgewise", commands(), _load, help=_HELP, params=[click.Option([flag], is_flag=True) for flag in ANYWHERE]
+        "edgewise",
+        _lines(found),
+        _load,
+        help=_HELP,
+        params=[click.Option([flag], is_flag=True) for flag in ANYWHERE],
+        synonyms={word: name for name, one in found.items() if isinstance(one, Listed) for word in one.synonyms},
     )
 
 
 def declared(name: str) -> Command | Mapping[str, Command]:
     """The command of that name, or the commands of a group by their names."""
-    if name not in COMMANDS:
-        from edgewise.cli.verb import command_for  # it imports what prints results
+    found = _find(name)
+    if isinstance(found, PlainCommand):
+        return found.declared()
+    from edgewise.cli.verb import command_for  # it imports what prints results
 
-        return command_for(VERBS.get(name))
-    module = import_module(COMMANDS[name][1])
-    found: Command | Mapping[str, Command] = getattr(module, "COMMANDS", None) or module.command
-    return found
+    return command_for(found)
 
 
 def _load(name: str) -> click.Command:
     found = declared(name)
-    return Parsed(name, found) if isinstance(found, Command) else group_of(name, found, help=commands()[name][1])
+    return Parsed(name, found) if isinstance(found, Command) else group_of(name, found, help=_find(name).summary)
 
 
 def commands() -> dict[str, tuple[str, str]]:
     """Name of a command → its heading in the help, and one line of help; in the order of the help."""
-    verbs: dict[str, tuple[str, str]] = {}
-    for name in VERBS.names():
-        try:
-            verb = VERBS.get(name)
-        except Unavailable as error:  # the command itself says it again, with advice
-            verbs[name] = "Not usable", error.message
-        else:
-            verbs |= {} if verb.asked_by else {name: (verb.group, verb.summary)}
-    found = verbs | {name: (group, line) for name, (group, _, line) in COMMANDS.items()}
+    return _lines(_found())
+
+
+def _lines(found: Mapping[str, Verb | PlainCommand | Unavailable]) -> dict[str, tuple[str, str]]:
+    lines = {
+        name: ("Not usable", one.message) if isinstance(one, Unavailable) else (one.group, one.summary)
+        for name, one in found.items()
+    }
     places = dict(zip(GROUPS, range(len(GROUPS)), strict=True))
-    return dict(sorted(found.items(), key=lambda item: (places.get(item[1][0], len(places)), item[0])))
+    return dict(sorted(lines.items(), key=lambda item: (places.get(item[1][0], len(places)), item[0])))
+
+
+def _found() -> dict[str, Verb | PlainCommand | Unavailable]:
+    """What each command is, or why it can't be used, which the command itself says again, with advice."""
+    found: dict[str, Verb | PlainCommand | Unavailable] = {}
+    for name in sorted({*VERBS.names(), *COMMANDS.names()}):
+        try:
+            one = _find(name)
+        except Unavailable as error:
+            found[name] = error
+            continue
+        if isinstance(one, PlainCommand) or not one.asked_by:
+            found[name] = one
+    return found
+
+
+def _find(name: str) -> Verb | PlainCommand:
+    """The verb or plain command of that name; edgewise's own comes before one of another package.
+
+    Raises `Unavailable` where it can't be loaded, and where a verb and a command of other packages have the name.
+    """
+    verb, plain = (name in registry.names() for registry in (VERBS, COMMANDS))
+    if verb and plain and not (VERBS.is_own(name) or COMMANDS.is_own(name)):
+        places = f"{VERBS.location(name)}{BOTH}{COMMANDS.location(name)}"
+        raise Unavailable(f"two packages have a command {name!r}: {places}", advice="uninstall one of them")
+    return VERBS.get(name) if verb and not (plain and COMMANDS.is_own(name)) else COMMANDS.get(name)
 
 
 def run(arguments: Sequence[str] | None = None) -> int:

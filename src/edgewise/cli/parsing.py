@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from difflib import get_close_matches
 from typing import TYPE_CHECKING, Any
 
 import click
@@ -16,11 +15,8 @@ from edgewise.verbs.option import Option, Values
 if TYPE_CHECKING:
     from click.shell_completion import CompletionItem
 
-_SYNONYMS = (
-    ("rm", "remove", "delete", "del"), ("list", "ls"), ("show", "view", "info", "cat"), ("bench", "measure", "run"),
-    ("serve", "ui", "web"), ("convert", "export"), ("optimize", "quantize", "quantise"),
-)  # fmt: skip
-"""Words for one command, of which each group of commands has one."""
+_SYNONYMS = (("rm", "remove", "delete", "del"), ("list", "ls"), ("show", "view", "info", "cat"))
+"""Words for one subcommand, of which each group has one."""
 
 _SAME_FLAGS = ("--duration", "--time-budget")
 """Flags for one thing, of which each command has one."""
@@ -119,6 +115,7 @@ class Group(click.Group):
     Attributes:
         members: name → heading in the help, and one line of help.
         load: the command of a name.
+        synonyms: other word for a command → its name.
     """
 
     def __init__(
@@ -129,10 +126,11 @@ class Group(click.Group):
         *,
         help: str,
         params: Sequence[click.Parameter] = (),
+        synonyms: Mapping[str, str] | None = None,
     ) -> None:
         helping = (_helping("--help", "-h"), _helping("--help-all", hidden=True))
         super().__init__(name, params=[*params, *helping], help=help, add_help_option=False, no_args_is_help=False)
-        self.members, self._load = members, load
+        self.members, self._load, self._synonyms = members, load, synonyms or {}
 
     def list_commands(self, ctx: click.Context) -> list[str]:
         """The names, in the order of the help."""
@@ -155,7 +153,10 @@ class Group(click.Group):
         """The command that the words begin with. Raises `BadInput` for an unknown one, which names a near one."""
         name = args[0]
         if name not in self.members and not name.startswith("-") and not ctx.resilient_parsing:
+            from difflib import get_close_matches  # only a mistake needs it
+
             near = [word for words in _SYNONYMS if name in words for word in words if word in self.members]
+            near = [self._synonyms[name]] if name in self._synonyms else near
             near = near or get_close_matches(name, self.members, 1)
             advice = f"{ctx.command_path} {near[0]}" if near else f"see '{ctx.command_path} --help'"
             raise BadInput(f"No such command {name!r}.", advice=advice)
@@ -173,6 +174,8 @@ class Group(click.Group):
 
 def words_of(error: click.UsageError) -> tuple[str, str]:
     """What is wrong with a command line that can't be read, and what to do about it."""
+    from difflib import get_close_matches
+
     ctx, param = error.ctx, getattr(error, "param", None)
     path = ctx.command_path if ctx is not None else "edgewise"
     message, advice = error.format_message(), f"see '{path} --help'"

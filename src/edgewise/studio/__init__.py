@@ -9,3 +9,19 @@
 
 The server only reads the store and its own folder. Models are read, and charts are drawn, in processes of their own.
 """
+
+from edgewise.verbs.command import PlainCommand
+
+
+class Serve(PlainCommand):
+    """Open the studio: a local web page for everything above."""
+
+    group = "Keep"
+    synonyms = ("ui", "web")
+
+
+class Export(PlainCommand):
+    """Write what the studio shows as static pages."""
+
+    group = "Keep"
+    command = ".export:COMMANDS"

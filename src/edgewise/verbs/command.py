@@ -1,11 +1,14 @@
-"""A command of the command line: its options, and what it does with their values."""
+"""Commands: what stands in ``edgewise --help``, and the options and the work of one."""
 
 from __future__ import annotations
 
 import inspect
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from importlib import import_module
+from typing import Any, ClassVar
 
+from edgewise.registry import Registry
 from edgewise.verbs.option import Option, Values
 
 
@@ -34,3 +37,50 @@ class Command:
 def takes(*options: Option) -> Callable[[Callable[[Values], int | None]], Command]:
     """Makes a function of `Values` a command with these options."""
     return lambda work: Command(work, options)
+
+
+class Listed:
+    """What ``edgewise --help`` lists, named by an entry point.
+
+    Its module imports nothing heavy: what it needs is named as ``module:name`` and imported when it is needed. A module
+    of its own package is ``.request:BenchRequest``, and its own module ``:name``.
+
+    Attributes:
+        group: heading of ``edgewise --help`` under which the command stands.
+        synonyms: other words that users may write for its name, which errors suggest.
+    """
+
+    group: ClassVar[str] = "Measure"
+    synonyms: ClassVar[tuple[str, ...]] = ()
+
+    def _load(self, location: str) -> Any:
+        module = import_module(type(self).__module__)
+        package = module.__name__ if hasattr(module, "__path__") else module.__package__ or ""
+        name, _, member = location.partition(":")
+        return getattr(import_module(name or module.__name__, package), member)
+
+
+class PlainCommand(Listed):
+    """A command that makes no request; the docstring of the class is its line in ``edgewise --help``.
+
+    Packages add commands as entry points of the group ``edgewise.commands``, as edgewise does itself; the name of the
+    entry point is that of the command.
+
+    Attributes:
+        command: where its `Command` is, or a mapping of those of its subcommands by their names.
+    """
+
+    command: ClassVar[str] = ".command:command"
+
+    @property
+    def summary(self) -> str:
+        """One line of help."""
+        return inspect.getdoc(type(self)) or ""
+
+    def declared(self) -> Command | Mapping[str, Command]:
+        """The command, or its subcommands by their names; imported now."""
+        found: Command | Mapping[str, Command] = self._load(self.command)
+        return found
+
+
+COMMANDS: Registry[PlainCommand] = Registry("edgewise.commands", "command", members=("group", "summary", "declared"))

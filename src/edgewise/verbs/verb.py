@@ -10,12 +10,12 @@ import shlex
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
-from importlib import import_module
 from inspect import getdoc
 from typing import TYPE_CHECKING, Any, ClassVar
 
 from edgewise.errors import BadPreparation, EdgewiseError, Namer, as_argument, as_flag, name_fields
 from edgewise.registry import Registry
+from edgewise.verbs.command import Listed
 
 if TYPE_CHECKING:
     from edgewise.verbs.context import Context
@@ -47,16 +47,12 @@ class Form:
     intro: str = ""
 
 
-class Verb:
+class Verb(Listed):
     """One thing that users can ask for; the docstring of the class is what ``--help`` of its command says.
-
-    Its module imports nothing heavy: classes and functions are named as ``module:name``, a module of the verb's own
-    package as ``.request:BenchRequest``, and imported when they are needed.
 
     Attributes:
         name: of the command, the Python function and the requests.
         summary: one line of help.
-        group: heading of ``edgewise --help`` under which the command stands.
         request: the class of its requests, a `edgewise.verbs.request.Request`.
         work: the function ``(request, context) → result`` that carries one out.
         shown: the `Presentation` of its results; empty is that of results that describe themselves.
@@ -71,7 +67,6 @@ class Verb:
 
     name: ClassVar[str]
     summary: ClassVar[str]
-    group: ClassVar[str] = "Measure"
     request: ClassVar[str]
     work: ClassVar[str]
     shown: ClassVar[str] = "edgewise.verbs.presentation:Presentation"
@@ -137,12 +132,6 @@ class Verb:
         from edgewise.verbs.declared import request_of
 
         return request_of(self.request_type(), self.all_options(), values)
-
-    def _load(self, location: str) -> Any:
-        module = import_module(type(self).__module__)
-        package = module.__name__ if hasattr(module, "__path__") else module.__package__ or ""
-        name, _, member = location.partition(":")
-        return getattr(import_module(name, package), member)
 
 
 VERBS: Registry[Verb] = Registry("edgewise.verbs", "verb", members=("name", "summary", "request", "work", "form"))

@@ -11,6 +11,7 @@ class Bench(Verb):
     name = "bench"
     summary = "Measure models on every runtime, side by side."
     group = "Measure"
+    synonyms = ("measure",)
     request = ".request:BenchRequest"
     work = "edgewise.verbs.measuring:measure"
     shown = "edgewise.verbs.measuring:RunPresentation"

@@ -14,6 +14,7 @@ class Convert(Verb):
     name = "convert"
     summary = "Convert a model to another format or to int8."
     group = "Improve"
+    synonyms = ("export",)
     request = ".request:ConvertRequest"
     work = ".work:convert"
     shown = ".presentation:ConvertPresentation"

@@ -11,6 +11,7 @@ class Optimize(Verb):
     name = "optimize"
     summary = "Find the fastest variant, int8 too, that keeps accuracy."
     group = "Improve"
+    synonyms = ("quantize", "quantise")
     request = ".request:OptimizeRequest"
     work = ".work:optimize"
     shown = ".presentation:OptimizePresentation"

@@ -52,7 +52,7 @@ def command(values: Values) -> int:
 
     A run without a measured energy needs --energy. The number of inferences an hour must fit the run's latency.
     """
-    from edgewise.cli.report import read_runs
+    from edgewise.cli.report.command import read_runs
     from edgewise.errors import BadInput
     from edgewise.run.battery import Quantity, battery_life, energy_of
     from edgewise.terminal.console import print_json
