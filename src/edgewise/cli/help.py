@@ -15,13 +15,6 @@ from edgewise.verbs.command import Command
 from edgewise.verbs.option import Option, option
 from edgewise.verbs.shared_options import PLAIN
 
-COMMON = frozenset({
-    "runtime", "device", "threads", "batch", "precision", "shape", "scenario", "sessions", "iterations", "cpus",
-    "memory", "vary", "until", "stored", "time_budget", "data", "task", "limit", "prepare", "passes", "max_latency",
-    "max_size", "max_accuracy_drop", "min_accuracy", "also", "latency", "baseline", "budget", "max_regression", "fits",
-    "build", "top", "report", "output", "json", "engine", "on",
-})  # fmt: skip
-"""Options that ``--help`` shows of a command with many; ``--help-all`` shows all."""
 MOST_OPTIONS = 15
 """Number of options above which ``--help`` shows only the common ones."""
 EXAMPLES = (
@@ -40,7 +33,7 @@ _ROOT = (
 def print_command(path: str, command: Command, *, all_options: bool) -> None:
     """The help of one command; of many options the common ones, unless `all_options`."""
     is_short = len(command.options) > MOST_OPTIONS and not all_options
-    shown = [one for one in command.options if not is_short or not one.flags or one.is_required or one.name in COMMON]
+    shown = [one for one in command.options if not is_short or not one.flags or one.is_required or one.common]
     _print_head(f"{path} [OPTIONS] {usage_of(command.options)}".rstrip(), command.help)
     panels: dict[str, list[Option]] = {}
     for one in shown:

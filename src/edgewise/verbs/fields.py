@@ -32,7 +32,11 @@ Cases = Annotated[
 Runtimes = Annotated[
     Texts,
     option(
-        "-r --runtime A,B", VARY, "Runtimes by name or name/provider (default: all installed)", choices=choices.runtimes
+        "-r --runtime A,B",
+        VARY,
+        "Runtimes by name or name/provider (default: all installed)",
+        choices=choices.runtimes,
+        common=True,
     ),
 ]
 Device = Annotated[
@@ -42,10 +46,11 @@ Device = Annotated[
         VARY,
         "Device to measure on: its name, or a URL such as ssh://USER@HOST",
         choices=choices.measured_devices,
+        common=True,
     ),
 ]
 Providers = Annotated[Texts, option("--provider A,B", VARY, "Providers by name (default: each runtime's first)")]
-Threads = Annotated[tuple[Whole, ...], option("-t --threads 1,2", VARY, "Thread counts (default: 1)")]
+Threads = Annotated[tuple[Whole, ...], option("-t --threads 1,2", VARY, "Thread counts (default: 1)", common=True)]
 EngineSettings = Annotated[
     Settings,
     option(
@@ -56,7 +61,13 @@ EngineSettings = Annotated[
 ]
 Precisions = Annotated[
     Texts,
-    option("--precision P,…", VARY, "f32 or fp32, bf16, f16 or fp16 (default: f32)", choices=("f32", "bf16", "f16")),
+    option(
+        "--precision P,…",
+        VARY,
+        "f32 or fp32, bf16, f16 or fp16 (default: f32)",
+        choices=("f32", "bf16", "f16"),
+        common=True,
+    ),
 ]
 Signature = Annotated[str, SIGNATURE]
 Signatures = Annotated[
@@ -89,7 +100,11 @@ Variables = Annotated[
 InputShapes = Annotated[
     Shapes,
     option(
-        "--shape NAME=1x3x224x224", MEASURE, "Shape of an input with open dimensions; repeatable", read=words.shapes
+        "--shape NAME=1x3x224x224",
+        MEASURE,
+        "Shape of an input with open dimensions; repeatable",
+        read=words.shapes,
+        common=True,
     ),
 ]
 InputData = Annotated[
@@ -127,5 +142,6 @@ Prepare = Annotated[
         "Preparation of a sample, in order: resize=256 (or crop, pad, letterbox: the size to reach), scale=1/255; "
         "replaces the YAML's steps",
         list[str],
+        common=True,
     ),
 ]

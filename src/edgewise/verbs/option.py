@@ -46,6 +46,7 @@ class Option:
         choices: values to offer; a function is only called to complete a command line.
         files: whether a value may name a file.
         optional: whether the command works without it although the field is required: other options say what it is.
+        common: whether ``--help`` of a command with many options shows it; ``--help-all`` shows all.
     """
 
     name: str
@@ -64,6 +65,7 @@ class Option:
     choices: Sequence[str] | Callable[[], Sequence[str]] = ()
     files: bool = False
     optional: bool = False
+    common: bool = False
 
     @property
     def flag(self) -> str:

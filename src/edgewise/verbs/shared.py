@@ -76,7 +76,10 @@ class LimitedRequest(Request):
     cpus: Annotated[
         Number | None,
         option(
-            "--cpus N", LIMITS, "Number of processors that the job may use, such as 0.5: simulates a smaller device"
+            "--cpus N",
+            LIMITS,
+            "Number of processors that the job may use, such as 0.5: simulates a smaller device",
+            common=True,
         ),
     ] = None
     memory: Annotated[
@@ -86,6 +89,7 @@ class LimitedRequest(Request):
             LIMITS,
             "Memory that all processes of the job may use together: simulates a smaller device",
             read=parse_size,
+            common=True,
         ),
     ] = None
     mechanism: Annotated[
@@ -139,7 +143,7 @@ class MeasuringRequest(LimitedTargetRequest):
     runtimes: Runtimes = ()
     providers: Providers = ()
     threads: Threads = ()
-    batches: Annotated[tuple[Whole, ...], option("--batch 1,8", VARY, "Batch sizes (default: 1)")] = (1,)
+    batches: Annotated[tuple[Whole, ...], option("--batch 1,8", VARY, "Batch sizes (default: 1)", common=True)] = (1,)
     precisions: Precisions = ()
     signatures: Signatures = ()
     environments: Environments = ()
@@ -205,9 +209,9 @@ class ProtocolRequest(MeasuringRequest):
     PATHS = ("models", "input_data")
 
     models: Models = Field(min_length=1)
-    iterations: Annotated[Whole | None, option("--iterations N", MEASURE, "Number of timed inferences per session")] = (
-        None
-    )
+    iterations: Annotated[
+        Whole | None, option("--iterations N", MEASURE, "Number of timed inferences per session", common=True)
+    ] = None
     warmup: Warmup = None
     duration: Annotated[
         Number | None, option("--duration 5s", MEASURE, "Measuring time per session", read=parse_duration)
@@ -224,6 +228,7 @@ class JudgingRequest(TargetRequest):
             DATA,
             "classification, detection, segmentation … (default: from the YAML beside the model)",
             choices=choices.tasks,
+            common=True,
         ),
     ] = None
     split: Annotated[
@@ -236,7 +241,9 @@ class JudgingRequest(TargetRequest):
     ] = None
     limit: Annotated[
         Whole | None,
-        option("--limit N", DATA, "Number of samples to evaluate, chosen at random by --seed (default: all)"),
+        option(
+            "--limit N", DATA, "Number of samples to evaluate, chosen at random by --seed (default: all)", common=True
+        ),
     ] = None
     strict: Annotated[bool, option("--strict", DATA, "Fail on a sample that can't be used")] = False
     data_format: Annotated[

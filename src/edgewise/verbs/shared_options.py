@@ -16,12 +16,14 @@ PLAIN = "Options"
 
 
 SIGNATURE = option("--signature NAME", MODEL, "Entry point of a file with several signatures (default: the first)")
-BUILD = option("--build MODULE:FUNCTION", MODEL, "A factory that returns a model, trained or not")
+BUILD = option("--build MODULE:FUNCTION", MODEL, "A factory that returns a model, trained or not", common=True)
 
-OUTPUTS = option("-o --output F", OUTPUT, "Also write a report: .md, .html, .csv or .json; repeatable", list[Path])
+OUTPUTS = option(
+    "-o --output F", OUTPUT, "Also write a report: .md, .html, .csv or .json; repeatable", list[Path], common=True
+)
 FORCE = option("--force", OUTPUT, "Overwrite output files", bool)
 DETAILS = option("--details", OUTPUT, "Print cautions, reasons and conditions in full", bool)
-AS_JSON = option("--json", OUTPUT, "Print one JSON document", bool)
+AS_JSON = option("--json", OUTPUT, "Print one JSON document", bool, common=True)
 QUIET = option("-q --quiet", OUTPUT, "Print no progress", bool)
 STORE = option(
     "--store URL",
@@ -30,7 +32,7 @@ STORE = option(
 )
 JSON_TOO, STORE_TOO = (replace(one, panel=PLAIN) for one in (AS_JSON, STORE))
 NO_STORE = option("--no-store", OUTPUT, "Don't keep runs", bool)
-TOP = option("--top N", OUTPUT, "Number of layers to print; 0 prints all", int, default=15, minimum=0)
+TOP = option("--top N", OUTPUT, "Number of layers to print; 0 prints all", int, default=15, minimum=0, common=True)
 DRY_RUN = option(
     "--dry-run",
     OUTPUT,

@@ -35,7 +35,7 @@ class BenchRequest(ProtocolRequest):
     ] = "local"
     threads: Annotated[Threads, worded("Thread counts (default: 1; offline: all usable cores)")] = ()
     scenario: Annotated[
-        ScenarioKind, option("--scenario KIND", MEASURE, "single-stream, offline, paced or cold-start")
+        ScenarioKind, option("--scenario KIND", MEASURE, "single-stream, offline, paced or cold-start", common=True)
     ] = "single-stream"
     fps: Fps = None
     streams: Annotated[
@@ -50,6 +50,7 @@ class BenchRequest(ProtocolRequest):
             "--sessions N",
             MEASURE,
             "Number of fresh processes (default: 5; 1 with --iterations, --warmup or --duration)",
+            common=True,
         ),
     ] = None
     spread: Annotated[

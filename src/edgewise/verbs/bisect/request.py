@@ -31,17 +31,20 @@ class BisectRequest(Request):
     verb: Literal["bisect"] = "bisect"
     model: Annotated[FilePath, argument("model", "A model file.", str, metavar="MODEL")]
     engine: Annotated[
-        str, option("--engine NAME", VARY, "Package of the engine, such as onnxruntime", choices=tuple(ENGINES))
+        str,
+        option(
+            "--engine NAME", VARY, "Package of the engine, such as onnxruntime", choices=tuple(ENGINES), common=True
+        ),
     ] = "onnxruntime"
     good: Annotated[str, option("--good VERSION", VARY, "A release before the change")]
     bad: Annotated[str, option("--bad VERSION", VARY, "A release after the change")]
     on: Annotated[
         Literal["latency", "memory", "output"],
-        option("--on METRIC", VARY, "What is compared: latency, memory or output"),
+        option("--on METRIC", VARY, "What is compared: latency, memory or output", common=True),
     ] = "latency"
-    threads: Annotated[Whole, option("-t --threads N", VARY, "Number of inference threads", int)] = 1
+    threads: Annotated[Whole, option("-t --threads N", VARY, "Number of inference threads", int, common=True)] = 1
     time_budget: Annotated[
-        Number, option("--time-budget T", MEASURE, "Time limit of each comparison", read=parse_duration)
+        Number, option("--time-budget T", MEASURE, "Time limit of each comparison", read=parse_duration, common=True)
     ] = 60.0
     most_probes: Annotated[
         Whole, option("--most-probes N", MEASURE, "Most releases to measure between the two", int)

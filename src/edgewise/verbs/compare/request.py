@@ -44,6 +44,7 @@ class CompareRequest(MeasuringRequest):
             "onnxruntime=1.30.0,1.32.0, each in a Python environment of its own; or environment variables, "
             "env.OMP_WAIT_POLICY=active,passive; repeatable",
             list[str],
+            common=True,
         ),
         OUTPUTS.worded("Also write .md, .html, .csv or .json; repeatable"),
         DETAILS,
@@ -70,7 +71,7 @@ class CompareRequest(MeasuringRequest):
     ] = ()
     scenario: Annotated[
         Literal["single-stream", "offline", "paced"],
-        option("--scenario KIND", MEASURE, "single-stream, offline or paced"),
+        option("--scenario KIND", MEASURE, "single-stream, offline or paced", common=True),
     ] = "single-stream"
     fps: Fps = None
     warmup: Warmup = None
@@ -81,6 +82,7 @@ class CompareRequest(MeasuringRequest):
             MEASURE,
             "Time limit of measuring (default: 60s for two variants, 30s more for each further one)",
             read=parse_duration,
+            common=True,
         ),
     ] = None
     rounds: Annotated[
@@ -94,7 +96,10 @@ class CompareRequest(MeasuringRequest):
         ),
     ] = None
     stored: Annotated[
-        bool, option("--stored", MEASURE, "Use the samples of stored runs instead of measuring their models again")
+        bool,
+        option(
+            "--stored", MEASURE, "Use the samples of stored runs instead of measuring their models again", common=True
+        ),
     ] = False
     meters: Annotated[bool, option("--meters/--no-meters", MEASURE, "Read sensors, about 3 s per process")] = False
     metrics: Annotated[
@@ -106,7 +111,8 @@ class CompareRequest(MeasuringRequest):
         ),
     ] = ()
     until: Annotated[
-        str | None, option("--until M", VERDICT, "The metric whose verdict ends the measurement (default: latency)")
+        str | None,
+        option("--until M", VERDICT, "The metric whose verdict ends the measurement (default: latency)", common=True),
     ] = None
     threshold: Annotated[
         Number,

@@ -53,7 +53,7 @@ class ConvertRequest(Request):
     ] = None
     folder: Annotated[
         FilePath | None,
-        option("-o --output F", OUTPUT, "File to write, or a SavedModel's folder (default: MODEL's name)"),
+        option("-o --output F", OUTPUT, "File to write, or a SavedModel's folder (default: MODEL's name)", common=True),
     ] = None
     opset: Annotated[
         Whole | None, option("--opset N", HOW, "Version of ONNX's operator set (default: the exporter's)")
@@ -65,6 +65,7 @@ class ConvertRequest(Request):
             HOW,
             "f16 stores the weights of OpenVINO IR in 16 bits; int8 quantises weights and activations of .tflite and "
             ".onnx (default: f32, unchanged)",
+            common=True,
         ),
     ] = None
     shapes: Annotated[
@@ -81,14 +82,16 @@ class ConvertRequest(Request):
         worded("File with one array per input, on which source and result are compared (default: 3 random inputs)"),
     ] = None
     data: Annotated[
-        FilePath | None, option("--data PATH", DATA, "For --precision int8: samples for the ranges of the activations")
+        FilePath | None,
+        option("--data PATH", DATA, "For --precision int8: samples for the ranges of the activations", common=True),
     ] = None
     split: Annotated[
         str | None,
         option("--split NAME", DATA, "Part of the data to use (default: calibration, train, training or all)"),
     ] = None
     limit: Annotated[
-        Whole | None, option("--limit N", DATA, "Number of samples to use, chosen at random by --seed (default: 128)")
+        Whole | None,
+        option("--limit N", DATA, "Number of samples to use, chosen at random by --seed (default: 128)", common=True),
     ] = None
     prepare: Prepare = ()
     seed: Seed = 0

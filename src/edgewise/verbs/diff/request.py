@@ -53,17 +53,26 @@ class DiffRequest(Request):
     ] = ()
     data: Annotated[
         FilePath | None,
-        option("--data PATH", DATA, "Samples, as evaluate takes them, without labels too (default: random inputs)"),
+        option(
+            "--data PATH",
+            DATA,
+            "Samples, as evaluate takes them, without labels too (default: random inputs)",
+            common=True,
+        ),
     ] = None
     split: Annotated[str | None, option("--split NAME", DATA, "Part of the data to use")] = None
-    limit: Annotated[Whole, option("--limit N", DATA, "Number of samples, chosen at random by --seed", int)] = 16
+    limit: Annotated[
+        Whole, option("--limit N", DATA, "Number of samples, chosen at random by --seed", int, common=True)
+    ] = 16
     prepare: Prepare = ()
     shapes: InputShapes = Field(default_factory=dict)
     seed: Seed = 0
     timeout: Annotated[
         Number, option("--timeout T", MEASURE, "Time limit of all inferences", read=parse_duration, default="5min")
     ] = 300.0
-    top: Annotated[Whole, option("--top N", OUTPUT, "Number of layers to print; 0 prints all", int, minimum=0)] = 15
+    top: Annotated[
+        Whole, option("--top N", OUTPUT, "Number of layers to print; 0 prints all", int, minimum=0, common=True)
+    ] = 15
 
     def check(self) -> None:
         """Reject amounts that mean nothing, and a model without another side."""

@@ -80,7 +80,9 @@ class EstimateRequest(EstimatedRequest):
     OTHER_OPTIONS = (
         BUILD,
         option("--devices", VARY, "List the devices that can be estimated, with their settings", bool),
-        option("--fits", VARY, "List the boards of the catalogue that hold the model, instead of -d", bool),
+        option(
+            "--fits", VARY, "List the boards of the catalogue that hold the model, instead of -d", bool, common=True
+        ),
         TOP,
         DETAILS,
         OUTPUTS.worded(
@@ -106,5 +108,6 @@ class EstimateRequest(EstimatedRequest):
             "Device to estimate, such as ethos-u55-128 or ethos-u55-128@400MHz, or one that you have calibrated",
             choices=choices.estimated_devices,
             optional=True,
+            common=True,
         ),
     ]

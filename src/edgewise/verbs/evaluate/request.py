@@ -34,7 +34,8 @@ class EvaluateRequest(LimitedTargetRequest, DataRequest):
     verb: Literal["evaluate"] = "evaluate"
     models: Annotated[Models, worded(".onnx, .tflite or OpenVINO .xml files.")] = Field(min_length=1)
     data: Annotated[
-        FilePath, option("--data PATH", DATA, "Class folders, .npz, CSV, COCO, IDX, WAV … or MODULE:FUNCTION")
+        FilePath,
+        option("--data PATH", DATA, "Class folders, .npz, CSV, COCO, IDX, WAV … or MODULE:FUNCTION", common=True),
     ]
     own_metrics: Annotated[
         Texts,
@@ -52,11 +53,13 @@ class EvaluateRequest(LimitedTargetRequest, DataRequest):
     ] = None
     runtimes: Annotated[Runtimes, worded("Runtimes (default: the runtime of the model's own format)")] = ()
     providers: Providers = ()
-    threads: Annotated[Whole, option("-t --threads N", VARY, "Number of inference threads")] = 1
+    threads: Annotated[Whole, option("-t --threads N", VARY, "Number of inference threads", common=True)] = 1
     precisions: Precisions = ()
     signatures: Signatures = ()
-    latency: Annotated[bool, option("--latency/--no-latency", MEASURE, "Measure the latency too")] = True
-    sessions: Annotated[Whole, option("--sessions N", MEASURE, "Number of fresh processes for the latency")] = 3
+    latency: Annotated[bool, option("--latency/--no-latency", MEASURE, "Measure the latency too", common=True)] = True
+    sessions: Annotated[
+        Whole, option("--sessions N", MEASURE, "Number of fresh processes for the latency", common=True)
+    ] = 3
     meters: Annotated[bool, option("--meters/--no-meters", MEASURE, "Read sensors, about 3 s per run")] = False
     timeout: Timeout = 120.0
     keep_state: Annotated[

@@ -19,7 +19,8 @@ class FitsRequest(EstimatedRequest):
 
     verb: Literal["fits"] = "fits"
     max_latency: Annotated[
-        Number | None, option("--max-latency 50ms", LIMITS, "With --fits: highest latency", read=time_with_unit)
+        Number | None,
+        option("--max-latency 50ms", LIMITS, "With --fits: highest latency", read=time_with_unit, common=True),
     ] = None
     max_ram: Annotated[
         Whole | None,

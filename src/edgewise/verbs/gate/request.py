@@ -55,6 +55,7 @@ class GateRequest(JudgingRequest):
             "A stored run or its tag, an exported file, or a model",
             choices=choices.runs_and_files,
             files=True,
+            common=True,
         ),
     ] = None
     max_regression: Annotated[
@@ -64,6 +65,7 @@ class GateRequest(JudgingRequest):
             LIMITS,
             "Largest regression against the baseline; for single metrics: latency=3%,memory_peak=5%",
             list[str],
+            common=True,
         ),
     ] = ()
     budget: Annotated[
@@ -73,6 +75,7 @@ class GateRequest(JudgingRequest):
             LIMITS,
             "Limits of the candidate's own values; also accuracy_drop=1pt, against the baseline",
             list[str],
+            common=True,
         ),
     ] = ()
     data: Annotated[
@@ -81,6 +84,7 @@ class GateRequest(JudgingRequest):
             "--data PATH",
             DATA,
             "Labelled samples: judge both models on them too, for limits such as --budget accuracy_drop=1pt",
+            common=True,
         ),
     ] = None
     on_inconclusive: Annotated[
@@ -96,7 +100,8 @@ class GateRequest(JudgingRequest):
         option("--baseline-model F", MEASURE, "Model file of a baseline run, to measure the baseline again", Path),
     ] = None
     stored: Annotated[
-        bool, option("--stored", MEASURE, "Use the baseline's stored samples instead of measuring it again")
+        bool,
+        option("--stored", MEASURE, "Use the baseline's stored samples instead of measuring it again", common=True),
     ] = False
     time_budget: Annotated[
         Number,
@@ -106,18 +111,24 @@ class GateRequest(JudgingRequest):
             "Time limit of measuring; each retry has twice the time",
             read=parse_duration,
             default="60s",
+            common=True,
         ),
     ] = 60.0
     runtime: Annotated[
-        str | None, option("-r --runtime NAME", VARY, "A runtime, or runtime/provider", choices=choices.runtimes)
+        str | None,
+        option("-r --runtime NAME", VARY, "A runtime, or runtime/provider", choices=choices.runtimes, common=True),
     ] = None
     provider: Annotated[str | None, option("--provider NAME", VARY, "A provider")] = None
     threads: Annotated[
         Whole | None,
-        option("-t --threads N", VARY, "Number of inference threads (default: the baseline run's, else 1)"),
+        option(
+            "-t --threads N", VARY, "Number of inference threads (default: the baseline run's, else 1)", common=True
+        ),
     ] = None
-    batch: Annotated[Whole | None, option("--batch N", VARY, "Batch size (default: the baseline run's, else 1)")] = None
-    precision: Annotated[str | None, option("--precision P", VARY, "f32, bf16 or f16")] = None
+    batch: Annotated[
+        Whole | None, option("--batch N", VARY, "Batch size (default: the baseline run's, else 1)", common=True)
+    ] = None
+    precision: Annotated[str | None, option("--precision P", VARY, "f32, bf16 or f16", common=True)] = None
     signature: Annotated[str | None, SIGNATURE] = None
     input_data: InputData = None
     seed: Annotated[Whole | None, option("--seed N", MEASURE, "Random seed (default: the baseline run's, else 0)")] = (

@@ -31,7 +31,7 @@ class OptimizeRequest(DataRequest):
     PATHS = ("model", "also", "data", "instructions", "classes", "folder")
 
     OTHER_OPTIONS = (
-        option("--report F", OUTPUT, "Also write .md, .html, .csv or .json; repeatable", list[Path]),
+        option("--report F", OUTPUT, "Also write .md, .html, .csv or .json; repeatable", list[Path], common=True),
         FORCE.worded("Overwrite the report"),
         DETAILS,
         AS_JSON,
@@ -51,6 +51,7 @@ class OptimizeRequest(DataRequest):
             PASSES,
             "The same network in another format, for engines that don't read MODEL; repeatable",
             list[str],
+            common=True,
         ),
     ] = ()
     data: Annotated[
@@ -59,6 +60,7 @@ class OptimizeRequest(DataRequest):
             "--data PATH",
             DATA,
             "Data for evaluation; calibration uses its training part or, without one, a part set apart",
+            common=True,
         ),
     ] = None
     calibrate_on: Annotated[
@@ -79,10 +81,11 @@ class OptimizeRequest(DataRequest):
         ),
     ] = None
     max_latency: Annotated[
-        Number | None, option("--max-latency 5ms", BOUNDS, "Highest latency", read=words.time_with_unit)
+        Number | None, option("--max-latency 5ms", BOUNDS, "Highest latency", read=words.time_with_unit, common=True)
     ] = None
     max_size: Annotated[
-        Whole | None, option("--max-size 1MB", BOUNDS, "Largest size of the model's files", read=words.size_with_unit)
+        Whole | None,
+        option("--max-size 1MB", BOUNDS, "Largest size of the model's files", read=words.size_with_unit, common=True),
     ] = None
     max_memory: Annotated[
         Whole | None,
@@ -100,10 +103,11 @@ class OptimizeRequest(DataRequest):
             BOUNDS,
             "Largest loss of accuracy: 1pt (percentage points), 2% (of the original's value) or 0.05 (in the metric's "
             "unit) (default: 1pt; 1% if the metric is not a share)",
+            common=True,
         ),
     ] = None
     min_accuracy: Annotated[
-        Number | None, option("--min-accuracy 0.9", BOUNDS, "Lowest value of the task's headline metric")
+        Number | None, option("--min-accuracy 0.9", BOUNDS, "Lowest value of the task's headline metric", common=True)
     ] = None
     min_snr: Annotated[
         Number | None,
@@ -130,6 +134,7 @@ class OptimizeRequest(DataRequest):
             "Passes to try, NAME or NAME:RECIPE (default: all installed)",
             list[str],
             choices=choices.passes,
+            common=True,
         ),
     ] = ()
     keep_float: Annotated[
@@ -157,17 +162,34 @@ class OptimizeRequest(DataRequest):
     threads: Annotated[
         Whole | None,
         option(
-            "-t --threads N", VARY, "Number of inference threads (default: 1; the pass tune also tries more)", minimum=1
+            "-t --threads N",
+            VARY,
+            "Number of inference threads (default: 1; the pass tune also tries more)",
+            minimum=1,
+            common=True,
         ),
     ] = None
     time_budget: Annotated[
         Number,
-        option("--time-budget T", MEASURE, "Time limit of the whole search", read=parse_duration, default="5min"),
+        option(
+            "--time-budget T",
+            MEASURE,
+            "Time limit of the whole search",
+            read=parse_duration,
+            default="5min",
+            common=True,
+        ),
     ] = 300.0
     fresh: Annotated[bool, option("--fresh", MEASURE, "Ignore files and answers kept from an earlier search")] = False
     folder: Annotated[
         FilePath | None,
-        option("-o --output FOLDER", OUTPUT, "Folder for variants and the result (default: MODEL-optimized)", Path),
+        option(
+            "-o --output FOLDER",
+            OUTPUT,
+            "Folder for variants and the result (default: MODEL-optimized)",
+            Path,
+            common=True,
+        ),
     ] = None
 
     def check(self) -> None:

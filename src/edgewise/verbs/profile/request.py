@@ -67,7 +67,7 @@ class ProfileRequest(ProtocolRequest):
     ] = None
     cases: Cases = ({},)
     sessions: Annotated[
-        Whole, option("--sessions N", MEASURE, "Number of fresh processes that time latency and layers")
+        Whole, option("--sessions N", MEASURE, "Number of fresh processes that time latency and layers", common=True)
     ] = 3
 
     def stopping(self) -> Stopping:
