@@ -6,12 +6,14 @@ import json
 import os
 import subprocess
 import sys
+from pathlib import Path
 
 import pytest
 
 from installed_package import write_metadata
 from patience import LIMIT_S
 
+TESTS = Path(__file__).parents[1]
 VERB = '''
 """Count inferences in a time."""
 from edgewise.verbs.verb import Form, Verb
@@ -242,6 +244,37 @@ def test_the_studio_has_its_form(door):
     assert fields["strict"] == ["check", "no"] and fields["note"][0] == "text"
     assert (request["every"], request["cores"], request["round_to"], request["strict"]) == (0.1, 2, "near", True)
     assert problems == {"every": "Every is 2 s, more than Within has"}
+
+
+def test_the_studio_has_its_jobs(door):
+    pytest.importorskip("starlette", reason="the studio is not installed")
+    code = f"""
+sys.path[:0] = {[str(TESTS / "studio"), str(TESTS)]!r}
+import json
+from pathlib import Path
+from conftest import served
+from test_jobs import ended
+with served(Path.cwd() / "studio") as studio, studio.client() as client:
+    found = []
+    for strict in ("no", "yes"):
+        sent = {{"every": "0.15s", "cores": "2", "note": "x", "strict": strict}}
+        place = client.post("/new/pace", data=sent).headers["location"]
+        job = ended(studio.store, place.rpartition("/")[2])
+        found += [[job.title, job.status, job.message, job.device, client.get(place).text]]
+        if strict == "no":
+            found += [[client.get(place + "/result.json").json(), client.get("/new/pace?job=" + job.id).text]]
+    print(json.dumps([*found, client.get("/new/lanes").status_code]))
+"""
+    done = door(code=code)
+    assert done.returncode == 0, done.stderr
+    (title, status, _, device, page), (result, again), failed, absent = json.loads(done.stdout)
+    assert (title, status, device) == ("Pace", "done", "local")
+    assert "13 inferences fit" in page and "edgewise pace 0.15 --cores 2 --note x" in page
+    assert "Change and run" in page and "/graph" not in page
+    assert result == {"count": 13, "notes": ["x"]}
+    assert 'value="0.15"' in again
+    assert failed[:3] == ["Pace", "failed", "there is a rest"] and "leave strict out" in failed[4].replace("--", "")
+    assert absent == 404
 
 
 @pytest.mark.parametrize(

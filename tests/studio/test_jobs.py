@@ -12,6 +12,7 @@ from contextlib import contextmanager
 
 import pytest
 
+from edgewise.data import path
 from edgewise.errors import BadInput, StoreError
 from edgewise.store import open_store
 from edgewise.store.jobs import Jobs
@@ -19,8 +20,8 @@ from edgewise.studio.jobs import Dispatcher
 from edgewise.testing import write_fake_model
 from edgewise.verbs.bench.request import BenchRequest
 from edgewise.verbs.convert.request import ConvertRequest
+from edgewise.verbs.estimate.request import EstimateRequest
 from edgewise.verbs.exec.request import ExecRequest
-from edgewise.verbs.inspect.request import InspectRequest
 from messages import says
 from patience import wait_until
 from tiny_models import write_tiny_onnx
@@ -135,11 +136,14 @@ def test_a_job_keeps_the_models_that_it_makes(jobs, store, tmp_path):
 
 
 @pytest.mark.long
-def test_an_inspection_has_its_own_files(jobs, store, tmp_path):
-    job_id = jobs.add(InspectRequest(model=tiny(tmp_path)), title="A")
+def test_an_estimate_has_its_own_files(jobs, store, tmp_path):
+    request = EstimateRequest(model=str(path("digits_cnn_int8.tflite")), device="cortex-m4")
+    job_id = jobs.add(request, title="A")
     assert ended(store, job_id).status == "done"
+    assert store.jobs.get(job_id).device == "local"  # it keeps no device busy
     assert set(jobs.files_of(job_id)) == {
-        "request.json", "log.txt", "part.html", "result.html", "result.md", "result.csv", "result.json",
+        "request.json", "log.txt", "part.html", "result.html", "result.md", "result.csv", "result.json", "result.txt",
+        "result.mltk.json",
     }  # fmt: skip
 
 

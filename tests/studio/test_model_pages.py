@@ -58,7 +58,7 @@ def test_a_dropped_model_is_shown_with_operators_and_memory(page):
     assert page.get_by_text("openvino/cpu", exact=True).count() == 1
     links = page.get_by_role("list", name="What to do with this model").get_by_role("link")
     assert links.all_inner_texts() == [
-        "Benchmark", "Profile", "Evaluate", "Optimize", "Compare", "Diff", "Estimate", "Does it fit?", "Convert",
+        "Benchmark", "Compare", "Evaluate", "Diff", "Profile", "Convert", "Optimize", "Estimate", "Does it fit?",
         "Graph",
     ]  # fmt: skip
     assert links.first.get_attribute("href") == f"/new/bench?model={open_model(path).ref.sha256}"

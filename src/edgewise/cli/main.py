@@ -15,12 +15,10 @@ from edgewise.errors import ExitCode, Unavailable
 from edgewise.registry import BOTH
 from edgewise.terminal.console import SteadyStreams, complain
 from edgewise.terminal.errors import explain as explain_error
-from edgewise.verbs.command import COMMANDS, Command, Listed, PlainCommand
+from edgewise.verbs.command import COMMANDS, Command, Listed, PlainCommand, place_of
 from edgewise.verbs.verb import VERBS, Verb
 from edgewise.version import __version__
 
-GROUPS = ("Measure", "Understand", "Improve", "Predict", "Keep")
-"""Headings of the help, in their order; those of other packages follow."""
 ANYWHERE = ("--version", "--debug")
 """Flags that are taken from the words before click reads them."""
 _HELP = (
@@ -66,8 +64,7 @@ def _lines(found: Mapping[str, Verb | PlainCommand | Unavailable]) -> dict[str, 
         name: ("Not usable", one.message) if isinstance(one, Unavailable) else (one.group, one.summary)
         for name, one in found.items()
     }
-    places = dict(zip(GROUPS, range(len(GROUPS)), strict=True))
-    return dict(sorted(lines.items(), key=lambda item: (places.get(item[1][0], len(places)), item[0])))
+    return dict(sorted(lines.items(), key=lambda item: (place_of(item[1][0]), item[0])))
 
 
 def _found() -> dict[str, Verb | PlainCommand | Unavailable]:

@@ -9,6 +9,8 @@ from functools import lru_cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from edgewise.verbs.verb import VERBS
+
 if TYPE_CHECKING:
     from edgewise.store.jobs import JobRow
     from edgewise.studio.studio import Studio
@@ -46,7 +48,8 @@ def newest_estimates(studio: Studio, metric: str) -> Sequence[Estimated]:
     """The newest estimate of `metric` for each model file and device, of the newest `MOST_JOBS` finished jobs."""
     found: dict[tuple[str, str, str], Estimated] = {}
     files: Mapping[str, str] | None = None
-    for job in studio.store.jobs.list(status=("done",), verbs=("estimate", "predict"), limit=MOST_JOBS):
+    verbs = [name for name, verb in VERBS if verb.estimates]
+    for job in studio.store.jobs.list(status=("done",), verbs=verbs, limit=MOST_JOBS):
         path = studio.jobs.folder_of(job.id) / "result" / "result.json"
         for one in _read(path, job.attempt):
             if one.metric != metric:

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Literal, get_args, get_origin
 
@@ -21,6 +22,7 @@ from edgewise.errors import BadInput, EdgewiseError, name_fields
 from edgewise.metrics import METRICS
 from edgewise.studio.catalogue import ESTIMATED, Catalogue, Choice, catalogue, listed
 from edgewise.units import parse_frequency
+from edgewise.verbs.command import place_of
 from edgewise.verbs.option import Option, Values
 from edgewise.verbs.shared_options import OUTPUT
 from edgewise.verbs.verb import VERBS, Verb, words_of
@@ -50,6 +52,8 @@ LEFT_OUT = {
 }
 """Option → why no form has it. Options about output are left out too: a job keeps its result in all formats."""
 
+_MODELS = frozenset({"model", "models", "subjects"})
+"""What requests call the models that they are about; the input of a form is ``model``."""
 _KINDS: Mapping[str, Kind] = {
     "models": "models", "subjects": "models", "also": "models", "model": "model", "reference": "model",
     "other": "model", "data": "data", "input_data": "data", "device": "device", "runtime": "runtimes",
@@ -80,7 +84,7 @@ MOST_TEXT = 4000
 
 def input_name(option: Option) -> str:
     """The name of the input of an option."""
-    return "model" if option.name in ("models", "subjects") else option.name
+    return "model" if option.name in _MODELS else option.name
 
 
 def input_label(option: Option) -> str:
@@ -200,28 +204,41 @@ class Form:
     verb: Verb
 
     @property
-    def _own(self) -> DeclaredForm:
+    def own(self) -> DeclaredForm:
+        """What the verb declares of it."""
         assert self.verb.form is not None
         return self.verb.form
 
     @property
     def title(self) -> str:
         """Its heading."""
-        return self._own.title or self.verb.name.capitalize()
+        return self.own.title or self.verb.name.capitalize()
+
+    @property
+    def action(self) -> str:
+        """The words of a link to it."""
+        return self.own.action or self.title
+
+    @property
+    def takes_models(self) -> bool:
+        """Whether its requests are about models."""
+        with suppress(Exception):  # a plug-in that is broken must not hide the other forms
+            return not _MODELS.isdisjoint(self.verb.request_type().model_fields)
+        return False
 
     @property
     def sentence(self) -> str:
         """What it is for."""
-        return self._own.intro or self.verb.help.partition("\n")[0]
+        return self.own.intro or self.verb.help.partition("\n")[0]
 
     @property
     def top(self) -> Sequence[str]:
         """Names of the options that most people set."""
-        return self._own.top
+        return self.own.top
 
     @property
     def _requests(self) -> list[type[Request]]:
-        return [VERBS.get(name).request_type() for name in (self.verb.name, *self._own.also)]
+        return [VERBS.get(name).request_type() for name in (self.verb.name, *self.own.also)]
 
     def fields(self) -> list[Field]:
         """The inputs, in the command's order. Raises `Unavailable`."""
@@ -229,7 +246,7 @@ class Form:
         return [self._field(one, known) for one in self.verb.all_options() if self._has(one)]
 
     def _has(self, option: Option) -> bool:
-        if option.name in LEFT_OUT or (option.panel == OUTPUT and option.name not in self._own.kept):
+        if option.name in LEFT_OUT or (option.panel == OUTPUT and option.name not in self.own.kept):
             return False
         return bool(self._fields_of(option)) or _KINDS.get(option.name) == "models"
 
@@ -261,16 +278,16 @@ class Form:
         names = {"measured": [LOCAL, *read_devices()], "calibrated": calibrated_names()}
         found = {
             name: Choice(value=name, text="this machine" if name == LOCAL else name, group=place.capitalize())
-            for place in self._own.places
+            for place in self.own.places
             for name in names.get(place, ())
         }
-        return [*found.values(), *(known["hardware"] if "estimated" in self._own.places else ())]
+        return [*found.values(), *(known["hardware"] if "estimated" in self.own.places else ())]
 
     def fill(self, texts: Texts, models: Models) -> Filled:
         """The request that `texts` describe, or what is wrong with them. Raises `Unavailable`."""
         fields = self.fields()
         values = {one.name: None if one.default is ... else one.default for one in self.verb.all_options()}
-        values |= self._own.fixed
+        values |= self.own.fixed
         problems: dict[str, EdgewiseError] = {}
         for one in fields:
             try:
@@ -324,7 +341,7 @@ class Form:
             elif one.option.kind is bool:
                 found[one.name] = ["no" if words[0].startswith("--no-") else "yes"]
             else:
-                found[one.name] = ["\n".join(words[1::2])]
+                found[one.name] = ["\n".join(words[1::2] if one.option.flags else words)]
         return found
 
 
@@ -342,6 +359,12 @@ def _with_clock(one: Field, texts: Texts) -> Sequence[str]:
     return [f"{given[-1]}@{clock}"] if one.kind == "device" and given and clock and "@" not in given[-1] else given
 
 
+def all_forms() -> list[Form]:
+    """The forms, in the order of ``edgewise --help``."""
+    forms = (Form(verb) for _, verb in VERBS if verb.form is not None)
+    return sorted(forms, key=lambda form: (place_of(form.verb.group), form.verb.name))
+
+
 def form_of(name: str) -> Form | None:
     """The form of the verb of that name; None where there is none."""
     verb = VERBS.get(name) if name in VERBS.names() else None
@@ -350,5 +373,5 @@ def form_of(name: str) -> Form | None:
 
 def maker_of(name: str) -> Form | None:
     """The form that makes requests of the verb of that name; None where there is none."""
-    makers = (name, *(other for other, verb in VERBS if verb.form is not None and name in verb.form.also))
-    return next(filter(None, map(form_of, makers)), None)
+    makers = [form for form in all_forms() if name in (form.verb.name, *form.own.also)]
+    return min(makers, key=lambda form: form.verb.name != name, default=None)  # its own first

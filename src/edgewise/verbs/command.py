@@ -11,6 +11,9 @@ from typing import Any, ClassVar
 from edgewise.registry import Registry
 from edgewise.verbs.option import Option, Values
 
+GROUPS = ("Measure", "Understand", "Improve", "Predict", "Keep")
+"""Headings of ``edgewise --help``, in their order; those of other packages follow."""
+
 
 @dataclass(frozen=True, slots=True)
 class Command:
@@ -37,6 +40,11 @@ class Command:
 def takes(*options: Option) -> Callable[[Callable[[Values], int | None]], Command]:
     """Makes a function of `Values` a command with these options."""
     return lambda work: Command(work, options)
+
+
+def place_of(group: str) -> int:
+    """The place of a heading."""
+    return GROUPS.index(group) if group in GROUPS else len(GROUPS)
 
 
 class Listed:

@@ -11,7 +11,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from inspect import getdoc
-from typing import TYPE_CHECKING, Any, ClassVar
+from typing import TYPE_CHECKING, Any, ClassVar, Literal
 
 from edgewise.errors import BadPreparation, EdgewiseError, Namer, as_argument, as_flag, name_fields
 from edgewise.registry import Registry
@@ -30,18 +30,24 @@ class Form:
 
     Attributes:
         title: heading; empty is the verb's name.
+        action: words of the link to the form on the page of a model; empty is the title.
         top: names of the options that most people set.
         places: where it can run: ``measured``, ``calibrated`` and ``estimated`` devices.
         also: verbs whose requests it makes, too.
+        variants: smallest number of variants that a request compares; one model alone gets that many engines.
+        graph: what the page of a job colours the graph of its runs by: ``times`` or ``errors``; empty for no link.
         kept: options about output that change the result.
         fixed: values of options that the form stands for.
         intro: what it is for; empty is the beginning of the command's help.
     """
 
     title: str = ""
+    action: str = ""
     top: tuple[str, ...] = ()
     places: tuple[str, ...] = ("measured",)
     also: tuple[str, ...] = ()
+    variants: int = 1
+    graph: Literal["", "times", "errors"] = ""
     kept: tuple[str, ...] = ()
     fixed: Mapping[str, Any] = field(default_factory=dict)
     intro: str = ""
@@ -61,8 +67,9 @@ class Verb(Listed):
         reports: the option that names report files; empty where there is none.
         asked_by: the words of the command line that ask for it where they are not its name. It has no command then: its
             options, and how they are read, are those of the verb that is named first.
-        keeps_runs: whether what it measures is kept in the store.
-        form: what the studio shows of it; None for no form.
+        keeps_runs: whether what it measures is kept in the store. A job of it has the device of its request to itself.
+        estimates: whether the JSON document has ``estimates``, which the studio's atlas shows beside runs.
+        form: what the studio shows of it; None for no form, and then no jobs.
     """
 
     name: ClassVar[str]
@@ -74,6 +81,7 @@ class Verb(Listed):
     reports: ClassVar[str] = "output"
     asked_by: ClassVar[tuple[str, ...]] = ()
     keeps_runs: ClassVar[bool] = True
+    estimates: ClassVar[bool] = False
     form: ClassVar[Form | None] = None
 
     @property

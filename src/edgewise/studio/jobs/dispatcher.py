@@ -24,19 +24,16 @@ from edgewise.errors import BadInput, EdgewiseError, StoreError
 from edgewise.folders import job_folder
 from edgewise.record import new_run_id
 from edgewise.store.location import ENVIRONMENT_VARIABLE, find_location
+from edgewise.studio.forms import all_forms, maker_of
 from edgewise.studio.jobs.live import Live
 from edgewise.studio.jobs.messages import End, JobState
 from edgewise.text import one_line
+from edgewise.verbs.verb import VERBS
 
 if TYPE_CHECKING:
     from edgewise.store import Store
     from edgewise.store.jobs import JobRow
     from edgewise.verbs.request import Request
-
-VERBS = ("bench", "profile", "inspect", "evaluate", "optimize", "compare", "gate", "estimate", "fits", "predict",
-         "convert", "calibrate", "diff")  # fmt: skip
-_MEASURING = ("bench", "profile", "evaluate", "optimize", "compare", "gate")
-"""Verbs that keep the device of their request busy; others work on this machine."""
 
 TICK_S = 30.0
 """How often the queue is looked at where nothing wakes the dispatcher: another server may have left a job."""
@@ -133,18 +130,19 @@ class Dispatcher:
             title: one line for lists.
 
         Raises:
-            BadInput: a verb that is no job, or a request that runs code.
+            BadInput: a verb without a form, or a request that runs code.
             StoreError: the store can't be written.
         """
         from edgewise.device.devices import LOCAL
 
         self._require_writable()
         effective = request.in_effect()
-        if effective.verb not in VERBS:
-            raise BadInput(f"{effective.verb} is not a job", advice=f"one of: {', '.join(VERBS)}")
+        if maker_of(effective.verb) is None:
+            known = ", ".join(form.verb.name for form in all_forms())
+            raise BadInput(f"{effective.verb} is not a job", advice=f"one of: {known}")
         if effective.functions:
             raise BadInput("a job of the studio runs no code of its own", advice="use the command line for factories")
-        device = getattr(effective, "device", None) if effective.verb in _MEASURING else None
+        device = getattr(effective, "device", None) if VERBS.get(effective.verb).keeps_runs else None
         job_id = self._store.jobs.add(request.to_document(), title=title, queue=self._queue, device=device or LOCAL)
         self._wake.set()
         self.live.touch()

@@ -10,6 +10,7 @@ from starlette.requests import Request
 from starlette.responses import RedirectResponse, Response
 
 from edgewise.errors import EdgewiseError
+from edgewise.studio.forms import all_forms
 from edgewise.studio.pages import page
 from edgewise.studio.studio import studio_of
 from edgewise.units import format_bytes
@@ -34,11 +35,6 @@ OF_MODEL = ("made", "runtime", "threads", "shapes", "device", "result", "interva
 """Columns of these runs."""
 WAIT_S = 2.5
 """Longest time that the page of a model waits for it to be read."""
-ACTIONS = (
-    ("/new/bench", "Benchmark"), ("/new/profile", "Profile"), ("/new/evaluate", "Evaluate"),
-    ("/new/optimize", "Optimize"), ("/new/compare", "Compare"), ("/new/diff", "Diff"),
-    ("/new/estimate", "Estimate"), ("/new/fits", "Does it fit?"), ("/new/convert", "Convert"), ("/graph", "Graph"),
-)  # fmt: skip
 
 
 def home(request: Request) -> Response:
@@ -104,6 +100,7 @@ def model(request: Request) -> Response:
         problem = error
     sha256 = reading.sha256 if reading else _sha256_of(studio, entry)
     runs = studio.store.named(studio.store.list(model=sha256, limit=MOST_RUNS)) if sha256 else ()
+    forms = [(f"/new/{form.verb.name}", form.action) for form in all_forms() if form.takes_models]
     answer = page(
         request,
         "model.html.jinja",
@@ -111,7 +108,7 @@ def model(request: Request) -> Response:
         styles=("result.css", "models.css"),
         scripts=("report.js",),
         **_line(entry),
-        actions=[(f"{place}?model={quote(entry.key, safe='')}", words) for place, words in ACTIONS],
+        actions=[(f"{at}?model={quote(entry.key, safe='')}", words) for at, words in (*forms, ("/graph", "Graph"))],
         sha256=sha256,
         reading=reading,
         problem=problem,

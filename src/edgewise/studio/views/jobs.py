@@ -11,6 +11,7 @@ from starlette.responses import FileResponse, JSONResponse, RedirectResponse, Re
 
 from edgewise.errors import BadInput, EdgewiseError
 from edgewise.store.jobs import ENDED
+from edgewise.studio.forms import maker_of
 from edgewise.studio.jobs.live import document_of
 from edgewise.studio.pages import page
 from edgewise.studio.studio import studio_of
@@ -155,16 +156,15 @@ def took(row: JobRow) -> str:
 
 def _links(row: JobRow, files: Mapping[str, Path]) -> list[tuple[str, str]]:
     """Where a job with these files leads to: address and words."""
-    from edgewise.studio.forms import maker_of
-
     form = maker_of(row.verb)
+    graph = form.own.graph if form and row.runs else ""
     query = "&".join(f"run={run}" for run in row.runs)
     found = [(f"/compare?{query}", "Compare these runs")] if len(row.runs) > 1 else []
-    if row.verb == "profile" and row.runs:
+    if graph == "times":
         found += [(f"/runs/{run}/graph", "Graph coloured by time") for run in row.runs[:1]]
         found += [(f"/runs/{row.runs[0]}/graph?with={row.runs[1]}", "Both on one graph")] if len(row.runs) == 2 else []
     result = files.get("result.json")
-    if row.verb == "optimize" and row.runs and result is not None and b'"snr_db"' in result.read_bytes():
+    if graph == "errors" and result is not None and b'"snr_db"' in result.read_bytes():
         found.append((f"/runs/{row.runs[0]}/graph?job={row.id}", "Graph with the error of each layer"))
     return [*found, *([(f"/new/{form.verb.name}?job={row.id}", "Change and run")] if form else [])]
 

@@ -54,10 +54,10 @@ def submit(request: Request, sent: FormData) -> Response:
     filled = form.fill(texts, studio.models)
     if filled.request is None:
         return _page(request, form, texts, filled, explain=True, status=422)
-    found = {key: _entry(key, studio) for key in texts["model"] if key}
+    found = {key: _entry(key, studio) for key in texts.get("model", ()) if key}
     names = [entry.name if entry else f"run {key[:13]}" for key, entry in found.items()]
     more = " …" if len(names) > MOST_NAMED else ""
-    title = one_line(f"{form.title.rstrip('?')} {listing(names[:MOST_NAMED])}{more}")
+    title = one_line(f"{form.title.rstrip('?')} {listing(names[:MOST_NAMED])}{more}").strip()
     return RedirectResponse(f"/jobs/{studio.jobs.add(filled.request, title=title)}", 303)
 
 
@@ -80,11 +80,11 @@ def _texts_of(request: Request, form: Form, studio: Studio) -> Texts:
 
         earlier = read_request(json.loads(studio.store.jobs.get(texts["job"][-1]).request))
         texts = {**form.texts_of(earlier, studio.models), **texts}
-    if form.verb.name == "compare" and set(texts) == {"model"} and len(texts["model"]) == 1:
-        # One model: two engines that read it are something to compare.
+    if form.own.variants > 1 and set(texts) == {"model"} and len(texts["model"]) == 1:
+        # One model: engines that read it are something to compare.
         entry = _entry(texts["model"][0], studio)
         engines = [one.value for one in catalogue()["runtime"] if one.usable and entry and entry.format in one.formats]
-        texts = {**texts, "runtime": engines[:2]}
+        texts = {**texts, "runtime": engines[: form.own.variants]}
     return texts
 
 

@@ -15,4 +15,4 @@ class Bench(Verb):
     request = ".request:BenchRequest"
     work = "edgewise.verbs.measuring:measure"
     shown = "edgewise.verbs.measuring:RunPresentation"
-    form = Form(top=("runtime", "device", "threads", "batch", "precision", "duration"))
+    form = Form(action="Benchmark", top=("runtime", "device", "threads", "batch", "precision", "duration"))

@@ -18,4 +18,4 @@ class Compare(Verb):
     work = ".work:compare"
     shown = ".presentation:ComparePresentation"
     reader = ".request:read"
-    form = Form(top=("runtime", "device", "threads", "precision", "time_budget"), kept=("force",))
+    form = Form(top=("runtime", "device", "threads", "precision", "time_budget"), variants=2, kept=("force",))

@@ -19,6 +19,7 @@ class EstimateVerb(Verb):
     shown = ".presentation:EstimatePresentation"
     reader = ".reading:read"
     keeps_runs = False
+    estimates = True
     form = Form(
         top=("device", "set", "target"), also=("predict",), places=("calibrated", "estimated"), fixed={"fits": False}
     )

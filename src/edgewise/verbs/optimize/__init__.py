@@ -19,4 +19,5 @@ class Optimize(Verb):
     reports = "report"
     form = Form(
         top=("data", "task", "prepare", "aim", "max_latency", "max_accuracy_drop", "time_budget", "runtime"),
+        graph="errors",
     )

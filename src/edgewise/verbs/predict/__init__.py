@@ -16,3 +16,4 @@ class Predict(Verb):
     shown = ".presentation:ForecastPresentation"
     asked_by = ("estimate",)
     keeps_runs = False
+    estimates = True

@@ -18,6 +18,7 @@ class Profile(Verb):
     form = Form(
         top=("device", "runtime", "threads", "duration"),
         also=("estimate",),
+        graph="times",
         places=("measured", "estimated"),
         intro="Time and cost of each layer and of the whole model: measured here or on a registered device, or "
         "estimated for a core, board or accelerator that is not at hand.",
