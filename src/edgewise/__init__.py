@@ -42,11 +42,8 @@ os.environ["DO_NOT_TRACK"] = "1"
 # What was imported before stays: that can't be undone.
 sys.modules.setdefault("openvino_telemetry", None)  # type: ignore[arg-type]
 
-_HOMES = {
-    "edgewise.errors": ("BadInput", "BadModel", "EdgewiseError", "RunFailed", "StoreError", "Unavailable"),
-    "edgewise.record": ("Caution", "Finding", "Job", "Layer", "Measurement", "Profile", "Run"),
-}
-"""Module → the public names that it has; `edgewise.api` has the others."""
+_HOMES = ("edgewise.errors", "edgewise.record", "edgewise.api")
+"""The modules that have the public names; the first that has one is its home."""
 
 __all__ = [
     "BadInput",
@@ -81,8 +78,7 @@ __all__ = [
 
 def __getattr__(name: str) -> object:
     if name in __all__:
-        home = next((module for module, names in _HOMES.items() if name in names), "edgewise.api")
-        return getattr(import_module(home), name)
+        return next(getattr(home, name) for home in map(import_module, _HOMES) if hasattr(home, name))
     if not name.startswith("_"):
         found = import_module("edgewise.verbs.function").find_function(name)  # of a verb that another package brings
         if found is not None:
