@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import inspect
+import re
 
 import pytest
 
@@ -44,4 +45,10 @@ def test_each_field_is_an_argument_of_the_function_and_reaches_the_request(monke
         function(**given)
     assert passed.pop("verb") == name
     fields = set(VERBS.get(name).request_type().model_fields) - {"schema_version", "verb"}
-    assert passed.keys() == fields
+    documented = (function.__doc__ or "").partition("Args:")[2].partition("Returns:")[0]
+    if "as in" not in documented and "as for" not in documented:
+        silent = [each for each in given if not re.search(rf"\b{each}\b", documented)]
+        assert not silent, f"the docstring of edgewise.{name} says nothing of {', '.join(silent)}"
+    missing, unknown = sorted(fields - passed.keys()), sorted(passed.keys() - fields)
+    assert not missing, f"edgewise.{name} in api.py lacks an argument, or hands it not on: {', '.join(missing)}"
+    assert not unknown, f"the request of {name} has no field {', '.join(unknown)}"

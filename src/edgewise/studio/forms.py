@@ -39,19 +39,6 @@ Kind = Literal["models", "model", "data", "device", "runtimes", "check", "choice
 PICKED = ("models", "model", "data")
 """Kinds of fields whose values are keys of `edgewise.studio.models`."""
 
-LEFT_OUT = {
-    "build": "a function runs code",
-    "what_if": "it is for functions that make models",
-    "metric": "a metric of one's own runs code",
-    "instructions": "the YAML beside the model is read",
-    "classes": "the YAML beside the model names them",
-    "vary": "the fields of runtimes, providers, threads, precision and batch take several values",
-    "env": "a variable may load code",
-    "devices": "the form lists them",
-    "fits": "it has a form of its own",
-}
-"""Option → why no form has it. Options about output are left out too: a job keeps its result in all formats."""
-
 _MODELS = frozenset({"model", "models", "subjects"})
 """What requests call the models that they are about; the input of a form is ``model``."""
 _KINDS: Mapping[str, Kind] = {
@@ -246,7 +233,7 @@ class Form:
         return [self._field(one, known) for one in self.verb.all_options() if self._has(one)]
 
     def _has(self, option: Option) -> bool:
-        if option.name in LEFT_OUT or (option.panel == OUTPUT and option.name not in self.own.kept):
+        if option.not_asked or (option.panel == OUTPUT and option.name not in self.own.kept):
             return False
         return bool(self._fields_of(option)) or _KINDS.get(option.name) == "models"
 

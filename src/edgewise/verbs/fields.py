@@ -27,6 +27,7 @@ Cases = Annotated[
         MODEL,
         "Keyword argument of the factory; several values (width=0.5,1) make one model each; repeatable",
         read=words.cases,
+        not_asked="it is for functions that make models",
     ),
 ]
 Runtimes = Annotated[
@@ -95,6 +96,7 @@ Variables = Annotated[
         "Environment variable for the engine's process, such as OMP_WAIT_POLICY=active; repeatable, several values of "
         "one name are varied",
         list[str],
+        not_asked="a variable may load code",
     ),
 ]
 InputShapes = Annotated[

@@ -46,6 +46,8 @@ class Option:
         choices: values to offer; a function is only called to complete a command line.
         files: whether a value may name a file.
         optional: whether the command works without it although the field is required: other options say what it is.
+        not_asked: why no form of the studio has it; empty where forms have it. Options about output are left out too: a
+            job keeps its result in all formats.
         common: whether ``--help`` of a command with many options shows it; ``--help-all`` shows all.
     """
 
@@ -65,6 +67,7 @@ class Option:
     choices: Sequence[str] | Callable[[], Sequence[str]] = ()
     files: bool = False
     optional: bool = False
+    not_asked: str = ""
     common: bool = False
 
     @property

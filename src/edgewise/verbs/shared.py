@@ -269,12 +269,19 @@ class JudgingRequest(TargetRequest):
             "File with the names of the model's classes, one per line",
             Path,
             write=lambda classes: [classes] if isinstance(classes, str) else [],
+            not_asked="the YAML beside the model names them",
         ),
     ] = ()
     prepare: Prepare = ()
     instructions: Annotated[
         FilePath | None,
-        option("--instructions F.yaml", DATA, "Read this file instead of the YAML beside the model", Path),
+        option(
+            "--instructions F.yaml",
+            DATA,
+            "Read this file instead of the YAML beside the model",
+            Path,
+            not_asked="the YAML beside the model is read",
+        ),
     ] = None
 
     def check(self) -> None:

@@ -16,7 +16,13 @@ PLAIN = "Options"
 
 
 SIGNATURE = option("--signature NAME", MODEL, "Entry point of a file with several signatures (default: the first)")
-BUILD = option("--build MODULE:FUNCTION", MODEL, "A factory that returns a model, trained or not", common=True)
+BUILD = option(
+    "--build MODULE:FUNCTION",
+    MODEL,
+    "A factory that returns a model, trained or not",
+    common=True,
+    not_asked="a function runs code",
+)
 
 OUTPUTS = option(
     "-o --output F", OUTPUT, "Also write a report: .md, .html, .csv or .json; repeatable", list[Path], common=True

@@ -45,6 +45,7 @@ class CompareRequest(MeasuringRequest):
             "env.OMP_WAIT_POLICY=active,passive; repeatable",
             list[str],
             common=True,
+            not_asked="the fields of runtimes, providers, threads, precision and batch take several values",
         ),
         OUTPUTS.worded("Also write .md, .html, .csv or .json; repeatable"),
         DETAILS,

@@ -79,9 +79,20 @@ class EstimateRequest(EstimatedRequest):
 
     OTHER_OPTIONS = (
         BUILD,
-        option("--devices", VARY, "List the devices that can be estimated, with their settings", bool),
         option(
-            "--fits", VARY, "List the boards of the catalogue that hold the model, instead of -d", bool, common=True
+            "--devices",
+            VARY,
+            "List the devices that can be estimated, with their settings",
+            bool,
+            not_asked="the form lists them",
+        ),
+        option(
+            "--fits",
+            VARY,
+            "List the boards of the catalogue that hold the model, instead of -d",
+            bool,
+            common=True,
+            not_asked="it has a form of its own",
         ),
         TOP,
         DETAILS,

@@ -45,6 +45,7 @@ class EvaluateRequest(LimitedTargetRequest, DataRequest):
             "A metric of your own: MODULE:FUNCTION, FILE.py:FUNCTION, hf:FOLDER; append =lower if less is better; "
             "repeatable",
             list[str],
+            not_asked="a metric of one's own runs code",
         ),
     ] = ()
     reference: Annotated[
