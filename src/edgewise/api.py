@@ -40,9 +40,9 @@ tuple of a PyTorch module and its example inputs."""
 
 
 def _presentation() -> shown.Presenter:
-    from edgewise.report import presentation
+    from edgewise.verbs import shown_in_python
 
-    return presentation
+    return shown_in_python
 
 
 shown.presenter = _presentation

@@ -25,11 +25,12 @@ from edgewise.report.comparison import comparison_document
 from edgewise.report.files import TABLES, render_report, report_document
 from edgewise.report.gate import gate_document
 from edgewise.report.profile import profile_document
-from edgewise.report.result_files import COMPARISON, GATE
 from edgewise.report.runs import print_run
 from edgewise.report.text import print_document
 from edgewise.store import open_store, to_document
 from edgewise.store.exchange import csv_lines, import_runs
+from edgewise.verbs.compare.presentation import FORMAT as COMPARISON
+from edgewise.verbs.gate.presentation import FORMAT as GATE
 from messages import says
 from sample_optimizations import detection_run, evaluated
 from sample_profiles import faster_run, profiled_run

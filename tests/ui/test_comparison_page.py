@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from edgewise.report.result_files import COMPARISON
+from edgewise.verbs.compare.presentation import FORMAT as COMPARISON
 from sample_comparisons import four_variants, hostile, one_failed, stored_runs, two_variants
 
 PAGES = {

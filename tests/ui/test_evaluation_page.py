@@ -7,7 +7,7 @@ from dataclasses import replace
 import pytest
 
 from edgewise.evaluating.evaluation import EvaluationResults
-from edgewise.report.result_files import EVALUATION
+from edgewise.verbs.evaluate.presentation import FORMAT as EVALUATION
 from sample_optimizations import evaluation, hostile_evaluation, one_model, two_models, with_failure
 
 

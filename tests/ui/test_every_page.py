@@ -18,7 +18,9 @@ from edgewise.report.forecast_html import render_calibration_html, render_foreca
 from edgewise.report.html import render_html
 from edgewise.report.optimization_html import render_optimization_html
 from edgewise.report.profile_html import render_profile_html
-from edgewise.report.result_files import DIFF, ESTIMATES, FITS
+from edgewise.verbs.diff.presentation import FORMAT as DIFF
+from edgewise.verbs.estimate.presentation import FORMAT as ESTIMATES
+from edgewise.verbs.fits.presentation import FORMAT as FITS
 from estimates import estimated, on_board
 from sample_calibrations import calibration, forecasts
 from sample_comparisons import four_variants

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from edgewise.report.result_files import OPTIMIZATION
+from edgewise.verbs.optimize.presentation import FORMAT as OPTIMIZATION
 from sample_optimizations import bounds_unmet, changed_search, found, hostile_search, nothing_found, without_data
 
 PAGES = {

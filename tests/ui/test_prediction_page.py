@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from edgewise.report.result_files import CALIBRATIONS, FORECASTS
+from edgewise.verbs.calibrate.presentation import FORMAT as CALIBRATIONS
+from edgewise.verbs.predict.presentation import FORMAT as FORECASTS
 from sample_calibrations import HOSTILE, calibration, forecasts
 
 PAGES = {

@@ -13,7 +13,7 @@ from edgewise.errors import BadInput, Unavailable
 from edgewise.estimating.base import is_known
 from edgewise.report import mltk
 from edgewise.report.estimate import estimate_document, layer_table
-from edgewise.report.result_files import ESTIMATES
+from edgewise.verbs.estimate.presentation import FORMAT as ESTIMATES
 from edgewise.verbs.reading import request_for
 from edgewise.verbs.verb import carry_out
 from estimates import estimated

@@ -20,7 +20,7 @@ from edgewise.errors import BadInput, StoreError
 from edgewise.metrics import METRICS
 from edgewise.report.comparison import comparison_document, ranking_table, title_of
 from edgewise.report.comparison_tables import before_after_table
-from edgewise.report.result_files import COMPARISON
+from edgewise.verbs.compare.presentation import FORMAT as COMPARISON
 from messages import says
 from sample_comparisons import (
     HOSTILE,

@@ -9,7 +9,7 @@ import pytest
 from edgewise.comparing.comparison import ComparisonResult, Variant
 from edgewise.report import comparison_charts as charts
 from edgewise.report.charts import render_svg
-from edgewise.report.result_files import COMPARISON
+from edgewise.verbs.compare.presentation import FORMAT as COMPARISON
 from sample_comparisons import (
     latency_row,
     rows_of_two,

@@ -10,10 +10,12 @@ from edgewise.record.run import Variation
 from edgewise.report.bench import bench_document, interval_sections
 from edgewise.report.files import render_report
 from edgewise.report.profile import profile_document
-from edgewise.report.result_files import COMPARISON, EVALUATION, GATE
 from edgewise.report.runs import listing_document
 from edgewise.report.text import to_text
 from edgewise.store import open_store
+from edgewise.verbs.compare.presentation import FORMAT as COMPARISON
+from edgewise.verbs.evaluate.presentation import FORMAT as EVALUATION
+from edgewise.verbs.gate.presentation import FORMAT as GATE
 from sample_comparisons import judged, two_variants
 from sample_optimizations import two_models
 from sample_profiles import profiled_run

@@ -24,8 +24,8 @@ from edgewise.report.evaluation import (
 )
 from edgewise.report.evaluation_html import score_chart
 from edgewise.report.evaluation_tables import model_labels
-from edgewise.report.result_files import EVALUATION
 from edgewise.store import from_document, to_document
+from edgewise.verbs.evaluate.presentation import FORMAT as EVALUATION
 from messages import says
 from sample_optimizations import (
     detection_run,

@@ -20,8 +20,8 @@ from edgewise.report.gate import (
     render_gate_markdown,
 )
 from edgewise.report.junit import render_junit
-from edgewise.report.result_files import GATE
 from edgewise.report.text import to_text
+from edgewise.verbs.gate.presentation import FORMAT as GATE
 from messages import is_in, says
 from sample_comparisons import judged
 from sample_runs import failed_run, make_run

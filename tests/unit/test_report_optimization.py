@@ -30,9 +30,9 @@ from edgewise.report.optimization_words import (
     verdict_of,
 )
 from edgewise.report.page import as_part
-from edgewise.report.result_files import OPTIMIZATION
 from edgewise.store.redaction import redact_paths
 from edgewise.studio.sharing import frozen
+from edgewise.verbs.optimize.presentation import FORMAT as OPTIMIZATION
 from messages import says, wording
 from sample_comparisons import HOSTILE
 from sample_optimizations import (

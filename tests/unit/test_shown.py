@@ -17,10 +17,11 @@ from edgewise import data
 from edgewise.api import Runs
 from edgewise.errors import BadInput, Unavailable
 from edgewise.record import Failure
-from edgewise.report import presentation
 from edgewise.report.bench import bench_document
+from edgewise.report.result_files import DESCRIBED
 from edgewise.report.text import to_text
 from edgewise.shown import Shown
+from edgewise.verbs import shown_in_python
 from messages import says
 from sample_runs import all_runs
 
@@ -46,7 +47,7 @@ def test_runs_are_the_table_of_the_command_line_without_their_samples(runs, monk
 
 def test_without_a_terminal_lines_have_120_characters(runs, monkeypatch):
     monkeypatch.delenv("COLUMNS", raising=False)
-    monkeypatch.setattr(presentation, "get_terminal_size", os.terminal_size)
+    monkeypatch.setattr(shown_in_python, "get_terminal_size", os.terminal_size)
     assert repr(runs) == to_text(bench_document(runs), width=120)[: len(repr(runs))]
 
 
@@ -119,7 +120,7 @@ def test_an_inspection_shows_itself_and_its_layers(tmp_path):
 
 def test_every_result_of_a_function_has_a_format():
     for kind in Shown.__subclasses__():
-        assert kind.__name__ in {*presentation._FORMATS, "Run", "Runs"}
+        assert kind.__name__ in ("Run", "Runs") or shown_in_python.format_of(kind.__new__(kind)) is not DESCRIBED
 
 
 def test_runs_survive_pickling(runs):

@@ -1,29 +1,17 @@
-"""Result files of compare, gate, evaluate and optimize: for each kind a table of extension → writer."""
+"""Files of results: for each kind of result, which its verb declares, a table of extension → writer."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Generic, TypeVar
+from typing import Any, Generic, TypeVar
 
 from edgewise.errors import BadInput
 from edgewise.folders import check_place
 from edgewise.registry import load_class
 from edgewise.report.document import json_text
 from edgewise.report.files import extension_of
-
-if TYPE_CHECKING:
-    from edgewise.comparing.comparison import ComparisonResult
-    from edgewise.comparing.gate import GateResult
-    from edgewise.converting.result import Conversion
-    from edgewise.estimating.base import Estimate
-    from edgewise.estimating.fits import Fits
-    from edgewise.evaluating.evaluation import EvaluationResults
-    from edgewise.model.inspection import Inspection
-    from edgewise.optimizing.variant import Optimization
-    from edgewise.predicting.calibration import Calibration
-    from edgewise.predicting.forecast import Forecasts
 
 T = TypeVar("T")
 Writer = Callable[[Any], str]
@@ -36,6 +24,7 @@ class ResultFormat(Generic[T]):
 
     Attributes:
         noun: what error messages call the result.
+        shows: name of the class of the results; empty for results that describe themselves.
         document: ``module:function`` of this package that makes the result's `Document`.
         writers: extension → writer of a file with it.
         model_paths: paths that are removed from the text, as a report is for other people's eyes.
@@ -49,6 +38,7 @@ class ResultFormat(Generic[T]):
     model_paths: Callable[[T], Iterable[str]]
     is_own: Callable[[Path], bool] = lambda path: False
     in_folder: Mapping[str, Writer] | None = None
+    shows: str = ""
 
     @property
     def extensions(self) -> tuple[str, ...]:
@@ -108,7 +98,7 @@ def make_folder(path: Path) -> None:
         raise BadInput(f"can't write to {path}: {error.strerror}", advice="name another folder") from error
 
 
-def _writer(render: str, make: str = "", **settings: Any) -> Writer:
+def writer(render: str, make: str = "", **settings: Any) -> Writer:
     """A writer that calls `render` on a result, or on what `make` makes of it.
 
     Args:
@@ -123,14 +113,9 @@ def _writer(render: str, make: str = "", **settings: Any) -> Writer:
     return write
 
 
-def _json(result: Any) -> str:
+def json_writer(result: Any) -> str:
+    """The JSON document of a result."""
     return json_text(result.to_document())
-
-
-def _is_gate_report(path: Path) -> bool:
-    from edgewise.report.gate import is_gate_report
-
-    return is_gate_report(path)
 
 
 def _usual(document: str, *, table: str = "", page: str = "", kind: str = "") -> dict[str, Writer]:
@@ -141,14 +126,15 @@ def _usual(document: str, *, table: str = "", page: str = "", kind: str = "") ->
         kind: what `render_document_page` makes a page of where there is no `page`.
     """
     return {
-        ".md": _writer("markdown:render_markdown", document),
-        ".html": _writer(page) if page else _writer("document_html:render_document_page", document, kind=kind),
-        ".csv": _writer("csv:render_csv", table) if table else _writer("csv:render_last_table", document),
-        ".json": _json,
+        ".md": writer("markdown:render_markdown", document),
+        ".html": writer(page) if page else writer("document_html:render_document_page", document, kind=kind),
+        ".csv": writer("csv:render_csv", table) if table else writer("csv:render_last_table", document),
+        ".json": json_writer,
     }
 
 
-def _format(
+def result_format(
+    shows: str,
     noun: str,
     document: str,
     *,
@@ -159,14 +145,15 @@ def _format(
     """The format of a result that is written as `document` says.
 
     Args:
+        shows, noun, document, model_paths: as `ResultFormat` has them.
         own: writers beside or instead of the usual ones.
         places: the arguments of `_usual`.
     """
     writers = _usual(document, **places) | dict(own or {})
-    return ResultFormat(noun=noun, document=document, writers=writers, model_paths=model_paths)
+    return ResultFormat(shows=shows, noun=noun, document=document, writers=writers, model_paths=model_paths)
 
 
-def _path_in(name: str) -> Callable[[Any], Iterable[str]]:
+def path_in(name: str) -> Callable[[Any], Iterable[str]]:
     """Return the path, if any, in the description of a model that a result has as `name`."""
 
     def paths(result: Any) -> Iterable[str]:
@@ -176,85 +163,5 @@ def _path_in(name: str) -> Callable[[Any], Iterable[str]]:
     return paths
 
 
-COMPARISON: ResultFormat[ComparisonResult] = _format(
-    "comparison",
-    "comparison:comparison_document",
-    table="comparison_tables:csv_table",
-    page="comparison_html:render_comparison_html",
-    model_paths=lambda result: {variant.run.job.model.path for variant in result.variants},
-)
-EVALUATION: ResultFormat[EvaluationResults] = _format(
-    "evaluation",
-    "evaluation:describe_results",
-    table="evaluation_tables:csv_table",
-    page="evaluation_html:render_evaluation_html",
-    own={".json": _writer("document:json_text", "evaluation:evaluation_document")},
-    model_paths=lambda result: {one.run.job.model.path for one in result.models},
-)
-OPTIMIZATION: ResultFormat[Optimization] = _format(
-    "optimization",
-    "optimization:describe_optimization",
-    table="optimization_tables:csv_table",
-    page="optimization_html:render_optimization_html",
-    model_paths=lambda result: [] if result.baseline.model is None else [result.baseline.model.path],
-)
-_ESTIMATE: ResultFormat[Estimate] = _format(
-    "estimate",
-    "estimate:estimate_document",
-    table="estimate:layer_table",
-    kind="estimate",
-    own={
-        ".txt": _writer("text:to_text", "estimate:estimate_document", width=160, details=True),
-        ".mltk.json": _writer("mltk:to_json"),
-    },
-    model_paths=_path_in("model"),
-)
-ESTIMATES: ResultFormat[Estimate] = replace(
-    _ESTIMATE,
-    in_folder={
-        **{f"report{extension}": _ESTIMATE.writers[extension] for extension in (".txt", ".json", ".mltk.json")},
-        "layers.csv": _ESTIMATE.writers[".csv"],
-        "summary.csv": _writer("csv:render_csv", "estimate:summary_table"),
-    },
-)
-CALIBRATIONS: ResultFormat[Calibration] = _format(
-    "calibration",
-    "forecast:calibration_document",
-    page="forecast_html:render_calibration_html",
-    model_paths=lambda result: [],
-)
-FORECASTS: ResultFormat[Forecasts] = _format(
-    "estimates",
-    "forecast:forecasts_document",
-    page="forecast_html:render_forecasts_html",
-    model_paths=lambda result: [],
-)
-FITS: ResultFormat[Fits] = _format(
-    "list of boards", "fits:fits_document", table="fits:csv_table", kind="fits", model_paths=_path_in("model")
-)
-INSPECTIONS: ResultFormat[Inspection] = _format(
-    "inspection",
-    "inspection:inspection_document",
-    table="inspection:layer_table",
-    page="inspection_html:render_inspection_html",
-    own={".json": lambda result: json_text(result.to_dict())},
-    model_paths=_path_in("source"),
-)
-CONVERSIONS: ResultFormat[Conversion] = _format(
-    "conversion", "conversion:conversion_document", kind="conversion", model_paths=_path_in("source")
-)
-DIFF: ResultFormat[Any] = _format("result", "document:described", kind="diff", model_paths=lambda result: ())
-GATE: ResultFormat[GateResult] = ResultFormat(
-    noun="gate",
-    document="gate:gate_document",
-    writers={
-        ".xml": _writer("junit:render_junit"),
-        ".md": _writer("gate:render_gate_markdown"),
-        ".json": _json,
-        ".html": _writer("gate_html:render_gate_html"),
-    },
-    model_paths=lambda result: {variant.run.job.model.path for variant in result.findings.variants},
-    is_own=_is_gate_report,
-)
-DESCRIBED: ResultFormat[Any] = _format("result", "document:described", model_paths=lambda result: ())
+DESCRIBED: ResultFormat[Any] = result_format("", "result", "document:described", model_paths=lambda result: ())
 """Results that describe themselves, such as those of verbs that other packages bring."""

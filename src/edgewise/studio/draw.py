@@ -112,8 +112,9 @@ def draw(kind: str, runs: Sequence[Run], extension: str, settings: Settings) -> 
 
 
 def _render(kind: str, runs: Sequence[Run], extension: str, settings: Settings) -> str | bytes:
-    from edgewise.report import result_files
     from edgewise.report.files import profiled, render_report
+    from edgewise.verbs.compare.presentation import FORMAT as COMPARISON
+    from edgewise.verbs.evaluate.presentation import FORMAT as EVALUATION
 
     match kind:
         case "report":
@@ -123,9 +124,9 @@ def _render(kind: str, runs: Sequence[Run], extension: str, settings: Settings) 
         case "profile":
             return render_report(profiled(runs), extension, **{"table": "profile", **settings})
         case "comparison":
-            return result_files.COMPARISON.render(contrast(runs, settings), extension)
+            return COMPARISON.render(contrast(runs, settings), extension)
         case "evaluation":
-            return result_files.EVALUATION.render(evaluations(runs), extension)
+            return EVALUATION.render(evaluations(runs), extension)
         case "graph":
             from edgewise.studio.graph_part import render_graph
 

@@ -56,14 +56,13 @@ class Presentation(Generic[T]):
     As it is, it shows results that have ``describe() -> Document`` and ``to_document()``, which gives JSON.
 
     Attributes:
-        files: the name of the `ResultFormat` in `edgewise.report.result_files` in which reports are written, and by
-            which results are described; empty takes what the result itself describes.
+        files: how reports are written and results are described; None takes what the result itself describes.
         titled: whether the title is printed, too.
         left: what an interrupted request left; empty says where its runs are.
         more_files: extensions of files beside the usual ones that the studio keeps of a result.
     """
 
-    files = ""
+    files: ResultFormat[Any] | None = None
     titled = False
     left = ""
     more_files: Sequence[str] = ()
@@ -138,8 +137,7 @@ class Presentation(Generic[T]):
     def _format(self) -> ResultFormat[Any]:
         from edgewise.report import result_files
 
-        found: ResultFormat[Any] = getattr(result_files, self.files) if self.files else result_files.DESCRIBED
-        return found
+        return self.files or result_files.DESCRIBED
 
 
 class Unwritten(Presentation[T]):

@@ -4,10 +4,19 @@ from __future__ import annotations
 
 from typing import Any
 
+from edgewise.report.result_files import ResultFormat, result_format
 from edgewise.verbs.presentation import Presentation
+
+FORMAT: ResultFormat[Any] = result_format(
+    "Calibration",
+    "calibration",
+    "forecast:calibration_document",
+    page="forecast_html:render_calibration_html",
+    model_paths=lambda result: [],
+)
 
 
 class CalibrationPresentation(Presentation[Any]):
     """How a `edgewise.predicting.calibration.Calibration` is shown."""
 
-    files = "CALIBRATIONS"
+    files = FORMAT

@@ -5,16 +5,27 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from edgewise.errors import EdgewiseError, RunFailed
+from edgewise.report.result_files import ResultFormat, result_format
 from edgewise.verbs.presentation import Presentation
 
 if TYPE_CHECKING:
     from edgewise.comparing.comparison import ComparisonResult
 
 
+FORMAT: ResultFormat[ComparisonResult] = result_format(
+    "ComparisonResult",
+    "comparison",
+    "comparison:comparison_document",
+    table="comparison_tables:csv_table",
+    page="comparison_html:render_comparison_html",
+    model_paths=lambda result: {variant.run.job.model.path for variant in result.variants},
+)
+
+
 class ComparePresentation(Presentation["ComparisonResult"]):
     """How a comparison is shown."""
 
-    files = "COMPARISON"
+    files = FORMAT
     titled = True
 
     def shown(self, result: ComparisonResult) -> list[EdgewiseError]:

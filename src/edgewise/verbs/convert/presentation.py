@@ -5,16 +5,22 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from edgewise.errors import EdgewiseError, RunFailed, as_flag
+from edgewise.report.result_files import ResultFormat, path_in, result_format
 from edgewise.verbs.presentation import Presentation
 
 if TYPE_CHECKING:
     from edgewise.converting.result import Conversion
 
 
+FORMAT: ResultFormat[Conversion] = result_format(
+    "Conversion", "conversion", "conversion:conversion_document", kind="conversion", model_paths=path_in("source")
+)
+
+
 class ConvertPresentation(Presentation["Conversion"]):
     """How a conversion is shown."""
 
-    files = "CONVERSIONS"
+    files = FORMAT
 
     def problems(self, result: Conversion) -> tuple[EdgewiseError, ...]:
         """Why a result was refused."""

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from edgewise.errors import EdgewiseError, RunFailed
+from edgewise.report.result_files import ResultFormat, path_in, result_format, writer
 from edgewise.verbs.presentation import Presentation, View
 from edgewise.verbs.rows import Row, estimated_row, metrics_of
 
@@ -15,18 +17,38 @@ if TYPE_CHECKING:
     from edgewise.estimating.base import Estimate
 
 
+_FILES: ResultFormat[Estimate] = result_format(
+    "Estimate",
+    "estimate",
+    "estimate:estimate_document",
+    table="estimate:layer_table",
+    kind="estimate",
+    own={
+        ".txt": writer("text:to_text", "estimate:estimate_document", width=160, details=True),
+        ".mltk.json": writer("mltk:to_json"),
+    },
+    model_paths=path_in("model"),
+)
+FORMAT: ResultFormat[Estimate] = replace(
+    _FILES,
+    in_folder={
+        **{f"report{extension}": _FILES.writers[extension] for extension in (".txt", ".json", ".mltk.json")},
+        "layers.csv": _FILES.writers[".csv"],
+        "summary.csv": writer("csv:render_csv", "estimate:summary_table"),
+    },
+)
+
+
 class EstimatePresentation(Presentation["Estimate"]):
     """How an estimate is shown."""
 
-    files = "ESTIMATES"
+    files = FORMAT
     more_files: Sequence[str] = (".mltk.json",)
 
     def show(self, result: Estimate, console: Console, *, view: View) -> None:
         """The totals, the layers, and what the estimate rests on; of a refused one what is known of the memory."""
         if not result.measurements and result.fit is None:
             return
-        from dataclasses import replace
-
         from edgewise.report.estimate import estimate_document
         from edgewise.report.text import print_document
 

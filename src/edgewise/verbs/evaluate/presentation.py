@@ -5,16 +5,28 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from edgewise.errors import EdgewiseError, RunFailed
+from edgewise.report.result_files import ResultFormat, result_format, writer
 from edgewise.verbs.presentation import Presentation
 
 if TYPE_CHECKING:
     from edgewise.evaluating.evaluation import EvaluationResults
 
 
+FORMAT: ResultFormat[EvaluationResults] = result_format(
+    "EvaluationResults",
+    "evaluation",
+    "evaluation:describe_results",
+    table="evaluation_tables:csv_table",
+    page="evaluation_html:render_evaluation_html",
+    own={".json": writer("document:json_text", "evaluation:evaluation_document")},
+    model_paths=lambda result: {one.run.job.model.path for one in result.models},
+)
+
+
 class EvaluatePresentation(Presentation["EvaluationResults"]):
     """How results of an evaluation are shown."""
 
-    files = "EVALUATION"
+    files = FORMAT
     titled = True
     left = "run the same command again to resume"
 

@@ -5,16 +5,22 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from edgewise.errors import EdgewiseError, RunFailed
+from edgewise.report.result_files import ResultFormat, path_in, result_format
 from edgewise.verbs.presentation import Presentation
 
 if TYPE_CHECKING:
     from edgewise.estimating.fits import Fits
 
 
+FORMAT: ResultFormat[Fits] = result_format(
+    "Fits", "list of boards", "fits:fits_document", table="fits:csv_table", kind="fits", model_paths=path_in("model")
+)
+
+
 class FitsPresentation(Presentation["Fits"]):
     """How the boards are shown: those that hold the model, and the number of the others with the reasons."""
 
-    files = "FITS"
+    files = FORMAT
 
     def problems(self, result: Fits) -> tuple[EdgewiseError, ...]:
         """Why no board holds the model."""

@@ -2,19 +2,42 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 from edgewise.errors import ExitCode, RunFailed
+from edgewise.report.result_files import ResultFormat, json_writer, writer
 from edgewise.verbs.presentation import Ending, Presentation
 
 if TYPE_CHECKING:
     from edgewise.comparing.gate import GateResult
 
 
+def _is_report(path: Path) -> bool:
+    from edgewise.report.gate import is_gate_report
+
+    return is_gate_report(path)
+
+
+FORMAT: ResultFormat[GateResult] = ResultFormat(
+    noun="gate",
+    document="gate:gate_document",
+    writers={
+        ".xml": writer("junit:render_junit"),
+        ".md": writer("gate:render_gate_markdown"),
+        ".json": json_writer,
+        ".html": writer("gate_html:render_gate_html"),
+    },
+    model_paths=lambda result: {variant.run.job.model.path for variant in result.findings.variants},
+    is_own=_is_report,
+    shows="GateResult",
+)
+
+
 class GatePresentation(Presentation["GateResult"]):
     """How the result of a gate is shown."""
 
-    files = "GATE"
+    files = FORMAT
 
     def ending(self, result: GateResult, *, kept: bool) -> Ending:
         """The verdict alone: a store that fails changes nothing about it. A limit that is not met is an answer."""

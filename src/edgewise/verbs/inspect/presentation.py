@@ -7,6 +7,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from edgewise.errors import BadInput
+from edgewise.report.document import json_text
+from edgewise.report.result_files import ResultFormat, path_in, result_format
 from edgewise.verbs.presentation import Presentation, View
 
 if TYPE_CHECKING:
@@ -16,10 +18,21 @@ if TYPE_CHECKING:
     from edgewise.verbs.inspect.request import InspectRequest
 
 
+FORMAT: ResultFormat[Inspection] = result_format(
+    "Inspection",
+    "inspection",
+    "inspection:inspection_document",
+    table="inspection:layer_table",
+    page="inspection_html:render_inspection_html",
+    own={".json": lambda result: json_text(result.to_dict())},
+    model_paths=path_in("source"),
+)
+
+
 class InspectPresentation(Presentation["Sequence[Inspection]"]):
     """How inspections are shown."""
 
-    files = "INSPECTIONS"
+    files = FORMAT
 
     def check_request(self, request: InspectRequest, files: Sequence[Path]) -> None:
         """A file holds one model."""

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 from edgewise.device.devices import LOCAL
 from edgewise.errors import EdgewiseError, RunFailed
 from edgewise.metrics import METRICS
+from edgewise.report.result_files import ResultFormat, result_format
 from edgewise.verbs.presentation import Presentation, View
 from edgewise.verbs.rows import Row, estimated_row, number_of
 
@@ -16,10 +17,20 @@ if TYPE_CHECKING:
     from edgewise.optimizing.variant import Optimization
 
 
+FORMAT: ResultFormat[Optimization] = result_format(
+    "Optimization",
+    "optimization",
+    "optimization:describe_optimization",
+    table="optimization_tables:csv_table",
+    page="optimization_html:render_optimization_html",
+    model_paths=lambda result: [] if result.baseline.model is None else [result.baseline.model.path],
+)
+
+
 class OptimizePresentation(Presentation["Optimization"]):
     """How the result of a search is shown."""
 
-    files = "OPTIMIZATION"
+    files = FORMAT
     left = "the best so far is above; run the same command again to resume"
 
     def show(self, result: Optimization, console: Console, *, view: View) -> None:

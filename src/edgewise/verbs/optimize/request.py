@@ -211,9 +211,9 @@ def _check_folder(folder: Path | None) -> None:
     """Raise `BadInput` where a report is meant: other commands write one with -o."""
     if folder is None or not folder.suffix or folder.is_dir():
         return
-    from edgewise.report.result_files import OPTIMIZATION
+    from edgewise.verbs.optimize.presentation import FORMAT
 
-    if folder.suffix in OPTIMIZATION.extensions:
+    if folder.suffix in FORMAT.extensions:
         raise BadInput(
             f"-o {folder} would be the name of a folder",
             advice=f"⟦report⟧ {folder} writes a report; -o takes the folder",

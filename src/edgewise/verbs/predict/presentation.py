@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from edgewise.errors import EdgewiseError, RunFailed
+from edgewise.report.result_files import ResultFormat, result_format
 from edgewise.verbs.presentation import Presentation
 from edgewise.verbs.rows import Row, estimated_row, number_of
 
@@ -12,10 +13,19 @@ if TYPE_CHECKING:
     from edgewise.predicting.forecast import Forecasts
 
 
+FORMAT: ResultFormat[Forecasts] = result_format(
+    "Forecasts",
+    "estimates",
+    "forecast:forecasts_document",
+    page="forecast_html:render_forecasts_html",
+    model_paths=lambda result: [],
+)
+
+
 class ForecastPresentation(Presentation["Forecasts"]):
     """How forecasts are shown."""
 
-    files = "FORECASTS"
+    files = FORMAT
 
     def rows(self, result: Forecasts) -> list[Row]:
         """A row per model."""

@@ -22,25 +22,20 @@ from edgewise.report.cells import failure_of, label_of, reason_of_absence
 from edgewise.report.document import Document, number_notes
 from edgewise.report.text import plain_text, print_document, print_titled
 from edgewise.text import without_controls
+from edgewise.verbs.verb import VERBS
 
 NOTEBOOK_WIDTH = 120
 """Characters of a line where there is no terminal."""
-_FORMATS: dict[str, result_files.ResultFormat[Any]] = {
-    "Calibration": result_files.CALIBRATIONS,
-    "ComparisonResult": result_files.COMPARISON,
-    "Conversion": result_files.CONVERSIONS,
-    "DiffResult": result_files.DIFF,
-    "Estimate": result_files.ESTIMATES,
-    "EvaluationResults": result_files.EVALUATION,
-    "Fits": result_files.FITS,
-    "Forecasts": result_files.FORECASTS,
-    "Inspection": result_files.INSPECTIONS,
-    "Optimization": result_files.OPTIMIZATION,
-}
 
 
-def _format_of(result: Any) -> result_files.ResultFormat[Any]:
-    return _FORMATS.get(type(result).__name__, result_files.DESCRIBED)
+def format_of(result: Any) -> result_files.ResultFormat[Any]:
+    """How files of `result` are written: as the verb says whose results are of its class."""
+    for _, verb in VERBS:
+        with suppress(Exception):  # a plug-in that is broken must not hide the other verbs
+            found = verb.presentation().files
+            if found is not None and found.shows == type(result).__name__:
+                return found
+    return result_files.DESCRIBED
 
 
 def text_of(result: Any) -> str:
@@ -74,7 +69,7 @@ def rows_of(result: Any) -> list[dict[str, Any]]:
             return _rows_of_runs(runs)
         text = str(files.render_report(runs, ".csv"))
     else:
-        text = _format_of(result).writers[".csv"](result)
+        text = format_of(result).writers[".csv"](result)
     return [{title: _value(word) for title, word in row.items()} for row in csv.DictReader(io.StringIO(text))]
 
 
@@ -84,7 +79,7 @@ def write(result: Any, path: str | os.PathLike[str], *, overwrite: bool) -> None
     if isinstance(runs, list):
         files.write_report(runs, Path(path), overwrite=overwrite)
     else:
-        _format_of(result).write(result, Path(path), overwrite=overwrite)
+        format_of(result).write(result, Path(path), overwrite=overwrite)
 
 
 def _rows_of_runs(runs: Sequence[Run]) -> list[dict[str, Any]]:
@@ -120,7 +115,7 @@ def _row_of_run(run: Run, units: Mapping[str, str]) -> dict[str, Any]:
 def _document_of(result: Any) -> Any:
     if isinstance(result, list):
         return files.report_document(result)
-    return load_class(f"edgewise.report.{_format_of(result).document}")(result)
+    return load_class(f"edgewise.report.{format_of(result).document}")(result)
 
 
 def _value(word: str) -> str | float | None:
