@@ -120,6 +120,12 @@ def lanes(values):
     print(values["count"])
 
 
+class Hollow(PlainCommand):
+    """Lack a module."""
+
+    command = ".work:command"
+
+
 SUBCOMMANDS = {"paved": lanes}
 '''
 BROKEN = "raise OSError('no licence')"
@@ -148,6 +154,7 @@ def door(tmp_path_factory):
     }  # fmt: skip
     commands = {
         "pacing": {"lanes": "lanes:Lanes", "roads": "lanes:Roads", "either": "lanes:Lanes", "dead": "broken_verb:Dead",
+                   "hollow": "lanes:Hollow",
                    "bench": "lanes:Lanes", "doctor": "lanes:Lanes"},
         "rival": {},
     }  # fmt: skip
@@ -290,6 +297,7 @@ with served(Path.cwd() / "studio") as studio, studio.client() as client:
         (["lanes", "--count", "x"], "--count must be a whole number, not 'x'", "see 'edgewise lanes --help'"),
         (["tracks"], "No such command 'tracks'.", "edgewise lanes"),
         (["dead"], "command 'dead' can't be loaded: no licence", "reinstall the package"),
+        (["hollow"], ".work:command of lanes can't be loaded: No module named 'lanes.work'", "reinstall the package"),
         (["either"], "two packages have a command 'either': pace:Pace and lanes:Lanes", "uninstall one of them"),
         (["twice", "1s"], "two packages have a verb 'twice': other_pace:Pace and pace:Pace", "uninstall one of them"),
     ],

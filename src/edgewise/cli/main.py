@@ -15,7 +15,7 @@ from edgewise.errors import ExitCode, Unavailable
 from edgewise.registry import BOTH
 from edgewise.terminal.console import SteadyStreams, complain
 from edgewise.terminal.errors import explain as explain_error
-from edgewise.verbs.command import COMMANDS, Command, Listed, PlainCommand, place_of
+from edgewise.verbs.command import COMMANDS, Command, PlainCommand, place_of
 from edgewise.verbs.verb import VERBS, Verb
 from edgewise.version import __version__
 
@@ -29,13 +29,14 @@ _HELP = (
 def root() -> Group:
     """All commands, none of them imported yet."""
     found = _found()
+    usable = {name: one for name, one in found.items() if not isinstance(one, Unavailable)}
     return Group(
         "edgewise",
         _lines(found),
         _load,
         help=_HELP,
         params=[click.Option([flag], is_flag=True) for flag in ANYWHERE],
-        synonyms={word: name for name, one in found.items() if isinstance(one, Listed) for word in one.synonyms},
+        synonyms={word: name for name, one in usable.items() for word in one.synonyms},
     )
 
 

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from importlib import import_module
 from typing import Any, ClassVar
 
+from edgewise.errors import EdgewiseError, Unavailable
 from edgewise.registry import Registry
 from edgewise.verbs.option import Option, Values
 
@@ -62,14 +63,23 @@ class Listed:
     synonyms: ClassVar[tuple[str, ...]] = ()
 
     def _load(self, location: str) -> Any:
+        """What `location` names. Raises `Unavailable` where another package lacks it."""
         module = import_module(type(self).__module__)
         package = module.__name__ if hasattr(module, "__path__") else module.__package__ or ""
         name, _, member = location.partition(":")
-        return getattr(import_module(name or module.__name__, package), member)
+        try:
+            return getattr(import_module(name or module.__name__, package), member)
+        except Exception as error:  # third-party code may raise anything
+            if isinstance(error, EdgewiseError) or module.__name__.startswith("edgewise."):
+                raise
+            raise Unavailable(
+                f"{location} of {module.__name__} can't be loaded: {error}",
+                advice=f"reinstall the package that provides {module.__name__}",
+            ) from error
 
 
 class PlainCommand(Listed):
-    """A command that makes no request; the docstring of the class is its line in ``edgewise --help``.
+    """A command that makes no request; the first line of its docstring is its line in ``edgewise --help``.
 
     Packages add commands as entry points of the group ``edgewise.commands``, as edgewise does itself; the name of the
     entry point is that of the command.
@@ -83,7 +93,7 @@ class PlainCommand(Listed):
     @property
     def summary(self) -> str:
         """One line of help."""
-        return inspect.getdoc(type(self)) or ""
+        return (type(self).__doc__ or "").partition("\n")[0]
 
     def declared(self) -> Command | Mapping[str, Command]:
         """The command, or its subcommands by their names; imported now."""
