@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from edgewise.report.result_files import DIFF
+from edgewise.verbs.diff.presentation import FORMAT as DIFF
 from sample_diffs import diffed
 
 
