@@ -40,7 +40,7 @@ PICKED = ("models", "model", "data")
 """Kinds of fields whose values are keys of `edgewise.studio.models`."""
 
 _MODELS = frozenset({"model", "models", "subjects"})
-"""What requests call the models that they are about; the input of a form is ``model``."""
+"""What options call the models that they are about; the input of a form is ``model``."""
 _KINDS: Mapping[str, Kind] = {
     "models": "models", "subjects": "models", "also": "models", "model": "model", "reference": "model",
     "other": "model", "data": "data", "input_data": "data", "device": "device", "runtime": "runtimes",
@@ -210,7 +210,7 @@ class Form:
     def takes_models(self) -> bool:
         """Whether its requests are about models."""
         with suppress(Exception):  # a plug-in that is broken must not hide the other forms
-            return not _MODELS.isdisjoint(self.verb.request_type().model_fields)
+            return any(option.name in _MODELS for option in self.verb.all_options())
         return False
 
     @property
