@@ -17,8 +17,8 @@ from edgewise.optimizing.search_settings import SearchSettings, build_settings
 from edgewise.optimizing.thumbnails import draw_thumbnails
 from edgewise.record import RuntimeSpec
 from edgewise.report.evaluation import describe_results, evaluation_document
-from edgewise.report.evaluation_html import render_evaluation_html
 from edgewise.run.run_builder import METERS_OFF, RunBuilder
+from edgewise.verbs.evaluate.presentation import FORMAT as EVALUATION
 from small_pictures import pixels_of
 
 pytestmark = pytest.mark.engine
@@ -101,7 +101,7 @@ def test_an_evaluation_against_a_reference_shows_the_samples_with_another_answer
         at = places[sample.index]
         assert (sample.label, sample.before, sample.after) == (None, before[at], 3)
     assert set(results.thumbnails[0]) == {sample.index for sample in one.changed.samples}
-    page = render_evaluation_html(results)
+    page = EVALUATION.render(results, ".html")
     assert page.count('src="data:image/png') == len(one.changed.samples)
     told = evaluation_document(results)["evaluations"][0]["changed_answers"]
     assert told["changed"] == one.changed.changed and len(told["samples"]) == len(one.changed.samples)

@@ -71,7 +71,7 @@ def child_of(renderer):
 
 
 def test_a_part_is_the_page_of_the_report_without_its_frame(renderer, location):
-    from edgewise.report.html import render_html
+    from report_pages import render_html
 
     with open_store(location) as store, as_part():
         expected = render_html(store.resolve([A, B]))
@@ -252,7 +252,7 @@ def test_two_hundred_runs_are_one_page_and_more_are_refused(tmp_path):
     runs = [run_id(1000 + number) for number in range(201)]
     with opened(location) as renderer:
         part = renderer.part("runs", runs[:200])
-        assert part.count('<details class="run"') == 200
+        assert part.count('<details id="run-') == 200
         with pytest.raises(BadInput, match="201 runs are too many"):
             renderer.part("runs", runs)
 

@@ -12,16 +12,17 @@ import pytest
 
 import chromium
 from edgewise.estimating.fits import Fits, Limits, rank
-from edgewise.report.comparison_html import render_comparison_html
-from edgewise.report.evaluation_html import render_evaluation_html
-from edgewise.report.forecast_html import render_calibration_html, render_forecasts_html
-from edgewise.report.html import render_html
-from edgewise.report.optimization_html import render_optimization_html
 from edgewise.report.profile_html import render_profile_html
+from edgewise.verbs.calibrate.presentation import FORMAT as CALIBRATIONS
+from edgewise.verbs.compare.presentation import FORMAT as COMPARISON
 from edgewise.verbs.diff.presentation import FORMAT as DIFF
 from edgewise.verbs.estimate.presentation import FORMAT as ESTIMATES
+from edgewise.verbs.evaluate.presentation import FORMAT as EVALUATION
 from edgewise.verbs.fits.presentation import FORMAT as FITS
+from edgewise.verbs.optimize.presentation import FORMAT as OPTIMIZATION
+from edgewise.verbs.predict.presentation import FORMAT as FORECASTS
 from estimates import estimated, on_board
+from report_pages import render_html
 from sample_calibrations import calibration, forecasts
 from sample_comparisons import four_variants
 from sample_diffs import diffed
@@ -56,11 +57,11 @@ PAGES = {
     "bench": lambda: render_html(runs_with_wide_names()),
     "profile": lambda: render_profile_html([profiled_run()]),
     "profiles": lambda: render_profile_html([profiled_run(), faster_run()]),
-    "comparison": lambda: render_comparison_html(four_variants()),
-    "evaluation": lambda: render_evaluation_html(two_models()),
-    "optimization": lambda: render_optimization_html(found()),
-    "calibration": lambda: render_calibration_html(calibration()),
-    "estimates": lambda: render_forecasts_html(forecasts()),
+    "comparison": lambda: COMPARISON.render(four_variants(), ".html"),
+    "evaluation": lambda: EVALUATION.render(two_models(), ".html"),
+    "optimization": lambda: OPTIMIZATION.render(found(), ".html"),
+    "calibration": lambda: CALIBRATIONS.render(calibration(), ".html"),
+    "estimates": lambda: FORECASTS.render(forecasts(), ".html"),
     "fits": lambda: FITS.render(boards(), ".html"),
     "diff": lambda: DIFF.render(diffed(), ".html"),
     "estimate": lambda: ESTIMATES.render(estimated_once(), ".html"),

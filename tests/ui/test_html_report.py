@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from edgewise.report.field_tables import Options
-from edgewise.report.html import render_html
+from report_pages import render_html
 from sample_runs import all_runs
 
 
@@ -53,20 +53,20 @@ def test_headings_sort_from_the_keyboard(page):
 
 
 def test_details_open_by_click_and_all_at_once(page):
-    first = page.locator("details.run").first
+    first = page.locator("details[id^=run-]").first
     assert not first.locator("table").first.is_visible()
     first.locator("summary").click()
     assert first.locator("table").first.is_visible()
-    page.get_by_role("button", name="Open all").click()
-    assert page.locator("details.run[open]").count() == 7
-    page.get_by_role("button", name="Close all").click()
-    assert page.locator("details.run[open]").count() == 0
+    page.get_by_role("button", name="Open all").first.click()
+    assert page.locator("details[id^=run-][open]").count() == 7
+    page.get_by_role("button", name="Close all").first.click()
+    assert page.locator("details[id^=run-][open]").count() == 0
 
 
 def test_a_runs_link_opens_its_details(page):
     page.locator("table.sortable a", has_text="openvino/cpu").first.click()
-    page.wait_for_selector("details.run[open]")
-    assert page.locator("details.run[open] summary").inner_text().startswith("kws.onnx · openvino/cpu")
+    page.wait_for_selector("details[id^=run-][open]")
+    assert page.locator("details[id^=run-][open] summary").inner_text().startswith("kws.onnx · openvino/cpu")
 
 
 def test_charts_are_drawn_with_the_pages_colours_in_both_schemes(page):
@@ -88,13 +88,13 @@ def test_paper_gets_every_detail(page):
     page.evaluate("window.dispatchEvent(new Event('beforeprint'))")
     assert page.locator("details:not([open])").count() == 0
     page.evaluate("window.dispatchEvent(new Event('afterprint'))")
-    assert page.locator("details.run[open]").count() == 0
+    assert page.locator("details[id^=run-][open]").count() == 0
 
 
 def test_it_reads_without_scripts(browser, file):
     context = browser.new_context(java_script_enabled=False, offline=True)
     page = context.new_page()
     page.goto(file.as_uri())
-    page.locator("details.run summary").first.click()
-    assert page.locator("details.run table").first.is_visible()
+    page.locator("details[id^=run-] summary").first.click()
+    assert page.locator("details[id^=run-] table").first.is_visible()
     context.close()

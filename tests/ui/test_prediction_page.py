@@ -32,7 +32,7 @@ def show(open_quietly, folder):
 def test_the_validation_has_its_charts_and_the_law_its_equation(show):
     page = show("calibration")
     assert page.locator("h1").inner_text() == "Calibration of phone"
-    assert "3.841 × host" in page.locator(".evidence").inner_text()
+    assert "3.841 × host" in page.locator("header").inner_text()
     assert page.locator("figure h3").all_inner_texts() == [
         "Predicted and measured", "Fitted curve", "Coverage of the intervals", "Residuals by family",
     ]  # fmt: skip

@@ -30,7 +30,7 @@ DOCUMENT = Document(
 def test_page_has_answer_tables_and_sections_and_warnings_first() -> None:
     page = render_document_page(DOCUMENT, kind="estimate")
     assert page.startswith("<!doctype html>")
-    assert '<p class="evidence">It fits. It is slow.</p>' in page
+    assert '<p class="evidence">It fits.</p>\n<p class="evidence">It is slow.</p>' in page
     order = [page.index(f">{title}</h") for title in ("Does not fit", "Layers", "Memory")]
     assert order == sorted(order)
     assert 'data-value="1000"' in page and "secret" not in page

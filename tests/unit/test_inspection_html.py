@@ -7,8 +7,11 @@ import re
 import pytest
 
 from edgewise.model.inspection import Inspection, inspect_graph
-from edgewise.report import inspection_html
-from edgewise.report.inspection_html import memory_chart, operator_table, render_inspection_html, support_matrix
+from edgewise.report import inspection_charts
+from edgewise.report.document_html import render_document_page
+from edgewise.report.inspection import inspection_page
+from edgewise.report.inspection_charts import memory_chart
+from edgewise.report.inspection_tables import operator_table, support_matrix
 from edgewise.report.page import as_part
 from graphs import convnet, graph, op, tensor
 from messages import wording
@@ -37,6 +40,10 @@ def chain(*kinds, size=256) -> Inspection:
     operators = [op(f"{kind} {at}", "elementwise", names[at : at + 1], names[at + 1 : at + 2], op=kind)
                  for at, kind in enumerate(kinds)]  # fmt: skip
     return inspected(graph([tensor(name, 1, size) for name in names], operators, inputs=["x"], outputs=[names[-1]]))
+
+
+def page_of(inspection, *, title=""):
+    return render_document_page(inspection_page(inspection, title=title), kind="inspection")
 
 
 def texts(table):
@@ -92,16 +99,16 @@ def test_the_area_is_what_lives_at_each_operator():
 def test_a_part_has_the_data_of_the_memory_plan():
     inspection = chain("Relu", "Relu")
     with as_part():
-        page = render_inspection_html(inspection)
+        page = page_of(inspection)
     (data,) = re.findall(r'<pre class="chart-data" hidden>(.*?)</pre>', page, re.DOTALL)
     rows = [line.split(",") for line in data.splitlines()]
     assert rows[0] == ["tensor", "offset (B)", "size (B)", "first operator", "last operator"]
     assert [row[0] for row in rows[1:]] == [each.tensor for each in inspection.plan.placements]
-    assert "chart-data" not in render_inspection_html(inspection)
+    assert "chart-data" not in page_of(inspection)
 
 
 def test_a_large_plan_shows_its_largest_tensors(monkeypatch):
-    monkeypatch.setattr(inspection_html, "MOST_DRAWN", 2)
+    monkeypatch.setattr(inspection_charts, "MOST_DRAWN", 2)
     chart = memory_chart(chain("Relu", "Relu", "Relu"))
     assert chart["svg"].count("<rect") == 2
     assert wording("largest-tensors", drawn=2, placements_count=4) in chart["caption"]
@@ -111,15 +118,15 @@ def test_without_a_plan_there_is_no_chart():
     open_sizes = inspected(graph([tensor("x", "n", 4), tensor("y", "n", 4)], [op("a", "elementwise", ["x"], ["y"], op="Relu")],
                                  inputs=["x"], outputs=["y"]))  # fmt: skip
     assert memory_chart(open_sizes) is None
-    page = render_inspection_html(open_sizes)
+    page = page_of(open_sizes)
     assert "not planned: the size of 2 tensor(s) is open" in page and "<svg" not in page
     assert memory_chart(inspected(graph([], []))) is None
-    assert wording("nothing-lives-network-no-operators") in render_inspection_html(inspected(graph([], [])))
+    assert wording("nothing-lives-network-no-operators") in page_of(inspected(graph([], [])))
 
 
 def test_names_of_a_model_are_text():
     names = [f"{HOSTILE} 0", f"{HOSTILE} 1"]
     network = graph([tensor(name, 1, 4) for name in names],
                     [op(HOSTILE, "elementwise", names[:1], names[1:], op=HOSTILE)], inputs=names[:1], outputs=names[1:])  # fmt: skip
-    page = render_inspection_html(inspected(network, assumed=[HOSTILE]), title=HOSTILE)
+    page = page_of(inspected(network, assumed=[HOSTILE]), title=HOSTILE)
     assert "<script>alert" not in page and "&lt;script&gt;alert(1)" in page

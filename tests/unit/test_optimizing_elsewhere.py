@@ -18,10 +18,10 @@ from edgewise.optimizing.search_settings import Limits, SearchSettings
 from edgewise.optimizing.variant import DeviceEstimate, MetricValue
 from edgewise.report.optimization import print_optimization
 from edgewise.report.optimization_charts import front_chart
-from edgewise.report.optimization_html import render_optimization_html
 from edgewise.report.optimization_tables import csv_table
 from edgewise.report.optimization_words import headline_of
 from edgewise.report.text import plain_text
+from edgewise.verbs.optimize.presentation import FORMAT as OPTIMIZATION
 from edgewise.verbs.optimize.presentation import OptimizePresentation
 from messages import says, wording
 from search_bench import Bench
@@ -94,7 +94,7 @@ def test_where_the_original_has_no_estimate_the_fastest_variant_is_named_first_w
     assert "emulator 1.0" in text and "no estimate: each of 9 operators" in " ".join(text.split())
     columns = [column.title for column in csv_table(result).columns]
     assert "Latency (estimated)" in columns and "SRAM (simulated)" in columns
-    page = render_optimization_html(result)
+    page = OPTIMIZATION.render(result, ".html")
     assert "Latency (estimated)" in page and "90% interval" in page
     chart = front_chart(result)
     assert (

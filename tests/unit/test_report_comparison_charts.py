@@ -25,7 +25,7 @@ def test_charts_need_samples_and_ratios():
     assert charts.samples_chart(findings) is None
     assert charts.process_chart(findings) is None
     assert charts.forest_chart(findings) is None
-    assert "no ratio is known" in COMPARISON.render(findings, ".html")
+    assert "There are no charts" in COMPARISON.render(findings, ".html")
 
 
 def test_the_samples_lie_on_an_axis_around_their_bulk():

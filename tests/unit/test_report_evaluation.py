@@ -22,7 +22,7 @@ from edgewise.report.evaluation import (
     evaluation_document,
     title_of,
 )
-from edgewise.report.evaluation_html import score_chart
+from edgewise.report.evaluation_charts import score_chart
 from edgewise.report.evaluation_tables import model_labels
 from edgewise.store import from_document, to_document
 from edgewise.verbs.evaluate.presentation import FORMAT as EVALUATION

@@ -14,9 +14,9 @@ from edgewise.report.bench_table import bench_table
 from edgewise.report.charts import Series, curve_chart, distribution_chart, series_chart
 from edgewise.report.csv import render_csv
 from edgewise.report.field_tables import Options, field_document
-from edgewise.report.html import render_html
 from edgewise.report.runs import print_run
 from edgewise.report.text import plain_text, to_text
+from report_pages import render_html
 from sample_optimizations import detection_run, evaluation, one_model, two_models
 from sample_runs import make_run, measured
 

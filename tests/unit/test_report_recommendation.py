@@ -13,11 +13,11 @@ from edgewise.record import Caution, InTurns, Scenario, Trust
 from edgewise.report.bench import bench_document
 from edgewise.report.candidates import comparable_groups, finalists, rank_models
 from edgewise.report.files import runs_document
-from edgewise.report.html import render_html
 from edgewise.report.markdown import render_markdown
 from edgewise.report.recommendation import answer_of, recommendation, recommendations
 from edgewise.report.text import to_text
 from messages import has, says, wording
+from report_pages import render_html
 from sample_runs import (
     MISMATCH,
     VWW,

@@ -18,8 +18,8 @@ from edgewise.report.comparison import comparison_document
 from edgewise.report.evaluation import describe_results
 from edgewise.report.files import runs_document
 from edgewise.report.gate import gate_document
-from edgewise.report.html import render_html
 from edgewise.report.text import to_text
+from report_pages import render_html
 from sample_runs import make_run
 
 NAMES = ("old/net.onnx", "new/net.onnx")

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import replace
 
 from edgewise.optimizing.changed_answers import ORDER, Change, ChangedAnswers, ChangedSample
 from edgewise.report.document import Cell, Column, Table, Tone
 from edgewise.report.names import shorten
 from edgewise.report.optimization_tables import number_cell
-from edgewise.report.page import Block, Part, table_block
 from edgewise.text import one_line
 from edgewise.units import significant
 
@@ -25,24 +25,24 @@ VARIANTS: Roles = ("original", "variant")
 AGAINST_REFERENCE: Roles = ("reference", "model")
 
 
-def changed_tables(changed: Mapping[str, ChangedAnswers], roles: Roles = VARIANTS) -> list[Table]:
-    """The numbers of changed answers of all models, and the changed samples of the first model that has some."""
+def changed_tables(
+    changed: Mapping[str, ChangedAnswers],
+    roles: Roles = VARIANTS,
+    *,
+    thumbnails: tuple[Mapping[int, str], str] = ({}, ""),
+) -> list[Table]:
+    """The numbers of changed answers of all models, and the changed samples of the first model that has some.
+
+    Args:
+        thumbnails: pictures of the samples by their indices, and words on what has none.
+    """
     tables = [_counts_table(changed, roles)] if changed else []
-    return tables + [_samples_table(name, one, roles) for name, one in changed.items() if one.samples][:1]
-
-
-def changed_part(
-    changed: Mapping[str, ChangedAnswers], thumbnails: tuple[Mapping[int, str], str], roles: Roles = VARIANTS
-) -> Part:
-    """The part of a page with the same tables; samples with pictures are a gallery."""
-    tables = changed_tables(changed, roles)
-    blocks: list[Block] = [table_block(table, f"changed-{place}") for place, table in enumerate(tables)]
-    (pictures, words), shown = thumbnails, next((one for one in changed.values() if one.samples), None)
-    if pictures and shown is not None:
-        drawn = [pictures.get(one.index) for one in shown.samples]
-        blocks[-1] = ("gallery", {"table": tables[-1], "pictures": drawn})
-    blocks.append(("small", words))
-    return Part(id="changed", title="Samples whose answer changed", nav="Changed answers", blocks=blocks)
+    pictures, words = thumbnails
+    for name, one in [(name, one) for name, one in changed.items() if one.samples][:1]:
+        table = _samples_table(name, one, roles)
+        shown = tuple(pictures.get(sample.index) for sample in one.samples) if pictures else ()
+        tables.append(replace(table, pictures=shown, notes=(*table.notes, *filter(None, [words]))))
+    return tables
 
 
 def _counts_table(changed: Mapping[str, ChangedAnswers], roles: Roles) -> Table:

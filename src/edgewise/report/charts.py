@@ -64,6 +64,20 @@ class Chart:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class Matrix:
+    """Counts of answers (columns) to labels (rows): the diagonal is right.
+
+    Attributes:
+        title: what it is of.
+        names: of the classes.
+    """
+
+    title: str
+    names: tuple[str, ...]
+    counts: tuple[tuple[int, ...], ...]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Series:
     """A run with its name and colour on the page."""
 

@@ -14,6 +14,7 @@ from edgewise.record.facts import precision_of, threads_of
 from edgewise.report.bench import input_sections
 from edgewise.report.cautions import merge_cautions
 from edgewise.report.cells import failure_of, label_of, reason_of_absence
+from edgewise.report.comparison_charts import CHARTS
 from edgewise.report.comparison_tables import NO_REASON, before_after_table, compared_labels, conclusion_of
 from edgewise.report.comparison_words import lower_label, quotient_note, ranking_conclusion
 from edgewise.report.conditions import elsewhere, engine_of, names_of
@@ -79,7 +80,12 @@ def comparison_document(findings: ComparisonResult) -> Document:
             brief=", ".join(line.partition(":")[0] for line in caution_lines(findings)),
         ),
     ]
-    return Document(title=title_of(findings), tables=tuple(tables), sections=tuple(filled(sections)))
+    return Document(
+        title=title_of(findings),
+        tables=tuple(tables),
+        sections=tuple(filled(sections)),
+        charts=lambda: [make(findings) for make in CHARTS],
+    )
 
 
 def title_of(findings: ComparisonResult) -> str:

@@ -175,8 +175,9 @@ def forest_chart(findings: ComparisonResult) -> Chart | None:
         height={"step": 44},
         rows=rows,
         description="; ".join(map(_ratio_in_words, known)),
-        caption="The dot is the ratio, the bar its 95 % interval, the dashed line no difference, the band what is too "
-        f"small to matter{band}. The axis is logarithmic." + (f" Without a ratio: {missing}." if missing else ""),
+        caption="The dot is the ratio, after over before, the bar its 95 % interval, the dashed line no difference, "
+        f"the band what is too small to matter{band}. The axis is logarithmic."
+        + (f" Without a ratio: {missing}." if missing else ""),
     )
 
 
@@ -212,3 +213,7 @@ def _left_out(findings: ComparisonResult, found: Sequence[Series]) -> str:
     drawn = {one.label for one in found}
     names = [name for name in chart_labels(findings.variants) if name not in drawn]
     return f" Not drawn, without enough samples: {', '.join(names)}." if names else ""
+
+
+CHARTS = (samples_chart, process_chart, forest_chart)
+"""In the order of the page."""

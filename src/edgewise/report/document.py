@@ -96,6 +96,7 @@ class Table:
 
     Attributes:
         detail: the terminal shows it only where details are asked for (``--details``); files always have it.
+        pictures: of the rows, as ``data:`` addresses, None for a row without one; a page makes it a gallery.
     """
 
     title: str
@@ -103,6 +104,7 @@ class Table:
     rows: tuple[tuple[Cell, ...], ...]
     notes: tuple[str, ...] = ()
     detail: bool = False
+    pictures: tuple[str | None, ...] = field(default=(), repr=False)
 
     def __post_init__(self) -> None:
         for row in self.rows:
@@ -140,6 +142,9 @@ class Document:
         answer: the conclusion, one sentence a line, where `title` does not say it.
         lead: sections that stand before the tables.
         graph: makes the graph that pages draw above the tables; None for no graph.
+        charts: makes what a page draws of it: a `Chart` or `Matrix` of `report.charts` each, None for no data.
+        parts: makes what a page has in folded parts below it: headings, each with documents.
+        id: of the element of a page that has it as a part.
     """
 
     title: str
@@ -148,16 +153,13 @@ class Document:
     answer: tuple[str, ...] = ()
     lead: tuple[Section, ...] = ()
     graph: Callable[[], Graph] | None = field(default=None, compare=False, repr=False)
+    charts: Callable[[], Iterable[Any]] = field(default=tuple, compare=False, repr=False)
+    parts: Callable[[], Iterable[tuple[str, Sequence[Document]]]] = field(default=tuple, compare=False, repr=False)
+    id: str = ""
 
     def led_by(self, first: Sequence[str]) -> Document:
         """The same with lines above its answer."""
         return replace(self, answer=(*first, *self.answer))
-
-
-def in_prose(lines: Sequence[str]) -> str:
-    """Return sentences that stand a line each as one paragraph, with a full stop between those that have none."""
-    ended = [line if line.endswith((".", "!", "?", ":")) else f"{line}." for line in lines[:-1]]
-    return " ".join([*ended, *lines[-1:]])
 
 
 def lines_of(texts: Iterable[str]) -> tuple[str, ...]:

@@ -15,14 +15,18 @@ from edgewise.grouping import by_key
 from edgewise.metrics import METRICS
 from edgewise.record import ABOUT_DATA, Evaluation
 from edgewise.report.accuracy import preparation_of
+from edgewise.report.cautions import caution_lines
 from edgewise.report.cells import failure_of, label_of
 from edgewise.report.changed_answers import AGAINST_REFERENCE, changed_tables
 from edgewise.report.comparison_words import lower_label
 from edgewise.report.conditions import elsewhere, engine_of, flatten
 from edgewise.report.document import Document, Section, filled, lines_of
+from edgewise.report.evaluation_charts import evaluation_charts
 from edgewise.report.evaluation_tables import (
     NO_CHIEF,
     changed_models,
+    chief_score,
+    class_name,
     differences_table,
     metrics_table,
     model_labels,
@@ -47,12 +51,18 @@ def describe_results(results: EvaluationResults) -> Document:
     more = [metrics_table(one, label) for one, label in _pairs(results)]
     more += [differences_table(one, label, labels[0]) for one, label in _pairs(results)]
     tables += [replace(table, detail=several) for table in more if table is not None]
-    tables += changed_tables(changed_models(results), AGAINST_REFERENCE)
+    tables += changed_tables(changed_models(results), AGAINST_REFERENCE, thumbnails=results.thumbnails)
     lead: list[Section] = []
     rest: list[Section] = []
     for section in sections_of(results):
         (lead if section.title == ABOUT_ACCURACY else rest).append(section)
-    return Document(title=title_of(results), tables=tuple(tables), sections=tuple(rest), lead=tuple(lead))
+    return Document(
+        title=title_of(results),
+        tables=tuple(tables),
+        sections=tuple(rest),
+        lead=tuple(lead),
+        charts=lambda: evaluation_charts(results),
+    )
 
 
 def evaluation_document(results: EvaluationResults) -> dict[str, Any]:
@@ -145,6 +155,7 @@ def sections_of(results: EvaluationResults) -> list[Section]:
             tone="poor",
             brief=", ".join(f"{label} grade {one.run.trust.grade}" for one, label in _pairs(results) if one.run.trust),
         ),
+        Section(title="Cautions on the latency", lines=_latency_cautions(results), tone="poor", brief=""),
         Section(title="Notes", lines=_notes(results)),
     ]
     return filled(found)
@@ -247,11 +258,6 @@ def chief_gap(one: ModelEvaluation) -> MetricDifference | None:
     return next((gap for gap in one.differences if gap.metric == one.headline and gap.difference is not None), None)
 
 
-def chief_score(one: ModelEvaluation) -> Score | None:
-    """The score of the metric that the task is about."""
-    return next((score for score in one.scores if score.metric == one.headline), None)
-
-
 def _conclusion(one: ModelEvaluation) -> str:
     score = chief_score(one)
     if score is None or score.value is None:
@@ -264,11 +270,6 @@ def _conclusion(one: ModelEvaluation) -> str:
     latency = one.run.value("latency")
     words += f", latency {format_duration(latency)}" if latency is not None else ""
     return words + (" (interrupted)" if one.run.status == "cancelled" else "")
-
-
-def class_name(evaluation: Evaluation, index: int) -> str:
-    """The name of a class, or its number where it has none."""
-    return one_line(evaluation.classes[index]) if index < len(evaluation.classes) else f"class {index}"
 
 
 def confused_lines(evaluation: Evaluation) -> list[str]:
@@ -375,6 +376,13 @@ def _caution_lines(results: EvaluationResults, codes: Collection[str], *, advice
         for each in one.run.cautions
         if each.code in codes
     )
+
+
+def _latency_cautions(results: EvaluationResults) -> tuple[str, ...]:
+    """What is to be known of the latencies; cautions on the accuracy have sections of their own."""
+    kept = [tuple(each for each in one.run.cautions if each.code not in (CODE, *ABOUT_DATA)) for one in results.models]
+    runs = [replace(one.run, cautions=cautions) for one, cautions in zip(results.models, kept, strict=True)]
+    return tuple(caution_lines(runs))
 
 
 def _grades(results: EvaluationResults) -> tuple[str, ...]:

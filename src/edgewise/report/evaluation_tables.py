@@ -10,7 +10,7 @@ from edgewise.evaluating.scores import MetricDifference, Score
 from edgewise.formatting import p_text, points_range, points_text, range_text, value_text, with_range
 from edgewise.metrics import METRICS
 from edgewise.optimizing.changed_answers import ChangedAnswers
-from edgewise.record import Run
+from edgewise.record import Evaluation, Run
 from edgewise.report.bench_table import metric_column
 from edgewise.report.cells import label_of, reason_of_absence
 from edgewise.report.conditions import labels_of, names_of, provider_of, short_providers
@@ -28,6 +28,16 @@ def model_labels(results: EvaluationResults) -> list[str]:
     if len(set(names)) == len(names):
         return names
     return labels_of([one.run for one in results.models])
+
+
+def chief_score(one: ModelEvaluation) -> Score | None:
+    """The score of the metric that the task is about."""
+    return next((score for score in one.scores if score.metric == one.headline), None)
+
+
+def class_name(evaluation: Evaluation, index: int) -> str:
+    """The name of a class, or its number where it has none."""
+    return one_line(evaluation.classes[index]) if index < len(evaluation.classes) else f"class {index}"
 
 
 def changed_models(results: EvaluationResults) -> dict[str, ChangedAnswers]:

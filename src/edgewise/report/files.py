@@ -110,9 +110,11 @@ def render_report(
 
             return render_profile_html(runs, title=title, first=first)
         case ".html":
-            from edgewise.report.html import render_html
+            from edgewise.report.bench_page import bench_page
+            from edgewise.report.document_html import render_document_page
 
-            return render_html(runs, title=title or default_title(runs), options=_options(settings), first=first)
+            page = bench_page(runs, title=title, options=_options(settings), first=first)
+            return render_document_page(page, kind="report")
         case ".json":
             return json_text(runs_document(runs, first=first))
         case ".csv" if table == "profile":

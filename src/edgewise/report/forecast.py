@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from functools import partial
 from typing import Any
 
@@ -30,6 +31,7 @@ from edgewise.report.document import (
     text_cell,
     value_cell,
 )
+from edgewise.report.forecast_charts import forecast_chart, validation_charts
 from edgewise.report.provenance import basis_text, interval_facts, provenance_of_column
 from edgewise.text import enumerate_few, one_line
 from edgewise.units import format_si
@@ -55,6 +57,7 @@ def calibration_document(calibration: Calibration) -> Document:
         ),
         tables=tuple(tables),
         sections=tuple(_origin(calibration)),
+        charts=lambda: validation_charts(calibration),
     )
 
 
@@ -254,6 +257,8 @@ def forecasts_document(found: Forecasts) -> Document:
         answer=tuple(filter(None, (told(found, metric) for metric in found.metrics for told in (_known, _least)))),
         tables=tuple(_forecast_table(found, metric) for metric in found.metrics),
         sections=tuple(sections),
+        charts=lambda: [forecast_chart(found, metric) for metric in found.metrics],
+        parts=lambda: [("The laws", [replace(calibration_document(found.calibration), sections=())])],
     )
 
 

@@ -7,14 +7,15 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 
 import numpy as np
 
 from edgewise.formatting import quantity, scale_of
 from edgewise.metrics import METRICS
 from edgewise.predicting.base import Subject
-from edgewise.predicting.calibration import covered
-from edgewise.predicting.choice import COVERAGE, MOST_REFITTED, Choice, LeftOut, Prediction
+from edgewise.predicting.calibration import Calibration, covered
+from edgewise.predicting.choice import COVERAGE, MOST_REFITTED, Choice, LeftOut, Prediction, leave_out
 from edgewise.predicting.forecast import Forecast, Forecasts
 from edgewise.report.chart_text import Spec, legend_below
 from edgewise.report.charts import (
@@ -47,6 +48,22 @@ BEYOND = 3.0
 _DASHED = {"type": "line", "color": SOFT, "strokeDash": [5, 4]}
 _POINT = {"type": "point", "filled": True, "size": 80, "opacity": 0.9}
 _NO_FAMILY = "no family"
+
+
+def validation_charts(calibration: Calibration) -> list[Chart | None]:
+    """For each metric, how well the chosen law predicts models that it was not fitted to."""
+    found: list[Chart | None] = []
+    for metric, choice in calibration.choices.items():
+        left_out = leave_out(choice.chosen, choice.points)
+        charts = [
+            scatter_chart(metric, choice, left_out),
+            curve_chart(metric, choice),
+            coverage_chart(left_out),
+            residual_chart(left_out, choice),
+        ]
+        several = f"{METRICS[metric].label}: " if len(calibration.choices) > 1 else ""
+        found += [each and replace(each, title=several + each.title) for each in charts]
+    return found
 
 
 def curve_chart(metric: str, choice: Choice) -> Chart | None:

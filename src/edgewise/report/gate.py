@@ -14,6 +14,7 @@ from edgewise.comparing.requirement import format_limit
 from edgewise.formatting import ratio_text
 from edgewise.metrics import METRICS
 from edgewise.record import Run
+from edgewise.report.comparison import comparison_document
 from edgewise.report.comparison_words import quotient_note
 from edgewise.report.conditions import elsewhere, engine_of, told_apart
 from edgewise.report.document import Cell, Column, Document, Section, Tone, absent, table_by_columns
@@ -73,6 +74,15 @@ def gate_document(outcome: GateResult, *, folded: bool = True) -> Document:
     measured = replace(measured, brief=_origin_of_baseline(outcome) if proven else None)
     answer = (f"Gate {conclusion_of(outcome)}", *_doubts(outcome))
     return Document(title="edgewise gate", tables=(table,), sections=(measured,), answer=answer)
+
+
+def gate_page(outcome: GateResult) -> Document:
+    """As `gate_document`, with room for the reasons, and the comparison that the checks rest on."""
+    document = gate_document(outcome, folded=False)
+    title, *doubts = document.answer
+    found = comparison_document(outcome.findings)
+    parts = [("The comparison", [found])] if outcome.findings.variants else []
+    return replace(document, title=title, answer=tuple(doubts), charts=found.charts, parts=lambda: parts)
 
 
 def _doubts(outcome: GateResult) -> list[str]:

@@ -2,14 +2,18 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 from edgewise.optimizing.variant import ABOUT_ORIGINAL, AppliedPass, Candidate, Optimization
 from edgewise.report.changed_answers import changed_tables
+from edgewise.report.charts import Chart, Matrix
 from edgewise.report.conditions import flatten
-from edgewise.report.document import Document, Section, filled, lines_of
-from edgewise.report.optimization_tables import before_after_table, front_table, layers_table, variants_table
-from edgewise.report.optimization_words import condition_lines, folded_notes, headline_of, loss_lines
+from edgewise.report.document import Cell, Column, Document, Section, Table, filled, lines_of, text_cell
+from edgewise.report.evaluation_charts import confusion_matrix
+from edgewise.report.optimization_charts import CHARTS
+from edgewise.report.optimization_tables import before_after_table, featured, front_table, layers_table, variants_table
+from edgewise.report.optimization_words import condition_lines, folded_notes, headline_of, loss_lines, number_of
 from edgewise.text import one_line
 
 if TYPE_CHECKING:
@@ -41,28 +45,38 @@ def describe_optimization(result: Optimization, *, width: int | None = None) -> 
         width: cells of the terminal, where tables are to fit; None for as much as there is to say.
     """
     narrow = width is not None
-    sections = sections_of(result, reasons=narrow)
+    sections = sections_of(result, narrow=narrow)
     headline, evidence = headline_of(result)
     tables = [
         before_after_table(result),
         variants_table(result, narrow=narrow) if result.candidates else None,
         front_table(result),
-        *changed_tables(result.changed),
+        *changed_tables(result.changed, thumbnails=result.thumbnails),
         layers_table(result, narrow=narrow),
+        None if narrow else provenance_table(result),
     ]
     return Document(
         title=f"{headline}; {evidence}" if evidence else headline,
         tables=tuple(table for table in tables if table is not None),
         sections=tuple(section for section in sections if section.tone != "poor"),
         lead=tuple(section for section in sections if section.tone == "poor"),
+        charts=lambda: _charts(result),
     )
 
 
-def sections_of(result: Optimization, *, reasons: bool) -> list[Section]:
+def _charts(result: Optimization) -> list[Chart | Matrix | None]:
+    other, _ = featured(result)
+    judged = [one for one in (result.baseline, other) if one is not None and one.accuracy is not None]
+    matrices = [confusion_matrix(one.accuracy.evaluation, one_line(one.id)) for one in judged if one.accuracy]
+    return [*(make(result) for make in CHARTS), *matrices]
+
+
+def sections_of(result: Optimization, *, narrow: bool) -> list[Section]:
     """What tables don't say.
 
     Args:
-        reasons: whether to tell why variants lost, which a wide table does in a column.
+        narrow: for the terminal: with why variants lost and where the file comes from, which wide tables tell, and
+            with the paths of files, which are nobody else's business.
     """
     notes = folded_notes(result.notes)
     doubts = tuple(note for note in notes if note.startswith(ABOUT_ORIGINAL))
@@ -70,10 +84,15 @@ def sections_of(result: Optimization, *, reasons: bool) -> list[Section]:
         Section(title="Not saved", lines=lines_of(map(str, result.save_errors)), tone="bad"),
         Section(title="Cautions on the accuracy", lines=doubts, tone="poor"),
         Section(
-            title="Why other variants were not chosen", lines=tuple(loss_lines(result)) if reasons else (), brief=""
+            title="Why other variants were not chosen", lines=tuple(loss_lines(result)) if narrow else (), brief=""
         ),
-        Section(title="Files", lines=tuple(f"{name}: {one_line(path)}" for name, path in result.files.items())),
-        Section(title="Made by", lines=tuple(provenance_lines(result)), brief=""),
+        Section(
+            title="Files",
+            lines=tuple(
+                f"{name}: {one_line(path if narrow else Path(path).name)}" for name, path in result.files.items()
+            ),
+        ),
+        Section(title="Made by", lines=tuple(provenance_lines(result)) if narrow else (), brief=""),
         Section(title="To make it again", lines=lines_of([result.command]), brief=""),
         Section(title="Conditions", lines=tuple(condition_lines(result)), brief=""),
         Section(title="Notes", lines=tuple(note for note in notes if note not in doubts)),
@@ -92,6 +111,31 @@ def provenance_lines(result: Optimization) -> list[str]:
     lines += [pass_text(each) for each in chosen.passes] or ["no pass: the file as it was given"]
     lines.append(f"runs in {runtime_text(chosen)}")
     return list(dict.fromkeys(lines))
+
+
+def provenance_table(result: Optimization) -> Table | None:
+    """Everything that leads to the chosen file; None where there is none."""
+    if result.chosen is None:
+        return None
+    chosen, parent = result.candidate(result.chosen), result.baseline.model
+    pairs: list[tuple[str, str | None]] = [("Variant", chosen.id)]
+    if chosen.model is not None:
+        size = number_of(chosen, "model_size").value
+        pairs.append(("sha256", chosen.model.sha256))
+        pairs.append(("Format", chosen.model.format + (f", {size:.0f} B" if size is not None else "")))
+    if parent is not None:
+        pairs += [("Made from", f"{parent.name} ({parent.format})"), ("Its sha256", parent.sha256)]
+    for place, one in enumerate(chosen.passes, 1):
+        took = f" ({one.seconds:.1f} s)" if one.seconds is not None else ""
+        pairs.append((f"Pass {place}", f"{pass_text(one)}{took}"))
+        pairs += [("", note) for note in one.notes]
+    pairs.append(("Runs in", runtime_text(chosen)))
+    for name, data in (("Judged on", result.data), ("Calibrated on", result.calibration)):
+        if data is not None:
+            pairs.append((name, f"{data.name}, split {data.split}, sha256 {data.sha256}"))
+    pairs.append(("Run in the store", chosen.run))
+    rows = tuple((Cell(text=name), text_cell(text)) for name, text in pairs if text)
+    return Table(title="The chosen file", columns=(Column(title=""),) * 2, rows=rows, detail=True)
 
 
 def pass_text(applied: AppliedPass) -> str:

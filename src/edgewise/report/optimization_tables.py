@@ -204,6 +204,9 @@ def variants_table(result: Optimization, *, narrow: bool = False) -> Table:
         columns.append((Column(title="Why"), [Cell(text=reason_of(one)) for one in ordered]))
     notes = ("★ chosen, ✓ accepted, ○ the original",) if narrow else ()
     notes = (*notes, *(device_lines(result) or [_SPEED_NOTE]))
+    if not narrow:
+        found = "faster by the estimates" if result.device else "proven faster"
+        notes = (*notes, f"a variant is accepted where it is {found} within every bound")
     if any(one.stage == "screened" and "speedup" in one.metrics for one in ordered):
         notes = (*notes, "~: in a short race, without an interval; slower variants did not come to the race")
     if narrow and kind and kind == result.headline and kind != WORST:

@@ -1,23 +1,21 @@
-"""What all pages share: the frame, parts made of blocks, tables and charts for the templates."""
+"""What all pages share: the frame, tables and charts for the templates."""
 
 from __future__ import annotations
 
 import base64
 import hashlib
-from collections.abc import Container, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Container, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from contextvars import ContextVar
-from dataclasses import dataclass
 from functools import cache, partial
 from typing import TYPE_CHECKING, Any
 
 from edgewise.errors import Unavailable
 from edgewise.formatting import quantity
-from edgewise.metrics import METRICS
 from edgewise.report.assets import asset, script_of
 from edgewise.report.chart_data import chart_csv
 from edgewise.report.charts import Chart, render_svg
-from edgewise.report.document import Provenance, Section, Table, number_notes
+from edgewise.report.document import Provenance, Table, number_notes
 from edgewise.text import one_line, without_controls
 from edgewise.version import __version__
 
@@ -25,100 +23,8 @@ if TYPE_CHECKING:
     from jinja2 import Environment
 
 
-Block = tuple[str, Any]
-"""(kind, content) of something on a page; ``result.html.jinja`` lists the kinds. Empty blocks are left out."""
-
 MOST_PRESSED = 300
 """Rows of a table with a button for each number; in a longer one the script presses the `?` of the heading instead."""
-NO_VALUE = "n/a is a value that is not known, with the reason beside it."
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Tile:
-    """The change in one metric in large letters.
-
-    Attributes:
-        verdict: a verdict of a comparison, which the border's colour shows.
-        number, word: such as ``2.43×`` and ``faster``.
-        change: both values; `interval` stands above it.
-        size: ``words`` where `number` is text rather than a number.
-        how: works out how the number is known.
-    """
-
-    metric: str
-    verdict: str
-    tone: str
-    number: str
-    word: str
-    change: str
-    interval: str = ""
-    size: str = ""
-    how: partial[Provenance] | None = None
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Part:
-    """One part of a page of results.
-
-    Attributes:
-        id: of its heading, which the navigation leads to.
-        nav: what the navigation calls it; empty for `title`.
-        blocks: what it shows, in order; a part whose blocks are all empty is left out.
-    """
-
-    id: str
-    title: str
-    blocks: Sequence[Block]
-    nav: str = ""
-
-
-def render_result_page(
-    kind: str,
-    headline: str,
-    parts: Sequence[Part],
-    *,
-    title: str = "",
-    tone: str = "",
-    evidence: str = "",
-    subjects: Sequence[tuple[str, str, str]] = (),
-    subjects_title: str = "",
-) -> str:
-    """The page of a comparison, a gate, an evaluation or an optimization.
-
-    Args:
-        kind: what it is a page of, such as ``comparison``.
-        title: of the window; empty for the headline.
-        evidence: the numbers that the headline rests on.
-        subjects: (label, what it is, colour) of each model or variant that the page is about.
-    """
-    draws = any(block == "graph" for part in parts for block, _ in part.blocks)
-    return render_page(
-        "result.html.jinja",
-        scripts=["report.js", *["graph.js"] * draws],
-        styles=["report.css", "result.css", *["graph.css"] * draws],
-        kind=kind,
-        title=one_line(title or headline),
-        headline=headline,
-        tone=tone,
-        evidence=evidence,
-        subjects=subjects,
-        subjects_title=subjects_title,
-        parts=[part for part in parts if any(content for _, content in part.blocks)],
-    )
-
-
-def warnings_part(sections: Iterable[Section], titles: Sequence[str]) -> Part:
-    """Those of `sections` that must be read before the numbers, by their `titles`."""
-    return Part(
-        id="warnings", title="Warnings", blocks=[("sections", [each for each in sections if each.title in titles])]
-    )
-
-
-def metrics_part(names: Iterable[str], *, note: str = "") -> Part:
-    """The definitions of metrics, each once, and `note` before the words on what is not known."""
-    metrics = [METRICS[name] for name in dict.fromkeys(names) if name in METRICS]
-    blocks = [("metrics", metrics), ("small", f"{note} {NO_VALUE}".strip())] if metrics else []
-    return Part(id="metrics", title="What the metrics mean", nav="Metrics", blocks=blocks)
 
 
 class ChartRenderer:
@@ -132,9 +38,11 @@ class ChartRenderer:
         self.missing: Unavailable | None = None
         self._count = 0
 
-    def draw(self, chart: Chart | None) -> dict[str, Any] | None:
+    def draw(self, chart: Any) -> Any:
         """What the template needs of `chart`; None where there is no chart or no means to render it."""
-        if chart is None or self.missing is not None:
+        if not isinstance(chart, Chart):
+            return chart  # nothing, or drawn already
+        if self.missing is not None:
             return None
         try:
             svg = render_svg(chart.spec)
@@ -153,14 +61,9 @@ class ChartRenderer:
             "data": chart_csv(chart.spec) if is_part() else "",
         }
 
-    def draw_all(self, charts: Iterable[Chart | None]) -> list[dict[str, Any]]:
+    def draw_all(self, charts: Iterable[Any]) -> list[Any]:
         """As `draw`, without what can't be rendered."""
         return [drawn for chart in charts if (drawn := self.draw(chart)) is not None]
-
-    def blocks(self, charts: Iterable[Chart | None], *, otherwise: str = "") -> list[Block]:
-        """The charts as blocks of a part; how to get them where vl-convert is missing, `otherwise` where none is."""
-        drawn = self.draw_all(charts)
-        return [("no charts", self.missing), ("charts", drawn), ("text", "" if drawn or self.missing else otherwise)]
 
 
 class Popovers:
@@ -229,8 +132,6 @@ def view_table(
     *,
     sortable: bool = False,
     headed: bool = False,
-    colours: Mapping[str, str] | None = None,
-    colour_by: str = "Variant",
     runs: Container[str] = (),
 ) -> dict[str, Any]:
     """What the template needs of a table.
@@ -238,10 +139,9 @@ def view_table(
     Args:
         identity: the id of its element.
         headed: whether a heading above it shows its title, so that its caption is for screen readers only.
-        colours: text in the column titled `colour_by` → colour of the row.
-        runs: ids of the runs that have an entry on the page, which their rows link to.
+        runs: ids of the runs that have an entry on the page, which rows with the id link to.
     """
-    named = next((index for index, column in enumerate(table.columns) if column.title == colour_by), None)
+    named = next((index for index, column in enumerate(table.columns) if column.title == "Run"), None)
     keys = [None if named is None else row[named].text for row in table.rows]
     return {
         "id": identity,
@@ -251,14 +151,8 @@ def view_table(
         "sortable": sortable,
         "long": len(table.rows) > MOST_PRESSED,
         "headed": headed,
-        "colours": [(colours or {}).get(key or "") for key in keys],
         "runs": [key if key in runs else None for key in keys],
     }
-
-
-def table_block(table: Table | None, identity: str, *, sortable: bool = False, **settings: Any) -> Block:
-    """`table` as a block; empty where it is None."""
-    return "table", None if table is None else view_table(table, identity, sortable=sortable, **settings)
 
 
 @cache

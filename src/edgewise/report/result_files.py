@@ -123,11 +123,12 @@ def _usual(document: str, *, table: str = "", page: str = "", kind: str = "") ->
 
     Args:
         document, table, page: ``module:function`` of this package; without `table`, CSV has the document's last table.
-        kind: what `render_document_page` makes a page of where there is no `page`.
+        page: as `document`, where the page has one of its own.
+        kind: what it is a page of.
     """
     return {
         ".md": writer("markdown:render_markdown", document),
-        ".html": writer(page) if page else writer("document_html:render_document_page", document, kind=kind),
+        ".html": writer("document_html:render_document_page", page or document, kind=kind),
         ".csv": writer("csv:render_csv", table) if table else writer("csv:render_last_table", document),
         ".json": json_writer,
     }

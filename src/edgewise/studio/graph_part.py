@@ -26,7 +26,7 @@ from edgewise.report.graph import (
     short_line,
 )
 from edgewise.report.graph_document import document_of, shapes_words
-from edgewise.report.inspection_html import summary
+from edgewise.report.inspection import summary
 from edgewise.report.profile_diff import headings_of_two, pair_row, whole_row
 from edgewise.studio.pages import templates
 from edgewise.text import one_line

@@ -76,7 +76,8 @@ def inspect(path: Path, *, title: str, as_graph: bool = False) -> dict[str, Any]
         title: what the page calls it.
         as_graph: whether the page draws the network instead of telling what is in it.
     """
-    from edgewise.report.inspection_html import render_inspection_html
+    from edgewise.report.document_html import render_document_page
+    from edgewise.report.inspection import inspection_page
     from edgewise.report.page import as_part
     from edgewise.verbs.context import Context
     from edgewise.verbs.inspect.request import InspectRequest
@@ -89,7 +90,7 @@ def inspect(path: Path, *, title: str, as_graph: bool = False) -> dict[str, Any]
         html = render_model_graph(inspection)
     else:
         with as_part():
-            html = render_inspection_html(inspection, title=title)
+            html = render_document_page(inspection_page(inspection, title=title), kind="inspection")
     return {"sha256": inspection.source["sha256"], "format": inspection.graph.format, "page": html}
 
 

@@ -35,11 +35,10 @@ document.addEventListener("click", (event) => {
   how.find(Boolean)?.click();
 });
 const details = [...document.querySelectorAll("details")];
-const toggle = document.getElementById("toggle-all");
-if (toggle) {
+for (const toggle of document.querySelectorAll(".toggle-all")) {
   toggle.hidden = false;
   toggle.addEventListener("click", () => {
-    const own = details.filter((one) => one.classList.contains("run"));
+    const own = details.filter((one) => one.parentElement === toggle.parentElement.parentElement);
     const open = own.some((one) => !one.open);
     for (const one of own) one.open = open;
     toggle.textContent = open ? "Close all" : "Open all";

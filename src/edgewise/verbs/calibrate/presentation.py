@@ -11,7 +11,7 @@ FORMAT: ResultFormat[Any] = result_format(
     "Calibration",
     "calibration",
     "forecast:calibration_document",
-    page="forecast_html:render_calibration_html",
+    kind="calibration",
     model_paths=lambda result: [],
 )
 

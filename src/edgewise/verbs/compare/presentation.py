@@ -17,7 +17,7 @@ FORMAT: ResultFormat[ComparisonResult] = result_format(
     "comparison",
     "comparison:comparison_document",
     table="comparison_tables:csv_table",
-    page="comparison_html:render_comparison_html",
+    kind="comparison",
     model_paths=lambda result: {variant.run.job.model.path for variant in result.variants},
 )
 

@@ -17,7 +17,7 @@ FORMAT: ResultFormat[EvaluationResults] = result_format(
     "evaluation",
     "evaluation:describe_results",
     table="evaluation_tables:csv_table",
-    page="evaluation_html:render_evaluation_html",
+    kind="evaluation",
     own={".json": writer("document:json_text", "evaluation:evaluation_document")},
     model_paths=lambda result: {one.run.job.model.path for one in result.models},
 )

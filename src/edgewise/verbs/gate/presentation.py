@@ -26,7 +26,7 @@ FORMAT: ResultFormat[GateResult] = ResultFormat(
         ".xml": writer("junit:render_junit"),
         ".md": writer("gate:render_gate_markdown"),
         ".json": json_writer,
-        ".html": writer("gate_html:render_gate_html"),
+        ".html": writer("document_html:render_document_page", "gate:gate_page", kind="gate"),
     },
     model_paths=lambda result: {variant.run.job.model.path for variant in result.findings.variants},
     is_own=_is_report,

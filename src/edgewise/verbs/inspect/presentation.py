@@ -22,8 +22,9 @@ FORMAT: ResultFormat[Inspection] = result_format(
     "Inspection",
     "inspection",
     "inspection:inspection_document",
-    table="inspection:layer_table",
-    page="inspection_html:render_inspection_html",
+    table="inspection_tables:layer_table",
+    page="inspection:inspection_page",
+    kind="inspection",
     own={".json": lambda result: json_text(result.to_dict())},
     model_paths=path_in("source"),
 )

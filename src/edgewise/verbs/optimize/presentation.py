@@ -22,7 +22,7 @@ FORMAT: ResultFormat[Optimization] = result_format(
     "optimization",
     "optimization:describe_optimization",
     table="optimization_tables:csv_table",
-    page="optimization_html:render_optimization_html",
+    kind="optimization",
     model_paths=lambda result: [] if result.baseline.model is None else [result.baseline.model.path],
 )
 

@@ -17,7 +17,7 @@ FORMAT: ResultFormat[Forecasts] = result_format(
     "Forecasts",
     "estimates",
     "forecast:forecasts_document",
-    page="forecast_html:render_forecasts_html",
+    kind="estimates",
     model_paths=lambda result: [],
 )
 
