@@ -15,10 +15,10 @@ from edgewise.report.graph import NO_SNR, make_graph, plain_type, scopes_of
 from edgewise.report.graph_document import document_of
 from edgewise.report.profile import profile_document
 from edgewise.report.profile_csv import layers_csv
-from edgewise.report.profile_html import render_profile_html
 from edgewise.report.text import to_text
 from edgewise.studio.graph_part import render_graph
 from messages import says, wording
+from report_pages import render_profile_html
 from sample_profiles import HOSTILE, faster_run, layer_of, many_layers_run, profiled_run, tensor, unprofiled_run
 
 

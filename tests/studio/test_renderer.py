@@ -294,7 +294,7 @@ def test_styles_of_reports_leave_the_frame_of_the_studio_alone():
     frame = (files("edgewise.studio") / "templates/frame.html.jinja").read_text()
     names = {name for group in re.findall(r'class="([\w -]+)"', frame) for name in group.split()}
     assert {"bar", "working", "where"} <= names
-    for sheet in ("result.css", "profile.css"):
+    for sheet in ("report.css",):
         text = re.sub(r"/\*.*?\*/", "", (files("edgewise.report") / "templates" / sheet).read_text(), flags=re.DOTALL)
         begun = {
             name

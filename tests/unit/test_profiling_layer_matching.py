@@ -15,9 +15,9 @@ from edgewise.record import LayerTensor, Trust
 from edgewise.report.markdown import render_markdown
 from edgewise.report.profile import profile_document
 from edgewise.report.profile_diff import diff_table
-from edgewise.report.profile_html import render_profile_html
 from edgewise.report.text import to_text
 from messages import has, says, wording
+from report_pages import render_profile_html
 from sample_profiles import layer_of, sample_profile
 from sample_runs import make_run
 

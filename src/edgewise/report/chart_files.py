@@ -16,7 +16,7 @@ from edgewise.report.charts import INK, SOFT, Chart, draw_png, draw_svg
 def scheme_colours(*, dark: bool) -> Mapping[str, str]:
     """Name of a style sheet's variable → its colour in one of the schemes."""
     # Each style sheet has the light colours before the dark ones.
-    found = re.findall(r"(--[\w-]+): (#\w+);", asset("report.css") + asset("profile.css"))
+    found = re.findall(r"(--[\w-]+): (#\w+);", asset("report.css"))
     return dict(found if dark else reversed(found))
 
 

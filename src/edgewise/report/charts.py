@@ -54,6 +54,7 @@ class Chart:
         description: the same facts in words, for those who don't see it.
         caption: how to read it and what was left out.
         wide: whether it wants the width of the page.
+        rows: what the ids of rows begin with that its marks stand for; they end with the number of the layer.
     """
 
     title: str
@@ -61,6 +62,7 @@ class Chart:
     caption: str
     spec: Spec
     wide: bool = False
+    rows: str = ""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

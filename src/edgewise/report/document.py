@@ -71,6 +71,7 @@ class Cell:
         value: the number at full precision, in the unit of the column; None where there is none.
         low, high: its 95 % interval, same unit.
         link: an http(s) address that the text leads to.
+        links: pairs of a text and the id of an element of the page that it leads to, instead of `text`.
         tone: how a renderer with colours may tint it; the text has the same meaning without it.
         short: a shorter form of the text for narrow terminals; empty where there is none.
         short_notes: footnotes that the short form needs besides `notes`.
@@ -84,10 +85,28 @@ class Cell:
     low: float | None = None
     high: float | None = None
     link: str | None = None
+    links: tuple[tuple[str, str], ...] = ()
     tone: Tone = "plain"
     short: str = ""
     short_notes: tuple[str, ...] = ()
     how: How = field(default=None, compare=False, repr=False)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class About:
+    """What a page tells of a row beside its cells.
+
+    Attributes:
+        id: of the row's element, which charts and findings lead to.
+        facts: pairs of label and text that the row shows when it is opened.
+        words: what the filter of the table searches, in lower case.
+        tip: lines of the hint at a mark that stands for the row in a chart.
+    """
+
+    id: str
+    facts: tuple[tuple[str, str], ...]
+    words: str
+    tip: tuple[str, ...]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -97,6 +116,8 @@ class Table:
     Attributes:
         detail: the terminal shows it only where details are asked for (``--details``); files always have it.
         pictures: of the rows, as ``data:`` addresses, None for a row without one; a page makes it a gallery.
+        about: what a page tells of the first rows, in whose second column they open; a page filters such a table.
+        foot: number of rows at the end that stay there when a page sorts the others.
     """
 
     title: str
@@ -105,6 +126,8 @@ class Table:
     notes: tuple[str, ...] = ()
     detail: bool = False
     pictures: tuple[str | None, ...] = field(default=(), repr=False)
+    about: tuple[About, ...] = field(default=(), repr=False)
+    foot: int = 0
 
     def __post_init__(self) -> None:
         for row in self.rows:

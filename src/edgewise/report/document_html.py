@@ -34,7 +34,7 @@ def render_document_page(document: Document, *, kind: str) -> str:
     return render_page(
         "document.html.jinja",
         scripts=["report.js", *["graph.js"] * (graph is not None)],
-        styles=["report.css", "result.css", *["graph.css"] * (graph is not None)],
+        styles=["report.css", *["graph.css"] * (graph is not None)],
         graph=graph,
         data="" if graph is None else document_of(graph),
         kind=kind,

@@ -106,9 +106,10 @@ def render_report(
     first = settings.get("first", ())
     match extension.lower():
         case ".html" if table == "profile":
-            from edgewise.report.profile_html import render_profile_html
+            from edgewise.report.document_html import render_document_page
+            from edgewise.report.profile_page import profile_page
 
-            return render_profile_html(runs, title=title, first=first)
+            return render_document_page(profile_page(runs, title=title, first=first), kind="profile")
         case ".html":
             from edgewise.report.bench_page import bench_page
             from edgewise.report.document_html import render_document_page

@@ -40,6 +40,7 @@ def memory_chart(inspection: Inspection) -> dict[str, Any] | None:
         "caption": f"Placed greedy by size, {inspection.basis}{left}; engines add scratch buffers and copies of their "
         "own. The grey area is the sum of what lives, the dashed line its highest value.",
         "wide": True,
+        "rows": "",
         "svg": svg,
         "data": _placements_csv(plan, operators) if is_part() else "",
     }

@@ -57,6 +57,7 @@ class ChartRenderer:
             "description": chart.description,
             "caption": chart.caption,
             "wide": chart.wide,
+            "rows": chart.rows,
             "svg": svg,
             "data": chart_csv(chart.spec) if is_part() else "",
         }

@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 
 SHARED = ("/runs", "/compare", "/trend", "/atlas", "/models", "/graph", "/jobs")
 """Beginnings of the addresses whose pages can be kept as files."""
-SCRIPTS = (("report.js", "<table"), ("profile.js", 'class="filter"'), ("charts.js", "<figure"))
+SCRIPTS = (("report.js", "<table"), ("charts.js", "<figure"))
 """Scripts that need no server, and what a page has that they work on; a graph has `graph_script`."""
 _CONTROLS = frozenset(("input", "select", "textarea", "button", "label"))
 _VOID = frozenset(("input", "img", "br", "hr", "meta", "link", "col", "source", "wbr"))

@@ -7,9 +7,7 @@ window.addEventListener("hashchange", open);
 open();
 const part = document.getElementById("part");
 const liven = async () => {
-  const kind = part.querySelector(".filter") ? [0, 1] : [0];
-  const scripts = part.dataset.scripts.split(" ");
-  for (const index of kind) await import(scripts[index]);
+  await import(part.dataset.script);
 };
 if (!part.dataset.from) liven();
 else {

@@ -48,7 +48,7 @@ def compare(request: Request) -> Response:
         request,
         "compare.html.jinja",
         title="Compare runs",
-        styles=("result.css", "history.css", "compare.css"),
+        styles=("history.css", "compare.css"),
         scripts=("report.js",),
         picks=[
             {

@@ -105,7 +105,7 @@ def model(request: Request) -> Response:
         request,
         "model.html.jinja",
         title=entry.name,
-        styles=("result.css", "models.css"),
+        styles=("models.css",),
         scripts=("report.js",),
         **_line(entry),
         actions=[(f"{at}?model={quote(entry.key, safe='')}", words) for at, words in (*forms, ("/graph", "Graph"))],

@@ -72,9 +72,9 @@ def job(request: Request) -> Response:
         request,
         "job.html.jinja",
         title=row.title,
-        styles=("jobs.css", *(("result.css", "profile.css") if part else ()), *["graph.css"] * drawn),
+        styles=("jobs.css", *["graph.css"] * drawn),
         scripts=(
-            *(("report.js", "profile.js") if part else () if row.status in ENDED else ("job.js",)),
+            *(("report.js",) if part else () if row.status in ENDED else ("job.js",)),
             *["graph.js"] * drawn,
         ),
         job=row,

@@ -50,7 +50,7 @@ def run(request: Request) -> Response:
         request,
         "run.html.jinja",
         title=job.label,
-        styles=("history.css", "result.css", "profile.css"),
+        styles=("history.css",),
         scripts=("run.js",),
         run=found,
         failure=failure_of(found),
