@@ -11,7 +11,6 @@ from functools import cache, partial
 from typing import TYPE_CHECKING, Any
 
 from edgewise.errors import Unavailable
-from edgewise.formatting import quantity
 from edgewise.report.assets import asset, script_of
 from edgewise.report.chart_data import chart_csv
 from edgewise.report.charts import Chart, render_svg
@@ -169,5 +168,4 @@ def environment() -> Environment:
         trim_blocks=True,
         lstrip_blocks=True,
     )
-    found.filters["seconds"] = partial(quantity, unit="s")
     return found
