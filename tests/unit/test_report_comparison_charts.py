@@ -73,7 +73,7 @@ def test_the_forest_has_a_band_a_line_and_every_ratio():
     assert [one["ratio"] for one in rows] == [0.412, 0.978, 2.427, 1.9167, 1.0]
     assert {(one["from"], one["to"]) for one in rows} == {(0.970874, 1.03)}
     assert "Without a ratio: 1." in chart.caption
-    assert chart.spec["layer"][1]["data"]["values"] == [{"one": 1}]
+    assert chart.spec["layer"][1]["data"]["values"] == [{"ratio": 1}]
     assert "B, Latency: 0.412 (0.405 to 0.419), 2.43× faster" in chart.description
 
 

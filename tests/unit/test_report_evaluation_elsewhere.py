@@ -10,8 +10,8 @@ from functools import partial
 import pytest
 
 from edgewise.report.bench import bench_document
+from edgewise.report.bench_charts import Series, curve_chart, distribution_chart, series_chart
 from edgewise.report.bench_table import bench_table
-from edgewise.report.charts import Series, curve_chart, distribution_chart, series_chart
 from edgewise.report.csv import render_csv
 from edgewise.report.field_tables import Options, field_document
 from edgewise.report.runs import print_run
@@ -89,9 +89,8 @@ def test_charts_draw_latencies_and_never_outcomes(run):
     one = [Series(run=run, label="a", colour="var(--series-1)")]
     timed = run.measurement("latency").samples
     for chart in (distribution_chart(one), curve_chart(one), series_chart(one[0])):
-        values = [
-            row["x"] for layer in chart.spec["layer"] for row in layer.get("data", {}).get("values", ()) if "x" in row
-        ]
+        parts = [chart.spec, *chart.spec["layer"]]
+        values = [row["x"] for part in parts for row in part.get("data", {}).get("values", ()) if "x" in row]
         assert values
         assert all(min(timed) * 1e6 * 0.99 <= value <= max(timed) * 1e6 * 1.01 for value in values)
 

@@ -20,8 +20,9 @@ from edgewise.errors import Unavailable
 from edgewise.formatting import quantity
 from edgewise.metrics import METRICS
 from edgewise.record import Caution
-from edgewise.report import charts
-from edgewise.report.charts import Series
+from edgewise.report import bench_charts as charts
+from edgewise.report.bench_charts import Series
+from edgewise.report.charts import colour_of, render_svg
 from edgewise.report.field_tables import Options
 from edgewise.report.files import write_report
 from report_pages import render_html
@@ -198,7 +199,7 @@ def test_any_name_leaves_the_page_whole(name):
 
 def test_without_the_chart_library_the_rest_stands(without_charts):
     with pytest.raises(Unavailable):
-        charts.render_svg({})
+        render_svg({})
     outline = Outline(render_html(same_model_runs()))
     assert "charts need the package vl-convert-python" in outline.text
     assert "pip install 'edgewise[charts]'" in outline.text
@@ -207,7 +208,7 @@ def test_without_the_chart_library_the_rest_stands(without_charts):
 
 
 def series(runs):
-    return [Series(run=run, label=f"run {index}", colour=charts.colour_of(index)) for index, run in enumerate(runs)]
+    return [Series(run=run, label=f"run {index}", colour=colour_of(index)) for index, run in enumerate(runs)]
 
 
 def drawn(chart):

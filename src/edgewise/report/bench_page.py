@@ -10,14 +10,15 @@ from typing import Any
 
 from edgewise.formatting import ABSENT, quantity, range_text, value_text
 from edgewise.record import Measurement, Run
-from edgewise.report import charts
+from edgewise.report import bench_charts as charts
 from edgewise.report.accuracy import chief_metric, judged_on, judged_rows, preparation_of
 from edgewise.report.bench import bench_document, default_title
+from edgewise.report.bench_charts import Series
 from edgewise.report.bench_devices import answer_by_device, summary_of, title_of_group
 from edgewise.report.candidates import comparable_groups
 from edgewise.report.cautions import uncovered_reasons
 from edgewise.report.cells import failure_of, label_of, reason_of_absence
-from edgewise.report.charts import Chart, Series
+from edgewise.report.charts import Chart, colour_of
 from edgewise.report.conditions import (
     engine_of,
     file_of,
@@ -93,7 +94,7 @@ def _facts(runs: Sequence[Run]) -> Section:
 
 def _charts(runs: Sequence[Run]) -> list[Chart | None]:
     """The charts of each group of comparable runs: colours by place in the page, names that tell the group apart."""
-    colours = {run.id: charts.colour_of(index) for index, run in enumerate(runs)}
+    colours = {run.id: colour_of(index) for index, run in enumerate(runs)}
     groups = comparable_groups(runs)
     found: list[Chart | None] = []
     for group in groups:
@@ -108,7 +109,7 @@ def _charts(runs: Sequence[Run]) -> list[Chart | None]:
 
 
 def _parts(runs: Sequence[Run], options: Options) -> list[tuple[str, list[Document]]]:
-    colours = [charts.colour_of(index) if index < MOST_DRAWN else None for index in range(len(runs))]
+    colours = [colour_of(index) if index < MOST_DRAWN else None for index in range(len(runs))]
     several = f" (samples over time: of the first {MOST_DRAWN})" if len(runs) > MOST_DRAWN else ""
     fields = [(name, field_tables(name, runs, options=options)) for name in FIELD_TABLES]
     return [

@@ -13,24 +13,21 @@ from dataclasses import replace
 from edgewise.comparing.comparison import Comparison, ComparisonResult, Variant
 from edgewise.formatting import percent, quantity, ratio_text
 from edgewise.record import Measurement
+from edgewise.report.bench_charts import Series, distribution_chart
 from edgewise.report.cells import label_of
+from edgewise.report.chart_kinds import intervals_chart, lines_at, series_chart
 from edgewise.report.chart_text import Spec, legend_below
 from edgewise.report.charts import (
     INK,
     KEEP_APART,
-    RULE,
     SOFT,
     WIDE,
     Chart,
-    Series,
     colour_channel,
     colour_of,
-    distribution_chart,
-    interval_lines,
     name_axis,
     number_axis,
     rounded,
-    wide_chart,
 )
 from edgewise.report.comparison_words import verdict_text
 from edgewise.report.names import distinct_names
@@ -99,22 +96,18 @@ def process_chart(findings: ComparisonResult) -> Chart | None:
     designs = {row.design for row in findings.comparisons if row.metric == metric}
     paired = designs == {"interleaved"}
     ticks = {"axis": {"values": list(range(1, most + 1, max(1, -(-most // 10)))), "format": "d"}}
-    encoding = {
-        "x": number_axis("process", "fresh process", nice=False, zero=False) | ticks,
-        "y": number_axis("x", "off its own median (%)", ticks=5),
-        "color": colour_channel("run", colours, legend=legend_below(list(colours), width=WIDE, limit=240)),
-    }
-    layers: list[Spec] = [{"mark": {"type": "circle", "size": 55, "opacity": 0.9}, "encoding": encoding}]
-    if paired:
-        layers.insert(0, {"mark": {"type": "line", "strokeWidth": 1.2, "opacity": 0.6}, "encoding": encoding})
     order = "in the order they were measured."
     if paired:
         order = "those with one number were measured together: where they move together, the machine moved under both."
-    return wide_chart(
+    return series_chart(
         f"{label_of(metric)}: process by process",
-        layers,
+        rows,
+        x=number_axis("process", "fresh process", nice=False, zero=False) | ticks,
+        y=number_axis("x", "off its own median (%)", ticks=5),
+        colour=colour_channel("run", colours, legend=legend_below(list(colours), width=WIDE, limit=240)),
+        line={"strokeWidth": 1.2, "opacity": 0.6} if paired else None,
+        point={"size": 55, "opacity": 0.9},
         height=190,
-        rows=rows,
         description="; ".join(
             f"{label}: {len(values)} processes, medians {quantity(min(values), unit)} to {quantity(max(values), unit)}"
             for label, values in medians.items()
@@ -151,29 +144,18 @@ def forest_chart(findings: ComparisonResult) -> Chart | None:
     ends = [rounded(lower / room), rounded(upper * room)]
     x = number_axis("ratio", "after / before", type="log", domain=ends, nice=False)
     x["axis"] = {"values": _ticks(lower / room, upper * room), "format": "~g"}
-    y = name_axis("row", [row["row"] for row in rows], limit=300)
-    colour = colour_channel("verdict", _COLOURS)
-    channels, words = {"x": x, "y": y}, {"field": "words", "type": "nominal"}
-    label = {"type": "text", "dy": -14, "fontSize": 11}
-    layers: list[Spec] = [
-        {"transform": [{"filter": "isValid(datum.from)"}], "mark": {"type": "bar", "height": 26, "color": RULE},
-         "encoding": {"y": y, "x": {**x, "field": "from"}, "x2": {"field": "to"}}},
-        {"data": {"values": [{"one": 1}]}, "mark": {"type": "rule", "color": INK, "strokeDash": [4, 3]},
-         "encoding": {"x": {**x, "field": "one"}}},
-        interval_lines({**channels, "color": colour}),
-        {"mark": {"type": "point", "filled": True, "size": 90, "opacity": 1},
-         "encoding": {**channels, "color": colour}},
-        {"mark": {**label, "stroke": "var(--paper)", "strokeWidth": 4}, "encoding": {**channels, "text": words}},
-        {"mark": label, "encoding": {**channels, "color": colour, "text": words}},
-    ]  # fmt: skip
     missing = len(findings.comparisons) - len(known)
     margins = list(dict.fromkeys(percent(row.margin) for row in known if row.margin is not None))
     band = f" (± {margins[0]})" if len(margins) == 1 else ""
-    return wide_chart(
+    return intervals_chart(
         "Ratios",
-        layers,
-        height={"step": 44},
-        rows=rows,
+        rows,
+        x=x,
+        y=name_axis("row", [row["row"] for row in rows], limit=300),
+        colour=colour_channel("verdict", _COLOURS),
+        at=lines_at({"x": x}, [1]),
+        words="words",
+        step=44,
         description="; ".join(map(_ratio_in_words, known)),
         caption="The dot is the ratio, after over before, the bar its 95 % interval, the dashed line no difference, "
         f"the band what is too small to matter{band}. The axis is logarithmic."

@@ -7,6 +7,7 @@ from edgewise.formatting import range_text, scale_of, value_text
 from edgewise.metrics import METRICS
 from edgewise.record import Evaluation
 from edgewise.report.cells import label_of
+from edgewise.report.chart_kinds import intervals_chart
 from edgewise.report.chart_text import Spec
 from edgewise.report.charts import (
     KEEP_APART,
@@ -14,10 +15,8 @@ from edgewise.report.charts import (
     Matrix,
     colour_channel,
     colour_of,
-    interval_lines,
     name_axis,
     number_axis,
-    wide_chart,
 )
 from edgewise.report.evaluation_tables import chief_score, class_name, model_labels
 from edgewise.report.names import short_names
@@ -66,17 +65,13 @@ def score_chart(results: EvaluationResults) -> Chart | None:
     x = number_axis("x", f"{label_of(metric)} ({word})" if word else label_of(metric), ticks=8, zero=False)
     y = name_axis("model", [row["model"] for row in rows], limit=260)
     colour = colour_channel("colour", {str(index): colour_of(index) for index, *_ in found})
-    channels = {"x": x, "y": y, "color": colour}
-    layers: list[Spec] = [
-        interval_lines(channels),
-        {"mark": {"type": "point", "filled": True, "size": 110, "opacity": 1}, "encoding": channels},
-    ]
     left = len(results.models) - len(found)
-    return wide_chart(
+    return intervals_chart(
         f"{label_of(metric)} by model",
-        layers,
-        height={"step": 40},
-        rows=rows,
+        rows,
+        x=x,
+        y=y,
+        colour=colour,
         description="; ".join(
             f"{label}: {value_text(metric, unit, value)}"
             + (f", 95 % interval {text}" if (text := range_text(metric, unit, score.low, score.high)) else "")

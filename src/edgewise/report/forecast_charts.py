@@ -17,6 +17,7 @@ from edgewise.predicting.base import Subject
 from edgewise.predicting.calibration import Calibration, covered
 from edgewise.predicting.choice import COVERAGE, MOST_REFITTED, Choice, LeftOut, Prediction, leave_out
 from edgewise.predicting.forecast import Forecast, Forecasts
+from edgewise.report.chart_kinds import DASHED, intervals_chart, layer, lines_at, scatter_chart
 from edgewise.report.chart_text import Spec, legend_below
 from edgewise.report.charts import (
     INK,
@@ -28,12 +29,9 @@ from edgewise.report.charts import (
     Chart,
     colour_channel,
     colour_of,
-    interval_lines,
-    layered_spec,
     name_axis,
     number_axis,
     rounded,
-    wide_chart,
 )
 from edgewise.report.names import short_names
 from edgewise.text import one_line
@@ -45,8 +43,6 @@ MANY = 20
 """Points below which the share inside an interval says little."""
 BEYOND = 3.0
 """An axis ends at most this factor beyond its points: wider intervals are cut there."""
-_DASHED = {"type": "line", "color": SOFT, "strokeDash": [5, 4]}
-_POINT = {"type": "point", "filled": True, "size": 80, "opacity": 0.9}
 _NO_FAMILY = "no family"
 
 
@@ -56,7 +52,7 @@ def validation_charts(calibration: Calibration) -> list[Chart | None]:
     for metric, choice in calibration.choices.items():
         left_out = leave_out(choice.chosen, choice.points)
         charts = [
-            scatter_chart(metric, choice, left_out),
+            left_out_chart(metric, choice, left_out),
             curve_chart(metric, choice),
             coverage_chart(left_out),
             residual_chart(left_out, choice),
@@ -87,23 +83,24 @@ def curve_chart(metric: str, choice: Choice) -> Chart | None:
         {"x": to_x(host), "y": to_y(point.value), "family": _family(point.subject)}
         for host, point in zip(hosts, choice.points, strict=True)
     ]
-    mark = {"type": "area", "opacity": 0.15, "color": SOFT}
-    layers: list[Spec] = [
-        {"data": {"values": band}, "mark": mark,
-         "encoding": {"x": x, "y": {**y, "field": "low"}, "y2": {"field": "high"}}},
-        {"data": {"values": band}, "mark": {"type": "line", "color": INK}, "encoding": {"x": x, "y": y}},
-        {"data": {"values": points}, "mark": _POINT, "encoding": {"x": x, "y": y, "color": _colours(choice)}},
-    ]  # fmt: skip
     equation = choice.chosen.fitted.equation if choice.chosen.fitted else ""
-    return Chart(
-        title="Fitted curve",
+    edges = {"x": x, "y": {**y, "field": "low"}, "y2": {"field": "high"}}
+    return scatter_chart(
+        "Fitted curve",
+        points,
+        x=x,
+        y=y,
+        colour=_colours(choice),
+        lines=[
+            layer("area", edges, band, opacity=0.15, color=SOFT),
+            layer("line", {"x": x, "y": y}, band, color=INK),
+        ],
         description=f"{choice.chosen.predictor.name}: {equation}; " + _in_words(metric, choice),
         caption=f"{choice.chosen.predictor.name}: {equation}. The band is the {COVERAGE:.0%} interval of a new model.",
-        spec=layered_spec(layers, height=280),
     )
 
 
-def scatter_chart(metric: str, choice: Choice, left_out: Sequence[LeftOut]) -> Chart:
+def left_out_chart(metric: str, choice: Choice, left_out: Sequence[LeftOut]) -> Chart:
     """The measured values over those that were predicted without them."""
     found = [row.prediction() for row in left_out]
     values = [*(row.value for row in found), *(row.point.value for row in left_out)]
@@ -117,20 +114,18 @@ def scatter_chart(metric: str, choice: Choice, left_out: Sequence[LeftOut]) -> C
         }
         for row, each in zip(left_out, found, strict=True)
     ]  # fmt: skip
-    channels = {"x": x, "y": y, "color": _colours(choice)}
     ends = [{"x": end, "y": end} for end in x["scale"]["domain"]]
-    layers: list[Spec] = [
-        {"data": {"values": ends}, "mark": _DASHED, "encoding": {"x": x, "y": y}},
-        interval_lines(channels, strokeWidth=1.5, opacity=0.7),
-        {"mark": _POINT, "encoding": channels},
-    ]
-    return Chart(
-        title="Predicted and measured",
+    return scatter_chart(
+        "Predicted and measured",
+        rows,
+        x=x,
+        y=y,
+        colour=_colours(choice),
+        lines=[layer(DASHED, {"x": x, "y": y}, ends)],
         description=_in_words(metric, choice),
         caption=f"Each model is predicted by {choice.chosen.predictor.name}, fitted without it; bars are its "
         f"{COVERAGE:.0%} intervals. On the dashed line a prediction came true. Both axes are logarithmic."
         + _cut(found, values),
-        spec={**layered_spec(layers, height=280), "data": {"values": rows}},
     )
 
 
@@ -152,16 +147,14 @@ def residual_chart(left_out: Sequence[LeftOut], choice: Choice) -> Chart:
         if key in shown
     ]
     x, _ = _logarithmic("x", "measured / predicted", [*(float(row["x"]) for row in rows), 0.8, 1.25])
-    y = name_axis("row", list(shown.values()), limit=260)
-    layers: list[Spec] = [
-        {"data": {"values": [{"x": 1.0}]}, "mark": {"type": "rule", "color": RULE}, "encoding": {"x": x}},
-        {"mark": _POINT, "encoding": {"x": x, "y": y, "color": {**_colours(choice), "legend": None}}},
-    ]  # fmt: skip
-    return wide_chart(
+    return intervals_chart(
         f"Residuals by {'family' if by_family else 'model'}",
-        layers,
-        height={"step": 26},
-        rows=rows,
+        rows,
+        x=x,
+        y=name_axis("row", list(shown.values()), limit=260),
+        colour={**_colours(choice), "legend": None},
+        at=lines_at({"x": x}, [1.0], color=RULE, strokeDash=[]),
+        step=26,
         description="; ".join(
             f"{one_line(row.point.subject.name)}: {row.point.value / math.exp(row.log):.3g}" for row in left_out
         ),
@@ -179,20 +172,22 @@ def coverage_chart(left_out: Sequence[LeftOut]) -> Chart:
         | {"axis": {"format": "%", "values": [at / 10 for at in range(round(10 * low), 11)]}}
         for field, title, low in (("x", "nominal coverage", 0.4), ("y", "share of models inside", 0.0))
     )
-    channels = {"x": x, "y": y}
     without = "coefficients and error were" if len(left_out) <= MOST_REFITTED else "coefficients were"
-    layers: list[Spec] = [
-        {"data": {"values": [{"x": end, "y": end} for end in (0.4, 1.0)]}, "mark": _DASHED, "encoding": channels},
-        {"data": {"values": rows}, "mark": {"type": "line", "color": colour_of(0)}, "encoding": channels},
-        {"data": {"values": rows}, "mark": {**_POINT, "color": colour_of(0)}, "encoding": channels},
-    ]
-    return Chart(
-        title="Coverage of the intervals",
+    diagonal = [{"x": end, "y": end} for end in (0.4, 1.0)]
+    return scatter_chart(
+        "Coverage of the intervals",
+        rows,
+        x=x,
+        y=y,
+        lines=[
+            layer(DASHED, {"x": x, "y": y}, diagonal),
+            layer("line", {"x": x, "y": y}, color=colour_of(0)),
+        ],
+        intervals=(),
         description="; ".join(f"{row['y']:.0%} inside intervals of {row['x']:.0%}" for row in rows),
         caption=f"Intervals of {len(left_out)} left-out models: {without} found without the model; the law was chosen "
         "with all of them. Above the dashed line, intervals are wider than they need to be."
         + (f" {len(left_out)} models tell little about coverage." if len(left_out) < MANY else ""),
-        spec=layered_spec(layers, height=280),
     )
 
 
@@ -211,20 +206,14 @@ def forecast_chart(found: Forecasts, metric: str) -> Chart | None:
         {"row": f"{name}{KEEP_APART}{at}", "x": to_x(each.value), "low": to_x(each.low), "high": to_x(each.high)}
         for at, (name, each) in enumerate(zip(names, predictions, strict=True))
     ]
-    channels = {"x": x, "y": name_axis("row", [str(row["row"]) for row in rows], limit=260)}
-    layers: list[Spec] = [
-        interval_lines(channels, color=colour_of(0), opacity=0.6),
-        {"mark": {**_POINT, "color": colour_of(0)}, "encoding": channels},
-    ]
-    if target:
-        mark = {"type": "rule", "color": INK, "strokeDash": [5, 4]}
-        layers.append({"data": {"values": [{"x": to_x(target)}]}, "mark": mark, "encoding": {"x": x}})
     left, refused = len(known) - len(drawn), len(found.of(metric)) - len(known)
-    return wide_chart(
+    return intervals_chart(
         f"{METRICS[metric].label} of the models",
-        layers,
-        height={"step": 30},
-        rows=rows,
+        rows,
+        x=x,
+        y=name_axis("row", [str(row["row"]) for row in rows], limit=260),
+        at=lines_at({"x": x}, [to_x(target)]) if target else None,
+        step=30,
         description="; ".join(_forecast_in_words(row, metric) for row, _ in drawn),
         caption=f"The dot is the prediction, the bar its {COVERAGE:.0%} interval. The axis is logarithmic."
         + (" The dashed line is the target." if target else "")

@@ -13,19 +13,17 @@ from edgewise.formatting import quantity, scale_of, with_range
 from edgewise.metrics import METRICS, SHARES
 from edgewise.optimizing.variant import Candidate, MetricValue, Optimization
 from edgewise.report.cells import label_of
+from edgewise.report.chart_kinds import DASHED, bars_chart, layer, legible, lines_at, scatter_chart
 from edgewise.report.chart_text import Spec
 from edgewise.report.charts import (
     INK,
     KEEP_APART,
     RULE,
-    SOFT,
     Chart,
     colour_channel,
-    interval_lines,
     name_axis,
     number_axis,
     rounded,
-    wide_chart,
 )
 from edgewise.report.comparison_words import lower_label
 from edgewise.report.names import short_names
@@ -42,7 +40,8 @@ _KINDS: dict[str, str] = {
 }  # fmt: skip
 _LEGEND: Spec = {"orient": "bottom", "title": None, "symbolOpacity": 1, "symbolType": "circle"}
 _COLOUR = colour_channel("kind", _KINDS, legend=_LEGEND)
-_DASHED = {"type": "line", "color": SOFT, "strokeDash": [5, 4]}
+_BOTH = (("x", "xlow", "xhigh"), ("y", "ylow", "yhigh"))
+"""Axes with the fields of their intervals."""
 _RATIOS = [0.05, 0.1, 0.2, 0.3, 0.5, 0.7, 1.0, 1.5, 2.0, 3.0, 4.0, 5.0, 7.0, 10.0, 20.0, 50.0, 100.0]
 
 Convert = Callable[[float], float]
@@ -73,36 +72,28 @@ def front_chart(result: Optimization) -> Chart | None:
         y["scale"]["domainMax"] = 100.0
     size = {"field": "size", "type": "quantitative", "legend": None,
             "scale": {"type": "linear", "domainMin": 0, "range": [25, 420]}}  # fmt: skip
-    layers: list[Spec] = [
-        {"data": {"values": front}, "mark": _DASHED,
-         "encoding": {"x": x, "y": y, "order": {"field": "x", "type": "quantitative"}}},
-        *_points(x, y, opacity=0.85, size=size),
-        *_numbers(rows, x, y),
-    ]  # fmt: skip
     left = len(every) - len(found)
     short = sum(one.stage == "screened" for _, one in found)
     intervals = "intervals of the estimates" if result.device else "95 % intervals"
-    return wide_chart(
+    along_x = {"x": x, "y": y, "order": {"field": "x", "type": "quantitative"}}
+    return scatter_chart(
         f"{titled(result, first, label_of(first))} against {lower_label(other)}",
-        layers,
+        rows,
+        x=x,
+        y=y,
+        colour=_COLOUR,
+        size=size,
+        lines=[layer(DASHED, along_x, front)],
+        intervals=_BOTH,
+        above=_numbers(rows, x, y),
         height=320,
-        rows=rows,
+        wide=True,
         description="; ".join(_point_in_words(result, one, first, other) for _, one in found),
         caption=f"Numbers are those of the table, 0 is the original; bars are {intervals}, areas are sizes of files; "
         "the dashed line joins the Pareto front."
         + (f" By their ratio in a short race, without an interval: {short}." if short else "")
         + (f" Not drawn, because their {lower_label(first)} is not known: {left} of {len(every)}." if left else ""),
     )
-
-
-def _points(x: Spec, y: Spec, *, opacity: float, size: Spec) -> list[Spec]:
-    """The layers of the points with their intervals along both axes."""
-    channels = {"x": x, "y": y, "color": _COLOUR}
-    faint = {"strokeWidth": 1.4, "opacity": 0.7}
-    return [
-        *(interval_lines(channels, along=axis, low=f"{axis}low", high=f"{axis}high", **faint) for axis in ("x", "y")),
-        {"mark": {"type": "point", "filled": True, "opacity": opacity}, "encoding": {**channels, "size": size}},
-    ]
 
 
 def _axis_title(label: str, unit: str) -> str:
@@ -168,13 +159,11 @@ def _numbers(rows: Sequence[Spec], x: Spec, y: Spec, *, logarithmic: bool = Fals
         {"x": group[0]["x"], "y": group[0]["y"], "text": _together(group), "below": bool(place % 2)}
         for place, group in enumerate(sorted(groups, key=lambda group: float(group[0]["x"])))
     ]
-    encoding = {"x": x, "y": y, "text": {"field": "text", "type": "nominal"}}
     layers = []
     for below, shift in ((False, -10), (True, 17)):  # neighbours on either side, so that they don't cover each other
-        told = {"values": [label for label in labels if label["below"] == below]}
-        mark = {"type": "text", "align": "left", "dx": 9, "dy": shift, "fontSize": 12}
-        halo = {**mark, "stroke": "var(--paper)", "strokeWidth": 4}
-        layers += [{"data": told, "mark": each, "encoding": encoding} for each in (halo, {**mark, "color": INK})]
+        told = [label for label in labels if label["below"] == below]
+        channels = {"x": x, "y": y, "text": {"field": "text", "type": "nominal"}}
+        layers += legible(channels, told, align="left", dx=9, dy=shift, fontSize=12, color=INK)
     return layers
 
 
@@ -219,20 +208,23 @@ def prediction_chart(result: Optimization) -> Chart | None:
         for field, word in (("x", "predicted"), ("y", "measured"))
     )
     diagonal = [{"x": end, "y": end} for end in ends]
-    one_mark = {"type": "rule", "color": RULE, "strokeWidth": 1.5}
-    layers: list[Spec] = [
-        {"data": {"values": [{"x": 1.0}]}, "mark": one_mark, "encoding": {"x": x}},
-        {"data": {"values": [{"y": 1.0}]}, "mark": one_mark, "encoding": {"y": y}},
-        {"data": {"values": diagonal}, "mark": _DASHED, "encoding": {"x": x, "y": y}},
-        *_points(x, y, opacity=0.9, size={"value": 90}),
-        *_numbers(rows, x, y, logarithmic=True),
-    ]
     left = len(result.candidates) - len(found)
-    return wide_chart(
+    own = {"color": RULE, "strokeWidth": 1.5, "strokeDash": []}
+    return scatter_chart(
         "Predicted and measured speed-up",
-        layers,
+        rows,
+        x=x,
+        y=y,
+        colour=_COLOUR,
+        lines=[
+            lines_at({"x": x}, [1.0], **own),
+            lines_at({"y": y}, [1.0], **own),
+            layer(DASHED, {"x": x, "y": y}, diagonal),
+        ],
+        intervals=_BOTH,
+        above=_numbers(rows, x, y, logarithmic=True),
         height=300,
-        rows=rows,
+        wide=True,
         description="; ".join(
             f"{one_line(one.id)}: predicted {speedup_text(predicted.value, predicted.low, predicted.high)}, "
             f"measured {speedup_text(speed.value, speed.low, speed.high)}"
@@ -257,18 +249,15 @@ def layers_chart(result: Optimization) -> Chart | None:
          "kind": "kept in float" if one.fragile else "changed"}
         for place, (one, name) in enumerate(zip(drawn, names, strict=True))
     ]  # fmt: skip
-    encoding = {
-        "y": name_axis("layer", [row["layer"] for row in rows], limit=260),
-        "x": number_axis("snr", "SNR of the outputs (dB)", ticks=6),
-        "color": colour_channel("kind", kinds, legend={"orient": "bottom", "title": None}),
-    }
-    mark = {"type": "bar", "height": 13, "cornerRadiusEnd": 3, "opacity": 0.85}
     broken = len(result.sensitivity) - len(known)
-    return wide_chart(
+    return bars_chart(
         "Layer sensitivity",
-        [{"mark": mark, "encoding": encoding}],
-        height={"step": 20},
-        rows=rows,
+        rows,
+        x=number_axis("snr", "SNR of the outputs (dB)", ticks=6),
+        y=name_axis("layer", [row["layer"] for row in rows], limit=260),
+        colour=colour_channel("kind", kinds, legend={"orient": "bottom", "title": None}),
+        thick=13,
+        step=20,
         description="; ".join(
             f"{one_line(one.layer)}: {one.snr_db:.1f} dB{', kept in float' if one.fragile else ''}" for one in drawn
         ),

@@ -13,16 +13,15 @@ from edgewise.formatting import time_unit_of
 from edgewise.profiling.layer_matching import are_alike, pair_layers
 from edgewise.record import Layer, Run
 from edgewise.report.chart_files import render_chart_file
+from edgewise.report.chart_kinds import bars_chart as bars
 from edgewise.report.chart_text import Spec, legend_below
 from edgewise.report.charts import (
     INK,
     KEEP_APART,
-    SOFT,
     WIDE,
     Chart,
     colour_channel,
     colour_of,
-    interval_lines,
     name_axis,
     number_axis,
     rounded,
@@ -32,7 +31,7 @@ from edgewise.report.names import distinct_names, keep_end, layer_names, short_n
 from edgewise.report.profile import header, operator_names
 from edgewise.report.profile_cells import ranked
 from edgewise.report.profile_roofline import roofline_chart
-from edgewise.report.profile_style import colours_of, legend, op_of, profile_chart
+from edgewise.report.profile_style import colours_of, fitted, legend, op_of, profile_chart
 from edgewise.report.trace import place_in_latency
 from edgewise.text import one_line
 from edgewise.units import format_bytes, format_duration
@@ -62,23 +61,19 @@ def bars_chart(run: Run) -> Chart | None:
     # The text after the longest bar needs a fifth of the width.
     room = [0, _short(max(row["end"] for row in rows) * 1.22)]
     x = number_axis("time", f"time per inference ({unit})", ticks=7, domain=room, nice=False)
-    said = {"field": "key", "type": "nominal"}
-    layers: list[Spec] = [
-        {"mark": {"type": "bar", "height": 15, "cornerRadiusEnd": 3},
-         "encoding": {"y": y, "x": x, "color": legend(colours, rows), "description": said}},
-        interval_lines({"x": x, "y": y}, color=INK, strokeWidth=1.5),
-        {"mark": {"type": "text", "align": "left", "dx": 8, "color": SOFT},
-         "encoding": {"y": y, "x": {**x, "field": "end"}, "text": {"field": "text", "type": "nominal"}}},
-    ]  # fmt: skip
     rest = len(found) - len(shown)
-    return profile_chart(
+    chart = bars(
         "Layers by time",
-        layers,
-        height={"step": 22},
-        rows=rows,
+        rows,
+        x=x,
+        y=y,
+        colour=legend(colours, rows),
+        text_at="end",
+        mark={"field": "key", "type": "nominal"},
         description="; ".join(f"{row['name']}: {row['text']}" for row in rows[:8]),
         caption="The thin line is the 95 % interval. " + (f"{rest} shorter ones are not drawn." if rest > 0 else ""),
     )
+    return fitted(chart)
 
 
 def _bar(layer: Layer, name: str, factor: float) -> Spec:

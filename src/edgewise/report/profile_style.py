@@ -49,8 +49,12 @@ def profile_chart(
     caption: str,
     rows: Sequence[Spec] | None = None,
 ) -> Chart:
-    """A chart of a profile: all are equally wide, whatever room their labels take; legends have squares."""
-    chart = wide_chart(title, layers, height=height, description=description, caption=caption, rows=rows)
+    """A chart of a profile."""
+    return fitted(wide_chart(title, layers, height=height, description=description, caption=caption, rows=rows))
+
+
+def fitted(chart: Chart) -> Chart:
+    """As all charts of a profile: equally wide, whatever room their labels take; legends have squares."""
     chart.spec["config"]["legend"]["symbolType"] = "square"
     chart.spec["autosize"] = {"type": "fit-x", "contains": "padding"}
     return chart

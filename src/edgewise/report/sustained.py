@@ -9,18 +9,16 @@ from statistics import median
 from edgewise.formatting import quantity, ratio_text, time_unit_of, value_text
 from edgewise.metrics import METRICS
 from edgewise.record import Run, Sustained
+from edgewise.report.bench_charts import SERIES_POINTS, Series
+from edgewise.report.chart_kinds import layer, lines_at, series_chart
 from edgewise.report.chart_text import Spec, legend_below
 from edgewise.report.charts import (
-    INK,
-    SERIES_POINTS,
     SOFT,
     WIDE,
     Chart,
-    Series,
     colour_channel,
     number_axis,
     rounded,
-    wide_chart,
 )
 from edgewise.report.conditions import labels_of
 from edgewise.report.document import Section, Tone
@@ -166,25 +164,22 @@ def _chart(shown: Sequence[tuple[Series, Sustained]], name: str, title: str, uni
         for window in (first.first, first.last)
         if window is not None
     ]
-    starts = [
-        {"t": rounded(found.slowdown_from_s / per)} for found in lines.values() if found.slowdown_from_s is not None
-    ]
-    layers: list[Spec] = [
-        {"data": {"values": windows}, "mark": {"type": "rect", "color": SOFT, "opacity": 0.15},
-         "encoding": {"x": x, "x2": {"field": "t2"}}},
-        {"data": {"values": starts}, "mark": {"type": "rule", "color": INK, "strokeDash": [3, 3]},
-         "encoding": {"x": x}},
-        {"data": {"values": rows(columns)}, "mark": {"type": "line", "strokeWidth": 2}, "encoding": channels},
-        {"data": {"values": rows(tails)}, "mark": {"type": "line", "strokeWidth": 1, "opacity": 0.6},
-         "encoding": channels},
-    ]  # fmt: skip
+    starts = [rounded(found.slowdown_from_s / per) for found in lines.values() if found.slowdown_from_s is not None]
+    shaded = layer("rect", {"x": x, "x2": {"field": "t2"}}, windows, color=SOFT, opacity=0.15)
+    behind = [*([shaded] if windows else []), *([lines_at({"x": x}, starts, strokeDash=[3, 3])] if starts else [])]
+    thin = [layer("line", channels, rows(tails), strokeWidth=1, opacity=0.6)] if any(tails.values()) else []
     what = "Medians" if name == "median" else "Readings"
     tail = " The thin line is the 99th percentile." if any(tails.values()) else ""
     slow = f" The dashed line is where a slowdown of more than {SLOWDOWN:.0%} begins." if starts else ""
-    return wide_chart(
+    return series_chart(
         title,
-        [layer for layer in layers if layer["data"]["values"]],
-        height=180,
+        rows(columns),
+        x=x,
+        y=y,
+        colour=channels["color"],
+        line={"strokeWidth": 2},
+        behind=behind,
+        above=thin,
         description="; ".join(f"{label}: {_in_words(found, name)}" for label, found in lines.items()),
         caption=f"{what} of time bins; the first and the last window, which are compared, are shaded.{slow}{tail}",
     )
