@@ -48,7 +48,7 @@ def test_a_dropped_model_is_shown_with_operators_and_memory(page):
     path = kws()
     drop(page, (path.name, path.read_bytes()))
     page.wait_for_url(re.compile("/models/[0-9a-f]{64}$"), timeout=PATIENCE_MS)
-    page.locator("#memory").wait_for(timeout=PATIENCE_MS)  # the page loads itself again until the model is read
+    page.locator("#charts").wait_for(timeout=PATIENCE_MS)  # the page loads itself again until the model is read
     assert page.locator("h1:visible").all_inner_texts() == [path.name]
     operators = page.get_by_role("region", name="Operators", exact=True).locator("tbody tr")
     found = {row.locator("th").inner_text(): row.locator("td").nth(1).inner_text() for row in operators.all()}
@@ -86,7 +86,7 @@ def test_a_model_dropped_with_its_weight_file_is_shown_and_without_it_says_what_
     alert.get_by_text("drop both files together, or a .zip with both").wait_for()
     drop(page, ("weights.bin", weights), ("my net.onnx", model))
     page.wait_for_url(re.compile("/models/[0-9a-f]{64}$"), timeout=PATIENCE_MS)
-    page.locator("#memory").wait_for(timeout=PATIENCE_MS)
+    page.locator("#charts").wait_for(timeout=PATIENCE_MS)
     assert page.locator("h1:visible").all_inner_texts() == ["my net.onnx"]
 
 
@@ -96,7 +96,7 @@ def test_upload_read_and_delete_without_scripts(open_page):
     page = open_page("/", java_script_enabled=False)
     page.get_by_label("Drop a model anywhere on this page, or choose it:").set_input_files(DIGITS)
     page.get_by_role("button", name="Upload").click()
-    page.locator("#memory").wait_for(timeout=PATIENCE_MS)
+    page.locator("#charts").wait_for(timeout=PATIENCE_MS)
     assert page.locator("h1:visible").all_inner_texts() == [DIGITS.name]
     page.goto(page.url.rpartition("/models/")[0])
     page.get_by_text("Delete", exact=True).click()
@@ -159,7 +159,7 @@ def test_a_model_that_takes_too_long_says_so(lab, monkeypatch):
 
 def test_names_of_layers_are_text(lab):
     page = page_of(lab[1], "/models/lab/hostile.onnx")
-    assert 'id="memory"' in page and "&lt;script&gt;alert(1)" in page
+    assert 'id="charts"' in page and "&lt;script&gt;alert(1)" in page
     assert "<script>alert" not in page and "<img" not in page and "\u202e" not in page and "\x1b" not in page
 
 
@@ -185,7 +185,7 @@ def test_a_file_of_a_root_and_its_runs(lab):
     place = re.search('href="(/models/lab/my[^"]+)"', first)[1]
     assert place == "/models/lab/my%20model%20%231%3F.tflite"
     page = page_of(client, place)
-    assert 'id="memory"' in page and f"/runs?model={sha256}" in page and "Newest runs of this model" in page
+    assert 'id="charts"' in page and f"/runs?model={sha256}" in page and "Newest runs of this model" in page
     assert "/new/bench?model=lab%2Fmy%20model%20%231%3F.tflite" in page
     assert f'<a href="/runs?model={sha256}"' in client.get("/").text
     assert client.get("/models/lab/../../etc/passwd").status_code in (400, 404)
