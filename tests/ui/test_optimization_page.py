@@ -33,7 +33,7 @@ def show(open_quietly, folder):
 def test_the_conclusion_comes_first_then_tables_and_charts(show):
     page = show("found")
     assert page.locator("h1").inner_text() == (
-        "ort-static @ openvino: 2.97× faster [2.91, 3.03], 3.50× smaller, Top-1 accuracy +0.00 pt [−0.92, +0.92]"
+        "ort-static @ openvino: 2.97× faster [2.91, 3.03], 3.50× smaller, Top-1 accuracy 91.67 % (+0.00 pt [−0.92, +0.92])"
     )
     changes = page.locator("table").first.locator("tbody tr td:last-child")
     assert changes.all_inner_texts() == [
