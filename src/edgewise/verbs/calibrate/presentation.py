@@ -12,7 +12,7 @@ FORMAT: ResultFormat[Any] = result_format(
     "calibration",
     "forecast:calibration_document",
     kind="calibration",
-    model_paths=lambda result: [],
+    model_paths=lambda result: [str(result.path)] if result.path else [],
 )
 
 

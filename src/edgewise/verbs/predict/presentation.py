@@ -18,7 +18,7 @@ FORMAT: ResultFormat[Forecasts] = result_format(
     "estimates",
     "forecast:forecasts_document",
     kind="estimates",
-    model_paths=lambda result: [],
+    model_paths=lambda result: [str(result.calibration.path)] if result.calibration.path else [],
 )
 
 
