@@ -78,15 +78,15 @@ def command_for(verb: Verb) -> Command:
     return Command(work, tuple(verb.all_options()))
 
 
-def perform(request: Request, output: Output) -> int:
-    """Carry `request` out, show and write the result, and give the exit code."""
+def perform(request: Request, output: Output, work: Callable[[Request, Context], Any] = carry_out) -> int:
+    """Carry `request` out by `work`, show and write the result, and give the exit code."""
     request = request.in_effect()
     presentation = VERBS.get(request.verb).presentation()
     check_files(output.files, presentation.check_file, overwrite=output.force)
     presentation.check_request(request, output.files)
     if output.dry_run:
         return _say_what_would_be_done(request, output)
-    return present(with_context(output, partial(carry_out, request)), presentation, output)
+    return present(with_context(output, partial(work, request)), presentation, output)
 
 
 def with_context(output: Output, work: Callable[[Context], T]) -> T:

@@ -48,10 +48,10 @@ def print_document(document: Document, console: Console, *, details: bool = Fals
         console.print(Text(one_line(line), style="bold"))
     for section in document.lead:
         _print_section(section, console)
-    if document.answer or document.lead:
-        console.print()
     numbers: dict[str, int] = {}
     tables = [table for table in document.tables if details or not table.detail]
+    if tables and (document.answer or document.lead):
+        console.print()
     for index, table in enumerate(tables):
         if index:
             console.print()

@@ -7,6 +7,7 @@ import json
 import numbers
 import operator
 import os
+from collections.abc import Callable
 from pathlib import Path
 from typing import Annotated, Any, ClassVar, Final, Literal, Self, get_origin
 
@@ -148,13 +149,20 @@ class Request(BaseModel):
 
     def with_paths_from(self, folder: Path) -> Self:
         """The same with absolute paths; those that are relative count from `folder`."""
+        return self._with_paths(lambda text: absolute(text, folder))
+
+    def with_changed_paths(self, change: Callable[[str], str]) -> Self:
+        """The same with each path as `change` makes it; of functions in files it gets ``FILE.py``."""
+        return self._with_paths(lambda text: _on_path(text, change))
+
+    def _with_paths(self, change: Callable[[str], str]) -> Self:
         changed: dict[str, Any] = {}
         for field in self.PATHS:
             value = getattr(self, field)
             if isinstance(value, tuple):
-                changed[field] = tuple(absolute(one, folder) for one in value)
+                changed[field] = tuple(map(change, value))
             elif value is not None:
-                changed[field] = absolute(value, folder)
+                changed[field] = change(value)
         return self.model_copy(update=changed)
 
 
@@ -166,13 +174,17 @@ def absolute(text: str, folder: Path) -> str:
     """The path in `text` made absolute; ``FILE.py:function`` and ``hf:FOLDER`` hold one, ``module:function`` none."""
     from edgewise.model.callable_loader import is_factory
 
+    def from_folder(path: str) -> str:
+        if path == text and is_factory(path) and not (folder / path).exists():
+            return path
+        return os.path.abspath(folder / Path(path).expanduser())  # noqa: PTH100 - links are kept: they name the model
+
+    return _on_path(text, from_folder)
+
+
+def _on_path(text: str, change: Callable[[str], str]) -> str:
+    """`text` with its path as `change` makes it."""
     if text.startswith("hf:"):
-        return "hf:" + absolute(text.removeprefix("hf:"), folder)
+        return "hf:" + _on_path(text.removeprefix("hf:"), change)
     code, _, name = text.rpartition(":")
-    if code.endswith(".py"):
-        return f"{_join(folder, code)}:{name}"
-    return text if is_factory(text) and not (folder / text).exists() else _join(folder, text)
-
-
-def _join(folder: Path, path: str) -> str:
-    return os.path.abspath(folder / Path(path).expanduser())  # noqa: PTH100 - links are kept: they name the model
+    return f"{change(code)}:{name}" if code.endswith(".py") else change(text)

@@ -21,6 +21,7 @@ from edgewise.model.identity import open_model
 from edgewise.record import SCHEMA
 from edgewise.registry import availability_of
 from edgewise.runtime.base import runtimes
+from edgewise.text import listing
 from edgewise.verbs.option import Option
 from edgewise.verbs.request import Request, absolute
 from edgewise.verbs.sweep.suite import AXES, SuiteFile
@@ -30,6 +31,8 @@ ZOO = "zoo:"
 Options = tuple[tuple[str, tuple[str, ...]], ...]
 """Names of options and their values."""
 _GLOB = "*?["
+NEAR = 0.75
+"""The least likeness (of `difflib`) of a name to one that it may have been meant for."""
 _NO, _YES = ("false", "no", "off", "0"), ("true", "yes", "on", "1")
 
 
@@ -161,10 +164,12 @@ class Model:
     Attributes:
         identity: tells it from others: the hash of a file, or the text that names a function or a network.
         format: "" for a function.
+        is_file: whether `identity` is the hash of a file.
     """
 
     identity: str
     format: str
+    is_file: bool = False
 
 
 @dataclass(kw_only=True)
@@ -236,7 +241,7 @@ class Requests:
         path = absolute(name, self.file.path.parent.absolute())
         if not is_factory(path):
             ref = open_model(path).ref
-            return Model(identity=ref.sha256, format=ref.format)
+            return Model(identity=ref.sha256, format=ref.format, is_file=True)
         code = Path(path.rpartition(":")[0])
         content = hashlib.sha256(code.read_bytes()).hexdigest() if code.is_file() else ""
         return Model(identity=f"{name} {content}", format="")
@@ -274,10 +279,17 @@ class Requests:
         wanted = name.replace("-", "_")
         option = self._options.get(wanted)
         if option is None or not option.flags:
-            near = get_close_matches(wanted, [one.name for one in self._options.values() if one.flags], n=1)
-            advice = f"did you mean {near[0]}?" if near else f"'edgewise {self.verb.name} --help-all' lists its options"
-            raise self.file.error(_place_of(name), f"{self.verb.name} has no option {name!r}", advice)
+            raise self._unknown(name)
         return option
+
+    def _unknown(self, name: str) -> BadInput:
+        """The error of an option that the verb lacks; other verbs may have it."""
+        verb, wanted = self.verb.name, name.replace("-", "_")
+        near = get_close_matches(wanted, [one.name for one in self._options.values() if one.flags], 1, NEAR)
+        advice = f"did you mean {near[0]}?" if near else f"'edgewise {verb} --help-all' lists its options"
+        others = [one.name for _, one in VERBS if any(each.name == wanted and each.flags for each in one.all_options())]
+        which = f", which is one of {listing(others)}" if others and not near else ""
+        return self.file.error(_place_of(name), f"{verb} has no option {name!r}{which}", advice)
 
     def _value(self, option: Option, texts: Sequence[str], name: str) -> Any:
         place = _place_of(name)

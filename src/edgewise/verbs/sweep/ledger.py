@@ -5,42 +5,17 @@ from __future__ import annotations
 import fcntl
 import json
 import os
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import asdict, dataclass, field
 from pathlib import Path
-from typing import Any, Literal
 
 from edgewise.errors import BadInput, StoreError, Unavailable
+from edgewise.verbs.outcome import Outcome, line_of
 
-Status = Literal["done", "failed", "refused", "lost"]
 NAME = "cells.jsonl"
+RESULTS = "results"
+"""The folder, in that of the sweep, of outcomes of cells that a scheduler carried out."""
 ELSEWHERE = "make room, or give another ⟦folder⟧"
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Outcome:
-    """How a cell ended.
-
-    Attributes:
-        key: of the cell (`edgewise.verbs.sweep.cells.Requests.key`); "" where its model could not be read.
-        cell: its name.
-        status: ``done``; ``failed``, which the next sweep tries again; ``refused``, where trying again is of no use;
-            ``lost``, where the link to the device broke.
-        seconds: that it took.
-        finished: s since 1970.
-        rows: of the table (`edgewise.verbs.rows`).
-        cause, advice: why it did not end as it should, and what to do.
-    """
-
-    key: str
-    cell: str
-    status: Status
-    seconds: float
-    finished: float
-    rows: Sequence[Mapping[str, Any]] = field(default=())
-    cause: str = ""
-    advice: str = ""
 
 
 class Ledger:
@@ -59,7 +34,7 @@ class Ledger:
     def write(self, outcomes: Sequence[Outcome]) -> None:
         """Write outcomes at once. Raises `StoreError`."""
         self.outcomes |= {outcome.key: outcome for outcome in outcomes}
-        lines = "".join(json.dumps(asdict(outcome), allow_nan=False) + "\n" for outcome in outcomes)
+        lines = "".join(map(line_of, outcomes))
         try:
             self._path.parent.mkdir(parents=True, exist_ok=True)
             with self._path.open("ab") as file:

@@ -18,9 +18,9 @@ from edgewise.report.document import Cell, Column, Document, Section, Table, abs
 from edgewise.report.names import short_names
 from edgewise.store.exchange import write_file
 from edgewise.text import enumerate_few, listing, one_line
+from edgewise.verbs.outcome import Outcome
 from edgewise.verbs.rows import Row
 from edgewise.verbs.sweep.cells import Cell as SuiteCell
-from edgewise.verbs.sweep.ledger import Outcome
 
 SCHEMA = 1
 NAME_WIDTH = 28
@@ -113,8 +113,8 @@ class SweepResult:
         metrics = list(dict.fromkeys(name for row in rows for name in row["headlines"]))
         found = {name: values_of(rows, places, name) for name in metrics}
         sections = [Section(title="Failed", lines=_failures(self.failed), tone="poor")] if self.failed else []
-        where = (f"{self.folder}: cells.jsonl, board.json, measurements.jsonl", *self.emitted)
-        sections.append(Section(title="Files", lines=where))
+        kept = f"{self.folder}: cells.jsonl, board.json, measurements.jsonl"
+        sections.append(Section(title="Files", lines=tuple(self.emitted) or (kept,)))
         best = [_best_line(name, found[name], self.limits.get(name)) for name in metrics]
         return Document(
             title=f"Sweep {one_line(self.suite)}",

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import time
 from collections import Counter
 from collections.abc import Mapping, Sequence
@@ -12,22 +13,20 @@ from statistics import median
 from typing import TYPE_CHECKING, Any
 
 from edgewise.clock import now
-from edgewise.errors import BadInput, BadModel, EdgewiseError, StoreError
+from edgewise.errors import BadInput, EdgewiseError, StoreError
 from edgewise.progress import StageStarted, emit
 from edgewise.units import format_duration
+from edgewise.verbs.outcome import PREFIX, Outcome, ended_by, ended_with, read_outcome
 from edgewise.verbs.sweep.cells import Cell, Model, Requests, cells_of, unreadable
-from edgewise.verbs.sweep.ledger import Ledger, Outcome
+from edgewise.verbs.sweep.ledger import RESULTS, Ledger
 from edgewise.verbs.sweep.result import SweepResult
 from edgewise.verbs.sweep.suite import read_suite
 from edgewise.verbs.verb import carry_out
 
 if TYPE_CHECKING:
     from edgewise.verbs.context import Context
+    from edgewise.verbs.request import Request
     from edgewise.verbs.sweep.request import SweepRequest
-
-LOST = "LinkLost"
-USELESS = ("Unsupported", "BadModel")
-"""Causes of a failed run for which trying again is of no use."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -37,6 +36,7 @@ class Plan:
     Attributes:
         keys: of each cell; "" where its model can't be read, which `unread` has the reason of.
         ledger: what earlier sweeps of this folder left.
+        collected: outcomes of cells that a scheduler carried out, which the ledger's file does not have yet.
         waiting: positions of the cells that are carried out now.
         left_out: why cells of the suite are no cells here → how many.
     """
@@ -47,6 +47,7 @@ class Plan:
     keys: Sequence[str]
     unread: dict[int, EdgewiseError] = field(default_factory=dict)
     ledger: Ledger
+    collected: Sequence[Outcome]
     waiting: Sequence[int]
     left_out: Mapping[str, int]
     limits: Mapping[str, float]
@@ -54,6 +55,18 @@ class Plan:
     def name_of(self, at: int) -> str:
         """What the ledger calls a cell: its key, or its name where its model can't be read."""
         return self.keys[at] or f"? {self.cells[at].name}"
+
+    def file_name(self, at: int) -> str:
+        """What names of files call a cell, the same on every machine."""
+        return self.keys[at] or hashlib.sha256(self.cells[at].name.encode()).hexdigest()[:16]
+
+    def request(self, at: int) -> Request:
+        """What carries a cell out. Raises as `Requests.request`."""
+        request = self.requests.request(self.cells[at])
+        if getattr(request, "folder", "") is not None:
+            return request
+        # Cells of one model would share what `optimize` writes.
+        return request.model_copy(update={"folder": str(self.folder / "variants" / self.file_name(at))})
 
     def outcome(self, at: int) -> Outcome | None:
         """How a cell ended the last time; None where it never did."""
@@ -94,12 +107,39 @@ def plan_of(request: SweepRequest, store: str | None = None) -> Plan:
     if not kept:
         raise BadInput(f"no cell of {path.name} can be measured: {_counted(left_out)}", advice="name other runtimes")
     ledger = Ledger(folder)
+    collected = _collected(folder, {key: cell for key, cell in zip(keys, kept, strict=True) if key}, models, ledger)
+    ledger.outcomes |= {one.key: one for one in collected}
     ended = {key for key, one in ledger.outcomes.items() if one.status in ("done", "refused")}
     waiting = [at for at, key in enumerate(keys) if request.again or key not in ended]
     return Plan(
-        folder=folder, requests=requests, cells=kept, keys=keys, unread=unread, ledger=ledger, waiting=waiting,
-        left_out=left_out, limits=limits,
+        folder=folder, requests=requests, cells=kept, keys=keys, unread=unread, ledger=ledger, collected=collected,
+        waiting=waiting, left_out=left_out, limits=limits,
     )  # fmt: skip
+
+
+def _collected(
+    folder: Path, cells: Mapping[str, Cell], models: Mapping[str, Model | EdgewiseError], ledger: Ledger
+) -> list[Outcome]:
+    """Return the outcomes in the folder ``results`` of `cells`, by their keys, that are newer than those of `ledger`.
+
+    A result of another content of the model is left out.
+    """
+    found: dict[str, Outcome] = {}
+    for file in sorted((folder / RESULTS).rglob(f"{PREFIX}*.json")):
+        key = file.stem.removeprefix(PREFIX)
+        outcome = read_outcome(file) if key in cells else None
+        if outcome is None:
+            continue
+        known = found.get(key) or ledger.outcomes.get(key)
+        if (known is None or known.finished < outcome.finished) and _is_of(outcome, models[cells[key].model]):
+            found[key] = replace(outcome, key=key, cell=cells[key].name)
+    return list(found.values())
+
+
+def _is_of(outcome: Outcome, model: Model | EdgewiseError) -> bool:
+    """Whether the rows of `outcome` are of `model`, as far as they tell."""
+    given = {row.get("sha256") for row in outcome.rows} - {None}
+    return not isinstance(model, Model) or not model.is_file or given <= {model.identity}
 
 
 def _counted(left_out: Mapping[str, int]) -> str:
@@ -131,6 +171,8 @@ def sweep(request: SweepRequest, context: Context) -> SweepResult:
         return replace(_result(plan, plan.waiting), emitted=emit_cells(request.emit, plan))
     begun, interrupted, ended, failed = now(), False, 0, 0
     with plan.ledger.held():
+        if plan.collected:
+            plan.ledger.write(plan.collected)
         try:
             for at in plan.waiting:
                 emit(StageStarted(title=_progress(plan, ended, failed, at, now() - begun)))
@@ -167,39 +209,24 @@ def _carry_out(plan: Plan, at: int, context: Context) -> Outcome:
 def _try(plan: Plan, at: int, context: Context) -> Outcome:
     cell, begun = plan.cells[at], now()
 
-    def ended(status: Any, *, rows: Sequence[Any] = (), cause: str = "", advice: str = "") -> Outcome:
-        return Outcome(
-            key=plan.name_of(at), cell=cell.name, status=status, seconds=now() - begun,
-            finished=time.time(), rows=rows, cause=cause, advice=advice,
-        )  # fmt: skip
+    def ended(fields: Mapping[str, Any]) -> Outcome:
+        key, seconds = plan.name_of(at), now() - begun
+        return Outcome(key=key, cell=cell.name, seconds=seconds, finished=time.time(), **fields)
 
     try:
         if at in plan.unread:
             raise plan.unread[at]
         if plan.requests.key(cell, plan.requests.model(cell.model)) != plan.keys[at]:
             raise BadInput(f"{cell.model} has changed since the sweep began", advice="run the same sweep again")
-        request = plan.requests.request(cell)
-        if getattr(request, "folder", "") is None:  # cells of one model would share what `optimize` writes
-            request = request.model_copy(update={"folder": str(plan.folder / "variants" / plan.keys[at])})
-        result = carry_out(request, replace(context, progress=None, cancel=None))  # those of the sweep stay in force
+        # The progress and the token of the sweep stay in force.
+        result = carry_out(plan.request(at), replace(context, progress=None, cancel=None))
     except StoreError:
         raise
     except EdgewiseError as error:
-        status = "refused" if isinstance(error, BadModel) and at not in plan.unread else "failed"
-        return ended(status, cause=error.message, advice=error.advice)
-    presentation = plan.requests.verb.presentation()
+        return ended({**ended_by(error), **({"status": "failed"} if at in plan.unread else {})})
     if getattr(result, "interrupted", False):
         raise KeyboardInterrupt
-    rows = list(presentation.rows(result))
-    failures = [row["failure"] for row in rows if row.get("failure")]
-    problems = [*presentation.problems(result), *(() if failures else presentation.shown(result))]
-    if any(row.get("status", "done") == "done" for row in rows) and not problems:
-        return ended("done", rows=rows)
-    cause = "; ".join([f"{one['cause']}: {one['message']}" for one in failures] or [one.message for one in problems])
-    causes = {one["cause"] for one in failures}
-    status = "lost" if LOST in causes else "refused" if causes and causes <= set(USELESS) else "failed"
-    advice = problems[0].advice if problems else ""
-    return ended(status, rows=rows, cause=cause or "nothing could be measured", advice=advice)
+    return ended(ended_with(result, plan.requests.verb.presentation()))
 
 
 def _result(plan: Plan, left: Sequence[int]) -> SweepResult:

@@ -1,0 +1,111 @@
+"""How a request ended, in a few numbers, as a record for programs that collect many."""
+
+from __future__ import annotations
+
+import json
+import time
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, dataclass, field
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Literal
+
+from edgewise.clock import now
+from edgewise.errors import BadModel, EdgewiseError, StoreError
+from edgewise.verbs.verb import VERBS, carry_out
+
+if TYPE_CHECKING:
+    from edgewise.verbs.context import Context
+    from edgewise.verbs.presentation import Presentation
+    from edgewise.verbs.request import Request
+
+Status = Literal["done", "failed", "refused", "lost"]
+PREFIX = "outcome-"
+"""Of the names of files with an outcome, before the key of the cell."""
+LOST = "LinkLost"
+USELESS = ("Unsupported", "BadModel")
+"""Causes of a failed run for which trying again is of no use."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Outcome:
+    """How a request ended.
+
+    Attributes:
+        key: of the cell of a suite (`edgewise.verbs.sweep.cells.Requests.key`); "" where its model could not be read.
+        cell: its name.
+        status: ``done``; ``failed``, which the next sweep tries again; ``refused``, where trying again is of no use;
+            ``lost``, where the link to the device broke.
+        seconds: that it took.
+        finished: s since 1970.
+        rows: of the table (`edgewise.verbs.rows`).
+        cause, advice: why it did not end as it should, and what to do.
+    """
+
+    key: str
+    cell: str
+    status: Status
+    seconds: float
+    finished: float
+    rows: Sequence[Mapping[str, Any]] = field(default=())
+    cause: str = ""
+    advice: str = ""
+
+
+def ended_by(error: EdgewiseError) -> dict[str, Any]:
+    """Return the fields of the outcome of a request that raised `error`."""
+    status = "refused" if isinstance(error, BadModel) else "failed"
+    return {"status": status, "cause": error.message, "advice": error.advice}
+
+
+def ended_with(result: Any, presentation: Presentation[Any]) -> dict[str, Any]:
+    """Return the fields of the outcome of a request that gave `result`."""
+    rows = list(presentation.rows(result))
+    failures = [row["failure"] for row in rows if row.get("failure")]
+    problems = [*presentation.problems(result), *(() if failures else presentation.shown(result))]
+    if any(row.get("status", "done") == "done" for row in rows) and not problems:
+        return {"status": "done", "rows": rows}
+    cause = "; ".join([f"{one['cause']}: {one['message']}" for one in failures] or [one.message for one in problems])
+    causes = {one["cause"] for one in failures}
+    status = "lost" if LOST in causes else "refused" if causes and causes <= set(USELESS) else "failed"
+    advice = problems[0].advice if problems else ""
+    return {"status": status, "rows": rows, "cause": cause or "nothing could be measured", "advice": advice}
+
+
+def line_of(outcome: Outcome) -> str:
+    """Return `outcome` as a line of JSON."""
+    return json.dumps(asdict(outcome), allow_nan=False) + "\n"
+
+
+def carry_out_and_note(file: Path, request: Request, context: Context) -> Any:
+    """Carry `request` out, and write to `file` how it ended unless it was interrupted; its name holds the key.
+
+    Raises what `edgewise.verbs.verb.carry_out` does, and `StoreError` or `BadInput` where `file` can't be written.
+    """
+    from edgewise.store.exchange import write_file
+
+    begun = now()
+
+    def note(fields: Mapping[str, Any]) -> None:
+        key, seconds = file.stem.removeprefix(PREFIX), now() - begun
+        outcome = Outcome(key=key, cell="", seconds=seconds, finished=time.time(), **fields)
+        write_file(file, line_of(outcome), overwrite=True)
+
+    try:
+        result = carry_out(request, context)
+    except StoreError:
+        raise
+    except EdgewiseError as error:
+        note(ended_by(error))
+        raise
+    if not getattr(result, "interrupted", False):
+        note(ended_with(result, VERBS.get(request.verb).presentation()))
+    return result
+
+
+def read_outcome(file: Path) -> Outcome | None:
+    """Return the outcome in `file`; None where it has none."""
+    try:
+        found = Outcome(**json.loads(file.read_bytes()))
+    except (OSError, ValueError, TypeError):
+        return None
+    return found if isinstance(found.finished, float) and all(isinstance(row, dict) for row in found.rows) else None
