@@ -12,6 +12,8 @@ import yaml
 from edgewise.cli.main import run
 from edgewise.errors import BadInput, ExitCode
 from edgewise.record.run import Failure
+from edgewise.report.csv import render_last_table
+from edgewise.report.text import to_text
 from edgewise.run.dispatch import Dispatcher
 from edgewise.store import open_store
 from edgewise.testing import write_fake_model
@@ -63,7 +65,8 @@ def runs() -> int:
 def test_every_cell_is_measured_once_and_the_table_marks_the_best(capsys):
     assert run(["sweep", write(limits={"latency": "2ms"}), "-q"]) == 0
     out = capsys.readouterr().out
-    assert out.startswith("4 of 4 cells are finished\nLatency: ")
+    assert out.startswith("Latency: best for ")
+    assert out.index("\n4 of 4 cells are finished\n") < out.index("★")
     assert "2 of 4 values are beyond 2.00 ms" in out
     lines = {line.split()[0]: line for line in out.splitlines() if line.startswith("nets/")}
     assert lines["nets/fast.fake"].count("1.00 ± ") == 2 and lines["nets/slow.fake"].count("4.00 ± ") == 2
@@ -174,7 +177,7 @@ def test_a_model_measured_in_one_place_has_no_best_and_a_vague_value_is_marked()
     document = SweepResult(suite="s", verb="bench", folder="f", cells=cells, outcomes=outcomes).describe()
     first, second = document.tables[0].rows
     assert first[1].text.endswith("★") and first[2].text.endswith("≈?") and not second[1].text.endswith("★")
-    assert "(0.25 to 400)" in first[1].text and "best for nets/fast.fake: " in document.answer[1]
+    assert "(0.25 to 400)" in first[1].text and "best for nets/fast.fake: fake, 1 thread" in document.answer[0]
 
 
 def test_many_places_are_rows_and_a_few_models_are_named_with_their_best():
@@ -196,7 +199,45 @@ def test_many_places_are_rows_and_a_few_models_are_named_with_their_best():
     assert [row[0].text for row in table.rows] == ["1 thread", *(f"{count} threads" for count in range(2, 7))]
     assert table.rows[0][1].text.endswith("★") and table.rows[4][2].text.endswith("★")
     assert table.rows[5][2].notes == ("not finished",)
-    assert "best for nets/fast.fake: 1 thread; best for nets/slow.fake: 5 threads" in document.answer[1]
+    assert document.answer[0] == (
+        "Latency: best for nets/fast.fake: fake, 1 thread; best for nets/slow.fake: fake, 5 threads"
+    )
+    assert document.answer[1] == "11 of 12 cells are finished; 1 left"
+
+
+def places_of(threads, runtimes):
+    """A result with a value of two models in each place, all of them alike but for the place."""
+    parts = {"models": ["nets/fast.fake", "nets/slow.fake"], "runtimes": ["fake"], "order": "listed"}
+    cells, outcomes = [], []
+    for at, runtime in enumerate(runtimes):
+        for cell in cells_of(read_suite(Path(write(threads=threads, **parts))), 99):
+            value = 1e-4 * (1 + at + int(cell.threads))
+            number = {"value": value, "low": value * 0.9, "high": value * 1.1, "unit": "s", "basis": "measured"}
+            row = {"model": "m", "device": "local", "runtime": runtime, "threads": int(cell.threads),
+                   "precision": None, "status": "done", "headlines": ["latency"], "grade": "B",
+                   "metrics": {"latency": number}}  # fmt: skip
+            cells.append(replace(cell, runtime=runtime))
+            outcomes.append(Outcome(key=cell.name, cell=cell.name, status="done", seconds=1, finished=1, rows=[row]))
+    return SweepResult(suite="s", verb="bench", folder="f", cells=cells, outcomes=outcomes)
+
+
+def test_places_on_a_narrow_terminal_keep_their_threads():
+    found = places_of(["1", "2"], ["litert", "onnxruntime", "openvino"]).describe()
+    lines = [line.split("  ")[0] for line in to_text(found, width=50).splitlines() if line.count("±") or " µs" in line]
+    assert lines == ["litert 1T", "litert 2T", "onnxruntime 1T", "onnxruntime 2T", "openvino 1T", "openvino 2T"]
+
+
+def test_the_best_is_named_with_what_all_places_share():
+    found = places_of(["2"], ["litert", "onnxruntime"]).describe()
+    assert found.answer[0] == "Latency: best for all 2 models: litert, 2 threads"
+    assert [column.title for column in found.tables[0].columns] == ["Model", "litert", "onnxruntime"]
+
+
+def test_headings_of_a_csv_file_have_the_metric_and_its_unit():
+    found = places_of(["2"], ["litert", "onnxruntime"]).describe()
+    head, first, *_ = render_last_table(found).splitlines()
+    assert head.startswith("Model,litert: Latency (s),onnxruntime: Latency (s),litert: Latency (s) low,")
+    assert first.startswith("nets/fast.fake,0.0003,0.0004,0.00027,")
 
 
 def test_what_a_verb_writes_has_a_folder_per_cell(monkeypatch):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
@@ -10,6 +11,7 @@ from pathlib import Path
 from statistics import median
 from typing import Any
 
+from edgewise.device.devices import LOCAL
 from edgewise.errors import as_flag
 from edgewise.formatting import quantity, scale_of
 from edgewise.metrics import METRICS
@@ -109,16 +111,16 @@ class SweepResult:
     def describe(self) -> Document:
         """The answer, a table per metric, and what failed."""
         rows = list(self.rows())
-        places = _places(rows)
+        places, whole = _places(rows)
         metrics = list(dict.fromkeys(name for row in rows for name in row["headlines"]))
         found = {name: values_of(rows, places, name) for name in metrics}
         sections = [Section(title="Failed", lines=_failures(self.failed), tone="poor")] if self.failed else []
         kept = f"{self.folder}: cells.jsonl, board.json, measurements.jsonl"
         sections.append(Section(title="Files", lines=tuple(self.emitted) or (kept,)))
-        best = [_best_line(name, found[name], self.limits.get(name)) for name in metrics]
+        best = [_best_line(name, found[name], whole, self.limits.get(name)) for name in metrics]
         return Document(
             title=f"Sweep {one_line(self.suite)}",
-            answer=(self._state(), *filter(None, best)),
+            answer=(*filter(None, best), self._state()),
             tables=tuple(_matrix(name, found[name], self.limits.get(name), self._absence) for name in metrics),
             sections=tuple(sections),
         )
@@ -169,8 +171,8 @@ def _joined(repeats: Sequence[Mapping[str, Any]]) -> Value:
     )
 
 
-def _places(rows: Sequence[Row]) -> list[str]:
-    """Where and how each row was made, in the words that differ between rows."""
+def _places(rows: Sequence[Row]) -> tuple[list[str], Mapping[str, str]]:
+    """Where and how each row was made, in the words that differ between rows; and each of these places in full."""
     parts = [
         (
             row["device"],
@@ -183,7 +185,14 @@ def _places(rows: Sequence[Row]) -> list[str]:
     differ = [at for at in range(4) if len({part[at] for part in parts}) > 1] or [
         0 if not any(p[1] for p in parts) else 1
     ]
-    return [", ".join(filter(None, (part[at] for at in differ))) or part[0] for part in parts]
+    places = [", ".join(filter(None, (part[at] for at in differ))) or part[0] for part in parts]
+    whole = [", ".join(filter(None, ("" if part[0] == LOCAL and part[1] else part[0], *part[1:]))) for part in parts]
+    return places, dict(zip(places, whole, strict=True))
+
+
+def _short_place(place: str) -> str:
+    """``"litert 2T"`` of ``"litert, 2 threads"``."""
+    return re.sub(r"(\d+) threads?\b", r"\1T", place).replace(", ", " ")
 
 
 def _is_better(metric: str, one: float, other: float) -> bool:
@@ -217,12 +226,18 @@ def _matrix(metric: str, values: Values, limit: float | None, absence: str) -> T
     if len(values) < len(places) > FEW_COLUMNS:
         titles, names, head = names, places, "Place"
         grid = [list(column) for column in zip(*grid, strict=True)]
-    short = short_names(names, NAME_WIDTH, ends=True)
+    short = short_names(names, NAME_WIDTH, ends=True) if names is not places else [_short_place(name) for name in names]
     rows = [(Cell(text=one_line(name), short=cut), *cells) for name, cut, cells in zip(names, short, grid, strict=True)]
+    unit = f" ({METRICS[metric].unit})" if METRICS[metric].unit != "1" else ""
     columns = (
         Column(title=head, name=True),
         *(
-            Column(title=one_line(title), numeric=True, rank=max(0, at - FEW_COLUMNS))
+            Column(
+                title=one_line(title),
+                numeric=True,
+                rank=max(0, at - FEW_COLUMNS),
+                in_si=(f"{one_line(title)}: {label_of(metric)}{unit}", 1.0),
+            )
             for at, title in enumerate(titles, 1)
         ),
     )
@@ -256,8 +271,13 @@ def _cells_of(
     return cells
 
 
-def _best_line(metric: str, values: Values, limit: float | None) -> str:
-    """``"Latency: best for 3 of 4 models: litert, 1 thread; 2 of 8 values are beyond 5 ms"``; "" if it says nothing."""
+def _best_line(metric: str, values: Values, whole: Mapping[str, str], limit: float | None) -> str:
+    """``"Latency: best for 3 of 4 models: litert, 1 thread; 2 of 8 values are beyond 5 ms"``; "" if it says nothing.
+
+    Args:
+        whole: place → its full name.
+    """
+    values = {model: {whole[place]: value for place, value in of_model.items()} for model, of_model in values.items()}
     models = [model for model, of_model in values.items() if len(of_model) > 1]
     words = []
     winners = {model: _best_of(metric, values[model]) for model in models}
