@@ -205,13 +205,13 @@ def test_many_places_are_rows_and_a_few_models_are_named_with_their_best():
     assert document.answer[1] == "11 of 12 cells are finished; 1 left"
 
 
-def places_of(threads, runtimes):
+def places_of(threads, runtimes, value_of=lambda at, cell: 1e-4 * (1 + at + int(cell.threads))):
     """A result with a value of two models in each place, all of them alike but for the place."""
     parts = {"models": ["nets/fast.fake", "nets/slow.fake"], "runtimes": ["fake"], "order": "listed"}
     cells, outcomes = [], []
     for at, runtime in enumerate(runtimes):
         for cell in cells_of(read_suite(Path(write(threads=threads, **parts))), 99):
-            value = 1e-4 * (1 + at + int(cell.threads))
+            value = value_of(at, cell)
             number = {"value": value, "low": value * 0.9, "high": value * 1.1, "unit": "s", "basis": "measured"}
             row = {"model": "m", "device": "local", "runtime": runtime, "threads": int(cell.threads),
                    "precision": None, "status": "done", "headlines": ["latency"], "grade": "B",
@@ -231,6 +231,17 @@ def test_the_best_is_named_with_what_all_places_share():
     found = places_of(["2"], ["litert", "onnxruntime"]).describe()
     assert found.answer[0] == "Latency: best for all 2 models: litert, 2 threads"
     assert [column.title for column in found.tables[0].columns] == ["Model", "litert", "onnxruntime"]
+
+
+def test_several_places_in_a_sentence_have_no_commas_of_their_own():
+    def value(at, cell):
+        return 1e-4 * (1 + 0.01 * (at if "fast" in cell.model else -at) + 0.001 * int(cell.threads))
+
+    found = places_of(["1", "2"], ["litert", "openvino"], value).describe()
+    assert found.answer[0] == (
+        "Latency: best for nets/fast.fake: litert, 1 thread (can't be told from openvino 1T, litert 2T and openvino "
+        "2T); best for nets/slow.fake: openvino, 1 thread (can't be told from litert 1T, litert 2T and openvino 2T)"
+    )
 
 
 def test_headings_of_a_csv_file_have_the_metric_and_its_unit():

@@ -193,8 +193,10 @@ def test_a_cell_that_failed_elsewhere_is_shown_and_tried_again(capsys):
     assert run(words) == ExitCode.RUN_FAILED
     assert run(words) == ExitCode.BAD_INPUT  # nothing is replaced without --force
     assert run([*words, "--force"]) == ExitCode.RUN_FAILED
-    assert run(["sweep", "suite.yaml", "--dry-run"]) == 0
-    assert "1 of 1 cells to carry out" in capsys.readouterr().out
+    capsys.readouterr()
+    assert run(["sweep", "suite.yaml", "--emit", "slurm", "-q"]) == 0
+    out = capsys.readouterr().out
+    assert "0 of 1 cells are finished; 1 failed" in out and "1 request for 'edgewise run'" in out
     assert run(["sweep", "suite.yaml", "-q"]) == ExitCode.RUN_FAILED
     lines = [json.loads(line) for line in Path("suite-results/cells.jsonl").read_text().splitlines()]
     assert [one["status"] for one in lines] == ["failed", "failed"] and lines[0][

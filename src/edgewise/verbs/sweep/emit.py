@@ -93,7 +93,7 @@ def emit_cells(scheduler: str, plan: Plan) -> list[str]:
     where = "each container" if scheduler == "kubernetes" else "each machine"
     apart = [f"{enumerate_few(list(campaign.elsewhere))} must be at this path on {where}"] if campaign.elsewhere else []
     return [
-        f"{folder}: {len(names)} requests for 'edgewise run'",
+        f"{folder}: {len(names)} request{'s' if len(names) > 1 else ''} for 'edgewise run'",
         str(target),
         *{"github": _on_github, "slurm": _on_slurm, "kubernetes": _on_kubernetes}[scheduler](campaign, target),
         *apart,

@@ -289,7 +289,7 @@ def _best_line(metric: str, values: Values, whole: Mapping[str, str], limit: flo
         first = [place for place, count in best if count == most]
         share = "all" if most == len(models) else f"{most} of"
         whose = models[0] if len(models) == 1 else f"{share} {len(models)} models{' each' if len(first) > 1 else ''}"
-        words.append(f"best for {whose}: {listing(first)}")
+        words.append(f"best for {whose}: {_listed(first)}")
     if limit is not None:
         every = [value.value for of_model in values.values() for value in of_model.values()]
         beyond = sum(_is_better(metric, limit, value) for value in every)
@@ -300,7 +300,12 @@ def _best_line(metric: str, values: Values, whole: Mapping[str, str], limit: flo
 def _with_alike(values: Mapping[str, Value], best: str) -> str:
     """The best place, and those that can't be told from it."""
     alike = [place for place, value in values.items() if place != best and _overlaps(value, values[best])]
-    return f"{best} (can't be told from {listing(alike)})" if alike else best
+    return f"{best} (can't be told from {_listed(alike)})" if alike else best
+
+
+def _listed(places: Sequence[str]) -> str:
+    """The place, or several in their short forms, which have no commas."""
+    return listing(places if len(places) == 1 else [_short_place(place) for place in places])
 
 
 def _failures(failed: Sequence[Outcome]) -> tuple[str, ...]:

@@ -168,7 +168,8 @@ def sweep(request: SweepRequest, context: Context) -> SweepResult:
     if request.emit:
         from edgewise.verbs.sweep.emit import emit_cells
 
-        return replace(_result(plan, plan.waiting), emitted=emit_cells(request.emit, plan))
+        left = [at for at in plan.waiting if request.again or plan.outcome(at) is None]
+        return replace(_result(plan, left), emitted=emit_cells(request.emit, plan))
     begun, interrupted, ended, failed = now(), False, 0, 0
     with plan.ledger.held():
         if plan.collected:
