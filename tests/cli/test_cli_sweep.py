@@ -11,8 +11,9 @@ import yaml
 
 from edgewise.cli.main import run
 from edgewise.errors import BadInput, ExitCode
+from edgewise.metrics import METRICS
 from edgewise.record.run import Failure
-from edgewise.report.csv import render_last_table
+from edgewise.report.csv import render_csv
 from edgewise.report.text import to_text
 from edgewise.run.dispatch import Dispatcher
 from edgewise.store import open_store
@@ -245,10 +246,24 @@ def test_several_places_in_a_sentence_have_no_commas_of_their_own():
 
 
 def test_headings_of_a_csv_file_have_the_metric_and_its_unit():
-    found = places_of(["2"], ["litert", "onnxruntime"]).describe()
-    head, first, *_ = render_last_table(found).splitlines()
+    found = places_of(["2"], ["litert", "onnxruntime"])
+    head, first, *_ = render_csv(found.all_metrics()).splitlines()
     assert head.startswith("Model,litert: Latency (s),onnxruntime: Latency (s),litert: Latency (s) low,")
     assert first.startswith("nets/fast.fake,0.0003,0.0004,0.00027,")
+
+
+def test_a_csv_file_has_all_metrics_and_none_where_nothing_is_finished():
+    found = places_of(["2"], ["litert"])
+    accuracy = {"value": 0.9, "low": None, "high": None, "unit": "1", "basis": "measured"}
+    first = found.outcomes[0]
+    row = {**first.rows[0], "headlines": ["latency", "accuracy_top1"]}
+    row["metrics"] = {**row["metrics"], "accuracy_top1": accuracy}
+    found = replace(found, outcomes=(replace(first, rows=[row]), *found.outcomes[1:]))
+    lines = render_csv(found.all_metrics()).splitlines()
+    assert lines[0].startswith(f"Model,litert: Latency (s),litert: {METRICS['accuracy_top1'].label},")
+    assert lines[1].startswith("nets/fast.fake,0.0003,0.9,") and lines[2].startswith("nets/slow.fake,0.0003,n/a,")
+    empty = replace(found, outcomes=(None,) * len(found.cells))
+    assert render_csv(empty.all_metrics()).splitlines() == ["Model,Notes"]
 
 
 def test_what_a_verb_writes_has_a_folder_per_cell(monkeypatch):

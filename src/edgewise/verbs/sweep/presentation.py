@@ -25,7 +25,8 @@ class SweepPresentation(Presentation[SweepResult]):
     @property
     def _format(self) -> ResultFormat[SweepResult]:
         """As described; a report of an earlier sweep is replaced, as the same command goes on."""
-        return replace(super()._format, is_own=_is_report)
+        usual = super()._format
+        return replace(usual, is_own=_is_report, writers={**usual.writers, ".csv": _as_csv})
 
     def plan(self, request: SweepRequest) -> tuple[Sequence[str], Sequence[str]]:
         """The cells, and how long they take where finished ones tell it."""
@@ -50,6 +51,12 @@ class SweepPresentation(Presentation[SweepResult]):
 
 _MARKS = (b"# Sweep ", b"<title>Sweep ", b'"suite":', b"Model,", b"Place,")
 """What a report of a sweep has near its beginning, as Markdown, page, JSON and CSV."""
+
+
+def _as_csv(result: SweepResult) -> str:
+    from edgewise.report.csv import render_csv
+
+    return render_csv(result.all_metrics())
 
 
 def _is_report(path: Path) -> bool:

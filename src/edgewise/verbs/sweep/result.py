@@ -16,7 +16,7 @@ from edgewise.errors import as_flag
 from edgewise.formatting import quantity, scale_of
 from edgewise.metrics import METRICS
 from edgewise.report.cells import amount_cell, label_of
-from edgewise.report.document import Cell, Column, Document, Section, Table, absent
+from edgewise.report.document import Cell, Column, Document, Section, Table, absent, table_by_columns
 from edgewise.report.names import short_names
 from edgewise.store.exchange import write_file
 from edgewise.text import enumerate_few, listing, one_line
@@ -124,6 +124,19 @@ class SweepResult:
             tables=tuple(_matrix(name, found[name], self.limits.get(name), self._absence) for name in metrics),
             sections=tuple(sections),
         )
+
+    def all_metrics(self) -> Table:
+        """The tables of all metrics side by side, for a CSV file."""
+        tables = self.describe().tables
+        names = list(dict.fromkeys(row[0].text for table in tables for row in table.rows))
+        columns: list[tuple[Column, Sequence[Cell]]] = [
+            (Column(title=tables[0].columns[0].title if tables else "Model"), [Cell(text=name) for name in names])
+        ]
+        for table in tables:
+            rows = {row[0].text: row for row in table.rows}
+            for at, column in enumerate(table.columns[1:], 1):
+                columns.append((column, [rows[name][at] if name in rows else absent(self._absence) for name in names]))
+        return table_by_columns("", columns)
 
     @property
     def _absence(self) -> str:
