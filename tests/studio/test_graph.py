@@ -5,6 +5,7 @@ import html
 import io
 import json
 import math
+import re
 from dataclasses import replace
 
 import pytest
@@ -14,6 +15,7 @@ from edgewise.report import graph as module
 from edgewise.report.graph import NO_SNR, make_graph, plain_type, scopes_of
 from edgewise.report.graph_document import document_of
 from edgewise.report.profile import profile_document
+from edgewise.report.profile_cells import BELOW
 from edgewise.report.profile_csv import layers_csv
 from edgewise.report.text import to_text
 from edgewise.studio.graph_part import render_graph
@@ -270,6 +272,49 @@ class TestSums:
             layer_of(2, "b", "Conv", 1),
         ]
         assert make_graph([of_layers(*layers)]).values["roof"][3] == pytest.approx((30 * 0.5 + 10 * 0.1) / 40)
+
+
+def bounded(index, name, most, **more):
+    """A layer that takes less than the profiler can tell: at most `most` µs."""
+    return replace(layer_of(index, name, "Clip", most / 2, **more), low=0.0, high=most * 1e-6)
+
+
+class TestBounds:
+    """A time that is only known to be below a bound is shown as one, wherever it stands."""
+
+    def test_of_one_run(self):
+        run = of_layers(bounded(0, "a/1", 3.99), bounded(1, "a/2", 2), layer_of(2, "b", "Conv", 300))
+        document = document_of(make_graph([run]))
+        words = {key: {node: document["texts"][n] for node, n in of.items()} for key, of in document["bounds"].items()}
+        assert words["time"] == {0: "< 3.99 µs", 1: "< 2.00 µs", 3: "< 5.99 µs"}
+        assert words["share"][0] == f"< {math.ceil(3.99e-6 / run.profile.latency * 1e5) / 1e3} %"
+        part = json.loads(render_graph([run], ".html"))["part"]
+        assert '<td class="timebar">&lt; 3.99<' in part and f"&lt;: {BELOW}." in part
+        rows = list(csv.DictReader(io.StringIO(layers_csv([run]))))
+        assert [f"Time: {BELOW}" in row["Notes"] for row in rows] == [True, True, False]
+
+    def test_of_two_runs_as_in_their_table(self):
+        runs = [
+            of_layers(bounded(0, "a", 2.23), layer_of(1, "b", "Conv", 300)),
+            of_layers(bounded(0, "a", 1.93), layer_of(1, "b", "Conv", 100), number=32),
+        ]
+        document = document_of(make_graph(runs))
+        table = render_graph(runs, ".html")
+        words = {key: document["texts"][of[0]] for key, of in document["bounds"].items()}
+        assert words == {"time": "< 2.23 µs", "after": "< 1.93 µs", "change": "−2.23 to +1.93 µs"}
+        assert "-2.23 to +1.93<" in table and 1 not in document["bounds"]["change"]
+
+    def test_the_answer_stands_first(self):
+        part = json.loads(render_graph([profiled_run(), faster_run()], ".html"))["part"]
+        words, _, _ = part.partition('<section id="graph-part"')
+        assert re.search(
+            r"Median latency, end to end: onnxruntime [\d.]+ µs, openvino [\d.]+ µs: openvino is faster", words
+        )
+        assert "Largest clear difference of a layer: pw1, -100.0 µs." in words
+        same = named("a", "b"), replace(named("a", "b"), id=faster_run(46).id)
+        part = json.loads(render_graph(same, ".html"))["part"]
+        assert re.search(r"end to end: ([\d.]+) → \1 µs: unclear which is faster", part)
+        assert "No layer has a clear change." in part
 
 
 class TestTwoRuns:

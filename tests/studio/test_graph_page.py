@@ -229,6 +229,44 @@ def test_two_profiles_on_one_graph(show):
     assert told(page, "metric") == "after"
 
 
+def test_a_time_below_a_bound_is_drawn_as_a_bound(show, filled):
+    first = of_chain(27, 50, bounded=30)
+    second = replace(of_chain(28, 50, bounded=30, clear=20), job=first.job)
+    for run in (first, second):
+        filled.store.save(run)
+    page = show(first, "#node=30")
+    assert details(page)["Time"].startswith("< 2.00 µs: its time is less")
+    page = show(first, f"?with={second.id}#node=30")
+    assert details(page)["Change of time"].startswith("−2.00 to +2.00 µs: its time is less")
+    page = show(first, f"?with={second.id}")
+    page.mouse.click(*centre_of(page))
+    assert page.inner_text("#graph-name") == "conv20"  # the largest clear change
+
+
+def test_without_a_clear_change_the_drawing_opens_at_the_input(show, filled):
+    first, second = of_chain(29, 50), of_chain(30, 50, late=49)
+    for run in (first, second):
+        filled.store.save(run)
+    page = show(first, f"?with={second.id}")
+    box = page.locator("#graph-canvas").bounding_box()
+    page.mouse.click(box["x"] + box["width"] / 2, box["y"] + box["height"] / 2)
+    assert page.inner_text("#graph-name") == "conv0"
+
+
+def of_chain(number, count, *, bounded=-1, clear=-1, late=-1):
+    """Layers of 10 µs one after the other; one below a bound, one of twice the time, and one whose time is less certain."""
+    layers = [
+        layer_of(at, f"conv{at}", "Conv", 20.0 if at == clear else 10.0, macs=100,
+                 inputs=(tensor(f"t{at}", 1),), outputs=(tensor(f"t{at + 1}", 1),))
+        for at in range(count)
+    ]  # fmt: skip
+    if bounded >= 0:
+        layers[bounded] = replace(layers[bounded], time=1e-6, low=0.0, high=2e-6)
+    if late >= 0:
+        layers[late] = replace(layers[late], time=15e-6, low=5e-6, high=25e-6)
+    return replace(profiled_run(number), layers=tuple(layers))
+
+
 @pytest.mark.long
 def test_files_of_what_is_shown(show):
     page = show(profiled_run())

@@ -63,6 +63,11 @@ class LayerPair:
         return first is not None and second is not None and (first[1] < second[0] or second[1] < first[0])
 
     @property
+    def is_bounded(self) -> bool:
+        """Whether a time in it is only known to be below a bound: its change has ends, but no value of its own."""
+        return any(layer.is_bounded for layer in (*self.before, *self.after))
+
+    @property
     def is_paired(self) -> bool:
         """Whether both runs have layers for it."""
         return bool(self.before and self.after)

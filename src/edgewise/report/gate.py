@@ -33,7 +33,7 @@ _MARKS = {
 }
 _MARKED_BYTES = 65536
 _TONES: dict[CheckVerdict, Tone] = {"pass": "good", "fail": "bad", "inconclusive": "poor", "unmeasured": "bad"}
-_SIGNS: dict[CheckVerdict, str] = {"pass": "✅", "fail": "❌", "inconclusive": "⚠️", "unmeasured": "⚠️"}
+_SIGNS: dict[CheckVerdict, str] = {"pass": "✓", "fail": "✗", "inconclusive": "?", "unmeasured": "?"}
 
 
 def describe_check(check: Check) -> str:
@@ -168,8 +168,8 @@ def render_gate_markdown(outcome: GateResult) -> str:
     from edgewise.report.markdown import render_markdown
     from edgewise.text import for_markdown
 
-    sign = "✅" if outcome.passed and not outcome.count("inconclusive") else "⚠️"
-    sign = "❌" if not outcome.passed else sign
+    sign = "✓" if outcome.passed and not outcome.count("inconclusive") else "?"
+    sign = "✗" if not outcome.passed else sign
     document = gate_document(outcome, folded=False)
     checks = Document(title="Checks", tables=document.tables)
     table = render_markdown(checks).partition("\n\n")[2]

@@ -191,6 +191,13 @@ class Graph:
         return len(self.sides) > 1
 
     @property
+    def profile(self) -> Profile:
+        """The profile of the first run."""
+        profile = self.runs[0].profile
+        assert profile is not None
+        return profile
+
+    @property
     def first(self) -> str:
         """The metric that nodes are coloured by at first; it has an interval."""
         return next(iter(self.metrics))
@@ -220,7 +227,7 @@ def make_graph(runs: Sequence[Run], *, snr: Mapping[str, float] | None = None) -
             )
         found = _in_order(found)
     graph = Graph(runs=tuple(runs), sides=tuple(run.layers for run in runs), pairs=found)
-    graph.live = (_profile(graph).memory or {}).get("live_bytes") or ()
+    graph.live = (graph.profile.memory or {}).get("live_bytes") or ()
     if not graph.is_diff:
         absent_because = "this layer was not quantised alone" if snr else NO_SNR
         graph.overlays = {"snr": Overlay(metric=SNR, values=snr or {}, absent_because=absent_because)}
@@ -466,12 +473,6 @@ def _values_of(pair: LayerPair, graph: Graph) -> dict[str, Number]:
     }
 
 
-def _profile(graph: Graph) -> Profile:
-    profile = graph.runs[0].profile
-    assert profile is not None
-    return profile
-
-
 def _sum_of(layers: Sequence[Layer], get: Callable[[Layer], Number]) -> Number:
     """The sum of what is executed; None where a part is not known, or nothing is executed."""
     values = [get(layer) for layer in layers if layer.kind != "eliminated"]
@@ -502,11 +503,11 @@ def _reason(pair: LayerPair, key: str, graph: Graph) -> str:
     if pair.kind == "overhead":
         return "work of the engine, which is no operator of the model"
     if key == "live":
-        return (_profile(graph).memory_absent_because if graph.runs else "") or ""
+        return (graph.profile.memory_absent_because if graph.runs else "") or ""
     if key in graph.overlays:
         return graph.overlays[key].reason(layers[0].nodes)
     if key == "roof":
-        return roof_reason(layers[0], _profile(graph))
+        return roof_reason(layers[0], graph.profile)
     return "; ".join(filter(None, dict.fromkeys(layer.cost_unknown_because for layer in layers)))
 
 

@@ -55,6 +55,12 @@ def time_cell(layer: Layer, factor: float) -> Cell:
     return Cell(text=plus_minus(value, low, high), value=value, low=low, high=high)
 
 
+def bound_of(layers: Iterable[Layer]) -> float | None:
+    """What `layers` take at most (s), where no time of them is more than an upper bound; None elsewhere."""
+    timed = [layer for layer in layers if layer.time is not None]
+    return sum(layer.high or 0.0 for layer in timed) if timed and all(one.is_bounded for one in timed) else None
+
+
 def time_reason(layer: Layer) -> str:
     """Why a layer has no time."""
     return one_line(layer.time_absent_because or "") or NOT_MEASURED
@@ -71,9 +77,9 @@ def sum_cells(layers: Sequence[Layer], profile: Profile, factor: float) -> tuple
     """The time of `layers`, scaled from s by `factor`, and its share of the whole; bounds where no time is more."""
     timed = [layer for layer in layers if layer.time is not None]
     seconds, share = sum(layer.time or 0.0 for layer in timed), sum(share_of(layer, profile) or 0.0 for layer in timed)
-    if not timed or not all(layer.is_bounded for layer in timed) or profile.latency <= 0:
+    high = bound_of(timed)
+    if high is None or profile.latency <= 0:
         return Cell(text=significant(seconds * factor), value=seconds * factor), percent_cell(share)
-    high = sum(layer.high or 0.0 for layer in timed)
     return (
         Cell(text=bound_text(high * factor), value=seconds * factor, low=0.0, high=high * factor, notes=(BELOW,)),
         Cell(text=bound_text(high / profile.latency * 100), value=share * 100),

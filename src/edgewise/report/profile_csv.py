@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
 
 from edgewise.device.devices import LOCAL
 from edgewise.record import Layer, LayerTensor, Run
@@ -12,7 +13,7 @@ from edgewise.report.cells import NOT_MEASURED
 from edgewise.report.conditions import provider_of
 from edgewise.report.csv import render_csv
 from edgewise.report.document import Cell, Column, Table, raw_cell
-from edgewise.report.profile_cells import rate_reason, roof_reason, time_reason
+from edgewise.report.profile_cells import BELOW, rate_reason, roof_reason, time_reason
 from edgewise.text import one_line
 
 _NUMBERS: tuple[tuple[str, str, str], ...] = (
@@ -73,10 +74,15 @@ def _row(run: Run, layer: Layer, owner: Mapping[str, Callable[[Run], str]]) -> t
     return (
         *(Cell(text=one_line(words(run))) for words in owner.values()),
         Cell(text="", value=layer.index),
-        raw_cell(layer.time, time_reason(layer), low=layer.low, high=layer.high),
+        _time(layer),
         *(_number(run, layer, name) for name, _, _ in _NUMBERS),
         *(Cell(text=one_line(words(layer) or "")) for words in _WORDS.values()),
     )
+
+
+def _time(layer: Layer) -> Cell:
+    cell = raw_cell(layer.time, time_reason(layer), low=layer.low, high=layer.high)
+    return replace(cell, notes=(BELOW,)) if layer.is_bounded else cell
 
 
 def _number(run: Run, layer: Layer, name: str) -> Cell:

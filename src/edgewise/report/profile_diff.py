@@ -16,7 +16,7 @@ from edgewise.profiling.layer_matching import LayerPair, are_alike, are_reliable
 from edgewise.record import Layer, Run
 from edgewise.report.conditions import differ_in_engine, labels_of, provider_of
 from edgewise.report.document import DASH, Cell, Column, Table
-from edgewise.report.profile_cells import ELSEWHERE, how_times
+from edgewise.report.profile_cells import ELSEWHERE, bound_of, how_times
 from edgewise.report.profile_findings import BEFORE_AND_AFTER
 from edgewise.report.provenance import provenance_of_column
 from edgewise.text import one_line
@@ -89,14 +89,13 @@ _UNRELIABLE = Cell(text="unclear", tone="faint", notes=("the latency of one of t
 def pair_row(pair: LayerPair) -> tuple[Cell, ...]:
     """Name, type, time before and after (µs), change (µs), ratio and verdict."""
     before, after = pair.times
-    is_bounded = any(layer.is_bounded for layer in (*pair.before, *pair.after))
     return (
         Cell(text=one_line(pair.name), tone="fair" if pair.kind == "overhead" else "plain"),
         Cell(text=one_line(pair.op)),
         _micro(before, pair.before),
         _micro(after, pair.after),
-        _bounded_change(pair) if is_bounded else _change(pair.change),
-        DASH if is_bounded else _ratio(before, after),
+        change_cell(pair),
+        DASH if pair.is_bounded else _ratio(before, after),
         verdict_cell(pair),
     )
 
@@ -109,9 +108,8 @@ def _micro(seconds: float | None, layers: Sequence[Layer]) -> Cell:
         return Cell(text="n/a", notes=tuple(reasons), tone="faint")
     if not layers:
         return Cell(text="none", tone="faint", value=0.0)
-    if all(layer.is_bounded for layer in layers):
-        high = sum(layer.high or 0.0 for layer in layers) * 1e6
-        return Cell(text=bound_text(high), value=seconds * 1e6, low=0.0, high=high)
+    if (bound := bound_of(layers)) is not None:
+        return Cell(text=bound_text(bound * 1e6), value=seconds * 1e6, low=0.0, high=bound * 1e6)
     names = ", ".join(one_line(layer.title) for layer in layers)
     notes = (f"{len(layers)} steps: {names}",) if len(layers) > 1 else ()
     return replace(_micros(seconds), notes=notes)
@@ -128,10 +126,10 @@ def _signed(seconds: float) -> str:
     return f"{'+' if seconds > 0 else ''}{significant(seconds * 1e6)}"
 
 
-def _bounded_change(pair: LayerPair) -> Cell:
-    """Between which ends the change lies, where one of the times is only known to be below a bound."""
+def change_cell(pair: LayerPair) -> Cell:
+    """The change (µs), or the ends that it lies between where one of the times is only known to be below a bound."""
     low, high = pair.change_ends
-    if low is None or high is None:
+    if not pair.is_bounded or low is None or high is None:
         return _change(pair.change)
     return Cell(text=f"{_signed(low)} to {_signed(high)}", low=low * 1e6, high=high * 1e6)
 

@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from edgewise.errors import BadInput
-from edgewise.formatting import plus_minus, with_range
+from edgewise.formatting import with_range
 from edgewise.model.inspection import Inspection
 from edgewise.profiling.layer_matching import LayerPair
 from edgewise.profiling.layers import layers_without_times
@@ -25,14 +25,16 @@ from edgewise.report.graph import (
     make_model_graph,
     short_line,
 )
-from edgewise.report.graph_document import document_of, shapes_words
+from edgewise.report.graph_document import bounds, document_of, shapes_words
 from edgewise.report.inspection import summary
-from edgewise.report.profile_diff import headings_of_two, pair_row, whole_row
+from edgewise.report.profile_cells import BELOW, share_cell, time_cell
+from edgewise.report.profile_diff import change_cell, headings_of_two, pair_row, verdict_cell, whole_row
 from edgewise.studio.pages import templates
 from edgewise.text import one_line
 from edgewise.units import format_bytes, format_duration, format_si, significant
 
 ROWS = 200
+_VERDICTS = {"faster": "faster", "slower": "slower", "unclear": "unclear which is faster"}
 NOT_PROFILED = "not profiled yet: 'edgewise profile MODEL' times the layers"
 COLUMNS = ("#", "Layer", "Op", "Time (µs)", "Share", "Weights and activations", "MACs", "Share of the roof")
 COLUMNS_OF_MODEL = ("#", "Layer", "Op", "MACs", "Parameters", "Weights and activations", "Output")
@@ -85,6 +87,8 @@ def _part(graph: Graph, data: Mapping[str, Any], first: int, **told: str) -> str
             change=headings_of_two(*graph.runs)[1] if graph.is_diff else "",
             columns=columns if graph.runs else COLUMNS_OF_MODEL,
             rows=[(places[id(pair)], _row(graph, pair)) for pair in pairs[first : first + ROWS]],
+            answer=_answer(graph) if graph.is_diff else [],
+            below=BELOW if any(bounds(graph).values()) else "",
             longest=max((value for value in graph.values["time"][: len(pairs)] if value), default=0.0),
             total=[*whole_row(*graph.runs), DASH] if graph.is_diff else None,
             first=first,
@@ -92,6 +96,23 @@ def _part(graph: Graph, data: Mapping[str, Any], first: int, **told: str) -> str
             **told,
         )
     )
+
+
+def _answer(graph: Graph) -> list[str]:
+    """Whether one of two runs is faster end to end, then the layer with the largest clear change."""
+    names, change, _ = headings_of_two(*graph.runs)
+    cells = whole_row(*graph.runs)
+    before, after, word = cells[2].text, cells[3].text, cells[-1].text
+    engines = differ_in_engine(*graph.runs)
+    words = f"{names[0]} {before} µs, {names[1]} {after} µs" if engines else f"{before} → {after} µs"
+    subject = f"{names[1]} is " if engines and word in ("faster", "slower") else ""
+    lines = [f"Median latency, end to end: {words}: {subject}{_VERDICTS.get(word, 'a latency has no interval')}."]
+    clear = [pair for pair in graph.pairs if verdict_cell(pair).text in ("faster", "slower")]
+    if not clear:
+        return [*lines, f"No layer has a clear {change.lower()}."]
+    most = max(clear, key=lambda pair: abs(pair.change or 0.0))
+    told = f"{short_line(most.name)}, {change_cell(most).text} µs"
+    return [*lines, f"Largest clear {change.lower()} of a layer: {told}."]
 
 
 def _columns_of_two(first: Run, second: Run) -> tuple[str, ...]:
@@ -141,10 +162,9 @@ def _row(graph: Graph, pair: LayerPair) -> list[Cell]:
         return [*pair_row(pair), Cell(text=reach) if known else absent("an interval is not known")]
     (layer,) = pair.before
     node = layer.index
-    low, high = (None if end is None else end * 1e6 for end in (graph.values[key][node] for key in ("low", "high")))
     words: dict[str, Callable[[float], str]] = {
-        "time": lambda value: plus_minus(value * 1e6, low, high),
-        "share": lambda value: f"{value * 100:.1f} %",
+        "time": lambda value: time_cell(layer, 1e6).text,
+        "share": lambda value: f"{share_cell(layer, value, graph.profile).text} %",
         "memory": format_bytes,
         "macs": lambda value: format_si(value, "") if value else "0",
         "roof": lambda value: f"{value * 100:.1f} %",

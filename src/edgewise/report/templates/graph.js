@@ -142,9 +142,13 @@ function settle(made, layout, keep) {
 const dark = matchMedia("(prefers-color-scheme: dark)");
 const BOUNDS = { sum: "≥ ", max: "≥ ", min: "≤ " }; // of what is partly known
 const valueOf = (id, key = state.metric) => values[key][id];
+const boundOf = (id, key) => text(data.bounds[key]?.[id]); // of a time that is less than the profiler can tell
+// A change that may be of either sign has the colour of none.
+const shadeOf = (id) => (state.metric === "change" && boundOf(id, "change") && !isClear(id) ? 0 : valueOf(id));
 function shownValue(id, key = state.metric) {
   const value = valueOf(id, key);
   if (value === null) return "n/a";
+  if (boundOf(id, key)) return boundOf(id, key);
   const sign = key === "change" && value > 0 ? "+" : "";
   const bound = isBlock(id) && data.lacking[key]?.[id] && key !== "change" ? (BOUNDS[metrics[key].sums] ?? "") : "";
   return `${bound}${sign}${quantity(value, metrics[key].unit)}`;
@@ -157,13 +161,13 @@ function recolour() {
   colours = { ink: of("--ink"), soft: of("--soft"), paper: of("--paper"), rule: of("--rule"), accent: of("--accent"), edge: dark.matches ? "#5b6776" : "#9aa6b4", frame: dark.matches ? "rgba(255,255,255,0.035)" : "rgba(20,40,70,0.035)" };
   // Blocks over their layers in the flame view are as wide as their time; colours are for the layers.
   const items = scene.items.filter((item) => !item.frame && !state.open.has(item.id));
-  const scale = scaleOf(state.metric, items.map((item) => valueOf(item.id)), dark.matches);
+  const scale = scaleOf(state.metric, items.map((item) => shadeOf(item.id)), dark.matches);
   looks = new Map();
   for (const { id } of scene.items) {
     const verdict = verdictOf(id);
     const label = isBlock(id) ? `${names[id]} (${leaves(id)})` : names[id].split(";")[0];
     const dashed = !isClear(id);
-    looks.set(id, { label, name: names[id], timed: state.metric === "time", op: isBlock(id) ? "" : text(data.ops[id]), value: [shownValue(id), valueOf(id) === null ? "" : verdict].filter(Boolean).join(", "), bold: isBlock(id), dashed, ...(state.open.has(id) ? { fill: colours.rule, ink: colours.ink } : scale.of(valueOf(id), !dashed)) });
+    looks.set(id, { label, name: names[id], timed: state.metric === "time", op: isBlock(id) ? "" : text(data.ops[id]), value: [shownValue(id), valueOf(id) === null ? "" : verdict].filter(Boolean).join(", "), bold: isBlock(id), dashed, ...(state.open.has(id) ? { fill: colours.rule, ink: colours.ink } : scale.of(shadeOf(id), !dashed)) });
   }
   const ends = scale.ends.map((value) => quantity(value, metrics[state.metric].unit));
   at("graph-ramp").style.background = `linear-gradient(90deg, ${scale.ramp.filter((_, step) => step % 7 === 0).map((each) => each.fill).join(", ")})`;
@@ -211,23 +215,26 @@ function fitView() {
   const { left, top, width, height } = bounds();
   const [wide, high] = [stage.clientWidth - 24, stage.clientHeight - 24];
   let scale = Math.min(wide / width, high / height, 1.2);
-  // A network too large for the panel begins readable, at its hottest part; 0 shows the whole.
+  // A network too large for the panel begins readable, at its hottest part or its largest clear change; 0 shows the whole.
   const begins = stage.dataset.layout === "graph" && scale < READABLE && stage.dataset.fitted !== turn.toString();
-  if (begins) scale = 0.75;
+  if (begins) scale = Math.min(Math.max(wide / width, READABLE), 0.75);
   stage.dataset.fitted = turn;
   view = scene.wide
     ? { kx: wide / width, ky: 1, x: 12 - left * (wide / width), y: 12 - top }
     : { kx: scale, ky: scale, x: Math.max((wide - width * scale) / 2, 0) + 12 - left * scale, y: 12 - top * scale };
-  if (begins) centre(hottest());
+  if (begins) {
+    const { x } = view;
+    centre(hottest());
+    if (width * scale <= wide) view.x = x; // all of it is in sight from side to side
+  }
 }
 const centre = (item) => Object.assign(view, { x: (stage.clientWidth - item.w * view.kx) / 2 - item.x * view.kx, y: (stage.clientHeight - item.h * view.ky) / 2 - item.y * view.ky });
-const peak = (id) => (isBlock(id) ? Math.max(...kids.get(id).map(peak)) : Math.abs(valueOf(id, first) ?? 0));
+const peak = (id) => (isBlock(id) ? Math.max(...kids.get(id).map(peak)) : isClear(id) ? Math.abs(valueOf(id, first) ?? 0) : 0);
 function hottest() {
   const boxes = scene.items.filter((item) => !item.frame);
-  const clear = boxes.filter((item) => isClear(item.id));
-  const items = clear.length ? clear : boxes;
-  const peaks = items.map((item) => peak(item.id));
-  return items[peaks.indexOf(Math.max(...peaks))];
+  const peaks = boxes.map((item) => peak(item.id));
+  const most = Math.max(...peaks);
+  return most > 0 ? boxes[peaks.indexOf(most)] : boxes.reduce((a, b) => (b.y < a.y ? b : a));
 }
 function zoom(factor, x = stage.clientWidth / 2, y = stage.clientHeight / 2) {
   const kx = Math.min(Math.max(view.kx * factor, 0.005), 400);
@@ -291,6 +298,7 @@ const whyOf = (id, key) => metrics[key].why || text(data.why[key]?.[id]) || (isB
 function valueWords(id, key) {
   const value = valueOf(id, key);
   if (value === null) return `n/a: ${whyOf(id, key)}`;
+  if (boundOf(id, key)) return `${boundOf(id, key)}: ${data.below}`;
   const ends = key === first ? interval(values.low[id], values.high[id], metrics[key].unit) : "";
   const lacking = isBlock(id) && data.lacking[key]?.[id];
   return `${shownValue(id, key)}${ends}${lacking ? `; ${lacking} of ${leaves(id)} have no value` : ""}`;
@@ -300,7 +308,7 @@ function layerRows(run, index, title = "") {
   const of = (key, unit) => (layer[key][index] === null ? "" : quantity(layer[key][index], unit));
   return [
     [`Layer${title}`, names[index] === layer.name[index] && !title ? "" : layer.name[index]],
-    ["Time", title && (layer.time[index] === null ? "n/a" : of("time", "s") + interval(layer.low[index], layer.high[index], "s"))],
+    ["Time", title && (layer.time[index] === null ? "n/a" : text(layer.most[index]) || of("time", "s") + interval(layer.low[index], layer.high[index], "s"))],
     ["Source operators", (layer.nodes[index] || [layer.name[index]]).join(", ")],
     ["Kernel", text(layer.kernel[index])],
     ["Steps of the engine", layer.steps[index]],
@@ -519,8 +527,8 @@ at("graph-csv").addEventListener("click", () => {
     return /[",\n]/.test(word) ? `"${word.replaceAll('"', '""')}"` : word;
   };
   const { keys } = data;
-  const heads = ["name", "op", "block", ...keys.map((key) => (metrics[key].unit ? `${key} (${metrics[key].unit})` : key)), "low", "high", ...(data.verdicts ? ["verdict"] : [])];
-  const rows = visible().map((id) => [names[id], isBlock(id) ? `block of ${leaves(id)}` : text(data.ops[id]), above(id).map((block) => names[block]).join("/"), ...keys.map((key) => valueOf(id, key)), values.low[id], values.high[id], ...(data.verdicts ? [verdictOf(id)] : [])]);
+  const heads = ["name", "op", "block", ...keys.map((key) => (metrics[key].unit ? `${key} (${metrics[key].unit})` : key)), "low", "high", ...(data.verdicts ? ["verdict"] : []), "notes"];
+  const rows = visible().map((id) => [names[id], isBlock(id) ? `block of ${leaves(id)}` : text(data.ops[id]), above(id).map((block) => names[block]).join("/"), ...keys.map((key) => valueOf(id, key)), values.low[id], values.high[id], ...(data.verdicts ? [verdictOf(id)] : []), keys.filter((key) => boundOf(id, key)).map((key) => `${key}: ${boundOf(id, key)}, ${data.below}`).join("; ")]);
   save([heads, ...rows].map((row) => row.map(cell).join(",")).join("\n") + "\n", "text/csv", "csv");
 });
 
