@@ -189,6 +189,25 @@ def test_list_refuses_an_unknown_metric(call):
     assert re.search(says("not-metric", metric=has("'latancy'")), errors) and "similar: latency" in errors
 
 
+def test_a_list_of_several_metrics_names_each_and_is_not_headed_by_one():
+    from edgewise.report.runs import listing_document
+    from edgewise.store.database import RunRow
+
+    def row(metric, unit, value):
+        values = dict.fromkeys(RunRow.__slots__)
+        values |= {"id": metric, "runtime": "onnxruntime", "model": "m", "batch": 1, "scenario": "single-stream"}
+        values |= {"created_at": "2026-01-31T12:00:00+00:00", "status": "done", "tags": ()}
+        return RunRow(**values | {"metric": metric, "unit": unit, "value": value})
+
+    def results(*rows):
+        table = listing_document(rows).tables[0]
+        return [table.columns[5].title, *(cells[5].text for cells in table.rows)]
+
+    time, score = row("latency", "s", 1e-3), row("accuracy_top1", "1", 0.87)
+    assert results(time) == ["Latency", "1.00 ms"]
+    assert results(time, time, score) == ["Result", "Latency 1.00 ms", "Latency 1.00 ms", "Top-1 accuracy 87.00 %"]
+
+
 def test_a_narrow_list_keeps_the_providers_of_one_runtime_apart():
     from edgewise.report.runs import listing_document
     from edgewise.store.database import RunRow

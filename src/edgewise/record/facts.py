@@ -8,6 +8,9 @@ from typing import Any
 from edgewise.record.run import Run
 from edgewise.text import one_line
 
+NOT_A_MODEL = ("program", "name")
+"""Formats of `ModelRef` that stand for a program, or for a word in a command that names no file."""
+
 
 def threads_of(run: Run) -> int | None:
     """Return the number of threads in effect, otherwise the number requested; None if neither is known."""

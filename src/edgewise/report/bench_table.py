@@ -14,6 +14,7 @@ from edgewise.report.accuracy import chief_metric
 from edgewise.report.candidates import RankedModel, comparable_groups, rank_models
 from edgewise.report.cells import Scale, basis_notes, cell_of, failure_of, reason_of_absence, times
 from edgewise.report.conditions import (
+    command_of,
     elsewhere,
     engine_of,
     path_of,
@@ -117,7 +118,7 @@ def ranking_table(runs: Sequence[Run], *, where: str = "") -> Table:
         identity["Model"],
         identity["Runtime"],
         metric_column(chosen, chosen[0].headline, rank=0, interval=True),
-        metric_column(chosen, "model_size", rank=0, interval=False),
+        *([] if all(map(command_of, chosen)) else [metric_column(chosen, "model_size", rank=0, interval=False)]),
         metric_column(chosen, memory, rank=0, interval=False),
         (Column(title="Grade", rank=1), [_grade(run) for run in chosen]),
     ]
@@ -160,7 +161,7 @@ def _identity(runs: Sequence[Run]) -> list[tuple[Column, list[Cell]]]:
         name = title == "Model" or (needed and varies)
         return Column(title=title, rank=rank, hidden=not (varies or always), name=name), cells
 
-    model = column("Model", lambda run: one_line(run.job.model.name), always=True)
+    model = column("Model", lambda run: command_of(run) or one_line(run.job.model.name), always=True)
     short, engines = short_providers(runs), [provider_of(run) for run in runs]
     runtime, names = column("Runtime", provider_of, always=True)
     names = [replace(cell, text=words, short=short.get(words, "")) for cell, words in zip(names, engines, strict=True)]
@@ -186,12 +187,19 @@ def _status(run: Run) -> str:
 
 
 def _metric_columns(runs: Sequence[Run]) -> list[tuple[str, int, bool]]:
-    """(metric, rank, interval in the text) of the columns that these scenarios call for."""
+    """(metric, rank, interval in the text) of the columns that these scenarios call for, each metric once."""
+    apart = {"total_time": COMMAND_COLUMNS, "startup_time": COLD_START_COLUMNS}
+    others = [run for run in runs if run.headline not in apart]
+    columns = _inference_columns(others) if others else []
+    for headline in dict.fromkeys(run.headline for run in runs if run.headline in apart):
+        known = {metric for metric, _, _ in columns}
+        columns += [column for column in apart[headline] if column[0] not in known]
+    return columns
+
+
+def _inference_columns(runs: Sequence[Run]) -> list[tuple[str, int, bool]]:
+    """The same of runs that time inferences."""
     headlines = {run.headline for run in runs}
-    if headlines == {"total_time"}:
-        return list(COMMAND_COLUMNS)
-    if headlines == {"startup_time"}:
-        return list(COLD_START_COLUMNS)
     columns: list[tuple[str, int, bool]] = []
     if "latency_paced" in headlines:
         columns += [("latency_paced", 0, True), ("deadline_miss_rate", 1, False)]

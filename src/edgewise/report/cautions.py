@@ -53,6 +53,10 @@ def uncovered_reasons(run: Run) -> list[str]:
     return [reason for reason in reasons if not (said and reason.startswith(said))]
 
 
+_TOLD = "limit-not-held"
+"""The caution whose words stand beside its name: which limit was not the one that was asked for."""
+
+
 def _brief_cautions(runs: Sequence[Run]) -> str:
     """Every kind of caution with the number of runs that have it, the most severe first."""
     codes = [dict.fromkeys(one_line(each.code) for each in run.cautions) for run in runs]
@@ -61,7 +65,11 @@ def _brief_cautions(runs: Sequence[Run]) -> str:
         return "see the reasons of the grades"
     unequal = ("output-mismatch", "output-not-finite")
     order = sorted(counts, key=lambda code: (code in unequal, CAUTIONS.get(code, ("A", ""))[0]), reverse=True)
+    messages = merge_cautions(enumerate(runs)).get(_TOLD, {})
+    told = {_TOLD: "; ".join(messages)}
     if len(runs) == 1:
-        return ", ".join(order)
-    first, *rest = [f"{code} ({counts[code]}" for code in order]
-    return f"{first} of {len(runs)} runs)" + "".join(f", {words})" for words in rest)
+        return ", ".join(f"{code} ({told[code]})" if code in told else code for code in order)
+    of = [f"{counts[code]}{f' of {len(runs)} runs' if code == order[0] else ''}" for code in order]
+    return ", ".join(
+        f"{code} ({number}{f': {told[code]}' if code in told else ''})" for code, number in zip(order, of, strict=True)
+    )

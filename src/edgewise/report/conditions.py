@@ -13,7 +13,7 @@ from edgewise.device.devices import LOCAL
 from edgewise.grouping import by_key
 from edgewise.model.eager import EXAMPLE_INPUTS
 from edgewise.record import Run
-from edgewise.record.facts import differing_variables, environment_words, precision_of, threads_of
+from edgewise.record.facts import NOT_A_MODEL, differing_variables, environment_words, precision_of, threads_of
 from edgewise.record.job import UNKNOWN_DEVICE
 from edgewise.text import enumerate_few, one_line, tells_apart
 from edgewise.units import format_bytes, format_limit
@@ -227,8 +227,14 @@ def device_of(run: Run) -> str | None:
 
 
 def names_of(runs: Sequence[Run]) -> list[str]:
-    """The name of each run's model, with folders where several files have one name."""
-    return model_names([run.job.model for run in runs])
+    """The name of each run's model, with folders where several files have one name; a program's command line."""
+    names = model_names([run.job.model for run in runs])
+    return [command_of(run) or name for run, name in zip(runs, names, strict=True)]
+
+
+def command_of(run: Run) -> str:
+    """The command line of a run of a program, as `edgewise runs list` has it; "" for a model."""
+    return one_line(run.job.label) if run.job.command and run.job.model.format in NOT_A_MODEL else ""
 
 
 def told_apart(runs: Sequence[Run]) -> list[Run]:

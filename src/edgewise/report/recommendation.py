@@ -39,6 +39,7 @@ from edgewise.report.candidates import (
 )
 from edgewise.report.cells import failure_of
 from edgewise.report.conditions import (
+    command_of,
     is_original,
     labels_of,
     path_of,
@@ -83,12 +84,17 @@ class Recommendation:
 
 def group_title(run: Run) -> str:
     """``"kws.tflite, single-stream, batch 1"``, or ``"kws.tflite, command, limits: 0.5 CPUs, 512 MB"``."""
+    return f"{one_line(run.job.model.name)}, {_scope_of(run)}"
+
+
+def _scope_of(run: Run) -> str:
+    """What a group of runs shares beside the model."""
     if run.job.command:
-        return f"{one_line(run.job.model.name)}, command, limits: {limits_text(run.job)}"
+        return f"command, limits: {limits_text(run.job)}"
     limits = f", limits: {limits_text(run.job)}" if run.job.target.constraints else ""
     usual = run.headline == run.job.workload.scenario.headline
     told = "" if usual else f", by {METRICS[run.headline].label.lower()}"
-    return f"{one_line(run.job.model.name)}, {scenario_of(run)}, batch {run.job.workload.batch}{limits}{told}"
+    return f"{scenario_of(run)}, batch {run.job.workload.batch}{limits}{told}"
 
 
 def recommendation(runs: Sequence[Run]) -> Recommendation | None:
@@ -289,8 +295,10 @@ def answer_of(runs: Sequence[Run], *, each: bool = False) -> tuple[str, ...]:
     lines: list[str] = []
     found = sweeps(runs)
     for sweep in found:
-        scope = f"{scenario_of(sweep[0])}, batch {sweep[0].job.workload.batch}: " if len(found) > 1 else ""
         groups = comparable_groups(sweep)
+        scope = f"{_scope_of(sweep[0])}: " if len(found) > 1 else ""
+        if scope and len(groups) == 1 and sweep[0].job.command:  # of one run the line itself has all of it
+            scope = f"{group_title(sweep[0])}: " if len(sweep) > 1 else ""
         lines += [f"{scope}{line}" for line in (_of_models(sweep) if len(groups) > 1 else _of_group(sweep))]
         if each and len(groups) > 1:
             lines += [
@@ -380,7 +388,8 @@ def _of_models(runs: Sequence[Run]) -> list[str]:
     if left := [f"{one.model} ({objection_of(one.run).brief})" for one in ranked if one.place is None]:
         fastest += f"; not ranked: {enumerate_few(left)}"
     ran = {one_line(run.job.model.name) for run in runs if run.status != "failed"}
-    sizes = {one.model: size for one in ranked if (size := one.run.job.model.size_bytes) and one.model in ran}
+    files = [one for one in ranked if not command_of(one.run)]  # what starts a program is no model
+    sizes = {one.model: size for one in files if (size := one.run.job.model.size_bytes) and one.model in ran}
     least = min(sizes.values(), default=0)
     smallest = " and ".join(model for model, size in sizes.items() if size == least)
     return [fastest, *reserved, *([f"Smallest: {smallest}, {quantity(least, 'B')}"] if smallest else [])]

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import re
-from collections import Counter
 from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING
 
@@ -33,14 +32,14 @@ _MODEL_ALONE = re.compile(r"\((R|TM)\)|\s+(CPU\b|\d+-Core\b|Processor\b|@).*")
 
 
 def listing_document(rows: Sequence[RunRow]) -> Document:
-    """One line per run. The heading names the most frequent headline metric, and a cell its own where it is another."""
+    """One line per run. The heading names the headline metric; each cell does where there are several."""
     # Runs measured side by side begin in the same millisecond: the next group of digits tells them apart.
     shown = next((size for size in _ID_SIZES if len({row.id[:size] for row in rows}) == len(rows)), None)
     providers: dict[str, set[str | None]] = {}
     for row in rows:
         providers.setdefault(row.runtime, set()).add(row.provider)
-    common = Counter(row.metric for row in rows if row.metric).most_common(1)
-    usual = common[0][0] if common else None
+    metrics = list(dict.fromkeys(row.metric for row in rows if row.metric))
+    usual, mixed = (metrics[0] if metrics else None), len(metrics) > 1
     away = any(row.device not in (LOCAL, UNKNOWN_DEVICE) for row in rows)
     columns = (
         Column(title="Run"),
@@ -48,7 +47,7 @@ def listing_document(rows: Sequence[RunRow]) -> Document:
         Column(title="Model", name=True),
         Column(title="Runtime", name=True),
         Column(title="Shape", name=True, rank=3, hidden=not any(row.shapes for row in rows)),
-        Column(title=label_of(usual) if usual else "Result", numeric=True),
+        Column(title=label_of(usual) if usual and not mixed else "Result", numeric=True),
         Column(title="Machine", name=not away, rank=0 if away else 4),
         Column(title="Trust", rank=5),
         Column(title="Tags", rank=2, hidden=not any(row.tags for row in rows)),
@@ -60,7 +59,7 @@ def listing_document(rows: Sequence[RunRow]) -> Document:
             Cell(text=row.model),
             _engine_cell(row, short=len(providers[row.runtime]) == 1),
             Cell(text=row.shapes or ""),
-            Cell(text=_result(row, named=row.metric != usual), short=row.cause or ""),
+            Cell(text=_result(row, named=mixed), short=row.cause or ""),
             Cell(
                 text=row.machine or "–",
                 short=LOCAL if away and row.device == LOCAL else _MODEL_ALONE.sub("", row.machine or "").strip(),

@@ -10,16 +10,13 @@ from typing import Any
 
 from edgewise.child_process import signal_name
 from edgewise.record import Caution, Constraints, Failure, Job, Measurement, Run, SessionRecord, new_run_id
-from edgewise.record.facts import emulation_of
+from edgewise.record.facts import NOT_A_MODEL, emulation_of
 from edgewise.run.command import NOT_STARTED, Execution
 from edgewise.run.limit_cautions import Use, cautions_about_limits
 from edgewise.run.measurements import distribution, without_processor
 from edgewise.run.trust import grade_of
 from edgewise.text import enumerate_few, means_out_of_memory
 from edgewise.units import format_bytes, format_limit
-
-NOT_A_MODEL = ("program", "name")
-"""Formats of `ModelRef` that stand for a program, or for a word in a command that names no file."""
 
 PAUSED_S, PAUSED_SHARE = 1.0, 0.05
 """Above this time, and this share of the total time, a pause of edgewise itself is reported."""

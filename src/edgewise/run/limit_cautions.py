@@ -86,8 +86,10 @@ def cautions_about_limits(limits: Constraints, uses: Sequence[Use], *, complete:
     if limits.memory_bytes and peak > limits.memory_bytes:
         message = f"the job used {format_bytes(peak)}; the limit is {format_limit(limits.memory_bytes)}"
         found.append(Caution.of("limit-not-held", message))
-    if limits.cpus and shares and complete and min(shares) < FULL * min(limits.cpus, cores or limits.cpus):
-        message = f"the job used {min(shares):.3g} of {limits.cpus:g} CPUs on average"
+    given = min(limits.cpus or 0.0, cores or float("inf"))
+    if shares and complete and min(shares) < FULL * given:
+        lowest = f", the lowest of {len(shares)} processes" if len(shares) > 1 else ""
+        message = f"the job used {min(shares):.3g} of {given:g} CPUs on average{lowest}"
         found.append(Caution.of("cpu-not-used", message))
     return found
 
