@@ -249,7 +249,7 @@ def test_without_a_clear_change_the_drawing_opens_at_the_input(show, filled):
         filled.store.save(run)
     page = show(first, f"?with={second.id}")
     box = page.locator("#graph-canvas").bounding_box()
-    page.mouse.click(box["x"] + box["width"] / 2, box["y"] + box["height"] / 2)
+    page.mouse.click(box["x"] + box["width"] / 2, box["y"] + 25)  # without empty space above
     assert page.inner_text("#graph-name") == "conv0"
 
 
@@ -350,6 +350,8 @@ def test_a_narrow_screen_has_no_sideways_scrolling(show):
     assert page.evaluate("document.documentElement.scrollWidth") == 400
     press(page, "Home")
     assert page.is_visible("#graph-name")
+    page = show(profiled_run(), f"?with={faster_run().id}", viewport={"width": 400, "height": 800})
+    assert page.locator("#graph-stage").bounding_box()["y"] < 500  # on the first screen, below the answer
 
 
 def test_without_a_script_the_table_is_there(open_page, filled):

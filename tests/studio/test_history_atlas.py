@@ -63,6 +63,7 @@ def head_of(text):
 
 def test_the_best_of_each_basis_stands_in_its_own_place(browse):
     text = browse.get("/atlas").text
+    assert "batch 1: the best of the newest run of each setting</caption>" in text
     assert head_of(text) == ["Model", "&lt;i&gt;board", "jetson", "pi4"]
     assert rows_of(text) == [
         [

@@ -223,9 +223,12 @@ function fitView() {
     ? { kx: wide / width, ky: 1, x: 12 - left * (wide / width), y: 12 - top }
     : { kx: scale, ky: scale, x: Math.max((wide - width * scale) / 2, 0) + 12 - left * scale, y: 12 - top * scale };
   if (begins) {
-    const { x } = view;
+    const whole = { ...view };
     centre(hottest());
-    if (width * scale <= wide) view.x = x; // all of it is in sight from side to side
+    // Nothing empty is in sight where the drawing could be.
+    const kept = (at, least, most) => Math.min(Math.max(at, least), most);
+    view.x = width * scale <= wide ? whole.x : kept(view.x, wide + 12 - (left + width) * scale, whole.x);
+    view.y = height * scale <= high ? whole.y : kept(view.y, high + 12 - (top + height) * scale, whole.y);
   }
 }
 const centre = (item) => Object.assign(view, { x: (stage.clientWidth - item.w * view.kx) / 2 - item.x * view.kx, y: (stage.clientHeight - item.h * view.ky) / 2 - item.y * view.ky });
