@@ -350,6 +350,90 @@ def test_a_host_engine_without_runs_is_an_error(capsys):
     assert "no runs of the models with tvm" in capsys.readouterr().err
 
 
+HERE = {"a": 0.0002, "b": 0.0005, "c": 0.0011, "d": 0.0042, "e": 0.0009}
+"""Model → latency of its stored run on this machine, in s."""
+
+
+def store_runs_here():
+    base = next(run for run in all_runs() if run.status == "done" and run.value("latency"))
+    with edgewise.open_store() as opened:
+        for at, (name, latency) in enumerate(HERE.items()):
+            job = replace(
+                base.job,
+                model=replace(base.job.model, name=name, path="", sha256=f"{at + 1:064x}"),
+                target=replace(base.job.target, device="local", constraints=None),
+                workload=replace(base.job.workload, batch=1),
+            )
+            rows = [replace(row, value=latency) if row.metric == "latency" else row for row in base.measurements]
+            made = replace(base, id=f"{at + 1:026d}", job=job, measurements=tuple(rows), trust=Trust(grade="B"))
+            opened.save(made)
+
+
+def calibrated_by(tmp_path, capsys, *, expected=0, hosts=None, **cells):
+    """What `calibrate` prints, as one line, for a device 4 times as slow; `cells` replace latencies, in µs."""
+    rows = [
+        f"{name},{1e6 * 4 * host if name not in cells else cells[name]:.6g},{(hosts or {}).get(name, 1e6 * host):.6g}\n"
+        for name, host in HERE.items()
+    ]
+    (tmp_path / "both.csv").write_text("model,latency_us,host_latency_us\n" + "".join(rows))
+    assert run(["calibrate", "ph", "--measurements", "both.csv"]) == expected
+    told = capsys.readouterr()
+    return " ".join((told.err if expected else told.out).split())
+
+
+def test_host_values_that_stored_runs_contradict_are_told_before_the_law(capsys, tmp_path):
+    store_runs_here()
+    assert "contradicts" not in calibrated_by(tmp_path, capsys)
+    thousandfold = {name: 1e9 * host for name, host in HERE.items()}
+    told = calibrated_by(
+        tmp_path, capsys, hosts=thousandfold, **{name: 4 * each for name, each in thousandfold.items()}
+    )
+    doubt = "host_latency_us contradicts this machine's stored runs of the same files (5 of 5 models with such runs: "
+    assert doubt + "a has 200 ms, 1000 times the 200 µs stored, line 2 of both.csv" in told
+    assert told.index(doubt) < told.index("Latency by ") and told.count(doubt) == 1
+    told = calibrated_by(tmp_path, capsys, hosts={"b": 50})
+    assert "(1 of 5 models with such runs: b has 50.0 µs, 1/10.0 of the 500 µs stored, line 3 of both.csv)" in told
+    (tmp_path / "new.csv").write_text("model,host_latency_us\nnew,700\n")
+    assert run(["estimate", "new.csv", "-d", "ph"]) == 0
+    assert "1/10.0 of the 500 µs stored" in " ".join(capsys.readouterr().out.partition("───")[0].split())
+
+
+def test_a_wrong_cell_is_named_with_both_values_its_line_and_what_contradicts_it(capsys, tmp_path):
+    told = calibrated_by(tmp_path, capsys, hosts={"b": 0.5}, expected=2)
+    assert "It has 2.00 ms on the device and 500 ns on this machine; line 3 of both.csv" in told
+    assert "contradict" not in told
+    store_runs_here()
+    told = calibrated_by(tmp_path, capsys, hosts={"b": 0.5}, expected=2)
+    assert "line 3 of both.csv; this machine's stored runs of it have 500 µs, so that host_latency_us is what" in told
+
+
+def test_a_model_that_stands_far_out_is_named_beside_the_error(capsys, tmp_path):
+    assert "stands far out" not in calibrated_by(tmp_path, capsys)
+    first, _, _ = calibrated_by(tmp_path, capsys, b=200).partition("Latency by ")
+    assert re.search(r"; b stands far out \(\+\d+%; the others are off by \d+\.\d %\)", first)
+
+
+def test_a_whole_column_in_another_unit_is_told_before_the_law(capsys, tmp_path):
+    told = calibrated_by(tmp_path, capsys, **{name: 4e9 * host for name, host in HERE.items()})
+    assert told.count("check that the latencies are in the unit") == 1
+    assert told.index("The device takes 4e+03 times") < told.index("Latency by ")
+
+
+def test_where_the_values_of_this_machine_are_from_is_told(capsys, tmp_path):
+    assert "host is the value in the table. " in calibrated_by(tmp_path, capsys)
+    store_runs_here()
+    told = calibrated_by(tmp_path, capsys)
+    assert "host is the value in the table; of models to predict it is " in told
+    (tmp_path / "some.csv").write_text("model,latency_us,host_latency_us\na,800,200\nb,2000,\nc,4400,\n")
+    for path, words in ((("some.csv"), "table of 1 of 3 models; of others "), ("none.csv", "host is ")):
+        if path == "none.csv":
+            (tmp_path / path).write_text("model,latency_us\na,800\nb,2000\nc,4400\n")
+        assert run(["calibrate", "ph", "--measurements", path]) == 0
+        told = " ".join(capsys.readouterr().out.split())
+        assert words in told and "the newest run of the best grade of each model." in told
+    assert "value in the table" not in told
+
+
 def test_calibrated_devices_are_listed_and_removed(capsys):
     assert run(["calibrate", "phone", "--measurements", "measured.csv"]) == 0
     capsys.readouterr()

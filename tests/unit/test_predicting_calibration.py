@@ -26,7 +26,7 @@ from edgewise.predicting.calibration import (
 from edgewise.predicting.choice import Choice, Trial, choose, leave_out
 from edgewise.predicting.features import TERMS, OperatorProfile
 from edgewise.predicting.forecast import forecast, refusal
-from edgewise.predicting.points import check_points, join_repeats, read_table
+from edgewise.predicting.points import check_points, doubt_units, join_repeats, read_table
 from edgewise.report.forecast import laws_table
 from messages import has, says
 
@@ -111,7 +111,7 @@ def test_repeats_are_averaged_and_contradictions_refused():
 
 def test_another_unit_and_a_constant_are_seen():
     with pytest.raises(
-        BadInput, match=says("times-what-other-models-suggest", what="latency", name="c", factor="1e+03")
+        BadInput, match=says("times-what-other-models-suggest", what="latency", name="c", significant="1000")
     ):
         check_points(points(c=120.0), what="latency")
     with pytest.raises(BadInput, match=says("all-models-same-although-their", what="latency")):
@@ -125,9 +125,9 @@ def test_another_unit_and_a_constant_are_seen():
 )
 def test_a_whole_column_that_looks_like_another_unit_is_a_caution(factor, told):
     found = [replace(point, value=3.0 * factor * point.subject.host) for point in points()]
-    cautions = check_points(found, what="latency")
+    cautions = doubt_units(found, what="latency")
     assert [told in caution for caution in cautions] == [True] * bool(told)
-    assert check_points(found, what="memory peak") == []
+    assert doubt_units(found, what="memory peak") == []
 
 
 @pytest.mark.parametrize(("factor", "told"), [(1.0, ""), (1e3, "1.00 MMAC/s"), (1e-5, "100 TMAC/s")])
@@ -145,7 +145,7 @@ def test_both_columns_in_another_unit_are_a_caution(factor, told):
         )
         for point in points()
     ]
-    assert [told in caution for caution in check_points(found, what="latency")] == [True] * bool(told)
+    assert [told in caution for caution in doubt_units(found, what="latency")] == [True] * bool(told)
 
 
 def test_one_family_and_a_giant_are_cautions():

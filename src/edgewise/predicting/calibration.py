@@ -39,6 +39,9 @@ class Calibration(Shown):
         host: the machine whose values the points have; "" where somebody wrote them down.
         runtime: on which the host's values were measured; "" where unknown.
         sources: the tables and runs that the points are from.
+        cautions: sentences about the measurements.
+        doubts: those of `cautions` that say that values look wrong.
+        written: how many of the models have values of this machine that somebody wrote down.
         replaced: the calibration of this name that this one took the place of, in words; "" where there was none.
         path: where it is kept; None where it is not.
     """
@@ -50,6 +53,8 @@ class Calibration(Shown):
     runtime: str = ""
     sources: tuple[str, ...] = ()
     cautions: tuple[str, ...] = field(default=())
+    doubts: tuple[str, ...] = ()
+    written: int = 0
     replaced: str = ""
     path: Path | None = None
 
@@ -68,6 +73,8 @@ class Calibration(Shown):
             "runtime": self.runtime,
             "sources": list(self.sources),
             "cautions": list(self.cautions),
+            "doubts": list(self.doubts),
+            "host_written": self.written,
             "replaced": self.replaced or None,
             "metrics": {
                 metric: {
@@ -217,6 +224,8 @@ def load(name: str, store: str | Store | None = None) -> Calibration:
             runtime=str(document["runtime"]),
             sources=tuple(map(str, document["sources"])),
             cautions=tuple(map(str, document["cautions"])),
+            doubts=tuple(map(str, document.get("doubts", ()))),  # earlier files have none
+            written=int(document.get("host_written", 0)),
             path=path,
         )
     except FileNotFoundError:

@@ -13,8 +13,9 @@ from pathlib import Path
 import numpy as np
 
 from edgewise.errors import BadInput
+from edgewise.metrics import METRICS
 from edgewise.predicting.base import Point, Subject
-from edgewise.units import ENERGIES, format_si
+from edgewise.units import ENERGIES, format_quantity, format_si, significant
 
 MOST_BYTES = 4 * 2**20
 UNITS: Mapping[str, Mapping[str, float]] = {
@@ -48,6 +49,7 @@ class Row:
 
     Attributes:
         values, hosts: metric → value on the device and on this machine, SI; empty where there is none.
+        columns: of `hosts`: metric → name of the column.
         line: in the file, from 1.
     """
 
@@ -57,6 +59,7 @@ class Row:
     precision: str = ""
     values: Mapping[str, float] = field(default_factory=dict)
     hosts: Mapping[str, float] = field(default_factory=dict)
+    columns: Mapping[str, str] = field(default_factory=dict)
 
 
 def read_table(path: Path) -> list[Row]:
@@ -136,6 +139,7 @@ def _row(cells: Mapping[str, str], columns: Columns, path: Path, line: int) -> R
     return Row(
         name=texts["model"], family=texts["family"], precision=texts["precision"], line=line,
         values=numbers[False], hosts=numbers[True],
+        columns={metric: name for name, host, metric, _ in columns if host},
     )  # fmt: skip
 
 
@@ -185,8 +189,11 @@ def _mean(name: str, values: Sequence[float]) -> float:
     return math.exp(sum(map(math.log, values)) / len(values))
 
 
-def check_points(points: Sequence[Point], *, what: str) -> list[str]:
-    """Cautions about `points`, each a sentence.
+def check_points(points: Sequence[Point], *, what: str, places: Mapping[str, str] | None = None) -> list[str]:
+    """Cautions about `points`, each a sentence; `doubt_units` has those about units.
+
+    Args:
+        places: name of a model → where its values are from, and what contradicts them.
 
     Raises:
         BadInput: a value looks like one in another unit, or all are the same although the models differ.
@@ -197,24 +204,34 @@ def check_points(points: Sequence[Point], *, what: str) -> list[str]:
         sizes = [measure(point.subject) for point in points]
         if len(points) >= 3 and all(sizes):
             ratios = values / np.array(sizes, dtype=float)
-            _check_units(points, ratios, what=what, named=named)
+            _check_units(points, ratios, what=what, named=named, places=places or {})
             if values.max() <= 1.01 * values.min() and ratios.max() > 4 * ratios.min():
                 raise BadInput(
                     f"all models have the same {what}, although their sizes differ by a factor of "
                     f"{ratios.max() / ratios.min():.3g}",
                     advice="check that the measurement saw the model itself",
                 )
-    units = [*_all_in_another_unit(points, what=what), *_hosts_in_another_unit(points, what=what)]
-    return [*_one_family(points), *_one_giant(points, what=what), *units]
+    return [*_one_family(points), *_one_giant(points, what=what)]
 
 
-def _check_units(points: Sequence[Point], ratios: np.ndarray, *, what: str, named: str) -> None:
+def doubt_units(points: Sequence[Point], *, what: str) -> list[str]:
+    """That all values of a column may be in another unit, each a sentence."""
+    return [*_all_in_another_unit(points, what=what), *_hosts_in_another_unit(points, what=what)]
+
+
+def _check_units(
+    points: Sequence[Point], ratios: np.ndarray, *, what: str, named: str, places: Mapping[str, str]
+) -> None:
     for at, point in enumerate(points):
         factor = ratios[at] / float(np.median(np.delete(ratios, at)))
         if _ANOTHER_UNIT[0] <= max(factor, 1 / factor) <= _ANOTHER_UNIT[1]:
+            name, host, unit = point.subject.name, point.subject.host, METRICS[what.replace(" ", "_")].unit
+            here = "" if host is None else f" and {format_quantity(host, unit)} on this machine"
+            place = f"; {places[name]}" if places.get(name) else ""
             raise BadInput(
-                f"{what} of {point.subject.name} is {factor:.3g} times what the other models suggest by their size "
-                f"{named}: is it in another unit?",
+                f"{what} of {name} is {significant(factor)} times what the other models suggest by their size "
+                f"{named}: is a value in another unit? It has {format_quantity(point.value, unit)} on the device"
+                f"{here}{place}",
                 advice="give all values of a column in the unit that its name ends in",
             )
 

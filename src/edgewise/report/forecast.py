@@ -6,6 +6,7 @@ import math
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from functools import partial
+from statistics import fmean, median
 from typing import Any
 
 from edgewise.device.calibrations import count_text
@@ -38,6 +39,9 @@ from edgewise.units import format_si
 
 UNCOUNTED = ("elements", "operators")
 """Terms of a profile that are not MACs."""
+FAR_OUT, TIMES_USUAL = 1.5, 2.5
+"""A model stands out where a law that was fitted without it is wrong by more than this factor, and by so many times the
+median of the others, as a logarithm: one wrong value of n spoils the others by 1/(n−1) of what it is itself off."""
 
 
 def calibration_document(calibration: Calibration) -> Document:
@@ -51,6 +55,7 @@ def calibration_document(calibration: Calibration) -> Document:
         title=f"Calibration of {calibration.name}",
         answer=(
             *(_learnt(metric, choice, calibration.name) for metric, choice in calibration.choices.items()),
+            *map(one_line, calibration.doubts),
             *(chosen_law(metric, choice) for metric, choice in calibration.choices.items()),
             f"Predict others: edgewise estimate MODEL -d {calibration.name}",
             *replaced,
@@ -66,10 +71,23 @@ def _learnt(metric: str, choice: Choice, device: str) -> str:
     trial, number = choice.chosen, len(choice.points)
     error = validation(trial, choice.points)["error"]
     words = f"{METRICS[metric].label} on {device} is learnt from {count_text(trial.number, number)} measured models"
-    words += f": off by {100 * error:.1f} % on average where a model is left out"
+    words += f": off by {100 * error:.1f} % on average where a model is left out{_far_out(choice)}"
     lacks = [(point.subject.name, trial.lacking(point.subject)) for point in choice.points]
     unused = [f"{one_line(name)} ({one_line(lack)})" for name, lack in lacks if lack]
     return f"{words}; not used: {enumerate_few(unused)}." if unused else f"{words}."
+
+
+def _far_out(choice: Choice) -> str:
+    """The model that the chosen law is by far most wrong about where it is left out, as a clause; else ""."""
+    left_out = [(point, float(value)) for point, value in zip(choice.points, choice.chosen.left_out, strict=True)]
+    known = [(point.subject.name, value / point.value) for point, value in left_out if not math.isnan(value)]
+    known.sort(key=lambda each: -abs(math.log(each[1])))
+    (name, ratio), *rest = known
+    usual = median(abs(math.log(each)) for _, each in rest)
+    if abs(math.log(ratio)) < max(math.log(FAR_OUT), TIMES_USUAL * usual):
+        return ""
+    others = 100 * fmean(abs(each - 1) for _, each in rest)
+    return f"; {one_line(name)} stands far out ({_off_text(ratio - 1)}; the others are off by {others:.1f} %)"
 
 
 def chosen_law(metric: str, choice: Choice) -> str:
@@ -89,17 +107,28 @@ def _origin(calibration: Calibration, more: Sequence[str] = ()) -> list[Section]
     """The cautions of the calibration, and `more`; and where its points are from."""
     lines = [f"Measured: {one_line(', '.join(calibration.sources))}."]
     if calibration.runtime:
-        lines.append(
-            f"host is {calibration.runtime} on {one_line(calibration.host) or 'this machine'}, median of runs."
-        )
+        lines.append(_hosts(calibration))
     elif any(point.subject.host for points in calibration.points.values() for point in points):
         lines.append("host is the value in the table.")
     if calibration.path is not None:
         lines.append(f"Kept in {one_line(str(calibration.path))}.")
     sections = [Section(title="Points", lines=tuple(lines))]
-    if cautions := (*calibration.cautions, *more):
+    said = set(calibration.doubts)  # with the answer
+    if cautions := (*(each for each in calibration.cautions if each not in said), *more):
         sections.insert(0, Section(title="Cautions", lines=tuple(map(one_line, cautions)), tone="fair"))
     return sections
+
+
+def _hosts(calibration: Calibration) -> str:
+    """Where the values of this machine are from: stored runs with one engine, the table, or both."""
+    runs = f"{calibration.runtime} on {one_line(calibration.host) or 'this machine'}"
+    how = "the newest run of the best grade of each model"
+    if not calibration.written:
+        return f"host is {runs}: {how}."
+    most = max(sum(point.subject.host is not None for point in points) for points in calibration.points.values())
+    if calibration.written >= most:
+        return f"host is the value in the table; of models to predict it is {runs}: {how}."
+    return f"host is the value in the table of {calibration.written} of {most} models; of others {runs}: {how}."
 
 
 def laws_table(metric: str, choice: Choice) -> Table:
@@ -254,7 +283,10 @@ def forecasts_document(found: Forecasts) -> Document:
             sections.insert(0, Section(title=title, lines=lines))
     return Document(
         title=f"Estimates for {found.calibration.name}",
-        answer=tuple(filter(None, (told(found, metric) for metric in found.metrics for told in (_known, _least)))),
+        answer=(
+            *filter(None, (told(found, metric) for metric in found.metrics for told in (_known, _least))),
+            *map(one_line, found.calibration.doubts),
+        ),
         tables=tuple(_forecast_table(found, metric) for metric in found.metrics),
         sections=tuple(sections),
         charts=lambda: [forecast_chart(found, metric) for metric in found.metrics],

@@ -20,7 +20,15 @@ from edgewise.predicting.choice import FEWEST_POINTS, choose
 from edgewise.predicting.features import profile_of
 from edgewise.predicting.fleet import Catalogue
 from edgewise.predicting.forecast import Forecasts, forecast
-from edgewise.predicting.points import UNITS, Row, check_points, is_measurement, join_repeats, read_table
+from edgewise.predicting.points import (
+    UNITS,
+    Row,
+    check_points,
+    doubt_units,
+    is_measurement,
+    join_repeats,
+    read_table,
+)
 from edgewise.record import Run
 from edgewise.run.observation import observe_file
 from edgewise.verbs.calibrate.device_runs import (
@@ -35,6 +43,7 @@ from edgewise.verbs.calibrate.device_runs import (
     read_measurements,
     reading,
 )
+from edgewise.verbs.calibrate.host_values import Written, contradiction, contradictions
 from edgewise.verbs.estimate.work import advising_conversion
 
 if TYPE_CHECKING:
@@ -57,6 +66,7 @@ class _Model:
         sha256: of its file; "" where only its name is known.
         stored: engine and its settings → metric → value, from stored runs on this machine.
         hosts: metric → value, as somebody wrote it down.
+        columns, place: of `hosts`: metric → name of its column, and the line and its file; empty without a table.
         noisy: whether it has runs on this machine, all of grade D.
     """
 
@@ -64,6 +74,8 @@ class _Model:
     sha256: str = ""
     values: Mapping[str, float] = field(default_factory=dict)
     hosts: Mapping[str, float] = field(default_factory=dict)
+    columns: Mapping[str, str] = field(default_factory=dict)
+    place: str = ""
     stored: dict[str, dict[str, float]] = field(default_factory=dict)
     noisy: bool = False
 
@@ -82,7 +94,7 @@ def calibrate(request: CalibrateRequest, context: Context) -> Calibration:
     if models_of and not models_of[0].is_dir():
         raise BadInput(f"⟦model_dir⟧ {request.model_dir} is no folder", advice="name the folder of the models")
     files = ModelFiles([*models_of, *given.folders])
-    models = [_from_row(row, path.parent, files) for path in given.tables for row in read_table(path)]
+    models = [_from_row(row, path, files) for path in given.tables for row in read_table(path)]
     models += [_from_run(run, files, notes) for run in runs]
     if len(models) > MOST_MODELS:
         raise BadInput(f"{len(models)} measured models", advice=f"give {MOST_MODELS} at most; 10 are mostly enough")
@@ -94,9 +106,7 @@ def calibrate(request: CalibrateRequest, context: Context) -> Calibration:
     points = {metric: found for metric, found in points.items() if found}
     if not points:
         raise BadInput("no metric was measured on the device", advice="columns such as latency_ms hold its values")
-    cautions = [
-        caution for metric, found in points.items() for caution in check_points(found, what=metric.replace("_", " "))
-    ]
+    cautions, doubts = _check(models, points)
     cautions += [
         f"{metric} has {len(found)} models, and {FEWEST_POINTS} are needed: it is not predicted."
         for metric, found in points.items()
@@ -115,9 +125,35 @@ def calibrate(request: CalibrateRequest, context: Context) -> Calibration:
         host=machine,
         runtime=engine,
         sources=tuple(given.sources),
-        cautions=tuple(dict.fromkeys([*notes.sentences, *cautions, *reasons])),
+        cautions=tuple(dict.fromkeys([*doubts, *notes.sentences, *cautions, *reasons])),
+        doubts=tuple(doubts),
+        written=len({model.subject.name for model in models if model.hosts.keys() & kept.keys()}),
     )
     return save(found, context.store) if context.keep else found
+
+
+def _check(models: Sequence[_Model], points: Mapping[str, list[Point]]) -> tuple[list[str], list[str]]:
+    """Cautions about the points, and doubts about their values. Raises `BadInput` as `check_points` does."""
+    cautions, doubts = list[str](), list[str]()
+    for metric, found in points.items():
+        written = [
+            Written(
+                name=model.subject.name,
+                metric=metric,
+                column=model.columns[metric],
+                place=model.place,
+                value=model.hosts[metric],
+                stored=tuple(values[metric] for values in model.stored.values() if metric in values),
+            )
+            for model in models
+            if metric in model.hosts
+        ]
+        places = {model.subject.name: model.place for model in models if model.place}
+        places |= {each.name: f"{each.place}{contradiction(each)}" for each in written}
+        what = metric.replace("_", " ")
+        cautions += check_points(found, what=what, places=places)
+        doubts += [*contradictions(written), *doubt_units(found, what=what)]
+    return cautions, doubts
 
 
 def _predictable(points: Mapping[str, list[Point]], *, method: str | None) -> tuple[dict[str, list[Point]], list[str]]:
@@ -187,22 +223,23 @@ def _from_word(word: str) -> list[_Model]:
     """The models of a table or a file; what is neither may be a name of the atlas."""
     path, named = Path(word), Subject(name=word)
     if word.lower().endswith(TABLE):
-        return [_from_row(row, path.parent, ModelFiles([])) for row in read_table(path)]
+        return [_from_row(row, path, ModelFiles([])) for row in read_table(path)]
     if not path.exists() and not Catalogue().lacking(named):
         return [_Model(subject=named)]
     with advising_conversion(word, open_model(path).ref, int8=False):
         return [_from_file(path)]
 
 
-def _from_row(row: Row, folder: Path, files: ModelFiles) -> _Model:
+def _from_row(row: Row, table: Path, files: ModelFiles) -> _Model:
     """A model of a table; where its name is that of a file, what the file says."""
-    places = (folder / row.name, Path(row.name), *files.named(row.name))
+    places = (table.parent / row.name, Path(row.name), *files.named(row.name))
     file = next((path for path in places if path.is_file()), None)
     model = _Model(subject=Subject(name=row.name)) if file is None else _from_file(file)
     subject = replace(
         model.subject, name=row.name, family=row.family, precision=row.precision or model.subject.precision
     )
-    return replace(model, subject=subject, values=row.values, hosts=row.hosts)
+    place = f"line {row.line} of {table}"
+    return replace(model, subject=subject, values=row.values, hosts=row.hosts, columns=row.columns, place=place)
 
 
 def _note_missing_files(models: Sequence[_Model], notes: Notes) -> None:
