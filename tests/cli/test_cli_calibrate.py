@@ -103,10 +103,34 @@ def test_a_refused_model_is_an_exit_code_of_its_own(capsys, tmp_path):
     (tmp_path / "huge.csv").write_text("model,host_latency_ms\nHuge,9000\nDenseNet,110\n")
     assert run(["estimate", "huge.csv", "-d", "phone"]) == 4
     told = capsys.readouterr()
-    assert "Huge: its size is a factor of 64.3 beyond" in told.err and "DenseNet" in told.out
+    refused = (
+        "Huge: its latency on this machine, 9.00 s, is 64.3 times the most of the measured models (InceptionV3, 140 ms)"
+    )
+    assert f"{refused}: check that value" in told.err and "DenseNet" in told.out
     (tried,) = [line for line in told.err.splitlines() if line.startswith("try: ")]
     assert "--anyway predicts it with a wider interval" in tried
     assert run(["estimate", "huge.csv", "-d", "phone", "--anyway"]) == 0
+    (tmp_path / "huge.csv").write_text("model,host_latency_ms\nHuge,9000\n")
+    capsys.readouterr()
+    assert run(["estimate", "huge.csv", "-d", "phone", "--anyway"]) == 0
+    first = " ".join(capsys.readouterr().out.partition("───")[0].split())
+    assert (
+        first.startswith("Latency on phone: Huge, ") and "), doubtful: its latency on this machine, 9.00 s, is" in first
+    )
+
+
+def test_a_measured_model_with_another_value_here_is_told_so_and_not_to_be_measured(capsys, tmp_path):
+    assert run(["calibrate", "phone", "--measurements", "measured.csv"]) == 0
+    (tmp_path / "again.csv").write_text("model,host_latency_us\nMobileNetV2,11\n")
+    capsys.readouterr()
+    assert run(["estimate", "again.csv", "-d", "phone"]) == 4
+    told = " ".join(capsys.readouterr().err.split())
+    assert (
+        "11.0 µs, is 1/1000 of the least of the measured models (MobileNetV2, 11.0 ms): it was measured itself" in told
+    )
+    assert (
+        "the calibration has 11.0 ms for it on this machine: one of both is wrong" in told and "measure a" not in told
+    )
 
 
 def test_a_mistyped_calibrated_device_is_suggested(capsys, tmp_path):

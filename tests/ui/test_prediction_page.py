@@ -62,7 +62,7 @@ def test_estimates_stand_beside_their_intervals_and_refusals_beside_their_reason
         "EfficientNet", "115 ms", "90.5 ms to 147 ms", "100%",
     ]  # fmt: skip
     assert rows.nth(2).locator("th, td").nth(1).inner_text().startswith("n/a")
-    assert "factor of 64.3 beyond" in page.locator("main").inner_text()
+    assert "64.3 times the most of the measured models (InceptionV3, 140 ms)" in page.locator("main").inner_text()
     assert page.locator("figure h3").nth(0).inner_text() == "Latency of the models"
     assert "Refused: 1." in page.locator("figcaption").nth(0).inner_text()
 

@@ -27,8 +27,8 @@ from edgewise.predicting.choice import Choice, Trial, choose, leave_out
 from edgewise.predicting.features import TERMS, OperatorProfile
 from edgewise.predicting.forecast import forecast, refusal
 from edgewise.predicting.points import check_points, doubt_units, join_repeats, read_table
-from edgewise.report.forecast import laws_table
-from messages import has, says
+from edgewise.report.forecast import chosen_law, laws_table
+from messages import says
 
 HOSTS = {"a": 0.010, "b": 0.012, "c": 0.030, "d": 0.100, "e": 0.140}
 
@@ -297,10 +297,30 @@ def test_beyond_the_points_it_widens_and_then_refuses():
     inside, beyond, far = forecasts(
         Subject(name="in", host=0.05), Subject(name="out", host=0.7), Subject(name="far", host=2.0)
     ).rows
-    assert beyond.cautions and "beyond the measured models" in beyond.cautions[0] and not inside.cautions
+    assert beyond.cautions[0].startswith("Its latency on this machine, 700 ms, is ") and not inside.cautions
     width = [row.prediction.high / row.prediction.low for row in (inside, beyond)]
     assert width[1] > 1.2 * width[0]
-    assert far.prediction is None and re.search(says("size-factor-beyond-measured-models", exp=has("14")), far.refused)
+    assert far.prediction is None and "2.00 s, is 14.3 times the most of the measured models (" in far.refused
+
+
+def test_a_model_beyond_the_points_by_its_operations_is_told_so():
+    known = [
+        Point(subject=Subject(name=str(at), profile=OperatorProfile(amounts=(1e6 * at, 0, 0, 0, 0, 0))), value=at)
+        for at in range(1, 5)
+    ]
+    small = Subject(name="n", profile=OperatorProfile(amounts=(5e4, 0, 0, 0, 0, 0)))
+    assert refusal(small, known).startswith(
+        "its operations are 1/20.0 of those of the smallest measured model, 1: measure"
+    )
+
+
+def test_why_the_law_with_the_least_error_here_is_not_the_chosen_one():
+    choice = choose(points())
+    values = np.array([point.value for point in choice.points])
+    best, other = (replace(choice.trials[at], left_out=values * factor) for at, factor in ((0, 1.4), (1, 1.04)))
+    told = chosen_law("latency", replace(choice, trials=(best, other)))
+    assert f"; {other.predictor.name} is off by 4.0 % here, but a law is chosen by its squared errors" in told
+    assert " is off by " not in chosen_law("latency", replace(choice, trials=(other, best)))
 
 
 def test_other_precisions_and_unseen_operators_are_refused():

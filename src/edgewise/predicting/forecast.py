@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from functools import partial
 from itertools import pairwise
 from pathlib import PurePath
 from typing import Any
@@ -24,6 +25,7 @@ from edgewise.predicting.points import MEASURES
 from edgewise.shown import Shown
 from edgewise.stats.distributions import t_tail
 from edgewise.text import listing
+from edgewise.units import significant
 
 SCHEMA = 1
 LEAST_BEYOND = 1.05
@@ -50,6 +52,7 @@ class Forecast:
         spread: standard deviation of the logarithm.
         nearest: names of the measured models that are most like this one.
         cautions: sentences about what widens the doubt.
+        doubt: why it would be refused without --anyway; "" where it would not.
         refused: why there is no prediction; None where there is one.
         advice: what to do about `refused`.
         on_target: probability of meeting the target, where one was given.
@@ -64,6 +67,7 @@ class Forecast:
     spread: float = math.nan
     nearest: tuple[str, ...] = ()
     cautions: tuple[str, ...] = ()
+    doubt: str = ""
     refused: str | None = None
     advice: str = ""
     on_target: float | None = None
@@ -185,7 +189,7 @@ def forecast(
 
 
 def _forecast(subject: Subject, metric: str, choice: Choice, target: float | None, *, anyway: bool) -> Forecast:
-    unlike, doubt = _unlike(subject, choice.points)
+    unlike, doubt = _unlike(subject, choice.points, metric)
     if unlike and not anyway:
         return Forecast(subject=subject, metric=metric, refused=unlike, advice=WIDENING)
     trial = choice.usable_for(subject)
@@ -203,8 +207,9 @@ def _forecast(subject: Subject, metric: str, choice: Choice, target: float | Non
         cautions.append(f"The better law {choice.chosen.predictor.name} can't be used: {lack}.")
     if others := _others_beside(subject, metric, choice, trial, prediction):
         cautions.append(others)
-    if not unlike and (beyond := _beyond(subject, choice.points)) > math.log(LEAST_BEYOND):
-        cautions.append(f"Its size is a factor of {math.exp(beyond):.2g} beyond the measured models.")
+    if not unlike and _beyond(subject, choice.points) > math.log(LEAST_BEYOND):
+        words = _words_beyond(subject, choice.points, metric)
+        cautions.append(f"{words[0].upper()}{words[1:]}.")
     return Forecast(
         subject=subject,
         metric=metric,
@@ -214,6 +219,7 @@ def _forecast(subject: Subject, metric: str, choice: Choice, target: float | Non
         spread=spread,
         nearest=nearest(subject, choice.points),
         cautions=tuple(cautions),
+        doubt=unlike,
         on_target=on_target,
     )
 
@@ -236,6 +242,12 @@ def measured_value(subject: Subject, points: Sequence[Point]) -> float | None:
 
     A table may name a file by its path, so that file names count; the operators must be the same in any case.
     """
+    point = _measured_point(subject, points)
+    return None if point is None else point.value
+
+
+def _measured_point(subject: Subject, points: Sequence[Point]) -> Point | None:
+    """As `measured_value`, with what is known of the model."""
     same = [
         point
         for point in points
@@ -244,15 +256,15 @@ def measured_value(subject: Subject, points: Sequence[Point]) -> float | None:
         and arithmetic(point.subject.precision) == arithmetic(subject.precision)
     ]
     same = [point for point in same if point.subject.name == subject.name] or same
-    return same[0].value if len(same) == 1 else None
+    return same[0] if len(same) == 1 else None
 
 
-def refusal(subject: Subject, points: Sequence[Point]) -> str:
-    """Why the points say nothing about `subject`; "" where they do."""
-    return _unlike(subject, points)[0]
+def refusal(subject: Subject, points: Sequence[Point], metric: str = "latency") -> str:
+    """Why the points say nothing about a `metric` of `subject`; "" where they do."""
+    return _unlike(subject, points, metric)[0]
 
 
-def _unlike(subject: Subject, points: Sequence[Point]) -> tuple[str, float]:
+def _unlike(subject: Subject, points: Sequence[Point], metric: str) -> tuple[str, float]:
     """Why the points say nothing about `subject`, and the standard deviation of the logarithm that stands for it.
 
     That of the size is not part of it: `_beyond` widens every interval by it.
@@ -273,9 +285,8 @@ def _unlike(subject: Subject, points: Sequence[Point]) -> tuple[str, float]:
                     "measure one that has more of them"
                 )
                 found.append((words, UNLIKE * float(share)))
-    if (beyond := _beyond(subject, points)) > math.log(MOST_BEYOND):
-        words = f"its size is a factor of {math.exp(beyond):.3g} beyond the measured models"
-        found.append((f"{words}: measure one of about its size", 0.0))
+    if _beyond(subject, points) > math.log(MOST_BEYOND):
+        found.append((f"{_words_beyond(subject, points, metric)}: {_advice_beyond(subject, points, metric)}", 0.0))
     return "; ".join(words for words, _ in found), math.hypot(*(doubt for _, doubt in found))
 
 
@@ -311,6 +322,40 @@ def _beyond(subject: Subject, points: Sequence[Point]) -> float:
     """The logarithm of the factor by which `subject` is larger or smaller than all points; 0 between them."""
     own, others = _sizes(subject, points)
     return max(0.0, math.log(own / max(others)), math.log(min(others) / own)) if others else 0.0
+
+
+def _words_beyond(subject: Subject, points: Sequence[Point], metric: str) -> str:
+    """By what `subject` is beyond all points, and how far."""
+    own, others = _sizes(subject, points)
+    is_larger = own > max(others)
+    end = max(others) if is_larger else min(others)
+    times = f"{significant(own / end)} times" if is_larger else f"1/{significant(end / own)} of"
+    name = next(point.subject.name for point, size in zip(points, others, strict=True) if size == end)
+    if not _by_host(subject, points):
+        return (
+            f"its operations are {times} those of the {'largest' if is_larger else 'smallest'} measured model, {name}"
+        )
+    label, show = METRICS[metric].label.lower(), partial(quantity, unit=METRICS[metric].unit)
+    which = "most" if is_larger else "least"
+    return (
+        f"its {label} on this machine, {show(own)}, is {times} the {which} of the measured models ({name}, {show(end)})"
+    )
+
+
+def _advice_beyond(subject: Subject, points: Sequence[Point], metric: str) -> str:
+    """What to do about a model beyond all points. Of a point itself, its value here is wrong or was."""
+    point = _measured_point(subject, points)
+    if point is not None and point.subject.host is not None and _by_host(subject, points):
+        here = quantity(point.subject.host, METRICS[metric].unit)
+        return f"it was measured itself, and the calibration has {here} for it on this machine: one of both is wrong"
+    if _by_host(subject, points):
+        return f"check that value, or measure a model with about this {METRICS[metric].label.lower()} here"
+    return "measure one with about as many"
+
+
+def _by_host(subject: Subject, points: Sequence[Point]) -> bool:
+    """Whether `_sizes` are values on this machine."""
+    return bool(subject.host) and all(point.subject.host for point in points)
 
 
 def nearest(subject: Subject, points: Sequence[Point]) -> tuple[str, ...]:

@@ -39,6 +39,8 @@ from edgewise.units import format_si
 
 UNCOUNTED = ("elements", "operators")
 """Terms of a profile that are not MACs."""
+CLEARLY_MORE = 1.25
+"""Errors of laws whose ratio is below are about equal."""
 FAR_OUT, TIMES_USUAL = 1.5, 2.5
 """A model stands out where a law that was fitted without it is wrong by more than this factor, and by so many times the
 median of the others, as a logarithm: one wrong value of n spoils the others by 1/(n−1) of what it is itself off."""
@@ -94,7 +96,23 @@ def chosen_law(metric: str, choice: Choice) -> str:
     """The law that predicts `metric`, with its coefficients, as a sentence."""
     law, fitted = choice.chosen.predictor, choice.chosen.fitted
     title = law.name if isinstance(law, Mean) else f"{law.name}, {law.title}"  # the equation of a mean says the rest
-    return f"{METRICS[metric].label} by {title}: {fitted.equation if fitted else ''}{_units(metric)}."
+    equation = fitted.equation if fitted else ""
+    words = f"{METRICS[metric].label} by {title}: {equation}{_units(metric) if 'host' in equation else ''}"
+    return f"{words}{_why_not_least(choice)}."
+
+
+def _why_not_least(choice: Choice) -> str:
+    """Why the chosen law is not the one with the least error here, as a clause; "" where both are about equal."""
+    values = [point.value for point in choice.points]
+    least = min(choice.trials, key=lambda trial: trial.mean_error(values))
+    error = least.mean_error(values)
+    if choice.chosen.mean_error(values) < CLEARLY_MORE * error:
+        return ""
+    models = "" if least.number == choice.chosen.number else f" on the {least.number} models that it knows"
+    return (
+        f"; {least.predictor.name} is off by {100 * error:.1f} % here{models}, but a law is chosen by its squared "
+        "errors, here and on other devices"
+    )
 
 
 def _units(metric: str) -> str:
@@ -314,7 +332,8 @@ def _least(found: Forecasts, metric: str) -> str:
         return ""
     first, this = ranked[0], ranked[0].prediction
     ends = f"{COVERAGE:.0%} interval {quantity(this.low, unit)} to {quantity(this.high, unit)}"
-    value = f"{one_line(first.subject.name)}, {quantity(this.value, unit)} ({ends})"
+    doubt = f", doubtful: {one_line(first.doubt)}" if first.doubt else ""
+    value = f"{one_line(first.subject.name)}, {quantity(this.value, unit)} ({ends}){doubt}"
     if len(ranked) == 1:
         return f"{label} on {found.calibration.name}: {value}."
     doubtful = next((other for one, other in found.alike(metric) if one is first), None)
