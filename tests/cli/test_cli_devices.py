@@ -11,6 +11,7 @@ import pytest
 from edgewise.cli.main import run
 from edgewise.device.devices import Device, add_device, find_device, read_devices, transport_of
 from edgewise.errors import Unavailable
+from estimates import dense_relu
 from messages import has, is_in, says, wording
 
 pytest.importorskip("asyncssh", reason="needs asyncssh")
@@ -63,7 +64,10 @@ def test_another_file_is_named_by_an_option(tmp_path, file, capsys):
         (["add", "a", "board.local:2222"], "try: write ssh://board.local:2222"),
         (["add"], " devices add NAME URL'; see"),
         (["rm"], " devices rm NAME'; see"),
-        (["add", "a", "ssh://host:99999"], "ort"),
+        (["add", "a", "ssh://host:99999"], "'99999' is no port"),
+        (["add", "a", "ssh://pi@host:abc"], "'abc' is no port"),
+        (["add", "a", "ssh://[::1"], says("ssh-names-no-host")),
+        (["add", "a", "ssh://host", "--set", "key=/no/such/file"], "a: key is '/no/such/file', which is no file"),
         (["add", "a", "ssh://me:secret@host"], says("url-must-not-contain-password")),
         (["add", "a", "ssh://host/path"], says("ssh-names-no-host")),
         (["add", "a", "ssh://host", "--set", "pyhton=x"], says("unknown-setting", unknown=has("'pyhton'"))),
@@ -76,6 +80,33 @@ def test_what_can_not_be_registered_is_one_clear_error(words, told, file, capsys
     assert run(["devices", *words]) == 2
     assert is_in(told, capsys.readouterr().err)
     assert not file.exists()
+
+
+def test_a_name_that_is_estimated_already_is_told(file, capsys):
+    assert run(["devices", "add", "cortex-m4", "ssh://a"]) == 0
+    assert "'edgewise estimate -d cortex-m4' goes on estimating the one that edgewise knows" in capsys.readouterr().err
+    assert run(["devices", "add", "a", "ssh://a"]) == 0
+    assert "goes on estimating" not in capsys.readouterr().err
+
+
+def test_a_registered_device_that_is_not_calibrated_is_no_unknown_one(file, capsys, tmp_path):
+    assert run(["devices", "add", "pi4", "ssh://a"]) == 0
+    model = str(dense_relu(tmp_path))
+    assert run(["estimate", model, "-d", "pi4"]) == 2
+    told = " ".join(capsys.readouterr().err.split())
+    assert "pi4 is a device to measure on, and it is not calibrated" in told and "did you mean" not in told
+    assert "'edgewise bench MODEL -d pi4'" in told and "'edgewise calibrate pi4' learns it" in told
+    assert run(["estimate", model, "-d", "local"]) == 2
+    assert "calibrate local" not in capsys.readouterr().err
+
+
+def test_a_device_that_cant_be_reached_has_nothing_missing(file, capsys):
+    assert run(["devices", "add", "off", "ssh://127.0.0.1:1"]) == 0
+    assert run(["devices", "check", "off"]) == 3
+    told = capsys.readouterr().out
+    assert "no connection" in told and "missing" not in told
+    assert run(["devices", "check", "off", "--json"]) == 3
+    assert json.loads(capsys.readouterr().out)["connected"] is False
 
 
 def test_a_name_that_is_registered_gets_the_new_address_and_what_it_was_is_told(file, capsys):

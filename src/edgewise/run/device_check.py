@@ -27,6 +27,7 @@ class DeviceCheck:
 
     Attributes:
         usable: whether a job can run there with at least one engine.
+        connected: whether the device could be reached; where it could not, `missing` says why.
         python, version: path and version of the interpreter; empty where none was found.
         free_bytes: free space in its home folder; None where it was not determined.
         clock: offset of its clocks from this machine's; None on this machine.
@@ -37,6 +38,7 @@ class DeviceCheck:
 
     device: Device
     usable: bool = False
+    connected: bool = True
     python: str = ""
     version: str = ""
     free_bytes: int | None = None

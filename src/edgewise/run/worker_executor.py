@@ -11,6 +11,7 @@ from typing import Any
 from edgewise.device.bootstrap import PACKAGES, bootstrap, how_to_install
 from edgewise.device.devices import Device
 from edgewise.device.environments import packages_of
+from edgewise.device.link import LinkLost, Unreachable
 from edgewise.device.target import EnvironmentTarget, LocalTarget, RemoteTarget
 from edgewise.device.transport import TellsEmulator
 from edgewise.device.transports.container import ContainerTransport
@@ -87,7 +88,8 @@ class WorkerExecutor(Executor):
             advice = getattr(error, "advice", "")
             if install is not None:
                 raise Unavailable(f"{device.name}: {one_line(str(error))}", advice=advice) from error
-            return DeviceCheck(device=device, missing=(Missing(what=one_line(str(error)), advice=advice),))
+            missing = (Missing(what=one_line(str(error)), advice=advice),)
+            return DeviceCheck(device=device, connected=not isinstance(error, Unreachable | LinkLost), missing=missing)
 
     def activity(
         self, target: AnyTarget, seconds: float, *, sleep: Callable[[float], object] = time.sleep

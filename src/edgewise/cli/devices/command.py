@@ -35,6 +35,7 @@ _FILE = option(
 def add(values: Values) -> None:
     """Register a device, or replace what is registered by its name. No connection: see 'edgewise devices check'."""
     from edgewise.device.devices import Device
+    from edgewise.estimating.base import is_known
     from edgewise.verbs.devices.work import register
     from edgewise.verbs.words import once
 
@@ -48,6 +49,12 @@ def add(values: Values) -> None:
     words = [] if old is None else [old.url, *(f"{key}={value}" for key, value in old.settings.items())]
     said = f"{name} added to {place}" if old is None else f"{name} replaced in {place}; it was {', '.join(words)}"
     err().print(said, markup=False, highlight=False, soft_wrap=True)
+    if is_known(name):
+        warning = (
+            f"'edgewise estimate -d {name}' goes on estimating the one that edgewise knows by this name, and measures "
+            "nothing on yours: better give it another name"
+        )
+        err().print(warning, markup=False, highlight=False, soft_wrap=True)
 
 
 @takes(
@@ -165,7 +172,8 @@ def _print(found: DeviceCheck) -> None:
         if text:
             table.add_row(Text(label, style="dim"), Text(one_line(text)))
     for each in found.missing:
-        table.add_row(Text("missing", style="yellow"), Text(one_line(each.what)))
+        label = "missing" if found.connected else "no connection"
+        table.add_row(Text(label, style="yellow"), Text(one_line(each.what)))
         table.add_row("", Text(one_line(each.advice), style="cyan"))
     out().print(table)
 

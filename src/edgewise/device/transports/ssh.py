@@ -57,13 +57,20 @@ class Ssh:
         "emulator": "emulator that the device runs in, such as qemu-system-aarch64: its times are not reported",
     }
 
+    files = ("key",)
+    """Those of `settings` that must be files here when a device is registered."""
+
     def open(self, name: str, address: str, settings: Mapping[str, str]) -> SshTransport:
         """As `edgewise.device.transport.OpensDevices.open`."""
         try:
             parts = urlsplit(f"ssh://{address}")
+        except ValueError as error:
+            raise BadInput(f"{name}: ssh://{address} names no host", advice="write ssh://USER@HOST:PORT") from error
+        try:
             port = parts.port
         except ValueError as error:
-            raise BadInput(f"{name}: ssh://{address}: {error}", advice="write ssh://USER@HOST:PORT") from error
+            told = f"{address.rpartition(':')[2]!r} is no port, which is a number up to 65535"
+            raise BadInput(f"{name}: ssh://{address}: {told}", advice="write ssh://USER@HOST:PORT") from error
         if not parts.hostname or parts.path not in ("", "/") or parts.query or parts.fragment or port == 0:
             raise BadInput(f"{name}: ssh://{address} names no host", advice="write ssh://USER@HOST:PORT")
         if parts.password is not None:

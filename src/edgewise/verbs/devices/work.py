@@ -9,6 +9,7 @@ from pathlib import Path
 from edgewise.device.bootstrap import PACKAGES
 from edgewise.device.devices import POWER_METER, Device, add_device
 from edgewise.device.target import find_target
+from edgewise.device.transport import transports
 from edgewise.errors import BadInput
 from edgewise.run.device_check import DeviceCheck, Missing
 from edgewise.run.executor import executor_of
@@ -20,6 +21,13 @@ def register(device: Device, path: Path | None = None) -> tuple[Path, Device | N
     """Check the settings of `device` and write it as `add_device` does. Raises `BadInput`."""
     if (url := device.settings.get(POWER_METER)) is not None:
         Source.parse(url)
+    plugin = transports().get(device.transport) if device.transport in transports().names() else None
+    for name in getattr(plugin, "files", ()):
+        if name in device.settings and not Path(device.settings[name]).expanduser().is_file():
+            raise BadInput(
+                f"{device.name}: {name} is {device.settings[name]!r}, which is no file",
+                advice=f"give --set {name}=FILE",
+            )
     return add_device(device, path)
 
 
