@@ -51,6 +51,32 @@ def test_the_line_has_the_least_relative_error_and_no_negative_intercept():
     assert falling.equation.endswith("× host") and value(falling, 1e-6) > 0
 
 
+@pytest.mark.parametrize(
+    ("law", "unit", "told"),
+    [
+        (Line(), "s", "3 × host + 259 ns"),
+        (Linear(), "s", "3 × host + 259 ns"),
+        (Linear(), "J", "3 × host + 259 nJ"),
+        (Linear(), "", "3 × host + 2.59e-07"),
+        (OperatorCosts(), "s", "24.4 ps per pointwise"),
+        (OperatorCosts(), "B", "2.44e-05 B per pointwise"),
+    ],
+)
+def test_constants_of_equations_have_their_unit(law, unit, told):
+    per = 2.44e-5 if unit == "B" else 2.44e-11
+    known = []
+    for at, host in enumerate((1e-6, 3e-6, 9e-6, 20e-6), start=1):
+        profile = OperatorProfile(amounts=(1e6 * at, 0, 0, 0, 0, 0))
+        value = per * 1e6 * at if isinstance(law, OperatorCosts) else 3 * host + 2.59e-7
+        known.append(Point(subject=Subject(name=str(at), host=host, profile=profile), value=value, unit=unit))
+    assert law.fit(known).equation == told
+
+
+def test_a_power_names_the_unit_of_its_values():
+    known = [Point(subject=Subject(name=str(at), host=at / 100), value=at / 30, unit="s") for at in range(1, 6)]
+    assert PowerLaw().fit(known).equation.endswith("^1.000 (in s)")
+
+
 def test_least_squares_lets_giants_decide_and_can_go_below_zero():
     points = points_of(lambda host: 4 * host, HOSTS[:4])
     points.append(Point(subject=Subject(name="giant", host=1.0), value=8.0))

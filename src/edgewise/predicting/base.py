@@ -35,10 +35,15 @@ class Subject:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Point:
-    """A model that was measured on the device; `value` > 0, in the unit of the metric."""
+    """A model that was measured on the device; `value` > 0, in the unit of the metric.
+
+    Attributes:
+        unit: SI, as equations name it, such as ``s``; "" where the caller does not say.
+    """
 
     subject: Subject
     value: float
+    unit: str = ""
 
 
 class Fitted(Protocol):

@@ -61,7 +61,10 @@ class Calibration(Shown):
     @cached_property
     def choices(self) -> Mapping[str, Choice]:
         """Metric → its law. Raises `BadInput` as `choose` does."""
-        return {metric: choose(points, method=self.method) for metric, points in self.points.items()}
+        return {
+            metric: choose([replace(point, unit=METRICS[metric].unit) for point in points], method=self.method)
+            for metric, points in self.points.items()
+        }
 
     def to_document(self) -> dict[str, Any]:
         """JSON, with the validation of each law for people and other programs; `read_calibration` computes it anew."""

@@ -9,6 +9,7 @@ import numpy as np
 
 from edgewise.predicting.base import Floats, Point, Subject
 from edgewise.predicting.features import RELATIVE_COSTS, TERMS, OperatorProfile
+from edgewise.units import format_si, significant
 
 _SWEEPS = 200
 _SETTLED = 1e-10
@@ -45,6 +46,14 @@ def _inverse(matrix: Floats) -> Floats:
 
 def _hosts(subjects: Sequence[Subject]) -> Floats:
     return np.array([subject.host for subject in subjects], dtype=float)
+
+
+def _told(value: float, points: Sequence[Point]) -> str:
+    """A constant of an equation in the unit of the points; a bare number where they have none."""
+    unit = points[0].unit
+    if unit == "B" and value < 1:
+        return f"{significant(value)} B"
+    return format_si(value, unit) if unit else f"{value:.4g}"
 
 
 def _straight(subjects: Sequence[Subject], _: Floats) -> Floats:
@@ -160,7 +169,8 @@ class Line(_OfHost):
         )
         return Law(
             # Of a proportional device, rounding leaves a rest.
-            equation=f"{slope:.4g} × host" + (f" + {rest:.4g}" if rest > 1e-6 * _values(points).min() else ""),
+            equation=f"{slope:.4g} × host"
+            + (f" + {_told(rest, points)}" if rest > 1e-6 * _values(points).min() else ""),
             values=lambda subjects: slope * _hosts(subjects) + rest,
             rows=rows,
             spread=_inverse(design.T @ design + weak.T @ weak),
@@ -190,9 +200,10 @@ class PowerLaw(_OfHost):
         offset, steeper = spread @ design.T @ (np.log(_values(points)) - hosts)
         # A model that takes longer here takes longer there: a falling law would say that of noise.
         steeper = max(steeper, self.least_slope - 1.0)
+        in_unit = f" (in {points[0].unit})" if points[0].unit else ""
         factor, power = float(np.exp(offset - steeper * middle)), 1.0 + float(steeper)
         return Law(
-            equation=f"{factor:.4g} × host^{power:.3f}",
+            equation=f"{factor:.4g} × host^{power:.3f}{in_unit}",
             values=lambda subjects: factor * _hosts(subjects) ** power,
             rows=rows,
             spread=spread,
@@ -285,7 +296,7 @@ class OperatorCosts:
         )
         costs = factors * generic
         shown = ", ".join(
-            f"{cost:.3g} per {term}"
+            f"{_told(cost, points)} per {term}"
             for term, cost, amount in zip(TERMS, costs, amounts.sum(axis=0), strict=True)
             if cost and amount
         )
@@ -311,7 +322,7 @@ class Linear(_OfHost):
         (slope, rest), *_ = np.linalg.lstsq(design, _values(points), rcond=None)
         # A prediction ≤ 0 has no logarithm: it is not a number that can be used.
         return Law(
-            equation=f"{slope:.4g} × host {'+' if rest >= 0 else '−'} {abs(rest):.4g}",
+            equation=f"{slope:.4g} × host {'+' if rest >= 0 else '−'} {_told(abs(rest), points)}",
             values=lambda subjects: np.where((found := slope * _hosts(subjects) + rest) > 0, found, np.nan),
             rows=_straight,
             spread=_inverse(design.T @ design),

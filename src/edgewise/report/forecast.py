@@ -97,8 +97,7 @@ def chosen_law(metric: str, choice: Choice) -> str:
     law, fitted = choice.chosen.predictor, choice.chosen.fitted
     title = law.name if isinstance(law, Mean) else f"{law.name}, {law.title}"  # the equation of a mean says the rest
     equation = fitted.equation if fitted else ""
-    words = f"{METRICS[metric].label} by {title}: {equation}{_units(metric) if 'host' in equation else ''}"
-    return f"{words}{_why_not_least(choice)}."
+    return f"{METRICS[metric].label} by {title}: {equation}{_why_not_least(choice)}."
 
 
 def _why_not_least(choice: Choice) -> str:
@@ -113,12 +112,6 @@ def _why_not_least(choice: Choice) -> str:
         f"; {least.predictor.name} is off by {100 * error:.1f} % here{models}, but a law is chosen by its squared "
         "errors, here and on other devices"
     )
-
-
-def _units(metric: str) -> str:
-    """In which unit the values of an equation are."""
-    unit = METRICS[metric].unit
-    return "" if unit == "1" else f" (in {unit})"
 
 
 def _origin(calibration: Calibration, more: Sequence[str] = ()) -> list[Section]:
@@ -165,7 +158,7 @@ def laws_table(metric: str, choice: Choice) -> Table:
             Column(title="Rank corr.", numeric=True, rank=1, how=how),
             Column(title="R²", numeric=True, rank=2, how=how),
             Column(title="n", numeric=True, rank=4),
-            Column(title=f"Equation{_units(metric)}", folds=True, rank=5),
+            Column(title="Equation", folds=True, rank=5),
         ),
         rows=tuple(
             (
