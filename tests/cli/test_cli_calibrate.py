@@ -420,6 +420,12 @@ def test_host_values_that_stored_runs_contradict_are_told_before_the_law(capsys,
     (tmp_path / "new.csv").write_text("model,host_latency_us\nnew,700\n")
     assert run(["estimate", "new.csv", "-d", "ph"]) == 0
     assert "1/10.0 of the 500 µs stored" in " ".join(capsys.readouterr().out.partition("───")[0].split())
+    calibrated_by(tmp_path, capsys)
+    (tmp_path / "new.csv").write_text("model,host_latency_ms\na,2\n")
+    assert run(["estimate", "new.csv", "-d", "ph"]) == 0
+    told = " ".join(capsys.readouterr().out.split())
+    assert told.count("a has 2.00 ms, 10.0 times the 200 µs stored, line 2 of new.csv") == 1
+    assert told.index("host_latency_ms contradicts") < told.index("───")
 
 
 def test_a_wrong_cell_is_named_with_both_values_its_line_and_what_contradicts_it(capsys, tmp_path):

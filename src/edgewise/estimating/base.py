@@ -8,7 +8,6 @@ from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 from typing import Any, Protocol, runtime_checkable
 
-from edgewise.device.devices import LOCAL, is_device
 from edgewise.errors import BadInput, Unavailable
 from edgewise.estimating.boards import CORE_TITLES, Board, Fit, boards
 from edgewise.formatting import quantity
@@ -277,7 +276,7 @@ def find_device(
         others: names of devices that other commands know, for the advice about an unknown one.
 
     Raises:
-        BadInput: the device is unknown, or one to measure on; the clock or a setting can't be used.
+        BadInput: the device is unknown, or the clock or a setting can't be used.
         Unavailable: what its estimator needs is not installed.
     """
     name, at, clock = word.partition("@")
@@ -285,12 +284,6 @@ def find_device(
         for device in estimator.devices():
             if device.name == _normal(name):
                 return estimator, _adapted(estimator, device, clock if at else None, settings or {})
-    if is_device(word):
-        learn = "" if word == LOCAL else f", and after that of 3 models or more 'edgewise calibrate {word}' learns it"
-        raise BadInput(
-            f"{word} is a device to measure on, and it is not calibrated",
-            advice=f"'edgewise bench MODEL -d {word}' measures the model there{learn}",
-        )
     advice = f"did you mean {', '.join(near)}? " if (near := similar_devices(name, others)) else ""
     raise BadInput(
         f"unknown device {word!r}",

@@ -81,12 +81,14 @@ class Forecasts(Shown):
     Attributes:
         targets: metric → largest value wanted.
         cautions: sentences about what is known of the models.
+        doubts: those of `cautions` that say that values look wrong.
     """
 
     calibration: Calibration
     rows: tuple[Forecast, ...]
     targets: Mapping[str, float] = field(default_factory=dict)
     cautions: tuple[str, ...] = ()
+    doubts: tuple[str, ...] = ()
 
     @property
     def metrics(self) -> tuple[str, ...]:

@@ -63,7 +63,7 @@ def calibration_document(calibration: Calibration) -> Document:
             *replaced,
         ),
         tables=tuple(tables),
-        sections=tuple(_origin(calibration)),
+        sections=tuple(_origin(calibration, said=calibration.doubts)),
         charts=lambda: validation_charts(calibration),
     )
 
@@ -114,8 +114,8 @@ def _why_not_least(choice: Choice) -> str:
     )
 
 
-def _origin(calibration: Calibration, more: Sequence[str] = ()) -> list[Section]:
-    """The cautions of the calibration, and `more`; and where its points are from."""
+def _origin(calibration: Calibration, more: Sequence[str] = (), *, said: Sequence[str]) -> list[Section]:
+    """The cautions of the calibration, and `more`, but those that the answer has `said`; where its points are from."""
     lines = [f"Measured: {one_line(', '.join(calibration.sources))}."]
     if calibration.runtime:
         lines.append(_hosts(calibration))
@@ -124,8 +124,7 @@ def _origin(calibration: Calibration, more: Sequence[str] = ()) -> list[Section]
     if calibration.path is not None:
         lines.append(f"Kept in {one_line(str(calibration.path))}.")
     sections = [Section(title="Points", lines=tuple(lines))]
-    said = set(calibration.doubts)  # with the answer
-    if cautions := (*(each for each in calibration.cautions if each not in said), *more):
+    if cautions := [each for each in (*calibration.cautions, *more) if each not in said]:
         sections.insert(0, Section(title="Cautions", lines=tuple(map(one_line, cautions)), tone="fair"))
     return sections
 
@@ -286,7 +285,8 @@ def atlas_devices_table(found: Sequence[Mapping[str, Any]]) -> Table:
 
 def forecasts_document(found: Forecasts) -> Document:
     """The models in their order, by metric."""
-    sections = _origin(found.calibration, found.cautions)
+    doubts = tuple(dict.fromkeys((*found.doubts, *found.calibration.doubts)))
+    sections = _origin(found.calibration, found.cautions, said=doubts)
     for metric in found.metrics:
         if pairs := found.alike(metric):
             lines = tuple(f"{one_line(one.subject.name)} and {one_line(other.subject.name)}" for one, other in pairs)
@@ -296,7 +296,7 @@ def forecasts_document(found: Forecasts) -> Document:
         title=f"Estimates for {found.calibration.name}",
         answer=(
             *filter(None, (told(found, metric) for metric in found.metrics for told in (_known, _least))),
-            *map(one_line, found.calibration.doubts),
+            *map(one_line, doubts),
         ),
         tables=tuple(_forecast_table(found, metric) for metric in found.metrics),
         sections=tuple(sections),

@@ -136,24 +136,29 @@ def _check(models: Sequence[_Model], points: Mapping[str, list[Point]]) -> tuple
     """Cautions about the points, and doubts about their values. Raises `BadInput` as `check_points` does."""
     cautions, doubts = list[str](), list[str]()
     for metric, found in points.items():
-        written = [
-            Written(
-                name=model.subject.name,
-                metric=metric,
-                column=model.columns[metric],
-                place=model.place,
-                value=model.hosts[metric],
-                stored=tuple(values[metric] for values in model.stored.values() if metric in values),
-            )
-            for model in models
-            if metric in model.hosts
-        ]
+        written = _written(models, metric)
         places = {model.subject.name: model.place for model in models if model.place}
         places |= {each.name: f"{each.place}{contradiction(each)}" for each in written}
         what = metric.replace("_", " ")
         cautions += check_points(found, what=what, places=places)
         doubts += [*contradictions(written), *doubt_units(found, what=what)]
     return cautions, doubts
+
+
+def _written(models: Sequence[_Model], metric: str) -> list[Written]:
+    """The values of this machine in tables."""
+    return [
+        Written(
+            name=model.subject.name,
+            metric=metric,
+            column=model.columns[metric],
+            place=model.place,
+            value=model.hosts[metric],
+            stored=tuple(values[metric] for values in model.stored.values() if metric in values),
+        )
+        for model in models
+        if metric in model.hosts
+    ]
 
 
 def _predictable(points: Mapping[str, list[Point]], *, method: str | None) -> tuple[dict[str, list[Point]], list[str]]:
@@ -198,11 +203,13 @@ def predict(request: PredictRequest, context: Context) -> Forecasts:
         ).rows
         for metric, points in calibration.points.items()
     ]
+    doubts = [each for metric in calibration.points for each in contradictions(_written(models, metric))]
     return Forecasts(
         calibration=calibration,
         rows=tuple(row for part in rows for row in part),
         targets=request.targets,
-        cautions=tuple(notes.sentences),
+        cautions=(*doubts, *notes.sentences),
+        doubts=tuple(doubts),
     )
 
 

@@ -26,7 +26,7 @@ def register(device: Device, path: Path | None = None) -> tuple[Path, Device | N
         if name in device.settings and not Path(device.settings[name]).expanduser().is_file():
             raise BadInput(
                 f"{device.name}: {name} is {device.settings[name]!r}, which is no file",
-                advice=f"give --set {name}=FILE",
+                advice="correct its name",
             )
     return add_device(device, path)
 

@@ -15,8 +15,9 @@ from typing import TYPE_CHECKING, TypeVar
 from edgewise.converting.paths import reachable_from
 from edgewise.converting.signature_file import take_signature
 from edgewise.device.calibrations import names
+from edgewise.device.devices import LOCAL, is_device
 from edgewise.errors import BadInput, BadModel
-from edgewise.estimating.base import AS_TFLITE, Estimate, find_device
+from edgewise.estimating.base import AS_TFLITE, Estimate, find_device, is_known
 from edgewise.estimating.boards import CORE_TITLES
 from edgewise.estimating.fits import Fits, Groups, Limits, boards_by_core, estimates_of_core, name_in, rank
 from edgewise.estimating.memory_only import fit_of
@@ -43,6 +44,7 @@ PARALLEL = 2
 
 def estimate(request: EstimateRequest, context: Context) -> Estimate:
     """The estimate of the model on the device; its `Estimate.refused` says where there can be none."""
+    _check_estimated(request.device)
     estimator, device = find_device(request.device, request.set, others=names(context.store))
 
     def work(path: Path) -> Estimate:
@@ -53,6 +55,18 @@ def estimate(request: EstimateRequest, context: Context) -> Estimate:
         return _refused_if_too_large(with_fit(found, graph))
 
     return _on_file(request, work)
+
+
+def _check_estimated(name: str) -> None:
+    """Raise `BadInput` for a device to measure on, with what can be done on it."""
+    if is_known(name) or not is_device(name):
+        return
+    is_named = name != LOCAL and "://" not in name
+    learn = f", and after that of 3 models or more 'edgewise calibrate {name}' learns it" if is_named else ""
+    raise BadInput(
+        f"{name} is a device to measure on, and it is not calibrated",
+        advice=f"'edgewise bench MODEL -d {name}' measures the model there{learn}",
+    )
 
 
 def firmware(
