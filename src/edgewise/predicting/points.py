@@ -244,7 +244,7 @@ def _all_in_another_unit(points: Sequence[Point], *, what: str) -> list[str]:
     factor = float(np.median(factors))
     if 1 / _ANOTHER_UNIT[0] < factor < _ANOTHER_UNIT[0]:
         return []
-    told = f"{factor:.3g} times as long as" if factor > 1 else f"1/{1 / factor:.3g} of the time of"
+    told = f"{significant(factor)} times as long as" if factor > 1 else f"1/{significant(1 / factor)} of the time of"
     return [
         f"The device takes {told} this machine for the median model: check that the latencies are in the unit that "
         "their column names, unless it is that much slower or faster."

@@ -39,8 +39,8 @@ from edgewise.units import format_si
 
 UNCOUNTED = ("elements", "operators")
 """Terms of a profile that are not MACs."""
-CLEARLY_MORE = 1.25
-"""Errors of laws whose ratio is below are about equal."""
+CLEARLY_MORE, CLEARLY_APART = 1.25, 0.02
+"""Errors of laws whose ratio, or whose difference, is below are about equal."""
 FAR_OUT, TIMES_USUAL = 1.5, 2.5
 """A model stands out where a law that was fitted without it is wrong by more than this factor, and by so many times the
 median of the others, as a logarithm: one wrong value of n spoils the others by 1/(n−1) of what it is itself off."""
@@ -105,7 +105,7 @@ def _why_not_least(choice: Choice) -> str:
     values = [point.value for point in choice.points]
     least = min(choice.trials, key=lambda trial: trial.mean_error(values))
     error = least.mean_error(values)
-    if choice.chosen.mean_error(values) < CLEARLY_MORE * error:
+    if choice.chosen.mean_error(values) < max(CLEARLY_MORE * error, error + CLEARLY_APART):
         return ""
     models = "" if least.number == choice.chosen.number else f" on the {least.number} models that it knows"
     return (
