@@ -97,7 +97,7 @@ def test_a_profile_with_a_latency_shows_its_layers_against_it(call):
     out = call("runs", "show", "all")[1]
     assert "[conv1]:0" in out and "median latency 4.99 ms" in out
     words = " ".join(out.split())
-    assert "none: layers of another tool are not searched" in words
+    assert "not searched: layers of another tool" in words
     assert "no roofline: the rows are the tool's own, not attributed to operators of a model" in words
 
 

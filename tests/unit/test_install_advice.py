@@ -67,5 +67,5 @@ def test_an_unknown_host_key_is_advised_with_the_command_that_connects(url, sett
     error = keys.explained("host", 22, OSError("no"), command=transport._command())
     assert error.advice == (
         f"connect once, compare the fingerprint with the device's, and accept it: {command}; or name a file that has "
-        "the key: --set known_hosts=FILE with edgewise devices add"
+        "the key: edgewise devices add NAME URL --set known_hosts=FILE"
     )

@@ -61,8 +61,8 @@ def test_what_one_unit_of_the_last_digit_is(pattern, line, steps):
         ("{power:V}", says("not-quantity-unit")),
         ("{watts:W}", says("not-quantity-unit")),
         ("{power:W} {power:W}", says("there-twice-in-safety")),
-        ("{*}{power:W}", says("line-format-needs-text-between", part="{power:W}")),
-        ("{*} {power:W}", says("line-format-needs-text-between", part="{power:W}")),
+        ("{*}{power:W}", says("line-format-needs-text-between", part="power:W")),
+        ("{*} {power:W}", says("line-format-needs-text-between", part="power:W")),
     ],
 )
 def test_patterns_that_can_not_be_used(pattern, why):

@@ -24,7 +24,6 @@ from edgewise.errors import BadInput, EdgewiseError, StoreError
 from edgewise.folders import job_folder
 from edgewise.record import new_run_id
 from edgewise.store.location import ENVIRONMENT_VARIABLE, find_location
-from edgewise.studio.forms import all_forms, maker_of
 from edgewise.studio.jobs.live import Live
 from edgewise.studio.jobs.messages import End, JobState
 from edgewise.text import one_line
@@ -134,6 +133,7 @@ class Dispatcher:
             StoreError: the store can't be written.
         """
         from edgewise.device.devices import LOCAL
+        from edgewise.studio.forms import all_forms, maker_of  # the start of the server needs none
 
         self._require_writable()
         effective = request.in_effect()

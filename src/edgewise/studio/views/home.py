@@ -10,7 +10,6 @@ from starlette.requests import Request
 from starlette.responses import RedirectResponse, Response
 
 from edgewise.errors import EdgewiseError
-from edgewise.studio.forms import all_forms
 from edgewise.studio.pages import page
 from edgewise.studio.studio import studio_of
 from edgewise.units import format_bytes
@@ -100,6 +99,8 @@ def model(request: Request) -> Response:
         problem = error
     sha256 = reading.sha256 if reading else _sha256_of(studio, entry)
     runs = studio.store.named(studio.store.list(model=sha256, limit=MOST_RUNS)) if sha256 else ()
+    from edgewise.studio.forms import all_forms
+
     forms = [(f"/new/{form.verb.name}", form.action) for form in all_forms() if form.takes_models]
     answer = page(
         request,

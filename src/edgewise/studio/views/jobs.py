@@ -11,7 +11,6 @@ from starlette.responses import FileResponse, JSONResponse, RedirectResponse, Re
 
 from edgewise.errors import BadInput, EdgewiseError
 from edgewise.store.jobs import ENDED
-from edgewise.studio.forms import maker_of
 from edgewise.studio.jobs.live import document_of
 from edgewise.studio.pages import page
 from edgewise.studio.studio import studio_of
@@ -156,6 +155,8 @@ def took(row: JobRow) -> str:
 
 def _links(row: JobRow, files: Mapping[str, Path]) -> list[tuple[str, str]]:
     """Where a job with these files leads to: address and words."""
+    from edgewise.studio.forms import maker_of
+
     form = maker_of(row.verb)
     graph = form.own.graph if form and row.runs else ""
     query = "&".join(f"run={run}" for run in row.runs)
