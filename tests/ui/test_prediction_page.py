@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
-
 import pytest
 
 from edgewise.verbs.calibrate.presentation import FORMAT as CALIBRATIONS
@@ -12,7 +10,6 @@ from sample_calibrations import HOSTILE, calibration, forecasts
 
 PAGES = {
     "calibration": (CALIBRATIONS, calibration),
-    "cautious": (CALIBRATIONS, lambda: replace(calibration(), cautions=("The device is warm.",))),
     "unnamed": (CALIBRATIONS, lambda: calibration(families=False)),
     "estimates": (FORECASTS, forecasts),
     "hostile": (FORECASTS, lambda: forecasts(extra=HOSTILE)),
@@ -68,12 +65,6 @@ def test_estimates_stand_beside_their_intervals_and_refusals_beside_their_reason
     assert "64.3 times the most of the measured models (InceptionV3, 140 ms)" in page.locator("main").inner_text()
     assert page.locator("figure h3").nth(0).inner_text() == "Latency of the models"
     assert "Refused: 1." in page.locator("figcaption").nth(0).inner_text()
-
-
-def test_the_link_to_cautions_has_their_name(show):
-    page = show("cautious")
-    assert page.locator("a[href='#warnings']").first.inner_text() == "Cautions"
-    assert page.locator("section.warnings h3").inner_text() == "Cautions"
 
 
 def test_names_with_markup_and_controls_are_only_text(show):
