@@ -382,7 +382,9 @@ def test_a_real_profile_is_drawn(show, filled):
     page.press("#graph-search", "Enter")
     found = details(page)
     assert "Conv" in found["Source operators"]
-    assert re.fullmatch(r"[\d.]+ (µs|ms|ns) \(95 % interval .+\)", found["Time"])
+    # On a busy machine the time of a layer can be less than the profiler can tell.
+    ways = r"[\d.]+ (µs|ms|ns) \(95 % interval .+\)", r"< [\d.]+ (µs|ms|ns): .+ an upper bound"
+    assert re.fullmatch("|".join(ways), found["Time"])
     data = json.loads(page.evaluate("document.getElementById('graph-data').textContent"))
     assert len(data["edges"]) // 2 >= len([layer for layer in run.layers if layer.kind == "operator"]) - 1
 
