@@ -129,7 +129,9 @@ def test_samples_of_data_are_prepared_for_each_file(tmp_path, capsys):
     words = [word for path in reports for word in ("-o", path)]
     found = diff(capsys, FLOAT, LITE, "--data", data.path("digits_test.npz"), "--limit", "5", *words)
     assert found["samples"] == 5 and "digits_test" in found["inputs"] and found["begins"] is None
-    assert re.search(r'stands out: [^.]+\.\d dB</p>\n<p class="evidence">Outputs: ', reports[0].read_text("utf-8"))
+    assert re.search(
+        r'stands out: [^<]+\.\d dB in [^<]+</p>\n<p class="evidence">Outputs: ', reports[0].read_text("utf-8")
+    )
     assert reports[1].read_text("utf-8").count("\n") == len(found["layers"]) + 1
 
 

@@ -34,10 +34,16 @@ def test_the_error_begins_in_the_layer_that_loses_most_of_those_that_add_some():
     assert len(told.answer) == 3 and told.answer[2] == "Next: c (−7.0 dB)"
 
 
-@pytest.mark.parametrize(("own", "words"), [(0.0, "none loses 6 dB by itself, given the right inputs,"), (6.0, "")])
+@pytest.mark.parametrize(("own", "words"), [(0.0, "none loses 6 dB by itself, given the right inputs;"), (6.0, "")])
 def test_layers_that_only_make_an_error_larger_do_not_stand_out(own, words):
     first, *_ = result(layer("a", loss=30, own=own)).describe().answer
     assert words in first and first.startswith("No layer of" if words else "The error of")
+
+
+def test_what_a_layer_loses_by_itself_is_told_where_no_layer_stands_out():
+    first, *_ = result(layer("a", loss=5, own=0), layer("b", loss=4, own=6.8)).describe().answer
+    assert "none makes the error 6 dB larger; by itself b loses 6.8 dB, but the layers before it have lost" in first
+    assert first.endswith("the lowest signal to noise is 20.0 dB in a")
 
 
 def test_ratios_of_equal_values_are_null_in_json():

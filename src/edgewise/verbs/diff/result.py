@@ -173,10 +173,7 @@ class DiffResult:
         told = [f"Outputs: {ends} (signal to noise)"] if ends else []
         first = self.begins
         if first is None:
-            worst = min((layer.snr_db for layer in self.layers if layer.snr_db is not None), default=math.inf)
-            passing = any((layer.loss_db or 0.0) >= STEP_DB for layer in self.layers)
-            none = f"none loses {STEP_DB:g} dB" + (" by itself, given the right inputs" if passing else "")
-            return [f"No layer of {name} stands out: {none}, and the worst has {_decibels(worst)}", *told]
+            return [f"No layer of {name} stands out: {self._none_lines()}", *told]
         if first.why:
             return [f"Values are NaN or infinite from {first.title} on", *told]
         coming = "nothing known before it" if first.before_db is None else f"{_decibels(first.before_db)} before it"
@@ -185,6 +182,24 @@ class DiffResult:
             said = listing([f"{_short(layer.name)} (−{significant(layer.loss_db or 0.0, 2)} dB)" for layer in others])
             lines.append(f"Next: {said}")
         return lines
+
+    def _none_lines(self) -> str:
+        """Why no layer stands out: what one loses at most, behind the others and by itself, and the lowest SNR."""
+        passing = any((layer.loss_db or 0.0) >= STEP_DB for layer in self.layers)
+        words = [f"none loses {STEP_DB:g} dB" + (" by itself, given the right inputs" if passing else "")]
+        alone = max(self.layers, key=lambda layer: layer.own_loss_db or 0.0, default=None)
+        if alone is not None and (alone.own_loss_db or 0.0) >= STEP_DB:
+            lost = significant(alone.own_loss_db or 0.0, 2)
+            words = [
+                f"none makes the error {STEP_DB:g} dB larger",
+                f"by itself {_short(alone.name)} loses {lost} dB, but the layers before it have lost as much",
+            ]
+        known = [layer for layer in self.layers if layer.snr_db is not None]
+        worst = min(known, key=lambda layer: layer.snr_db or 0.0, default=None)
+        if worst is not None:
+            where = "" if worst.snr_db == math.inf else f" in {_short(worst.name)}"
+            words.append(f"the lowest signal to noise is {_decibels(worst.snr_db)}{where}")
+        return "; ".join(words)
 
     def _numbers(self, title: str, **settings: Any) -> Column:
         return Column(title=title, numeric=True, how=partial(_how, title, self), **settings)
