@@ -1,6 +1,6 @@
 """Temporary folders: gone when the work is, and swept with the next one where their process was killed.
 
-Also the check of a place before a file is written there.
+Also absolute paths, and the check of a place before a file is written there.
 """
 
 from __future__ import annotations
@@ -78,6 +78,11 @@ def _lock(descriptor: int) -> bool:
     except (ImportError, OSError):
         return False
     return True
+
+
+def absolute_path(path: str | os.PathLike[str]) -> Path:
+    """Return `path` from the root. Links are kept: files are called as users call them."""
+    return Path(os.path.abspath(path))  # noqa: PTH100 - Path.resolve follows links
 
 
 def check_place(path: Path, *, overwrite: bool, example: str) -> None:

@@ -29,7 +29,7 @@ COMMAND = re.compile(
     """,
     re.VERBOSE,
 )
-"""What has flags that nobody words: commands to type, up to the next comma or semicolon."""
+"""Commands to type, up to the next comma or semicolon: their flags stay flags."""
 
 
 @cache

@@ -404,7 +404,7 @@ def test_channels_go_first_where_an_input_can_have_them_nowhere_else():
     assert np.array_equal(moved, array)
     square = np.zeros((4, 3, 3), np.uint8)  # of [1, 3, 4, 3] either axis may be the channels
     assert "layout=nchw" in refused(prepare, square, "cast=float32", shape=(1, 3, 4, 3), kind="image").advice
-    stored = np.zeros((2, 4, 3), np.uint8)  # of an array nobody said that its last axis is colours
+    stored = np.zeros((2, 4, 3), np.uint8)  # an array does not say that its last axis holds colours
     assert "layout=auto" in refused(prepare, stored, "cast=float32", shape=(1, 3, 2, 4), kind="array").advice
     grey = refused(prepare, image, "color=gray", "cast=float32", shape=(1, 3, 2, 4), kind="image")
     assert str([2, 4, 1]) in grey.message

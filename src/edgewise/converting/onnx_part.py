@@ -64,7 +64,7 @@ class Network:
         return {self._makers[name] for name in tensors if name in self._makers}
 
     def around(self, places: Collection[int], steps: int) -> set[int]:
-        """`places` and what is at most so many steps before or behind them, with the constants that they take."""
+        """Return `places`, the nodes within `steps` edges of them, and the nodes that compute their constants."""
         found = set(places)
         for _ in range(steps):
             nodes = [self._model.graph.node[place] for place in found]

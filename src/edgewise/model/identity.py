@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import Any
 
 from edgewise.errors import BadInput, BadModel, as_flag
+from edgewise.folders import absolute_path
 from edgewise.model.graph import Graph
 from edgewise.model.readers.base import (
     HEAD_BYTES,
@@ -177,10 +178,6 @@ def _readable(file: Path) -> Iterator[None]:
         ) from error
 
 
-def _make_absolute(file: Path) -> Path:
-    return Path(os.path.abspath(file))  # noqa: PTH100 (resolve would follow links)
-
-
 def find_file(path: str | os.PathLike[str]) -> Path:
     """The model file that `path` names: itself, or the file of a folder that is a model (a SavedModel).
 
@@ -220,7 +217,7 @@ def is_model_folder(path: Path) -> bool:
 
 def _name(reader: Reader, file: Path) -> str:
     """What the model is called: its file's name, or its folder's where every file has the same name."""
-    return _make_absolute(file).parent.name if reader.format == "savedmodel" else file.name
+    return absolute_path(file).parent.name if reader.format == "savedmodel" else file.name
 
 
 def _list_files(reader: Reader, file: Path) -> tuple[Path, ...]:
@@ -228,7 +225,7 @@ def _list_files(reader: Reader, file: Path) -> tuple[Path, ...]:
 
     They are not resolved: weights are looked for beside the name that was given, by us and by every engine.
     """
-    return tuple(dict.fromkeys(_make_absolute(each) for each in (file, *reader.weight_files(file))))
+    return tuple(dict.fromkeys(absolute_path(each) for each in (file, *reader.weight_files(file))))
 
 
 def _find_reader(file: Path) -> Reader:

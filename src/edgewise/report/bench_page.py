@@ -30,7 +30,18 @@ from edgewise.report.conditions import (
     system_of,
     told_apart,
 )
-from edgewise.report.document import Cell, Column, Document, Section, Table, filled, lines_of, table_of, text_cell
+from edgewise.report.document import (
+    Cell,
+    Column,
+    Document,
+    Section,
+    Table,
+    filled,
+    lines_of,
+    pairs_table,
+    table_of,
+    text_cell,
+)
 from edgewise.report.field_tables import FIELD_TABLES, Options, field_tables
 from edgewise.report.names import distinct_names
 from edgewise.report.provenance import how_of, provenance_of_column
@@ -168,12 +179,6 @@ def _sections(run: Run) -> list[Section]:
         found.append(Section(title=f"Grade {run.trust.grade}, because", lines=lines_of(uncovered_reasons(run))))
     advice = [f"{each.code}: {each.message}" + (f" → {each.advice}" if each.advice else "") for each in run.cautions]
     return [*found, Section(title="Cautions", lines=lines_of(advice))]
-
-
-def pairs_table(title: str, pairs: Iterable[tuple[str, Any]]) -> Table:
-    """Two columns without headings: what, and how it is; pairs without a text are left out."""
-    rows = tuple((text_cell(name), text_cell(text)) for name, text in pairs if text)
-    return Table(title=title, columns=(Column(title=""),) * 2, rows=rows)
 
 
 def _measurements(run: Run) -> Table:

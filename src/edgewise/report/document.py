@@ -222,6 +222,12 @@ def table_by_columns(
     return Table(title=title, columns=heads, rows=tuple(zip(*cells, strict=True)), notes=tuple(notes), detail=detail)
 
 
+def pairs_table(title: str, pairs: Iterable[tuple[str, Any]]) -> Table:
+    """Two columns without headings: what, and how it is; pairs without a text are left out."""
+    rows = tuple((text_cell(name), text_cell(text)) for name, text in pairs if text)
+    return Table(title=title, columns=(Column(title=""),) * 2, rows=rows)
+
+
 def absent(*reasons: str) -> Cell:
     """The cell of a value that is not known, with the reasons as footnotes."""
     return Cell(text=ABSENT, notes=reasons, tone="faint")

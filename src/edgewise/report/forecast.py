@@ -42,8 +42,9 @@ UNCOUNTED = ("elements", "operators")
 CLEARLY_MORE, CLEARLY_APART = 1.25, 0.02
 """Errors of laws whose ratio, or whose difference, is below are about equal."""
 FAR_OUT, TIMES_USUAL = 1.5, 2.5
-"""A model stands out where a law that was fitted without it is wrong by more than this factor, and by so many times the
-median of the others, as a logarithm: one wrong value of n spoils the others by 1/(n−1) of what it is itself off."""
+"""A model is an outlier where its left-out prediction is wrong by more than the factor `FAR_OUT`, and its logarithmic
+error is more than `TIMES_USUAL` times the median of the others. (One wrong value of n moves each of the other left-out
+predictions by 1/(n−1) of its own error.)"""
 
 
 def calibration_document(calibration: Calibration) -> Document:

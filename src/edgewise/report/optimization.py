@@ -75,8 +75,8 @@ def sections_of(result: Optimization, *, narrow: bool) -> list[Section]:
     """What tables don't say.
 
     Args:
-        narrow: for the terminal: with why variants lost and where the file comes from, which wide tables tell, and
-            with the paths of files, which are nobody else's business.
+        narrow: for the terminal: with the reasons why variants lost and where the file comes from, which wide tables
+            have, and with the paths of files, which pages must not disclose.
     """
     notes = folded_notes(result.notes)
     doubts = tuple(note for note in notes if note.startswith(ABOUT_ORIGINAL))

@@ -15,11 +15,22 @@ from edgewise.record import Finding, Layer, Profile, Run
 from edgewise.record.facts import precision_of, threads_of
 from edgewise.report import profile_charts as charts
 from edgewise.report.bench import default_title
-from edgewise.report.bench_page import pairs_table
 from edgewise.report.cells import NOT_MEASURED
 from edgewise.report.charts import Chart
 from edgewise.report.conditions import engine_of, file_of, flatten, labels_of, processor_of, provider_of, system_of
-from edgewise.report.document import About, Cell, Column, Document, How, Section, Table, absent, table_of, text_cell
+from edgewise.report.document import (
+    About,
+    Cell,
+    Column,
+    Document,
+    How,
+    Section,
+    Table,
+    absent,
+    pairs_table,
+    table_of,
+    text_cell,
+)
 from edgewise.report.mltk import mltk_tables
 from edgewise.report.names import layer_names, shorten
 from edgewise.report.profile import (

@@ -71,6 +71,11 @@ def ended_with(result: Any, presentation: Presentation[Any]) -> dict[str, Any]:
     return {"status": status, "rows": rows, "cause": cause or "nothing could be measured", "advice": advice}
 
 
+def outcome_of(key: str, cell: str, begun: float, ended: Mapping[str, Any]) -> Outcome:
+    """Return the outcome, now, of what began at `begun` on the clock and `ended` so (`ended_by`, `ended_with`)."""
+    return Outcome(key=key, cell=cell, seconds=now() - begun, finished=time.time(), **ended)
+
+
 def line_of(outcome: Outcome) -> str:
     """Return `outcome` as a line of JSON."""
     return json.dumps(asdict(outcome), allow_nan=False) + "\n"
@@ -85,9 +90,8 @@ def carry_out_and_note(file: Path, request: Request, context: Context) -> Any:
 
     begun = now()
 
-    def note(fields: Mapping[str, Any]) -> None:
-        key, seconds = file.stem.removeprefix(PREFIX), now() - begun
-        outcome = Outcome(key=key, cell="", seconds=seconds, finished=time.time(), **fields)
+    def note(ended: Mapping[str, Any]) -> None:
+        outcome = outcome_of(file.stem.removeprefix(PREFIX), "", begun, ended)
         write_file(file, line_of(outcome), overwrite=True)
 
     try:

@@ -14,6 +14,7 @@ from typing import Annotated, Any, ClassVar, Final, Literal, Self, get_origin
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, PlainSerializer, ValidationInfo, model_validator
 
 from edgewise.errors import BadField
+from edgewise.folders import absolute_path
 from edgewise.verbs.option import Option
 from edgewise.verbs.shared_options import OUTPUTS, REPORTING
 
@@ -177,7 +178,7 @@ def absolute(text: str, folder: Path) -> str:
     def from_folder(path: str) -> str:
         if path == text and is_factory(path) and not (folder / path).exists():
             return path
-        return os.path.abspath(folder / Path(path).expanduser())  # noqa: PTH100 - links are kept: they name the model
+        return str(absolute_path(folder / Path(path).expanduser()))
 
     return _on_path(text, from_folder)
 

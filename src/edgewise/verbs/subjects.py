@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING
 from edgewise.comparing.jobs import AXES, Subject
 from edgewise.device.environments import ENGINES, PYTHON, check_variables, names_of, requirement
 from edgewise.errors import BadInput, BadModel, EdgewiseError, StoreError
+from edgewise.folders import absolute_path
 from edgewise.model.eager import EAGER, IN_MEMORY
 from edgewise.model.identity import is_model_folder
 from edgewise.model.recognition import PADDLE_JSON
@@ -107,11 +108,11 @@ def with_path_from(word: str, folder: Path) -> str:
     for label, thing, settings in _readings(word):
         code = thing.rpartition(":")[0]
         if _is_model(folder / thing) or (code.endswith(".py") and _is_file(folder / code)):
-            return _join_word(label, os.path.abspath(folder / thing), settings)  # noqa: PTH100 - links are kept
+            return _join_word(label, str(absolute_path(folder / thing)), settings)
     named = _LABEL.fullmatch(word)
     thing, _, settings = (named[2] if named else word).partition(",")
     if "/" in thing or _ENDING.search(thing):
-        return _join_word(named[1] if named else None, os.path.abspath(folder / thing), settings)  # noqa: PTH100
+        return _join_word(named[1] if named else None, str(absolute_path(folder / thing)), settings)
     return word
 
 

@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING, Any
 import yaml
 
 from edgewise.errors import BadInput, as_flag
+from edgewise.folders import absolute_path
 from edgewise.store.exchange import write_file
 from edgewise.text import enumerate_few
 from edgewise.verbs.outcome import PREFIX
@@ -101,14 +102,13 @@ def emit_cells(scheduler: str, plan: Plan) -> list[str]:
 
 
 def _campaign_of(plan: Plan) -> Campaign:
-    # Links are kept: requests name files as the suite does.
-    suite = Path(os.path.abspath(plan.requests.file.path)).parent  # noqa: PTH100
+    suite = absolute_path(plan.requests.file.path).parent
     repository = next((folder for folder in (suite, *suite.parents) if (folder / ".git").exists()), None)
     return Campaign(
         title=plan.requests.file.path.stem,
         root=repository or suite,
         in_repository=repository is not None,
-        folder=Path(os.path.abspath(plan.folder)),  # noqa: PTH100
+        folder=absolute_path(plan.folder),
     )
 
 
@@ -175,13 +175,9 @@ def _slurm(campaign: Campaign, names: Sequence[str]) -> str:
 def _on_slurm(campaign: Campaign, target: Path) -> list[str]:
     """What to do with the script."""
     return [
-        f"next: cd {_shown(target.parent)} && sbatch {target.name}",
+        f"next: cd {shlex.quote(str(target.parent))} && sbatch {target.name}",
         f"afterwards: the same sweep without {as_flag('emit')}",
     ]
-
-
-def _shown(path: Path) -> str:
-    return shlex.quote(str(path))
 
 
 def _kubernetes(campaign: Campaign, names: Sequence[str]) -> str:
@@ -208,7 +204,7 @@ def _kubernetes(campaign: Campaign, names: Sequence[str]) -> str:
 def _on_kubernetes(campaign: Campaign, target: Path) -> list[str]:
     """What to do with the Jobs."""
     return [
-        f"next: fill in IMAGE in {target}, then kubectl apply -f {_shown(target)}",
+        f"next: fill in IMAGE in {target}, then kubectl apply -f {shlex.quote(str(target))}",
         f"{campaign.root} must be at this path on each node, on storage that they share; or change the volume",
         f"afterwards: the same sweep without {as_flag('emit')}, where {target.parent / RESULTS} has the results",
     ]

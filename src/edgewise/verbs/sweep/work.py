@@ -8,15 +8,16 @@ from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from fnmatch import fnmatchcase
+from functools import partial
 from pathlib import Path
 from statistics import median
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from edgewise.clock import now
 from edgewise.errors import BadInput, EdgewiseError, StoreError
 from edgewise.progress import StageStarted, emit
 from edgewise.units import format_duration
-from edgewise.verbs.outcome import PREFIX, Outcome, ended_by, ended_with, read_outcome
+from edgewise.verbs.outcome import PREFIX, Outcome, ended_by, ended_with, outcome_of, read_outcome
 from edgewise.verbs.sweep.cells import Cell, Model, Requests, cells_of, unreadable
 from edgewise.verbs.sweep.ledger import RESULTS, Ledger
 from edgewise.verbs.sweep.result import SweepResult
@@ -208,12 +209,8 @@ def _carry_out(plan: Plan, at: int, context: Context) -> Outcome:
 
 
 def _try(plan: Plan, at: int, context: Context) -> Outcome:
-    cell, begun = plan.cells[at], now()
-
-    def ended(fields: Mapping[str, Any]) -> Outcome:
-        key, seconds = plan.name_of(at), now() - begun
-        return Outcome(key=key, cell=cell.name, seconds=seconds, finished=time.time(), **fields)
-
+    cell = plan.cells[at]
+    ended = partial(outcome_of, plan.name_of(at), cell.name, now())
     try:
         if at in plan.unread:
             raise plan.unread[at]
