@@ -124,7 +124,11 @@ def test_devices_and_doctor_show_what_it_tells(model, capsys):
         (["optimize", "m.fake", "-d", DEVICE], "takes no turns, so only bench measures it", 3),
         (["gate", "m.fake", "--baseline", "m.fake", "-d", DEVICE, "--max-regression", "3%"], "takes no turns", 3),
         (["compare", "m.fake", "b=m.fake", "-r", "scripted"], "scripted works with bench only", 3),
-        (["bench", "m.fake", "-r", "scripted"], "it measures scripted devices try: name one with -d scripted://", 3),
+        (
+            ["bench", "m.fake", "-r", "scripted"],
+            "it measures scripted devices try: name one with --device scripted://",
+            3,
+        ),
         (["bench", "m.fake", "-r", "fake", "-d", DEVICE], "a scripted device runs scripts only", 3),
         (["bench", "m.fake", "-d", DEVICE, "--batch", "2"], "single-stream scenario, batch 1 and one thread", 2),
         (["bench", "m.fake", "-d", DEVICE, "--threads", "2"], "single-stream scenario, batch 1 and one thread", 2),

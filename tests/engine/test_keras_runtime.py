@@ -120,7 +120,7 @@ def test_layers_of_a_profile(tmp_path, capsys, monkeypatch, onednn, fused):
 def test_other_calls_have_no_layers(saved, provider):
     session = load(saved[0], provider, profile=True)
     infer(session, images())
-    with pytest.raises(CannotProfile, match="use -r keras/function"):
+    with pytest.raises(CannotProfile, match="use --runtime keras/function"):
         session.profile_layers(3)
 
 

@@ -385,7 +385,7 @@ def test_a_tool_gives_no_outputs_where_there_is_a_python_too(phone, capsys, tmp_
 
 def test_on_this_machine_the_tools_name_a_device(capsys):
     told = refused(capsys, "bench", MODEL, "-r", "benchmark_model")
-    assert "runs on Android devices" in told and "-d adb://SERIAL" in told
+    assert "runs on Android devices" in told and "--device adb://SERIAL" in told
 
 
 @pytest.mark.parametrize(

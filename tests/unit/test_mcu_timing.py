@@ -149,7 +149,7 @@ def test_layers_have_cycles_and_times_and_add_up_to_the_total():
         (
             "cortex-m4",
             None,
-            {"latency": "no clock is given: -d cortex-m4@120MHz", "energy": "a core has no power of its own"},
+            {"latency": "no clock is given: --device cortex-m4@120MHz", "energy": "a core has no power of its own"},
         ),
         ("cortex-m4", 1e8, {"energy": "a core has no power of its own"}),
         ("nucleo-f401re", 84e6, {"energy": "no source gives the power of this board"}),

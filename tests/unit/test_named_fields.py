@@ -18,7 +18,9 @@ DOORS = ("api.py", "cli", "shims", "studio", "terminal", "report")
 """They word fields themselves: `report` makes tables and pages of results, which have the flags of the command line."""
 DECLARE = ("option", "argument", "worded")
 """What makes options and their help."""
-FLAG = re.compile(r"(?<![\w-])--([a-z][a-z-]*)(?![\w=-])")
+FLAG = re.compile(
+    r"(?<![\w-])--([a-z][a-z-]*)(?![\w=-])|\b(?:[bB]y|choose|give|leave|of|omit|only:|or|take|takes|use|with) (-[a-z])\b"
+)
 MARK = re.compile(r"⟦(\w*)")
 COMMAND = re.compile(
     r"""'edgewise[ ][^']*' | `edgewise[ ][^`]*`         # a whole command, in quotes
@@ -34,9 +36,9 @@ COMMAND = re.compile(
 
 @cache
 def declared() -> tuple[frozenset[str], frozenset[str]]:
-    """The long flags of all options without dashes, and the names of all options and fields."""
+    """The flags of all options, long ones without dashes, and the names of all options and fields."""
     options = [one for _, command in all_commands() if command is not None for one in command.options]
-    flags = {flag.removeprefix("--") for one in options for flag in (*one.flags, one.off) if flag.startswith("--")}
+    flags = {flag.removeprefix("--") for one in options for flag in (*one.flags, one.off)}
     fields = {name for _, verb in VERBS for name in verb.request_type().model_fields}
     return frozenset(flags), frozenset(
         {name for one in options for name in (one.name, one.field)} | fields | {"schema"}
@@ -73,10 +75,10 @@ def flags_in(code: str) -> list[str]:
     """Where the texts of a module name flags of edgewise outside whole commands."""
     own, _ = declared()
     return [
-        f"{line}: --{flag} in {text!r}"
+        f"{line}: {flag} in {text!r}"
         for line, text in texts(code)
-        for flag in FLAG.findall(COMMAND.sub("", text))
-        if flag in own
+        for long, short in FLAG.findall(COMMAND.sub("", text))
+        if (flag := long or short) in own
     ]
 
 
@@ -112,6 +114,7 @@ def test_marks_are_options_or_fields():
     [
         'raise BadInput("--batch must be 1")', 'f(f"{x}: --batch {y}")', 'X = {"a": "raise --sessions"}',
         'f("see \'edgewise bench M\', or --threads 2")', 'f("edgewise bench M --batch 1, or --threads 2")', 'f("--data PATH")',
+        'f("give another with -o FOLDER")', 'f("give -o once")',
     ],
 )  # fmt: skip
 def test_a_flag_is_found(code: str):

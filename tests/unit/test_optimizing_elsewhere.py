@@ -186,7 +186,7 @@ def test_of_variants_of_about_the_same_size_and_time_the_fastest_is_chosen(bench
 
 
 def test_a_bound_on_an_unknown_latency_tells_why_it_is_not_known(bench):
-    because = "no clock is given: -d board@120MHz, for example"
+    because = "no clock is given: --device board@120MHz, for example"
     unknown = estimate()
     clockless = {"latency": MetricValue(value=None, absent_because=because), "memory_sram": MetricValue(value=5e4)}
     unknown = replace(unknown, metrics=clockless)
@@ -199,7 +199,7 @@ def test_a_bound_on_an_unknown_latency_tells_why_it_is_not_known(bench):
 
 
 def test_cycles_without_a_clock_are_short_and_say_how_to_get_a_latency(bench):
-    because = "no clock is given: -d board@120MHz, for example"
+    because = "no clock is given: --device board@120MHz, for example"
     cycles = MetricValue(value=53_321_234.5, low=34.6e6, high=82e6, basis="estimated")
     known = {"latency": MetricValue(value=None, absent_because=because), "cpu_cycles": cycles}
     clockless = replace(estimate(), metrics=known, fit="fits: 1 of 64 KiB RAM, 2 of 128 KiB flash")

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from edgewise.device.environments import names_of
-from edgewise.errors import BadInput, BadModel
+from edgewise.errors import BadInput, BadModel, as_flag
 from edgewise.model.identity import open_model
 from edgewise.model.signature import Signature, shapes_fit
 from edgewise.record import Job, Run, RuntimeSpec, Scenario, Stopping, TargetSpec
@@ -113,8 +113,8 @@ def make_job(model: Path | NetworkFile, asked: JobSettings) -> PlannedJob:
     job = plan.jobs[0]
     notes: tuple[str, ...] = ()
     if len(plan.jobs) > 1:
-        others = ", ".join(dict.fromkeys(one.runtime.name for one in plan.jobs[1:]))
-        notes = (f"measured on {job.runtime.name}, the first runtime that reads {job.model.name} (-r takes {others})",)
+        others = f"{as_flag('runtime')} takes {', '.join(dict.fromkeys(one.runtime.name for one in plan.jobs[1:]))}"
+        notes = (f"measured on {job.runtime.name}, the first runtime that reads {job.model.name} ({others})",)
     return PlannedJob(job=job, notes=notes)
 
 

@@ -295,11 +295,11 @@ def check_output(task: ConversionTask) -> None:
     if TARGETS[task.to].suffix or not output.is_dir():
         check_place(output, overwrite=task.overwrite, example=f"model{TARGETS[task.to].suffix}")
     elif not (output / SAVED_MODEL).is_file():
-        raise BadInput(f"{output} is a folder without a SavedModel", advice="name a new folder with -o")
+        raise BadInput(f"{output} is a folder without a SavedModel", advice="name a new folder with ⟦output⟧")
     elif not task.overwrite:
         raise BadInput(f"{output} exists already", advice="use ⟦force⟧ to overwrite it, or another name")
     if _same(output, task.source):
-        raise BadInput(f"{output} is the source itself", advice="name another file with -o")
+        raise BadInput(f"{output} is the source itself", advice="name another file with ⟦output⟧")
 
 
 def _same(output: Path, source: str) -> bool:
@@ -329,7 +329,7 @@ def keep(task: ConversionTask, made: Path, result: Conversion) -> Conversion:
             (staged / provenance.name).replace(provenance)
     except OSError as error:
         reason = error.strerror or str(error)
-        raise BadInput(f"can't write {output}: {reason}", advice="name another place with -o") from error
+        raise BadInput(f"can't write {output}: {reason}", advice="name another place with ⟦output⟧") from error
     return result
 
 

@@ -21,7 +21,7 @@ def write_from_file(source: Path, path: Path, options: ConvertOptions) -> None:
     """
     files = open_model(source).files
     if has_buffers_behind(files[0]):
-        raise Unavailable(NOT_IN_OPENVINO, advice="keep the .tflite file, and use -r litert")
+        raise Unavailable(NOT_IN_OPENVINO, advice="keep the .tflite file, and use ⟦runtime=litert⟧")
     with calling("OpenVINO", to="IR"):
         import openvino
 

@@ -14,6 +14,7 @@ from typing import Any
 
 from edgewise.device.board import Board, encoding_of
 from edgewise.device.transports.serial import ENVIRONMENT_VARIABLE
+from edgewise.errors import as_flag
 from edgewise.model.signature import TensorSpec
 from edgewise.runtime.base import LoadOptions, OnDevices, Provider, UnsupportedModel
 
@@ -28,7 +29,7 @@ class MlperfTiny(OnDevices):
     title = "MLPerf Tiny firmware"
     formats = ("tflite",)
     providers = (Provider(name="firmware", title="the firmware of the board", precisions=()),)
-    where, hint = "it measures boards at a serial port", "name one with -d serial:///dev/ttyACM0"
+    where, hint = "it measures boards at a serial port", f"name one with {as_flag('device', 'serial:///dev/ttyACM0')}"
 
     def import_engine(self) -> str:
         """No version: the firmware is the engine."""
@@ -38,7 +39,7 @@ class MlperfTiny(OnDevices):
         """A session with the board that ``EDGEWISE_BOARD`` names; `path` only tells what the board should hold."""
         told = os.environ.get(ENVIRONMENT_VARIABLE)
         if told is None:
-            raise UnsupportedModel(f"{path.name} runs on boards only: -d serial:///dev/ttyACM0")
+            raise UnsupportedModel(f"{path.name} runs on boards only: ⟦device=serial:///dev/ttyACM0⟧")
         where = json.loads(told)
         board = Board(where["port"], where["baud"])
         board.greet()

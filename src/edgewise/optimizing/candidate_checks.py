@@ -43,7 +43,7 @@ class CandidateChecks:
         if check.failure is not None:
             raise RunFailed(
                 f"the original does not run in {job.runtime.name}: {check.failure.message}",
-                advice=check.failure.advice or "try another engine with -r",
+                advice=check.failure.advice or "try another engine with ⟦runtime⟧",
             )
         if check.broken:
             raise BadInput(

@@ -214,7 +214,8 @@ def choose_engines(form: str, asked: Sequence[str], target: TargetSpec) -> list[
     readers = find_readers(form, names)
     if not readers:
         raise Unavailable(
-            f"no selected engine reads {form}", advice=f"select others with -r; {advise_readers(form, names, target)}"
+            f"no selected engine reads {form}",
+            advice=f"name others with ⟦runtime⟧; {advise_readers(form, names, target)}",
         )
     return [readers[0], *(name for name in names if name != readers[0])]
 
@@ -233,7 +234,7 @@ def _open_given(paths: Sequence[str], original: ModelRef, engines: Sequence[str]
         if not find_readers(model.format, engines):
             raise Unavailable(
                 f"no selected engine reads {path} ({model.format})",
-                advice="see 'edgewise doctor', or select other engines with -r",
+                advice="see 'edgewise doctor', or select other engines with ⟦runtime⟧",
             )
         found.append(model)
     return found
@@ -262,7 +263,7 @@ def _make_folder(folder: Path) -> None:
         probe.unlink()
     except OSError as error:
         raise BadInput(
-            f"can't write to {folder}: {error.strerror or error}", advice="choose another folder with -o"
+            f"can't write to {folder}: {error.strerror or error}", advice="choose another folder with ⟦output⟧"
         ) from error
 
 
@@ -351,7 +352,7 @@ def _keep_samples(
     except OSError as error:
         raise BadInput(
             f"the calibration samples can't be written to {settings.folder}: {error.strerror or error}",
-            advice="free some space, or choose another folder with -o",
+            advice="free some space, or choose another folder with ⟦output⟧",
         ) from error
     data = question.data
     found = DataRef(

@@ -12,7 +12,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
-from edgewise.errors import EdgewiseError
+from edgewise.errors import EdgewiseError, as_flag
 from edgewise.evaluating.instructions import write_instructions
 from edgewise.evaluating.output_format import OutputFormat
 from edgewise.model.identity import describe_file, open_model
@@ -188,7 +188,8 @@ def _with_files(result: Optimization, settings: SearchSettings, candidate: Candi
     try:
         file, replaced = _copy(candidate, settings)
         if replaced:
-            note = f"{file.name} replaces another file of this name, of an earlier search; -o FOLDER keeps both"
+            other = as_flag("output", "FOLDER")
+            note = f"{file.name} replaces another file of this name, of an earlier search; {other} keeps both"
             result = replace(result, notes=(*result.notes, note))
         provenance = file.with_name(f"{file.name}.provenance.json")
         whole = settings.whole if root == result.baseline.model else None

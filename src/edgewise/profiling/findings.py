@@ -10,6 +10,7 @@ from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 
+from edgewise.errors import as_flag
 from edgewise.model.graph import Graph, Operator
 from edgewise.profiling.attribution import PRODUCTS
 from edgewise.profiling.conservation import TOLERANCE, UNTOUCHED
@@ -206,7 +207,10 @@ def _only(view: _ProfileView, layer: Layer, kinds: Sequence[str]) -> bool:
     return bool(operators) and all(operator.kind in kinds for operator in operators)
 
 
-_COMPILE = "compile it with torch.compile (-r torch/compile), or convert it for an engine that fuses operators"
+_COMPILE = (
+    f"compile it with torch.compile ({as_flag('runtime', 'torch/compile')}), or convert it for an engine that fuses "
+    "operators"
+)
 
 
 _ELEMENTWISE = ("elementwise", "activation")
@@ -254,8 +258,8 @@ def _chains(view: _ProfileView) -> list[Finding]:
         f"{one_by_one} ({', '.join(types[:_MOST_TYPES])}{more}) run one by one: {view.share(layers)}",
         f"PyTorch runs each operator by itself: {_COMPILE}"
         if view.eager
-        else "try an engine that fuses them (a profile of two, -r ENGINE,ENGINE, says what the other one fuses), or "
-        "export each chain as one operator (HardSwish, Gelu; a newer operator set has more)",
+        else f"try an engine that fuses them (a profile of two, {as_flag('runtime', 'ENGINE,ENGINE')}, says what the "
+        "other one fuses), or export each chain as one operator (HardSwish, Gelu; a newer operator set has more)",
         layers,
         noun="operators",
         saving=time_of(layers) - sum(kept),

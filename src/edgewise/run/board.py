@@ -16,7 +16,7 @@ from edgewise.device.board import NoAnswer, Window, advice_of, encoding_of
 from edgewise.device.link import LinkLost, TargetError
 from edgewise.device.mlperf_tiny import encode
 from edgewise.device.transports.serial import SerialTransport
-from edgewise.errors import BadInput, EdgewiseError, Unavailable
+from edgewise.errors import BadInput, EdgewiseError, Unavailable, as_flag
 from edgewise.model.identity import open_model
 from edgewise.progress import InferencesDone, emit
 from edgewise.record import Failure, Job, Measurement, Run, Workload
@@ -61,7 +61,7 @@ class SerialBoards(Executor):
         except OSError as error:
             advice = advice_of(error, transport.baud)
             raise Unavailable(f"{target.name} can't be used: {error}", advice=advice) from error
-        others = Availability(False, "the board runs only its own firmware", "omit -d to use it on this machine")
+        others = Availability(False, "the board runs only its own firmware", f"omit {as_flag('device')} to use it here")
         environment = unknown_machine(board.name, "not part of MLPerf Tiny's protocol")
         environment["board"] = {
             "profile": board.profile or None,

@@ -250,7 +250,7 @@ def target_of(spec: TargetSpec) -> AnyTarget:
     if spec.device != LOCAL:
         raise BadInput(
             f"environments are made on this machine, not on {spec.device}",
-            advice="leave -d out, or install the version there",
+            advice="leave ⟦device⟧ out, or install the version there",
         )
     return find_environment(spec.environment)
 

@@ -45,7 +45,7 @@ _LEAST = 20
 ADVICE = {
     "Timeout": "raise ⟦timeout⟧, or check whether the model hangs in this engine",
     "OutOfMemory": "raise ⟦memory_limit⟧, lower ⟦batch⟧, or use a smaller model",
-    "Unsupported": "try another runtime with -r, or convert the model",
+    "Unsupported": "try another runtime with ⟦runtime⟧, or convert the model",
     "BadModel": "check the file with the tool that made it",
     "ClockJumped": "run it again; if the device was suspended, or its clock was set, prevent that while measuring",
     "LinkLost": "check the connection and run it again; files already on the target are not sent again",

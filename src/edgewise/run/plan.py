@@ -376,7 +376,7 @@ def _no_engine(model: Model, axes: Axes, registry: Registry[Runtime], target: Ta
     if len(able) < len(readers):
         return Unavailable(
             f"none of these runtimes can run the signature {model.ref.signature} of {model.ref.file_name}",
-            advice=f"use -r {','.join(able)}" if able else "no runtime can run another signature than the default",
+            advice=f"use ⟦runtime={','.join(able)}⟧" if able else "no runtime runs another signature than the default",
         )
     if axes.runtimes or axes.providers or axes.precisions:
         asked = dict.fromkeys(word.partition("/")[0] for word in axes.runtimes)

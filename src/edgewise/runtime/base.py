@@ -10,6 +10,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Literal, Protocol, runtime_checkable
 
+from edgewise.errors import as_flag
 from edgewise.model.signature import TensorSpec
 from edgewise.registry import Availability, Registry
 
@@ -141,7 +142,7 @@ class OnDevices:
 
     in_default = False
     where = "it runs on Android devices"
-    hint = "name one with -d adb://SERIAL"
+    hint = f"name one with {as_flag('device', 'adb://SERIAL')}"
 
     def availability(self) -> Availability:
         """Only devices have it."""

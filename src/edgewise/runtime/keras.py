@@ -218,8 +218,8 @@ class KerasSession:
         """Time the operators of the function by TensorFlow's profiler. Raises `CannotProfile` on other backends."""
         if self._backend != "tensorflow" or self._provider != "function":
             raise CannotProfile(
-                f"Keras on {self._backend} through {self._provider!r} times no layers; use -r keras/function with "
-                "KERAS_BACKEND=tensorflow"
+                f"Keras on {self._backend} through {self._provider!r} times no layers; use ⟦runtime=keras/function⟧ "
+                "with KERAS_BACKEND=tensorflow"
             )
         from edgewise.runtime.tensorflow_profile import profile_calls
 

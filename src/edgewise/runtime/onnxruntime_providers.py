@@ -6,6 +6,7 @@ import sys
 from importlib.util import find_spec
 from pathlib import Path
 
+from edgewise.errors import as_flag
 from edgewise.registry import Availability
 
 #: word in the name of a library beside the engine → the execution provider it holds
@@ -60,7 +61,9 @@ def lacking_provider(provider: str) -> Availability | None:
     package, system, needs = _PACKAGES[provider]
     if system and sys.platform != system:
         return Availability(
-            False, f"it exists on {_SYSTEMS[system]} only", f"measure on such a device: -d NAME; it needs {needs}"
+            False,
+            f"it exists on {_SYSTEMS[system]} only",
+            f"measure on such a device: {as_flag('device', 'NAME')}; it needs {needs}",
         )
     reason = f"the installed ONNX Runtime has no {provider} provider"
     if needs.startswith(_NVIDIA) and not Path("/dev/nvidiactl").exists():

@@ -249,7 +249,7 @@ class XlaSession(TensorFlowSession):
 
     def profile_layers(self, inferences: int) -> EngineProfile:
         """Raise `CannotProfile`."""
-        raise CannotProfile("XLA fuses the operators of a model into one call; use -r tensorflow/function")
+        raise CannotProfile("XLA fuses the operators of a model into one call; use ⟦runtime=tensorflow/function⟧")
 
 
 def import_quietly() -> None:

@@ -11,7 +11,7 @@ from itertools import cycle, islice
 from pathlib import Path
 
 from edgewise.device.transport import StartsNothing
-from edgewise.errors import Unavailable
+from edgewise.errors import Unavailable, as_flag
 from edgewise.record import Failure, Job, Measurement
 from edgewise.registry import Availability
 from edgewise.run.executor import AnyTarget, Beside, Executor, Facts, only_facts, unknown_machine
@@ -53,7 +53,7 @@ class ScriptedEngine(OnDevices):
     executor = "scripted"
     formats: Sequence[str] = ("fake",)
     providers = (Provider(name="chip", title="the chip of the device", precisions=()),)
-    where, hint = "it measures scripted devices", "name one with -d scripted://SERIAL"
+    where, hint = "it measures scripted devices", f"name one with {as_flag('device', 'scripted://SERIAL')}"
 
 
 class ScriptedExecutor(Executor):
@@ -65,7 +65,9 @@ class ScriptedExecutor(Executor):
         assert isinstance(device, ScriptedDevice)
         if device.serial == "gone":
             raise Unavailable(f"{target.name} can't be used: it does not answer", advice="switch it on")
-        others = Availability(False, "a scripted device runs scripts only", "omit -d to use it on this machine")
+        others = Availability(
+            False, "a scripted device runs scripts only", f"omit {as_flag('device')} to use it on this machine"
+        )
         environment = unknown_machine(f"script reader {device.serial}", "a scripted device does not tell it")
         return only_facts({"scripted": Availability(True, version="7")}, environment, others=others)
 

@@ -127,7 +127,7 @@ class AdbTransport:
             LinkLost: the connection dropped.
         """
         if not self.python:
-            advice = "edgewise devices add NAME adb://SERIAL --set python=PATH, or use -r benchmark_model"
+            advice = "edgewise devices add NAME adb://SERIAL --set python=PATH; or use ⟦runtime=benchmark_model⟧"
             raise TargetError("the device has no Python set, which this needs", advice=advice)
         words = [*self.python, "-c", *supervisor_words(command, folder=folder, environment=environment)]
         line = f"{shlex.join(words)}\necho {_EXIT} $? >&2"

@@ -93,7 +93,7 @@ def _timed(
 def _latency(device: EstimatedDevice, timing: Timing, software: str) -> Measurement:
     clock = device.clock_hz
     if clock is None:
-        return Measurement.absent("latency", f"no clock is given: -d {device.name}@120MHz, for example")
+        return Measurement.absent("latency", f"no clock is given: ⟦device={device.name}@120MHz⟧, for example")
     return Measurement.of(
         "latency", timing.total / clock, f"estimated cycles with {software} at {format_si(clock, 'Hz')}",
         basis="estimated", low=timing.low / clock, high=timing.high / clock,
@@ -103,7 +103,7 @@ def _latency(device: EstimatedDevice, timing: Timing, software: str) -> Measurem
 def _energy(device: EstimatedDevice, latency: Measurement, timing: Timing) -> Measurement:
     board, power = device.board, fitted()["power"]
     if board is None:
-        return Measurement.absent("energy", "a core has no power of its own; some boards have: -d nucleo-l4r5zi")
+        return Measurement.absent("energy", "a core has no power of its own; some boards have: ⟦device=nucleo-l4r5zi⟧")
     if latency.value is None:
         return Measurement.absent("energy", f"the latency is absent: {latency.absent_because}")
     if board.power_w is None:

@@ -39,7 +39,7 @@ class DeviceTools(WorkerExecutor):
         except OSError as error:
             raise target.unavailable(error) from error
         if not transport.python:
-            advice = "set python = PATH for the device (Termux), or use -r benchmark_model"
+            advice = "set python = PATH for the device (Termux), or use ⟦runtime=benchmark_model⟧"
             others = Availability(False, "the device has no Python set", advice)
             return only_facts(told.engines, told.environment, others=others, cores=told.cores, programs=told.programs)
         found = super().facts(target)
@@ -52,7 +52,9 @@ class DeviceTools(WorkerExecutor):
         """As `Executor.check`."""
         if job.workload.scenario != Scenario() or own_inputs:
             what = "random inputs" if own_inputs else "the single-stream scenario without ⟦sustained⟧"
-            raise BadInput(f"{job.runtime.name} has only {what}", advice="omit the option, or use an engine with -r")
+            raise BadInput(
+                f"{job.runtime.name} has only {what}", advice="omit the option, or name an engine: ⟦runtime⟧"
+            )
 
     def run(
         self, request: SessionRequest, *, target: AnyTarget, folder: Path, end_by: float | None = None

@@ -22,5 +22,5 @@ def read(values: Values) -> Request:
         raise BadInput(f"⟦suggest⟧ and ⟦{unused[0]}⟧ exclude each other", advice=advice)
     folders = values["output"] or ()
     if len(folders) > 1:
-        raise BadInput(f"⟦suggest⟧ writes to one folder, not {len(folders)}", advice="give -o once")
+        raise BadInput(f"⟦suggest⟧ writes to one folder, not {len(folders)}", advice="give ⟦output⟧ once")
     return request_of(SuggestRequest, options, values, folder=str(folders[0]) if folders else None)

@@ -187,6 +187,6 @@ def _only(subjects: list[Subject], word: str) -> Subject:
         runs = enumerate_few([one_line(run.job.label) for run in runs_among(subjects)], MOST_LISTED)
         raise BadInput(
             f"{word!r} names {len(subjects)} runs and a gate takes one: {runs}",
-            advice="choose with -r, ⟦threads⟧, ⟦batch⟧, ⟦precision⟧ or ⟦signature⟧, or name a run by its id",
+            advice="choose with ⟦runtime⟧, ⟦threads⟧, ⟦batch⟧, ⟦precision⟧ or ⟦signature⟧, or name a run by its id",
         )
     return subjects[0]

@@ -38,7 +38,9 @@ class InspectPresentation(Presentation["Sequence[Inspection]"]):
     def check_request(self, request: InspectRequest, files: Sequence[Path]) -> None:
         """A file holds one model."""
         if len(request.cases) > 1 and files:
-            raise BadInput("-o takes one model, and ⟦what_if⟧ makes several", advice="use ⟦json⟧, or one value each")
+            raise BadInput(
+                "⟦output⟧ takes one model, and ⟦what_if⟧ makes several", advice="use ⟦json⟧, or one value each"
+            )
 
     def document(self, result: Sequence[Inspection]) -> Any:
         """The one inspection, or all."""

@@ -215,6 +215,6 @@ def _check_folder(folder: Path | None) -> None:
 
     if folder.suffix in FORMAT.extensions:
         raise BadInput(
-            f"-o {folder} would be the name of a folder",
-            advice=f"⟦report⟧ {folder} writes a report; -o takes the folder",
+            f"⟦output={folder}⟧ would be the name of a folder",
+            advice=f"⟦report⟧ {folder} writes a report; ⟦output⟧ takes the folder",
         )

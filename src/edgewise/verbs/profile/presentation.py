@@ -36,7 +36,7 @@ class ProfilePresentation(RunPresentation):
             if len(plan.jobs) > 1:
                 raise BadInput(
                     f"{path.name} holds one run, and this measures {len(plan.jobs)}",
-                    advice="name one runtime, such as -r onnxruntime",
+                    advice="name one runtime, such as ⟦runtime=onnxruntime⟧",
                 )
 
     def show(self, result: Measured, console: Console, *, view: View) -> None:
