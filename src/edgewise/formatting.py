@@ -187,12 +187,15 @@ def plus_minus(value: float, low: float | None, high: float | None) -> str:
     """``"0.421 ± 0.012"``: the value at three significant digits, then the wider side of its interval.
 
     The half-width is rounded up at the value's last place and counted from the printed value, so that what is printed
-    always contains the interval; only an interval without any width is ``± 0``.
+    always contains the interval; only an interval without any width is ``± 0``. An interval that lies to one side is
+    printed with its ends, rounded outwards: ``"421 [409, 480]"``.
     """
     if low is None or high is None or not math.isfinite(value):
         return significant(value, DIGITS)
     if _is_lopsided(value, low, high):
-        return f"{significant(value, DIGITS)} [{significant(low, DIGITS)}, {significant(high, DIGITS)}]"
+        ends = (Context(prec=DIGITS, rounding=way).create_decimal(repr(end))
+                for way, end in ((ROUND_FLOOR, low), (ROUND_CEILING, high)))  # fmt: skip
+        return f"{significant(value, DIGITS)} [{', '.join(significant(float(end), DIGITS) for end in ends)}]"
     magnitude = math.floor(math.log10(abs(value))) if value else 0
     places = DIGITS - 1 - magnitude
     shown = round(value, places)
@@ -214,26 +217,6 @@ def _is_lopsided(value: float, low: float, high: float) -> bool:
     if abs(wide) <= LOPSIDED_FROM * abs(value):
         return False
     return wide > 1.5 * narrow or wide >= abs(value)
-
-
-def bound_below(low: float) -> str:
-    """``"0.25"``: a lower end at two digits, rounded down."""
-    return f"{Context(prec=2, rounding=ROUND_FLOOR).create_decimal(repr(low)):f}"
-
-
-def side_text(value: float, low: float | None, high: float | None) -> str:
-    """``"421 ± 12"``, or ``"421 (409 to 480)"`` where the interval lies to one side; it always holds the interval."""
-    if low == high == value:
-        return significant(value)
-    text = plus_minus(value, low, high)
-    if "[" not in text or low is None or high is None:
-        return text
-    scale = max(abs(value), abs(low), abs(high))
-    places = max(0, 2 - math.floor(math.log10(max(LOPSIDED_FROM * scale, math.ulp(1.0)))) - 1)
-    below, above = ends_text(low, high, places)
-    if low > 0 and not float(below):  # an end that is far below the others is not 0
-        below = bound_below(low)
-    return f"{significant(value)} ({below} to {above})"
 
 
 def ratio_text(ratio: float | None, low: float | None, high: float | None) -> str:

@@ -178,7 +178,7 @@ def test_a_model_measured_in_one_place_has_no_best_and_a_vague_value_is_marked()
     document = SweepResult(suite="s", verb="bench", folder="f", cells=cells, outcomes=outcomes).describe()
     first, second = document.tables[0].rows
     assert first[1].text.endswith("★") and first[2].text.endswith("≈?") and not second[1].text.endswith("★")
-    assert "(0.25 to 400)" in first[1].text and "best for nets/fast.fake: fake, 1 thread" in document.answer[0]
+    assert "[0.250, 400]" in first[1].text and "best for nets/fast.fake: fake, 1 thread" in document.answer[0]
 
 
 def test_many_places_are_rows_and_a_few_models_are_named_with_their_best():

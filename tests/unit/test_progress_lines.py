@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 from rich.console import Console
 
+from edgewise.formatting import scale_of
 from edgewise.progress import (
     Event,
     HeadlineUpdated,
@@ -25,6 +26,8 @@ from edgewise.progress import (
     VariantPredicted,
     VariantTested,
 )
+from edgewise.report.cells import amount_cell
+from edgewise.report.recommendation import headline_text
 from edgewise.terminal.progress import ProgressLines
 from messages import wording
 from sample_runs import make_run
@@ -83,6 +86,14 @@ def test_a_job_in_another_environment_names_it():
     job = replace(RUN.job, target=replace(RUN.job.target, environment="onnxruntime==1.31.0"))
     lines = draw(JobStarted(job=job, index=0, total=1), RunFinished(run=replace(RUN, job=job)))
     assert lines.startswith(f"[1/1] {RUN.job.label} in onnxruntime==1.31.0  ")
+
+
+def test_a_finished_run_has_the_interval_that_answers_and_tables_have():
+    row = replace(RUN.measurement("latency"), value=381e-6, low=362.4e-6, high=5791e-6)
+    run = replace(RUN, measurements=(row,))
+    cell = amount_cell("latency", row.value, row.low, row.high, scale_of("latency", "s", [row.value]))
+    assert cell.text == headline_text(run) == "381 [362, 5800] µs"
+    assert draw(JOB, RunFinished(run=run)).endswith(f"  {cell.text}  grade B\n")
 
 
 def test_every_event_is_drawn_on_plain_lines():

@@ -99,15 +99,15 @@ Cautions about the variants' own numbers
 
 TABLE_AT_120 = """\
 Before and after: A → B
-                                                                     Ratio
-Metric                     Before           After          (95 % interval)   Verdict
-────────────────────────────────────────────────────────────────────────────────────────────────────────────────────
-Latency                421 ± 5 µs      174 ± 2 µs   0.412 (0.405 to 0.419)   2.43× faster
-Latency p99   502 (490 to 680) µs          491 µs   0.978 (0.930 to 1.030)   inconclusive (≈ 40 s more would decide)
-Throughput           2380 ± 30 /s    5760 ± 60 /s   2.427 (2.387 to 2.469)   2.43× faster
-Peak memory         48.0 ± 0.1 MB   92.0 ± 0.1 MB   1.917 (1.910 to 1.924)   1.92× larger
-Model size                53.9 kB         53.9 kB                    1.000   same (within ± 3 %)
-Energy                    n/a [1]         n/a [1]                  n/a [2]   inconclusive
+                                                                   Ratio
+Metric                   Before           After          (95 % interval)   Verdict
+──────────────────────────────────────────────────────────────────────────────────────────────────────────────────
+Latency              421 ± 5 µs      174 ± 2 µs   0.412 (0.405 to 0.419)   2.43× faster
+Latency p99   502 [490, 680] µs          491 µs   0.978 (0.930 to 1.030)   inconclusive (≈ 40 s more would decide)
+Throughput         2380 ± 30 /s    5760 ± 60 /s   2.427 (2.387 to 2.469)   2.43× faster
+Peak memory       48.0 ± 0.1 MB   92.0 ± 0.1 MB   1.917 (1.910 to 1.924)   1.92× larger
+Model size              53.9 kB         53.9 kB                    1.000   same (within ± 3 %)
+Energy                  n/a [1]         n/a [1]                  n/a [2]   inconclusive
 """
 
 

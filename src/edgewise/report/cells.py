@@ -6,7 +6,7 @@ import math
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 
-from edgewise.formatting import DIGITS, VERY_WIDE, is_very_wide, plus_minus, scale_of, side_text, with_ends
+from edgewise.formatting import DIGITS, VERY_WIDE, is_very_wide, plus_minus, scale_of, with_ends
 from edgewise.metrics import METRICS, SHARES, is_score
 from edgewise.record import Measurement, Run
 from edgewise.report.document import Cell, absent
@@ -101,7 +101,7 @@ def amount_cell(
     else:
         ends = [None if end is None else convert(end) for end in (low, high)]
         short = f"{significant(convert(value), digits)} {unit}".rstrip()
-        text = f"{side_text(convert(value), *ends)} {unit}".rstrip()
+        text = f"{plus_minus(convert(value), *ends)} {unit}".rstrip()
     return Cell(text=text if known else short, short=short, value=value, low=low, high=high)
 
 

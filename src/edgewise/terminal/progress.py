@@ -194,14 +194,16 @@ def _is_look(rounds: int) -> bool:
 
 def _outcome(run: Run) -> str:
     """The headline of a run, its interval and its grade, or why it failed."""
+    from edgewise.report.recommendation import headline_text
+
     if run.status == "failed" and run.failure is not None:
         return f"[red]failed[/]: {escape(one_line(f'{run.failure.cause}: {run.failure.message}'))}"
     headline = run.measurement(run.headline)
     if headline is None or headline.value is None:
         return run.status
-    words = headline_words(headline.value, headline.low, headline.high, headline.unit)
+    words = headline_text(run)
     grade = f"grade {run.trust.grade if run.trust else '?'}"
-    return f"{words}  {run.status if run.status == 'cancelled' else grade}"
+    return f"{escape(words)}  {run.status if run.status == 'cancelled' else grade}"
 
 
 def headline_words(value: float, low: float | None, high: float | None, unit: str) -> str:
