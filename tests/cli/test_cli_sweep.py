@@ -165,6 +165,16 @@ def test_the_same_command_with_a_report_goes_on_and_replaces_only_its_own(monkey
     assert Path("mine.md").read_text() == "# Notes\n"
 
 
+def test_a_wait_for_a_device_is_said_apart(capsys):
+    cells = cells_of(read_suite(Path(write(models=["nets/fast.fake"], threads=["1"]))), 9)
+    (outcome,) = [Outcome(key="k", cell=one.name, status="done", seconds=3, finished=1, waited=41) for one in cells]
+    found = SweepResult(suite="s", verb="bench", folder="f", cells=cells, outcomes=[outcome])
+    assert [(one["seconds"], one["waited"]) for one in found.to_document()["cells"]] == [(3, 41)]
+    assert "waited 41.0 s for devices in use, which no cell's time counts" in found.describe().answer[-1]
+    found = replace(found, outcomes=[replace(outcome, waited=None)])  # of an earlier version
+    assert found.to_document()["cells"][0]["waited"] is None and "waited" not in found.describe().answer[-1]
+
+
 def test_a_model_measured_in_one_place_has_no_best_and_a_vague_value_is_marked():
     cells = cells_of(read_suite(Path(write(runtimes=["fake"], threads=["1", "2"], order="listed"))), 9)
 

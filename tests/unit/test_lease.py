@@ -9,11 +9,13 @@ import os
 
 import pytest
 
-from edgewise.cancellation import Cancelled, CancelToken, cancellable
+from edgewise.cancellation import Cancelled, CancelToken, cancellable, sleep
 from edgewise.device.agent import lock_file, try_lock
 from edgewise.device.lease import INHERITED, RETRY_S, measuring_on
 from edgewise.errors import BadInput
 from edgewise.progress import LogLine, reporting_to
+from edgewise.verbs.outcome import outcome_of
+from edgewise.verbs.verb import VERBS
 
 
 @pytest.fixture(autouse=True)
@@ -150,3 +152,17 @@ def test_something_else_in_the_place_of_the_lock_file_costs_no_measurement(tmp_p
     os.mkfifo(tmp_path / "edgewise-measuring.lock")
     with measuring_on("local"):
         pass
+
+
+def test_what_a_request_waited_is_no_part_of_its_seconds(hold, clock):
+    def work():
+        sleep(3.0)
+        with measuring_on("local"):
+            sleep(7.0)
+        raise BadInput("enough")
+
+    clock.after(4.5, hold("somebody"))  # is looked at from 3 s on, and free at 5 s
+    outcome, error = outcome_of("key", "cell", work, VERBS.get("bench"))
+    assert (outcome.seconds, outcome.waited, outcome.status, str(error)) == (10.0, 2.0, "failed", "enough")
+    outcome, _ = outcome_of("key", "cell", work, VERBS.get("bench"))
+    assert (outcome.seconds, outcome.waited) == (10.0, 0.0)

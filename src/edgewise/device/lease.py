@@ -14,6 +14,7 @@ from contextvars import ContextVar
 from pathlib import Path
 
 from edgewise.cancellation import sleep
+from edgewise.clock import now
 from edgewise.device.agent import lock_file, try_lock, why_no_lock
 from edgewise.device.devices import LOCAL
 from edgewise.device.holder import holder
@@ -28,6 +29,7 @@ INHERITED = "EDGEWISE_MEASURING"
 """Set while this machine's lock is held: a command that `edgewise exec` starts does not wait for its parent."""
 
 _inherited = INHERITED in os.environ
+_waits: ContextVar[list[float] | None] = ContextVar("edgewise_waits", default=None)
 _held: ContextVar[frozenset[str]] = ContextVar("edgewise_held_devices", default=frozenset())
 
 
@@ -131,9 +133,24 @@ def _held_there(target: RemoteTarget) -> Iterator[None]:
 
 def wait_for_lock(device: str, attempt: Callable[[], str | None]) -> None:
     """Call `attempt` until it returns None; every new holder that it returns is reported. Raises `Cancelled`."""
-    told = ""
-    while (found := attempt()) is not None:
-        if found != told:
-            told = found
-            emit(LogLine(text=f"waiting for {device}: in use by {one_line(found)[:300] or 'another process'}"))
-        sleep(RETRY_S)
+    told, begun = None, now()
+    try:
+        while (found := attempt()) is not None:
+            if found != told:
+                told = found
+                emit(LogLine(text=f"waiting for {device}: in use by {one_line(found)[:300] or 'another process'}"))
+            sleep(RETRY_S)
+    finally:
+        if told is not None and (waits := _waits.get()) is not None:
+            waits.append(now() - begun)
+
+
+@contextlib.contextmanager
+def noting_waits() -> Iterator[list[float]]:
+    """Collect how long each wait for a device took inside, s."""
+    waits: list[float] = []
+    before = _waits.set(waits)
+    try:
+        yield waits
+    finally:
+        _waits.reset(before)

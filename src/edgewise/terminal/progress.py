@@ -201,9 +201,8 @@ def _outcome(run: Run) -> str:
     headline = run.measurement(run.headline)
     if headline is None or headline.value is None:
         return run.status
-    words = headline_text(run)
     grade = f"grade {run.trust.grade if run.trust else '?'}"
-    return f"{escape(words)}  {run.status if run.status == 'cancelled' else grade}"
+    return f"{escape(headline_text(run))}  {run.status if run.status == 'cancelled' else grade}"
 
 
 def headline_words(value: float, low: float | None, high: float | None, unit: str) -> str:

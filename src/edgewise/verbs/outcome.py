@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import json
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass, field
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
 from edgewise.clock import now
+from edgewise.device.lease import noting_waits
 from edgewise.errors import BadModel, EdgewiseError, StoreError
 from edgewise.verbs.verb import VERBS, carry_out
 
@@ -17,6 +19,7 @@ if TYPE_CHECKING:
     from edgewise.verbs.context import Context
     from edgewise.verbs.presentation import Presentation
     from edgewise.verbs.request import Request
+    from edgewise.verbs.verb import Verb
 
 Status = Literal["done", "failed", "refused", "lost"]
 PREFIX = "outcome-"
@@ -35,7 +38,8 @@ class Outcome:
         cell: its name.
         status: ``done``; ``failed``, which the next sweep tries again; ``refused``, where trying again is of no use;
             ``lost``, where the link to the device broke.
-        seconds: that it took.
+        seconds: that it took, without `waited`.
+        waited: seconds that others had the device meanwhile; None where an earlier version did not note them.
         finished: s since 1970.
         rows: of the table (`edgewise.verbs.rows`).
         cause, advice: why it did not end as it should, and what to do.
@@ -49,6 +53,7 @@ class Outcome:
     rows: Sequence[Mapping[str, Any]] = field(default=())
     cause: str = ""
     advice: str = ""
+    waited: float | None = None
 
 
 def ended_by(error: EdgewiseError) -> dict[str, Any]:
@@ -71,9 +76,26 @@ def ended_with(result: Any, presentation: Presentation[Any]) -> dict[str, Any]:
     return {"status": status, "rows": rows, "cause": cause or "nothing could be measured", "advice": advice}
 
 
-def outcome_of(key: str, cell: str, begun: float, ended: Mapping[str, Any]) -> Outcome:
-    """Return the outcome, now, of what began at `begun` on the clock and `ended` so (`ended_by`, `ended_with`)."""
-    return Outcome(key=key, cell=cell, seconds=now() - begun, finished=time.time(), **ended)
+def outcome_of(key: str, cell: str, work: Callable[[], Any], verb: Verb) -> tuple[Outcome | None, Any]:
+    """Return how `work`, that of a request of `verb`, ended, and its result, or the `EdgewiseError` that it raised.
+
+    The outcome is None if it was interrupted. Raises `StoreError`.
+    """
+    begun = now()
+    with noting_waits() as waits:
+        try:
+            result = work()
+        except StoreError:
+            raise
+        except EdgewiseError as error:
+            result, ended = error, ended_by(error)
+        else:
+            if getattr(result, "interrupted", False):
+                return None, result
+            ended = ended_with(result, verb.presentation())
+    waited = sum(waits)
+    seconds = now() - begun - waited
+    return Outcome(key=key, cell=cell, seconds=seconds, finished=time.time(), waited=waited, **ended), result
 
 
 def line_of(outcome: Outcome) -> str:
@@ -88,21 +110,12 @@ def carry_out_and_note(file: Path, request: Request, context: Context) -> Any:
     """
     from edgewise.store.exchange import write_file
 
-    begun = now()
-
-    def note(ended: Mapping[str, Any]) -> None:
-        outcome = outcome_of(file.stem.removeprefix(PREFIX), "", begun, ended)
+    key = file.stem.removeprefix(PREFIX)
+    outcome, result = outcome_of(key, "", partial(carry_out, request, context), VERBS.get(request.verb))
+    if outcome is not None:
         write_file(file, line_of(outcome), overwrite=True)
-
-    try:
-        result = carry_out(request, context)
-    except StoreError:
-        raise
-    except EdgewiseError as error:
-        note(ended_by(error))
-        raise
-    if not getattr(result, "interrupted", False):
-        note(ended_with(result, VERBS.get(request.verb).presentation()))
+    if isinstance(result, EdgewiseError):
+        raise result
     return result
 
 

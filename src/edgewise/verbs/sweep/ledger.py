@@ -27,12 +27,8 @@ class Ledger:
         for outcome in self._read():
             self.outcomes[outcome.key] = outcome
 
-    def add(self, outcome: Outcome) -> None:
-        """Write an outcome, which survives a crash from now on. Raises `StoreError`."""
-        self.write([outcome])
-
     def write(self, outcomes: Sequence[Outcome]) -> None:
-        """Write outcomes at once. Raises `StoreError`."""
+        """Write outcomes at once, which survive a crash from now on. Raises `StoreError`."""
         self.outcomes |= {outcome.key: outcome for outcome in outcomes}
         lines = "".join(map(line_of, outcomes))
         try:

@@ -20,6 +20,7 @@ from edgewise.report.document import Cell, Column, Document, Section, Table, abs
 from edgewise.report.names import short_names
 from edgewise.store.exchange import write_file
 from edgewise.text import enumerate_few, listing, one_line
+from edgewise.units import format_duration
 from edgewise.verbs.outcome import Outcome
 from edgewise.verbs.rows import Row
 from edgewise.verbs.sweep.cells import Cell as SuiteCell
@@ -95,7 +96,8 @@ class SweepResult:
             "left_out": self.left_out or None,
             "cells": [
                 {"name": cell.name, "key": one.key if one else None, "status": one.status if one else "left",
-                 "seconds": one.seconds if one else None, "cause": (one.cause or None) if one else None,
+                 "seconds": one.seconds if one else None, "waited": one.waited if one else None,
+                 "cause": (one.cause or None) if one else None,
                  "rows": list(one.rows) if one else []}
                 for cell, one in zip(self.cells, self.outcomes, strict=True)
             ],
@@ -155,6 +157,8 @@ class SweepResult:
         words += [f"{len(self.failed)} failed"] if self.failed else []
         left = sum(one is None for one in self.outcomes)
         words += [f"{left} left"] if left else []
+        waited = sum(one.waited or 0.0 for one in self.outcomes if one is not None)
+        words += [f"waited {format_duration(waited)} for devices in use, which no cell's time counts"] if waited else []
         return "; ".join([*words, *([f"left out: {self.left_out}"] if self.left_out else [])])
 
 

@@ -10,14 +10,13 @@ from dataclasses import dataclass, field, replace
 from fnmatch import fnmatchcase
 from functools import partial
 from pathlib import Path
-from statistics import median
-from typing import TYPE_CHECKING
+from statistics import fmean, median
+from typing import TYPE_CHECKING, Any
 
-from edgewise.clock import now
-from edgewise.errors import BadInput, EdgewiseError, StoreError
+from edgewise.errors import BadInput, EdgewiseError
 from edgewise.progress import StageStarted, emit
 from edgewise.units import format_duration
-from edgewise.verbs.outcome import PREFIX, Outcome, ended_by, ended_with, outcome_of, read_outcome
+from edgewise.verbs.outcome import PREFIX, Outcome, outcome_of, read_outcome
 from edgewise.verbs.sweep.cells import Cell, Model, Requests, cells_of, unreadable
 from edgewise.verbs.sweep.ledger import RESULTS, Ledger
 from edgewise.verbs.sweep.result import SweepResult
@@ -171,60 +170,55 @@ def sweep(request: SweepRequest, context: Context) -> SweepResult:
 
         left = [at for at in plan.waiting if request.again or plan.outcome(at) is None]
         return replace(_result(plan, left), emitted=emit_cells(request.emit, plan))
-    begun, interrupted, ended, failed = now(), False, 0, 0
+    ended: list[Outcome] = []
+    interrupted = False
     with plan.ledger.held():
         if plan.collected:
             plan.ledger.write(plan.collected)
         try:
             for at in plan.waiting:
-                emit(StageStarted(title=_progress(plan, ended, failed, at, now() - begun)))
+                emit(StageStarted(title=_progress(plan, at, ended)))
                 outcome = _carry_out(plan, at, context)
-                plan.ledger.add(outcome)
-                ended, failed = ended + 1, failed + (outcome.status != "done")
+                plan.ledger.write([outcome])
+                ended.append(outcome)
         except KeyboardInterrupt:
             interrupted = True
-        result = replace(_result(plan, plan.waiting[ended:]), interrupted=interrupted)
+        result = replace(_result(plan, plan.waiting[len(ended) :]), interrupted=interrupted)
         result.write(plan.folder)
     return result
 
 
-def _progress(plan: Plan, ended: int, failed: int, at: int, seconds: float) -> str:
+def _progress(plan: Plan, at: int, ended: Sequence[Outcome]) -> str:
     """``"Cell 3 of 8: mbv2.onnx on pi4; 1 failed; about 2 min left, until 14:32"``."""
-    count = len(plan.waiting)
-    words = [f"Cell {ended + 1} of {count}: {plan.cells[at].name}", *([f"{failed} failed"] if failed else [])]
-    rest = seconds / ended * (count - ended) if ended else plan.expected_s
+    count, failed = len(plan.waiting), sum(one.status != "done" for one in ended)
+    words = [f"Cell {len(ended) + 1} of {count}: {plan.cells[at].name}", *([f"{failed} failed"] if failed else [])]
+    rest = fmean(one.seconds for one in ended) * (count - len(ended)) if ended else plan.expected_s
     if rest is not None:
         end = time.strftime("%H:%M", time.localtime(time.time() + rest))
         words.append(f"about {format_duration(rest)} left, until {end}")
     return "; ".join(words)
 
 
-def _carry_out(plan: Plan, at: int, context: Context) -> Outcome:
+def _carry_out(plan: Plan, at: int, context: Context, *, again: bool = False) -> Outcome:
     """Carry out a cell; once more where the link to its device broke."""
-    for again in (False, True):
-        outcome = _try(plan, at, context)
-        if outcome.status != "lost" or again:
-            break
-    return outcome
-
-
-def _try(plan: Plan, at: int, context: Context) -> Outcome:
-    cell = plan.cells[at]
-    ended = partial(outcome_of, plan.name_of(at), cell.name, now())
-    try:
-        if at in plan.unread:
-            raise plan.unread[at]
-        if plan.requests.key(cell, plan.requests.model(cell.model)) != plan.keys[at]:
-            raise BadInput(f"{cell.model} has changed since the sweep began", advice="run the same sweep again")
-        # The progress and the token of the sweep stay in force.
-        result = carry_out(plan.request(at), replace(context, progress=None, cancel=None))
-    except StoreError:
-        raise
-    except EdgewiseError as error:
-        return ended({**ended_by(error), **({"status": "failed"} if at in plan.unread else {})})
-    if getattr(result, "interrupted", False):
+    work = partial(_work, plan, at, context)
+    outcome, _ = outcome_of(plan.name_of(at), plan.cells[at].name, work, plan.requests.verb)
+    if outcome is None:
         raise KeyboardInterrupt
-    return ended(ended_with(result, plan.requests.verb.presentation()))
+    if outcome.status == "lost" and not again:
+        return _carry_out(plan, at, context, again=True)
+    return replace(outcome, status="failed") if at in plan.unread else outcome
+
+
+def _work(plan: Plan, at: int, context: Context) -> Any:
+    """Return the result of a cell. Raises `EdgewiseError`."""
+    cell = plan.cells[at]
+    if at in plan.unread:
+        raise plan.unread[at]
+    if plan.requests.key(cell, plan.requests.model(cell.model)) != plan.keys[at]:
+        raise BadInput(f"{cell.model} has changed since the sweep began", advice="run the same sweep again")
+    # The progress and the token of the sweep stay in force.
+    return carry_out(plan.request(at), replace(context, progress=None, cancel=None))
 
 
 def _result(plan: Plan, left: Sequence[int]) -> SweepResult:
