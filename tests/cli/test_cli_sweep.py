@@ -170,7 +170,7 @@ def test_a_wait_for_a_device_is_said_apart(capsys):
     (outcome,) = [Outcome(key="k", cell=one.name, status="done", seconds=3, finished=1, waited=41) for one in cells]
     found = SweepResult(suite="s", verb="bench", folder="f", cells=cells, outcomes=[outcome])
     assert [(one["seconds"], one["waited"]) for one in found.to_document()["cells"]] == [(3, 41)]
-    assert "waited 41.0 s for devices in use, which no cell's time counts" in found.describe().answer[-1]
+    assert "waited 41.0 s for busy devices (not part of the cells' times)" in found.describe().answer[-1]
     found = replace(found, outcomes=[replace(outcome, waited=None)])  # of an earlier version
     assert found.to_document()["cells"][0]["waited"] is None and "waited" not in found.describe().answer[-1]
 

@@ -8,6 +8,7 @@ import shutil
 import subprocess
 import sys
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 import yaml
@@ -16,6 +17,7 @@ from edgewise.cli.main import run
 from edgewise.errors import ExitCode
 from edgewise.store import open_store
 from edgewise.testing import write_fake_model
+from edgewise.verbs.sweep import emit
 
 SUITE = {
     "models": ["nets/*.fake"],
@@ -42,6 +44,19 @@ def place(tmp_path: Path, monkeypatch) -> Path:
         write_fake_model(f"nets/{name}.fake", latency_ns=[latency])
     write()
     return folder
+
+
+@pytest.fixture(autouse=True)
+def install(monkeypatch):
+    """A function that makes edgewise one that pip installed from there; at first from a package index."""
+
+    def set_origin(origin: dict[str, object] | None) -> None:
+        text = origin and json.dumps(origin)
+        own = SimpleNamespace(version="1.2.3", read_text=lambda name: text if name == "direct_url.json" else None)
+        monkeypatch.setattr(emit, "distribution", {"edgewise": own}.get)
+
+    set_origin(None)
+    return set_origin
 
 
 def write(**parts: object) -> None:
@@ -123,6 +138,70 @@ def test_what_github_needs_is_committed_by_the_lines_as_printed_and_its_step_run
     assert "afterwards: gh run download RUN --dir here/night/results, and the same sweep without --emit" in advice
     assert run(["sweep", "suite.yaml", "--folder", "night", "--dry-run"]) == 0
     assert "1 of 2 cells to carry out" in capsys.readouterr().out
+
+
+@pytest.mark.parametrize(
+    ("origin", "requirement"),
+    [
+        (None, "edgewise[engines]==1.2.3"),
+        ({"url": "https://host/edgewise.whl", "archive_info": {}}, "edgewise[engines] @ https://host/edgewise.whl"),
+        ({"url": "https://host/ew.git", "vcs_info": {"vcs": "git", "commit_id": "c0ffee"}},
+         "edgewise[engines] @ git+https://host/ew.git@c0ffee"),
+        ({"url": "file:///a%20b/edgewise", "dir_info": {"editable": True}},
+         "./ci/edgewise-1.2.3-py3-none-any.whl[engines]"),
+    ],
+)  # fmt: skip
+def test_jobs_on_github_install_edgewise_from_where_it_was_installed_here(origin, requirement, install, capsys):
+    install(origin)
+    advice = emitted("github", capsys=capsys)
+    workflow = yaml.safe_load(Path("suite-results/github.yml").read_text())
+    assert workflow["env"] == {"EDGEWISE": requirement}
+    assert {"run": 'pip install "$EDGEWISE"'} in workflow["jobs"]["cells-1"]["steps"]
+    wheel = "./ci/" in requirement
+    assert ("pip wheel --no-deps --wheel-dir ci '/a b/edgewise'" in advice) == wheel
+    assert ("ci/edgewise-1.2.3-py3-none-any.whl" in Path("suite-results/files.txt").read_text().splitlines()) == wheel
+
+
+def test_a_campaign_in_a_clone_of_edgewise_installs_the_clone(place, install, capsys):
+    install({"url": place.as_uri(), "dir_info": {"editable": True}})
+    advice = emitted("github", capsys=capsys)
+    assert yaml.safe_load(Path("suite-results/github.yml").read_text())["env"] == {"EDGEWISE": ".[engines]"}
+    assert not any("pip wheel" in line for line in advice)
+
+
+@pytest.mark.parametrize("words", [[], ["7"], ["-1"], ["x[$(touch hit)]"], ["08"]])
+def test_the_script_of_slurm_carries_out_nothing_without_the_index_of_a_cell(words, place, capsys):
+    emitted("slurm", capsys=capsys)
+    variables = {name: value for name, value in os.environ.items() if name != "SLURM_ARRAY_TASK_ID"}
+    line = ["bash", "suite-results/slurm.sh", *words]
+    done = subprocess.run(line, env=variables, capture_output=True, text=True)
+    assert done.returncode == 2 and not Path("suite-results/results").exists() and not Path("hit").exists()
+    assert "usage: cd suite-results && sbatch slurm.sh" in done.stderr
+    assert "for one cell: bash suite-results/slurm.sh INDEX, from 0 to 1" in done.stderr
+
+
+def test_the_script_of_slurm_takes_the_index_of_a_cell_as_its_argument(place):
+    assert run(["sweep", "suite.yaml", "--emit", "slurm", "-q"]) == 0
+    shell("bash suite-results/slurm.sh 1", place)
+    assert len(list(Path("suite-results/results").glob("outcome-*.json"))) == 1
+
+
+def test_files_of_an_earlier_scheduler_are_removed_and_those_of_others_stay(place, capsys):
+    folder = Path("suite-results")
+    emitted("github", capsys=capsys)
+    assert "removed: suite-results/github.yml" in emitted("slurm", capsys=capsys)
+    assert {path.name for path in folder.iterdir()} == {"requests", "slurm.sh"}
+    (folder / "kubernetes.yaml").write_text("mine: true\n")
+    assert run(["sweep", "suite.yaml", "--emit", "kubernetes"]) == ExitCode.BAD_INPUT
+    assert "edgewise did not write it" in capsys.readouterr().err and (folder / "slurm.sh").exists()
+    workflow = Path(".github/workflows/sweep-suite.yml")
+    workflow.parent.mkdir(parents=True)
+    workflow.write_text(f"{emit.MARK} github'.\n")
+    assert run(["sweep", "suite.yaml", "-q"]) == 0
+    lines = emitted("kubernetes", capsys=capsys)
+    assert "nothing is left to carry out" in lines[0]
+    assert lines[1:] == ["removed: suite-results/slurm.sh", f"no longer needed: {place / workflow}"]
+    assert (folder / "kubernetes.yaml").read_text() == "mine: true\n" and not (folder / "slurm.sh").exists()
 
 
 def test_a_job_of_kubernetes_works_in_the_mounted_folder(place, capsys):

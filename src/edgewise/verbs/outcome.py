@@ -38,8 +38,8 @@ class Outcome:
         cell: its name.
         status: ``done``; ``failed``, which the next sweep tries again; ``refused``, where trying again is of no use;
             ``lost``, where the link to the device broke.
-        seconds: that it took, without `waited`.
-        waited: seconds that others had the device meanwhile; None where an earlier version did not note them.
+        seconds: duration without `waited`.
+        waited: seconds of waiting for a device that others used; None in a record that lacks them.
         finished: s since 1970.
         rows: of the table (`edgewise.verbs.rows`).
         cause, advice: why it did not end as it should, and what to do.

@@ -9,10 +9,14 @@ from __future__ import annotations
 import json
 import os
 import shlex
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
+from importlib.metadata import distribution
+from itertools import islice
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
+from urllib.parse import urlsplit
+from urllib.request import url2pathname
 
 import yaml
 
@@ -28,7 +32,11 @@ if TYPE_CHECKING:
 
 PER_PAGE = 256
 """Most jobs of one matrix of GitHub."""
-WORKFLOWS = ".github/workflows"
+FILES = "files.txt"
+WHEELS = "ci"
+"""The folder, in a repository, of the wheel of an edgewise that was installed from files."""
+MARK = "# Written by 'edgewise sweep --emit"
+"""The beginning of a line near the top of a scheduler's file; files without it are left alone."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -54,6 +62,11 @@ class Campaign:
         """The sweep's folder from `root`; None where it is outside."""
         return self.folder.relative_to(self.root).as_posix() if self.folder.is_relative_to(self.root) else None
 
+    @property
+    def workflow(self) -> str:
+        """The file of the workflow in a repository of GitHub, from `root`."""
+        return f".github/workflows/sweep-{self.title}.yml"
+
     def path_in_request(self, path: str) -> str:
         """`path` from the folder of the requests where both move together; a function of a module as it is."""
         if not Path(path).is_absolute():
@@ -75,30 +88,53 @@ def emit_cells(scheduler: str, plan: Plan) -> list[str]:
     if campaign.place is None and scheduler != "slurm":
         message = f"the folder of the results, {plan.folder}, is outside {campaign.root}, which the jobs get"
         raise BadInput(message, advice="give a ⟦folder⟧ in it")
-    folder = plan.folder / "requests"
-    folder.mkdir(parents=True, exist_ok=True)
-    for earlier in folder.glob("*.json"):
-        earlier.unlink()
+    name, content, advice = SCHEDULERS[scheduler]
+    target, folder = plan.folder / name, plan.folder / "requests"
+    if plan.waiting and target.exists() and not _is_ours(target):
+        raise BadInput(f"{target} exists, and edgewise did not write it", advice="move it, or give another ⟦folder⟧")
+    removed = _remove_earlier(plan.folder)
     if not plan.waiting:
-        return [f"{folder}: nothing is left to carry out; {as_flag('again')} writes all cells"]
+        return [
+            f"{folder}: nothing is left to carry out; {as_flag('again')} writes all cells",
+            *(f"removed: {path}" for path in removed),
+            *([f"no longer needed: {workflow}"] if _is_ours(workflow := campaign.root / campaign.workflow) else []),
+        ]
+    folder.mkdir(parents=True, exist_ok=True)
     names = []
     for at in plan.waiting:
         request = plan.request(at).with_paths_from(Path.cwd()).with_changed_paths(campaign.path_in_request)
         names.append(f"{plan.file_name(at)}.json")
         write_file(folder / names[-1], json.dumps(request.to_document()), overwrite=True)
-    ending, content = {"github": (".yml", _github), "slurm": (".sh", _slurm), "kubernetes": (".yaml", _kubernetes)}[
-        scheduler
-    ]
-    target = plan.folder / f"{scheduler}{ending}"
     write_file(target, content(campaign, names), overwrite=True)
     where = "each container" if scheduler == "kubernetes" else "each machine"
     apart = [f"{enumerate_few(list(campaign.elsewhere))} must be at this path on {where}"] if campaign.elsewhere else []
     return [
         f"{folder}: {len(names)} request{'s' if len(names) > 1 else ''} for 'edgewise run'",
         str(target),
-        *{"github": _on_github, "slurm": _on_slurm, "kubernetes": _on_kubernetes}[scheduler](campaign, target),
+        *advice(campaign, target),
         *apart,
+        *(f"removed: {path}" for path in removed if not path.exists()),
     ]
+
+
+def _remove_earlier(folder: Path) -> list[Path]:
+    """Remove the requests in a sweep's folder and the files for schedulers; return the latter."""
+    for request in folder.joinpath("requests").glob("*.json"):
+        request.unlink()
+    removed = [path for name, *_ in SCHEDULERS.values() if _is_ours(path := folder / name)]
+    removed += [folder / FILES] if folder / SCHEDULERS["github"][0] in removed else []
+    for path in removed:
+        path.unlink(missing_ok=True)
+    return removed
+
+
+def _is_ours(path: Path) -> bool:
+    """Whether edgewise wrote a scheduler's file."""
+    try:
+        with path.open(errors="replace") as file:
+            return any(line.startswith(MARK) for line in islice(file, 2))
+    except OSError:
+        return False
 
 
 def _campaign_of(plan: Plan) -> Campaign:
@@ -126,7 +162,7 @@ def _github(campaign: Campaign, names: Sequence[str]) -> str:
     steps = [
         {"uses": "actions/checkout@v4"},
         {"uses": "actions/setup-python@v5", "with": {"python-version": "3.11"}},
-        {"run": "pip install 'edgewise[engines]'"},
+        {"run": 'pip install "$EDGEWISE"'},
         {"run": _line(request), "working-directory": campaign.place},
         {"uses": "actions/upload-artifact@v4", "if": "always()", "with": kept},
     ]
@@ -136,24 +172,55 @@ def _github(campaign: Campaign, names: Sequence[str]) -> str:
             "runs-on": "ubuntu-latest", "strategy": {"fail-fast": False, "matrix": matrix},
             "steps": json.loads(json.dumps(steps)),  # without anchors
         }  # fmt: skip
-    document = {"name": f"sweep {campaign.title}", "on": {"workflow_dispatch": {}}, "jobs": jobs}
-    return str(yaml.safe_dump(document, sort_keys=False))
+    document = {"name": f"sweep {campaign.title}", "on": {"workflow_dispatch": {}},
+                "env": {"EDGEWISE": _installed_from(campaign.root)[0]}, "jobs": jobs}  # fmt: skip
+    return f"{MARK} github'.\n{_EDGEWISE}{yaml.safe_dump(document, sort_keys=False)}"
+
+
+_EDGEWISE = """\
+# EDGEWISE is the argument of 'pip install' in each job, with the extra of the engines:
+#   edgewise[engines]                             from a package index
+#   .[engines], ./FOLDER[engines]                 from a clone in this repository
+#   ./ci/edgewise-0.1.0-py3-none-any.whl[engines] from a wheel: pip wheel --no-deps --wheel-dir ci CLONE
+#   edgewise[engines] @ git+https://HOST/PATH.git from another repository
+"""
+
+
+def _installed_from(root: Path) -> tuple[str, Path | None]:
+    """Return what pip installs in a job: the edgewise of this machine, from where it was installed here (PEP 610).
+
+    Also returns the folder or file of this machine of which `root` needs a wheel; None where it needs none.
+    """
+    own = distribution("edgewise")
+    origin = json.loads(own.read_text("direct_url.json") or "{}")
+    url = origin.get("url", "")
+    if not url:
+        return f"edgewise[engines]=={own.version}", None
+    if url.startswith("file:"):
+        source = Path(url2pathname(urlsplit(url).path))
+        wheel = f"./{WHEELS}/edgewise-{own.version}-py3-none-any.whl[engines]"
+        return (".[engines]", None) if source == root else (wheel, source)
+    if vcs := origin.get("vcs_info"):
+        url = f"{vcs['vcs']}+{url}@{vcs['commit_id']}"
+    return f"edgewise[engines] @ {url}", None
 
 
 def _on_github(campaign: Campaign, target: Path) -> list[str]:
     """What to do with the workflow; a file lists what is to be committed."""
-    workflow = f"{WORKFLOWS}/sweep-{campaign.title}.yml"
-    needed = sorted({workflow, f"{campaign.place}/requests", *campaign.used})
-    write_file(target.with_name("files.txt"), "".join(f"{path}\n" for path in needed), overwrite=True)
+    requirement, source = _installed_from(campaign.root)
+    wheel = {requirement.removeprefix("./").removesuffix("[engines]")} if source else set()
+    needed = sorted({campaign.workflow, f"{campaign.place}/requests", *campaign.used, *wheel})
+    write_file(target.with_name(FILES), "".join(f"{path}\n" for path in needed), overwrite=True)
     root, here = shlex.quote(str(campaign.root)), shlex.quote(f"{campaign.place}/{target.name}")
-    listed, results = (shlex.quote(f"{campaign.place}/{name}") for name in ("files.txt", RESULTS))
+    listed, results = (shlex.quote(f"{campaign.place}/{name}") for name in (FILES, RESULTS))
     apart = f"{campaign.root} is in no git repository; the jobs need it as the root of one"
     return [
-        str(target.with_name("files.txt")),
+        str(target.with_name(FILES)),
         *([] if campaign.in_repository else [apart]),
         f"next: cd {root}",
-        f"mkdir -p {WORKFLOWS}",
-        f"cp {here} {shlex.quote(workflow)}",
+        f"mkdir -p {Path(campaign.workflow).parent}",
+        f"cp {here} {shlex.quote(campaign.workflow)}",
+        *([f"pip wheel --no-deps --wheel-dir {WHEELS} {shlex.quote(str(source))}"] if source else []),
         f"git add -f --pathspec-from-file={listed}",
         "then commit, push, and start the workflow on GitHub",
         f"afterwards: gh run download RUN --dir {results}, and the same sweep without {as_flag('emit')}",
@@ -163,12 +230,18 @@ def _on_github(campaign: Campaign, target: Path) -> list[str]:
 def _slurm(campaign: Campaign, names: Sequence[str]) -> str:
     """An array job: one task per request, each with a node of its own."""
     return (
-        f"#!/bin/bash\n#SBATCH --job-name={shlex.quote(campaign.title)}\n#SBATCH --array=0-{len(names) - 1}\n"
+        f"#!/bin/bash\n{MARK} slurm'.\n#SBATCH --job-name={shlex.quote(campaign.title)}\n"
+        f"#SBATCH --array=0-{len(names) - 1}\n"
         "#SBATCH --exclusive\n"
+        f"requests=({' '.join(names)})\nindex=${{1:-$SLURM_ARRAY_TASK_ID}}\n"
+        "if ! [[ $index =~ ^(0|[1-9][0-9]{0,8})$ && -n ${requests[$index]} ]]; then\n"
+        f'  echo "usage: cd $(dirname "$0") && sbatch ${{0##*/}}" >&2\n'
+        f'  echo "or, for one cell: bash $0 INDEX, from 0 to {len(names) - 1}" >&2\n'
+        "  exit 2\nfi\n"
         'folder=$(dirname "$0")\n'
         '[ -d "$folder/requests" ] || folder=$SLURM_SUBMIT_DIR  # sbatch runs a copy of this file\n'
         'cd "$folder" || exit 1\n'
-        f"requests=({' '.join(names)})\nrequest=${{requests[$SLURM_ARRAY_TASK_ID]}}\n{_line('$request')}\n"
+        f"request=${{requests[$index]}}\n{_line('$request')}\n"
     )
 
 
@@ -192,13 +265,14 @@ def _kubernetes(campaign: Campaign, names: Sequence[str]) -> str:
         volume = {"name": "suite", "hostPath": {"path": str(campaign.root)}}
         spec = {"restartPolicy": "Never", "containers": [container], "volumes": [volume]}
         label = "".join(
-            letter if letter.isalnum() else "-" for letter in f"{campaign.title[:40]}-{Path(name).stem}".lower()
+            letter if letter.isascii() and letter.isalnum() else "-"
+            for letter in f"{campaign.title[:40]}-{Path(name).stem}".lower()
         )
         documents.append(
             {"apiVersion": "batch/v1", "kind": "Job", "metadata": {"name": label.strip("-")[:63]},
              "spec": {"backoffLimit": 0, "template": {"spec": spec}}}
         )  # fmt: skip
-    return str(yaml.safe_dump_all(documents, sort_keys=False))
+    return f"{MARK} kubernetes'.\n{yaml.safe_dump_all(documents, sort_keys=False)}"
 
 
 def _on_kubernetes(campaign: Campaign, target: Path) -> list[str]:
@@ -208,3 +282,11 @@ def _on_kubernetes(campaign: Campaign, target: Path) -> list[str]:
         f"{campaign.root} must be at this path on each node, on storage that they share; or change the volume",
         f"afterwards: the same sweep without {as_flag('emit')}, where {target.parent / RESULTS} has the results",
     ]
+
+
+SCHEDULERS: dict[str, tuple[str, Callable[[Campaign, Sequence[str]], str], Callable[[Campaign, Path], list[str]]]] = {
+    "github": ("github.yml", _github, _on_github),
+    "slurm": ("slurm.sh", _slurm, _on_slurm),
+    "kubernetes": ("kubernetes.yaml", _kubernetes, _on_kubernetes),
+}
+"""The name of each scheduler's file, its content, and what to do with it."""

@@ -158,7 +158,7 @@ class SweepResult:
         left = sum(one is None for one in self.outcomes)
         words += [f"{left} left"] if left else []
         waited = sum(one.waited or 0.0 for one in self.outcomes if one is not None)
-        words += [f"waited {format_duration(waited)} for devices in use, which no cell's time counts"] if waited else []
+        words += [f"waited {format_duration(waited)} for busy devices (not part of the cells' times)"] if waited else []
         return "; ".join([*words, *([f"left out: {self.left_out}"] if self.left_out else [])])
 
 
