@@ -259,7 +259,40 @@ def test_a_result_of_another_model_or_a_damaged_one_is_not_counted(capsys):
     mine.write_text(json.dumps(document))
     damaged.write_text(damaged.read_text()[:-40])
     assert run(["sweep", "suite.yaml", "--dry-run"]) == 0
-    assert "2 of 2 cells to carry out" in capsys.readouterr().out
+    out, err = capsys.readouterr()
+    assert "2 of 2 cells to carry out" in out
+    assert f"does not count: {damaged}: the file is damaged" in " ".join(err.split())
+    assert f"does not count: {mine}: no model of the suite has the content that fast.fake had" in " ".join(err.split())
+
+
+def not_counted(*words: str, capsys) -> list[str]:
+    capsys.readouterr()
+    assert run(["sweep", "suite.yaml", "-q", "--json", *words]) == 0
+    return json.loads(capsys.readouterr().out)["not_counted"]
+
+
+def test_results_that_no_longer_count_are_named_with_the_reason(capsys):
+    write(models=["nets/fast.fake"])
+    emitted("slurm", capsys=capsys)
+    (request,) = Path("suite-results/requests").iterdir()
+    result = Path("suite-results/results") / f"outcome-{request.name}"
+    result.parent.mkdir()
+    assert run(["run", str(request), "--outcome", str(result), "-q"]) == 0
+    assert not_counted(capsys=capsys) == [] and not_counted(capsys=capsys) == []
+    write(models=["nets/*.fake"])
+    assert not_counted("--only", "slow", capsys=capsys) == []  # of a cell that is not wanted now
+    write(models=["nets/fast.fake"], threads=["2"])
+    other = "the suite, its options, an engine or edgewise has changed since"
+    assert not_counted(capsys=capsys) == [f"{result}: {other}"]
+    document = json.loads(result.read_text())
+    document["rows"][0]["version"] = "0.9"
+    result.write_text(json.dumps(document))
+    (line,) = not_counted(capsys=capsys)
+    assert "measured by fake 0.9; " in line and line.endswith(" is installed here")
+    write_fake_model("nets/fast.fake", latency_ns=[2_000_000])
+    assert run(["sweep", "suite.yaml", "-q"]) == 0
+    out = " ".join(capsys.readouterr().out.split())
+    assert f"Results that do not count {result}: no model of the suite has the content that fast.fake had" in out
 
 
 def test_a_cell_that_failed_elsewhere_is_shown_and_tried_again(capsys):

@@ -228,7 +228,7 @@ class Requests:
             request = self.check(cell)
             document = request.to_document()
             document |= {"models": None, "model": None, "record": SCHEMA, "options": cell.options}
-            document |= {"versions": _versions(cell.runtime) if cell.device == LOCAL else None}
+            document |= {"versions": versions_of_engines(cell.runtime) if cell.device == LOCAL else None}
             paths = dict.fromkeys(type(request).PATHS)  # their texts are among the options
             self._digests[common] = hashlib.sha256(json.dumps(document | paths, sort_keys=True).encode()).hexdigest()
         whole = f"{self._digests[common]} {model.identity} {cell.repeat}"
@@ -312,7 +312,7 @@ def _place_of(name: str) -> tuple[str, ...]:
 
 
 @lru_cache
-def _versions(runtime: str) -> Mapping[str, str | None]:
+def versions_of_engines(runtime: str) -> Mapping[str, str | None]:
     """The installed version of the engine `runtime`, or of all engines."""
     registry = runtimes()
     names = [runtime.partition("/")[0]] if runtime else registry.names()

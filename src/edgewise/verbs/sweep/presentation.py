@@ -39,6 +39,7 @@ class SweepPresentation(Presentation[SweepResult]):
         words = "not known before one is finished" if rest is None else f"about {format_duration(rest)}"
         lines.append(f"{count} of {len(found.cells)} cells to carry out; time: {words}")
         notes = [f"can't be read: {error.message}" for error in found.unread.values()]
+        notes += [f"does not count: {line}" for line in found.not_counted]
         return lines, [*notes, *(f"left out: {why} ({count})" for why, count in found.left_out.items())]
 
     def problems(self, result: SweepResult) -> list[RunFailed]:

@@ -58,6 +58,7 @@ class SweepResult:
         left_out: why combinations of the suite are no cells, with their numbers; "" where none is left out.
         limits: metric → the worst value that is wanted, in SI units.
         interrupted: whether the sweep was cancelled.
+        not_counted: results of a scheduler that are of no cell as it is now, a line per reason.
         emitted: the files that were written for a scheduler, and what to do with them.
     """
 
@@ -69,6 +70,7 @@ class SweepResult:
     left_out: str = ""
     limits: Mapping[str, float] = field(default_factory=dict)
     interrupted: bool = False
+    not_counted: Sequence[str] = ()
     emitted: Sequence[str] = ()
 
     @property
@@ -101,6 +103,7 @@ class SweepResult:
                  "rows": list(one.rows) if one else []}
                 for cell, one in zip(self.cells, self.outcomes, strict=True)
             ],
+            "not_counted": list(self.not_counted),
             "emitted": list(self.emitted),
         }  # fmt: skip
 
@@ -117,6 +120,8 @@ class SweepResult:
         metrics = list(dict.fromkeys(name for row in rows for name in row["headlines"]))
         found = {name: values_of(rows, places, name) for name in metrics}
         sections = [Section(title="Failed", lines=_failures(self.failed), tone="poor")] if self.failed else []
+        if self.not_counted:
+            sections.append(Section(title="Results that do not count", lines=tuple(map(one_line, self.not_counted))))
         kept = f"{self.folder}: cells.jsonl, board.json, measurements.jsonl"
         sections.append(Section(title="Files", lines=tuple(self.emitted) or (kept,)))
         best = [_best_line(name, found[name], whole, self.limits.get(name)) for name in metrics]
@@ -151,15 +156,15 @@ class SweepResult:
         return " or ".join(reason for reason, given in reasons.items() if given) or "no cell of the suite"
 
     def _state(self) -> str:
-        count = len(self.cells)
-        done = count - len(self.failed) - sum(one is None for one in self.outcomes)
+        count, failed, left = len(self.cells), len(self.failed), list(self.outcomes).count(None)
+        done = count - failed - left
         words = [f"{done} of {count} cells {'is' if done == 1 else 'are'} finished"]
-        words += [f"{len(self.failed)} failed"] if self.failed else []
-        left = sum(one is None for one in self.outcomes)
+        words += [f"{failed} failed"] if failed else []
         words += [f"{left} left"] if left else []
         waited = sum(one.waited or 0.0 for one in self.outcomes if one is not None)
         words += [f"waited {format_duration(waited)} for busy devices (not part of the cells' times)"] if waited else []
-        return "; ".join([*words, *([f"left out: {self.left_out}"] if self.left_out else [])])
+        words += [f"left out: {self.left_out}"] if self.left_out else []
+        return "; ".join(words)
 
 
 Values = Mapping[str, Mapping[str, Value]]

@@ -13,11 +13,13 @@ from pathlib import Path
 from statistics import fmean, median
 from typing import TYPE_CHECKING, Any
 
+from edgewise.device.devices import LOCAL
 from edgewise.errors import BadInput, EdgewiseError
 from edgewise.progress import StageStarted, emit
+from edgewise.text import enumerate_few, listing
 from edgewise.units import format_duration
 from edgewise.verbs.outcome import PREFIX, Outcome, outcome_of, read_outcome
-from edgewise.verbs.sweep.cells import Cell, Model, Requests, cells_of, unreadable
+from edgewise.verbs.sweep.cells import Cell, Model, Requests, cells_of, unreadable, versions_of_engines
 from edgewise.verbs.sweep.ledger import RESULTS, Ledger
 from edgewise.verbs.sweep.result import SweepResult
 from edgewise.verbs.sweep.suite import read_suite
@@ -37,6 +39,7 @@ class Plan:
         keys: of each cell; "" where its model can't be read, which `unread` has the reason of.
         ledger: what earlier sweeps of this folder left.
         collected: outcomes of cells that a scheduler carried out, which the ledger's file does not have yet.
+        not_counted: results of a scheduler that are of no cell as it is now, a line per reason.
         waiting: positions of the cells that are carried out now.
         left_out: why cells of the suite are no cells here → how many.
     """
@@ -48,6 +51,7 @@ class Plan:
     unread: dict[int, EdgewiseError] = field(default_factory=dict)
     ledger: Ledger
     collected: Sequence[Outcome]
+    not_counted: Sequence[str]
     waiting: Sequence[int]
     left_out: Mapping[str, int]
     limits: Mapping[str, float]
@@ -107,39 +111,62 @@ def plan_of(request: SweepRequest, store: str | None = None) -> Plan:
     if not kept:
         raise BadInput(f"no cell of {path.name} can be measured: {_counted(left_out)}", advice="name other runtimes")
     ledger = Ledger(folder)
-    collected = _collected(folder, {key: cell for key, cell in zip(keys, kept, strict=True) if key}, models, ledger)
+    by_key = {key: cell for key, cell in zip(keys, kept, strict=True) if key}
+    collected, not_counted = _collect(folder, by_key, models, ledger, is_whole=not request.only)
     ledger.outcomes |= {one.key: one for one in collected}
     ended = {key for key, one in ledger.outcomes.items() if one.status in ("done", "refused")}
     waiting = [at for at, key in enumerate(keys) if request.again or key not in ended]
     return Plan(
         folder=folder, requests=requests, cells=kept, keys=keys, unread=unread, ledger=ledger, collected=collected,
-        waiting=waiting, left_out=left_out, limits=limits,
+        not_counted=not_counted, waiting=waiting, left_out=left_out, limits=limits,
     )  # fmt: skip
 
 
-def _collected(
-    folder: Path, cells: Mapping[str, Cell], models: Mapping[str, Model | EdgewiseError], ledger: Ledger
-) -> list[Outcome]:
-    """Return the outcomes in the folder ``results`` of `cells`, by their keys, that are newer than those of `ledger`.
+def _collect(
+    folder: Path,
+    cells: Mapping[str, Cell],
+    models: Mapping[str, Model | EdgewiseError],
+    ledger: Ledger,
+    *,
+    is_whole: bool,
+) -> tuple[list[Outcome], list[str]]:
+    """Return the outcomes in ``results`` of `cells` that are newer than those of `ledger`, and why others don't count.
 
-    A result of another content of the model is left out.
+    Args:
+        cells: by their keys.
+        is_whole: whether these are all cells of the suite.
     """
     found: dict[str, Outcome] = {}
+    left: dict[str, list[str]] = {}
     for file in sorted((folder / RESULTS).rglob(f"{PREFIX}*.json")):
         key = file.stem.removeprefix(PREFIX)
-        outcome = read_outcome(file) if key in cells else None
-        if outcome is None:
+        if key not in cells and not is_whole:
             continue
-        known = found.get(key) or ledger.outcomes.get(key)
-        if (known is None or known.finished < outcome.finished) and _is_of(outcome, models[cells[key].model]):
+        outcome = read_outcome(file)
+        if outcome is None:
+            left.setdefault("the file is damaged", []).append(str(file))
+        elif why := _why_not_counted(outcome, cells.get(key), models):
+            left.setdefault(why, []).append(str(file))
+        elif (earlier := found.get(key) or ledger.outcomes.get(key)) is None or earlier.finished < outcome.finished:
             found[key] = replace(outcome, key=key, cell=cells[key].name)
-    return list(found.values())
+    return list(found.values()), [f"{enumerate_few(files, 2)}: {why}" for why, files in left.items()]
 
 
-def _is_of(outcome: Outcome, model: Model | EdgewiseError) -> bool:
-    """Whether the rows of `outcome` are of `model`, as far as they tell."""
-    given = {row.get("sha256") for row in outcome.rows} - {None}
-    return not isinstance(model, Model) or not model.is_file or given <= {model.identity}
+def _why_not_counted(outcome: Outcome, cell: Cell | None, models: Mapping[str, Model | EdgewiseError]) -> str:
+    """Return why `outcome` is not that of `cell`, the one with its key; "" if it is."""
+    ours = [models[cell.model]] if cell else list(models.values())
+    digests = [one.identity for one in ours if isinstance(one, Model) and one.is_file]
+    other = {str(row.get("model")) for row in outcome.rows if row.get("sha256") not in (None, *digests)}
+    if other and len(digests) == len(ours):
+        return f"no model of the suite has the content that {listing(sorted(other))} had"
+    if cell:
+        return ""
+    for row in outcome.rows:
+        engine, there = str(row.get("runtime") or ""), row.get("version")
+        here = versions_of_engines(engine).get(engine) if row.get("device") == LOCAL else None
+        if there and here and there != here:
+            return f"measured by {engine} {there}; {here} is installed here"
+    return "the suite, its options, an engine or edgewise has changed since"
 
 
 def _counted(left_out: Mapping[str, int]) -> str:
@@ -230,6 +257,7 @@ def _result(plan: Plan, left: Sequence[int]) -> SweepResult:
         folder=str(plan.folder),
         left_out=_counted(plan.left_out),
         limits=plan.limits,
+        not_counted=plan.not_counted,
         cells=tuple(plan.cells),
         outcomes=tuple(None if at in missing else plan.outcome(at) for at in range(len(plan.cells))),
     )
