@@ -56,13 +56,7 @@ class Outcome:
     waited: float | None = None
 
 
-def ended_by(error: EdgewiseError) -> dict[str, Any]:
-    """Return the fields of the outcome of a request that raised `error`."""
-    status = "refused" if isinstance(error, BadModel) else "failed"
-    return {"status": status, "cause": error.message, "advice": error.advice}
-
-
-def ended_with(result: Any, presentation: Presentation[Any]) -> dict[str, Any]:
+def _ended_with(result: Any, presentation: Presentation[Any]) -> dict[str, Any]:
     """Return the fields of the outcome of a request that gave `result`."""
     rows = list(presentation.rows(result))
     failures = [row["failure"] for row in rows if row.get("failure")]
@@ -82,20 +76,21 @@ def outcome_of(key: str, cell: str, work: Callable[[], Any], verb: Verb) -> tupl
     The outcome is None if it was interrupted. Raises `StoreError`.
     """
     begun = now()
+    ended: dict[str, Any]
     with noting_waits() as waits:
         try:
             result = work()
         except StoreError:
             raise
         except EdgewiseError as error:
-            result, ended = error, ended_by(error)
+            status = "refused" if isinstance(error, BadModel) else "failed"
+            result, ended = error, {"status": status, "cause": error.message, "advice": error.advice}
         else:
             if getattr(result, "interrupted", False):
                 return None, result
-            ended = ended_with(result, verb.presentation())
-    waited = sum(waits)
-    seconds = now() - begun - waited
-    return Outcome(key=key, cell=cell, seconds=seconds, finished=time.time(), waited=waited, **ended), result
+            ended = _ended_with(result, verb.presentation())
+    seconds, waited = now() - begun - sum(waits), sum(waits)
+    return Outcome(key=key, cell=cell, seconds=seconds, waited=waited, finished=time.time(), **ended), result
 
 
 def line_of(outcome: Outcome) -> str:

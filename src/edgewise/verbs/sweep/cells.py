@@ -60,9 +60,7 @@ class Cell:
     @property
     def place(self) -> str:
         """``"pi4, onnxruntime, 2 threads"``: where and how, without the model."""
-        threads = self.threads and f"{self.threads} thread{'s' if self.threads != '1' else ''}"
-        device = "" if self.device == LOCAL and self.runtime else self.device
-        return ", ".join(filter(None, (device, self.runtime, threads, self.precision)))
+        return name_place(self.device, self.runtime, words_of_threads(self.threads), self.precision)
 
     @property
     def name(self) -> str:
@@ -72,6 +70,16 @@ class Cell:
     def has(self, wanted: Mapping[str, str]) -> bool:
         """Whether its axes match those of `wanted`, which may be patterns."""
         return all(fnmatchcase(getattr(self, axis), pattern) for axis, pattern in wanted.items())
+
+
+def words_of_threads(threads: int | str | None) -> str:
+    """``"2 threads"``; "" where their number is not known."""
+    return f"{threads} thread{'s' if str(threads) != '1' else ''}" if threads else ""
+
+
+def name_place(device: str, runtime: str, *settings: str) -> str:
+    """``"onnxruntime, 2 threads"``: this machine is named only without a runtime, and what is "" never."""
+    return ", ".join(filter(None, ("" if device == LOCAL and runtime else device, runtime, *settings)))
 
 
 def cells_of(file: SuiteFile, most: int) -> list[Cell]:

@@ -179,10 +179,10 @@ def _github(campaign: Campaign, names: Sequence[str]) -> str:
 
 _EDGEWISE = """\
 # EDGEWISE is the argument of 'pip install' in each job, with the extra of the engines:
-#   edgewise[engines]                             from a package index
-#   .[engines], ./FOLDER[engines]                 from a clone in this repository
-#   ./ci/edgewise-0.1.0-py3-none-any.whl[engines] from a wheel: pip wheel --no-deps --wheel-dir ci CLONE
-#   edgewise[engines] @ git+https://HOST/PATH.git from another repository
+#   edgewise[engines]                                from a package index
+#   .[engines] or ./FOLDER[engines]                  from a clone in this repository
+#   ./ci/edgewise-VERSION-py3-none-any.whl[engines]  from a wheel: pip wheel --no-deps --wheel-dir ci CLONE
+#   edgewise[engines] @ git+https://HOST/PATH.git    from another repository
 """
 
 

@@ -11,7 +11,6 @@ from pathlib import Path
 from statistics import median
 from typing import Any
 
-from edgewise.device.devices import LOCAL
 from edgewise.errors import as_flag
 from edgewise.formatting import quantity, scale_of
 from edgewise.metrics import METRICS
@@ -24,6 +23,7 @@ from edgewise.units import format_duration
 from edgewise.verbs.outcome import Outcome
 from edgewise.verbs.rows import Row
 from edgewise.verbs.sweep.cells import Cell as SuiteCell
+from edgewise.verbs.sweep.cells import name_place, words_of_threads
 
 SCHEMA = 1
 NAME_WIDTH = 28
@@ -196,20 +196,13 @@ def _joined(repeats: Sequence[Mapping[str, Any]]) -> Value:
 def _places(rows: Sequence[Row]) -> tuple[list[str], Mapping[str, str]]:
     """Where and how each row was made, in the words that differ between rows; and each of these places in full."""
     parts = [
-        (
-            row["device"],
-            row["runtime"] or "",
-            f"{row['threads']} thread{'s' if row['threads'] != 1 else ''}" if row["threads"] else "",
-            row["precision"] or "",
-        )
-        for row in rows
+        (row["device"], row["runtime"] or "", words_of_threads(row["threads"]), row["precision"] or "") for row in rows
     ]
     differ = [at for at in range(4) if len({part[at] for part in parts}) > 1] or [
         0 if not any(p[1] for p in parts) else 1
     ]
     places = [", ".join(filter(None, (part[at] for at in differ))) or part[0] for part in parts]
-    whole = [", ".join(filter(None, ("" if part[0] == LOCAL and part[1] else part[0], *part[1:]))) for part in parts]
-    return places, dict(zip(places, whole, strict=True))
+    return places, {place: name_place(*part) for place, part in zip(places, parts, strict=True)}
 
 
 def _short_place(place: str) -> str:
