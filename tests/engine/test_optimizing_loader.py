@@ -90,6 +90,7 @@ def test_a_picture_is_prepared_and_run_as_it_was(tmp_path, runtime, words):
     assert loader == tmp_path / "net.onnx.load.py"
     text = loader.read_text(encoding="utf-8")
     assert ("prepare_as_written" in text) == (words[0].startswith("letterbox"))
+    assert ("and edgewise (for the preparation of samples)" in text) == ("prepare_as_written" in text)
     assert "2" in text and ("edgewise." in text) == ("prepare_as_written" in text)
     pixels = np.random.default_rng(1).integers(0, 256, (60, 50, 3), dtype=np.uint8)
     image.fromarray(pixels).save(tmp_path / "sample.png")
@@ -141,6 +142,7 @@ def test_the_program_says_how_it_is_called(tmp_path):
     model = picture_network(tmp_path)
     job = job_of(model, "onnxruntime", shapes={"image": (1, 3, 24, 32)})
     loader = write_loader(model, job, find_instructions(model, form="onnx"), kind="image", title="It.")
+    assert "Needs the Python packages onnxruntime, numpy and Pillow." in loader.read_text(encoding="utf-8")
     done = subprocess.run([sys.executable, str(loader)], capture_output=True, text=True, check=False)
     assert done.returncode == 1 and done.stderr == f"usage: python {loader} SAMPLE; SAMPLE is a picture\n"
 

@@ -5,17 +5,19 @@ from __future__ import annotations
 import math
 import re
 from dataclasses import replace
+from types import SimpleNamespace
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from edgewise.comparing.comparison import Comparison, Ranked, Ranking, Side
+from edgewise.optimizing import choice
 from edgewise.optimizing.choice import (
+    ORDER,
     SMALLER,
     accuracy_words,
     check_bounds,
-    choose,
     drop_of,
     factor_of,
     find_closest,
@@ -251,6 +253,12 @@ def test_an_excess_over_a_limit_of_nothing_counts_as_it_is():
 # --- the choice ---
 
 
+def choose(*given, **settings):
+    """The id of the choice."""
+    found = choice.choose(*given, **settings)
+    return None if found is None else found.id
+
+
 def test_nothing_accepted_is_nothing_chosen():
     assert choose([], None, headline="") is None
     assert choose([candidate("a", accepted=False, speedup=9.0)], ranking(a=1), headline="") is None
@@ -272,6 +280,38 @@ def test_of_equals_the_most_accurate_then_the_smallest_then_the_fastest():
     assert choose([near, small, fast], places, headline="accuracy_top1") == "c"
     assert choose([near, small, made("c", 0.97, 10.2, 4.0)], places, headline="accuracy_top1") == "c"
     assert choose([near, small, made("c", 0.97, 11.0, 4.0)], places, headline="accuracy_top1") == "b"
+
+
+def accurate(name, accuracy, size, *, drop, speedup=2.0, **facts):
+    one = candidate(name, accuracy_top1=accuracy, model_size=size, speedup=speedup, accuracy_drop=drop)
+    return replace(one, **facts)
+
+
+def test_a_smaller_file_that_is_as_fast_and_as_accurate_as_can_be_told_wins():
+    """A file of 169 kB was chosen before one of 160 kB that was as fast, for one sample of 540."""
+    large = accurate("ort-static", 0.9981, 169e3, drop=number(0.0, -0.007, 0.007))
+    small = accurate("nncf-ptq", 0.9963, 160e3, drop=number(0.0018, -0.005, 0.010))
+    places = ranking(**{"ort-static": 1, "nncf-ptq": 1})
+    assert choose([large, small], places, headline="accuracy_top1") == "nncf-ptq"
+    worse = replace(small, metrics={**small.metrics, "accuracy_drop": number(0.0074, 0.0, 0.015)})
+    found = choice.choose([large, worse], places, headline="accuracy_top1")
+    assert found.id == "ort-static"
+    assert found.because == (
+        f"1 other is as fast, as far as can be told; the choice goes by {ORDER}: "
+        "nncf-ptq (99.63 %) is smaller, but less accurate"
+    )
+
+
+def test_a_setting_of_the_engine_is_chosen_only_where_it_is_proven_faster():
+    tuning = SimpleNamespace(capabilities=SimpleNamespace(kind="tuning"))
+    plain = accurate("v", 0.98, 10e3, drop=number(0.0, -0.01, 0.01))
+    tuned = accurate("v, bf16", 0.98, 10e3, drop=number(0.0, -0.01, 0.01), speedup=2.1, task=tuning)
+    large = accurate("w", 0.98, 12e3, drop=number(0.0, -0.01, 0.01))
+    found = choice.choose([plain, tuned, large], ranking(**{"v": 1, "v, bf16": 1, "w": 1}), headline="accuracy_top1")
+    assert found.id == "v"
+    assert found.because.endswith("w (12.0 kB) is larger; v, bf16 is not proven faster by its setting")
+    proven = choice.choose([plain, tuned, large], ranking(**{"v, bf16": 1, "v": 2, "w": 2}), headline="accuracy_top1")
+    assert (proven.id, proven.because) == ("v, bf16", "")
 
 
 def test_less_is_better_for_errors():

@@ -124,7 +124,7 @@ def test_an_estimated_variant_is_accepted_where_the_estimates_tell_it_apart(benc
     assert evidence.endswith("the original there: latency 20.0 ms" + (
         " (estimated), SRAM 40.0 kB (simulated)" if latencies[0][1] is None
         else f" [{latencies[0][1] * 1e3:.1f} ms, {latencies[0][2] * 1e3:.1f} ms] (estimated), SRAM 40.0 kB (simulated)"
-    ) + doubt)  # fmt: skip
+    ) + doubt + (f"; {result.chosen_because}" if accepted else ""))  # fmt: skip
 
 
 def test_what_has_no_estimate_either_is_rejected_with_the_reason(bench):

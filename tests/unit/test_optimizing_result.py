@@ -65,14 +65,16 @@ def test_weights_beside_a_model_are_found_beside_its_copy(tmp_path, location):
     assert (out / location).read_bytes() == b"somebody else's"
 
 
-def test_a_model_in_one_file_lies_in_the_folder_under_a_name_that_tells_its_passes(tmp_path):
+def test_a_model_in_one_file_lies_in_the_folder_under_the_name_of_its_variant(tmp_path):
     path = write_tiny_onnx(tmp_path / "model.onnx")
     passes = (("onnx-simplify", "", ()), ("ort-static", "percentile", ()), ("tune", "onnxruntime, 2 threads", ()))
-    file, replaced = _copy(candidate(path, *passes), settings(tmp_path))
-    assert file == tmp_path / "net.onnx-simplify-ort-static.onnx" and not replaced
-    assert _copy(candidate(path, *passes), settings(tmp_path)) == (file, False)  # the same content
+    # Names of variants leave the simplification out.
+    one = candidate(path, *passes, name="ort-static percentile @ onnxruntime, 2 threads")
+    file, replaced = _copy(one, settings(tmp_path))
+    assert file == tmp_path / "net.ort-static-percentile.onnx" and not replaced
+    assert _copy(one, settings(tmp_path)) == (file, False)  # the same content
     file.write_bytes(b"of an earlier search")
-    assert _copy(candidate(path, *passes), settings(tmp_path)) == (file, True)
+    assert _copy(one, settings(tmp_path)) == (file, True)
     assert file.read_bytes() == path.read_bytes()
 
 

@@ -10,6 +10,7 @@ import sys
 from dataclasses import replace
 from html.parser import HTMLParser
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 
@@ -17,7 +18,9 @@ from edgewise.errors import BadInput, StoreError
 from edgewise.evaluating.evaluator import SampleResults
 from edgewise.formatting import factor_text
 from edgewise.optimizing.accuracy import Accuracy
+from edgewise.optimizing.base import Capabilities
 from edgewise.optimizing.variant import Bound, Factor, MetricValue, NotTried, Prediction, PredictionWithData
+from edgewise.report.optimization import runtime_text
 from edgewise.report.optimization_tables import before_after_table, layers_table, variants_table
 from edgewise.report.optimization_words import (
     accuracy_text,
@@ -33,7 +36,7 @@ from edgewise.report.page import as_part
 from edgewise.store.redaction import redact_paths
 from edgewise.studio.sharing import frozen
 from edgewise.verbs.optimize.presentation import FORMAT as OPTIMIZATION
-from messages import says, wording
+from messages import says
 from sample_comparisons import HOSTILE
 from sample_optimizations import (
     PICTURE,
@@ -500,14 +503,43 @@ def test_a_speed_up_of_several_parts_is_taken_apart():
         Factor(kind="engine", what="openvino", before="original", after="original @ openvino",
                number=MetricValue(value=1.5, low=1.4, high=1.6, basis="derived")),
         Factor(kind="threads", what="2 threads", before="v", after="w",
-               number=MetricValue(value=None, absent_because="v and w were not in one race")),
+               number=MetricValue(value=2.0, low=1.9, high=2.1, basis="derived")),
     )  # fmt: skip
     _, evidence = headline_of(replace(found(), factors=factors))
-    assert evidence.startswith("made of 1.50× [1.40, 1.60] engine (openvino) × n/a threads (2 threads)")
+    assert evidence.startswith("made of 1.50× [1.40, 1.60] engine (openvino) × 2.00× [1.90, 2.10] threads (2 threads)")
     told = replace(found(), factors=factors).to_document()["factors"]
-    assert told[1]["value"] is None and told[1]["absent_because"] == wording("were-not-one-race", before="v", after="w")
-    _, evidence = headline_of(replace(found(), factors=(factors[1], factors[1])))
-    assert "made of" not in evidence  # of nothing known
+    assert (told[1]["value"], told[1]["before"], told[1]["after"]) == (2.0, "v", "w")
+    unknown = replace(factors[0], number=MetricValue(value=None, absent_because="not in one race"))
+    assert headline_of(replace(found(), factors=(unknown, unknown)))[1] == headline_of(found())[1]
+
+
+def test_the_first_lines_say_why_this_variant_of_those_as_fast():
+    because = "1 other is as fast, as far as can be told; nncf-ptq is smaller, but less accurate"
+    assert because in headline_of(replace(found(), chosen_because=because))[1]
+    assert because in OPTIMIZATION.render(replace(found(), chosen_because=because), ".html")
+    document = replace(found(), chosen_because=because).to_document()
+    assert document["chosen_because"] == because and found().to_document()["chosen_because"] is None
+
+
+def test_an_int8_file_with_an_engine_setting_of_bf16_is_called_what_it_is():
+    int8 = SimpleNamespace(
+        capabilities=Capabilities(kind="quantisation", reads=("onnx",), writes="", arithmetic="int8")
+    )
+    setting = SimpleNamespace(capabilities=Capabilities(kind="tuning", reads=("onnx",), writes=""))
+    file = replace(chosen_variant(), task=int8)
+    runtime = replace(file.runtime, precision="bf16")
+    tuned = replace(file, id=f"{file.id}, bf16", parent=file.id, task=setting, runtime=runtime)
+    search = replace(found(), candidates=(file, tuned), chosen=tuned.id)
+    assert headline_of(search)[0].startswith("ort-static @ openvino, bf16 (int8 file, engine setting bf16): ")
+    assert headline_of(replace(search, chosen=file.id))[0].startswith("ort-static @ openvino (int8): ")
+    assert "setting precision bf16" in runtime_text(tuned)
+
+
+def test_the_page_says_why_intervals_of_a_number_and_of_its_change_differ():
+    (latency, accuracy) = before_after_table(found()).notes
+    assert "for a re-run on this machine" in latency and "same samples" in accuracy
+    assert before_after_table(found(), narrow=True).notes == ()  # there, only changes have intervals
+    assert before_after_table(replace(nothing_found(), candidates=())).notes == ()
 
 
 def test_an_snr_is_shown_as_it_is():

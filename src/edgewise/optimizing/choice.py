@@ -4,13 +4,15 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass
 from typing import Literal
 
 from edgewise.comparing.comparison import Comparison, Ranking
 from edgewise.evaluating.agreement import WORST
-from edgewise.formatting import factor_text, points_range, points_text
+from edgewise.formatting import factor_text, points_range, points_text, quantity, value_text
 from edgewise.metrics import METRICS, SHARES
 from edgewise.optimizing.variant import Bound, Candidate, MetricValue
+from edgewise.text import listing
 from edgewise.units import format_quantity, significant
 
 Aim = Literal["latency", "size"]
@@ -209,6 +211,23 @@ AS_GOOD = 0.001
 """Accuracies with a smaller difference count as equal: of a share, otherwise relative to the value."""
 
 
+ORDER = "accuracy, then size, then no further setting of the engine, then speed"
+"""What decides between variants whose latency can't be told apart."""
+
+
+@dataclass(frozen=True, slots=True)
+class Choice:
+    """The best accepted variant.
+
+    Attributes:
+        id: of the variant.
+        because: why it, of those whose latency can't be told apart from its own; empty where there are none.
+    """
+
+    id: str
+    because: str = ""
+
+
 def choose(
     candidates: Sequence[Candidate],
     ranking: Ranking | None,
@@ -216,13 +235,14 @@ def choose(
     headline: str,
     aim: Aim = "latency",
     time: Callable[[Candidate], float] | None = None,
-) -> str | None:
-    """The id of the best accepted variant; None where none is accepted.
+) -> Choice | None:
+    """The best accepted variant; None where none is accepted.
 
     With the aim ``latency``: the best place of the ranking, which several variants share if their difference is not
-    proven; of these the most accurate, then the smallest (within 5 %), then the fastest. With the aim ``size``: first
-    the smallest, then the same. The ranking is that of the last race; accepted variants of earlier races are placed
-    relative to its first variant by their speed-ups over the original.
+    proven; of these the most accurate, then the smallest (within 5 %), then those without a further setting of the
+    engine, then the fastest. Accuracies within the interval of the most accurate variant's change count as equal. With
+    the aim ``size``: first the smallest, then the same. The ranking is that of the last race; accepted variants of
+    earlier races are placed relative to its first variant by their speed-ups over the original.
 
     Args:
         time: of a variant, which tells the fastest; None where speed-ups do.
@@ -231,8 +251,6 @@ def choose(
     if not left:
         return None
     places = {} if ranking is None else {one.label: one.place for one in ranking.places}
-    sign = 1.0 if headline and METRICS[headline].better == "lower" else -1.0
-
     first = min((one for one in left if one.id in places), key=lambda one: places[one.id], default=None)
 
     def place(one: Candidate) -> float:
@@ -241,17 +259,60 @@ def choose(
             return float(places.get(one.id, 1))
         return places[first.id] + _order_of(one, first)
 
-    def worth(one: Candidate) -> float:
-        same = headline == WORST and is_identical(one.metrics)
-        return sign * (SAME_DB if same else (one.value(headline) or 0.0))
-
     if aim == "size":
         left = smallest(left)
     left = _best(left, place)
-    scale = 1.0 if headline in SHARES else max(abs(worth(one)) for one in left)
-    left = _best(left, worth, within=AS_GOOD_DB if headline == WORST else AS_GOOD * scale)
+    accurate = _most_accurate(left, headline)
+    small = smallest(accurate)
+    plain = _best(small, lambda one: one.kind == "tuning")
     fast = time or (lambda one: -(one.value("speedup") or 0.0))
-    return min(smallest(left), key=lambda one: (fast(one), _size(one))).id
+    best = min(plain, key=lambda one: (fast(one), _size(one)))
+    stages = (
+        ("less accurate", left, accurate),
+        ("larger", accurate, small),
+        ("not proven faster by its setting", small, plain),
+        ("no faster", plain, [best]),
+    )
+    lost = {lack: [one for one in before if one not in after] for lack, before, after in stages}
+    said = [_loss_words(some, best, lack, headline) for lack, some in lost.items() if some]
+    if not said:
+        return Choice(best.id)
+    others = f"{len(left) - 1} others are" if len(left) > 2 else "1 other is"
+    return Choice(best.id, f"{others} as fast, as far as can be told; the choice goes by {ORDER}: {'; '.join(said)}")
+
+
+def _loss_words(some: Sequence[Candidate], best: Candidate, lack: str, headline: str) -> str:
+    """``"nncf-ptq @ openvino is smaller, but less accurate (98.70 %)"``."""
+
+    def named(one: Candidate) -> str:
+        number = ""
+        if lack == "less accurate":
+            number = f" ({value_text(headline, METRICS[headline].unit, one.value(headline))})"
+        elif lack == "larger":
+            number = f" ({quantity(_size(one), 'B')})"
+        return f"{one.id}{number}"
+
+    small = lack == "less accurate" and all(_size(one) < SMALLER * _size(best) for one in some)
+    verb = "are" if len(some) > 1 else "is"
+    return f"{listing([named(one) for one in some])} {verb} {'smaller, but ' if small else ''}{lack}"
+
+
+def _most_accurate(candidates: Sequence[Candidate], headline: str) -> list[Candidate]:
+    """The most accurate candidate, and those whose accuracy can't be told apart from its own."""
+
+    def worth(one: Candidate) -> float:
+        same = headline == WORST and is_identical(one.metrics)
+        sign = 1.0 if headline and METRICS[headline].better == "lower" else -1.0
+        return sign * (SAME_DB if same else (one.value(headline) or 0.0))
+
+    scale = 1.0 if headline in SHARES else max(abs(worth(one)) for one in candidates)
+    kept = _best(candidates, worth, within=AS_GOOD_DB if headline == WORST else AS_GOOD * scale)
+    best = min(candidates, key=worth)
+    most = best.metrics["accuracy_drop"].high if headline != WORST and "accuracy_drop" in best.metrics else None
+    if most is None:
+        return kept
+    drops = [(one, one.value("accuracy_drop")) for one in candidates]
+    return [one for one, drop in drops if one in kept or (drop is not None and drop <= most)]
 
 
 def smallest(candidates: Sequence[Candidate]) -> list[Candidate]:

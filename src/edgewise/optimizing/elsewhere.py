@@ -8,7 +8,17 @@ from dataclasses import dataclass, replace
 
 from edgewise.clock import now
 from edgewise.errors import EdgewiseError
-from edgewise.optimizing.choice import SMALLER, Aim, check_bounds, choose, doubt_words, in_words, judged_words, smallest
+from edgewise.optimizing.choice import (
+    SMALLER,
+    Aim,
+    Choice,
+    check_bounds,
+    choose,
+    doubt_words,
+    in_words,
+    judged_words,
+    smallest,
+)
 from edgewise.optimizing.variant import Bound, Candidate, DeviceEstimate, MetricValue, emit_candidate
 from edgewise.progress import StageStarted, emit
 
@@ -58,8 +68,8 @@ def judge_all(
     return original, found
 
 
-def choose_estimated(candidates: Mapping[str, Candidate], *, headline: str, aim: Aim) -> str | None:
-    """The id of the best accepted variant: of those about as fast as the fastest one, as `choose` does without a race.
+def choose_estimated(candidates: Mapping[str, Candidate], *, headline: str, aim: Aim) -> Choice | None:
+    """The best accepted variant: of those about as fast as the fastest one, as `choose` does without a race.
 
     Of variants whose time is known in part, and about the same, those with the fewest other operators are the fastest.
     Variants without an estimated time count as equally fast.

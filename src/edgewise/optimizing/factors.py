@@ -1,11 +1,13 @@
 """Splits a speed-up into factors: the engine, the change of the network, and the engine's settings.
 
 Every factor is the ratio of two variants of one race, so the product of the factors is the speed-up except for noise.
+Steps whose variants were in no common race are one factor.
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 
 from edgewise.comparing.comparison import ComparisonResult
 from edgewise.comparing.criteria import Criteria
@@ -41,7 +43,7 @@ def find_factors(chosen: str, known: Mapping[str, Candidate], races: Sequence[Co
         return ()
     step = find_engine_step(plain, known)
     network = "precision" if any(kind in _ARITHMETIC for kind in _kinds_of(plain, known)) else "network"
-    passes = " + ".join(f"{each.name} {each.label}".strip() for each in plain.passes)
+    passes = plain.id.rpartition(" @ ")[0]
     steps: list[tuple[str, str, str | None, str]] = []
     if step != ORIGINAL:
         steps.append(("engine", plain.job.runtime.name, ORIGINAL, step or "the file as it was given"))
@@ -53,10 +55,17 @@ def find_factors(chosen: str, known: Mapping[str, Candidate], races: Sequence[Co
         steps.append(("threads" if only else "settings", label, plain.id, chosen))
     if len(steps) < 2:
         return ()
-    return tuple(
-        Factor(kind=kind, what=what, before=before or "", after=after, number=_ratio(before, after, races))
-        for kind, what, before, after in steps
-    )
+    found: list[Factor] = []
+    for kind, what, before, after in steps:
+        factor = Factor(kind=kind, what=what, before=before or "", after=after, number=_ratio(before, after, races))
+        if found and found[-1].number.value is None:  # its two variants were not in one race: both steps are one factor
+            last = found.pop()
+            number = _ratio(last.before, after, races)
+            factor = replace(
+                last, kind=f"{last.kind} + {kind}", what=f"{last.what}, {what}", after=after, number=number
+            )
+        found.append(factor)
+    return tuple(found) if len(found) > 1 and found[-1].number.value is not None else ()
 
 
 def _kinds_of(one: Candidate, known: Mapping[str, Candidate]) -> list[str]:

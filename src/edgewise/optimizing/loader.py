@@ -2,7 +2,7 @@
 it. The program needs the engine, numpy and, for pictures, Pillow.
 
 For steps that take more than a few lines (sound, text, letterboxes …) it calls edgewise, which reads the instructions
-beside the file.
+beside the file; its first lines then say that it needs edgewise.
 """
 
 from __future__ import annotations
@@ -20,13 +20,14 @@ from edgewise.model.identity import read_graph
 from edgewise.record import InputSpec, Job, RuntimeSpec
 from edgewise.runtime.base import runtimes
 from edgewise.runtime.onnxruntime import SETTING_WORDS
-from edgewise.text import one_line
+from edgewise.text import listing, one_line
 
 _PROGRAM = '''"""{{ title }}
 
     python {{ own }} SAMPLE
 
-SAMPLE is {{ what }}. Written by `edgewise optimize`; change it as you like.
+SAMPLE is {{ what }}. Needs the Python packages {{ needs }}.
+Written by `edgewise optimize`; change it as you like.
 """
 
 import sys
@@ -155,6 +156,8 @@ if __name__ == "__main__":
         sys.exit(f"usage: python {sys.argv[0]} SAMPLE; {USAGE}")
     main(sys.argv[1])
 '''
+_PACKAGES = {"litert": "ai-edge-litert"}
+"""Packages of engines that have another name."""
 _RECOLOUR = {
     None: (),
     1: ("if x.shape[2] == 3:", "    from PIL import Image",
@@ -176,6 +179,10 @@ def write_loader(file: Path, job: Job, instructions: Instructions, *, kind: Kind
     import jinja2
 
     specs = job.workload.inputs
+    preparation = _prepare(Path(job.model.path), specs, instructions, kind)
+    needs = [_PACKAGES.get(job.runtime.name, job.runtime.name), "numpy"]
+    needs += ["Pillow"] if kind == "image" else []
+    needs += ["edgewise (for the preparation of samples)"] if preparation is None else []
     place = file.with_name(f"{file.name}.load.py")
     # A file's name may contain quotes; in the program it must not become code.
     words = {word: one_line(value).replace("\\", "/").replace('"', "'") for word, value in
@@ -188,7 +195,8 @@ def write_loader(file: Path, job: Job, instructions: Instructions, *, kind: Kind
         what="a picture" if kind == "image" else "a .npy file, or .npz with an array for each input",
         model=file.name,
         kind=kind,
-        preparation=_prepare(Path(job.model.path), specs, instructions, kind),
+        preparation=preparation,
+        needs=listing(needs),
         shapes={spec.name: spec.shape for spec in specs},
         sizes={index: list(spec.shape) for index, spec in enumerate(specs)},
         engine=job.runtime.name,

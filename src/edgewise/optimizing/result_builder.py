@@ -32,6 +32,7 @@ from edgewise.optimizing.variant import (
     Optimization,
     Prediction,
     PredictionWithData,
+    file_words_of,
 )
 from edgewise.record import DataRef, ModelRef, Run
 
@@ -53,7 +54,8 @@ def build_result(
     """Choose, write the chosen file with its provenance, and save the runs of all raced variants."""
     selection = Selection(settings=settings, headline=headline, save=save, end_by=0.0)
     everything, others = standings.everything, tuple(standings.candidates.values())
-    chosen = selection.choose(standings)
+    choice = selection.decide(standings)
+    chosen = None if choice is None else choice.id
     members, metrics = selection.find_pareto_front(standings)
     unmet, closest = _find_unmet(standings, settings, chosen)
     # Without labels only variants have an evaluation.
@@ -65,6 +67,7 @@ def build_result(
         front=members,
         front_metrics=metrics,
         chosen=chosen,
+        chosen_because="" if choice is None else choice.because,
         factors=() if chosen is None else find_factors(chosen, everything, standings.races),
         not_tried=_find_not_tried(others, settings),
         with_data=_find_prediction_with_data(standings.with_data, everything[chosen or ORIGINAL].runtime.name),
@@ -223,7 +226,7 @@ def _loader_title(file: Path, candidate: Candidate) -> str:
 
 
 def _copy(candidate: Candidate, settings: SearchSettings) -> tuple[Path, bool]:
-    """Copy the model under a name with its passes, and its weight files under their own names.
+    """Copy the model under the name of its variant, and its weight files under their own names.
 
     Returns:
         The file, and whether another one of this name was there.
@@ -231,9 +234,9 @@ def _copy(candidate: Candidate, settings: SearchSettings) -> tuple[Path, bool]:
     assert candidate.model is not None
     model = open_model(candidate.model.path)
     source = model.files[0]
-    passes = "-".join(dict.fromkeys(one.name for one in candidate.passes if one.name != "tune")) or "as-it-is"
+    made = any(one.name != "tune" for one in candidate.passes)
     stem = Path(settings.model.partition(":")[0]).stem
-    target = settings.folder / f"{stem}.{passes}{source.suffix}"
+    target = settings.folder / f"{stem}.{file_words_of(candidate.id) if made else 'as-it-is'}{source.suffix}"
     if len(model.files) > 1 and model.ref.format != "openvino":
         # The model contains the names of its weight files. A folder of their own avoids overwriting other files of
         # these names, such as the original's.
@@ -280,6 +283,7 @@ def provenance_of(
         "task": result.task or None,
         "metrics": {name: number.to_document() for name, number in candidate.metrics.items()},
         "why": candidate.why,
+        "chosen_because": result.chosen_because or None,
         "conditions": dict(result.conditions),
         "command": command or None,
     }
@@ -316,6 +320,7 @@ def _with_provenance(candidate: Candidate, run: Run, result: Optimization) -> Ru
         "passes": [asdict(one) for one in candidate.passes],
         "accepted": candidate.accepted,
         "why": candidate.why,
+        "chosen_because": result.chosen_because or None,
         "calibration": None if result.calibration is None else result.calibration.sha256,
     }
     if candidate.id == result.chosen:

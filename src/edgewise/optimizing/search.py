@@ -6,7 +6,6 @@ interleaved with the original's.
 
 from __future__ import annotations
 
-import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
@@ -38,6 +37,7 @@ from edgewise.optimizing.variant import (
     LayerSensitivity,
     Prediction,
     emit_candidate,
+    file_words_of,
     root_of,
 )
 from edgewise.optimizing.variant_cache import VariantCache, applied_pass
@@ -338,9 +338,8 @@ class Search:
 
     def _renamed(self, model: ModelRef, variant: str) -> ModelRef:
         """`model` with the name of the original and of its passes, by which lists of runs tell variants apart."""
-        passes = re.sub(r"[^a-z0-9]+", "-", variant.rpartition(" @ ")[0].lower()).strip("-")
         stem = name_with(Path(self._job.model.file_name).stem, self._settings.signature)
-        return replace(model, name=f"{stem}.{passes}{Path(model.file_name).suffix}")
+        return replace(model, name=f"{stem}.{file_words_of(variant)}{Path(model.file_name).suffix}")
 
     def _take(self, task: PlannedTask, result: PassResult, *, suffix: str = "") -> list[Candidate]:
         """Check a result in each of its engines; empty where the pass changed nothing."""

@@ -17,6 +17,7 @@ from edgewise.optimizing.base import EngineSettings
 from edgewise.optimizing.candidate_checks import CandidateChecks
 from edgewise.optimizing.choice import (
     SMALLER,
+    Choice,
     check_bounds,
     choose,
     doubt_words,
@@ -204,6 +205,11 @@ class Selection:
 
     def choose(self, standings: Standings) -> str | None:
         """The id of the best accepted variant; None where none is accepted."""
+        choice = self.decide(standings)
+        return None if choice is None else choice.id
+
+    def decide(self, standings: Standings) -> Choice | None:
+        """The best accepted variant and why it; None where none is accepted."""
         if self.settings.judge is not None:
             return choose_estimated(standings.candidates, headline=self.headline, aim=self.settings.aim)
         ranking = None if standings.ranked is None else standings.ranked.ranking

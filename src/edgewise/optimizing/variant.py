@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field, replace
 from typing import TYPE_CHECKING, Any, Literal
@@ -246,6 +247,11 @@ def emit_candidate(candidate: Candidate) -> None:
                        metrics=known))  # fmt: skip
 
 
+def file_words_of(variant: str) -> str:
+    """``nncf-ptq-thorough``: what the name of a file has of the id of its variant, which the engine's settings end."""
+    return re.sub(r"[^a-z0-9]+", "-", (variant.rpartition(" @ ")[0] or variant).lower()).strip("-")
+
+
 def root_of(name: str, candidates: Mapping[str, Candidate]) -> ModelRef:
     """The given file that a variant was made of; it may be the variant's own."""
     candidate = candidates[name]
@@ -314,10 +320,10 @@ class Factor:
 
     Attributes:
         kind: ``engine``, ``precision`` (quantisation and compression), ``network`` (other passes), ``threads`` or
-            ``settings``.
+            ``settings``; several, with `` + ``, where no race separates them.
         what: the engine, the passes or the settings.
         before, after: ids of the two variants.
-        number: time before over time after; absent where the two were not in one race.
+        number: time before over time after.
     """
 
     kind: str
@@ -341,6 +347,7 @@ class Optimization(Shown):
         candidates: all other variants, in the order of the plan.
         front: ids on the Pareto front of `front_metrics`.
         chosen: id of the recommended variant; None where none beats the original.
+        chosen_because: why it, of those whose latency can't be told apart from its own; empty where there are none.
         factors: of the chosen variant's speed-up; empty where there is only one.
         with_data: without samples, the best prediction of a pass that needs some; else None.
         unmet: why no variant meets the bounds, nor the original; empty where one does.
@@ -367,6 +374,7 @@ class Optimization(Shown):
     front: tuple[str, ...] = ()
     front_metrics: tuple[str, ...] = ()
     chosen: str | None = None
+    chosen_because: str = ""
     factors: tuple[Factor, ...] = ()
     not_tried: NotTried = field(default_factory=NotTried)
     with_data: PredictionWithData | None = None
@@ -434,6 +442,7 @@ class Optimization(Shown):
             "pareto": list(self.front),
             "pareto_metrics": list(self.front_metrics),
             "chosen": self.chosen,
+            "chosen_because": self.chosen_because or None,
             "best_export": None if self.best_export is None else self.best_export.id,
             "factors": [one.to_document() for one in self.factors],
             "not_tried": asdict(self.not_tried),

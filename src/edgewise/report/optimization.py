@@ -48,7 +48,7 @@ def describe_optimization(result: Optimization, *, width: int | None = None) -> 
     sections = sections_of(result, narrow=narrow)
     headline, evidence = headline_of(result)
     tables = [
-        before_after_table(result),
+        before_after_table(result, narrow=narrow),
         variants_table(result, narrow=narrow) if result.candidates else None,
         front_table(result),
         *changed_tables(result.changed, thumbnails=result.thumbnails),
@@ -153,6 +153,6 @@ def runtime_text(candidate: Candidate) -> str:
     words = [" ".join(word for word in (runtime.name, runtime.version) if word)]
     words += [runtime.provider] if runtime.provider else []
     words += [f"{runtime.threads} thread{'s' if runtime.threads != 1 else ''}"] if runtime.threads else []
-    words += [runtime.precision] if runtime.precision else []
+    words += [f"setting precision {runtime.precision}"] if runtime.precision else []
     words += [f"{name} {value}" for name, value in flatten(runtime.options)]
     return one_line(", ".join(words))

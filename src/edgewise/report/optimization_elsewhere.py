@@ -74,7 +74,9 @@ def conclude_elsewhere(result: Optimization, gains: str) -> tuple[str, str]:
         needs = needs_of(result, chosen)
         fit = "" if chosen.elsewhere is None else chosen.elsewhere.fit
         headline = f"{begun}{file} for {device}: {'; '.join(filter(None, (needs, fit, gains)))}"
-        return headline, "; ".join(filter(None, (_without_latency(chosen), original, doubt_of(chosen))))
+        return headline, "; ".join(
+            filter(None, (_without_latency(chosen), original, doubt_of(chosen), one_line(result.chosen_because)))
+        )
     if result.interrupted:
         return f"Interrupted: nothing was chosen for {device}", original
     if result.unmet:

@@ -54,6 +54,11 @@ _SPEED_NOTE = (
     "speed-ups are time of the original over time of the variant. Predicted: by the pre-flight, both in the "
     "variant's engine. Measured: in the race, against the original in its own engine"
 )
+_TWO_INTERVALS = (
+    "intervals of a latency are for a re-run on this machine and include how much its speed varies between runs; those "
+    "of a change are narrower, as both were measured in turns"
+)
+_SAME_SAMPLES = "the interval of a change of accuracy compares answers to the same samples"
 _NO_RATIO_INTERVAL = "of this ratio no interval is known"
 _TONES: dict[str, Tone] = {"chosen": "good", "accepted": "good", "original": "plain"}
 _MARKS = {"original": "○", "chosen": "★", "accepted": "✓"}
@@ -74,8 +79,12 @@ def compared_metrics(result: Optimization) -> list[str]:
     return [own[0], "model_size", *own[1:], *([result.headline] if result.headline else [])]
 
 
-def before_after_table(result: Optimization) -> Table:
-    """The original against the chosen variant, or against the one that came nearest."""
+def before_after_table(result: Optimization, *, narrow: bool = False) -> Table:
+    """The original against the chosen variant, or against the one that came nearest.
+
+    Args:
+        narrow: for the terminal, where only the change has an interval.
+    """
     other, role = featured(result)
     columns = [Column(title="Metric"), Column(title="Original", numeric=True)]
     if other is None:
@@ -85,7 +94,10 @@ def before_after_table(result: Optimization) -> Table:
         change = Column(title="Change (interval)" if result.device else "Change (95 % interval)", numeric=True)
         columns += [Column(title=role.capitalize(), numeric=True), change]
     rows = tuple(_before_after_row(result, other, metric) for metric in compared_metrics(result))
-    return Table(title=title, columns=tuple(columns), rows=rows)
+    raced = other is not None and number_of(other, "speedup").low is not None and not result.device
+    compared = other is not None and result.headline in METRICS and number_of(other, "accuracy_drop").low is not None
+    notes = [note for note, holds in ((_TWO_INTERVALS, raced), (_SAME_SAMPLES, compared)) if holds and not narrow]
+    return Table(title=title, columns=tuple(columns), rows=rows, notes=tuple(notes))
 
 
 def _before_after_row(result: Optimization, other: Candidate | None, metric: str) -> tuple[Cell, ...]:

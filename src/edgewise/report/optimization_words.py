@@ -161,10 +161,19 @@ def gains_of(result: Optimization, candidate: Candidate) -> list[str]:
     return words
 
 
-def name_of(candidate: Candidate) -> str:
-    """``"ort-static @ openvino (int8)"``: a variant, and the family of the pass that made it."""
-    family = "" if candidate.task is None else candidate.task.capabilities.family
-    return one_line(candidate.id) + (f" ({family})" if family else "")
+def name_of(result: Optimization, candidate: Candidate) -> str:
+    """``"ort-static @ openvino (int8)"``: a variant, and the family of the pass that made its file.
+
+    Settings of the engine, which may have the name of a precision, are called so.
+    """
+    made, words = candidate, []
+    if candidate.kind == "tuning" and candidate.parent is not None:
+        made = result.candidate(candidate.parent)
+        words = [f"engine setting {candidate.id.removeprefix(f'{made.id}, ')}"]
+    family = "" if made.task is None else made.task.capabilities.family
+    if family:
+        words.insert(0, f"{family} file" if words else family)
+    return one_line(candidate.id + (f" ({', '.join(words)})" if words else ""))
 
 
 def nearest_of(result: Optimization) -> Candidate | None:
@@ -219,14 +228,12 @@ def duration_flag(seconds: float) -> str:
 
 
 def factors_text(result: Optimization) -> str:
-    """``"1.50× engine (openvino) × 2.00× precision (ort-static)"``; empty where there is one part, or none is known."""
-    if all(one.number.value is None for one in result.factors):
-        return ""
+    """``"1.50× engine (openvino) × 2.00× precision (ort-static)"``; empty where there is only one part."""
     return " × ".join(
-        f"{factor_text(one.number.value, one.number.low, one.number.high) if one.number.value else 'n/a'} {one.kind} "
-        f"({one_line(one.what)})"
+        f"{factor_text(one.number.value, one.number.low, one.number.high)} {one.kind} ({one_line(one.what)})"
         for one in result.factors
-    )  # fmt: skip
+        if one.number.value is not None
+    )
 
 
 def _conclude(result: Optimization) -> tuple[str, str]:
@@ -245,7 +252,8 @@ def _conclude(result: Optimization) -> tuple[str, str]:
         if export is not None:
             gain = speed_text(number_of(export, "speedup"))
             parts = "; ".join(filter(None, (parts, f"the best export without optimization, {export.id}, is {gain}")))
-        return f"{begun}{name_of(chosen)}: {said}", "; ".join(filter(None, [parts, doubt, _missed(result, chosen)]))
+        told = [parts, one_line(result.chosen_because), doubt, _missed(result, chosen)]
+        return f"{begun}{name_of(result, chosen)}: {said}", "; ".join(filter(None, told))
     if result.unmet:
         bounds = listing([one_line(bound.words) for bound in result.bounds])
         closest = one_line(result.closest) if result.closest is not None else "none"
