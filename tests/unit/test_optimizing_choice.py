@@ -309,7 +309,7 @@ def test_a_setting_of_the_engine_is_chosen_only_where_it_is_proven_faster():
     large = accurate("w", 0.98, 12e3, drop=number(0.0, -0.01, 0.01))
     found = choice.choose([plain, tuned, large], ranking(**{"v": 1, "v, bf16": 1, "w": 1}), headline="accuracy_top1")
     assert found.id == "v"
-    assert found.because.endswith("w (12.0 kB) is larger; v, bf16 is not proven faster by its setting")
+    assert found.because.endswith("w (12.0 kB) is larger; v, bf16 is not proven faster than without the setting")
     proven = choice.choose([plain, tuned, large], ranking(**{"v, bf16": 1, "v": 2, "w": 2}), headline="accuracy_top1")
     assert (proven.id, proven.because) == ("v, bf16", "")
 

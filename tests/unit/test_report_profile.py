@@ -43,6 +43,7 @@ from edgewise.report.profile_findings import (
     evidence_sections,
     finding_line,
     finding_sections,
+    next_section,
     ranked_findings,
     with_fusions,
 )
@@ -137,8 +138,7 @@ def test_without_a_roof_no_profile_says_that_no_cost_is_avoidable():
     judged = [layer for layer in profiled_run().layers if layer.roof or layer.macs == 0 or layer.kind != "operator"]
     run = replace(profiled_run(), profile=clean, layers=tuple(judged))
     assert finding_sections(run)[0].lines == (
-        "none: no single cost stands out that this engine could avoid at this precision; next: 'edgewise optimize "
-        "kws.onnx --data DATA' tries int8 and other variants",
+        "none: no single cost stands out that this engine could avoid at this precision",
     )
     layers = tuple(replace(layer, roof=None, roof_share=None) for layer in run.layers)
     absent = replace(clean, peaks=(), peaks_absent_because="the measured float32 peak is too low for a roof")
@@ -146,8 +146,66 @@ def test_without_a_roof_no_profile_says_that_no_cost_is_avoidable():
     for text in (finding_sections(run)[0].lines[0], render_profile_html([run]), profile_text([run], width=120)):
         assert "stands out" not in text
         assert "the measured float32 peak is too low for a roof" in " ".join(text.split())
-    int8 = replace(run, effective={"precision_of_products": {"i8": 3}})
-    assert finding_sections(int8)[0].lines[0].endswith("next: 'edgewise bench kws.onnx' measures it on every engine")
+
+
+def test_where_layers_have_only_upper_bounds_no_profile_says_that_nothing_stands_out():
+    wide = [replace(layer, low=0.0, roof=None) if layer.macs else layer for layer in profiled_run().layers]
+    run = replace(profiled_run(), profile=replace(sample_profile(), findings=()), layers=tuple(wide))
+    (line,) = finding_sections(run)[0].lines
+    assert "stands out" not in line and BELOW in line
+    few = [replace(layer, high=1e-6) if layer.macs else layer for layer in wide]  # too short to be worth a finding
+    (line,) = finding_sections(replace(run, layers=tuple(few)))[0].lines
+    assert BELOW not in line
+
+
+OPTIMIZE = (
+    "--data DATA --task TASK --prepare STEP=VALUE' tries int8 and other variants; these options are those of "
+    "'edgewise evaluate'"
+)
+
+
+def test_the_next_commands_name_threads_where_cores_were_idle_and_the_options_that_they_need():
+    one = replace(profiled_run(), environment={"cpu": {"usable_cores": 4}}, effective={"threads": 1})
+    shape = ["--shape", "input=1x49x10x1"]
+    assert next_section([one, one], {"optimize": shape, "bench": [*shape, "--input-data", "x y.npz"]}).lines == (
+        f"'edgewise optimize kws.onnx --shape input=1x49x10x1 {OPTIMIZE}",
+        "'edgewise bench kws.onnx --threads 1,4 --shape input=1x49x10x1 --input-data 'x y.npz'' measures it on every "
+        "engine, with 1 thread as here and with 4",
+    )
+    assert f"'edgewise optimize kws.onnx {OPTIMIZE}" in " ".join(profile_text([one], width=120).split())
+    assert "edgewise bench kws.onnx --threads 1,4" in render_profile_html([one])
+    plain = "'edgewise bench kws.onnx' measures it on every engine"
+    for environment, threads in (
+        ({"cpu": {"usable_cores": 1}}, 1),
+        ({"cpu": {"usable_cores": 4, "quota_cores": 1.5}}, 1),
+        ({"cpu": {"usable_cores": 4}}, 2),
+        ({}, 1),
+    ):
+        run = replace(one, environment=environment, effective={"threads": threads})
+        assert next_section([run], {}).lines[1] == plain
+    int8 = replace(one, environment={}, effective={"precision_of_products": {"i8": 3}})
+    assert next_section([int8], {}).lines == (plain,)
+    assert next_section([replace(one, profile=None)], {}).lines == ()
+
+
+def test_the_first_lines_say_where_the_time_above_the_limits_is_and_what_limits_it():
+    """To the question why a model is slow, "34 % longer than at the machine's limits" was all that was said."""
+    layers = [layer for layer in profiled_run().layers if layer.macs and layer.roof]
+    (line,) = [line for line in profile_document([profiled_run()]).answer if "limits" in line]
+    above = {(layer.op, layer.bound): 0.0 for layer in layers}
+    for layer in layers:
+        above[layer.op, layer.bound] += max(0.0, layer.time - layer.ops / layer.roof)
+    limits = {"compute": "arithmetic", "memory": "memory"}
+    ordered = sorted(above, key=lambda key: -above[key])
+    assert len({bound for _, bound in ordered}) == 2 and len(ordered) >= 3
+    parts = [f"{op} limited by {limits[bound]} {quantity(above[op, bound], 's')}" for op, bound in ordered[:3]]
+    assert f"longer than at the machine's limits: {', '.join(parts)}; most in " in line
+    most = max(layers, key=lambda layer: layer.time - layer.ops / layer.roof)
+    assert line.endswith(f"({quantity(most.time - most.ops / most.roof, 's')})")
+    fast = tuple(replace(layer, time=layer.ops / layer.roof) if layer in layers else layer for layer in
+                 profiled_run().layers)  # fmt: skip
+    (line,) = [line for line in profile_document([replace(profiled_run(), layers=fast)]).answer if "limits" in line]
+    assert line.endswith("longer than at the machine's limits")
 
 
 def test_the_first_lines_say_what_is_fastest_and_how_far_layers_are_from_the_limits():

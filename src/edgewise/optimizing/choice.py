@@ -270,7 +270,7 @@ def choose(
     stages = (
         ("less accurate", left, accurate),
         ("larger", accurate, small),
-        ("not proven faster by its setting", small, plain),
+        ("not proven faster than without the setting", small, plain),
         ("no faster", plain, [best]),
     )
     lost = {lack: [one for one in before if one not in after] for lack, before, after in stages}

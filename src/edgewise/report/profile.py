@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from itertools import accumulate
+from types import MappingProxyType
 
 from edgewise.formatting import ABSENT, factor_text, plus_minus, quantity, time_unit_of
 from edgewise.profiling.layers import NAMELESS
@@ -14,7 +15,7 @@ from edgewise.report.bench import default_title, input_sections
 from edgewise.report.cautions import caution_sections
 from edgewise.report.cells import NOT_MEASURED, failure_of
 from edgewise.report.conditions import elsewhere, engine_of, labels_of
-from edgewise.report.document import DASH, Cell, Column, Document, Section, Table, absent
+from edgewise.report.document import DASH, Cell, Column, Document, Section, Table, absent, filled
 from edgewise.report.names import keep_end
 from edgewise.report.profile_cells import (
     how_layers,
@@ -38,6 +39,7 @@ from edgewise.report.profile_findings import (
     evidence_sections,
     finding_sections,
     headline_of,
+    next_section,
     ranked_findings,
     saving_words,
     titled,
@@ -71,13 +73,19 @@ def is_profiled(run: Run) -> bool:
 
 
 def profile_document(
-    runs: Sequence[Run], *, top: int = MOST_ROWS, title: str = "", width: int | None = None
+    runs: Sequence[Run],
+    *,
+    top: int = MOST_ROWS,
+    title: str = "",
+    width: int | None = None,
+    again: Mapping[str, Sequence[str]] = MappingProxyType({}),
 ) -> Document:
     """Findings, tables of types and layers, two runs compared, then per run its conservation, memory and method.
 
     Args:
         top: rows of layers; the rest is folded into one row with its sum.
         width: cells of the terminal, on which the memory over time is drawn; None for no drawing.
+        again: by verb, the options of the command of these runs that the next commands need too.
     """
     # A label distinguishes the runs where there are several.
     labelled = list(zip(runs, labels_of(runs) if len(runs) > 1 else [""], strict=True))
@@ -101,7 +109,10 @@ def profile_document(
         tables=tuple(tables),
         sections=tuple(sections),
         answer=tuple(filter(None, lines)),
-        lead=tuple(section for run, label in labelled for section in finding_sections(run, label, others=runs)),
+        lead=(
+            *(section for run, label in labelled for section in finding_sections(run, label, others=runs)),
+            *filled([next_section(runs, again)]),
+        ),
     )
 
 

@@ -7,17 +7,21 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
 from edgewise.formatting import quantity
+from edgewise.grouping import by_key
+from edgewise.profiling.findings import LEAST_SHARE
 from edgewise.profiling.slowdown import explain_slowdown
 from edgewise.record import Finding, Layer, Profile, Run
-from edgewise.record.facts import uses_int8
-from edgewise.report.conditions import engine_of, labels_of
-from edgewise.report.document import Section
+from edgewise.record.facts import threads_of, uses_int8
+from edgewise.report.conditions import engine_of, labels_of, look_up
+from edgewise.report.document import Section, lines_of
 from edgewise.report.names import layer_names
 from edgewise.text import one_line
 from edgewise.units import format_bytes, format_duration, format_si, significant
 
 NAME_WIDTH = 34
 """Most characters of a layer's name in a finding."""
+MOST_PARTS = 3
+"""Types of operators that the time above the limits is divided into."""
 BEFORE_AND_AFTER = 2
 """Number of runs of a comparison before and after."""
 
@@ -48,20 +52,19 @@ def evidence_sections(run: Run, label: str = "") -> list[Section]:
 
 
 def nothing_found(run: Run) -> str:
-    """That a profile has no findings, or why that is not known, and what to do next."""
+    """That a profile has no findings, or why that is not known."""
     from edgewise.report.profile_cells import roof_reason
 
     if run.source is not None or run.profile is None:
         return "not searched: layers of another tool"
-    costly = _with_arithmetic(run)
+    vague = [layer for layer in run.layers if layer.kind == "operator" and layer.macs and layer.is_bounded]
+    vague = [layer for layer in vague if (layer.high or 0.0) >= LEAST_SHARE * run.profile.latency]
+    costly = [*_with_arithmetic(run), *vague]
     lacking = [layer for layer in costly if not layer.roof]
     if not lacking:
-        return f"none: no single cost stands out that this engine could avoid at this precision; {_next_command(run)}"
+        return "none: no single cost stands out that this engine could avoid at this precision"
     reasons = "; ".join(dict.fromkeys(roof_reason(layer, run.profile) for layer in lacking))
-    return (
-        f"not known for {len(lacking)} of {len(costly)} layers with arithmetic, which have no roof: {reasons}; "
-        f"{_next_command(run)}"
-    )
+    return f"not known for {len(lacking)} of {len(costly)} layers with arithmetic, which have no roof: {reasons}"
 
 
 def _with_arithmetic(run: Run) -> list[Layer]:
@@ -73,23 +76,58 @@ def _with_arithmetic(run: Run) -> list[Layer]:
 
 
 def above_roof_words(run: Run) -> str:
-    """``"layers take 36.6 µs (38 %) longer than at the machine's limits"``; empty where no layer has a limit."""
+    """``"layers with arithmetic take 36.6 µs (38 %) longer than at the machine's limits: Conv limited by memory …"``.
+
+    The types of operators that lose most, with what limits them, and the layer; empty where no layer has a limit.
+    """
     known = [layer for layer in _with_arithmetic(run) if layer.roof and layer.ops is not None]
     if not known or run.profile is None:
         return ""
-    above = sum(max(0.0, (layer.time or 0.0) - (layer.ops or 0) / (layer.roof or 1.0)) for layer in known)
+    lost = [(max(0.0, (layer.time or 0.0) - (layer.ops or 0) / (layer.roof or 1.0)), layer) for layer in known]
+    above = sum(seconds for seconds, _ in lost)
     share = f" ({100 * above / run.profile.latency:.0f} %)" if run.profile.latency else ""
-    return f"layers with arithmetic take {quantity(above, 's')}{share} longer than at the machine's limits"
+    text = f"layers with arithmetic take {quantity(above, 's')}{share} longer than at the machine's limits"
+    if not above:
+        return text
+    sums = {key: sum(some) for key, some in by_key((_limited(layer), seconds) for seconds, layer in lost).items()}
+    parts = [f"{key} {quantity(sums[key], 's')}" for key in sorted(sums, key=lambda key: -sums[key])[:MOST_PARTS]]
+    most, layer = max(lost, key=lambda pair: pair[0])
+    worst = f"; most in {layer_names(run, NAME_WIDTH)[layer.index]} ({quantity(most, 's')})" if len(lost) > 1 else ""
+    return f"{text}: {', '.join(parts)}{worst}"
 
 
-def _next_command(run: Run) -> str:
-    """The command that may make the model faster where its layers can't be made faster one by one."""
+def _limited(layer: Layer) -> str:
+    """``"Conv limited by memory"``: the type of a layer, and which limit of the machine is its own."""
+    limit = {"compute": " limited by arithmetic", "memory": " limited by memory"}.get(layer.bound or "", "")
+    return f"{one_line(layer.op)}{limit}"
+
+
+def next_section(runs: Sequence[Run], again: Mapping[str, Sequence[str]]) -> Section:
+    """What to try where layers can't be made faster one by one: another precision, more threads, another engine.
+
+    Args:
+        again: by verb, the options of the command of `runs` that the next commands need too.
+    """
+    profiled = [run for run in runs if run.source is None and run.profile is not None]
+    return Section(title="Next", lines=lines_of(line for run in profiled for line in _next_lines(run, again)))
+
+
+def _next_lines(run: Run, again: Mapping[str, Sequence[str]]) -> list[str]:
     model, device = run.job.model, run.job.target.device
-    name = shlex.quote(one_line(model.origin.target if model.origin else model.file_name))
+    name = one_line(model.origin.target if model.origin else model.file_name)
+    own = ["--signature", one_line(model.signature)] if model.signature else []
+    lines = []
     if device == "local" and model.format in ("onnx", "tflite", "openvino") and not uses_int8(run):
-        return f"next: 'edgewise optimize {name} --data DATA' tries int8 and other variants"
-    there = "" if device == "local" else f" -d {shlex.quote(one_line(device))}"
-    return f"next: 'edgewise bench {name}{there}' measures it on every engine"
+        words = shlex.join(["edgewise", "optimize", name, *own, *again.get("optimize", ())])
+        asked = "--data DATA --task TASK --prepare STEP=VALUE"
+        lines.append(f"'{words} {asked}' tries int8 and other variants; these options are those of 'edgewise evaluate'")
+    there = [] if device == "local" else ["-d", one_line(device)]
+    known = [look_up(run.environment, f"cpu.{kind}_cores") for kind in ("usable", "quota")]
+    cores = int(min((float(count) for count in known if count), default=0.0))
+    threads = ["--threads", f"1,{cores}"] if threads_of(run) == 1 and cores > 1 else []
+    words = shlex.join(["edgewise", "bench", name, *there, *threads, *own, *again.get("bench", ())])
+    how = f", with 1 thread as here and with {cores}" if threads else ""
+    return [*lines, f"'{words}' measures it on every engine{how}"]
 
 
 def with_fusions(finding: Finding, run: Run, others: Sequence[Run]) -> Finding:

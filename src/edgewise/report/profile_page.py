@@ -27,6 +27,7 @@ from edgewise.report.document import (
     Section,
     Table,
     absent,
+    filled,
     pairs_table,
     table_of,
     text_cell,
@@ -46,7 +47,7 @@ from edgewise.report.profile import (
 from edgewise.report.profile_cells import how_times, layers_of, provenance_of_derived, ranked, time_reason, time_unit
 from edgewise.report.profile_csv import tensors_text
 from edgewise.report.profile_diff import diff_table
-from edgewise.report.profile_findings import finding_sections, ranked_findings, titled, with_fusions
+from edgewise.report.profile_findings import finding_sections, next_section, ranked_findings, titled, with_fusions
 from edgewise.report.profile_types import type_table
 from edgewise.report.provenance import how_of
 from edgewise.text import one_line
@@ -108,7 +109,7 @@ def profile_page(runs: Sequence[Run], *, title: str = "", first: Sequence[str] =
         answer=(*first, *document.answer),
         lead=tuple(lacking),
         tables=tuple(tables),
-        sections=(*none, *whole, *document.sections),
+        sections=(*none, *filled([next_section(runs, {})]), *whole, *document.sections),
         charts=lambda: _charts(profiled, runs if diff is not None else ()),
         parts=lambda: [(label or "More of this run", _parts(run)) for _, run, label in numbered],
     )

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -43,6 +43,7 @@ class Measured:
         first: what the first lines of every output say: which jobs and devices were not measured, and why.
         unmeasured: the names of the jobs that an interruption left out.
         way_on: the commands that measure these.
+        again: by verb, the options of a profile's command that commands which follow need too.
     """
 
     runs: Sequence[Run]
@@ -53,6 +54,7 @@ class Measured:
     first: Sequence[str] = ()
     unmeasured: Sequence[str] = ()
     way_on: Sequence[str] = ()
+    again: Mapping[str, Sequence[str]] = field(default_factory=dict)
 
     @property
     def recommendation(self) -> Recommendation | None:
@@ -105,9 +107,17 @@ def measure(request: BenchRequest | ProfileRequest, context: Context) -> Measure
         if isinstance(request, BenchRequest):
             found = execute(plan, context, meters=request.meters, turns=not request.is_prescribed)
         else:
-            found = execute(plan, context, meters=False)
+            found = replace(execute(plan, context, meters=False), again=_again(request))
     rest = (*(run.job for run in found.runs if run.status == "cancelled"), *plan.jobs[len(found.runs) :])
     return replace(found, way_on=_way_on(request, rest)) if found.first else found
+
+
+def _again(request: ProfileRequest) -> dict[str, list[str]]:
+    """`Measured.again`."""
+    from edgewise.verbs.verb import words_of
+
+    fields = {"optimize": ("shapes",), "bench": ("shapes", "input_data")}
+    return {verb: words_of(request, only=only) for verb, only in fields.items()}
 
 
 def _way_on(request: BenchRequest | ProfileRequest, rest: Sequence[Job]) -> tuple[str]:

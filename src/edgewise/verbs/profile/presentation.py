@@ -46,7 +46,9 @@ class ProfilePresentation(RunPresentation):
 
         if result.runs:
             top = view.top or max(len(run.layers) for run in result.runs)
-            document = profile_document(result.runs, top=top, width=console.width).led_by(result.first)
+            document = profile_document(result.runs, top=top, width=console.width, again=result.again).led_by(
+                result.first
+            )
             print_document(document, console, details=view.details)
 
     def shown(self, result: Measured) -> list[EdgewiseError]:
