@@ -9,6 +9,7 @@ import json
 import re
 from dataclasses import replace
 
+import numpy as np
 import pytest
 from rich.cells import cell_len
 
@@ -292,6 +293,15 @@ def test_json_is_one_document_and_progress_is_elsewhere(profile):
     assert json.loads(out)["runs"][0]["status"] == "done"
     assert "m.fake" in err
     assert profile("--json", "-q")[2] == ""
+
+
+def test_the_next_command_has_the_shapes_and_inputs_of_this_one(profile, tmp_path, monkeypatch):
+    monkeypatch.setenv("COLUMNS", "500")
+    np.savez(tmp_path / "x.npz", x=np.zeros((1, 4), np.float32))
+    code, out, _ = profile("-q", "--shape", "x=1x4", "--input-data", str(tmp_path / "x.npz"))
+    assert code == 0
+    (command,) = re.findall(r"'(edgewise bench m\.fake .*)' measures it on every engine", out)
+    assert "--shape x=1x4" in command and f"--input-data {tmp_path}/x.npz" in command
 
 
 @pytest.mark.parametrize("columns", [80, 120])

@@ -73,6 +73,8 @@ def test_a_model_in_one_file_lies_in_the_folder_under_the_name_of_its_variant(tm
     file, replaced = _copy(one, settings(tmp_path))
     assert file == tmp_path / "net.ort-static-percentile.onnx" and not replaced
     assert _copy(one, settings(tmp_path)) == (file, False)  # the same content
+    long = candidate(path, *passes, name=f"{'/folder' * 60}/net.onnx + ort-static @ onnxruntime")
+    assert _copy(long, settings(tmp_path))[0].name.endswith("folder-net-onnx-ort-static.onnx")
     file.write_bytes(b"of an earlier search")
     assert _copy(one, settings(tmp_path)) == (file, True)
     assert file.read_bytes() == path.read_bytes()

@@ -26,6 +26,8 @@ ORIGINAL = "original"
 ABOUT_ORIGINAL = "the original: "
 """Begins the notes that doubt its accuracy."""
 
+MOST_FILE_WORDS = 100
+"""Characters of a variant's id that the name of its file has, of which systems allow 255 in all."""
 EXPORT = "export"
 """Begins the id of a module's file that no pass has changed: ``export @ onnxruntime``."""
 
@@ -249,7 +251,8 @@ def emit_candidate(candidate: Candidate) -> None:
 
 def file_words_of(variant: str) -> str:
     """``nncf-ptq-thorough``: what the name of a file has of the id of its variant, which the engine's settings end."""
-    return re.sub(r"[^a-z0-9]+", "-", (variant.rpartition(" @ ")[0] or variant).lower()).strip("-")
+    words = re.sub(r"[^a-z0-9]+", "-", (variant.rpartition(" @ ")[0] or variant).lower())
+    return words[-MOST_FILE_WORDS:].strip("-")  # an id may begin with the path of a given file
 
 
 def root_of(name: str, candidates: Mapping[str, Candidate]) -> ModelRef:
