@@ -532,6 +532,9 @@ def test_an_int8_file_with_an_engine_setting_of_bf16_is_called_what_it_is():
     search = replace(found(), candidates=(file, tuned), chosen=tuned.id)
     assert headline_of(search)[0].startswith("ort-static @ openvino, bf16 (int8 file, engine setting bf16): ")
     assert headline_of(replace(search, chosen=file.id))[0].startswith("ort-static @ openvino (int8): ")
+    two = replace(tuned, id=f"{file.id}, 2 threads", runtime=file.runtime)
+    search = replace(search, candidates=(file, two), chosen=two.id)
+    assert headline_of(search)[0].startswith("ort-static @ openvino, 2 threads (int8): ")
     assert "setting precision bf16" in runtime_text(tuned)
 
 

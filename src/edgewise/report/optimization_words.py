@@ -164,12 +164,13 @@ def gains_of(result: Optimization, candidate: Candidate) -> list[str]:
 def name_of(result: Optimization, candidate: Candidate) -> str:
     """``"ort-static @ openvino (int8)"``: a variant, and the family of the pass that made its file.
 
-    Settings of the engine, which may have the name of a precision, are called so.
+    A setting of the engine that has the name of a precision is called so, as the file may have another.
     """
     made, words = candidate, []
     if candidate.kind == "tuning" and candidate.parent is not None:
         made = result.candidate(candidate.parent)
-        words = [f"engine setting {candidate.id.removeprefix(f'{made.id}, ')}"]
+        if candidate.runtime.precision != made.runtime.precision:
+            words = [f"engine setting {candidate.runtime.precision}"]
     family = "" if made.task is None else made.task.capabilities.family
     if family:
         words.insert(0, f"{family} file" if words else family)
