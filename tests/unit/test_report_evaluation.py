@@ -74,6 +74,18 @@ def test_cautions_on_the_accuracy_stand_before_the_tables():
     assert lines[at + 1].startswith("  --prepare pad=32,32 → ") and at < 5
 
 
+@pytest.mark.parametrize(("changed", "is_first"), [(900, False), (899, True)])
+def test_a_change_that_all_samples_share_is_said_once_below_the_answer(changed, is_first):
+    told = evaluated()
+    message = f"of 900 samples {changed} converted from grey to RGB"
+    judged = replace(told.run.evaluation, n=900, changes={"converted from grey to RGB": changed})
+    run = replace(told.run, evaluation=judged, cautions=(Caution.of("samples-changed", message),))
+    text = evaluation_text(EvaluationResults(models=(replace(told, run=run),)), width=200)
+    first, _, rest = text.partition("Accuracy and latency")
+    assert ("converted" in first) == is_first
+    assert (message in rest) != is_first and text.count(message) == 1
+
+
 def test_at_80_columns_accuracy_and_latency_stand_in_one_row():
     text = evaluation_text(two_models())
     assert text.startswith(TOP_AT_80)

@@ -41,6 +41,8 @@ MOST_CONFUSED = 8
 MOST_SKIPPED = 5
 IMPLAUSIBLE = "This accuracy is implausible"
 ABOUT_ACCURACY = "Cautions on the accuracy"
+ALIKE = "How all samples were changed"
+CHANGED = "samples-changed"
 
 
 def describe_results(results: EvaluationResults) -> Document:
@@ -139,6 +141,7 @@ def sections_of(results: EvaluationResults) -> list[Section]:
         Section(title="Not saved", lines=lines_of(map(str, results.save_errors)), tone="bad"),
         Section(title=IMPLAUSIBLE, lines=_doubts(results), tone="poor"),
         Section(title=ABOUT_ACCURACY, lines=_caution_lines(results, ABOUT_DATA, advice=True), tone="poor"),
+        Section(title=ALIKE, lines=_caution_lines(results, ABOUT_DATA, advice=True, alike=True)),
         *(
             Section(title=f"Most confused: {label}" if several else "Most confused", lines=lines, brief=lines[0])
             for one, label in _pairs(results)
@@ -240,11 +243,21 @@ def _alterations(evaluation: Evaluation) -> list[str]:
         found.append(one_line(f"{count} could not be used{such}"))
     if evaluation.limit is not None and evaluation.limit < evaluation.data.size:
         found.append(f"--limit {evaluation.limit}")
+    if are_converted_alike(evaluation):
+        return found
     converted = {change: count for change, count in evaluation.changes.items() if change.startswith("converted ")}
     for word in dict.fromkeys(change.rpartition(" to ")[2] for change in converted):
         count = sum(count for change, count in converted.items() if change.endswith(f" to {word}"))
         found.append(f"{count} converted to {word}")
     return found + [f"{count} {change}" for change, count in evaluation.changes.items() if change not in converted]
+
+
+def are_converted_alike(evaluation: Evaluation | None) -> bool:
+    """Whether all samples were converted from the same colours to the same: then none of them is an exception."""
+    if evaluation is None or len(evaluation.changes) != 1:
+        return False
+    ((change, count),) = evaluation.changes.items()
+    return change.startswith("converted ") and count == evaluation.n
 
 
 def _altered(results: EvaluationResults) -> str:
@@ -368,13 +381,15 @@ def _doubts(results: EvaluationResults) -> tuple[str, ...]:
     return lines_of([*doubts, *(each.advice for _, each in found)])
 
 
-def _caution_lines(results: EvaluationResults, codes: Collection[str], *, advice: bool = False) -> tuple[str, ...]:
-    """The messages of cautions with one of `codes`, and what to do."""
+def _caution_lines(
+    results: EvaluationResults, codes: Collection[str], *, advice: bool = False, alike: bool = False
+) -> tuple[str, ...]:
+    """The messages of cautions with one of `codes`, and what to do; `alike`: of changes that all samples share."""
     return lines_of(
         f"{who}{each.message}{f' → {each.advice}' if advice else ''}"
         for one, who in _named(results)
         for each in one.run.cautions
-        if each.code in codes
+        if each.code in codes and (each.code == CHANGED and are_converted_alike(one.run.evaluation)) == alike
     )
 
 
