@@ -59,6 +59,9 @@ Throughput      ± 3 %      < 0.001
 Peak memory     ± 3 %      < 0.001
 Model size      ± 3 %        exact
 Energy        n/a [3]      n/a [3]
+[1] ≈ 40 s more would decide
+[2] {NO_ENERGY}
+[3] A and B have no energy: {NO_ENERGY}
 
 What was compared
 Variant   Model      Runtime             Threads   Precision   Grade
@@ -71,9 +74,6 @@ Variant   Run
 ──────────────────────────────────────────────
 A         0195f0c0-0000-7000-8000-000000000001
 B         0195f0c0-0000-7000-8000-000000000002
-[1] ≈ 40 s more would decide
-[2] {NO_ENERGY}
-[3] A and B have no energy: {NO_ENERGY}
 
 What differs
   engine: onnxruntime 1.2.3 → openvino 1.2.3

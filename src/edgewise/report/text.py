@@ -36,7 +36,7 @@ _GAP = _PADDING + 1
 
 
 def print_document(document: Document, console: Console, *, details: bool = False, hint: bool = True) -> None:
-    """Print `document` on `console`: answer, leading sections, tables, footnotes, sections.
+    """Print `document` on `console`: answer, leading sections, tables, each with its new footnotes, sections.
 
     Args:
         details: whether to print sections whole that have a `brief` line, and tables that are details.
@@ -55,9 +55,10 @@ def print_document(document: Document, console: Console, *, details: bool = Fals
     for index, table in enumerate(tables):
         if index:
             console.print()
+        told = len(numbers)
         _print_table(table, console, numbers, details=details)
-    for note, number in numbers.items():
-        console.print(_hanging(Text(f"[{number}] ", style="dim"), Text(one_line(note), style="dim")))
+        for note, number in list(numbers.items())[told:]:
+            console.print(_hanging(Text(f"[{number}] ", style="dim"), Text(one_line(note), style="dim")))
     whole = [section for section in document.sections if details or section.brief is None]
     for section in whole:
         _print_section(section, console)

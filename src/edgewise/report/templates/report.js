@@ -70,12 +70,12 @@ window.addEventListener("afterprint", () => {
     Object.assign(more, { type: "button", className: "more" });
     more.textContent = `Show all ${rows} rows`;
     more.addEventListener("click", () => unfold(table));
-    table.parentElement.after(more);
+    table.after(more);
   }
   const unfold = (table) => {
     if (!table.classList.contains("folded")) return;
     table.classList.remove("folded");
-    table.parentElement.nextElementSibling.remove();
+    table.nextElementSibling.remove();
   };
   for (const box of document.querySelectorAll(".filter")) {
     const [field, told, table] = [box.querySelector("input"), box.querySelector("output"), box.nextElementSibling.querySelector("table")];
