@@ -29,6 +29,15 @@ def show(open_quietly, folder):
     return lambda name: open_quietly(folder / f"{name}.html")
 
 
+def test_a_narrow_screen_keeps_the_verdict_in_sight(show):
+    page = show("two")
+    page.set_viewport_size({"width": 400, "height": 900})
+    for place in (page.locator("th.decides").first, page.locator("td.decides").first):
+        box = place.bounding_box()
+        assert box["x"] > 136 and box["x"] + box["width"] <= 400  # beside the name of the metric
+    page.set_viewport_size({"width": 1280, "height": 900})
+
+
 def test_the_conclusion_comes_first_then_table_and_charts(show):
     page = show("two")
     assert page.locator("h1").inner_text() == (

@@ -61,7 +61,7 @@ def before_after_table(findings: ComparisonResult, label: str) -> Table:
         (Column(title="Before", numeric=True), lambda row: sides_of(findings, row)[0]),
         (Column(title="After", numeric=True), lambda row: sides_of(findings, row)[1]),
         (Column(title="Ratio (95 % interval)", numeric=True), _ratio),
-        (Column(title="Verdict"), _verdict),
+        (Column(title="Verdict", decides=True), _verdict),
         (Column(title="Margin", numeric=True, rank=1), _margin),
         (Column(title="Adjusted p", numeric=True, rank=2), _p_value),
     ]

@@ -63,7 +63,7 @@ def gate_document(outcome: GateResult, *, folded: bool = True) -> Document:
         methods = "; ".join(dict.fromkeys(row.method for row in outcome.findings.comparisons))
         how = partial(provenance_of_column, "Candidate over baseline", "derived", methods, "beside each ratio")
         columns.append((Column(title="Ratio", numeric=True, rank=1, how=how), ratios))
-    verdicts = (Column(title="Verdict"), [_verdict_cell(check, folded=folded) for check in checks])
+    verdicts = (Column(title="Verdict", decides=True), [_verdict_cell(check, folded=folded) for check in checks])
     # A page cuts off columns at its right edge, a terminal never this one.
     columns.insert(len(columns) if folded else 0, verdicts)
     if not folded:

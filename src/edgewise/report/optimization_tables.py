@@ -91,7 +91,8 @@ def before_after_table(result: Optimization, *, narrow: bool = False) -> Table:
         title = "The original"
     else:
         title = f"Before and after: {one_line(result.baseline.id)} → {one_line(other.id)}"
-        change = Column(title="Change (interval)" if result.device else "Change (95 % interval)", numeric=True)
+        heading = "Change (interval)" if result.device else "Change (95 % interval)"
+        change = Column(title=heading, numeric=True, decides=True)
         columns += [Column(title=role.capitalize(), numeric=True), change]
     rows = tuple(_before_after_row(result, other, metric) for metric in compared_metrics(result))
     raced = other is not None and number_of(other, "speedup").low is not None and not result.device
@@ -200,7 +201,7 @@ def variants_table(result: Optimization, *, narrow: bool = False) -> Table:
         columns = [
             (Column(title="#", numeric=True), [Cell(text=str(place), value=place) for place in range(len(ordered))]),
             (Column(title="Variant"), [Cell(text=one_line(one.id)) for one in ordered]),
-            (Column(title="Verdict"), [Cell(text=word, tone=tone) for _, word, tone in told]),
+            (Column(title="Verdict", decides=True), [Cell(text=word, tone=tone) for _, word, tone in told]),
         ]
     columns += (
         _device_columns(result, ordered, narrow=narrow) if result.device else _speed_columns(ordered, narrow=narrow)
