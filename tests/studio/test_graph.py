@@ -13,10 +13,11 @@ import pytest
 from edgewise.errors import BadInput
 from edgewise.report import graph as module
 from edgewise.report.graph import NO_SNR, make_graph, plain_type, scopes_of
-from edgewise.report.graph_document import document_of
+from edgewise.report.graph_document import bounds, document_of
 from edgewise.report.profile import profile_document
 from edgewise.report.profile_cells import BELOW
 from edgewise.report.profile_csv import layers_csv
+from edgewise.report.profile_diff import NO_ENDS
 from edgewise.report.text import to_text
 from edgewise.studio.graph_part import render_graph
 from messages import says, wording
@@ -304,6 +305,28 @@ class TestBounds:
         assert words == {"time": "< 2.23 µs", "after": "< 1.93 µs", "change": "−2.23 to +1.93 µs"}
         assert "-2.23 to +1.93<" in table and 1 not in document["bounds"]["change"]
 
+    def test_of_sums_with_bounded_parts(self):
+        """300 ± 6 µs and less than 4 lie between 294 and 310; without an interval there is only a lower bound."""
+        run = of_layers(bounded(0, "a/1", 4), layer_of(1, "a/2", "Conv", 300), layer_of(2, "b", "Conv", 1))
+        assert bounds(make_graph([run]))["time"][3] == "294 to 310 µs"
+        assert bounds(make_graph([run]))["share"][3] == "29.4 to 31.0 %"
+        layers = (run.layers[0], replace(run.layers[1], low=None, high=None), run.layers[2])
+        assert bounds(make_graph([replace(run, layers=layers)]))["time"][3] == "≥ 300 µs"
+        untimed = replace(run.layers[1], time=None, low=None, high=None)
+        layers = (run.layers[0], untimed, run.layers[2])
+        assert bounds(make_graph([replace(run, layers=layers)]))["time"][3] == "≥ 0 µs"
+
+    def test_of_the_change_of_a_block(self):
+        first = of_layers(bounded(0, "a/1", 4), layer_of(1, "a/2", "Conv", 300), layer_of(2, "b", "Conv", 1))
+        second = of_layers(layer_of(0, "a/1", "Clip", 1), layer_of(1, "a/2", "Conv", 100), layer_of(2, "b", "Conv", 1))
+        graph = make_graph([first, replace(second, id=faster_run(44).id)])
+        assert bounds(graph)["change"][3] == "−211 to −191 µs"
+        no_ends = replace(second.layers[1], low=None, high=None)
+        layers = (second.layers[0], no_ends, second.layers[2])
+        graph = make_graph([first, replace(second, layers=layers, id=faster_run(44).id)])
+        assert graph.values["change"][3] is None and graph.why["change"][3] == NO_ENDS
+        assert 3 not in bounds(graph)["change"]
+
     def test_the_answer_stands_first(self):
         part = json.loads(render_graph([profiled_run(), faster_run()], ".html"))["part"]
         words, _, _ = part.partition('<section id="graph-part"')
@@ -350,8 +373,10 @@ class TestTwoRuns:
         node = document["names"].index("reorder a")
         assert document["members"][node] == [[1], []]
         assert document["texts"][document["verdicts"][node]] == "unpaired"
+        assert document["alone"][node] == 0 and set(document["alone"]) == {-1, 0}
+        assert document["values"]["change"][node] is document["values"]["low"][node] is None
         assert document["values"]["after"][node] is None
-        assert document["texts"][document["why"]["after"][node]] == wording("only-other-run")
+        assert document["texts"][document["why"]["after"][node]] == "only in onnxruntime"
 
     def test_what_the_second_run_alone_has_comes_after_what_it_executes_before(self):
         first = of_layers(layer_of(0, "a", "Conv", 9), layer_of(1, "b", "Conv", 9))
@@ -381,6 +406,22 @@ class TestTwoRuns:
         assert document["values"]["change"][3] == pytest.approx(-1e-5)
         assert document["texts"][document["verdicts"][3]] == "faster"
         assert graph.values["high"][3] < 0
+
+    def test_what_only_one_run_has_counts_in_the_change_of_its_block(self):
+        first = of_layers(*(layer_of(at, f"a/{at}", "Conv", 10) for at in range(3)), layer_of(3, "b", "Conv", 10))
+        second = of_layers(*(replace(layer, time=9e-6) for layer in (*first.layers[:2], first.layers[3])), number=32)
+        graph = make_graph([first, second])
+        assert graph.values["change"][:3] == [pytest.approx(-1e-6)] * 2 + [None]
+        assert graph.values["change"][4] == pytest.approx(-12e-6)
+
+    def test_two_files_are_called_by_their_names(self):
+        first, second = named("a", "b"), replace(named("a", "b"), id=faster_run(46).id)
+        model = replace(second.job.model, name="int8.onnx")
+        second = replace(second, job=replace(second.job, model=model))
+        graph = make_graph([first, second])
+        assert graph.metrics["after"].title == "Time: int8.onnx"
+        part = json.loads(render_graph([first, second], ".html"))["part"]
+        assert "int8.onnx (µs)" in part and not re.search(r">(Before|After)\b", part)
 
     def test_runs_without_work_in_common_are_refused(self):
         other = of_layers(layer_of(0, "quite", "Sigmoid", 5), layer_of(1, "other", "Tanh", 5), number=33)

@@ -458,6 +458,27 @@ def test_the_change_of_a_time_that_has_only_a_bound_lies_between_two_ends():
     assert [cell.text for cell in pair_row(pair)[2:]] == ["< 3.00", "2.70", "-0.500 to +2.90", "–", "unclear"]
 
 
+def test_work_that_one_run_has_has_neither_change_nor_ratio():
+    table = diff_table([profiled_run(), faster_run()])
+    (row,) = [row for row in table.rows if row[0].text == "reorder a"]
+    assert [cell.text for cell in row[3:]] == ["none", "–", "–", "unpaired"]
+
+
+def test_the_sum_of_the_rows_left_out_is_bounded_where_one_of_them_is():
+    """300 ± 6 µs and a time below 3 µs: 294 to 309 µs, in both runs."""
+    run = profiled_run()
+    most, more, below = run.layers[0], run.layers[2], run.layers[3]
+    layers = (
+        replace(most, index=0, name="most", nodes=("most",), outputs=()),
+        replace(more, index=1, name="more", nodes=("more",), outputs=(), time=300e-6, low=294e-6, high=306e-6),
+        replace(below, index=2, name="below", nodes=("below",), outputs=(), time=1e-6, low=0.0, high=3e-6),
+    )
+    slower = (replace(layers[0], time=layers[0].time * 2), *layers[1:])
+    runs = [replace(run, layers=layers), replace(run, id=faster_run().id, layers=slower)]
+    cells = diff_table(runs, most=1).rows[1]
+    assert [cell.text for cell in cells[2:5]] == ["294 to 309", "294 to 309", "-15.0 to +15.0"]
+
+
 def test_two_engines_are_no_before_and_after():
     before, after = profiled_run(), faster_run()
     again = replace(after, job=replace(after.job, runtime=before.job.runtime))

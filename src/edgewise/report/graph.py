@@ -18,6 +18,7 @@ from edgewise.errors import BadInput
 from edgewise.profiling.layer_matching import LayerPair, pair_layers
 from edgewise.record import Layer, Profile, Run
 from edgewise.report.profile_cells import roof_reason
+from edgewise.report.profile_diff import BEFORE_AFTER, NO_ENDS, headings_of_two, join_pairs
 from edgewise.text import one_line
 
 FIRST_VISIBLE = 120
@@ -61,13 +62,6 @@ METRICS = {
     "roof": Metric(title="Share of the roof", unit="1", sums="mean"),
 }
 SNR = Metric(title="Output SNR when quantised alone", unit="dB", sums="min")
-OF_TWO = {
-    "change": Metric(title="Change of time", unit="s"),
-    "time": Metric(title="Time before", unit="s"),
-    "after": Metric(title="Time after", unit="s"),
-    "memory": Metric(title="Weights and activations before", unit="B"),
-    "macs": Metric(title="MACs before", unit="MAC"),
-}
 OF_MODEL = {
     "macs": METRICS["macs"],
     "parameters": Metric(title="Parameters", unit=""),
@@ -189,6 +183,22 @@ class Graph:
     def is_diff(self) -> bool:
         """Whether two runs are drawn."""
         return len(self.sides) > 1
+
+    @property
+    def headings(self) -> tuple[list[str], str, str]:
+        """What two runs are called, after their engines or files, their difference, and its verdict."""
+        names, change, verdict = headings_of_two(*self.runs)
+        files = [one_line(run.job.model.name) for run in self.runs]
+        return files if names == BEFORE_AFTER and files[0] != files[1] else names, change, verdict
+
+    @property
+    def works(self) -> list[LayerPair]:
+        """The work of each node, then of each block as one piece of work."""
+        return [*self.pairs, *(join_pairs([self.pairs[node] for node in nodes]) for nodes in self.inside)]
+
+    def only_in(self, work: LayerPair) -> str:
+        """Which of two runs alone has this work, in words; empty where both have it."""
+        return "" if not self.is_diff or work.is_paired else f"only in {self.headings[0][not work.before]}"
 
     @property
     def profile(self) -> Profile:
@@ -423,7 +433,7 @@ def _add_edges(graph: Graph) -> None:
 def _add_values(graph: Graph) -> None:
     """Values of the nodes, then of the blocks, and why some have none."""
     added = {key: overlay.metric for key, overlay in graph.overlays.items()}
-    wanted = OF_TWO if graph.is_diff else METRICS | added if graph.runs else added | OF_MODEL
+    wanted = _metrics_of_two(graph) if graph.is_diff else METRICS | added if graph.runs else added | OF_MODEL
     graph.values = {key: [] for key in (*wanted, "low", "high")}
     for node, pair in enumerate(graph.pairs):
         found = _values_of(pair, graph)
@@ -442,6 +452,28 @@ def _add_values(graph: Graph) -> None:
     known = [value is not None for value in graph.values[graph.first][: len(graph.pairs)]]
     for end in ("low", "high"):
         _sum_up(graph, end, "all", wanted=known)
+    if graph.is_diff:
+        _drop_changes(graph)
+
+
+def _metrics_of_two(graph: Graph) -> dict[str, Metric]:
+    (first, second), change, _ = graph.headings
+    return {
+        "change": Metric(title=f"{change} of time", unit="s"),
+        "time": Metric(title=f"Time: {first}", unit="s"),
+        "after": Metric(title=f"Time: {second}", unit="s"),
+        "memory": Metric(title=f"Weights and activations: {first}", unit="B"),
+        "macs": Metric(title=f"MACs: {first}", unit="MAC"),
+    }
+
+
+def _drop_changes(graph: Graph) -> None:
+    """Remove changes that are none: of work that one run has, and where a bounded time leaves no ends."""
+    for at, work in enumerate(graph.works):
+        if why := graph.only_in(work) or (NO_ENDS if work.is_bounded and work.change_ends[0] is None else ""):
+            graph.why["change"][at] = why
+            for key in ("change", "low", "high"):
+                graph.values[key][at] = None
 
 
 def _values_of(pair: LayerPair, graph: Graph) -> dict[str, Number]:
@@ -497,7 +529,7 @@ def _reason(pair: LayerPair, key: str, graph: Graph) -> str:
     """Why a node has no value."""
     layers = pair.after if key == "after" else (*pair.before, *pair.after) if key == "change" else pair.before
     if not layers:
-        return "only the other run has it"
+        return graph.only_in(pair)
     if key in _TIMES or pair.kind == "eliminated":
         return "; ".join(filter(None, dict.fromkeys(layer.time_absent_because for layer in layers)))
     if pair.kind == "overhead":

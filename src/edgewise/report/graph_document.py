@@ -8,8 +8,6 @@ from math import isfinite
 from operator import attrgetter
 from typing import Any
 
-from edgewise.formatting import bound_text
-from edgewise.profiling.layer_matching import LayerPair, are_reliable
 from edgewise.record import Layer, LayerTensor, Run
 from edgewise.report.conditions import labels_of
 from edgewise.report.graph import (
@@ -18,7 +16,7 @@ from edgewise.report.graph import (
     chief_of,
     short_line,
 )
-from edgewise.report.profile_cells import BELOW, bound_of
+from edgewise.report.profile_cells import BELOW, PARTLY_BELOW, has_bound, sum_text
 from edgewise.report.profile_diff import change_cell, verdict_cell
 from edgewise.report.trace import place_in_latency
 
@@ -48,6 +46,7 @@ def document_of(graph: Graph) -> dict[str, Any]:
         "values": {key: _rounded(column) for key, column in graph.values.items()},
         "bounds": {key: {node: texts.number(words) for node, words in of.items()} for key, of in bounds(graph).items()},
         "below": BELOW,
+        "partly": PARTLY_BELOW,
         "lacking": graph.lacking,
         "why": {key: {node: texts.number(why) for node, why in of.items()} for key, of in graph.why.items()},
     }
@@ -55,47 +54,31 @@ def document_of(graph: Graph) -> dict[str, Any]:
         document["members"] = [
             [[layer.index for layer in side] for side in (one.before, one.after)] for one in graph.pairs
         ]
+        names, _, document["verdict"] = graph.headings
+        for name, run in zip(names, document["runs"], strict=True):
+            run["name"] = short_line(name)
+        document["alone"] = [-1 if work.is_paired else int(not work.before) for work in graph.works]
         document["verdicts"] = [texts.number(word) for word in verdicts(graph)]
     return document | {"texts": texts.all}
 
 
 def verdicts(graph: Graph) -> list[str]:
     """What the profile diff says of each node, then of each block as one piece of work."""
-    return [verdict_cell(work).text for work in (*graph.pairs, *_works_of_blocks(graph))]
+    return [verdict_cell(work).text for work in graph.works]
 
 
 def bounds(graph: Graph) -> dict[str, dict[int, str]]:
-    """Metric → node or block → the words for a time that is less than the profiler can tell, as the tables have them.
-
-    A block has them where all of its parts do: the change of a larger one is the sum of what is known.
-    """
+    """Metric → node or block → its bounds in words, where a time in it is less than the profiler can tell."""
     found: dict[str, dict[int, str]] = {"time": {}, "after": {}, "change": {}, "share": {}}
-    for at, work in enumerate((*graph.pairs, *_works_of_blocks(graph))):
+    for at, work in enumerate(graph.works):
         for key, layers in (("time", work.before), ("after", work.after)):
-            if (bound := bound_of(layers)) is not None:
-                found[key][at] = f"{bound_text(bound * 1e6)} µs"
-        if graph.is_diff:
-            nodes = graph.inside[at - len(graph.pairs)] if at >= len(graph.pairs) else [at]
-            if work.change is not None and all(graph.pairs[node].is_bounded for node in nodes):
-                found["change"][at] = f"{change_cell(work).text.replace('-', '−')} µs"
-        elif graph.runs and at in found["time"] and graph.profile.latency > 0:
-            found["share"][at] = f"{bound_text((bound_of(work.before) or 0.0) / graph.profile.latency * 100)} %"
+            if has_bound(layers):
+                found[key][at] = f"{sum_text(layers, 1e6)} µs"
+        if graph.is_diff and work.is_bounded and graph.values["change"][at] is not None:
+            found["change"][at] = f"{change_cell(work).text.replace('-', '−')} µs"
+        elif not graph.is_diff and at in found["time"] and graph.profile.latency > 0:
+            found["share"][at] = f"{sum_text(work.before, 100 / graph.profile.latency)} %"
     return {key: of for key, of in found.items() if key in graph.metrics}
-
-
-def _works_of_blocks(graph: Graph) -> list[LayerPair]:
-    """What is done in each block, as one piece of work."""
-    return [
-        LayerPair(
-            name="",
-            op="",
-            kind="operator",
-            before=tuple(layer for node in nodes for layer in graph.pairs[node].before),
-            after=tuple(layer for node in nodes for layer in graph.pairs[node].after),
-            is_reliable=are_reliable(*graph.runs),
-        )
-        for nodes in graph.inside
-    ]
 
 
 class _Texts:
@@ -143,7 +126,7 @@ def _layer_columns(layers: Sequence[Layer], begins: Mapping[int, float], texts: 
     columns: dict[str, list[Any]] = {name: _rounded(map(attrgetter(name), layers)) for name in _NUMBERS}
     columns |= {key: [number(word) for word in map(attrgetter(name), layers)] for key, name in _WORDS.items()}
     return columns | {
-        "most": [number("" if (most := bound_of([one])) is None else f"{bound_text(most * 1e6)} µs") for one in layers],
+        "most": [number(f"{sum_text([one], 1e6)} µs" if one.is_bounded else "") for one in layers],
         "start": _rounded(begins.get(one.index) for one in layers),
         "name": [short_line(one.name) for one in layers],
         "nodes": [0 if one.nodes == (one.name,) else [short_line(name) for name in one.nodes] for one in layers],

@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable, Sequence
+from dataclasses import replace
 from functools import partial
 
-from edgewise.formatting import bound_text, plus_minus
+from edgewise.formatting import bound_text, ends_text, plus_minus
+from edgewise.profiling.layer_matching import ends
 from edgewise.record import Layer, Profile, Run
 from edgewise.report.cells import NOT_MEASURED
 from edgewise.report.document import Cell, How, Provenance, absent
@@ -16,6 +18,7 @@ from edgewise.units import significant
 
 _UNITS = (("ms", 1e3, 0.1), ("µs", 1e6, 1e-6), ("ns", 1e9, 0.0))
 BELOW = "its time is less than the profiler can tell: an upper bound"
+PARTLY_BELOW = "a time in it is less than the profiler can tell: only bounds are known"
 ELSEWHERE = "in the profile of this run, beside the time of the layer"
 HOW_COUNTED = partial(provenance_of_column, "Operations", "derived", "counted from the shapes", "none: exact")
 
@@ -55,10 +58,30 @@ def time_cell(layer: Layer, factor: float) -> Cell:
     return Cell(text=plus_minus(value, low, high), value=value, low=low, high=high)
 
 
-def bound_of(layers: Iterable[Layer]) -> float | None:
-    """What `layers` take at most (s), where no time of them is more than an upper bound; None elsewhere."""
-    timed = [layer for layer in layers if layer.time is not None]
-    return sum(layer.high or 0.0 for layer in timed) if timed and all(one.is_bounded for one in timed) else None
+def has_bound(layers: Iterable[Layer]) -> bool:
+    """Whether the sum of their times is bounded, as a time in it is only known to be below a bound."""
+    return any(layer.is_bounded for layer in layers)
+
+
+def sum_text(layers: Iterable[Layer], factor: float) -> str:
+    """The sum of the times, scaled from s by `factor`.
+
+    Where a part has only an upper bound: ``"< 5.99"`` if all have, else both ends, ``"294 to 310"``. ``"≥ 300"`` where
+    a part has no time, or where an end of a bounded sum is not known.
+    """
+    executed = [layer for layer in layers if layer.kind != "eliminated"]
+    timed = [layer for layer in executed if layer.time is not None]
+    low, high = (float(f"{end * factor:.9g}") for end in ends(timed) or (0.0, 0.0))  # no binary fractions
+    if len(timed) < len(executed) or (has_bound(timed) and not high):
+        return f"≥ {significant(sum(layer.time or 0.0 for layer in timed if not layer.is_bounded) * factor)}"
+    if has_bound(timed):
+        return bound_text(high) if low == 0.0 else " to ".join(ends_text(low, high, 2 - math.floor(math.log10(high))))
+    return significant(sum(layer.time or 0.0 for layer in timed) * factor)
+
+
+def bound_note(text: str) -> str:
+    """What is said beside a time that `sum_text` wrote as a bound."""
+    return BELOW if text.startswith("<") else PARTLY_BELOW
 
 
 def time_reason(layer: Layer) -> str:
@@ -74,16 +97,20 @@ def share_cell(layer: Layer, share: float, profile: Profile) -> Cell:
 
 
 def sum_cells(layers: Sequence[Layer], profile: Profile, factor: float) -> tuple[Cell, Cell]:
-    """The time of `layers`, scaled from s by `factor`, and its share of the whole; bounds where no time is more."""
+    """The known time of `layers`, scaled from s by `factor`, and its share of the whole; as `sum_text` writes them."""
     timed = [layer for layer in layers if layer.time is not None]
     seconds, share = sum(layer.time or 0.0 for layer in timed), sum(share_of(layer, profile) or 0.0 for layer in timed)
-    high = bound_of(timed)
-    if high is None or profile.latency <= 0:
+    if not has_bound(timed) or profile.latency <= 0:
         return Cell(text=significant(seconds * factor), value=seconds * factor), percent_cell(share)
-    return (
-        Cell(text=bound_text(high * factor), value=seconds * factor, low=0.0, high=high * factor, notes=(BELOW,)),
-        Cell(text=bound_text(high / profile.latency * 100), value=share * 100),
-    )
+    time, percent = (total_cell(timed, by) for by in (factor, 100 / profile.latency))
+    return replace(time, notes=(bound_note(time.text),)), replace(percent, value=share * 100)
+
+
+def total_cell(layers: Sequence[Layer], factor: float) -> Cell:
+    """The sum of the known times, scaled from s by `factor`, with its ends where they are known."""
+    low, high = (None if end is None else end * factor for end in ends(layers) or (None, None))
+    value = sum(layer.time or 0.0 for layer in layers) * factor
+    return Cell(text=sum_text(layers, factor), value=value, low=low, high=high)
 
 
 def untimed_notes(layers: Sequence[Layer]) -> tuple[str, ...]:

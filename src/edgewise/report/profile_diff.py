@@ -11,18 +11,18 @@ from collections.abc import Sequence
 from dataclasses import replace
 from functools import partial
 
-from edgewise.formatting import bound_text
 from edgewise.profiling.layer_matching import LayerPair, are_alike, are_reliable, pair_layers
 from edgewise.record import Layer, Run
 from edgewise.report.conditions import differ_in_engine, labels_of, provider_of
-from edgewise.report.document import DASH, Cell, Column, Table
-from edgewise.report.profile_cells import ELSEWHERE, bound_of, how_times
+from edgewise.report.document import DASH, Cell, Column, Table, absent
+from edgewise.report.profile_cells import ELSEWHERE, has_bound, how_times, total_cell
 from edgewise.report.profile_findings import BEFORE_AND_AFTER
 from edgewise.report.provenance import provenance_of_column
 from edgewise.text import one_line
 from edgewise.units import significant
 
 MOST_ROWS = 20
+BEFORE_AFTER = ["Before", "After"]
 
 
 def diff_table(runs: Sequence[Run], *, most: int | None = MOST_ROWS) -> Table | None:
@@ -52,7 +52,7 @@ def diff_table(runs: Sequence[Run], *, most: int | None = MOST_ROWS) -> Table | 
         ),
         Column(title=f"{change} (µs)", numeric=True, how=_HOW_CHANGE),
         Column(title="Ratio", numeric=True, rank=2, how=_HOW_CHANGE),
-        Column(title=verdict, rank=1),
+        Column(title=verdict, rank=1, decides=True),
     )
     notes = (
         "a row is work that both runs do, however they fuse it; unclear: the intervals overlap or are not known",
@@ -65,7 +65,7 @@ def diff_table(runs: Sequence[Run], *, most: int | None = MOST_ROWS) -> Table | 
 def headings_of_two(first: Run, second: Run) -> tuple[list[str], str, str]:
     """What the two sides of a comparison of profiles are called, their difference, and its verdict."""
     if not differ_in_engine(first, second):
-        return ["Before", "After"], "Change", "Verdict"
+        return BEFORE_AFTER, "Change", "Verdict"
     names = [one_line(run.job.runtime.name) for run in (first, second)]
     if names[0] == names[1]:
         names = [provider_of(run) for run in (first, second)]
@@ -80,6 +80,7 @@ def diff_title(first: Run, second: Run) -> str:
 _HOW_CHANGE = partial(provenance_of_column, "Change", "derived", "from both times", "none: see the verdict of the row")
 
 
+NO_ENDS = "a time in it is only below a bound, and another has no interval"
 _UNPAIRED = Cell(text="unpaired", tone="faint")
 _FASTER, _SLOWER = Cell(text="faster", tone="good"), Cell(text="slower", tone="bad")
 _UNCLEAR = Cell(text="unclear", tone="faint")
@@ -95,7 +96,7 @@ def pair_row(pair: LayerPair) -> tuple[Cell, ...]:
         _micro(before, pair.before),
         _micro(after, pair.after),
         change_cell(pair),
-        DASH if pair.is_bounded else _ratio(before, after),
+        _ratio(before, after) if pair.is_paired and not pair.is_bounded else DASH,
         verdict_cell(pair),
     )
 
@@ -108,8 +109,8 @@ def _micro(seconds: float | None, layers: Sequence[Layer]) -> Cell:
         return Cell(text="n/a", notes=tuple(reasons), tone="faint")
     if not layers:
         return Cell(text="none", tone="faint", value=0.0)
-    if (bound := bound_of(layers)) is not None:
-        return Cell(text=bound_text(bound * 1e6), value=seconds * 1e6, low=0.0, high=bound * 1e6)
+    if has_bound(layers):
+        return total_cell(layers, 1e6)
     names = ", ".join(one_line(layer.title) for layer in layers)
     notes = (f"{len(layers)} steps: {names}",) if len(layers) > 1 else ()
     return replace(_micros(seconds), notes=notes)
@@ -127,10 +128,14 @@ def _signed(seconds: float) -> str:
 
 
 def change_cell(pair: LayerPair) -> Cell:
-    """The change (µs), or the ends that it lies between where one of the times is only known to be below a bound."""
-    low, high = pair.change_ends
-    if not pair.is_bounded or low is None or high is None:
+    """The change (µs), or its ends where a time is only known to be below a bound; none of work that one run has."""
+    if not pair.is_paired:
+        return DASH
+    if not pair.is_bounded:
         return _change(pair.change)
+    low, high = pair.change_ends
+    if low is None or high is None:
+        return absent(NO_ENDS)
     return Cell(text=f"{_signed(low)} to {_signed(high)}", low=low * 1e6, high=high * 1e6)
 
 
@@ -159,14 +164,20 @@ def verdict_cell(pair: LayerPair) -> Cell:
 
 
 def _rest_row(rest: Sequence[LayerPair]) -> tuple[Cell, ...]:
-    before, after = _sums(rest)
+    whole = join_pairs(rest)
     title = Cell(text=f"… {len(rest)} more with smaller changes")
-    return title, DASH, _micros(before), _micros(after), _change(after - before), DASH, DASH
+    return title, DASH, *_sums(whole), change_cell(whole), DASH, DASH
 
 
-def _sums(pairs: Sequence[LayerPair]) -> list[float]:
-    """The time of all `pairs` in each run, s; what is not known counts nothing."""
-    return [sum(pair.times[side] or 0.0 for pair in pairs) for side in (0, 1)]
+def join_pairs(pairs: Sequence[LayerPair]) -> LayerPair:
+    """`pairs` as one piece of work."""
+    before = tuple(layer for pair in pairs for layer in pair.before)
+    return replace(pairs[0], kind="operator", before=before, after=tuple(one for pair in pairs for one in pair.after))
+
+
+def _sums(whole: LayerPair) -> list[Cell]:
+    """The time of all its layers in each run (µs), as far as it is known."""
+    return [total_cell(layers, 1e6) for layers in (whole.before, whole.after)]
 
 
 def _micros(seconds: float) -> Cell:
@@ -179,7 +190,7 @@ def _unpaired_rows(pairs: Sequence[LayerPair]) -> list[tuple[Cell, ...]]:
     if not alone:
         return []
     title = Cell(text=f"all {len(alone)} unpaired operators" if len(alone) > 1 else "the unpaired operator")
-    return [(title, DASH, *map(_micros, _sums(alone)), DASH, DASH, _UNPAIRED)]
+    return [(title, DASH, *_sums(join_pairs(alone)), DASH, DASH, _UNPAIRED)]
 
 
 def whole_row(before: Run, after: Run) -> tuple[Cell, ...]:

@@ -53,7 +53,7 @@ def type_table(run: Run, *, label: str = "", most: int | None = MOST_TYPES) -> T
 def time_line(run: Run) -> str:
     """Where the time goes, in one line: the type of operator that takes most, and the heaviest layer; empty if unknown.
 
-    A share stands only where the times are more than upper bounds.
+    A share stands only where the times are more than upper bounds and their sum does not pass the whole.
     """
     timed = [layer for layer in layers_of(run, "operator") if layer.time is not None]
     if not timed or run.profile is None:
@@ -63,8 +63,8 @@ def time_line(run: Run) -> str:
 
     def share(layers: list[Layer]) -> str:
         assert run.profile is not None
-        text = sum_cells(layers, run.profile, 1.0)[1].text
-        return "" if text.startswith(("<", DASH.text)) else f" {text} %"
+        cell = sum_cells(layers, run.profile, 1.0)[1]
+        return "" if cell.text.startswith(("<", DASH.text)) or (cell.high or 0.0) > 100.0 else f" {cell.text} %"
 
     count = len(found[most])
     return (

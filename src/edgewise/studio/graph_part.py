@@ -8,7 +8,7 @@ from __future__ import annotations
 import json
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 from edgewise.errors import BadInput
 from edgewise.formatting import with_range
@@ -17,7 +17,7 @@ from edgewise.profiling.layer_matching import LayerPair
 from edgewise.profiling.layers import layers_without_times
 from edgewise.record import Run
 from edgewise.report.cells import reason_of_absence
-from edgewise.report.conditions import differ_in_engine, engine_of, labels_of
+from edgewise.report.conditions import engine_of, labels_of
 from edgewise.report.document import DASH, Cell, absent
 from edgewise.report.graph import (
     Graph,
@@ -27,12 +27,13 @@ from edgewise.report.graph import (
 )
 from edgewise.report.graph_document import bounds, document_of, shapes_words
 from edgewise.report.inspection import summary
-from edgewise.report.profile_cells import BELOW, share_cell, time_cell
-from edgewise.report.profile_diff import change_cell, headings_of_two, pair_row, verdict_cell, whole_row
+from edgewise.report.profile_cells import bound_note, share_cell, time_cell
+from edgewise.report.profile_diff import BEFORE_AFTER, change_cell, pair_row, verdict_cell, whole_row
 from edgewise.studio.pages import templates
 from edgewise.text import one_line
 from edgewise.units import format_bytes, format_duration, format_si, significant
 
+T = TypeVar("T")
 ROWS = 200
 _VERDICTS = {"faster": "faster", "slower": "slower", "unclear": "unclear which is faster"}
 NOT_PROFILED = "not profiled yet: 'edgewise profile MODEL' times the layers"
@@ -75,7 +76,8 @@ def _part(graph: Graph, data: Mapping[str, Any], first: int, **told: str) -> str
     first = min(first, max(len(pairs) - 1, 0))
     places = {id(pair): node for node, pair in enumerate(graph.pairs)}
     added = [graph.metrics[key].title for key in _known_overlays(graph)]
-    columns = _columns_of_two(*graph.runs) if graph.is_diff else (*COLUMNS, *added)
+    names = graph.headings[0] if graph.is_diff else []
+    columns = _columns_of_two(graph) if graph.is_diff else (*COLUMNS, *added)
     return (
         templates()
         .get_template("graph_part.html.jinja")
@@ -83,14 +85,14 @@ def _part(graph: Graph, data: Mapping[str, Any], first: int, **told: str) -> str
             graph=graph,
             data=data,
             runs=list(zip(graph.runs, labels_of(graph.runs), map(_facts, graph.runs), strict=True)),
-            sides=[] if not graph.is_diff or differ_in_engine(*graph.runs) else ["Before", "After"],
-            change=headings_of_two(*graph.runs)[1] if graph.is_diff else "",
+            sides=names if names == BEFORE_AFTER else [],
+            change=graph.headings[1] if graph.is_diff else "",
             columns=columns if graph.runs else COLUMNS_OF_MODEL,
             rows=[(places[id(pair)], _row(graph, pair)) for pair in pairs[first : first + ROWS]],
             answer=_answer(graph) if graph.is_diff else [],
-            below=BELOW if any(bounds(graph).values()) else "",
+            notes=sorted({bound_note(words) for of in bounds(graph).values() for words in of.values()}),
             longest=max((value for value in graph.values["time"][: len(pairs)] if value), default=0.0),
-            total=[*whole_row(*graph.runs), DASH] if graph.is_diff else None,
+            total=_in_order_of_two([*whole_row(*graph.runs), DASH]) if graph.is_diff else None,
             first=first,
             step=ROWS,
             **told,
@@ -100,12 +102,12 @@ def _part(graph: Graph, data: Mapping[str, Any], first: int, **told: str) -> str
 
 def _answer(graph: Graph) -> list[str]:
     """Whether one of two runs is faster end to end, then the layer with the largest clear change."""
-    names, change, _ = headings_of_two(*graph.runs)
+    names, change, _ = graph.headings
     cells = whole_row(*graph.runs)
     before, after, word = cells[2].text, cells[3].text, cells[-1].text
-    engines = differ_in_engine(*graph.runs)
-    words = f"{names[0]} {before} µs, {names[1]} {after} µs" if engines else f"{before} → {after} µs"
-    subject = f"{names[1]} is " if engines and word in ("faster", "slower") else ""
+    named = names != BEFORE_AFTER
+    words = f"{names[0]} {before} µs, {names[1]} {after} µs" if named else f"{before} → {after} µs"
+    subject = f"{names[1]} is " if named and word in ("faster", "slower") else ""
     lines = [f"Median latency, end to end: {words}: {subject}{_VERDICTS.get(word, 'a latency has no interval')}."]
     clear = [pair for pair in graph.pairs if verdict_cell(pair).text in ("faster", "slower")]
     if not clear:
@@ -115,10 +117,16 @@ def _answer(graph: Graph) -> list[str]:
     return [*lines, f"Largest clear {change.lower()} of a layer: {told}."]
 
 
-def _columns_of_two(first: Run, second: Run) -> tuple[str, ...]:
-    names, change, verdict = headings_of_two(first, second)
+def _columns_of_two(graph: Graph) -> tuple[str, ...]:
+    names, change, verdict = graph.headings
     times = [f"{name} (µs)" for name in (*names, change)]
-    return "Layer", "Op", *times, "Ratio", verdict, f"{change}, 95 % (µs)"
+    return _in_order_of_two(["Layer", "Op", *times, "Ratio", verdict, f"{change}, 95 % (µs)"])
+
+
+def _in_order_of_two(cells: Sequence[T]) -> tuple[T, ...]:
+    """A row of two runs with what decides first after the name, so that a narrow screen shows it."""
+    name, op, before, after, change, ratio, verdict, reach = cells
+    return name, change, verdict, reach, before, after, ratio, op
 
 
 def _snr_of(result: Path) -> Mapping[str, float]:
@@ -157,9 +165,12 @@ def _row(graph: Graph, pair: LayerPair) -> list[Cell]:
     """The cells of a node in the table: as the profile diff has them, or the values of a layer."""
     if graph.is_diff:
         low, high = pair.change_ends
-        known = low is not None and high is not None
-        reach = f"{significant((low or 0) * 1e6)} to {significant((high or 0) * 1e6)}"
-        return [*pair_row(pair), Cell(text=reach) if known else absent("an interval is not known")]
+        cell = absent("an interval is not known")
+        if why := graph.only_in(pair):
+            cell = Cell(text=why)
+        elif low is not None and high is not None:
+            cell = Cell(text=f"{significant(low * 1e6)} to {significant(high * 1e6)}")
+        return [*_in_order_of_two([*pair_row(pair), cell])]
     (layer,) = pair.before
     node = layer.index
     words: dict[str, Callable[[float], str]] = {

@@ -147,18 +147,24 @@ const boundOf = (id, key) => text(data.bounds[key]?.[id]); // of a time that is 
 const shadeOf = (id) => (state.metric === "change" && boundOf(id, "change") && !isClear(id) ? 0 : valueOf(id));
 function shownValue(id, key = state.metric) {
   const value = valueOf(id, key);
-  if (value === null) return "n/a";
+  if (value === null) return aloneOf(id, key) || "n/a";
   if (boundOf(id, key)) return boundOf(id, key);
   const sign = key === "change" && value > 0 ? "+" : "";
   const bound = isBlock(id) && data.lacking[key]?.[id] && key !== "change" ? (BOUNDS[metrics[key].sums] ?? "") : "";
   return `${bound}${sign}${quantity(value, metrics[key].unit)}`;
 }
+// Which run alone has the work, where the other one should have the value.
+function aloneOf(id, key = state.metric) {
+  const side = data.alone?.[id] ?? -1;
+  return side < 0 || (key !== "change" && side === Number(key === "after")) ? "" : `only in ${data.runs[side].name}`;
+}
+const boundNote = (words) => `${words}: ${words.startsWith("<") ? data.below : data.partly}`;
 const verdictOf = (id) => (data.verdicts ? text(data.verdicts[id]) : "");
 const isClear = (id) => !data.verdicts || ["faster", "slower"].includes(verdictOf(id));
 function recolour() {
   const style = getComputedStyle(document.documentElement);
   const of = (name) => style.getPropertyValue(name).trim();
-  colours = { ink: of("--ink"), soft: of("--soft"), paper: of("--paper"), rule: of("--rule"), accent: of("--accent"), edge: dark.matches ? "#5b6776" : "#9aa6b4", frame: dark.matches ? "rgba(255,255,255,0.035)" : "rgba(20,40,70,0.035)" };
+  colours = { ink: of("--ink"), soft: of("--soft"), paper: of("--paper"), rule: of("--rule"), accent: of("--accent"), edge: dark.matches ? "#5b6776" : "#9aa6b4", alone: dark.matches ? { fill: "#5d4a86", ink: "#ffffff" } : { fill: "#d9c8f2", ink: "#000000" }, frame: dark.matches ? "rgba(255,255,255,0.035)" : "rgba(20,40,70,0.035)" };
   // Blocks over their layers in the flame view are as wide as their time; colours are for the layers.
   const items = scene.items.filter((item) => !item.frame && !state.open.has(item.id));
   const scale = scaleOf(state.metric, items.map((item) => shadeOf(item.id)), dark.matches);
@@ -167,12 +173,14 @@ function recolour() {
     const verdict = verdictOf(id);
     const label = isBlock(id) ? `${names[id]} (${leaves(id)})` : names[id].split(";")[0];
     const dashed = !isClear(id);
-    looks.set(id, { label, name: names[id], timed: state.metric === "time", op: isBlock(id) ? "" : text(data.ops[id]), value: [shownValue(id), valueOf(id) === null ? "" : verdict].filter(Boolean).join(", "), bold: isBlock(id), dashed, ...(state.open.has(id) ? { fill: colours.rule, ink: colours.ink } : scale.of(shadeOf(id), !dashed)) });
+    looks.set(id, { label, name: names[id], timed: state.metric === "time", op: isBlock(id) ? "" : text(data.ops[id]), value: [shownValue(id), valueOf(id) === null ? "" : verdict].filter(Boolean).join(", "), bold: isBlock(id), dashed, ...(state.open.has(id) ? { fill: colours.rule, ink: colours.ink } : aloneOf(id) ? colours.alone : scale.of(shadeOf(id), !dashed)) });
   }
   const ends = scale.ends.map((value) => quantity(value, metrics[state.metric].unit));
   at("graph-ramp").style.background = `linear-gradient(90deg, ${scale.ramp.filter((_, step) => step % 7 === 0).map((each) => each.fill).join(", ")})`;
   at("graph-ends").replaceChildren(...ends.map((end) => Object.assign(document.createElement("span"), { textContent: end })));
-  const lacking = items.filter((item) => valueOf(item.id) === null).length;
+  const lacking = items.filter((item) => valueOf(item.id) === null && !aloneOf(item.id)).length;
+  at("graph-alone").hidden = !items.some((item) => aloneOf(item.id));
+  at("graph-alone").firstElementChild.style.background = colours.alone.fill;
   at("graph-lacking").textContent = lacking ? `${lacking} without a value: ${metrics[state.metric].why || "see each"}` : "";
   stage.dataset.metric = state.metric;
   tell();
@@ -301,7 +309,7 @@ const whyOf = (id, key) => metrics[key].why || text(data.why[key]?.[id]) || (isB
 function valueWords(id, key) {
   const value = valueOf(id, key);
   if (value === null) return `n/a: ${whyOf(id, key)}`;
-  if (boundOf(id, key)) return `${boundOf(id, key)}: ${data.below}`;
+  if (boundOf(id, key)) return boundNote(boundOf(id, key));
   const ends = key === first ? interval(values.low[id], values.high[id], metrics[key].unit) : "";
   const lacking = isBlock(id) && data.lacking[key]?.[id];
   return `${shownValue(id, key)}${ends}${lacking ? `; ${lacking} of ${leaves(id)} have no value` : ""}`;
@@ -311,7 +319,7 @@ function layerRows(run, index, title = "") {
   const of = (key, unit) => (layer[key][index] === null ? "" : quantity(layer[key][index], unit));
   return [
     [`Layer${title}`, names[index] === layer.name[index] && !title ? "" : layer.name[index]],
-    ["Time", title && (layer.time[index] === null ? "n/a" : text(layer.most[index]) || of("time", "s") + interval(layer.low[index], layer.high[index], "s"))],
+    [`Time${title}`, title && (layer.time[index] === null ? "n/a" : text(layer.most[index]) || of("time", "s") + interval(layer.low[index], layer.high[index], "s"))],
     ["Source operators", (layer.nodes[index] || [layer.name[index]]).join(", ")],
     ["Kernel", text(layer.kernel[index])],
     ["Steps of the engine", layer.steps[index]],
@@ -332,10 +340,10 @@ function layerRows(run, index, title = "") {
 }
 function detailRows(id) {
   const rows = data.keys.map((key) => [metrics[key].title, valueWords(id, key)]);
-  if (data.verdicts) rows.unshift(["Verdict", { unclear: "unclear: the intervals overlap or are not known", unpaired: "unpaired: only one run has it; no claim is made", moved: "moved: part of this work is in other layers of one run" }[verdictOf(id)] ?? verdictOf(id)]);
+  if (data.verdicts) rows.unshift([data.verdict, { unclear: "unclear: the intervals overlap or are not known", unpaired: `unpaired: ${aloneOf(id, "change")}; no claim is made`, moved: "moved: part of this work is in other layers of one run" }[verdictOf(id)] ?? verdictOf(id)]);
   if (isBlock(id)) return [["Layers", String(leaves(id))], ...rows];
   if (!members) return [["Type", text(data.ops[id])], ["Kind", text(data.kinds[id])], ...rows, ...layerRows(0, id)];
-  return [...rows, ...members[id].flatMap((layers, run) => layers.flatMap((index) => layerRows(run, index, run ? " after" : " before")))];
+  return [...rows, ...members[id].flatMap((layers, run) => layers.flatMap((index) => layerRows(run, index, `: ${data.runs[run].name}`)))];
 }
 function tell() {
   const id = state.chosen;
@@ -346,7 +354,7 @@ function tell() {
   if (id < 0) return void (told.textContent = "Nothing is selected.");
   const place = isBlock(id) ? `block of ${leaves(id)}` : text(data.ops[id]);
   const way = (key) => neighbours[key].get(id)?.length ?? 0;
-  told.textContent = `${names[id]}, ${place}. ${metrics[state.metric].title}: ${valueWords(id, state.metric)}. ${verdictOf(id) && `Verdict: ${verdictOf(id)}. `}${way("before")} before, ${way("after")} after.`;
+  told.textContent = `${names[id]}, ${place}. ${metrics[state.metric].title}: ${valueWords(id, state.metric)}. ${verdictOf(id) && `${data.verdict}: ${verdictOf(id)}. `}${way("before")} before, ${way("after")} after.`;
   at("graph-name").textContent = names[id];
   const crumbs = above(id).map((block) => {
     const button = Object.assign(document.createElement("button"), { type: "button", textContent: names[block] });
@@ -530,8 +538,8 @@ at("graph-csv").addEventListener("click", () => {
     return /[",\n]/.test(word) ? `"${word.replaceAll('"', '""')}"` : word;
   };
   const { keys } = data;
-  const heads = ["name", "op", "block", ...keys.map((key) => (metrics[key].unit ? `${key} (${metrics[key].unit})` : key)), "low", "high", ...(data.verdicts ? ["verdict"] : []), "notes"];
-  const rows = visible().map((id) => [names[id], isBlock(id) ? `block of ${leaves(id)}` : text(data.ops[id]), above(id).map((block) => names[block]).join("/"), ...keys.map((key) => valueOf(id, key)), values.low[id], values.high[id], ...(data.verdicts ? [verdictOf(id)] : []), keys.filter((key) => boundOf(id, key)).map((key) => `${key}: ${boundOf(id, key)}, ${data.below}`).join("; ")]);
+  const heads = ["name", "op", "block", ...keys.map((key) => (members ? metrics[key].title : key) + (metrics[key].unit && ` (${metrics[key].unit})`)), "low", "high", ...(data.verdicts ? [data.verdict] : []), "notes"];
+  const rows = visible().map((id) => [names[id], isBlock(id) ? `block of ${leaves(id)}` : text(data.ops[id]), above(id).map((block) => names[block]).join("/"), ...keys.map((key) => valueOf(id, key)), values.low[id], values.high[id], ...(data.verdicts ? [verdictOf(id)] : []), keys.filter((key) => boundOf(id, key)).map((key) => `${metrics[key].title}: ${boundNote(boundOf(id, key))}`).join("; ")]);
   save([heads, ...rows].map((row) => row.map(cell).join(",")).join("\n") + "\n", "text/csv", "csv");
 });
 
