@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import KW_ONLY, dataclass, field
 from typing import TYPE_CHECKING, Any, Literal
 
 if TYPE_CHECKING:
@@ -24,7 +24,7 @@ NUMBER = r"(\S+?)"
 """Group of a number in a pattern: any word, so that a wrong one is reported with its line."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(frozen=True, slots=True)
 class Field:
     """One number or setting of a file.
 
@@ -46,6 +46,7 @@ class Field:
 
     name: str
     at: str
+    _: KW_ONLY
     unit: str = ""
     samples: bool = False
     words: Mapping[str, Any] = field(default_factory=dict)

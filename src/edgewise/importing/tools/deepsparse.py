@@ -32,7 +32,7 @@ _FIELDS = (
 
 
 def _field(name: str, at: str, unit: str) -> Field:
-    return Field(name=name, at=at, unit=unit, words=_SCENARIOS if name == "scenario" else {})
+    return Field(name, at, unit=unit, words=_SCENARIOS if name == "scenario" else {})
 
 
 def _finish_json(part: Part) -> None:
@@ -55,9 +55,9 @@ class DeepSparse(Importer):
             expects="the object benchmark_result with 'median' and 'items_per_sec'",
             method=_METHOD,
             fields=(
-                Field(name="runtime", at="engine"),
+                Field("runtime", "engine"),
                 *(_field(name, path, unit) for name, path, _, unit in _FIELDS),
-                *(Field(name=name, at=f"benchmark_result.'{key}'", unit="ms") for key, name in _PERCENTILES.items()),
+                *(Field(name, f"benchmark_result.'{key}'", unit="ms") for key, name in _PERCENTILES.items()),
             ),
             finish=_finish_json,
         ),

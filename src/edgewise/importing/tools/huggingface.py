@@ -16,11 +16,11 @@ _LOADS, _CALLS = ("load", "load_model"), ("forward", "call")
 def _report(prefix: str) -> Sequence[Field]:
     """Fields of a report: what loading and one call of the model took."""
     return (
-        *(Field(name="load_time", at=f"{prefix}{load}.latency.mean", unit="s") for load in _LOADS),
-        *(Field(name="latency", at=f"{prefix}{call}.latency.values", unit="s", samples=True) for call in _CALLS),
-        *(Field(name="iterations", at=f"{prefix}{call}.latency.count") for call in _CALLS),
-        *(Field(name="throughput", at=f"{prefix}{call}.throughput.value", unit="1/s") for call in _CALLS),
-        *(Field(name="memory_peak", at=f"{prefix}{call}.memory.max_ram", unit="MB") for call in _CALLS),
+        *(Field("load_time", f"{prefix}{load}.latency.mean", unit="s") for load in _LOADS),
+        *(Field("latency", f"{prefix}{call}.latency.values", unit="s", samples=True) for call in _CALLS),
+        *(Field("iterations", f"{prefix}{call}.latency.count") for call in _CALLS),
+        *(Field("throughput", f"{prefix}{call}.throughput.value", unit="1/s") for call in _CALLS),
+        *(Field("memory_peak", f"{prefix}{call}.memory.max_ram", unit="MB") for call in _CALLS),
     )
 
 
@@ -44,16 +44,16 @@ class OptimumBenchmark(Importer):
             expects="the objects config and report.forward.latency with 'values'",
             method="Python's clock around each call, one process",
             fields=(
-                Field(name="model", at="config.backend.model"),
-                Field(name="runtime", at="config.backend.name", words={"pytorch": "torch"}),
-                Field(name="version", at="config.backend.version"),
-                Field(name="provider", at="config.backend.device"),
-                Field(name="precision", at="config.backend.dtype"),
-                Field(name="precision", at="config.backend.torch_dtype"),
-                Field(name="threads", at="config.backend.intra_op_num_threads"),
-                Field(name="batch", at="config.scenario.input_shapes.batch_size"),
-                Field(name="warmup", at="config.scenario.warmup_runs"),
-                Field(name="device", at="config.environment.cpu"),
+                Field("model", "config.backend.model"),
+                Field("runtime", "config.backend.name", words={"pytorch": "torch"}),
+                Field("version", "config.backend.version"),
+                Field("provider", "config.backend.device"),
+                Field("precision", "config.backend.dtype"),
+                Field("precision", "config.backend.torch_dtype"),
+                Field("threads", "config.backend.intra_op_num_threads"),
+                Field("batch", "config.scenario.input_shapes.batch_size"),
+                Field("warmup", "config.scenario.warmup_runs"),
+                Field("device", "config.environment.cpu"),
                 *_report("report."),
             ),
         ),

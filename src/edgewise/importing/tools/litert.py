@@ -72,9 +72,9 @@ class BenchmarkModel(Importer):
             # "Following operations are not supported by GPU delegate": the CPU takes them, which is no failure.
             errors=(r"ERROR: (?!Benchmarking failed|Following operations)(.{1,1000})$",),
             fields=(
-                Field(name="model", at=r"Graph: \[([^\]\n]{1,1000})\]"),
-                Field(name="model", at=r"Loaded model (\S+)"),
-                Field(name="warmup", at=r"Min warmup runs: \[(\S+)\]"),
+                Field("model", r"Graph: \[([^\]\n]{1,1000})\]"),
+                Field("model", r"Loaded model (\S+)"),
+                Field("warmup", r"Min warmup runs: \[(\S+)\]"),
             ),
             finish=_finish_benchmark_model,
             gives=(*_STATISTICS.values(), *_OTHERS),
@@ -113,9 +113,7 @@ class LiteRtBenchmark(Importer):
 
     title = "litert-benchmark"
     runtime = "litert"
-    absent: Mapping[str, str] = {
-        "throughput": "litert-benchmark reports bytes per second, which is no rate of samples",
-    }
+    absent: Mapping[str, str] = {"throughput": "litert-benchmark reports bytes per second, which is no rate of samples"}
     forms = (
         Form(
             title="JSON of --result_json",
@@ -124,12 +122,12 @@ class LiteRtBenchmark(Importer):
             expects="the object latency with 'median_ms' and 'avg_ms'",
             method="Python's clock around each run, rounded to 0.01 ms, one process",
             fields=(
-                Field(name="model", at="model"),
-                Field(name="threads", at="num_threads"),
-                Field(name="provider", at="accelerators[*]", words={"CPU": "cpu", "GPU": "gpu", "NPU": "npu"}),
-                Field(name="iterations", at="latency.num_runs"),
-                Field(name="warmup", at="latency.num_warmup_runs"),
-                *(Field(name=name, at=f"latency.{key}", unit="ms") for name, key, _ in _STATISTICS_OF_LITERT),
+                Field("model", "model"),
+                Field("threads", "num_threads"),
+                Field("provider", "accelerators[*]", words={"CPU": "cpu", "GPU": "gpu", "NPU": "npu"}),
+                Field("iterations", "latency.num_runs"),
+                Field("warmup", "latency.num_warmup_runs"),
+                *(Field(name, f"latency.{key}", unit="ms") for name, key, _ in _STATISTICS_OF_LITERT),
             ),
         ),
         Form(
@@ -141,16 +139,16 @@ class LiteRtBenchmark(Importer):
             each=r"^.{0,60}benchmark_litert_model: Model: ",
             errors=(r"ERROR benchmark_litert_model: (.{1,1000})$",),
             fields=(
-                Field(name="model", at=r"benchmark_litert_model: Model: +(.+)$"),
-                Field(name="threads", at=r"benchmark_litert_model: Num threads: +(\S+)"),
+                Field("model", r"benchmark_litert_model: Model: +(.+)$"),
+                Field("threads", r"benchmark_litert_model: Num threads: +(\S+)"),
                 Field(
-                    name="provider",
-                    at=r"benchmark_litert_model: Accelerators: +(.+)$",
+                    "provider",
+                    r"benchmark_litert_model: Accelerators: +(.+)$",
                     words={"CPU": "cpu", "GPU": "gpu", "NPU": "npu"},
                 ),
-                Field(name="warmup", at=r"benchmark_litert_model: Warmup runs: +(\S+)"),
-                Field(name="iterations", at=r"Inference \(avg\): .{0,100}\((\S+) runs\)"),
-                *(Field(name=name, at=rf"{words}: +(\S+) (?P<unit>\S+)") for name, _, words in _STATISTICS_OF_LITERT),
+                Field("warmup", r"benchmark_litert_model: Warmup runs: +(\S+)"),
+                Field("iterations", r"Inference \(avg\): .{0,100}\((\S+) runs\)"),
+                *(Field(name, rf"{words}: +(\S+) (?P<unit>\S+)") for name, _, words in _STATISTICS_OF_LITERT),
             ),
         ),
     )

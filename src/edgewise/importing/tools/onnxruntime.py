@@ -64,15 +64,15 @@ class PerfTest(Importer):
             errors=(r"^Run failed: ?(.{1,1000})$",),
             each=r"^(?:Setting intra_op_num_threads .*\n(?:(?!Session creation).*\n){0,8})?Session creation time cost",
             fields=(
-                Field(name="threads", at=r"Setting intra_op_num_threads to (\S+)"),
-                Field(name="load_time", at=r"Session creation time cost: (\S+) (?P<unit>\S+)"),
-                Field(name="latency_first", at=r"First inference time cost: (\S+) (?P<unit>\S+)"),
-                Field(name="iterations", at=r"Total inference requests: (\S+)"),
-                Field(name="latency_mean", at=r"Average inference time cost(?: total)?: (\S+) (?P<unit>\S+)"),
-                Field(name="throughput", at=rf"Number of inferences per second: {NUMBER}$", unit="1/s", per_call=True),
-                Field(name="memory_peak", at=r"Peak working set size: (\S+) (?P<unit>bytes)"),
+                Field("threads", r"Setting intra_op_num_threads to (\S+)"),
+                Field("load_time", r"Session creation time cost: (\S+) (?P<unit>\S+)"),
+                Field("latency_first", r"First inference time cost: (\S+) (?P<unit>\S+)"),
+                Field("iterations", r"Total inference requests: (\S+)"),
+                Field("latency_mean", r"Average inference time cost(?: total)?: (\S+) (?P<unit>\S+)"),
+                Field("throughput", rf"Number of inferences per second: {NUMBER}$", unit="1/s", per_call=True),
+                Field("memory_peak", r"Peak working set size: (\S+) (?P<unit>bytes)"),
                 *(
-                    Field(name=name, at=rf"{word} Latency: (\S+) (?P<unit>\S+)")
+                    Field(name, rf"{word} Latency: (\S+) (?P<unit>\S+)")
                     for name, word in (
                         ("latency", "P50"),
                         ("latency_min", "Min"),
@@ -92,9 +92,9 @@ class PerfTest(Importer):
             one_at_a_time=False,
             method="its own timer around each run",
             fields=(
-                Field(name="model", at=r"\A([^,\n]+),"),
-                Field(name="latency", at=r"^(?=.)(?:[^,\n]*,)?([^,\n]*)", unit="s", samples=True),
-                Field(name="memory_peak", at=r"^[^,\n]*,[^,\n]*,(\d+),\d+,\d+$", unit="B"),
+                Field("model", r"\A([^,\n]+),"),
+                Field("latency", r"^(?=.)(?:[^,\n]*,)?([^,\n]*)", unit="s", samples=True),
+                Field("memory_peak", r"^[^,\n]*,[^,\n]*,(\d+),\d+,\d+$", unit="B"),
             ),
             gives=("iterations",),
         ),

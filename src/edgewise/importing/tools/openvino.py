@@ -45,11 +45,11 @@ _REPORT: tuple[tuple[str, str, tuple[str, ...], str, Mapping[str, str]], ...] = 
 )  # fmt: skip
 """Field, section, keys, unit and words of the statistics: a JSON object per section, or lines ``key;value``. The first
 key is that of the Python tool; the others are those of the C++ tool's CSV and JSON."""
-_LOADING: Mapping[str, Any] = {"name": "load_time", "unit": "ms", "adds": True, "note": "read + reshape + compile"}
+_LOADING: Mapping[str, Any] = {"unit": "ms", "adds": True, "note": "read + reshape + compile"}
 
 
 def _field(name: str, at: str, unit: str, words: Mapping[str, str]) -> Field:
-    return Field(at=at, **_LOADING) if name == "load_time" else Field(name=name, at=at, unit=unit, words=words)
+    return Field(name, at, **_LOADING) if name == "load_time" else Field(name, at, unit=unit, words=words)
 
 
 def _finish_statistics(part: Part) -> None:
@@ -92,30 +92,28 @@ class BenchmarkApp(Importer):
             failed=_ERROR,
             errors=(_ERROR,),
             fields=(
-                Field(name="version", at=r"Build \.+ (\S+)"),
-                Field(name="provider", at=r"EXECUTION_DEVICES: \[?'?(\w+)", words=_PROVIDERS),
-                Field(name="threads", at=r"INFERENCE_NUM_THREADS: (\S+)"),
-                Field(name="streams", at=r"NUM_STREAMS: (\S+)"),
-                Field(name="precision", at=r"INFERENCE_PRECISION_HINT: (?:<Type: ')?(\w+)", words=_PRECISIONS),
-                Field(name="batch", at=r"Model batch size: (\S+)"),
-                Field(
-                    name="scenario",
-                    at=r"Start inference (synchronously|asynchronously)",
+                Field("version", r"Build \.+ (\S+)"),
+                Field("provider", r"EXECUTION_DEVICES: \[?'?(\w+)", words=_PROVIDERS),
+                Field("threads", r"INFERENCE_NUM_THREADS: (\S+)"),
+                Field("streams", r"NUM_STREAMS: (\S+)"),
+                Field("precision", r"INFERENCE_PRECISION_HINT: (?:<Type: ')?(\w+)", words=_PRECISIONS),
+                Field("batch", r"Model batch size: (\S+)"),
+                Field("scenario", r"Start inference (synchronously|asynchronously)",
                     words={"synchronously": "single-stream", "asynchronously": "offline"},
                 ),
-                Field(name="requests", at=r"Start inference asynchronously, (\S+) inference requests"),
-                Field(name="iterations", at=r"Count: +(\S+) iterations"),
-                Field(name="latency_first", at=r"First inference took (\S+) (?P<unit>\S+)"),
-                Field(name="latency_engine", at=r"Median: +(\S+) (?P<unit>\S+)", once=True),
-                Field(name="latency_mean", at=r"(?:Average|AVG): +(\S+) (?P<unit>\S+)", once=True),
-                Field(name="latency_min", at=r"(?:Min|MIN): +(\S+) (?P<unit>\S+)", once=True),
-                Field(name="latency_max", at=r"(?:Max|MAX): +(\S+) (?P<unit>\S+)", once=True),
+                Field("requests", r"Start inference asynchronously, (\S+) inference requests"),
+                Field("iterations", r"Count: +(\S+) iterations"),
+                Field("latency_first", r"First inference took (\S+) (?P<unit>\S+)"),
+                Field("latency_engine", r"Median: +(\S+) (?P<unit>\S+)", once=True),
+                Field("latency_mean", r"(?:Average|AVG): +(\S+) (?P<unit>\S+)", once=True),
+                Field("latency_min", r"(?:Min|MIN): +(\S+) (?P<unit>\S+)", once=True),
+                Field("latency_max", r"(?:Max|MAX): +(\S+) (?P<unit>\S+)", once=True),
                 *(
-                    Field(name=name, at=rf"\b{percent} percentile: +(\S+) (?P<unit>\S+)", once=True)
+                    Field(name, rf"\b{percent} percentile: +(\S+) (?P<unit>\S+)", once=True)
                     for percent, name in _PERCENTILES.items()
                 ),
-                Field(name="throughput", at=rf"Throughput: +{NUMBER} FPS", unit="1/s"),
-                Field(at=r"(?:Read|Reshape|Compile) model took (\S+) ms", **_LOADING),
+                Field("throughput", rf"Throughput: +{NUMBER} FPS", unit="1/s"),
+                Field("load_time", r"(?:Read|Reshape|Compile) model took (\S+) ms", **_LOADING),
             ),
             rows=Rows(
                 at=r"^(?P<name>\S.{0,400}?) {1,40}(?:Status\.)?(?P<status>[A-Z_]+) {1,40}layerType: (?P<op>\S+) +"

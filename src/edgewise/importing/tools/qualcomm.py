@@ -54,17 +54,10 @@ class AiHub(Importer):
             expects="the object execution_summary with all_inference_times or estimated_inference_time, in µs",
             method="AI Hub's profiler on the device, one process",
             fields=(
-                Field(name="latency", at="execution_summary.all_inference_times", unit="us", samples=True),
-                Field(
-                    name="latency_engine", at="execution_summary.estimated_inference_time", unit="us", note=_STATISTIC
-                ),
-                Field(
-                    name="load_time",
-                    at="execution_summary.first_load_time",
-                    unit="us",
-                    note="first load on the device",
-                ),
-                Field(name="memory_peak", at="execution_summary.estimated_inference_peak_memory", unit="B"),
+                Field("latency", "execution_summary.all_inference_times", unit="us", samples=True),
+                Field("latency_engine", "execution_summary.estimated_inference_time", unit="us", note=_STATISTIC),
+                Field("load_time", "execution_summary.first_load_time", unit="us", note="first load on the device"),
+                Field("memory_peak", "execution_summary.estimated_inference_peak_memory", unit="B"),
             ),
             rows=Rows(
                 at="execution_detail[*]",
@@ -83,12 +76,12 @@ class AiHub(Importer):
             method="AI Hub's profiler on the device, one process",
             items=_perf_runs,
             fields=(
-                Field(name="model", at="component"),
-                Field(name="device", at="device"),
-                Field(name="runtime", at="runtime"),
-                Field(name="precision", at="precision"),
-                Field(name="provider", at="primary_compute_unit", words={"NPU": "npu", "GPU": "gpu", "CPU": "cpu"}),
-                Field(name="latency_engine", at=_TIME, unit="ms", note=_STATISTIC),
+                Field("model", "component"),
+                Field("device", "device"),
+                Field("runtime", "runtime"),
+                Field("precision", "precision"),
+                Field("provider", "primary_compute_unit", words={"NPU": "npu", "GPU": "gpu", "CPU": "cpu"}),
+                Field("latency_engine", _TIME, unit="ms", note=_STATISTIC),
             ),
             finish=_finish_perf,
         ),

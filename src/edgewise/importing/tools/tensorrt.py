@@ -34,23 +34,20 @@ class Trtexec(Importer):
             # The importer of ONNX writes where it is in several lines, and only then what is wrong.
             errors=(r"(Error Code \d+: .{1,1000})$", r"^(\[\d+\] .{1,1000})$", r"\[E\] (.{1,1000})$"),
             fields=(
-                Field(name="version", at=r"TensorRT version: (\S+)"),
-                Field(name="device", at=r"Selected Device: (.+)$"),
-                Field(name="model", at=r"\[I\] Model: (\S+)"),
-                Field(name="model", at=r"--(?:onnx|loadEngine)=(\S+)"),
-                Field(name="precision", at=r"\[I\] Precision: (.+)$"),
-                Field(name="streams", at=r"(?:Inference Streams|\[I\] Streams|--infStreams)(?:: |=)(\S+)"),
-                Field(name="iterations", at=r"Timing trace has (?!0 )(\S+) queries"),  # 0: TensorRT 7
-                Field(name="throughput", at=r"[Tt]hroughput: (?!0 )(\S+) (?P<unit>qps)", per_call=True),
+                Field("version", r"TensorRT version: (\S+)"),
+                Field("device", r"Selected Device: (.+)$"),
+                Field("model", r"\[I\] Model: (\S+)"),
+                Field("model", r"--(?:onnx|loadEngine)=(\S+)"),
+                Field("precision", r"\[I\] Precision: (.+)$"),
+                Field("streams", r"(?:Inference Streams|\[I\] Streams|--infStreams)(?:: |=)(\S+)"),
+                Field("iterations", r"Timing trace has (?!0 )(\S+) queries"),  # 0: TensorRT 7
+                Field("throughput", r"[Tt]hroughput: (?!0 )(\S+) (?P<unit>qps)", per_call=True),
+                Field("latency_engine", r"GPU Compute Time: min = [^\n]{0,100}?median = (\S+) (?P<unit>[a-z]+)"),
+                *(Field(name, rf"{_LATENCY}{word} = (\S+) (?P<unit>[a-z]+)") for name, word in _STATISTICS),
+                *(Field(name, rf"{_SEVEN}{word}: (\S+) (?P<unit>[a-z]+)") for name, word in _STATISTICS[:4]),
+                Field("latency_p99", rf"{_SEVEN}percentile: (\S+) (?P<unit>[a-z]+) at 99%"),
                 Field(
-                    name="latency_engine", at=r"GPU Compute Time: min = [^\n]{0,100}?median = (\S+) (?P<unit>[a-z]+)"
-                ),
-                *(Field(name=name, at=rf"{_LATENCY}{word} = (\S+) (?P<unit>[a-z]+)") for name, word in _STATISTICS),
-                *(Field(name=name, at=rf"{_SEVEN}{word}: (\S+) (?P<unit>[a-z]+)") for name, word in _STATISTICS[:4]),
-                Field(name="latency_p99", at=rf"{_SEVEN}percentile: (\S+) (?P<unit>[a-z]+) at 99%"),
-                Field(
-                    name="latency_engine",
-                    at=rf"{_SEVEN.replace('Host Latency', 'GPU Compute')}median: (\S+) (?P<unit>[a-z]+)",
+                    "latency_engine", rf"{_SEVEN.replace('Host Latency', 'GPU Compute')}median: (\S+) (?P<unit>[a-z]+)"
                 ),
             ),
             gives=("scenario",),
@@ -63,8 +60,8 @@ class Trtexec(Importer):
             one_at_a_time=False,
             method="CUDA events: latency with both copies, the engine's clock for the computation alone",
             fields=(
-                Field(name="latency", at="[*].latencyMs", unit="ms", samples=True),
-                Field(name="latency_engine", at="[*].computeMs", unit="ms", samples=True),
+                Field("latency", "[*].latencyMs", unit="ms", samples=True),
+                Field("latency_engine", "[*].computeMs", unit="ms", samples=True),
             ),
             gives=("iterations",),
         ),
@@ -73,7 +70,7 @@ class Trtexec(Importer):
             kind="json",
             mark=r'"averageMs"\s*:',
             expects="a list of objects with name and averageMs",
-            fields=(Field(name="iterations", at="[*].count", once=True),),
+            fields=(Field("iterations", "[*].count", once=True),),
             rows=Rows(
                 at="[*]",
                 columns={"name": "name", "time": "averageMs"},

@@ -39,9 +39,9 @@ class TorchBenchmark(Importer):
             method="torch.utils.benchmark.Timer, warm, one process",
             each=r"^<torch\.utils\.benchmark\.",
             fields=(
-                Field(name="latency", at=r"Median: (\S+) (?P<unit>\S+)"),
-                Field(name="latency_mean", at=r"^  (\d\S*) (?P<unit>[num]?s)$"),
-                Field(name="threads", at=r"runs (?:per measurement,|,) (\S+) threads?$"),
+                Field("latency", r"Median: (\S+) (?P<unit>\S+)"),
+                Field("latency_mean", r"^  (\d\S*) (?P<unit>[num]?s)$"),
+                Field("threads", r"runs (?:per measurement,|,) (\S+) threads?$"),
             ),
             finish=_finish,
             gives=("model", "iterations"),
