@@ -63,13 +63,13 @@ class _Loader(yaml.BaseLoader):  # type: ignore[misc]
         return found
 
 
-def read_text(file: Path) -> str:
-    """The text of a file beside a model. Raises `BadInput`: too large, not UTF-8, or not readable."""
+def read_text(file: Path, *, most: int = MAX_BYTES) -> str:
+    """Return the text of a file of at most `most` bytes. Raises `BadInput`: too large, not UTF-8, or not readable."""
     try:
         with file.open("rb") as stream:
-            content = stream.read(MAX_BYTES + 1)
-        if len(content) > MAX_BYTES:
-            raise BadInput(f"{file.name} has more than {MAX_BYTES} bytes", advice="is it the right file?")
+            content = stream.read(most + 1)
+        if len(content) > most:
+            raise BadInput(f"{file.name} has more than {most} bytes", advice="is it the right file?")
         return content.decode("utf-8-sig")
     except UnicodeDecodeError as error:
         raise BadInput(f"{file.name} is not text in UTF-8", advice="save it as UTF-8") from error

@@ -37,7 +37,7 @@ def open_one(folder: Path, **options: str):
 
 
 def names(data) -> list[tuple[str, int | None]]:
-    return [(data.files[index], data.labels[index] if data.labels is not None else None) for index in range(len(data))]
+    return [(data.files[index], data.label_of(index)) for index in range(len(data))]
 
 
 def test_classes_are_sorted_folders_and_files_are_sorted_in_them(tmp_path: Path):
@@ -264,8 +264,8 @@ def test_five_thousand_files_are_listed_and_stamped_without_opening_one(
     kept, _ = tracemalloc.get_traced_memory()
     tracemalloc.stop()
     assert len(data) == 5000
-    assert (data.files[4999], data.labels[4999]) == ("class_49/picture_number_0099.jpeg", 49)
-    assert [data.labels[number] for number in (0, 99, 100, 4900)] == [0, 0, 1, 49]
+    assert (data.files[4999], data.label_of(4999)) == ("class_49/picture_number_0099.jpeg", 49)
+    assert [data.label_of(number) for number in (0, 99, 100, 4900)] == [0, 0, 1, 49]
     assert kept < 5000 * 60
     before = data.stamp()
     os.utime(tmp_path / "class_07" / "picture_number_0003.jpeg", (1, 1))

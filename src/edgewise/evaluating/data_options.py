@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from array import array
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -64,9 +63,8 @@ def select_samples(wish: DataOptions, splits: Mapping[str, Dataset]) -> SampleSe
 
 def assume_task(name: str | None, instructions: Instructions, data: Dataset) -> str:
     """Return in words that pictures in a folder per class are a classification, where no task is named; else ""."""
-    if name or instructions.task or not isinstance(data, Files) or data.kind != "image":
-        return ""
-    if not isinstance(data.labels, array):  # labels of class folders alone are an array
+    pictures = isinstance(data, Files) and data.format == "folders" and data.labels is not None
+    if name or instructions.task or not pictures:
         return ""
     return f"task: classification, as {data.path} has a folder per class"
 

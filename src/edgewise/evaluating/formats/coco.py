@@ -6,15 +6,17 @@ import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, NoReturn
+from typing import Any, ClassVar, NoReturn
 
 from edgewise.cancellation import check
 from edgewise.errors import BadInput
 from edgewise.evaluating.dataset import Box, Dataset, Decoded
 from edgewise.evaluating.formats.files import Files, check_name, check_some_there
 from edgewise.evaluating.formats.images import decode_image, require_pillow
+from edgewise.evaluating.formats.labels import Labels
 from edgewise.evaluating.formats.recognition import BuiltInFormat, find_instances
-from edgewise.evaluating.formats.split import ALL, check_options, find_split, stamp_files
+from edgewise.evaluating.formats.split import ALL, find_split, stamp_files
+from edgewise.safe_yaml import read_text
 
 MAX_JSON_BYTES = 2**30
 """Of one file; that of the 118,000 images that COCO trains on has 448 MB."""
@@ -27,13 +29,9 @@ class BoxedImages(Files):
     """Images of one annotation file; a label is a tuple of `Box`.
 
     Attributes:
-        category_ids: COCO's own number of every class, in the order of `classes`.
-        image_ids: COCO's own number of every image.
         sizes: (width, height) of every image; 0 where the file does not have it.
     """
 
-    category_ids: Sequence[int] = ()
-    image_ids: Sequence[int] = ()
     sizes: Sequence[tuple[int, int]] = ()
 
     def _decode(self, file: Path, index: int) -> Decoded:
@@ -50,10 +48,9 @@ class Coco(BuiltInFormat):
 
     name = "coco"
     title = "COCO: images, and one JSON file of the objects in them"
+    options: ClassVar = {"images": ()}
 
-    def open(self, path: Path, options: Mapping[str, str]) -> Mapping[str, Dataset]:
-        """Its splits. Raises `BadInput`, `Unavailable`."""
-        check_options(options, known=("images",), form=self.name)
+    def _open(self, path: Path, options: Mapping[str, str]) -> Mapping[str, Dataset]:
         files = find_instances(path) if path.is_dir() else [path]
         if not files or not files[0].is_file():
             raise BadInput(
@@ -61,10 +58,8 @@ class Coco(BuiltInFormat):
             )
         require_pillow()
         images = Path(options["images"]) if "images" in options else None
-        splits: dict[str, Dataset] = {}
-        for file, split in zip(files, _name_files(files), strict=True):
-            splits[split] = _open_file(path, file, split, images)
-        return splits
+        pairs = zip(files, _name_files(files), strict=True)
+        return {split: _open_file(path, file, split, images) for file, split in pairs}
 
 
 def _name_files(files: Sequence[Path]) -> list[str]:
@@ -83,13 +78,14 @@ def _open_file(path: Path, file: Path, split: str, images: Path | None) -> Boxed
     if not entries:
         raise BadInput(f"{file.name} names no images", advice=_ADVICE)
     categories = _read_categories(document, file)
-    labelled = "annotations" in document and bool(categories)
     numbers, names, sizes = _read_images(entries, file)
+    labels = None
+    if "annotations" in document and categories:
+        boxes = _read_boxes(_list_of(document, "annotations", file), file, numbers, list(categories))
+        labels = Labels(values=boxes, classes=tuple(categories.values()))
     return BoxedImages(
-        name=path.name, path=path, format="coco", split=split, kind="image", labelled=labelled,
-        classes=tuple(categories.values()), category_ids=tuple(categories), image_ids=numbers, sizes=sizes, files=names,
-        labels=_read_boxes(_list_of(document, "annotations", file), file, numbers, list(categories)) if labelled
-        else None,
+        name=path.name, path=path, format="coco", split=split, kind="image", classes=tuple(categories.values()),
+        labels=labels, sizes=sizes, files=names,
         root=_find_images(file, names[:_FILES_TO_TRY], images), confined=True,
         about=stamp_files(file.parent, [file.name]),
     )  # fmt: skip
@@ -106,15 +102,11 @@ def _load(file: Path) -> dict[str, Any]:
     def refuse(word: str) -> NoReturn:
         raise ValueError(f"{word} is not a number")
 
+    text = read_text(file, most=MAX_JSON_BYTES)
     try:
-        if file.stat().st_size > MAX_JSON_BYTES:
-            raise BadInput(f"{file.name} has more than {MAX_JSON_BYTES} bytes", advice="split it into several files")
-        with file.open(encoding="utf-8") as stream:
-            document = json.load(stream, object_hook=thin, parse_constant=refuse)
+        document = json.loads(text, object_hook=thin, parse_constant=refuse)
     except (ValueError, RecursionError) as error:
         raise BadInput(f"{file.name} is broken JSON: {str(error)[:200]}", advice=_ADVICE) from error
-    except OSError as error:
-        raise BadInput(f"can't read {file}: {error.strerror or error}", advice=_ADVICE) from error
     if not isinstance(document, dict):
         raise BadInput(f"{file.name} holds no images and annotations", advice=_ADVICE)
     return document

@@ -5,9 +5,9 @@ from __future__ import annotations
 import csv
 from array import array
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 
@@ -18,15 +18,7 @@ from edgewise.evaluating.formats.files import Files, check_name, check_some_ther
 from edgewise.evaluating.formats.labels import KINDS, Labels, is_number, read_words
 from edgewise.evaluating.formats.listing import IMAGES, SOUNDS, Strings, suffix_of
 from edgewise.evaluating.formats.recognition import BuiltInFormat
-from edgewise.evaluating.formats.split import (
-    ALL,
-    Split,
-    check_options,
-    choose,
-    find_split,
-    parse_words,
-    stamp_files,
-)
+from edgewise.evaluating.formats.split import ALL, Split, find_split, parse_words, stamp_files
 from edgewise.workload.arrays import Array
 
 _PATHS = ("path", "file", "filename", "file_name", "image", "image_path", "audio")
@@ -37,8 +29,6 @@ _REFERENCES = ("reference", "references")
 _SPLITS = ("split",)
 _DELIMITERS = {"comma": ",", "semicolon": ";", "tab": "\t", "pipe": "|", "\\t": "\t"}
 _HEAD_BYTES = 2**16
-_OPTIONS = ("path", "text", "columns", "label", "split", "label_kind", "separator", "classes", "delimiter", "header",
-            "root")  # fmt: skip
 _FILES_TO_TRY = 100
 _ADVICE = "files are named relative to the table; root=FOLDER if they are elsewhere"
 
@@ -50,13 +40,11 @@ class TableRows(Split):
     Attributes:
         data: text, or numbers (float64), of every sample.
         lines: of the table, of every sample.
-        labels: of every sample; None where there are none.
         about: everything that decides what the samples are.
     """
 
     data: Sequence[str] | Array
     lines: Sequence[int]
-    labels: Sequence[Any] | None
     about: object
 
     def __len__(self) -> int:
@@ -64,9 +52,8 @@ class TableRows(Split):
 
     def read(self, index: int) -> Sample:
         """Return the sample."""
-        label = None if self.labels is None else self.labels[index]
         name = f"{self.name}, line {self.lines[index]}"
-        return Sample(index=index, name=name, data=self.data[index], label=label)
+        return Sample(index=index, name=name, data=self.data[index], label=self.label_of(index))
 
     def stamp(self) -> str:
         """From name, size and time of the table."""
@@ -87,12 +74,12 @@ class Csv(BuiltInFormat):
 
     name = "csv"
     title = "tables: names of files, texts or numbers, one sample per row"
+    options: ClassVar = {
+        "path": (), "text": (), "columns": (), "label": (), "split": (), "label_kind": KINDS, "separator": (),
+        "classes": (), "delimiter": (), "header": ("yes", "no"), "root": (),
+    }  # fmt: skip
 
-    def open(self, path: Path, options: Mapping[str, str]) -> Mapping[str, Dataset]:
-        """Its splits. Raises `BadInput`, `Unavailable`."""
-        check_options(options, known=_OPTIONS, form=self.name)
-        choose(options, "label_kind", KINDS)
-        choose(options, "header", ("yes", "no"))
+    def _open(self, path: Path, options: Mapping[str, str]) -> Mapping[str, Dataset]:
         if not path.is_file():
             raise BadInput(f"{path} is not a file", advice="give a .csv or .tsv file")
         table = _read_table(path, options)
@@ -107,8 +94,7 @@ class Csv(BuiltInFormat):
         for split, rows in splits.items():
             about: dict[str, Any] = {
                 "name": path.name, "path": path, "format": self.name, "split": split, "kind": kind,
-                "classes": labels.classes if labels is not None else (), "labelled": labels is not None,
-                "labels": None if labels is None else [labels.values[row] for row in rows],
+                "labels": labels and replace(labels, values=[labels.values[row] for row in rows]),
                 "about": (sorted(options.items()), stamp_files(path.parent, [path.name])),
             }  # fmt: skip
             if table.columns.path is not None:

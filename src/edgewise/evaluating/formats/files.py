@@ -21,14 +21,12 @@ class Files(Split):
 
     Attributes:
         root: folder that `files` are relative to.
-        labels: of each file; None where there are none.
         confined: whether a file outside of `root` is refused, because the data itself names its files.
         about: everything else that decides what the samples are; part of the stamp.
     """
 
     root: Path
     files: Sequence[str]
-    labels: Sequence[Any] | None = None
     confined: bool = False
     about: object = None
 
@@ -46,7 +44,7 @@ class Files(Split):
         return decode_file(file, self.kind, self.files[index])
 
     def _label(self, index: int, data: Any) -> Any:
-        return None if self.labels is None else self.labels[index]
+        return self.label_of(index)
 
     def stamp(self) -> str:
         """From names, sizes and times."""

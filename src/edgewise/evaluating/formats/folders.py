@@ -7,11 +7,13 @@ from array import array
 from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import ClassVar
 
 from edgewise.errors import BadInput
 from edgewise.evaluating.dataset import Dataset
 from edgewise.evaluating.formats.files import Files
 from edgewise.evaluating.formats.images import require_pillow
+from edgewise.evaluating.formats.labels import Labels
 from edgewise.evaluating.formats.listing import (
     IMAGES,
     UNREADABLE,
@@ -24,7 +26,10 @@ from edgewise.evaluating.formats.listing import (
 )
 from edgewise.evaluating.formats.masks import find_mask_folders, open_masks
 from edgewise.evaluating.formats.recognition import BuiltInFormat
-from edgewise.evaluating.formats.split import ALL, check_options, choose, find_split, name_splits
+from edgewise.evaluating.formats.split import ALL, find_split, name_splits
+
+CLASS_OPTIONS = {"label": ("folder", "prefix", "none"), "sort": ("name", "number")}
+"""Options of class folders, and the words that they take."""
 
 
 class Folders(BuiltInFormat):
@@ -37,10 +42,9 @@ class Folders(BuiltInFormat):
 
     name = "folders"
     title = "class folders of images, or images and masks"
+    options: ClassVar = {**CLASS_OPTIONS, "masks": (), "suffix": ()}
 
-    def open(self, path: Path, options: Mapping[str, str]) -> Mapping[str, Dataset]:
-        """Its splits. Raises `BadInput`, `Unavailable`."""
-        check_options(options, known=("label", "sort", "masks", "suffix"), form=self.name)
+    def _open(self, path: Path, options: Mapping[str, str]) -> Mapping[str, Dataset]:
         check_folder(path)
         require_pillow()
         pairs = find_mask_folders(path, options.get("masks"))
@@ -96,8 +100,7 @@ def open_class_folders(
     Raises:
         BadInput: no such files, or an option that does not fit them.
     """
-    by = choose(options, "label", ("folder", "prefix", "none")) or "folder"
-    by_number = choose(options, "sort", ("name", "number")) == "number"
+    by, by_number = options.get("label", "folder"), options.get("sort") == "number"
     below = _find_split_folders(path)
     names: dict[str, list[str]] = {}
     if by != "prefix":
@@ -118,11 +121,12 @@ def open_class_folders(
         listed = divide(path, listed[ALL])
     datasets: dict[str, Dataset] = {}
     for split, found in listed.items():
-        labelled = bool(found.classes) and by != "none"
+        labels = None
+        if found.classes and by != "none":
+            labels = Labels(values=array("i", (numbers[name] for name in found.classes)), classes=tuple(numbers))
         datasets[split] = Files(
-            name=path.name, path=path, format=form, split=split, kind=kind, classes=tuple(numbers) if labelled else (),
-            labelled=labelled, root=path, files=found.files,
-            labels=array("i", (numbers[name] for name in found.classes)) if labelled else None, absent=found.absent,
+            name=path.name, path=path, format=form, split=split, kind=kind, labels=labels, root=path, files=found.files,
+            absent=found.absent,
         )  # fmt: skip
     return datasets
 

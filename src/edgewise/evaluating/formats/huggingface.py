@@ -6,7 +6,7 @@ import json
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 
@@ -17,11 +17,11 @@ from edgewise.evaluating.formats.images import decode_mask, require_pillow
 from edgewise.evaluating.formats.labels import KINDS, Labels, check_indices, read_labels
 from edgewise.evaluating.formats.listing import list_folder
 from edgewise.evaluating.formats.recognition import BuiltInFormat
-from edgewise.evaluating.formats.split import ALL, Split, check_options, choose, parse_words, stamp_files
+from edgewise.evaluating.formats.split import ALL, Split, parse_words, stamp_files
 from edgewise.evaluating.offline import environment
+from edgewise.safe_yaml import read_text
 from edgewise.text import first_line
 
-_OPTIONS = ("image", "audio", "text", "columns", "label", "label_kind")
 _TEXTS = ("text", "sentence", "content")
 _LABELS = ("label", "labels", "target", "class", "y")
 _ADVICE = "write it with the save_to_disk of the library datasets"
@@ -37,7 +37,6 @@ class TableSplit(Split):
         table: the `datasets.Dataset`, images and recordings as they are stored.
         sources: columns of the samples.
         label: column of the labels.
-        labels: all of them; None where they are read with their samples, or there are none.
         lazy_label: makes a label of what is stored in its row; None where `labels` has them.
         reading: the user's options for the columns.
     """
@@ -46,7 +45,6 @@ class TableSplit(Split):
     table: Any
     sources: Sequence[str]
     label: str | None
-    labels: Labels | None
     lazy_label: Callable[[Any, str], Any] | None
     reading: str
 
@@ -71,7 +69,7 @@ class TableSplit(Split):
             case _:
                 arrays = {each: _to_array(row[each], each, name) for each in self.sources}
                 found = Decoded(next(iter(arrays.values())) if len(arrays) == 1 else arrays)
-        label = None if self.labels is None else self.labels.values[index]
+        label = self.label_of(index)
         if self.lazy_label is not None and self.label is not None:
             value = row[self.label]
             if isinstance(value, dict):
@@ -98,11 +96,9 @@ class HuggingFace(BuiltInFormat):
 
     name = "huggingface"
     title = "data sets of Hugging Face on disk"
+    options: ClassVar = {"image": (), "audio": (), "text": (), "columns": (), "label": (), "label_kind": KINDS}
 
-    def open(self, path: Path, options: Mapping[str, str]) -> Mapping[str, Dataset]:
-        """Its splits. Raises `BadInput`, `Unavailable`."""
-        check_options(options, known=_OPTIONS, form=self.name)
-        choose(options, "label_kind", KINDS)
+    def _open(self, path: Path, options: Mapping[str, str]) -> Mapping[str, Dataset]:
         if not path.is_dir():
             raise BadInput(f"{path} is not a folder", advice=_ADVICE)
         return {
@@ -170,7 +166,7 @@ def _open_split(path: Path, split: str, folder: Path, table: Any, options: Mappi
             lazy = _read_lazy_label
     return TableSplit(
         name=path.name, path=path, format="huggingface", split=split, kind=kind,
-        classes=labels.classes if labels is not None else (), labelled=labels is not None or lazy is not None,
+        labelled=lazy is not None,
         folder=folder, table=table.select_columns(list(dict.fromkeys([*sources, *([label] if lazy else [])]))),
         sources=sources, label=label, labels=labels, lazy_label=lazy, reading=repr(sorted(options.items())),
     )  # fmt: skip
@@ -280,10 +276,8 @@ def _content(value: Any, folder: Path, name: str) -> Path | bytes:
 
 def _read_json(file: Path) -> dict[str, Any]:
     try:
-        if file.stat().st_size > _MAX_STATE_BYTES:
-            raise BadInput(f"{file} is too large for what describes a data set", advice=_ADVICE)
-        document = json.loads(file.read_text("utf-8"))
-    except (OSError, ValueError, RecursionError) as error:
+        document = json.loads(read_text(file, most=_MAX_STATE_BYTES))
+    except (ValueError, RecursionError) as error:
         raise BadInput(f"can't read {file}: {first_line(error)}", advice=_ADVICE) from error
     if not isinstance(document, dict):
         raise BadInput(f"{file} does not describe a data set", advice=_ADVICE)

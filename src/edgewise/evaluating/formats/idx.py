@@ -10,7 +10,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from functools import partial
 from pathlib import Path
-from typing import IO, cast
+from typing import IO, ClassVar, cast
 
 import numpy as np
 
@@ -20,7 +20,7 @@ from edgewise.evaluating.formats.labels import Labels, check_indices
 from edgewise.evaluating.formats.listing import list_folder
 from edgewise.evaluating.formats.recognition import IDX_NAME, BuiltInFormat
 from edgewise.evaluating.formats.rows import Rows
-from edgewise.evaluating.formats.split import ALL, check_options, find_split
+from edgewise.evaluating.formats.split import ALL, find_split
 from edgewise.workload.arrays import MAX_FILE_BYTES, StoredArray, explain_damage
 
 #: Third byte of a file → type of its values, big-endian; see http://yann.lecun.com/exdb/mnist/
@@ -37,10 +37,9 @@ class Idx(BuiltInFormat):
 
     name = "idx"
     title = "IDX files: MNIST and its family"
+    options: ClassVar = {"prefix": ()}
 
-    def open(self, path: Path, options: Mapping[str, str]) -> Mapping[str, Dataset]:
-        """Its splits. Raises `BadInput`, `Unavailable`."""
-        check_options(options, known=("prefix",), form=self.name)
+    def _open(self, path: Path, options: Mapping[str, str]) -> Mapping[str, Dataset]:
         if path.is_dir():
             pairs = _find_pairs(path, options.get("prefix"))
             return {split: _open_split(path, split, path, pair) for split, pair in pairs.items()}
@@ -111,7 +110,7 @@ def _open_split(path: Path, split: str, folder: Path, pair: Mapping[str, str]) -
     )
     return Rows(
         name=path.name, path=path, format="idx", split=split, kind="image" if is_image else "array",
-        labelled=values is not None, inputs={images.name: rows}, labels=values,
+        inputs={images.name: rows}, labels=values,
         stored=[folder / pair[what] for what in ("images", "labels") if what in pair],
     )  # fmt: skip
 

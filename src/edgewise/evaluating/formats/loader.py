@@ -13,7 +13,7 @@ import numpy as np
 from edgewise.errors import BadInput, Unavailable
 from edgewise.evaluating.dataset import CorruptSample, Dataset, Decoded, Kind, Sample
 from edgewise.evaluating.formats.images import picture_to_array
-from edgewise.evaluating.formats.labels import Labels, read_labels
+from edgewise.evaluating.formats.labels import read_labels
 from edgewise.evaluating.formats.recognition import BuiltInFormat
 from edgewise.evaluating.formats.split import ALL, Split, stamp_files
 from edgewise.model.callable_loader import call, find, import_module, running
@@ -61,7 +61,6 @@ class Items(Split):
         target: the function.
         about: a digest of the function's file and arguments.
         own: whether `items` is a data set, whose samples are what its `read` returns.
-        labels: None where an item carries its own or there are none.
         masks: labels that are arrays.
         pairs: whether an item is data and label.
     """
@@ -70,7 +69,6 @@ class Items(Split):
     about: str
     items: Any
     own: bool = False
-    labels: Labels | None = None
     masks: Any = None
     pairs: bool = False
 
@@ -87,7 +85,7 @@ class Items(Split):
             raise BadInput(f"{self.target}: read({index}) gave {type(item).__name__}, no Sample", advice=_ADVICE)
         data, label = item if self.pairs else (item, None)
         if self.labels is not None:
-            label = self.labels.values[index]
+            label = self.label_of(index)
         elif self.masks is not None:
             label = np.asarray(self.masks[index])
         elif label is not None:
@@ -167,8 +165,7 @@ def _wrap_arrays(x: Any, y: Any, common: Mapping[str, Any]) -> Items:
     return Items(
         name=target, path=None, format="loader",
         kind="text" if items.dtype.kind == "U" else _kind_of(items[0]) if len(items) else "array",
-        classes=labels.classes if labels is not None else (), labelled=y is not None,
-        items=items, labels=labels, masks=masks, **common,
+        labelled=y is not None, items=items, labels=labels, masks=masks, **common,
     )  # fmt: skip
 
 

@@ -13,7 +13,8 @@ from edgewise.evaluating.dataset import CorruptSample, Dataset
 from edgewise.evaluating.formats.files import Files
 from edgewise.evaluating.formats.images import decode_mask
 from edgewise.evaluating.formats.listing import IMAGES, Strings, list_folder, walk_files
-from edgewise.evaluating.formats.split import ALL, find_split, name_splits, read_names, stamp_files
+from edgewise.evaluating.formats.split import ALL, find_split, name_splits, stamp_files
+from edgewise.safe_yaml import read_lines, read_text
 
 IMAGE_FOLDER, MASK_FOLDER = "images", "masks"
 
@@ -85,7 +86,7 @@ def open_masks(root: Path, pairs: dict[str, tuple[str, str]], *, suffix: str) ->
         BadInput: no images, or one without a mask.
     """
     named = root / "classes.txt"
-    classes = tuple(read_names(named, "a list of classes")) if named.is_file() else ()
+    classes = tuple(filter(None, read_lines(read_text(named)))) if named.is_file() else ()
     splits: dict[str, Dataset] = {}
     for split, (images, masks) in pairs.items():
         files = Strings(walk_files(root, images, IMAGES))

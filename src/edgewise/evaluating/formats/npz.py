@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 
@@ -13,7 +13,7 @@ from edgewise.evaluating.dataset import Dataset, Kind
 from edgewise.evaluating.formats.labels import KINDS, read_labels
 from edgewise.evaluating.formats.recognition import BuiltInFormat
 from edgewise.evaluating.formats.rows import Rows
-from edgewise.evaluating.formats.split import ALL, check_options, choose, parse_words
+from edgewise.evaluating.formats.split import ALL, parse_words
 from edgewise.workload.arrays import StoredArray, open_archive
 
 _SPLITS = {"train": "train", "test": "test", "val": "validation", "valid": "validation", "validation": "validation",
@@ -39,12 +39,11 @@ class Npz(BuiltInFormat):
 
     name = "npz"
     title = "NumPy archives: x and y, or x_train, y_train, x_test, y_test"
+    options: ClassVar = {
+        "kind": ("array", "image", "audio"), "inputs": (), "label": (), "label_kind": KINDS, "rate": ()
+    }  # fmt: skip
 
-    def open(self, path: Path, options: Mapping[str, str]) -> Mapping[str, Dataset]:
-        """Its splits. Raises `BadInput`, `Unavailable`."""
-        check_options(options, known=("kind", "inputs", "label", "label_kind", "rate"), form=self.name)
-        choose(options, "kind", ("array", "image", "audio"))
-        choose(options, "label_kind", KINDS)
+    def _open(self, path: Path, options: Mapping[str, str]) -> Mapping[str, Dataset]:
         entries = open_archive(path)
         splits = {split: (f"x_{word}", f"y_{word}") for word, split in _SPLITS.items() if f"x_{word}" in entries}
         if splits and "x" not in entries and "inputs" not in options:
@@ -112,7 +111,7 @@ def _open_split(
         labels = read_labels(y.whole(), kind=of, place=lambda index: f"{first}[{index}]", classes=classes)
     return Rows(
         name=path.name, path=path, format="npz", split=split, kind=kind,
-        classes=(labels.classes if labels is not None else ()) or classes, labelled=y is not None, inputs=inputs,
+        classes=classes, labelled=y is not None, inputs=inputs,
         labels=labels, masks=y if labels is None else None, stored=[path],
         rate=_find_rate(path, entries, options) if kind == "audio" else None,
     )  # fmt: skip

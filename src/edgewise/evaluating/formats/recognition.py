@@ -4,9 +4,14 @@ from __future__ import annotations
 
 import os
 import re
+from abc import abstractmethod
+from collections.abc import Mapping, Sequence
 from pathlib import Path
+from typing import ClassVar
 
+from edgewise.evaluating.dataset import Dataset
 from edgewise.evaluating.formats.listing import glance_media, suffix_of
+from edgewise.evaluating.formats.split import check_options
 
 IDX_NAME = re.compile(r"(?P<stem>.+)-(?P<what>images|labels)[-.]idx\d+-[a-z]+\d*(?P<packed>\.gz)?", re.IGNORECASE)
 """``train-images-idx3-ubyte.gz``, ``t10k-labels.idx1-ubyte`` …"""
@@ -15,13 +20,27 @@ _GLANCE_BYTES = 2**16
 
 
 class BuiltInFormat:
-    """What the built-in formats share; see `edgewise.evaluating.dataset.DataFormat`."""
+    """What the built-in formats share; see `edgewise.evaluating.dataset.DataFormat`.
+
+    Attributes:
+        options: option → the words that it takes; none where it takes any.
+    """
 
     name: str
+    options: ClassVar[Mapping[str, Sequence[str]]] = {}
 
     def matches(self, path: Path) -> bool:
         """Return whether it looks like one."""
         return recognise(path) == self.name
+
+    def open(self, path: Path, options: Mapping[str, str]) -> Mapping[str, Dataset]:
+        """Return its splits. Raises `BadInput`, `Unavailable`."""
+        check_options(options, self.options, form=self.name)
+        return self._open(path, options)
+
+    @abstractmethod
+    def _open(self, path: Path, options: Mapping[str, str]) -> Mapping[str, Dataset]:
+        """Return its splits; the options are known."""
 
 
 def recognise(path: Path) -> str | None:

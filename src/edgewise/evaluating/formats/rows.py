@@ -9,7 +9,6 @@ from pathlib import Path
 import numpy as np
 
 from edgewise.evaluating.dataset import CorruptSample, Kind, Sample
-from edgewise.evaluating.formats.labels import Labels
 from edgewise.evaluating.formats.split import Split, stamp_files
 from edgewise.workload.arrays import Array, StoredArray
 
@@ -20,14 +19,12 @@ class Rows(Split):
 
     Attributes:
         inputs: input → array, all of one length; the only input of most data is named after its array.
-        labels: of every sample; None where they are read with it, or there are none.
         masks: labels that are arrays, read with the sample.
         rate: frames per second of sound.
         stored: the files, all in one folder.
     """
 
     inputs: Mapping[str, StoredArray]
-    labels: Labels | None
     masks: StoredArray | None = None
     rate: int | None = None
     stored: Sequence[Path]
@@ -46,9 +43,7 @@ class Rows(Split):
             data = str(array.row(index))
         else:
             data = _as_kind(array.row(index), self.kind)
-        label = self._read_mask(self.masks, index, name) if self.masks is not None else None
-        if self.labels is not None:
-            label = self.labels.values[index]
+        label = self.label_of(index) if self.masks is None else self._read_mask(self.masks, index, name)
         return Sample(index=index, name=name, data=data, label=label, rate=self.rate)
 
     def _read_mask(self, masks: StoredArray, index: int, name: str) -> Array:

@@ -7,10 +7,14 @@ import os
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from typing import TYPE_CHECKING, Any
 
 from edgewise.cancellation import check
 from edgewise.errors import BadInput
 from edgewise.evaluating.dataset import SPLITS_TO_CALIBRATE, SPLITS_TO_JUDGE, Kind
+
+if TYPE_CHECKING:
+    from edgewise.evaluating.formats.labels import Labels
 
 ALL = "all"
 """The name of the split of data that is not split."""
@@ -23,6 +27,8 @@ class Split:
     """The attributes of `edgewise.evaluating.dataset.Dataset`; formats add how samples are read.
 
     Attributes:
+        labels: of all samples, with the names of their classes; None where they are read with their samples, or there
+            are none.
         absent: (name, reason) of samples that the data has or names and that can't be read: they are not counted by
             `len`, and are told beside every score.
     """
@@ -34,7 +40,16 @@ class Split:
     kind: Kind
     classes: Sequence[str] = ()
     labelled: bool = False
+    labels: Labels | None = None
     absent: Sequence[tuple[str, str]] = ()
+
+    def __post_init__(self) -> None:
+        if self.labels is not None:
+            self.classes, self.labelled = self.labels.classes or self.classes, True
+
+    def label_of(self, index: int) -> Any:
+        """Return the label of a sample; None where it is read with the sample, or there is none."""
+        return None if self.labels is None else self.labels.values[index]
 
 
 def find_split(word: str) -> str | None:
@@ -49,24 +64,21 @@ def name_splits(words: Sequence[str]) -> list[str]:
     return [name if found.count(name) == 1 else word for name, word in zip(found, words, strict=True)]
 
 
-def check_options(options: Mapping[str, str], *, known: Sequence[str], form: str) -> None:
-    """Raise `BadInput` for an option that the format does not know, or one without a value."""
+def check_options(options: Mapping[str, str], known: Mapping[str, Sequence[str]], *, form: str) -> None:
+    """Raise `BadInput` for an option that the format does not know, one without a value, or one of another value.
+
+    Args:
+        known: option → the words that it takes; none where it takes any.
+    """
     for name, value in options.items():
         if name not in known:
             raise BadInput(
-                f"data of the format {form} has no option {name!r}",
-                advice=f"its options: {', '.join(known) or 'none'}",
+                f"data of the format {form} has no option {name!r}", advice=f"its options: {', '.join(known)}"
             )
         if not value:
             raise BadInput(f"the data option {name} has no value", advice=f"give it as {name}=VALUE")
-
-
-def choose(options: Mapping[str, str], name: str, possible: Sequence[str]) -> str | None:
-    """Return the value of an option that is one of a few words; None where it is not given. Raises `BadInput`."""
-    value = options.get(name)
-    if value is not None and value not in possible:
-        raise BadInput(f"the data option {name} can't be {value}", advice=f"one of: {', '.join(possible)}")
-    return value
+        if known[name] and value not in known[name]:
+            raise BadInput(f"the data option {name} can't be {value}", advice=f"one of: {', '.join(known[name])}")
 
 
 def parse_words(text: str) -> list[str]:
@@ -91,19 +103,3 @@ def stamp_files(root: Path, files: Iterable[str], *, extra: object = None) -> st
             size, changed = -1, 0
         found.update(b"%s\0%d\0%d\0" % (os.fsencode(file), size, changed))
     return found.hexdigest()
-
-
-def read_names(file: Path, what: str, *, most: int = 4 * 2**20, gaps: bool = False) -> list[str]:
-    """Return the lines of a text file in UTF-8 of at most `most` bytes. Raises `BadInput`.
-
-    Args:
-        what: they are, in messages.
-        gaps: keep empty lines.
-    """
-    try:
-        if file.stat().st_size > most:
-            raise BadInput(f"{file} is too large for {what}", advice="one name per line")
-        lines = [line.strip() for line in file.read_text("utf-8").splitlines()]
-    except (OSError, UnicodeDecodeError) as error:
-        raise BadInput(f"can't read {what} from {file}: {error}", advice="one name per line, in UTF-8") from error
-    return lines if gaps else [line for line in lines if line]

@@ -4,14 +4,16 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from pathlib import Path
+from typing import ClassVar
 
 from edgewise.errors import BadInput
 from edgewise.evaluating.dataset import Dataset
-from edgewise.evaluating.formats.folders import Listed, check_folder, open_class_folders
+from edgewise.evaluating.formats.folders import CLASS_OPTIONS, Listed, check_folder, open_class_folders
 from edgewise.evaluating.formats.listing import SOUNDS
 from edgewise.evaluating.formats.recognition import BuiltInFormat
 from edgewise.evaluating.formats.sounds import require_soundfile
-from edgewise.evaluating.formats.split import ALL, check_options, read_names
+from edgewise.evaluating.formats.split import ALL
+from edgewise.safe_yaml import read_lines, read_text
 
 _LISTS = {"test": "testing_list.txt", "validation": "validation_list.txt"}
 _NO_CLASS = ("_background_noise_",)
@@ -28,10 +30,9 @@ class Wav(BuiltInFormat):
 
     name = "wav"
     title = "class folders of WAV, FLAC or OGG files"
+    options: ClassVar = CLASS_OPTIONS
 
-    def open(self, path: Path, options: Mapping[str, str]) -> Mapping[str, Dataset]:
-        """Its splits. Raises `BadInput`, `Unavailable`."""
-        check_options(options, known=("label", "sort"), form=self.name)
+    def _open(self, path: Path, options: Mapping[str, str]) -> Mapping[str, Dataset]:
         check_folder(path)
         require_soundfile()
         return open_class_folders(
@@ -45,7 +46,8 @@ def _split_by_lists(root: Path, everything: Listed) -> dict[str, Listed]:
     owner: dict[str, str] = {}
     for split, list_name in _LISTS.items():
         if (root / list_name).is_file():
-            owner.update(dict.fromkeys(read_names(root / list_name, "a list of files", most=_MAX_LIST_BYTES), split))
+            owner.update(dict.fromkeys(read_lines(read_text(root / list_name, most=_MAX_LIST_BYTES)), split))
+    owner.pop("", None)
     if not owner:
         return {ALL: everything}
     found = {split: Listed() for split in ("train", *_LISTS)}

@@ -12,13 +12,13 @@ import numpy as np
 from pydantic import BeforeValidator, Field
 
 from edgewise.errors import BadInput
-from edgewise.evaluating.formats.split import read_names
 from edgewise.evaluating.step_settings import Accepts
 from edgewise.evaluating.task import TaskContext
 from edgewise.evaluating.tasks import outputs as common
 from edgewise.evaluating.tasks.boxes import ORDERS, Anchors, BoxDecoding, Order
 from edgewise.evaluating.tasks.labels import describe_order, fold_name, share_names
 from edgewise.model.signature import TensorSpec
+from edgewise.safe_yaml import read_text
 from edgewise.workload.arrays import Array
 
 DECODERS: Mapping[str, str] = {
@@ -148,8 +148,11 @@ def read_class_map(context: TaskContext, word: str | None) -> tuple[tuple[int | 
     elif word in ("coco80", "coco91"):
         names, origin = (COCO80 if word == "coco80" else COCO91), f"by COCO's names ({word})"
     else:
-        lines = read_names(Path(word), "class_map=", gaps=True)
-        names, origin = [line or None for line in lines], f"by the names in {Path(word).name}"
+        try:
+            names = [line.strip() or None for line in read_text(Path(word)).splitlines()]
+        except BadInput as error:
+            raise BadInput(f"class_map={word}: {error.marked.message}", advice="one name per line, in UTF-8") from error
+        origin = f"by the names in {Path(word).name}"
     if not data:
         raise BadInput("the data does not name its classes", advice="class_map=identity, or data with class names")
     places = {fold_name(name): index for index, name in reversed(list(enumerate(data)))}

@@ -10,10 +10,10 @@ from edgewise.errors import BadInput
 from edgewise.evaluating.data_options import DataOptions
 from edgewise.evaluating.dataset import Dataset
 from edgewise.evaluating.evaluation import EvaluationResults, plan_evaluation, run_evaluation
-from edgewise.evaluating.formats.split import read_names
 from edgewise.record import Stopping
 from edgewise.run.plan import Axes
 from edgewise.run.run_builder import METERS_OFF
+from edgewise.safe_yaml import read_lines, read_text
 from edgewise.verbs.context import Context
 from edgewise.verbs.evaluate.request import EvaluateRequest
 from edgewise.verbs.gate.request import GateRequest
@@ -85,7 +85,7 @@ def data_options_of(request: EvaluateRequest | OptimizeRequest | GateRequest, da
 
 def read_classes(path: Path) -> tuple[str, ...]:
     """The names in a file, one a line. Raises `BadInput`."""
-    names = tuple(read_names(path, "names of classes"))
+    names = tuple(filter(None, read_lines(read_text(path))))
     if not names:
         raise BadInput(f"{path} holds no names", advice="one name a line")
     return names
