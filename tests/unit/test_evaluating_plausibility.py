@@ -5,10 +5,9 @@ import re
 import numpy as np
 import pytest
 
-from edgewise.evaluating.added_metrics import JoinedTable
 from edgewise.evaluating.evaluator import SampleResults
 from edgewise.evaluating.plausibility import check_plausible
-from edgewise.evaluating.scores import Score, score
+from edgewise.evaluating.scores import JoinedTable, Score, score
 from edgewise.evaluating.tasks.classification import ClassificationTable
 from messages import has, says
 

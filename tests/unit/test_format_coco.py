@@ -206,7 +206,7 @@ def test_broken_json(tmp_path: Path, text: str):
 
 def test_a_huge_file_is_not_read(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
     monkeypatch.setattr("edgewise.evaluating.formats.coco.MAX_JSON_BYTES", 100)
-    with pytest.raises(BadInput, match=says("more-than-bytes-in-safe-yaml", most=100)):
+    with pytest.raises(BadInput, match=says("more-than-bytes-in-safe-yaml", max_bytes=100)):
         open_one(write(tmp_path))
 
 

@@ -8,16 +8,8 @@ from typing import Any, ClassVar, Protocol
 from edgewise.errors import BadInput
 from edgewise.evaluating.custom_metric import CustomMetric
 from edgewise.evaluating.dataset import Sample, refuse_unlabelled
-from edgewise.evaluating.task import (
-    HasConfusion,
-    MetricTable,
-    Preparation,
-    Record,
-    Scorer,
-    Table,
-    TaskContext,
-    TellsAnswers,
-)
+from edgewise.evaluating.scores import JoinedTable
+from edgewise.evaluating.task import MetricTable, Preparation, Record, Scorer, TaskContext, TellsAnswers
 from edgewise.evaluating.tasks.huggingface_metric import MODULE_PREFIX, read_metric
 from edgewise.workload.arrays import Array
 
@@ -40,23 +32,6 @@ class AddedMetric(Protocol):
 
     def tabulate(self, kept: Sequence[Any], records: Sequence[Record], scorer: Scorer | None) -> MetricTable:
         """Return the table, from what `keep` gave for each sample, and the task's records with their scorer."""
-
-
-class JoinedTable(Table):
-    """Tables of the same samples side by side, each with its own resamples."""
-
-    def __init__(self, parts: Sequence[MetricTable]) -> None:
-        self.parts = parts
-        self.n = parts[0].n
-        self.proportions = {key: each for part in parts for key, each in part.proportions.items()}
-        self.bounds = {key: each for part in parts for key, each in part.bounds.items()}
-        confusing = next((part for part in parts if isinstance(part, HasConfusion)), None)
-        if confusing is not None:
-            self.confusion = confusing.confusion
-
-    def values(self, weights: Array | None = None) -> Mapping[str, float]:
-        """As `MetricTable.values`."""
-        return {name: value for part in self.parts for name, value in part.values(weights).items()}
 
 
 class CustomScorer:

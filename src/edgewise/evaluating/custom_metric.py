@@ -23,12 +23,7 @@ import numpy as np
 
 from edgewise.errors import BadInput
 from edgewise.evaluating.dataset import Box
-from edgewise.evaluating.task import (
-    MetricTable,
-    Record,
-    Scorer,
-    Table,
-)
+from edgewise.evaluating.task import MetricTable, Record, Scorer, Table
 from edgewise.metrics import OWN_METRIC
 from edgewise.model.callable_loader import find, import_module, is_factory, own_code, running
 from edgewise.workload.arrays import Array

@@ -432,11 +432,7 @@ class _SampleLoop:
     def _note(self, sample: Sample, record: Record, preparation: Preparation) -> None:
         self._checkpoint.write(
             Entry(
-                index=sample.index,
-                name=sample.name,
-                digest=sample.digest(),
-                record=record,
-                changes=preparation.changes,
+                index=sample.index, name=sample.name, digest=sample.digest(), record=record, changes=preparation.changes
             )
         )
 

@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from edgewise.evaluating.evaluator import SampleResults
-from edgewise.evaluating.scores import Composed, Score
+from edgewise.evaluating.scores import Score, split_table
 from edgewise.evaluating.task import MetricTable
 from edgewise.evaluating.tasks.classification import ClassificationTable
 from edgewise.formatting import share_text
@@ -35,8 +35,7 @@ def check_plausible(
     # Agreement with a reference is low for other reasons: both were fed the same.
     if score is None or score.value is None or headline not in SHARES or headline == "agreement_top1":
         return None
-    parts = table.parts if isinstance(table, Composed) else [table]
-    classified = next((part for part in parts if isinstance(part, ClassificationTable)), None)
+    classified = next((part for part in split_table(table) if isinstance(part, ClassificationTable)), None)
     found = f"{METRICS[headline].label} {share_text(score.value)} on {score.n} sample{'s' if score.n != 1 else ''}"
     if headline == "accuracy_top1" and classified is not None:
         chance = 1.0 / max(classified.classes, 1)

@@ -149,8 +149,7 @@ class Preparer:
         if isinstance(data, Mapping):
             if name not in data:
                 raise BadInput(
-                    f"{sample.name} holds nothing for input {name!r}",
-                    advice=f"it holds: {', '.join(map(str, data))}",
+                    f"{sample.name} holds nothing for input {name!r}", advice=f"it holds: {', '.join(map(str, data))}"
                 )
             data = data[name]
         elif not alone and not isinstance(data, str):

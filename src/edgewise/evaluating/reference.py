@@ -11,11 +11,11 @@ from typing import Any, Self
 import numpy as np
 
 from edgewise.errors import BadInput
-from edgewise.evaluating.added_metrics import JoinedTable
 from edgewise.evaluating.agreement import BoxTable, compare_boxes, compare_sample, tabulate
 from edgewise.evaluating.dataset import CorruptSample, Sample
 from edgewise.evaluating.evaluator import ModelAdapter
 from edgewise.evaluating.output_format import OutputFormat
+from edgewise.evaluating.scores import JoinedTable
 from edgewise.evaluating.task import ClassAnswer, MetricTable, Preparation, Record
 from edgewise.evaluating.tasks.boxes import UnreadableOutputs
 from edgewise.run.inference import InferenceFailed

@@ -1,7 +1,7 @@
 """From tables to numbers with intervals, and from two tables of the same samples to a paired difference.
 
 A table may offer more than `MetricTable` asks for, each as a Protocol of its own: `ExplainsAbsence`, `NoInterval`,
-`Composed`, and for resampling `edgewise.evaluating.table_bootstrap.HasGroups` and `LimitsResamples`.
+and for resampling `edgewise.evaluating.table_bootstrap.HasGroups` and `LimitsResamples`.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Protocol, runtime_checkable
 
 from edgewise.errors import BadInput
-from edgewise.evaluating.task import MetricTable
+from edgewise.evaluating.task import HasConfusion, MetricTable, Table
 
 if TYPE_CHECKING:
     from edgewise.evaluating.table_bootstrap import Estimate
@@ -82,15 +82,26 @@ class NoInterval(Protocol):
     no_interval: Mapping[str, str]
 
 
-@runtime_checkable
-class Composed(Protocol):
-    """A table made of tables of the same samples, each with resamples of its own.
+class JoinedTable(Table):
+    """Tables of the same samples side by side, each with its own resamples; no metric is in two of them."""
 
-    Attributes:
-        parts: in the order in which they are shown; no metric is in two.
-    """
+    def __init__(self, parts: Sequence[MetricTable]) -> None:
+        self.parts = parts
+        self.n = parts[0].n
+        self.proportions = {key: each for part in parts for key, each in part.proportions.items()}
+        self.bounds = {key: each for part in parts for key, each in part.bounds.items()}
+        confusing = next((part for part in parts if isinstance(part, HasConfusion)), None)
+        if confusing is not None:
+            self.confusion = confusing.confusion
 
-    parts: Sequence[MetricTable]
+    def values(self, weights: Array | None = None) -> Mapping[str, float]:
+        """As `MetricTable.values`."""
+        return {name: value for part in self.parts for name, value in part.values(weights).items()}
+
+
+def split_table(table: MetricTable) -> Sequence[MetricTable]:
+    """Return the parts of a joined table; of another, the table itself."""
+    return table.parts if isinstance(table, JoinedTable) else [table]
 
 
 def score(table: MetricTable, *, seed: int = 0, only: Sequence[str] | None = None) -> tuple[Score, ...]:
@@ -103,7 +114,7 @@ def score(table: MetricTable, *, seed: int = 0, only: Sequence[str] | None = Non
     """
     from edgewise.evaluating.table_bootstrap import resample
 
-    if isinstance(table, Composed):
+    if isinstance(table, JoinedTable):
         return tuple(each for part in table.parts for each in score(part, seed=seed, only=only))
     values = table.values()
     reasons = {
@@ -161,9 +172,8 @@ def compare_tables(
             f"{a.n} samples of the one and {b.n} of the other can't be compared in pairs",
             advice="evaluate both models on the same samples",
         )
-    if isinstance(a, Composed) or isinstance(b, Composed):
-        parts = [table.parts if isinstance(table, Composed) else [table] for table in (a, b)]
-        pairs = [(one, other) for one in parts[0] for other in parts[1]]
+    if isinstance(a, JoinedTable) or isinstance(b, JoinedTable):
+        pairs = [(one, other) for one in split_table(a) for other in split_table(b)]
         return tuple(each for one, other in pairs for each in compare_tables(one, other, seed=seed, only=only))
     first, second = a.values(), b.values()
     outcomes = [name for name in first if name in a.proportions and name in b.proportions]

@@ -101,8 +101,7 @@ def _per_channel(values: Sequence[Any], axis: int | None, item: Item) -> Any:
 def _move_axes(item: Item, axes: tuple[int, ...]) -> None:
     if item.data.ndim != len(axes):
         raise BadInput(
-            f"{item.sample} has shape {list(item.data.shape)}, not {len(axes)} axes",
-            advice="check the steps before",
+            f"{item.sample} has shape {list(item.data.shape)}, not {len(axes)} axes", advice="check the steps before"
         )
     if item.channels is not None:
         item.channels = axes.index(item.channels % len(axes))

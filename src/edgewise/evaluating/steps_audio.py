@@ -51,8 +51,7 @@ def _check_wave(item: Item, what: str) -> None:
         )
     if data.dtype.kind != "f":
         raise BadInput(
-            f"{item.sample} is {data.dtype}: {what} needs real numbers",
-            advice="convert them: ⟦prepare=scale=1/32768⟧",
+            f"{item.sample} is {data.dtype}: {what} needs real numbers", advice="convert them: ⟦prepare=scale=1/32768⟧"
         )
 
 

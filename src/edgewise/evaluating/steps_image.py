@@ -16,16 +16,7 @@ from pydantic import Field
 from edgewise.errors import BadInput
 from edgewise.evaluating.dataset import CorruptSample, Kind
 from edgewise.evaluating.formats.images import require_pillow
-from edgewise.evaluating.step_settings import (
-    LOWER_CASE,
-    HeightWidth,
-    Item,
-    Number,
-    SideOrSize,
-    Step,
-    YesNo,
-    to_number,
-)
+from edgewise.evaluating.step_settings import LOWER_CASE, HeightWidth, Item, Number, SideOrSize, Step, YesNo, to_number
 from edgewise.workload.arrays import Array
 
 Filter = Annotated[Literal["nearest", "bilinear", "bicubic", "lanczos"], LOWER_CASE]

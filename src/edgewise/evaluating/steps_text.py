@@ -75,8 +75,7 @@ def _find_pad(found: Any, path: str, pad: int | None) -> tuple[int, str]:
         if number is not None:
             return int(number), word
     raise BadInput(
-        f"{Path(path).name} has no padding token",
-        advice="set the token's number with pad in the tokenize step",
+        f"{Path(path).name} has no padding token", advice="set the token's number with pad in the tokenize step"
     )
 
 

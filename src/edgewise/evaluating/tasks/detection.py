@@ -4,15 +4,13 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from importlib.util import find_spec
 from typing import Any
 
 from edgewise.errors import BadInput, Unavailable
 from edgewise.evaluating.dataset import Box, Kind, Sample
-from edgewise.evaluating.task import MetricTable, Preparation, Record, Scorer, TaskContext
+from edgewise.evaluating.task import MetricTable, Preparation, Record, TaskContext
 from edgewise.evaluating.tasks.boxes import (
-    BoxDecoding,
     Detections,
     UnreadableOutputs,
     check_numbers,
@@ -21,50 +19,17 @@ from edgewise.evaluating.tasks.boxes import (
     to_corners,
     to_stored,
 )
-from edgewise.evaluating.tasks.coco_score import tabulate_coco
+from edgewise.evaluating.tasks.coco_score import METRICS, tabulate_coco
 from edgewise.evaluating.tasks.detection_options import (
     DetectionOptions,
     describe_classes,
     read_class_map,
     read_decoding,
 )
-from edgewise.evaluating.tasks.outputs import check_labelled, read_options
+from edgewise.evaluating.tasks.outputs import OutputTask
 from edgewise.workload.arrays import Array
 
 
-class Detection:
-    """Objects and their boxes, scored as COCO does. Options: see `edgewise.evaluating.tasks.detection_options`."""
-
-    name = "detection"
-    title = "Object detection"
-    kinds: Sequence[Kind] = ("image",)
-    metrics: Sequence[str] = ("map_50_95", "map_50", "map_75", "recall_100")
-
-    def prepare(self, context: TaskContext) -> Scorer:
-        """Return the scorer. Raises `BadInput` for ambiguous options and outputs, `Unavailable` without pycocotools."""
-        if find_spec("pycocotools") is None:
-            raise Unavailable("COCO's mean average precision needs pycocotools", advice="pip install 'edgewise[data]'")
-        check_labelled(context, self.name)
-        options = read_options(DetectionOptions, context.options, self.name)
-        classes, origin = read_class_map(context, options.class_map)
-        reading, told = read_decoding(options, context.signature.outputs, categories=len(context.data.classes))
-        doubt = describe_classes(context, options, classes)
-        same = classes is None or classes == tuple(range(len(context.data.classes)))
-        return DetectionScorer(
-            reading=reading,
-            settings={
-                **told,
-                "class_map": origin,
-                "categories_of_classes": None if same else list(classes or ()),
-                **({"class_order": doubt} if doubt else {}),
-            },
-            classes=classes,
-            categories=len(context.data.classes),
-            mapped=options.class_map is not None,
-        )
-
-
-@dataclass(kw_only=True)
 class DetectionScorer:
     """Scores one detector.
 
@@ -73,16 +38,27 @@ class DetectionScorer:
 
     Attributes:
         classes: the category of each of the model's classes, None for one that the data has not; None: the same.
-        categories: of the data; 0: not known.
-        mapped: whether the user gave a class map.
+        categories: how many the data has; 0: not known.
     """
 
-    headline: str = "map_50_95"
-    reading: BoxDecoding
-    settings: Mapping[str, Any]
-    classes: tuple[int | None, ...] | None
-    categories: int
-    mapped: bool
+    headline = "map_50_95"
+
+    def __init__(self, context: TaskContext, options: DetectionOptions, *, task: str) -> None:
+        if find_spec("pycocotools") is None:
+            raise Unavailable("COCO's mean average precision needs pycocotools", advice="pip install 'edgewise[data]'")
+        self._has_map = options.class_map is not None
+        self.categories = len(context.data.classes)
+        classes, origin = read_class_map(context, options.class_map)
+        self.classes = classes
+        self.reading, settings = read_decoding(options, context.signature.outputs, categories=self.categories)
+        doubt = describe_classes(context, options, classes)
+        same = classes is None or classes == tuple(range(self.categories))
+        self.settings: Mapping[str, Any] = {
+            **settings,
+            "class_map": origin,
+            "categories_of_classes": None if same else list(classes or ()),
+            **({"class_order": doubt} if doubt else {}),
+        }
 
     def record(self, outputs: Sequence[Array], sample: Sample, preparation: Preparation) -> Record:
         """Return one image's objects and detections. Raises `BadInput` for outputs or labels that can't be read."""
@@ -125,7 +101,7 @@ class DetectionScorer:
     def _check_classes(self, count: int | None, sample: Sample) -> None:
         """Raise `BadInput` where a model that scores `count` classes can't mean those of the data one by one."""
         expected = len(self.classes) if self.classes is not None else None
-        if count is None or expected is None or count == expected or (self.mapped and count < expected):
+        if count is None or expected is None or count == expected or (self._has_map and count < expected):
             return
         raise BadInput(
             f"{sample.name}: the model scores {count} classes, but {expected} are known",
@@ -165,3 +141,14 @@ class DetectionScorer:
             area = None if box.area is None else float(box.area)
             rows.append([*corners, int(box.category), int(box.crowd), area])
         return rows
+
+
+class Detection(OutputTask):
+    """``detection``: objects and their boxes, scored as COCO does."""
+
+    name = "detection"
+    title = "Object detection"
+    kinds: Sequence[Kind] = ("image",)
+    metrics: Sequence[str] = METRICS
+    options = DetectionOptions
+    scorer = DetectionScorer

@@ -206,8 +206,7 @@ def _normalised(given: str | None, decode: str, outputs: Sequence[TensorSpec]) -
         return True
     if decode in ("boxes", "rows"):
         raise BadInput(
-            "boxes may be in pixels of the input or relative to its size",
-            advice="set normalised=no or normalised=yes",
+            "boxes may be in pixels of the input or relative to its size", advice="set normalised=no or normalised=yes"
         )
     return None
 

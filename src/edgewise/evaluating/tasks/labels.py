@@ -80,10 +80,7 @@ class Labels:
         if not self._model and self._own and len(self._own) + self.offset != count:
             background = " and an offset of " + str(self.offset) if self.offset else ""
             own = f"{len(self._own)} class{'es' if len(self._own) != 1 else ''}{background}"
-            raise BadInput(
-                f"{self._data} has {own}, and the model {count} outputs",
-                advice=self._advise(count),
-            )
+            raise BadInput(f"{self._data} has {own}, and the model {count} outputs", advice=self._advise(count))
         self.count = count
 
     def _advise(self, count: int) -> str:

@@ -81,12 +81,7 @@ class TextTable(Table):
     """
 
     def __init__(
-        self,
-        answers: Sequence[str],
-        references: Sequence[Sequence[str]],
-        *,
-        bleu: Bleu | None,
-        missing: str = "",
+        self, answers: Sequence[str], references: Sequence[Sequence[str]], *, bleu: Bleu | None, missing: str = ""
     ) -> None:
         pairs = list(zip(answers, references, strict=True))
         self.n = len(pairs)
