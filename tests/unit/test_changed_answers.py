@@ -13,7 +13,7 @@ from edgewise.evaluating.checkpoint import Entry
 from edgewise.evaluating.dataset import Sample
 from edgewise.evaluating.output_format import OutputFormat
 from edgewise.evaluating.reference import ReferenceScorer
-from edgewise.evaluating.task import Preparation, TellsClasses
+from edgewise.evaluating.task import HasClasses, Preparation
 from edgewise.evaluating.tasks.classification import Classification
 from edgewise.optimizing.changed_answers import MOST, ORDER, find_changes
 from edgewise.stats.proportions import wilson_interval
@@ -82,7 +82,7 @@ def test_counts_add_up_to_the_change_of_the_accuracy(answers):
 
 
 def answers_of(scorer, outputs, labels):
-    assert isinstance(scorer, TellsClasses)
+    assert isinstance(scorer, HasClasses)
     records = json.loads(json.dumps(judge_all(scorer, outputs, labels)))
     return [scorer.classes_of(records[0], record)[::2] for record in records]
 

@@ -18,7 +18,7 @@ from edgewise.evaluating.data_options import DataOptions, select_samples
 from edgewise.evaluating.dataset import CorruptSample, open_data, refuse_unlabelled
 from edgewise.evaluating.formats import images
 from edgewise.evaluating.formats.folders import Folders
-from edgewise.evaluating.tasks.labels import Labels
+from edgewise.evaluating.tasks.labels import LabelMapping
 from messages import has, says, wording
 from task_setting import context
 
@@ -106,7 +106,7 @@ def test_a_wrong_folder_is_named_with_what_was_taken_for_its_classes(tmp_path: P
     for source in (".", "photos/.."):
         data = next(iter(open_data(source).values()))
         with pytest.raises(BadInput) as caught:
-            Labels(replace(context((1, 10)), data=data)).settle(10)
+            LabelMapping(replace(context((1, 10)), data=data)).settle(10)
         assert caught.value.message == wording("model-outputs", data="wrong", own="1 class", count=10)
         assert caught.value.advice == (
             "is it the right folder? Its sub-folders were taken for the classes: photos; if they are, name the outputs with "

@@ -9,7 +9,7 @@ from edgewise.errors import BadInput
 from edgewise.evaluating.custom_metric import CustomMetric
 from edgewise.evaluating.dataset import Sample, refuse_unlabelled
 from edgewise.evaluating.scores import JoinedTable
-from edgewise.evaluating.task import MetricTable, Preparation, Record, Scorer, TaskContext, TellsAnswers
+from edgewise.evaluating.task import HasAnswers, MetricTable, Preparation, Record, Scorer, TaskContext
 from edgewise.evaluating.tasks.huggingface_metric import MODULE_PREFIX, read_metric
 from edgewise.workload.arrays import Array
 
@@ -28,7 +28,7 @@ class AddedMetric(Protocol):
         """Its description for the record."""
 
     def keep(self, output: Any, label: Any) -> Any:
-        """What the record of a sample keeps for the metric, JSON-shaped."""
+        """Return the part of a sample's record that the metric needs, JSON-shaped."""
 
     def tabulate(self, kept: Sequence[Any], records: Sequence[Record], scorer: Scorer | None) -> MetricTable:
         """Return the table, from what `keep` gave for each sample, and the task's records with their scorer."""
@@ -68,7 +68,7 @@ class CustomScorer:
 
 
 def with_custom_metrics(scorer: Scorer | None, texts: Sequence[str], context: TaskContext) -> Scorer:
-    """`scorer` with the metrics that `texts` name; without a task these alone.
+    """Return a scorer of the task's metrics and of those that `texts` name; without a task, of these alone.
 
     Raises:
         BadInput: a function that does not exist or can't be called, two of one name, or neither task nor metric.
@@ -93,7 +93,7 @@ def with_custom_metrics(scorer: Scorer | None, texts: Sequence[str], context: Ta
 def _read_module(scorer: Scorer | None, text: str) -> AddedMetric:
     if scorer is None:
         raise BadInput(f"{text} needs a task's answers", advice="give ⟦task=TASK⟧ too")
-    if not isinstance(scorer, TellsAnswers):
+    if not isinstance(scorer, HasAnswers):
         raise BadInput(
             f"the metric {text} can't be used here: this task has no single answer per sample",
             advice="use it with classification and text tasks",

@@ -160,7 +160,7 @@ def _shapes(outputs: Sequence[Array]) -> str:
 
 
 def compare_boxes(own: Detections, reference: Detections) -> Record:
-    """``[matched, own, reference]``: how many boxes of each there are, and how many of them are the same.
+    """Return ``[matched, own, reference]``: the number of boxes that are the same, and of each model's boxes.
 
     The best of `own` chooses first, among the boxes of its class that are left, the one that it overlaps most.
     """

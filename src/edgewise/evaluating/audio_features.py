@@ -21,7 +21,7 @@ _BLOCK_ITEMS = 2**21
 
 
 @lru_cache(maxsize=8)
-def _polyphase(up: int, down: int) -> Array:
+def _make_polyphase(up: int, down: int) -> Array:
     """Return the filter of a resampler by phase: [phase][tap], float64.
 
     A sinc at the lower of the two Nyquist frequencies under a Kaiser window (β = 5), 10 zero crossings to each side,
@@ -39,9 +39,9 @@ def _polyphase(up: int, down: int) -> Array:
 
 
 def resample(wave: Array, source: int, target: int) -> Array:
-    """`wave` (frames[, channels]) at `source` frames per second brought to `target`; ceil(frames × target / source).
+    """Resample `wave` (frames[, channels]) from `source` to `target` frames per second: ceil(frames × target / source).
 
-    Band-limited (see `_polyphase`); before its beginning and after its end there is silence. Float32.
+    Band-limited (see `_make_polyphase`); before its beginning and after its end there is silence. Float32.
 
     Raises:
         ValueError: the ratio in lowest terms is above `MAX_RATIO`.
@@ -52,7 +52,7 @@ def resample(wave: Array, source: int, target: int) -> Array:
         return wave.astype(np.float32, copy=False)
     if max(up, down) > MAX_RATIO:
         raise ValueError(f"a ratio of {up}:{down}")
-    table = _polyphase(up, down)
+    table = _make_polyphase(up, down)
     count = table.shape[1]
     half = _CROSSINGS * max(up, down)
     frames = wave.shape[0]
@@ -71,7 +71,7 @@ def resample(wave: Array, source: int, target: int) -> Array:
 
 
 def to_mel(hertz: Array, scale: str) -> Array:
-    """Frequencies on a mel scale.
+    """Return frequencies on a mel scale.
 
     ``htk``: 2595 log₁₀(1 + f / 700) (The HTK Book, 5.4). ``slaney``: linear to 1 kHz, 3 f / 200, and 27 steps per
     factor of 6.4 above (M. Slaney, Auditory Toolbox, 1998).
@@ -93,7 +93,7 @@ def from_mel(mel: Array, scale: str) -> Array:
 def filter_bank(
     *, bands: int, fft: int, rate: int, low: float, high: float, scale: str, triangles: str, area: bool
 ) -> Array:
-    """Weights of a mel filter bank, [bin][band], float64, for the fft // 2 + 1 bins of a spectrum.
+    """Return weights of a mel filter bank, [bin][band], float64, for the fft // 2 + 1 bins of a spectrum.
 
     Band i rises from edge i to edge i + 1 and falls to edge i + 2; edges are evenly spaced in mel from `low` to `high`.
 
@@ -122,14 +122,14 @@ def filter_bank(
 
 
 def taper(kind: str, length: int) -> Array:
-    """A periodic window, float64: 0.5 − 0.5 cos(2πn/N) (``hann``), 0.54 − 0.46 cos(2πn/N) (``hamming``), or ones."""
+    """Return a periodic window, float64: ``hann`` 0.5 − 0.5 cos(2πn/N), ``hamming`` 0.54 − 0.46 cos(2πn/N), or ones."""
     angle = np.cos(2 * np.pi * np.arange(length) / length)
     ground = {"hann": 0.5, "hamming": 0.54, "none": 1.0}[kind]
     return ground - (1.0 - ground) * angle
 
 
 def magnitudes(wave: Array, *, window: int, step: int, fft: int, kind: str, edges: str) -> Array:
-    """Magnitudes of the short-time Fourier transform of `wave` (frames,): (1 + (n − window) // step, fft // 2 + 1).
+    """Return magnitudes of the short-time Fourier transform of `wave`, (1 + (frames − window) // step, fft // 2 + 1).
 
     Args:
         window, step, fft: frames; the window is no longer than the transform.

@@ -49,7 +49,7 @@ def read_class_names(model: Path, form: str) -> tuple[str, ...]:
 
 
 def parse_names(text: str) -> tuple[str, ...]:
-    """Names in a literal of Python or JSON: a list, a mapping of 0, 1, … to names, or a mapping with either as names.
+    """Read a literal of Python or JSON: a list, a mapping of 0, 1, … to names, or a mapping with one of them as names.
 
     Empty where `text` is anything else.
     """
@@ -70,7 +70,7 @@ def parse_names(text: str) -> tuple[str, ...]:
 
 
 def _onnx_metadata(file: Path) -> Iterator[tuple[str, str]]:
-    """Key and value of each entry; the graph is passed over, not read."""
+    """Yield key and value of each entry; the graph is skipped, not read."""
     with file.open("rb") as stream, mmap.mmap(stream.fileno(), 0, access=mmap.ACCESS_READ) as data:
         for _, number, kind, begin, end in read_fields(data, 0, len(data)):
             if number == _METADATA_PROPS and kind == _BYTES and end - begin <= _MOST_CHARACTERS:
@@ -82,7 +82,7 @@ def _onnx_metadata(file: Path) -> Iterator[tuple[str, str]]:
 
 
 def _read_openvino(file: Path) -> tuple[str, ...]:
-    """From the network's ``rt_info``, which ends the file."""
+    """Read the names in the network's ``rt_info``, the end of the file."""
     with file.open("rb") as stream:
         stream.seek(max(0, file.stat().st_size - _MOST_CHARACTERS))
         tail = stream.read().decode(errors="replace")

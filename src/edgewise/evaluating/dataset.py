@@ -88,7 +88,7 @@ class Sample:
     changes: tuple[str, ...] = ()
 
     def digest(self) -> str:
-        """SHA-256 over data and label; name and place don't count."""
+        """Return a SHA-256 over data and label, not over name and place."""
         found = hashlib.sha256()
         _feed(found, self.data)
         _feed(found, self.label)
@@ -149,7 +149,7 @@ class DataFormat(Protocol):
         """Return whether `path` looks like one, from its name and a glance; never raises."""
 
     def open(self, path: Path, options: Mapping[str, str]) -> Mapping[str, Dataset]:
-        """Its splits by name, without reading samples.
+        """Return its splits by name, without reading samples.
 
         Args:
             options: ``--data-option NAME=VALUE``, such as a column's name.
@@ -180,7 +180,7 @@ def refuse_unlabelled(data: Dataset, purpose: str = "") -> BadInput:
 def open_data(
     source: str, *, form: str | None = None, options: Mapping[str, str] | None = None
 ) -> Mapping[str, Dataset]:
-    """The splits of the data set at `source`: a path, or ``module:function`` (``file.py:function``) that returns one.
+    """Open the data set at `source`, a path or ``module:function`` (``file.py:function``), and return its splits.
 
     Raises:
         BadInput, Unavailable.

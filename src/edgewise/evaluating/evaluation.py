@@ -239,7 +239,7 @@ def run_evaluation(
     with alone or nullcontext():
         try:
             dispatcher = Dispatcher(save=save, sensors=sensors)
-            runs = dispatcher.execute(Plan(jobs=jobs)) if plan.latency else _unmeasured(jobs)
+            runs = dispatcher.execute(Plan(jobs=jobs)) if plan.latency else _make_runs(jobs)
         except Interrupted as stop:
             runs, interrupted = list(stop.runs), True
         for index, ((tested, scorer), run) in enumerate(zip(admitted, runs, strict=False)):
@@ -254,8 +254,8 @@ def run_evaluation(
     return EvaluationResults(models=tuple(done), interrupted=interrupted)
 
 
-def _unmeasured(jobs: Sequence[Job]) -> list[Run]:
-    """Runs of one group without a latency."""
+def _make_runs(jobs: Sequence[Job]) -> list[Run]:
+    """Return runs of one group, without a latency."""
     created, group = datetime.now(UTC).isoformat(timespec="milliseconds"), new_run_id()
     environments = [environment_at(job.target) for job in jobs]
     return [
@@ -389,13 +389,13 @@ class _Evaluator:
             headline=scorer.headline,
             notes=(*filter(None, [plan.assumed]), *results.notes),
             resumed=results.resumed,
-            answers=_answers(results.entries, scorer),
+            answers=_collect_answers(results.entries, scorer),
         )
 
     def _compare(
         self, results: SampleResults, scorer: Scorer, *, only: tuple[str, ...] | None
     ) -> tuple[MetricDifference, ...]:
-        """Against the first model, on the samples that both answered, where they were the same samples."""
+        """Compare with the first model, on the samples that both answered, where they were the same samples."""
         if self._first is None:
             return ()
         first, first_scorer = self._first
@@ -415,8 +415,10 @@ class _Evaluator:
         )
 
 
-def _answers(entries: Sequence[Entry], scorer: Scorer) -> tuple[tuple[Entry, None, ClassAnswer, ClassAnswer], ...]:
-    """`ModelEvaluation.answers` of the samples in `entries`."""
+def _collect_answers(
+    entries: Sequence[Entry], scorer: Scorer
+) -> tuple[tuple[Entry, None, ClassAnswer, ClassAnswer], ...]:
+    """Return `ModelEvaluation.answers` of the samples in `entries`."""
     if not isinstance(scorer, ReferenceScorer):
         return ()
     known = ((entry, scorer.classes_of(entry.record, entry.record)) for entry in entries if not entry.reason)

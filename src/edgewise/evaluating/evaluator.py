@@ -124,7 +124,7 @@ class ModelAdapter:
         self._fed = [graph.tensors[spec.name].quantization if spec.name in graph.tensors else None for spec in specs]
 
         def make_preparer(batch: int) -> Preparer:
-            """For one sample of a batch."""
+            """Return the preparer of one sample of a batch."""
             single = [
                 replace(spec, shape=(spec.shape[0] // batch, *spec.shape[1:])) if spec.shape else spec for spec in specs
             ]
@@ -166,7 +166,7 @@ class ModelAdapter:
         return arrays, replace(preparation, fed=real)
 
     def infer(self, feeds: Sequence[Sequence[Array]]) -> list[list[Array]]:
-        """Real outputs of every sample, each with a leading dimension of 1. Raises `InferenceFailed`, `BadInput`."""
+        """Return real outputs of every sample with a leading dimension of 1. Raises `InferenceFailed`, `BadInput`."""
         if self._batch == 1:
             return [self._real(outputs) for outputs in self.inference.infer(feeds)]
         if self._keep_state:
@@ -386,7 +386,7 @@ class _SampleLoop:
                 emit(SamplesDone(done=len(self._checkpoint.entries) - others, total=self._total))
 
     def _batches(self) -> Iterator[list[Prepared]]:
-        """Prepared samples, as many as are handed to the worker at once; unusable ones are noted and left out."""
+        """Yield prepared samples, as many as the worker gets at once; unusable ones are noted and left out."""
         batch: list[Prepared] = []
         for index in self._left:
             check()
@@ -420,7 +420,7 @@ class _SampleLoop:
         self._adapter.note_times([sample.index for sample, _, _ in batch], reading)
 
     def _run_by_scorer(self, scorer: Any, batch: Sequence[Prepared]) -> None:
-        """Samples for which the scorer runs the model itself, one by one."""
+        """Let the scorer run the model on the samples, one by one."""
         for sample, arrays, preparation in batch:
             try:
                 outputs = scorer.run_model(lambda feed: self._adapter.infer([feed])[0], arrays, sample)
@@ -446,7 +446,7 @@ class _SampleLoop:
 
 
 def _identify(tested: ModelUnderTest, selection: SampleSelection, identity: Mapping[str, Any]) -> dict[str, Any]:
-    """What must be the same to resume an evaluation; the checkpoint itself holds the samples."""
+    """Return all that must be the same to resume an evaluation; the checkpoint itself holds the samples."""
     return {
         "edgewise": __version__,
         "records": 3,  # of the built-in scorers; other checkpoints are not resumed
@@ -457,7 +457,7 @@ def _identify(tested: ModelUnderTest, selection: SampleSelection, identity: Mapp
 
 
 def identify(tested: ModelUnderTest) -> dict[str, Any]:
-    """What decides a model's answers: model, engine, settings, inputs and their preparation."""
+    """Return all that decides a model's answers: model, engine, settings, inputs and their preparation."""
     job = tested.job
     return {
         "model": job.model.sha256,
@@ -471,7 +471,7 @@ def identify(tested: ModelUnderTest) -> dict[str, Any]:
 
 
 def _digest_files(instructions: Instructions) -> dict[str, str]:
-    """Name → SHA-256 of files that steps and options name, such as a tokenizer's vocabulary."""
+    """Return name → SHA-256 of files that steps and options name, such as a tokenizer's vocabulary."""
     words = [value for steps in instructions.steps.values() for step in steps for value in step.to_document().values()]
     found = {}
     for word in [*words, *instructions.task_options.values()]:

@@ -164,7 +164,7 @@ class InputPlan:
         )
 
     def describe(self) -> str:
-        """What is done, on one line."""
+        """Return all steps and the input's type on one line."""
         spec, quantization = self.spec, self.quantization
         done = ", ".join(step.describe() for step in self.steps) or "fed as stored"
         sizes = ["?" if axis in open_axes(spec) else str(size) for axis, size in enumerate(spec.shape)]
@@ -189,7 +189,7 @@ class InputPlan:
         data, want = item.data, self.spec.shape
         if not data.size:
             raise CorruptSample(item.sample, "it is empty")
-        shape = _own_shape(data.shape, want, open_axes(self.spec))
+        shape = _fit_shape(data.shape, want, open_axes(self.spec))
         # Axes of size 1 may come and go, which moves no value.
         if shape == want and [size for size in data.shape if size != 1] != [size for size in want if size != 1]:
             raise BadInput(
@@ -199,7 +199,7 @@ class InputPlan:
         return np.ascontiguousarray(self._convert(data.reshape(shape), item)).reshape(shape)
 
     def _convert(self, data: Array, item: Item) -> Array:
-        """`data` as the input's type."""
+        """Return `data` as the input's type."""
         dtype, quantization = np.dtype(self.spec.dtype), self.quantization
         takes = f"{item.sample} is {data.dtype}, input {self.spec.name!r}"
         if dtype.kind == "f":
@@ -231,7 +231,7 @@ class InputPlan:
 
 
 def steps_for(steps: Sequence[Step], spec: InputSpec, *, kind: Kind | None) -> tuple[Step, ...]:
-    """`steps` with the layout of the input where that is left to it, or where it takes pictures in one layout only.
+    """Return `steps` with the input's layout, where it is left open or the input takes pictures in one layout only.
 
     Raises:
         BadInput: a layout is left to an input that does not tell it.
@@ -240,13 +240,13 @@ def steps_for(steps: Sequence[Step], spec: InputSpec, *, kind: Kind | None) -> t
     orders = any(step.name in _ORDERING or getattr(step, "to", None) == "gray" for step in steps)
     return (
         found
-        if orders or kind != "image" or not _only_first(spec.shape)
+        if orders or kind != "image" or not _has_colours_first(spec.shape)
         else (*found, Layout.model_validate({"to": "nchw"}))
     )
 
 
-def _own_shape(have: tuple[int, ...], want: tuple[int, ...], free: frozenset[int]) -> tuple[int, ...]:
-    """`have`, with dimensions of 1 in front as `want` has them, where only `free` dimensions differ; else `want`."""
+def _fit_shape(have: tuple[int, ...], want: tuple[int, ...], free: frozenset[int]) -> tuple[int, ...]:
+    """Return `have` with the leading dimensions of 1 of `want`, where only `free` dimensions differ; else `want`."""
     found = (1,) * (len(want) - len(have)) + have
     fits = len(found) == len(want) and all(
         axis in free or size == wanted for axis, (size, wanted) in enumerate(zip(found, want, strict=True))
@@ -255,7 +255,7 @@ def _own_shape(have: tuple[int, ...], want: tuple[int, ...], free: frozenset[int
 
 
 def quantize(values: Array, scale: float, zero_point: int, dtype: np.dtype[Any]) -> Array:
-    """Integers for real numbers: round(x / scale) + zero point, ties to even, saturating at the type's bounds.
+    """Return integers for real numbers: round(x / scale) + zero point, ties to even, cut at the type's bounds.
 
     As ONNX QuantizeLinear. Saturation is not reported.
     """
@@ -274,7 +274,7 @@ def _advise_shape(have: tuple[int, ...], want: tuple[int, ...], item: Item) -> s
         body.pop(0)
     if len(have) == len(body) == 3:
         if [have[2], have[0], have[1]] == body and item.channels != 0:
-            return f"⟦prepare⟧ layout={'auto' if _only_first(body) else 'nchw'}"
+            return f"⟦prepare⟧ layout={'auto' if _has_colours_first(body) else 'nchw'}"
         if [have[1], have[2], have[0]] == body:
             if item.channels == 0:
                 return "⟦prepare=layout=auto⟧ instead of layout=nchw: each file gets its own layout"
@@ -309,7 +309,7 @@ def _other_sizes(steps: Sequence[str], item: Item) -> str:
 
 
 def _advise_image(item: Item, want: list[int]) -> list[str]:
-    """For an image: colours, then size, then layout; nothing where the input takes no image."""
+    """Return steps for an image: colours, then size, then layout; none where the input takes no image."""
     body = want[-3:] if len(want) >= 3 else [*want, 1]
     if item.pixels is None or len(body) != 3 or prod(want) != prod(body):
         return []
@@ -324,11 +324,11 @@ def _advise_image(item: Item, want: list[int]) -> list[str]:
         steps.append("color=gray" if channels == 1 else "color=rgb")
     if item.pixels != (width, height):
         steps.append(f"resize={height},{width}")
-    if not last and channels > 1 and not _only_first(body) and (steps or not first_now):
+    if not last and channels > 1 and not _has_colours_first(body) and (steps or not first_now):
         steps.append("layout=nchw")
     return steps
 
 
-def _only_first(shape: Sequence[int]) -> bool:
-    """Whether an input of this shape has three colours first, and can't have colours last."""
+def _has_colours_first(shape: Sequence[int]) -> bool:
+    """Return whether an input of this shape has three colours first, and can't have colours last."""
     return len(shape) in (3, 4) and shape[-3] == 3 and shape[-1] not in (1, 3)

@@ -162,7 +162,7 @@ class _Document(BaseModel):
 
 
 def read_document(document: Mapping[str, Any], *, folder: Path, name: str) -> Instructions:
-    """Instructions as `Instructions.to_document` gives them.
+    """Return the instructions of a document, as `Instructions.to_document` writes it.
 
     Args:
         folder: the document's files are relative to it.
@@ -298,12 +298,12 @@ def write_flags(steps: Mapping[str, Sequence[Step]]) -> list[str]:
         for step in listed:
             value = {key: each for key, each in step.to_document().items() if not step.is_default(key, each)}
             bare = step.main is not None and list(value) == [step.main]
-            words = ",".join(map(str, _as_list(value[step.main or ""]))) if bare else json.dumps(value)
+            words = ",".join(map(str, _to_list(value[step.main or ""]))) if bare else json.dumps(value)
             found.append((f"{name}:" if name else "") + step.name + (f"={words}" if value else ""))
     return found
 
 
-def _as_list(value: Any) -> list[Any]:
+def _to_list(value: Any) -> list[Any]:
     return value if isinstance(value, list) else [value]
 
 

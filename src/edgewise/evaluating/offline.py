@@ -9,7 +9,7 @@ from collections.abc import Iterator, Mapping
 
 @contextlib.contextmanager
 def environment(wanted: Mapping[str, str]) -> Iterator[None]:
-    """Sets environment variables inside, and restores them."""
+    """Set environment variables inside, and restore them."""
     before = {name: os.environ.get(name) for name in wanted}
     os.environ.update(wanted)
     try:

@@ -71,7 +71,7 @@ def find_better(
     every = len(selection.indices)
     part = replace(selection, indices=tuple(selection.indices[:: -(-every // MOST_SAMPLES)]))
     found: list[tuple[float, str]] = []
-    for instructions in _others(tested.instructions, _read(part)):
+    for instructions in _vary_size(tested.instructions, _read(part)):
         try:
             answers = run(replace(tested, instructions=instructions), part)
             if answers.interrupted:
@@ -93,7 +93,7 @@ def find_better(
 def doubt_preparation(
     tested: ModelUnderTest, selection: SampleSelection, scorer: Scorer, results: SampleResults, *, builder: RunBuilder
 ) -> tuple[Caution, ...]:
-    """Cautions about the preparation of pictures; another way is tried only where they have labels."""
+    """Return cautions about the preparation of pictures; another way is tried only where they have labels."""
     if selection.data.kind != "image":
         return ()
     first = {entry.index: entry.record for entry in results.entries if not entry.reason}
@@ -115,14 +115,14 @@ def doubt_preparation(
     return tuple(each for each in (better, check_range(results.fed)) if each is not None)
 
 
-def _others(instructions: Instructions, samples: Sequence[Sample]) -> Iterator[Instructions]:
+def _vary_size(instructions: Instructions, samples: Sequence[Sample]) -> Iterator[Instructions]:
     """Yield the same preparation with another usual way to the input's size.
 
     What the steps make of `samples` tells the size, and whether a way is another one: many words give the same.
     """
     for name, steps in instructions.steps.items():
         moving = [at for at, step in enumerate(steps) if isinstance(step, _MOVING)]
-        shapes = {one.shape[:2] for one in _pictures(name, steps[: moving[-1] + 1], samples)} if moving else set()
+        shapes = {one.shape[:2] for one in _apply_steps(name, steps[: moving[-1] + 1], samples)} if moving else set()
         if len(shapes) != 1:
             continue
         pair = list(shapes.pop())
@@ -135,18 +135,18 @@ def _others(instructions: Instructions, samples: Sequence[Sample]) -> Iterator[I
         # Values of padding are those of pixels.
         at = min([moving[0], *(at for at, step in enumerate(steps) if step.real)])
         kept = [step for step in steps if not isinstance(step, _MOVING)]
-        seen = [_pictures(name, steps, samples)]
+        seen = [_apply_steps(name, steps, samples)]
         for way in ways:
             changed = (*kept[:at], *way, *kept[at:])
-            made = _pictures(name, changed, samples)
-            if made and any(_same(made, each) for each in seen):
+            made = _apply_steps(name, changed, samples)
+            if made and any(_are_same(made, each) for each in seen):
                 continue
             seen.append(made)
             yield replace(instructions, steps={**instructions.steps, name: changed})
 
 
-def _pictures(name: str, steps: Sequence[Step], samples: Sequence[Sample]) -> list[Array]:
-    """What `steps` make of the samples; nothing where they refuse one."""
+def _apply_steps(name: str, steps: Sequence[Step], samples: Sequence[Sample]) -> list[Array]:
+    """Return the samples after `steps`; nothing where a step refuses one."""
     made = []
     for sample in samples:
         data = sample.data.get(name) if isinstance(sample.data, Mapping) else sample.data
@@ -163,7 +163,7 @@ def _pictures(name: str, steps: Sequence[Step], samples: Sequence[Sample]) -> li
     return made
 
 
-def _same(one: Sequence[Array], other: Sequence[Array]) -> bool:
+def _are_same(one: Sequence[Array], other: Sequence[Array]) -> bool:
     """Return whether pictures are the same but for rounding."""
     pairs = list(zip(one, other, strict=False))
     return len(one) == len(other) and all(

@@ -104,7 +104,7 @@ class OutputFormat:
         return HEADLINES[self.kind]
 
     def to_document(self) -> dict[str, Any]:
-        """JSON-shaped."""
+        """Return it JSON-shaped."""
         document: dict[str, Any] = {"outputs": self.kind, "because": self.because, "metric": self.headline}
         if self.kind == "values":
             document["probabilities"] = list(self.probabilities)
@@ -161,7 +161,7 @@ def find_output_format(
 
 
 def _read_boxes(context: TaskContext, *, asked: bool) -> tuple[Boxes | None, str]:
-    """Boxes as the task `detection` reads them; unless requested, only unambiguous lists.
+    """Return boxes as the task `detection` reads them; unless requested, only unambiguous lists.
 
     Raises:
         BadInput: they were requested, and can't be read.

@@ -46,7 +46,7 @@ def check_plausible(
     if chance == 1.0 or least > chance or (not chance and score.value > 0.0):
         return None
     found += f": no better than guessing{among}" if chance else ": nothing was right"
-    clues = [] if classified is None else _clues(classified)
+    clues = [] if classified is None else _find_clues(classified)
     fed = [
         f"values fed to {name}: {significant(low)} to {significant(high)}" for name, (low, high) in results.fed.items()
     ]
@@ -55,8 +55,8 @@ def check_plausible(
     return Caution.of(CODE, "; ".join([found, *clues, *fed, *done, *labels]))
 
 
-def _clues(table: ClassificationTable) -> list[str]:
-    """Evidence in the answers that labels are numbered differently."""
+def _find_clues(table: ClassificationTable) -> list[str]:
+    """Return evidence in the answers that labels are numbered differently."""
     shifts = {by: table.accuracy_shifted(by) for by in (1, -1)}
     best = max(shifts, key=lambda by: shifts[by])
     if _is_clear(shifts[best], table.n):

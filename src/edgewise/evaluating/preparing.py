@@ -86,7 +86,7 @@ class Preparer:
         self._plans = [
             InputPlan(spec=spec, quantization=quantization, steps=steps_for(steps, spec, kind=kind))
             for spec, quantization, steps in zip(
-                specs, quantizations, _steps_of_inputs(instructions, self._names, kind), strict=True
+                specs, quantizations, _find_steps(instructions, self._names, kind), strict=True
             )
         ]
         for plan in self._plans:
@@ -98,7 +98,7 @@ class Preparer:
         self.notes = tuple(plan.describe() for plan in self._plans)
 
     def _refuse(self, plan: InputPlan, example: Callable[[], Sample], missing: BadInput) -> BadInput:
-        """The error `missing`, of pixels without a conversion, with all else that the first picture lacks."""
+        """Return the error `missing`, of pixels without a conversion, with all other steps that the picture lacks."""
         try:
             return plan.refuse_pixels(self._take(plan, example()))
         except BadInput as error:
@@ -172,8 +172,8 @@ class Preparer:
         return item
 
 
-def _steps_of_inputs(instructions: Instructions, names: Sequence[str], kind: Kind) -> list[tuple[Step, ...]]:
-    """The steps of each input, in the model's order. Raises `BadInput` for steps of inputs that are not there."""
+def _find_steps(instructions: Instructions, names: Sequence[str], kind: Kind) -> list[tuple[Step, ...]]:
+    """Return the steps of each input, in the model's order. Raises `BadInput` for an input that is not there."""
     for name in instructions.steps:
         if name and name not in names:
             raise BadInput(f"there are steps for {name!r}, which is not an input", advice=suggest(name, names))

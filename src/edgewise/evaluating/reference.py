@@ -114,7 +114,7 @@ class ReferenceScorer:
         """Return the difference from the other model's outputs. Raises `BadInput` where they can't be compared."""
         form, reference = self._form, self._outputs[sample.index]
         if form is None or form.kind == "classes":
-            return [compare_sample(outputs, reference), _best_classes(outputs, reference)]
+            return [compare_sample(outputs, reference), _find_best_classes(outputs, reference)]
         near = None if form.is_list else compare_sample(outputs, reference, probabilities=form.probabilities)
         if form.boxes is None:
             return near
@@ -124,7 +124,7 @@ class ReferenceScorer:
             raise BadInput(f"{sample.name}: {error}", advice="set how boxes are read with ⟦task_option⟧") from error
 
     def tabulate(self, records: Sequence[Record]) -> MetricTable:
-        """Agreement over all samples."""
+        """Return the agreement over all samples."""
         if self._form is None or self._form.kind == "classes":
             return tabulate([record[0] for record in records])
         if self._form.boxes is None:
@@ -135,13 +135,13 @@ class ReferenceScorer:
         return JoinedTable((boxes, tabulate([record[1] for record in records])))
 
     def classes_of(self, before: Record, after: Record) -> tuple[None, ClassAnswer, ClassAnswer] | None:
-        """As `TellsClasses.classes_of`; the reference's answer is in the model's record `after`, too."""
+        """As `HasClasses.classes_of`; the reference's answer is in the model's record `after`, too."""
         is_classes = self._form is None or self._form.kind == "classes"
         return (None, *after[1]) if is_classes and after[1] is not None else None
 
 
-def _best_classes(outputs: Sequence[Array], reference: Sequence[Array]) -> Record:
-    """``[class, score]`` of the reference and of the model; None unless one output is a row of scores."""
+def _find_best_classes(outputs: Sequence[Array], reference: Sequence[Array]) -> Record:
+    """Return ``[class, score]`` of the reference and of the model; None unless one output is a row of scores."""
     rows = [at for at, each in enumerate(reference) if each.ndim >= 2 and each.shape[-1] >= 2]
     if len(rows) != 1 or reference[rows[0]].size != reference[rows[0]].shape[-1] or np.isnan(reference[rows[0]]).any():
         return None

@@ -75,7 +75,7 @@ def inference_time(
 
 
 def digest_of(results: SampleResults) -> str:
-    """SHA-256 over the scored samples, in order."""
+    """Return a SHA-256 over the scored samples, in order."""
     found = sha256()
     for entry in results.entries:
         if not entry.reason:
@@ -130,7 +130,7 @@ def describe(
 
 
 def cautions_of(evaluation: Evaluation) -> tuple[Caution, ...]:
-    """What holds for an accuracy and does not show in its number: samples left out or changed, classes assumed."""
+    """Return cautions about an accuracy: samples that were left out or changed, and classes that were assumed."""
     found = []
     if count := evaluation.skipped_count:
         named = "; ".join(f"{each.name} ({each.reason})" for each in evaluation.skipped[:_MOST_NAMED])

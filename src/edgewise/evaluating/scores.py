@@ -15,7 +15,7 @@ from edgewise.errors import BadInput
 from edgewise.evaluating.task import HasConfusion, MetricTable, Table
 
 if TYPE_CHECKING:
-    from edgewise.evaluating.table_bootstrap import Estimate
+    from edgewise.evaluating.table_bootstrap import BootstrapEstimate
     from edgewise.workload.arrays import Array
 
 SHARE = (0.0, 1.0)
@@ -140,7 +140,7 @@ def score(table: MetricTable, *, seed: int = 0, only: Sequence[str] | None = Non
 
 
 def _interval(
-    estimate: Estimate | None, reason: str, bounds: tuple[float, float], value: float
+    estimate: BootstrapEstimate | None, reason: str, bounds: tuple[float, float], value: float
 ) -> tuple[float | None, float | None, str]:
     """Return the interval, and the method; None twice where there is none for `reason` or the estimate's own."""
     if estimate is None or estimate.bootstrap is None:
@@ -200,7 +200,7 @@ def compare_tables(
 
 
 def _estimated_difference(
-    metric: str, a: MetricTable, b: MetricTable, value: float, estimate: Estimate | None
+    metric: str, a: MetricTable, b: MetricTable, value: float, estimate: BootstrapEstimate | None
 ) -> MetricDifference:
     one, other = (table.bounds.get(metric, SHARE) for table in (a, b))
     reason = _why_no_interval(a, metric) or _why_no_interval(b, metric)
@@ -217,7 +217,7 @@ def _estimated_difference(
 
 
 def difference_of_outcomes(a: Sequence[float], b: Sequence[float], *, metric: str) -> MetricDifference:
-    """The difference of two proportions on the same samples, from their outcomes (1.0 or 0.0), with McNemar's test.
+    """Return the difference of two proportions on the same samples, from outcomes of 1.0 or 0.0, with McNemar's test.
 
     The p-value is McNemar's exact one, the interval Tango's score interval, which is a little less careful: near the
     edge it can leave out 0 where p is still above 0.05.

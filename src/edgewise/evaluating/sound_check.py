@@ -72,7 +72,7 @@ class SoundCheck:
             )
 
     def assumption(self, sample: Sample) -> str:
-        """What is assumed of the rate, in words; empty where a step sets it, or the first recording fills the input."""
+        """Describe the assumed rate; empty where a step sets it or the first recording fills the input."""
         fills = not self._features and self._first is not None and prod(_shape(self._first)) == prod(self._spec.shape)
         if sample.rate is None or "rate" in self._names or (fills and not open_axes(self._spec)):
             return ""
@@ -93,7 +93,7 @@ class SoundCheck:
         )
 
     def _wanted(self, sample: Sample) -> int:
-        """Frames that the input takes."""
+        """Return the number of frames that the input takes."""
         channels, shape = _channels(sample), self._spec.shape
         return prod(shape) // (channels if channels in shape[1:] else 1)
 

@@ -39,14 +39,14 @@ _Axes = Annotated[list[Annotated[int, Field(ge=0, le=7)]], AS_LIST, Field(min_le
 
 
 def to_real(values: Array) -> Array:
-    """`values` as floating point: floats of 32 bits or more as they are, all else as float32."""
+    """Return `values` as floating point: floats of 32 bits or more as they are, all else as float32."""
     if values.dtype.kind == "f" and values.dtype.itemsize >= 4:
         return values
     return values.astype(np.float32)
 
 
 def round_to(values: Array, dtype: str) -> Array:
-    """`values` as `dtype`; to integers rounded to the nearest, ties to even.
+    """Return `values` as `dtype`; to integers rounded to the nearest, ties to even.
 
     Raises:
         OverflowError: one is not a number or outside the type's range.
@@ -68,7 +68,7 @@ def round_to(values: Array, dtype: str) -> Array:
 
 
 def find_axis(shape: Sequence[int], count: int, axis: int | None) -> int:
-    """Along which axis `count` values lie: `axis`, else the first or the last, whichever alone has that size.
+    """Return the axis of `count` values: `axis`, else the first or the last, whichever alone has that size.
 
     Raises:
         BadInput: none has, or both have.

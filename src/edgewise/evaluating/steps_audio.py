@@ -30,7 +30,7 @@ _MAX_FEATURES = 2**25
 
 
 def set_length(wave: Array, frames: int, *, centre: bool) -> Array:
-    """`wave` (frames, …) with exactly `frames`: silence appended, or the end cut off.
+    """Return `wave` (frames, …) with exactly `frames` frames: silence is appended, or the end cut off.
 
     With `centre` the middle is kept, and silence goes to both sides; an odd frame goes, or is cut, behind.
     """
@@ -181,7 +181,7 @@ class _Mel(Step):
         return np.asarray(np.log(bands) if self.log == "natural" else 20.0 / self.power * np.log10(bands))
 
     def _frames(self, rate: int) -> tuple[int, int, int, float, float]:
-        """Window, step and transform in frames, lowest and highest frequency, Hz. Raises `BadInput`."""
+        """Return window, step and transform in frames, lowest and highest frequency, Hz. Raises `BadInput`."""
         window, step = (round(rate * to_number(value) / 1000) for value in (self.window_ms, self.step_ms))
         fft = 1 << max(0, window - 1).bit_length() if self.fft is None else self.fft
         if step < 1 or window < 2 or not window <= fft <= _MAX_FFT:

@@ -31,7 +31,7 @@ _KINDS: tuple[Kind, ...] = ("image", "array")
 
 
 def resize_pixels(pixels: Array, size: tuple[int, int], filtering: str) -> Array:
-    """`pixels` (height, width[, channels]) at `size` (height, width), by Pillow's filter of that name.
+    """Return `pixels` (height, width[, channels]) at `size` (height, width), by Pillow's filter of that name.
 
     uint8 stays uint8, rounded by Pillow; everything else is float32, channel by channel.
     """
@@ -56,7 +56,7 @@ def resize_pixels(pixels: Array, size: tuple[int, int], filtering: str) -> Array
 
 
 def size_by_shorter(height: int, width: int, side: int) -> tuple[int, int]:
-    """(height, width) with the shorter one `side` and the aspect kept, the longer one rounded down.
+    """Return (height, width) with the shorter one `side` and the aspect kept, the longer one rounded down.
 
     As torchvision.transforms.Resize: ``int(size * long / short)``.
     """
@@ -66,7 +66,7 @@ def size_by_shorter(height: int, width: int, side: int) -> tuple[int, int]:
 
 
 def to_gray(pixels: Array) -> Array:
-    """ITU-R BT.601 luma of RGB, (height, width, 1): 0.299 R + 0.587 G + 0.114 B.
+    """Return ITU-R BT.601 luma of RGB, (height, width, 1): 0.299 R + 0.587 G + 0.114 B.
 
     uint8 in Pillow's fixed point (Image.convert("L")): (19595 R + 38470 G + 7471 B + 2¹⁵) >> 16.
     """
@@ -77,7 +77,7 @@ def to_gray(pixels: Array) -> Array:
 
 
 def recolour(pixels: Array, channels: int) -> Array:
-    """`pixels` (height, width, 1, 3 or 4) as gray (1 channel) or RGB (3 channels); a fourth channel is dropped."""
+    """Bring `pixels` (height, width, 1, 3 or 4) to gray (1 channel) or RGB (3); a fourth channel is dropped."""
     count = pixels.shape[2]
     if channels == 1:
         return pixels if count == 1 else to_gray(pixels[..., :3])
@@ -85,7 +85,7 @@ def recolour(pixels: Array, channels: int) -> Array:
 
 
 def _check_image(item: Item) -> tuple[int, int]:
-    """(height, width) of an item that is an image. Raises `BadInput`."""
+    """Return (height, width) of an item that is an image. Raises `BadInput`."""
     data = item.data
     flat = data.ndim == 2
     last = data.ndim == 3 and item.channels in (None, -1, 2) and data.shape[2] <= MAX_CHANNELS
@@ -137,7 +137,7 @@ def _pad(item: Item, size: Sequence[int], value: int | float | str, place: str) 
 
 
 def letterbox_size(height: int, width: int, size: tuple[int, int], *, enlarge: bool) -> tuple[int, int]:
-    """(height, width) of an image of that size once it is scaled, aspect kept, to fit within `size`.
+    """Return (height, width) of an image of that size once it is scaled, aspect kept, to fit within `size`.
 
     Each side is rounded to the nearest pixel and at least 1, as in Ultralytics' LetterBox.
     """

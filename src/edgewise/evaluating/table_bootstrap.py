@@ -67,7 +67,7 @@ class LimitsResamples(Protocol):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Estimate:
+class BootstrapEstimate:
     """The bootstrap of one metric.
 
     Attributes:
@@ -81,23 +81,23 @@ class Estimate:
     constant: bool = False
 
 
-def resample(tables: Sequence[MetricTable], metrics: Sequence[str], *, seed: int) -> dict[str, Estimate]:
-    """An estimate of each metric of one table, or of the second's less the first's of two on the same samples."""
+def resample(tables: Sequence[MetricTable], metrics: Sequence[str], *, seed: int) -> dict[str, BootstrapEstimate]:
+    """Bootstrap each metric of one table, or the differences between two on the same samples, second less first."""
     n = tables[0].n
     if n < LEAST_SAMPLES:
         reason = f"{n} samples are too few to resample; the minimum is {LEAST_SAMPLES}"
-        return {name: Estimate(bootstrap=None, method=reason) for name in metrics}
-    groups, evaluate = _statistic(tables, metrics)
+        return {name: BootstrapEstimate(bootstrap=None, method=reason) for name in metrics}
+    groups, evaluate = _make_statistic(tables, metrics)
     resampler = Resampler(groups, seed=seed)
     draws = resampler.draw()
-    first, seconds = zip(*[_timed(evaluate, draws) for _ in range(TRIALS)], strict=True)
+    first, seconds = zip(*[_time_next(evaluate, draws) for _ in range(TRIALS)], strict=True)
     each = min(seconds)  # other load makes it longer, never shorter
     costly = [table for table in tables if isinstance(table, LimitsResamples)]
     most = min([table.most_resamples for table in costly], default=RUNGS[0])
     size = _choose_size(each, most, seconds=min([table.most_seconds for table in costly], default=MOST_SECONDS))
     if size is None:
         reason = f"one resample takes {each:.2g} s, and there is no time for {min(RUNGS[-1], most)} of them"
-        return {name: Estimate(bootstrap=None, method=reason) for name in metrics}
+        return {name: BootstrapEstimate(bootstrap=None, method=reason) for name in metrics}
     replicates = np.array([*first, *(evaluate(counts) for counts in islice(draws, size - TRIALS))])
     value = evaluate(resampler.sizes)
     if len(tables) > 1:
@@ -109,28 +109,30 @@ def resample(tables: Sequence[MetricTable], metrics: Sequence[str], *, seed: int
     }
 
 
-def _estimate(value: float, replicates: Floats, left_out: tuple[Floats, Floats] | None = None) -> Estimate:
-    """With corrections where samples were left out; a difference (None) gets plain percentiles."""
+def _estimate(value: float, replicates: Floats, left_out: tuple[Floats, Floats] | None = None) -> BootstrapEstimate:
+    """Return a corrected bootstrap where samples were left out; plain percentiles for a difference (None)."""
     finite = replicates[np.isfinite(replicates)]
     undefined = 1.0 - finite.size / replicates.size
     if undefined > MOST_UNDEFINED:
         reason = f"{undefined:.0%} of {replicates.size} resamples have no value, such as one without one of the classes"
-        return Estimate(bootstrap=None, method=reason)
+        return BootstrapEstimate(bootstrap=None, method=reason)
     largest = max(abs(value), float(np.abs(finite).max()))
     if float(np.ptp(finite)) <= SAME * largest:
-        return Estimate(bootstrap=None, method="every resample of these samples gives the same value", constant=True)
+        return BootstrapEstimate(
+            bootstrap=None, method="every resample of these samples gives the same value", constant=True
+        )
     aside = f", {replicates.size - finite.size} without a value left out" if undefined else ""
     if left_out is None:
         kind, found = "percentile", percentiles(value, finite)
     else:
         kind, found = "BCa" if left_out[0].size else "bias-corrected", bootstrap(value, finite, *left_out)
-    return Estimate(
+    return BootstrapEstimate(
         bootstrap=found, method=f"{kind} bootstrap over samples, {replicates.size} resamples{aside}, 95 % interval"
     )
 
 
 def _choose_size(each: float, most: int, *, seconds: float) -> int | None:
-    """The number of resamples, at most `most`, where one takes `each` seconds; None where the least take too long."""
+    """Return how many resamples fit, of `each` seconds and at most `most`; None where the least take too long."""
     allowed = [rung for rung in RUNGS if rung <= most] or [most]
     fitting = [rung for rung in allowed if rung * each <= SECONDS]
     if fitting:
@@ -138,7 +140,7 @@ def _choose_size(each: float, most: int, *, seconds: float) -> int | None:
     return allowed[-1] if allowed[-1] * each <= seconds else None
 
 
-def _timed(evaluate: Callable[[Floats], Floats], draws: Iterator[Floats]) -> tuple[Floats, float]:
+def _time_next(evaluate: Callable[[Floats], Floats], draws: Iterator[Floats]) -> tuple[Floats, float]:
     """Return the statistics of the next resample, and how many seconds it took."""
     started = time.perf_counter()
     found = evaluate(next(draws))
@@ -153,19 +155,19 @@ def _leave_out(resampler: Resampler, evaluate: Callable[[Floats], Floats], parts
     return np.array([row for row, _ in pairs]), np.array([many for _, many in pairs])
 
 
-def _statistic(
+def _make_statistic(
     tables: Sequence[MetricTable], metrics: Sequence[str]
 ) -> tuple[NDArray[np.intp], Callable[[Floats], Floats]]:
-    """Groups of samples, and what turns their counts into the metrics."""
+    """Return groups of samples, and a function from their counts to the metrics."""
     if len(tables) == 1:
-        groups, values = _grouped(tables[0])
+        groups, values = _find_groups(tables[0])
 
         def statistics(counts: Floats) -> Floats:
             check()
             return _row(values(counts), metrics)
 
         return groups, statistics
-    (first, values_a), (second, values_b) = _grouped(tables[0]), _grouped(tables[1])
+    (first, values_a), (second, values_b) = _find_groups(tables[0]), _find_groups(tables[1])
     groups, of_a, of_b = joint_groups(first, second)
     width_a, width_b = int(first.max()) + 1, int(second.max()) + 1
 
@@ -179,7 +181,7 @@ def _statistic(
     return groups, difference
 
 
-def _grouped(table: MetricTable) -> tuple[NDArray[np.intp], Callable[[Any], Mapping[str, float]]]:
+def _find_groups(table: MetricTable) -> tuple[NDArray[np.intp], Callable[[Any], Mapping[str, float]]]:
     if isinstance(table, HasGroups):
         return np.asarray(table.groups, dtype=np.intp), table.values_of
     return np.arange(table.n, dtype=np.intp), table.values

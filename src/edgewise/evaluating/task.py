@@ -128,7 +128,7 @@ class HasConfusion(Protocol):
     """A table with a confusion matrix."""
 
     def confusion(self) -> Sequence[Sequence[int]]:
-        """[label][answer] → samples; empty where there are too many classes to show."""
+        """Return [label][answer] → samples; empty where there are too many classes to show."""
 
 
 @runtime_checkable
@@ -144,7 +144,7 @@ class ReadsAhead(Protocol):
     """A scorer with work to do before each batch (running a reference model)."""
 
     def begin_batch(self, samples: Sequence[Sample]) -> None:
-        """These samples come next."""
+        """Do that work for the samples of the next batch."""
 
 
 @runtime_checkable
@@ -152,26 +152,26 @@ class RanksClasses(Protocol):
     """A scorer whose answers are classes with scores."""
 
     def top_classes(self, outputs: Sequence[Array], sample: Sample) -> Mapping[str, Any]:
-        """``label`` and ``top``, the best classes as ``[class, score]``, best first; empty without scores.
+        """Return ``label`` and ``top``, the best classes as ``[class, score]``, best first; empty without scores.
 
         `Scorer.record` has read the same outputs before.
         """
 
 
 @runtime_checkable
-class TellsClasses(Protocol):
+class HasClasses(Protocol):
     """A scorer whose records hold one class per sample."""
 
     def classes_of(self, before: Record, after: Record) -> tuple[int | None, ClassAnswer, ClassAnswer] | None:
-        """The label of a sample, and the answers of two models in their records of it; None where there is none."""
+        """Return a sample's label and the answers in the records of two models; None where there is none."""
 
 
 @runtime_checkable
-class TellsAnswers(Protocol):
+class HasAnswers(Protocol):
     """A scorer whose records hold the answer and the reference."""
 
     def answer(self, record: Record) -> tuple[Any, Any]:
-        """Answer and reference: class numbers, or a text and the list of texts that are right."""
+        """Return answer and reference: class numbers, or a text and the list of texts that are right."""
 
 
 class Task(Protocol):

@@ -66,13 +66,13 @@ class Told:
     settings: Mapping[str, Any] = field(default_factory=dict)
 
     def as_record(self) -> dict[str, Any]:
-        """What is told, as the run keeps it."""
+        """Return the settings that the user gave, as the run keeps them."""
         record = {**self.settings, "model": self.model and self.model.name, "device": self.device}
         return {name: value for name, value in record.items() if value is not None}
 
 
 def build_run(part: Part, *, importer: Importer, name: str, index: int, told: Told) -> Run:
-    """The run of one part of a file.
+    """Return the run of one part of a file.
 
     Args:
         name: of the importer.
@@ -82,8 +82,8 @@ def build_run(part: Part, *, importer: Importer, name: str, index: int, told: To
         BadInput: the user says other than the file, or the model can't be read.
     """
     source = part.source
-    settings = _merged(part, told.settings)
-    job = _job(settings, part, importer, told)
+    settings = _merge_settings(part, told.settings)
+    job = _make_job(settings, part, importer, told)
     origin = Source(
         tool=importer.title,
         importer=name,
@@ -92,38 +92,38 @@ def build_run(part: Part, *, importer: Importer, name: str, index: int, told: To
         sha256=source.sha256,
         part=part.where,
         told=told.as_record(),
-        unknown=tuple(_unknown(settings, job, part.form)),
+        unknown=tuple(_list_unknown(settings, job, part.form)),
         time_from="file" if "created" in settings else "modified",
     )
     # Earlier versions took failed executions for samples: their run of this file is another one.
     outcome = [part.failure.message] if part.failure else [part.left_out] if part.left_out else []
     identity = json.dumps([name, source.sha256, index, origin.told, *outcome], sort_keys=True, default=str)
-    variation = _variation(part, job)
+    variation = _assume_variation(part, job)
     run = Run(
         id=str(uuid5(NAMESPACE_OID, identity)),  # importing twice gives the same run
-        created_at=_created(settings, part),
+        created_at=_find_time(settings, part),
         job=job,
         status="failed" if part.failure else "done",
         failure=part.failure,
-        effective=_effective(part, job),
+        effective=_collect_facts(part, job),
         environment=part.environment,
-        measurements=tuple(_measurements(part, importer, job, variation)),
+        measurements=tuple(_make_measurements(part, importer, job, variation)),
         variation=variation,
         source=origin,
     )
-    cautions = tuple(_cautions(run, importer, part))
+    cautions = tuple(_make_cautions(run, importer, part))
     trust = grade_of(cautions, measured=run.value(run.headline) is not None)
-    return _with_layers(replace(run, cautions=cautions, trust=trust), part)
+    return _add_layers(replace(run, cautions=cautions, trust=trust), part)
 
 
-def _job(settings: Mapping[str, Any], part: Part, importer: Importer, told: Told) -> Job:
-    """The job that the tool carried out."""
+def _make_job(settings: Mapping[str, Any], part: Part, importer: Importer, told: Told) -> Job:
+    """Return the job that the tool carried out."""
     command, streams, requests = (settings.get(name) for name in ("command", "streams", "requests"))
     kind: ScenarioKind = settings.get("scenario") or ("offline" if (streams or 1) > 1 else "single-stream")
     if kind == "single-stream":
         streams = requests = None  # tools also print the only stream, and the only request
     return Job(
-        model=_model_of(settings, told, part),
+        model=_find_model(settings, told, part),
         runtime=RuntimeSpec(
             name="command" if command else settings.get("runtime", importer.runtime),
             version=settings.get("version"),
@@ -146,7 +146,7 @@ def _job(settings: Mapping[str, Any], part: Part, importer: Importer, told: Told
     )
 
 
-def _merged(part: Part, told: Mapping[str, Any]) -> dict[str, Any]:
+def _merge_settings(part: Part, told: Mapping[str, Any]) -> dict[str, Any]:
     for name, value in told.items():
         if part.settings.get(name, value) != value:
             raise BadInput(
@@ -156,7 +156,7 @@ def _merged(part: Part, told: Mapping[str, Any]) -> dict[str, Any]:
     return {**part.settings, **told}
 
 
-def _model_of(settings: Mapping[str, Any], told: Told, part: Part) -> ModelRef:
+def _find_model(settings: Mapping[str, Any], told: Told, part: Part) -> ModelRef:
     if told.model is not None:
         return open_model(told.model).ref
     if "command" in settings:
@@ -167,8 +167,8 @@ def _model_of(settings: Mapping[str, Any], told: Told, part: Part) -> ModelRef:
     return ModelRef(name=name, path="", format=NAME_ALONE, sha256=digest, size_bytes=0)
 
 
-def _effective(part: Part, job: Job) -> dict[str, Any]:
-    """What the file has, inferences at once, and the model's name in the file where the user gave another file."""
+def _collect_facts(part: Part, job: Job) -> dict[str, Any]:
+    """Return further facts of the file, and the model's name in it where the user gave another file."""
     name = _base_name(part.settings.get("model", ""))
     found = {
         **part.effective,
@@ -180,12 +180,12 @@ def _effective(part: Part, job: Job) -> dict[str, Any]:
 
 
 def _base_name(path: str) -> str:
-    """The last part of a path of any system."""
+    """Return the last part of a path of any system."""
     return path.replace("\\", "/").rstrip("/").rpartition("/")[2]
 
 
-def _variation(part: Part, job: Job) -> Variation | None:
-    """What is assumed of the variation between runs, from the headline's single values; None where there are none."""
+def _assume_variation(part: Part, job: Job) -> Variation | None:
+    """Return the assumed variation between runs, from the headline's single values; None where there are none."""
     if not part.samples:
         return None
     metric = job.workload.scenario.headline
@@ -193,8 +193,8 @@ def _variation(part: Part, job: Job) -> Variation | None:
     return assumed(UNKNOWN, _UNTOLD, row=distribution(metric, part.samples[metric], ""))
 
 
-def _measurements(part: Part, importer: Importer, job: Job, variation: Variation | None) -> Iterator[Measurement]:
-    """Headline first, then what else the file has, then what is absent."""
+def _make_measurements(part: Part, importer: Importer, job: Job, variation: Variation | None) -> Iterator[Measurement]:
+    """Yield the headline, then the file's other metrics, then those that are absent."""
     headline, printed = job.workload.scenario.headline, f"as printed by {importer.title}"
     per_call = {one.name for one in part.form.fields if one.per_call}
     rows: dict[str, Measurement] = {}
@@ -202,7 +202,7 @@ def _measurements(part: Part, importer: Importer, job: Job, variation: Variation
         count = sum(map(len, processes))
         own = f"in {part.form.sessions}" if part.form.sessions and len(processes) > 1 else "of one process"
         words = (f"{printed}: {part.form.method}", part.notes.get(metric), f"{count} single values {own}")
-        method, basis = f"{_joined(*words)}; statistics by edgewise", part.basis.get(metric, "measured")
+        method, basis = f"{_join(*words)}; statistics by edgewise", part.basis.get(metric, "measured")
         rows[metric] = distribution(metric, processes, method, basis=basis, variation=variation)
     for metric, value in part.values.items():
         if metric in rows:
@@ -212,7 +212,7 @@ def _measurements(part: Part, importer: Importer, job: Job, variation: Variation
             continue
         timed = metric.startswith("latency") and metric != "latency_first"
         method = f"{printed}: {part.form.method}" if timed else printed
-        method = _joined(method, _STATISTICS.get(metric), part.notes.get(metric))
+        method = _join(method, _STATISTICS.get(metric), part.notes.get(metric))
         rate = value * job.workload.batch if metric in per_call else value
         rows[metric] = Measurement.of(metric, rate, method, basis=part.basis.get(metric, "measured"))
     if job.model.is_known:
@@ -222,16 +222,16 @@ def _measurements(part: Part, importer: Importer, job: Job, variation: Variation
     for metric in (headline, "throughput", *_EXPECTED):
         if metric not in rows:
             why = f"the run failed: {part.failure.message}" if part.failure and metric != "model_size" else ""
-            rows[metric] = Measurement.absent(metric, why or _why_absent(metric, rows, importer, part.form))
+            rows[metric] = Measurement.absent(metric, why or _explain_absence(metric, rows, importer, part.form))
     order = {metric: place for place, metric in enumerate((headline, "latency_engine", "latency_mean"))}
     yield from sorted(rows.values(), key=lambda row: (order.get(row.metric, len(order)), row.value is None))
 
 
-def _joined(*words: str | None) -> str:
+def _join(*words: str | None) -> str:
     return "; ".join(filter(None, words))
 
 
-def _why_absent(metric: str, rows: Mapping[str, Measurement], importer: Importer, form: Form) -> str:
+def _explain_absence(metric: str, rows: Mapping[str, Measurement], importer: Importer, form: Form) -> str:
     if metric == "latency" and "latency_engine" in rows:
         return f"{importer.title} reads the engine's own clock: see {METRICS['latency_engine'].label}"
     if metric == "latency" and "latency_mean" in rows:
@@ -247,8 +247,8 @@ def _why_absent(metric: str, rows: Mapping[str, Measurement], importer: Importer
     return f"not in the file of {importer.title}"
 
 
-def _unknown(settings: Mapping[str, Any], job: Job, form: Form) -> Iterator[str]:
-    """Settings that neither the file nor the user gave, in words."""
+def _list_unknown(settings: Mapping[str, Any], job: Job, form: Form) -> Iterator[str]:
+    """Yield the settings that neither the file nor the user gave, in words."""
     if not job.command:
         if not job.model.is_known:
             yield "model file" if settings.get("model") else "model"
@@ -258,7 +258,7 @@ def _unknown(settings: Mapping[str, Any], job: Job, form: Form) -> Iterator[str]
         yield "device"
 
 
-def _cautions(run: Run, importer: Importer, part: Part) -> Iterator[Caution]:
+def _make_cautions(run: Run, importer: Importer, part: Part) -> Iterator[Caution]:
     assert run.source is not None
     words = (f"{name} (taken as {_TAKEN_AS[name]})" if name in _TAKEN_AS else name for name in run.source.unknown)
     unknown = f"; not known: {', '.join(words)}" if run.source.unknown else ""
@@ -281,8 +281,8 @@ def _cautions(run: Run, importer: Importer, part: Part) -> Iterator[Caution]:
     yield from (replace(caution, advice=advice) for caution in cautions_about(run.variation))
 
 
-def _with_layers(run: Run, part: Part) -> Run:
-    """The run with the rows of the tool, and what they add up to where there is a latency to compare them with."""
+def _add_layers(run: Run, part: Part) -> Run:
+    """Return the run with the rows of the tool, and with their sum where there is a latency to compare it with."""
     latency = None
     if METRICS[run.headline].unit == "s":
         latency = run.value("latency_mean") or run.value(run.headline) or None
@@ -310,8 +310,8 @@ def _with_layers(run: Run, part: Part) -> Run:
     return replace(run, layers=layers, profile=profile)
 
 
-def _created(settings: Mapping[str, Any], part: Part) -> str:
-    """When the tool measured; where the file has no time, when the file was last modified. ISO 8601, UTC."""
+def _find_time(settings: Mapping[str, Any], part: Part) -> str:
+    """Return when the tool measured; where the file has no time, when the file was last modified. ISO 8601, UTC."""
     if "created" in settings:
         moment = parse_time(settings["created"], what=f"{part.source.path}, {part.where}")
     else:

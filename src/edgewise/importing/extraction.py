@@ -10,7 +10,7 @@ from statistics import fmean
 from typing import Any, get_args
 
 from edgewise.importing.reading import UNITS, SourceFile, parse_json, parse_yaml, to_number, to_word
-from edgewise.importing.spec import COUNTS, SETTINGS, Field, Form, Rows
+from edgewise.importing.spec import COUNTS, SETTINGS, Field, Form, LayerRows
 from edgewise.record import Failure, InputSpec, Layer
 from edgewise.record.job import ScenarioKind
 from edgewise.record.run import Basis, Cause
@@ -78,7 +78,7 @@ class Part:
         return self.line_of(len(self.text.rstrip())) if self.form.kind == "text" else self.where
 
     def line_of(self, position: int) -> str:
-        """The place of a position in `text`."""
+        """Return the place of a position in `text`."""
         return f"line {self.source.line_at(self.begin + position)}"
 
     def set(self, name: str, raw: Any, *, at: str, unit: str = "", words: Mapping[str, Any] | None = None) -> None:
@@ -107,7 +107,7 @@ class Part:
         self.values, self.samples, self.layers = {}, {}, []
 
     def number(self, raw: Any, unit: str, *, at: str, what: str) -> float:
-        """A value of `unit` in SI. Raises `BadInput` with the place."""
+        """Return a value of `unit` in SI. Raises `BadInput` with the place."""
         if unit not in UNITS:
             raise self.source.error(at, f"{what} has the unit {to_word(unit)!r}; expected one of {', '.join(UNITS)}")
         # Twelve digits: 530.66 us is 0.00053066 s and not 0.0005306599999999999.
@@ -117,7 +117,7 @@ class Part:
 def make_layer(
     name: Any, op: Any = "", *, kernel: Any = "", provider: Any = None, time: float | None, executed: bool = True
 ) -> Layer:
-    """A row of the tool as a layer, without a model to attribute it to.
+    """Return a row of the tool as a layer, without a model to attribute it to.
 
     Args:
         time: s per inference; None where the tool gives none.
@@ -139,8 +139,8 @@ def make_layer(
 
 
 def extract(source: SourceFile, form: Form) -> list[Part]:
-    """Every run of a file. Raises `BadInput` with the line or the JSON path of what is wrong."""
-    parts = list(_text_parts(source, form) if form.kind == "text" else _json_parts(source, form))
+    """Return every run of a file. Raises `BadInput` with the line or the JSON path of what is wrong."""
+    parts = list(_split_text(source, form) if form.kind == "text" else _split_json(source, form))
     if len(parts) > MOST_RUNS:
         raise source.error("the file", f"it holds {len(parts)} results; at most {MOST_RUNS} are read")
     inherited: dict[str, Any] = {}
@@ -182,7 +182,7 @@ def _read_failure(part: Part, verdict: str) -> None:
     part.fail(message, tail=part.text[begin : begin + MOST_TAIL].strip())
 
 
-def _text_parts(source: SourceFile, form: Form) -> Iterator[Part]:
+def _split_text(source: SourceFile, form: Form) -> Iterator[Part]:
     text = source.text
     matches = list(re.finditer(form.each, text, re.MULTILINE)) if form.each else []
     # What stands before the first run belongs to it: versions and settings are printed once.
@@ -196,7 +196,7 @@ def _text_parts(source: SourceFile, form: Form) -> Iterator[Part]:
         yield Part(source=source, form=form, text=text[begin:end], begin=begin)
 
 
-def _json_parts(source: SourceFile, form: Form) -> Iterator[Part]:
+def _split_json(source: SourceFile, form: Form) -> Iterator[Part]:
     root = parse_json(source) if form.kind == "json" else parse_yaml(source)
     found: Sequence[tuple[str, Any]] = items_at(source, root, f"{form.each}[*]" if form.each else "")
     if form.items is not None:
@@ -212,7 +212,7 @@ def _json_parts(source: SourceFile, form: Form) -> Iterator[Part]:
 
 
 def _find(part: Part, place: str, begin: int = 0, end: int | None = None) -> list[tuple[str, Any]]:
-    """What a place of the spec finds, with its line or path: matches in text from `begin` to `end`, values in JSON."""
+    """Find a place of the spec: its matches in text from `begin` to `end`, or values in JSON, with line or path."""
     if part.form.kind == "text":
         matches = re.compile(place, re.MULTILINE).finditer(part.text, begin, len(part.text) if end is None else end)
         return [(part.line_of(match.start()), match) for match in matches]
@@ -259,7 +259,7 @@ def _read_field(part: Part, one: Field) -> None:
 
 
 def items_at(source: SourceFile, value: Any, path: str) -> list[tuple[str, Any]]:
-    """Every value at `path` with its own path; nothing where a key is missing. Raises `BadInput` for another type."""
+    """Return every value at `path` with its path; none where a key is missing. Raises `BadInput` for another type."""
     found: list[tuple[str, Any]] = [("", value)]
     for step in re.findall(r"\[\*\]|'[^']+'|[^.\[\]]+", path):
         key, after = step.strip("'"), list[tuple[str, Any]]()
@@ -276,7 +276,7 @@ def items_at(source: SourceFile, value: Any, path: str) -> list[tuple[str, Any]]
     return found
 
 
-def _read_rows(part: Part, rows: Rows) -> list[Layer]:
+def _read_rows(part: Part, rows: LayerRows) -> list[Layer]:
     begin, end = 0, len(part.text)
     if rows.begin:
         first = re.search(rows.begin, part.text, re.MULTILINE)
@@ -294,11 +294,11 @@ def _read_rows(part: Part, rows: Rows) -> list[Layer]:
         if rows.columns:
             cells = {name: cells.get(key) for name, key in rows.columns.items()}
         if cells["name"] is not None:
-            layers.append(_layer(part, cells, rows.unit, at=at))
-    return _averaged(layers) if rows.averaged else layers
+            layers.append(_make_layer_of_row(part, cells, rows.unit, at=at))
+    return _average_repetitions(layers) if rows.averaged else layers
 
 
-def _layer(part: Part, cells: Mapping[str, Any], unit: str, *, at: str) -> Layer:
+def _make_layer_of_row(part: Part, cells: Mapping[str, Any], unit: str, *, at: str) -> Layer:
     raw, status = cells.get("time"), str(cells.get("status") or "EXECUTED")
     executed = status.rpartition(".")[2] == "EXECUTED"
     time = None if raw is None or not executed else part.number(raw, unit, at=at, what="the time of a layer")
@@ -314,8 +314,8 @@ def _layer(part: Part, cells: Mapping[str, Any], unit: str, *, at: str) -> Layer
     )
 
 
-def _averaged(layers: list[Layer]) -> list[Layer]:
-    """One layer per name, in the order of first appearance, with the mean time."""
+def _average_repetitions(layers: list[Layer]) -> list[Layer]:
+    """Return one layer per name, in the order of first appearance, with the mean time."""
     averaged: dict[str, Layer] = {}
     times: dict[str, list[float]] = {}
     for layer in layers:

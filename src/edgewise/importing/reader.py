@@ -31,7 +31,7 @@ _PERHAPS_OWN = re.compile(r'"(?:schema|runs)"\s*:')
 
 
 def read_settings(words: Mapping[str, str]) -> dict[str, Any]:
-    """Checked settings of ``--set NAME=VALUE``. Raises `BadInput`."""
+    """Check the settings of ``--set NAME=VALUE``. Raises `BadInput`."""
     found: dict[str, Any] = {}
     for name, value in words.items():
         text = to_word(value)
@@ -46,7 +46,7 @@ def read_settings(words: Mapping[str, str]) -> dict[str, Any]:
 
 
 def import_file(path: str | Path, tool: str = AUTO, told: Told | None = None) -> list[Run]:
-    """The runs of another tool's file.
+    """Return the runs of another tool's file.
 
     Args:
         tool: name of an importer; ``auto`` recognises the file by its content.
@@ -68,7 +68,7 @@ def import_file(path: str | Path, tool: str = AUTO, told: Told | None = None) ->
 
 
 def read_any(path: str | Path, tool: str = AUTO, told: Told | None = None) -> Iterator[Run]:
-    """The runs of an export of edgewise, or of another tool's file. Raises as `import_file` and `read_runs` do."""
+    """Read the runs of an export of edgewise, or of another tool's file. Raises as `import_file` and `read_runs`."""
     path = Path(path)
     if tool != AUTO or not _is_own(path):
         return iter(import_file(path, tool, told))
@@ -81,7 +81,7 @@ def read_any(path: str | Path, tool: str = AUTO, told: Told | None = None) -> It
 
 
 def _is_own(path: Path) -> bool:
-    """Whether `read_runs` is to read the file: it has the errors for what can't be read and for other JSON."""
+    """Return whether `read_runs` is to read the file: it has the errors for what can't be read and for other JSON."""
     try:
         if not path.is_file():
             # A pipe can be read only once: --from reads one of another tool. A folder is a report of Xcode.
@@ -97,7 +97,7 @@ def _is_own(path: Path) -> bool:
 
 
 def _recognise(source: SourceFile, tool: str) -> tuple[str, Importer, Form]:
-    """The importer and the form of a file. Raises `BadInput` where there is none."""
+    """Return the importer and the form of a file. Raises `BadInput` where there is none."""
     try:
         importers = list(IMPORTERS) if tool == AUTO else [(tool, IMPORTERS.get(tool))]
     except Unavailable as error:

@@ -57,11 +57,11 @@ class SourceFile:
         return [match.start() for match in re.finditer("\n", self.text)]
 
     def line_at(self, position: int) -> int:
-        """The number of the line, from 1, at a position of `text`."""
+        """Return the number of the line, from 1, at a position of `text`."""
         return bisect_left(self._line_ends, position) + 1
 
     def error(self, at: str, problem: str, advice: str = "") -> BadInput:
-        """The error at a place of the file: ``line 3`` or a JSON path."""
+        """Return the error at a place of the file: ``line 3`` or a JSON path."""
         return BadInput(f"{self.path}, {at}: {problem}", advice=advice or "check that the file is complete")
 
 
@@ -107,7 +107,7 @@ def _decode(content: bytes, path: Path) -> str:
 
 
 def parse_json(source: SourceFile) -> Any:
-    """The JSON value of a file. Raises `BadInput` with the line."""
+    """Return the JSON value of a file. Raises `BadInput` with the line."""
 
     def refuse(constant: str) -> float:
         at = re.search(rf"(?<![\w\"]){re.escape(constant)}(?![\w\"])", source.text)
@@ -124,7 +124,7 @@ def parse_json(source: SourceFile) -> Any:
 
 
 def parse_yaml(source: SourceFile) -> Any:
-    """The value of a YAML file, all its scalars as text. Raises `BadInput`."""
+    """Return the value of a YAML file, all its scalars as text. Raises `BadInput`."""
     try:
         return parse_value(source.text, source.path.name)
     except BadInput as error:
@@ -132,7 +132,7 @@ def parse_yaml(source: SourceFile) -> Any:
 
 
 def to_number(value: Any, source: SourceFile, *, at: str, what: str, least: float = 0.0) -> float:
-    """`value` as a finite number from `least` to `LARGEST`. Raises `BadInput` with the place."""
+    """Return `value` as a finite number from `least` to `LARGEST`. Raises `BadInput` with the place."""
     try:
         number = math.nan if isinstance(value, bool) else float(value)
     except (TypeError, ValueError, OverflowError):
@@ -144,5 +144,5 @@ def to_number(value: Any, source: SourceFile, *, at: str, what: str, least: floa
 
 
 def to_word(value: Any) -> str:
-    """A name as one printable line of at most `MOST_WORD` characters."""
+    """Return a name as one printable line of at most `MOST_WORD` characters."""
     return one_line(str(value)[: 4 * MOST_WORD])[:MOST_WORD]

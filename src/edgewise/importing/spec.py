@@ -57,7 +57,7 @@ class Field:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Rows:
+class LayerRows:
     """The layers of a file.
 
     Attributes:
@@ -109,7 +109,7 @@ class Form:
     expects: str
     method: str = ""
     fields: Sequence[Field] = ()
-    rows: Rows | None = None
+    rows: LayerRows | None = None
     each: str = ""
     items: Callable[[Any], Sequence[tuple[str, Any]]] | None = None
     ends: bool = False

@@ -28,7 +28,7 @@ from edgewise.evaluating.plausibility import check_plausible
 from edgewise.evaluating.reference import OutputCache, ReferenceScorer
 from edgewise.evaluating.run_records import describe, measurement_of
 from edgewise.evaluating.scores import Score, compare_tables, score
-from edgewise.evaluating.task import MetricTable, Scorer, TaskContext, TellsClasses
+from edgewise.evaluating.task import HasClasses, MetricTable, Scorer, TaskContext
 from edgewise.metrics import SHARES
 from edgewise.model.identity import open_model, read_graph
 from edgewise.model.random_operators import random_words
@@ -438,7 +438,7 @@ class AccuracyChecker:
     def _find_changes(self, scorer: Scorer, answers: SampleResults) -> ChangedAnswers | None:
         """The samples whose class is not the original's; None for the original and where answers are not classes."""
         settings, labelled = self._settings, self._settings.task is not None
-        if not isinstance(scorer, TellsClasses) or (labelled and self.original is None):
+        if not isinstance(scorer, HasClasses) or (labelled and self.original is None):
             return None
         known = [(own, scorer.classes_of(theirs.record, own.record)) for theirs, own in self._pair(answers)]
         told = [(entry, *classes_of) for entry, classes_of in known if classes_of is not None]

@@ -74,14 +74,14 @@ def _name_files(files: Sequence[Path]) -> list[str]:
 
 def _open_file(path: Path, file: Path, split: str, images: Path | None) -> BoxedImages:
     document = _load(file)
-    entries = _list_of(document, "images", file)
+    entries = _read_list(document, "images", file)
     if not entries:
         raise BadInput(f"{file.name} names no images", advice=_ADVICE)
     categories = _read_categories(document, file)
     numbers, names, sizes = _read_images(entries, file)
     labels = None
     if "annotations" in document and categories:
-        boxes = _read_boxes(_list_of(document, "annotations", file), file, numbers, list(categories))
+        boxes = _read_boxes(_read_list(document, "annotations", file), file, numbers, list(categories))
         labels = Labels(values=boxes, classes=tuple(categories.values()))
     return BoxedImages(
         name=path.name, path=path, format="coco", split=split, kind="image", classes=tuple(categories.values()),
@@ -112,7 +112,7 @@ def _load(file: Path) -> dict[str, Any]:
     return document
 
 
-def _list_of(document: Mapping[str, Any], key: str, file: Path) -> list[dict[str, Any]]:
+def _read_list(document: Mapping[str, Any], key: str, file: Path) -> list[dict[str, Any]]:
     entries = document.get(key)
     if not isinstance(entries, list) or not all(isinstance(entry, dict) for entry in entries):
         raise BadInput(f"{file.name} has no list of {key}", advice=_ADVICE)
@@ -120,10 +120,10 @@ def _list_of(document: Mapping[str, Any], key: str, file: Path) -> list[dict[str
 
 
 def _read_categories(document: Mapping[str, Any], file: Path) -> dict[int, str]:
-    """Category → name, by number."""
+    """Return category → name, ordered by number."""
     found: dict[int, str] = {}
-    for entry in _list_of(document, "categories", file) if "categories" in document else []:
-        number = _whole(entry, "id", file, "a category")
+    for entry in _read_list(document, "categories", file) if "categories" in document else []:
+        number = _read_whole(entry, "id", file, "a category")
         if number in found:
             raise BadInput(f"{file.name} has two categories with the id {number}", advice=_ADVICE)
         found[number] = str(entry.get("name", number))[:200]
@@ -133,11 +133,11 @@ def _read_categories(document: Mapping[str, Any], file: Path) -> dict[int, str]:
 def _read_images(
     entries: Sequence[Mapping[str, Any]], file: Path
 ) -> tuple[list[int], list[str], list[tuple[int, int]]]:
-    """Number, name and (width, height) of every image."""
+    """Return number, name and (width, height) of every image."""
     names: dict[int, str] = {}
     sizes = []
     for entry in entries:
-        number = _whole(entry, "id", file, "an image")
+        number = _read_whole(entry, "id", file, "an image")
         if number in names:
             raise BadInput(f"{file.name} has two images with the id {number}", advice=_ADVICE)
         name = entry.get("file_name")
@@ -160,7 +160,7 @@ def _read_boxes(
         check()
         what = f"annotation {entry.get('id', position)}"
         for key, known in (("image_id", images), ("category_id", categories)):
-            if _whole(entry, key, file, what) not in known:
+            if _read_whole(entry, key, file, what) not in known:
                 raise BadInput(
                     f"{what} of {file.name} is of {key.removesuffix('_id')} {entry[key]}, which the file does not have",
                     advice=_ADVICE,
@@ -200,7 +200,7 @@ def _find_images(file: Path, first: list[str], asked: Path | None) -> Path:
     raise BadInput(f"the images of {file.name}, such as {first[0]}, are not found", advice=advice)
 
 
-def _whole(entry: Mapping[str, Any], key: str, file: Path, what: str) -> int:
+def _read_whole(entry: Mapping[str, Any], key: str, file: Path, what: str) -> int:
     value = entry.get(key)
     if not isinstance(value, int) or isinstance(value, bool) or not -(2**62) < value < 2**62:
         raise BadInput(f"{what} of {file.name} has no {key}", advice=_ADVICE)

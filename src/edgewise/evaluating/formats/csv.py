@@ -56,7 +56,7 @@ class TableRows(Split):
         return Sample(index=index, name=name, data=self.data[index], label=self.label_of(index))
 
     def stamp(self) -> str:
-        """From name, size and time of the table."""
+        """Return a digest of name, size and time of the table."""
         return stamp_files(Path(), [], extra=(self.split, self.classes, self.about))
 
 
@@ -174,14 +174,14 @@ def _read_table(file: Path, options: Mapping[str, str]) -> _Table:
 
 
 def _find_kind(file: Path, table: _Table, root: Path) -> Kind:
-    """What samples are, all of them the same; names of files are checked, the files are not read."""
+    """Return the kind of all samples; names of files are checked, the files are not read."""
     if table.columns.path is None:
         return "text" if table.columns.text is not None else "array"
     kinds: dict[Kind, str] = {}
     for name, line in zip(table.sources, table.lines, strict=True):
         place = f"{file.name}, line {line}"
         check_name(name, place, advice=_ADVICE)
-        kinds.setdefault(_kind_of(name, place), place)
+        kinds.setdefault(_find_kind_of_file(name, place), place)
     if len(kinds) > 1:
         (one, first), (other, second) = list(kinds.items())[:2]
         raise BadInput(f"{first} names a file of the kind {one}, {second} one of the kind {other}",
@@ -192,7 +192,7 @@ def _find_kind(file: Path, table: _Table, root: Path) -> Kind:
     return kind
 
 
-def _kind_of(name: str, place: str) -> Kind:
+def _find_kind_of_file(name: str, place: str) -> Kind:
     ending = suffix_of(name)
     if ending in IMAGES:
         return "image"
@@ -263,7 +263,7 @@ def _find_columns(file: Path, names: Sequence[str], options: Mapping[str, str]) 
 
 
 def _read_rows(file: Path, options: Mapping[str, str]) -> Iterator[tuple[int, list[str]]]:
-    """The rows of a table, the names of its columns first, each with the number of its line; empty ones are left out.
+    """Yield (line, row) of every row that is not empty, the names of the columns first.
 
     Raises:
         BadInput: it can't be read as text in UTF-8, or a row has more or fewer columns than the first.

@@ -47,7 +47,7 @@ class Files(Split):
         return self.label_of(index)
 
     def stamp(self) -> str:
-        """From names, sizes and times."""
+        """Return a digest of names, sizes and times."""
         return stamp_files(self.root, self.files, extra=(self.split, self.classes, self.labelled, self.about))
 
 

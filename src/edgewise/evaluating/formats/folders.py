@@ -56,7 +56,7 @@ class Folders(BuiltInFormat):
 
 
 @dataclass(slots=True)
-class Listed:
+class ListedFiles:
     """The files of one split, relative to the data's folder, and the name of each one's class, or no names at all.
 
     Attributes:
@@ -88,7 +88,7 @@ def open_class_folders(
     endings: Collection[str],
     what: str,
     leave_out: Collection[str] = (),
-    divide: Callable[[Path, Listed], dict[str, Listed]] | None = None,
+    divide: Callable[[Path, ListedFiles], dict[str, ListedFiles]] | None = None,
 ) -> dict[str, Dataset]:
     """Return the splits of class folders, by the options ``label`` and ``sort``.
 
@@ -132,7 +132,7 @@ def open_class_folders(
 
 
 def _find_split_folders(root: Path) -> dict[str, str]:
-    """Split → sub-folder, where all sub-folders that hold files are named as splits are, else ``all`` → the folder.
+    """Return split → sub-folder, where all sub-folders with files have names of splits, else ``all`` → the folder.
 
     A class may well be called ``train``: one other sub-folder with files in it makes them all classes.
     """
@@ -154,7 +154,7 @@ def _name_classes(folder: Path, leave_out: Collection[str], *, by_number: bool) 
 
 def _list_classes(
     path: Path, below: str, names: list[str], endings: Collection[str], unreadable: Collection[str]
-) -> Listed:
+) -> ListedFiles:
     """Return the files of class folders. Files beside these belong to no class.
 
     Where there are no folders, all files are samples without labels.
@@ -162,7 +162,7 @@ def _list_classes(
     prefix = f"{below}/" if below else ""
     media = {*endings, *unreadable}
     plain = [prefix + name for name in list_folder(path / below)[1] if suffix_of(name) in media]
-    found = Listed()
+    found = ListedFiles()
     if names:
         found.absent += [(file, "it is beside the folders of the classes, so it has no class") for file in plain]
     else:
@@ -175,9 +175,9 @@ def _list_classes(
     return found
 
 
-def _list_prefixes(path: Path, below: str, endings: Collection[str], unreadable: Collection[str]) -> Listed:
-    """Files whose class is the beginning of their names, up to the first underscore: ``anomaly_id_01_0003.wav``."""
-    found = Listed()
+def _list_prefixes(path: Path, below: str, endings: Collection[str], unreadable: Collection[str]) -> ListedFiles:
+    """List files whose class is the beginning of their names, to the first underscore: ``anomaly_id_01_0003.wav``."""
+    found = ListedFiles()
     for file in walk_files(path, below, {*endings, *unreadable}):
         prefix, sign, _ = file.rpartition("/")[2].partition("_")
         if not sign or not prefix:

@@ -78,7 +78,7 @@ class TableSplit(Split):
         return Sample(index=index, name=name, label=label, **found._asdict())
 
     def stamp(self) -> str:
-        """From names, sizes and times of the files."""
+        """Return a digest of names, sizes and times of the files."""
         about = (self.split, self.kind, self.sources, self.label, self.classes, self.reading)
         return stamp_files(self.folder, list_folder(self.folder)[1], extra=about)
 
@@ -108,7 +108,7 @@ class HuggingFace(BuiltInFormat):
 
 
 def _find_folders(path: Path) -> dict[str, Path]:
-    """Split → folder. Raises `BadInput`."""
+    """Return split → folder. Raises `BadInput`."""
     if not (path / "dataset_dict.json").is_file():
         return {ALL: path}
     names = _read_json(path / "dataset_dict.json").get("splits")
@@ -185,7 +185,7 @@ def _find_label(path: Path, features: Mapping[str, Any]) -> str | None:
 
 
 def _find_sources(path: Path, features: Mapping[str, Any], options: Mapping[str, str]) -> tuple[Kind, list[str]]:
-    """What samples are, and in which columns."""
+    """Return the kind of the samples, and their columns."""
     import datasets
 
     wanted = [name for name in ("image", "audio", "text", "columns") if name in options]

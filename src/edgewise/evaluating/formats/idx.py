@@ -19,7 +19,7 @@ from edgewise.evaluating.dataset import Dataset
 from edgewise.evaluating.formats.labels import Labels, check_indices
 from edgewise.evaluating.formats.listing import list_folder
 from edgewise.evaluating.formats.recognition import IDX_NAME, BuiltInFormat
-from edgewise.evaluating.formats.rows import Rows
+from edgewise.evaluating.formats.rows import ArrayRows
 from edgewise.evaluating.formats.split import ALL, find_split
 from edgewise.workload.arrays import MAX_FILE_BYTES, StoredArray, explain_damage
 
@@ -54,14 +54,14 @@ class Idx(BuiltInFormat):
             pair["images"] = path.name
         if "images" not in pair:
             raise BadInput(f"{path} has labels only", advice="its images are named like train-images-idx3-ubyte")
-        split = _split_of(found["stem"])[1]
+        split = _split_stem(found["stem"])[1]
         return {split: _open_split(path, split, path.parent, pair)}
 
 
 def _find_pairs(folder: Path, prefix: str | None) -> dict[str, dict[str, str]]:
     """Return split → names of the files of its images and, where there are any, its labels. Raises `BadInput`."""
     pairs = {stem: pair for stem, pair in _pair_names(list_folder(folder)[1]).items() if "images" in pair}
-    prefixes = sorted({_split_of(stem)[0] for stem in pairs})
+    prefixes = sorted({_split_stem(stem)[0] for stem in pairs})
     if not prefixes:
         raise BadInput(f"{folder} has no IDX files of images", advice="they are named like train-images-idx3-ubyte")
     if prefix is None and len(prefixes) > 1:
@@ -69,7 +69,7 @@ def _find_pairs(folder: Path, prefix: str | None) -> dict[str, dict[str, str]]:
     wanted = prefixes[0] if prefix is None else prefix.removesuffix("-")
     if wanted not in prefixes:
         raise BadInput(f"{folder} holds no files of {wanted!r}", advice=f"prefix= one of: {', '.join(prefixes)}")
-    return {_split_of(stem)[1]: pairs[stem] for stem in sorted(pairs) if _split_of(stem)[0] == wanted}
+    return {_split_stem(stem)[1]: pairs[stem] for stem in sorted(pairs) if _split_stem(stem)[0] == wanted}
 
 
 def _pair_names(names: Sequence[str]) -> dict[str, dict[str, str]]:
@@ -81,8 +81,8 @@ def _pair_names(names: Sequence[str]) -> dict[str, dict[str, str]]:
     return pairs
 
 
-def _split_of(stem: str) -> tuple[str, str]:
-    """``emnist-letters-train`` → ``emnist-letters`` and ``train``."""
+def _split_stem(stem: str) -> tuple[str, str]:
+    """Return prefix and split of a stem: ``emnist-letters`` and ``train`` of ``emnist-letters-train``."""
     before, _, last = stem.rpartition("-")
     if last.lower() == "t10k":
         return before, "test"
@@ -90,7 +90,7 @@ def _split_of(stem: str) -> tuple[str, str]:
     return (before, split) if split else (stem, ALL)
 
 
-def _open_split(path: Path, split: str, folder: Path, pair: Mapping[str, str]) -> Rows:
+def _open_split(path: Path, split: str, folder: Path, pair: Mapping[str, str]) -> ArrayRows:
     images = folder / pair["images"]
     rows = _open_file(images)
     values = None
@@ -108,7 +108,7 @@ def _open_split(path: Path, split: str, folder: Path, pair: Mapping[str, str]) -
     is_image = rows.dtype == np.dtype(">u1") and (
         len(rows.shape) == 3 or (len(rows.shape) == 4 and rows.shape[3] in (1, 3, 4))
     )
-    return Rows(
+    return ArrayRows(
         name=path.name, path=path, format="idx", split=split, kind="image" if is_image else "array",
         inputs={images.name: rows}, labels=values,
         stored=[folder / pair[what] for what in ("images", "labels") if what in pair],

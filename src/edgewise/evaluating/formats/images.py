@@ -82,7 +82,7 @@ def decode_mask(source: Path | bytes, name: str) -> Array:
 
 @contextmanager
 def _opened(source: Path | bytes, name: str) -> Iterator[Any]:
-    """The image, not yet unpacked; any error inside is a `CorruptSample`."""
+    """Open the image without unpacking it; any error inside becomes a `CorruptSample`."""
     require_pillow()
     from PIL import Image
 

@@ -102,8 +102,9 @@ def read_words(
 
 
 def read_numbers(values: Array, *, kind: str | None, place: Callable[[int], str]) -> Labels:
-    """Labels that are numbers: whole ones are class indices, others values to predict; a row with a single 1 among
-    zeros is the index of the 1.
+    """Return labels that are numbers: whole ones are class indices, others values to predict.
+
+    A row with a single 1 among zeros is the index of the 1.
 
     Args:
         values: of shape (n,), (n, 1), or (n, k).
@@ -132,7 +133,7 @@ def read_numbers(values: Array, *, kind: str | None, place: Callable[[int], str]
 
 
 def check_indices(values: Array, place: Callable[[int], str]) -> Sequence[int]:
-    """`values` as class indices. Raises `BadInput` for a negative one, or one beyond 63 bits."""
+    """Return `values` as class indices. Raises `BadInput` for a negative one, or one above 2⁵³."""
     wrong = np.flatnonzero((values < 0) | (values > 2**53))
     if len(wrong):
         raise BadInput(

@@ -33,7 +33,7 @@ def suffix_of(name: str) -> str:
 
 
 def list_folder(folder: str | Path) -> tuple[list[str], list[str]]:
-    """Names of the sub-folders and of the files of a folder, each sorted. Links are followed; broken ones are files.
+    """Return sorted names of the sub-folders and the files of a folder. Links are followed; broken ones are files.
 
     Raises:
         BadInput: it can't be listed.
@@ -90,7 +90,7 @@ def walk_files(root: str | Path, below: str, endings: Collection[str]) -> Iterat
 
 
 def glance_media(folder: str | Path) -> Medium | None:
-    """Whether the files below a folder are images or sounds, from the first few names; None where neither is there.
+    """Return what the first few files below a folder are, images or sounds; None where neither is there.
 
     The one that there is more of counts, images where there are as many. Never raises.
     """

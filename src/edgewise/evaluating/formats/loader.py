@@ -39,7 +39,7 @@ class Loader(BuiltInFormat):
     title = "module:function or file.py:function that gives data"
 
     def open(self, path: Path, options: Mapping[str, str]) -> Mapping[str, Dataset]:
-        """Its splits. Raises `BadInput`, also for whatever the function raises."""
+        """Return its splits. Raises `BadInput`, also for all errors of the function."""
         target = str(path)
         module_name, _, attribute = target.rpartition(":")
         if not module_name or not attribute:
@@ -93,7 +93,7 @@ class Items(Split):
         return Sample(index=index, name=name, label=label, **_to_data(data, self.kind, name)._asdict())
 
     def stamp(self) -> str:
-        """From the function's file, its arguments, and the arrays, or the stamp of the data set, that it returned."""
+        """Return a digest of the function's file, its arguments and what it returned: arrays, or a data set's stamp."""
         content: object
         if self.own:
             with running(self.target):
@@ -164,7 +164,7 @@ def _wrap_arrays(x: Any, y: Any, common: Mapping[str, Any]) -> Items:
             raise BadInput(f"{target} gave labels below 0", advice="classes are numbered from 0")
     return Items(
         name=target, path=None, format="loader",
-        kind="text" if items.dtype.kind == "U" else _kind_of(items[0]) if len(items) else "array",
+        kind="text" if items.dtype.kind == "U" else _find_kind(items[0]) if len(items) else "array",
         labelled=y is not None, items=items, labels=labels, masks=masks, **common,
     )  # fmt: skip
 
@@ -180,7 +180,7 @@ def _wrap_sequence(items: Any, common: Mapping[str, Any]) -> Items:
     if isinstance(first, Sample):
         data, label = first.data, first.label
     return Items(
-        name=target, path=None, format="loader", kind=_kind_of(data),
+        name=target, path=None, format="loader", kind=_find_kind(data),
         classes=tuple(str(name) for name in getattr(items, "classes", ())), labelled=label is not None,
         items=items, pairs=pairs, **common,
     )  # fmt: skip
@@ -207,7 +207,7 @@ def _is_picture(value: Any) -> bool:
     return type(value).__module__.startswith("PIL.") and hasattr(value, "convert")
 
 
-def _kind_of(data: Any) -> Kind:
+def _find_kind(data: Any) -> Kind:
     if isinstance(data, str):
         return "text"
     if _is_picture(data):
@@ -257,7 +257,7 @@ def _to_label(label: Any, name: str) -> Any:
 
 
 def _digest(value: Any) -> str | None:
-    """Of an array in memory; None of anything else, which can't be known without reading it."""
+    """Return the SHA-256 of an array in memory; None for anything else, which would have to be read."""
     if not isinstance(value, np.ndarray):
         return None
     return hashlib.sha256(

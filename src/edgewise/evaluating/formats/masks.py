@@ -35,12 +35,12 @@ class MaskedImages(Files):
         return mask
 
     def stamp(self) -> str:
-        """From names, sizes and times of images and masks."""
+        """Return a digest of names, sizes and times of images and masks."""
         return stamp_files(self.root, self.masks, extra=super().stamp())
 
 
 def find_mask_folders(root: Path, masks: str | None) -> dict[str, tuple[str, str]]:
-    """Split → its folders of images and of masks, relative to `root`; empty where there are none.
+    """Return split → its folders of images and of masks, relative to `root`; empty where there are none.
 
     ``images/`` and ``masks/``, both with the same splits inside or none; or both inside every split.
 

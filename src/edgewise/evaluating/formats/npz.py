@@ -12,7 +12,7 @@ from edgewise.errors import BadInput
 from edgewise.evaluating.dataset import Dataset, Kind
 from edgewise.evaluating.formats.labels import KINDS, read_labels
 from edgewise.evaluating.formats.recognition import BuiltInFormat
-from edgewise.evaluating.formats.rows import Rows
+from edgewise.evaluating.formats.rows import ArrayRows
 from edgewise.evaluating.formats.split import ALL, parse_words
 from edgewise.workload.arrays import StoredArray, open_archive
 
@@ -90,7 +90,7 @@ def _open_split(
     *,
     entries: Mapping[str, StoredArray],
     options: Mapping[str, str],
-) -> Rows:
+) -> ArrayRows:
     first, entry = next(iter(inputs.items()))
     for name, each in inputs.items():
         if not each.shape:
@@ -109,7 +109,7 @@ def _open_split(
     if y is not None and len(y.shape) <= 2:
         of = options.get("label_kind")
         labels = read_labels(y.whole(), kind=of, place=lambda index: f"{first}[{index}]", classes=classes)
-    return Rows(
+    return ArrayRows(
         name=path.name, path=path, format="npz", split=split, kind=kind,
         classes=classes, labelled=y is not None, inputs=inputs,
         labels=labels, masks=y if labels is None else None, stored=[path],
@@ -155,7 +155,7 @@ def _read_classes(path: Path, entries: Mapping[str, StoredArray]) -> tuple[str, 
 
 
 def _find_rate(path: Path, entries: Mapping[str, StoredArray], options: Mapping[str, str]) -> int | None:
-    """Frames per second, from the user or the archive; None where neither has it."""
+    """Return frames per second, from the user or the archive; None where neither has it."""
     value: Any = options.get("rate")
     if value is None:
         entry = next((entries[name] for name in _RATES if name in entries and entries[name].shape == ()), None)

@@ -86,7 +86,7 @@ def _recognise_folder(path: Path) -> str | None:
 
 
 def find_instances(folder: Path) -> list[Path]:
-    """The COCO files of a folder: in ``annotations/``, or beside the images of the folder or of one of its splits."""
+    """Return the COCO files in ``annotations/``, else those beside the images of the folder or of one of its splits."""
     inside = folder / "annotations"
     if inside.is_dir():
         found = [file for file in sorted(inside.glob("*.json")) if is_instances(file)]

@@ -14,7 +14,7 @@ from edgewise.workload.arrays import Array, StoredArray
 
 
 @dataclass(kw_only=True)
-class Rows(Split):
+class ArrayRows(Split):
     """Rows of arrays.
 
     Attributes:
@@ -55,7 +55,7 @@ class Rows(Split):
         return mask
 
     def stamp(self) -> str:
-        """From names, sizes and times."""
+        """Return a digest of names, sizes and times."""
         inputs = [(name, array.shape, array.dtype.str) for name, array in self.inputs.items()]
         labels = None if self.labels is None else (self.labels.kind, self.labels.classes)
         extra = (self.split, self.kind, self.rate, inputs, labels)

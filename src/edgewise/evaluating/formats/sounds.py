@@ -30,7 +30,7 @@ def require_soundfile() -> None:
 
 
 def decode_sound(source: Path | bytes, name: str) -> tuple[Array, int]:
-    """The waveform, float32 of shape (frames, channels), whole-number samples scaled to [-1, 1), and frames per second.
+    """Return the waveform, float32 (frames, channels), integers scaled to [-1, 1), and frames per second.
 
     Raises:
         CorruptSample: no recording, damaged, empty, or of more than `MAX_VALUES`.

@@ -82,12 +82,12 @@ def check_options(options: Mapping[str, str], known: Mapping[str, Sequence[str]]
 
 
 def parse_words(text: str) -> list[str]:
-    """``a, b`` → a and b."""
+    """Return the words between commas."""
     return [word.strip() for word in text.split(",") if word.strip()]
 
 
 def stamp_files(root: Path, files: Iterable[str], *, extra: object = None) -> str:
-    """A SHA-256 over the names, sizes and times of `files`, which are relative to `root`; their content is not read.
+    """Return a SHA-256 over names, sizes and times of `files`, relative to `root`; their content is not read.
 
     Args:
         extra: whatever else decides what the samples are, such as options and labels; its `repr` counts.

@@ -8,7 +8,7 @@ from typing import ClassVar
 
 from edgewise.errors import BadInput
 from edgewise.evaluating.dataset import Dataset
-from edgewise.evaluating.formats.folders import CLASS_OPTIONS, Listed, check_folder, open_class_folders
+from edgewise.evaluating.formats.folders import CLASS_OPTIONS, ListedFiles, check_folder, open_class_folders
 from edgewise.evaluating.formats.listing import SOUNDS
 from edgewise.evaluating.formats.recognition import BuiltInFormat
 from edgewise.evaluating.formats.sounds import require_soundfile
@@ -41,7 +41,7 @@ class Wav(BuiltInFormat):
         )  # fmt: skip
 
 
-def _split_by_lists(root: Path, everything: Listed) -> dict[str, Listed]:
+def _split_by_lists(root: Path, everything: ListedFiles) -> dict[str, ListedFiles]:
     """Return the splits by Speech Commands' lists: files on none of them are for training. Without lists: not split."""
     owner: dict[str, str] = {}
     for split, list_name in _LISTS.items():
@@ -50,7 +50,7 @@ def _split_by_lists(root: Path, everything: Listed) -> dict[str, Listed]:
     owner.pop("", None)
     if not owner:
         return {ALL: everything}
-    found = {split: Listed() for split in ("train", *_LISTS)}
+    found = {split: ListedFiles() for split in ("train", *_LISTS)}
     for name, reason in everything.absent:
         found[owner.get(name, "train")].absent.append((name, reason))
     for number, file in enumerate(everything.files):

@@ -94,7 +94,7 @@ class AnomalyTable(Table):
         return values
 
     def _areas(self, ordered: Floats, above: Floats) -> tuple[float, float]:
-        """Area under the ROC curve, and average precision, from the counts of samples in order of their scores."""
+        """Return the area under the ROC curve, and average precision, from counts of samples ordered by score."""
         if not self._found.size:
             return float("nan"), float("nan")
         found = np.cumsum(ordered[self._found])[self._last]

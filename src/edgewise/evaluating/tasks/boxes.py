@@ -33,7 +33,7 @@ class Detections:
     classes: Array
 
     def take(self, chosen: Array) -> Detections:
-        """Some of them, by index or mask."""
+        """Return some of them, by index or mask."""
         return Detections(boxes=self.boxes[chosen], scores=self.scores[chosen], classes=self.classes[chosen])
 
 
@@ -93,7 +93,7 @@ class UnreadableOutputs(Exception):
 
 
 def to_corners(boxes: Array, order: Order) -> Array:
-    """[N, 4] in `order` → left, top, right, bottom, float64."""
+    """Convert [N, 4] in `order` to left, top, right, bottom, float64."""
     a, b, c, d = np.asarray(boxes, np.float64).T
     if order == "ltrb":
         corners = (a, b, c, d)
@@ -107,7 +107,7 @@ def to_corners(boxes: Array, order: Order) -> Array:
 
 
 def overlaps(box: Array, boxes: Array) -> Array:
-    """Intersection over union of one box [4] with others [N, 4], corners; 0 where both are empty."""
+    """Return intersection over union of one box [4] with others [N, 4], corners; 0 where both are empty."""
     width = np.minimum(box[2], boxes[:, 2]) - np.maximum(box[0], boxes[:, 0])
     height = np.minimum(box[3], boxes[:, 3]) - np.maximum(box[1], boxes[:, 1])
     common = np.maximum(width, 0) * np.maximum(height, 0)
@@ -118,7 +118,7 @@ def overlaps(box: Array, boxes: Array) -> Array:
 
 
 def suppress(found: Detections, *, overlap: float | None, most: int, agnostic: bool) -> Detections:
-    """Greedy non-maximum suppression: the best first, without those that overlap a better one of their class.
+    """Keep the best boxes, and drop those that overlap a better one of their class (greedy non-maximum suppression).
 
     Args:
         overlap: a box goes where its intersection over union with a better one is larger; None: none goes.
@@ -140,7 +140,7 @@ def suppress(found: Detections, *, overlap: float | None, most: int, agnostic: b
 
 
 def to_stored(boxes: Array, preparation: Preparation) -> Array:
-    """Corners in pixels of the input → in pixels of the image as stored, cut at its edges.
+    """Convert corners from pixels of the input to those of the image as stored, cut at its edges.
 
     Raises:
         UnreadableOutputs: `preparation` does not hold how the image was scaled.
@@ -164,7 +164,7 @@ def rows_of_image(output: Array) -> Array:
 
 
 def read_outputs(outputs: Sequence[Array], reading: BoxDecoding, *, known: int) -> tuple[Detections, int | None]:
-    """Detections with scores above the threshold, boxes as the model gives them, and how many classes it scores.
+    """Decode detections with scores above the threshold, boxes as the model gives them, and count its classes.
 
     Args:
         known: number of the data's classes, 0 where it is not known; it distinguishes rows from columns.
@@ -215,7 +215,7 @@ def _by_columns(rows: Array, reading: BoxDecoding, *, known: int) -> bool:
 
 
 def read_listed(boxes: Array, scores: Array | None, classes: Array | None, count: Array | None) -> Detections:
-    """Lists of boxes [N, 4], scores [N] and classes [N], of which the first `count` are meant.
+    """Read lists of boxes [N, 4], scores [N] and classes [N], of which the first `count` are meant.
 
     Boxes stay in the order of the model. Without classes there is one, without scores all boxes are sure.
     """
@@ -235,8 +235,10 @@ def read_listed(boxes: Array, scores: Array | None, classes: Array | None, count
 
 
 def read_rows(rows: Array) -> Detections:
-    """Rows of seven (image, class, score, left, top, right, bottom: OpenVINO's DetectionOutput, ended by an image of
-    -1) or of six (left, top, right, bottom, score, class).
+    """Read rows of 7 or 6 numbers.
+
+    7: image, class, score, left, top, right, bottom, as OpenVINO's DetectionOutput, which an image of -1 ends.
+    6: left, top, right, bottom, score, class.
     """
     rows = rows_of_image(rows)
     if rows.shape[1] == 7:
@@ -249,7 +251,7 @@ def read_rows(rows: Array) -> Detections:
 
 
 def read_ssd(encodings: Array, scores: Array, anchors: Anchors, *, above: float) -> Detections:
-    """Box encodings against anchors, in one order; boxes come as centre x, centre y, width, height.
+    """Decode box encodings against anchors; boxes come as centre x, centre y, width, height.
 
     Formula: W. Liu et al., "SSD: Single Shot MultiBox Detector" (2016), equation 2, solved for the box; the scale
     factors are those of TensorFlow's FasterRcnnBoxCoder (the inverse of what others call variances).
@@ -299,7 +301,7 @@ def read_yolo(rows: Array, *, objectness: bool, above: float, every_class: bool)
 
 
 def activate(scores: Array, activation: str, *, background: int | None) -> Array:
-    """[A, C] class outputs → scores without the background's column. Raises `UnreadableOutputs`."""
+    """Turn class outputs [A, C] into scores without the background's column. Raises `UnreadableOutputs`."""
     scores = np.asarray(scores, np.float64)
     if activation == "softmax":
         raised = np.exp(scores - scores.max(axis=1, keepdims=True))

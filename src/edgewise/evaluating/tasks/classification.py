@@ -19,7 +19,7 @@ from numpy.typing import NDArray
 from edgewise.errors import BadInput
 from edgewise.evaluating.dataset import Kind, Sample
 from edgewise.evaluating.task import ClassAnswer, MetricTable, Preparation, Record, Table, TaskContext
-from edgewise.evaluating.tasks.labels import Labels
+from edgewise.evaluating.tasks.labels import LabelMapping
 from edgewise.evaluating.tasks.outputs import (
     WIDE_INTEGERS,
     ClassOptions,
@@ -90,8 +90,8 @@ class ClassificationTable(Table):
         support = np.bincount(self._label_places, weights=counts, minlength=size)
         answered = np.bincount(self._answer_places, weights=counts, minlength=size + 1)[:size]
         right = float(counts[self._right].sum()) / total
-        recall, precision = _ratio(hits, support), _ratio(hits, answered)
-        f1, present = _ratio(2.0 * hits, support + answered), support + answered > 0.0
+        recall, precision = _divide(hits, support), _divide(hits, answered)
+        f1, present = _divide(2.0 * hits, support + answered), support + answered > 0.0
         found = {"accuracy_top1": right}
         if self._ranked:
             found["accuracy_top5"] = float(counts @ self._near) / total
@@ -104,7 +104,7 @@ class ClassificationTable(Table):
         }
 
     def confusion(self) -> Sequence[Sequence[int]]:
-        """[label][answer] → samples; samples without an answer are in no cell."""
+        """Return [label][answer] → samples; samples without an answer are in no cell."""
         return count_confusion(self._labels, self._answers, self._sizes, classes=self.classes)
 
     def accuracy_shifted(self, by: int) -> float:
@@ -113,8 +113,9 @@ class ClassificationTable(Table):
         return float(self._sizes[shifted].sum()) / self.n if self.n else 0.0
 
     def accuracy_renumbered(self, *, least: int) -> float | None:
-        """The share of samples with the most frequent answer of their label, where each label has one of its own; None
-        where two labels share it, or a label has fewer than `least` samples.
+        """Return the share of samples with the most frequent answer of their label.
+
+        None where two labels have the same most frequent answer, or a label has fewer than `least` samples.
         """
         usual: dict[int, tuple[int, int]] = {}
         for label in np.unique(self._labels):
@@ -146,7 +147,7 @@ class ClassificationScorer(OutputScorer):
     def __init__(self, context: TaskContext, options: ClassOptions, *, task: str) -> None:
         super().__init__(context, options, task=task)
         self._options = options
-        self._labels = Labels(context, offset=options.offset)
+        self._labels = LabelMapping(context, offset=options.offset)
         width = elements_of(self._spec)
         if width is not None and not (width == 1 and self._spec.dtype in WIDE_INTEGERS):
             self._settle(width)
@@ -189,11 +190,11 @@ class ClassificationScorer(OutputScorer):
         return ClassificationTable(columns[:, 0], columns[:, 1], columns[:, 2], classes=classes)
 
     def answer(self, record: Record) -> tuple[int, int]:
-        """As `TellsAnswers.answer`."""
+        """As `HasAnswers.answer`."""
         return record[1], record[0]
 
     def classes_of(self, before: Record, after: Record) -> tuple[int, ClassAnswer, ClassAnswer]:
-        """As `TellsClasses.classes_of`."""
+        """As `HasClasses.classes_of`."""
         first, second = ((None, None) if one[1] == NO_ANSWER else (one[1], one[4]) for one in (before, after))
         return after[0], first, second
 
@@ -243,8 +244,8 @@ class AudioClassification(Classification):
     kinds: Sequence[Kind] = ("audio", "array")
 
 
-def _ratio(part: NDArray[Any], whole: NDArray[Any]) -> Floats:
-    """Part over whole, 0 where there is no whole."""
+def _divide(part: NDArray[Any], whole: NDArray[Any]) -> Floats:
+    """Return part over whole, 0 where there is no whole."""
     found = np.zeros(part.size)
     np.divide(part, whole, out=found, where=whole > 0.0)
     return found

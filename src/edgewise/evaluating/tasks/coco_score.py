@@ -75,10 +75,10 @@ def match(records: Sequence[Mapping[str, Any]]) -> Matches:
             "dt": [[left, top, right, bottom, category, score] …]}``.
     """
     found: dict[int, list[tuple[int, Any]]] = {}
-    for each in _evaluate(records):
+    for each in _match_images(records):
         if each is not None:
             found.setdefault(each["category_id"], []).append((each["image_id"], each))
-    parts = [_of_category(each, n=len(records)) for _, each in sorted(found.items())]
+    parts = [_collect_category(each, n=len(records)) for _, each in sorted(found.items())]
     # Categories without an object that counts have no precision, and pycocotools leaves them out too.
     parts = [each for each in parts if each.objects.any()]
     sizes = [each.image.size for each in parts]
@@ -93,7 +93,7 @@ def match(records: Sequence[Mapping[str, Any]]) -> Matches:
 
 
 def add_up(matches: Matches, weights: Array) -> dict[str, float]:
-    """COCO's precision and recall of `matches` with image i counted ``weights[i]`` times.
+    """Return COCO's precision and recall of `matches` with image i counted ``weights[i]`` times.
 
     Steps that a repeated detection takes one by one change no interpolated precision: a run of hits only raises it, a
     run of misses only lowers it, so that the ends of the runs suffice.
@@ -121,7 +121,7 @@ def add_up(matches: Matches, weights: Array) -> dict[str, float]:
 
 
 def _interpolate(matches: Matches, hits: Array, misses: Array, objects: Array) -> Array:
-    """Precision at 101 recalls [K, 101] for one IoU threshold, from running sums [1 + D] over all categories."""
+    """Return precision at 101 recalls [K, 101] for one IoU threshold, from running sums [1 + D] over all categories."""
     starts, ends = matches.starts[:-1], matches.starts[1:]
     sizes = ends - starts
     right = hits[1:] - np.repeat(hits[starts], sizes)
@@ -139,7 +139,7 @@ def _interpolate(matches: Matches, hits: Array, misses: Array, objects: Array) -
 
 
 def _hits_needed(objects: Array) -> Array:
-    """[K, 101]: fewest hits whose recall, as a float64 quotient, is at least each of the 101 recalls."""
+    """Return the fewest hits [K, 101] whose recall, as a float64 quotient, is at least each of the 101 recalls."""
     safe = np.maximum(objects, 1.0)[:, None]
     needed = np.ceil(_RECALLS * safe)
     needed = np.where((needed - 1) / safe >= _RECALLS, needed - 1, needed)
@@ -147,7 +147,7 @@ def _hits_needed(objects: Array) -> Array:
     return result
 
 
-def _of_category(found: list[tuple[int, Any]], *, n: int) -> Matches:
+def _collect_category(found: list[tuple[int, Any]], *, n: int) -> Matches:
     """Return one category's images, by falling score."""
     found = sorted(found, key=lambda each: each[0])
     scores = np.concatenate([np.asarray(each["dtScores"], np.float64) for _, each in found])
@@ -167,16 +167,16 @@ def _of_category(found: list[tuple[int, Any]], *, n: int) -> Matches:
     )
 
 
-def _evaluate(records: Sequence[Mapping[str, Any]]) -> list[Any]:
+def _match_images(records: Sequence[Mapping[str, Any]]) -> list[Any]:
     """Return ``COCOeval.evalImgs`` of all areas; images are numbered from 0 as the records are."""
     from pycocotools.coco import COCO
     from pycocotools.cocoeval import COCOeval
 
-    objects = [_annotation(index, row) for index, each in enumerate(records) for row in each["gt"]]
+    objects = [_make_annotation(index, row) for index, each in enumerate(records) for row in each["gt"]]
     known = {each["category_id"] for each in objects}
     # A category without objects counts for nothing; its detections need not be matched.
     detections = [
-        _annotation(index, row) for index, each in enumerate(records) for row in each["dt"] if int(row[4]) in known
+        _make_annotation(index, row) for index, each in enumerate(records) for row in each["dt"] if int(row[4]) in known
     ]
     if not objects:
         return []
@@ -198,7 +198,7 @@ def _evaluate(records: Sequence[Mapping[str, Any]]) -> list[Any]:
     return list(scorer.evalImgs)
 
 
-def _annotation(image: int, row: Sequence[Any]) -> dict[str, Any]:
+def _make_annotation(image: int, row: Sequence[Any]) -> dict[str, Any]:
     """Return an object, or a detection, as pycocotools takes it; `row` is one of a record."""
     left, top, right, bottom, category, *rest = row
     width, height = right - left, bottom - top

@@ -80,11 +80,11 @@ class DetectionScorer:
         return {"gt": objects, "dt": detections}
 
     def tabulate(self, records: Sequence[Record]) -> MetricTable:
-        """Matches of all records, by pycocotools."""
+        """Match all records with pycocotools."""
         return tabulate_coco(records)
 
     def _decode(self, outputs: Sequence[Array], preparation: Preparation, sample: Sample) -> Detections:
-        """Detections above the threshold, corners in pixels of the input."""
+        """Return detections above the threshold, corners in pixels of the input."""
         reading = self.reading
         if len(outputs) != len(reading.roles):
             raise UnreadableOutputs(f"there are {len(outputs)} outputs, not {len(reading.roles)}")

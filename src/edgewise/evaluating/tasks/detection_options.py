@@ -114,24 +114,24 @@ def read_decoding(
     default_overlap = {"ssd": 0.5, "yolov5": 0.65, "yolov8": 0.65}.get(decode)
     reading = BoxDecoding(
         decode=decode,
-        roles=roles or _roles_of(decode, outputs),
-        order=_order(options.order, decode, outputs),
-        normalised=_normalised(options.normalised, decode, outputs),
+        roles=roles or _find_roles(decode, outputs),
+        order=_find_order(options.order, decode, outputs),
+        normalised=_are_normalised(options.normalised, decode, outputs),
         confidence=options.conf or 0.0,
         overlap=options.iou if "iou" in options.model_fields_set else default_overlap,
         most=options.max,
         agnostic=options.agnostic == "yes",
         every_class=options.labels == "all",
         columns=options.axis == "columns" if decode == "yolov8" and options.axis != "auto" else None,
-        anchors=_anchors(options) if ssd else None,
+        anchors=_load_anchors(options) if ssd else None,
         activation=(options.activation or "none") if ssd else "none",
         background=background,
     )
-    return reading, _told(reading, chosen_by=chosen_by, order=options.order)
+    return reading, _describe_decoding(reading, chosen_by=chosen_by, order=options.order)
 
 
 def read_class_map(context: TaskContext, word: str | None) -> tuple[tuple[int | None, ...] | None, str]:
-    """The category of each of the model's classes (None where the data has no such one), and how that came about.
+    """Map each of the model's classes to the data's category, None where it has none, and say by what they match.
 
     None instead of a tuple: they are the same, and their number is not known.
 
@@ -140,7 +140,7 @@ def read_class_map(context: TaskContext, word: str | None) -> tuple[tuple[int | 
     """
     data = tuple(context.data.classes)
     names: Sequence[str | None]
-    if word == "identity" or (word is None and (not data or not context.classes or _says_nothing(context))):
+    if word == "identity" or (word is None and (not data or not context.classes or _share_no_name(context))):
         return (tuple(range(len(data))) if data else None), "class numbers of the model are those of the data"
     if word is None:
         of = f" ({context.classes_from})" if context.classes_from else ""
@@ -166,18 +166,18 @@ def read_class_map(context: TaskContext, word: str | None) -> tuple[tuple[int | 
     return mapped, f"{origin}; {known} of the data's {len(data)} classes are known to the model"
 
 
-def _says_nothing(context: TaskContext) -> bool:
+def _share_no_name(context: TaskContext) -> bool:
     """Return whether the names in the model's own file are none of the data's, and both have as many classes."""
     same_number = len(context.classes) == len(context.data.classes)
     return bool(context.classes_from) and same_number and not share_names(context.data.classes, context.classes)
 
 
 def describe_classes(context: TaskContext, options: DetectionOptions, classes: Sequence[int | None] | None) -> str:
-    """What is not certain about the order of the classes, in words; empty where the user gave it or the names agree."""
+    """Describe doubts about the order of the classes; empty where the user gave it or the names agree."""
     data = context.data.classes
     if options.class_map is not None or classes is None:
         return ""
-    by_name = bool(context.classes) and not _says_nothing(context)
+    by_name = bool(context.classes) and not _share_no_name(context)
     missing = [name for index, name in enumerate(data) if index not in classes]
     found = describe_order(data, context.classes, context.classes_from, matched=classes if by_name else None)
     if missing:
@@ -185,7 +185,7 @@ def describe_classes(context: TaskContext, options: DetectionOptions, classes: S
     return found
 
 
-def _order(given: str | None, decode: str, outputs: Sequence[TensorSpec]) -> Order:
+def _find_order(given: str | None, decode: str, outputs: Sequence[TensorSpec]) -> Order:
     default: str | None = {"rows": "ltrb", "yolov5": "cxcywh", "yolov8": "cxcywh"}.get(decode)
     if decode == "boxes" and _is_postprocess(outputs):
         default = "yxyx"
@@ -198,7 +198,7 @@ def _order(given: str | None, decode: str, outputs: Sequence[TensorSpec]) -> Ord
     return "cxcywh" if decode == "ssd" else word  # type: ignore[return-value]
 
 
-def _normalised(given: str | None, decode: str, outputs: Sequence[TensorSpec]) -> bool | None:
+def _are_normalised(given: str | None, decode: str, outputs: Sequence[TensorSpec]) -> bool | None:
     seven = decode == "rows" and len(outputs) == 1 and (outputs[0].shape or ())[-1:] == (7,)
     if given is not None:
         return given == "yes"
@@ -211,7 +211,7 @@ def _normalised(given: str | None, decode: str, outputs: Sequence[TensorSpec]) -
     return None
 
 
-def _anchors(options: DetectionOptions) -> Anchors:
+def _load_anchors(options: DetectionOptions) -> Anchors:
     """Return the anchors of ``anchors=FILE``, as centre x, centre y, width, height."""
     path = options.anchors
     if path is None:
@@ -236,7 +236,7 @@ def _read_anchors(path: Path) -> Array:
         raise BadInput(f"anchors can't be read from {path}: {error}", advice=advice) from error
 
 
-def _told(reading: BoxDecoding, *, chosen_by: str, order: str | None) -> dict[str, Any]:
+def _describe_decoding(reading: BoxDecoding, *, chosen_by: str, order: str | None) -> dict[str, Any]:
     """Return the decoding for the record, JSON-shaped."""
     told: dict[str, Any] = {
         "decode": reading.decode,
@@ -293,7 +293,7 @@ def _recognise(
 
 
 def _list_decoders() -> str:
-    """Advice with every decoder."""
+    """Return advice that lists every decoder."""
     return "decode=NAME with one of " + "; ".join(f"{name}: {what}" for name, what in DECODERS.items())
 
 
@@ -312,8 +312,8 @@ def _read_roles(given: str | None, outputs: Sequence[TensorSpec]) -> tuple[str, 
     return tuple("" if role == "-" else role for role in roles)
 
 
-def _roles_of(decode: str, outputs: Sequence[TensorSpec]) -> tuple[str, ...]:
-    """What the outputs are to a decoder. Raises `BadInput` where that takes ``outputs=``."""
+def _find_roles(decode: str, outputs: Sequence[TensorSpec]) -> tuple[str, ...]:
+    """Return the role of each output for a decoder. Raises `BadInput` where that takes ``outputs=``."""
     if decode == "boxes":
         found = _named_roles(outputs)
     elif decode == "ssd":

@@ -112,7 +112,7 @@ class Embeddings(OutputTask):
 
 
 def rank_first(vectors: Array, labels: NDArray[np.intp], *, distance: str) -> NDArray[np.intp]:
-    """Of each sample: how many of other classes are nearer than the nearest of its own class.
+    """Count, for each sample, how many of other classes are nearer than the nearest of its own class.
 
     Args:
         vectors: (n, size); one that is not finite is never found and finds nothing.

@@ -17,7 +17,7 @@ from typing import Any, ClassVar
 from edgewise.errors import BadInput, Unavailable
 from edgewise.evaluating.custom_metric import WholeTable
 from edgewise.evaluating.offline import environment
-from edgewise.evaluating.task import MetricTable, Record, Scorer, TellsAnswers
+from edgewise.evaluating.task import HasAnswers, MetricTable, Record, Scorer
 from edgewise.text import one_line
 
 MODULE_PREFIX = "hf:"
@@ -44,7 +44,7 @@ class HuggingFaceMetric:
     module: Any
 
     def compute(self, predictions: Sequence[Any], references: Sequence[Any]) -> dict[str, float]:
-        """What the module makes of answers and references: its numbers as ``score:NAME`` or ``loss:NAME``.
+        """Return the module's numbers for answers and references, as ``score:NAME`` or ``loss:NAME``.
 
         Raises:
             BadInput: the module can't, or gives no number.
@@ -78,7 +78,7 @@ class HuggingFaceMetric:
 
     def tabulate(self, kept: Sequence[Any], records: Sequence[Record], scorer: Scorer | None) -> MetricTable:
         """As `AddedMetric.tabulate`."""
-        assert isinstance(scorer, TellsAnswers)
+        assert isinstance(scorer, HasAnswers)
         pairs = [scorer.answer(each) for each in records]
         answers, references = [answer for answer, _ in pairs], [reference for _, reference in pairs]
         return WholeTable(self.compute, answers, references, name=self.name)
@@ -147,7 +147,7 @@ def _load(folder: Path, script: Path) -> Any:
 
 @contextmanager
 def _offline() -> Iterator[None]:
-    """Hugging Face's packages don't use the network inside."""
+    """Keep Hugging Face's packages off the network inside."""
     with environment(dict.fromkeys(_OFFLINE, "1")):
         try:
             from evaluate import config
@@ -171,6 +171,6 @@ def _takes_lists(module: Any) -> bool:
 
 
 def _id(name: str) -> str:
-    """`name` as a metric's id may have it."""
+    """Return `name` without characters that a metric's id can't have."""
     cleaned = re.sub(r"[^A-Za-z0-9_.]", "_", name)[:60]
     return cleaned if re.match(r"[A-Za-z_]", cleaned) else f"_{cleaned}"

@@ -13,7 +13,7 @@ from edgewise.evaluating.tasks.outputs import brief, scalar_label
 _LISTED = 5
 
 
-class Labels:
+class LabelMapping:
     """Maps labels to outputs.
 
     Where the names of the model's outputs and those of the data's classes are both known and differ, labels are matched
@@ -123,7 +123,7 @@ class Labels:
 
 
 def _match(own: Sequence[str], model: Sequence[str], data: str) -> tuple[int, ...]:
-    """For each class of the data, the number of the model's class of the same name, ignoring case."""
+    """Return, for each class of the data, the number of the model's class of the same name, ignoring case."""
     exact: dict[str, list[int]] = {}
     folded: dict[str, list[int]] = {}
     for number, name in enumerate(model):
@@ -163,7 +163,7 @@ def share_names(own: Sequence[str], model: Sequence[str]) -> bool:
 def describe_order(
     own: Sequence[str], model: Sequence[str], source: str, *, matched: Sequence[int | None] | None
 ) -> str:
-    """What is not certain about the order of the classes, in words; empty where the names of data and model agree.
+    """Describe doubts about the order of the classes; empty where the names of data and model agree.
 
     Args:
         own: names of the data's classes.

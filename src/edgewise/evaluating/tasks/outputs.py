@@ -119,7 +119,7 @@ class OutputScorer:
 
 
 def count_confusion(labels: Array, answers: Array, counts: Array, *, classes: int) -> list[list[int]]:
-    """[label][answer] → count; without an answer (-1) a sample is in no cell. Empty with more than `MOST_CLASSES`."""
+    """Count by [label][answer]; samples without an answer (-1) are in no cell. Empty with more than `MOST_CLASSES`."""
     import numpy as np
 
     if classes > MOST_CLASSES:

@@ -20,7 +20,7 @@ from pydantic import Field
 from edgewise.errors import BadInput
 from edgewise.evaluating.dataset import Kind, Sample
 from edgewise.evaluating.task import MetricTable, Preparation, Record, Table, TaskContext
-from edgewise.evaluating.tasks.labels import Labels
+from edgewise.evaluating.tasks.labels import LabelMapping
 from edgewise.evaluating.tasks.outputs import (
     WIDE_INTEGERS,
     ClassOptions,
@@ -86,7 +86,7 @@ class SegmentationTable(Table):
         return "no pixel of any image counts: all are labelled to be ignored, or were cropped away"
 
     def confusion(self) -> Sequence[Sequence[int]]:
-        """[label][answer] → pixels; those without an answer (NaN) are in no cell."""
+        """Return [label][answer] → pixels; those without an answer (NaN) are in no cell."""
         return count_confusion(self._labels, self._answers, self._counts, classes=self.classes)
 
 
@@ -100,7 +100,7 @@ class SegmentationScorer(OutputScorer):
         self._options = options
         self._ignore = options.ignore
         self._layout: str | None = options.layout
-        self._labels = Labels(context, offset=options.offset)
+        self._labels = LabelMapping(context, offset=options.offset)
         self._names = len(context.classes) or (
             len(context.data.classes) + self._labels.offset if context.data.classes else 0
         )
@@ -120,7 +120,7 @@ class SegmentationScorer(OutputScorer):
         """As `Scorer.record`."""
         answers = self._answers(outputs[self._number])
         labels = self._read(sample)
-        rows, columns = _places(labels.shape, answers.shape, preparation)
+        rows, columns = _locate_pixels(labels.shape, answers.shape, preparation)
         inside = np.ix_(rows >= 0, columns >= 0)
         taken = answers[np.ix_(rows[rows >= 0], columns[columns >= 0])]
         seen = labels[inside]
@@ -162,7 +162,7 @@ class SegmentationScorer(OutputScorer):
         return np.where(np.isnan(scores).any(axis=0), NO_ANSWER, answers) if scores.dtype.kind == "f" else answers
 
     def _map(self, array: Array, *, whole: bool) -> Integers:
-        """Of one number per pixel: a class, or how sure class 1 is."""
+        """Return the class of each pixel, from one number per pixel: the class, or a score of class 1."""
         if self._options.positive is not None and not whole:
             self._labels.settle(2)
             sure = array > self._options.limit
@@ -181,7 +181,7 @@ class SegmentationScorer(OutputScorer):
         return array.astype(np.intp)
 
     def _find_layout(self, shape: Sequence[Dimension]) -> str | None:
-        """Where the classes are in (1, ?, ?, ?): as many as there are names, else the one that is far smaller."""
+        """Return the axis of the classes in (1, ?, ?, ?): as long as there are names, else the far smaller one."""
         if self._layout is not None:
             return self._layout
         first, last = shape[1], shape[3]
@@ -232,8 +232,10 @@ class Segmentation(OutputTask):
     scorer = SegmentationScorer
 
 
-def _places(labels: Sequence[int], answers: Sequence[int], preparation: Preparation) -> tuple[Integers, Integers]:
-    """Of each row and column of the label map the row and column of the output; -1 where the model did not see it."""
+def _locate_pixels(
+    labels: Sequence[int], answers: Sequence[int], preparation: Preparation
+) -> tuple[Integers, Integers]:
+    """Return the output's row and column for those of the label map; -1 where the model did not see them."""
     found = []
     for axis, (size, width) in enumerate(zip(labels, answers, strict=True)):
         turned = 1 - axis  # arrays are (height, width), feeds (x, y)

@@ -62,10 +62,10 @@ class GenerationScorer:
     headline = "exact_match"
 
     def __init__(self, context: TaskContext, options: GenerationOptions, *, task: str) -> None:
-        self._output = _choose(context) if options.output is None else choose_output(context, options.output, _TASK)
+        self._output = _choose_logits(context, options.output)
         spec = context.signature.outputs[self._output]
         self._writes = spec.dtype in WIDE_INTEGERS
-        self._roles = _roles(context.signature.inputs)
+        self._roles = _find_roles(context.signature.inputs)
         self._options = options
         if options.tokenizer is None:
             raise BadInput("text generation needs a tokenizer", advice="⟦task_option=tokenizer=tokenizer.json⟧")
@@ -120,7 +120,7 @@ class GenerationScorer:
         # The last token that is written is not fed any more, so the input may be full by then.
         most = min(len(prompt) + self._most, window + 1)
         while len(tokens) < most:
-            token = _likeliest(infer(self._fill(arrays, tokens))[self._output], len(tokens), sample)
+            token = _find_likeliest(infer(self._fill(arrays, tokens))[self._output], len(tokens), sample)
             if token is None or token == self._eos:
                 break
             tokens.append(token)
@@ -136,7 +136,7 @@ class GenerationScorer:
         answer = self._decode(tokens, sample)
         if self._options.stop:
             answer = answer.split(self._options.stop, 1)[0]
-        return {"answer": answer.strip(), "references": _references(sample), "tokens": len(tokens)}
+        return {"answer": answer.strip(), "references": _read_references(sample), "tokens": len(tokens)}
 
     def tabulate(self, records: Sequence[Record]) -> MetricTable:
         """As `Scorer.tabulate`."""
@@ -148,7 +148,7 @@ class GenerationScorer:
         )
 
     def answer(self, record: Record) -> tuple[str, list[str]]:
-        """As `TellsAnswers.answer`."""
+        """As `HasAnswers.answer`."""
         return record["answer"], list(record["references"])
 
     def _tokens_of(self, arrays: Sequence[Array], sample: Sample) -> list[int]:
@@ -216,20 +216,22 @@ class GenerationScorer:
         return int(number)
 
 
-def _choose(context: TaskContext) -> int:
-    """Return the only output, the one called logits, or the only one of scores per token. Raises `BadInput`."""
+def _choose_logits(context: TaskContext, asked: str | None) -> int:
+    """Return the number of the output that was asked for, is called logits, or alone has scores per token.
+
+    Raises `BadInput`.
+    """
     outputs = context.signature.outputs
     named = [number for number, each in enumerate(outputs) if each.name.rsplit("/", 1)[-1].split(":")[0] == "logits"]
     deep = [number for number, each in enumerate(outputs) if each.shape is not None and len(each.shape) == 3]
-    if len(outputs) > 1:
-        for found in (named, deep):
-            if len(found) == 1:
-                return found[0]
-    return choose_output(context, None, _TASK)
+    for found in (named, deep):
+        if asked is None and len(outputs) > 1 and len(found) == 1:
+            return found[0]
+    return choose_output(context, asked, _TASK)
 
 
-def _roles(inputs: Sequence[TensorSpec]) -> list[str]:
-    """What every input is fed. Raises `BadInput` for one that is not known, such as a cache."""
+def _find_roles(inputs: Sequence[TensorSpec]) -> list[str]:
+    """Return the role of every input. Raises `BadInput` for one that is not known, such as a cache."""
     if len(inputs) == 1:
         return ["ids"]
     roles = []
@@ -247,7 +249,7 @@ def _roles(inputs: Sequence[TensorSpec]) -> list[str]:
     return roles
 
 
-def _likeliest(logits: Array, length: int, sample: Sample) -> int | None:
+def _find_likeliest(logits: Array, length: int, sample: Sample) -> int | None:
     """Return the token after the first `length` ones; None where there are no numbers to choose by.
 
     Args:
@@ -267,7 +269,7 @@ def _likeliest(logits: Array, length: int, sample: Sample) -> int | None:
     return None if row.size == 0 or np.isnan(row).any() else int(row.argmax())
 
 
-def _references(sample: Sample) -> list[str]:
+def _read_references(sample: Sample) -> list[str]:
     """Return the texts that would be right. Raises `BadInput`."""
     texts = [sample.label] if isinstance(sample.label, str) else sample.label
     if not isinstance(texts, tuple | list) or not texts or not all(isinstance(each, str) for each in texts):

@@ -28,17 +28,17 @@ _PUNCTUATION = str.maketrans("", "", string.punctuation)
 
 
 def normalise(answer: str) -> str:
-    """Lower case, without ASCII punctuation, English articles and extra white space."""
+    """Return it in lower case, without ASCII punctuation, English articles and extra white space."""
     return " ".join(_ARTICLES.sub(" ", answer.lower().translate(_PUNCTUATION)).split())
 
 
 def match_exactly(answer: str, references: Sequence[str]) -> float:
-    """1 where the answer equals any reference, normalised, else 0."""
+    """Return 1 where the answer equals any reference, normalised, else 0."""
     return float(any(normalise(answer) == normalise(each) for each in references))
 
 
 def f1_of_tokens(answer: str, references: Sequence[str]) -> float:
-    """Harmonic mean of precision and recall of the answer's tokens, normalised; of the reference that it fits best.
+    """Return the F1 score of the answer's tokens, normalised, for the reference that it fits best.
 
     Where either has no tokens left, 1 if both have none, as in SQuAD 2.0 (P. Rajpurkar et al., 2018).
     """
@@ -60,12 +60,12 @@ class Bleu:
         self._sentences: Any = BLEU(effective_order=True)
 
     def statistics(self, answer: str, references: Sequence[str]) -> list[int]:
-        """What one sample adds: its length, that of the closest reference, matches and n-grams of orders 1 to 4."""
+        """Return a sample's length, that of the closest reference, and matches and n-grams of orders 1 to 4."""
         found = self._sentences.sentence_score(answer, list(references))
         return [found.sys_len, found.ref_len, *found.counts, *found.totals]
 
     def score(self, sums: Sequence[float]) -> float:
-        """BLEU, 0 to 1, of the sums of `statistics` over a corpus."""
+        """Return BLEU, 0 to 1, of the sums of `statistics` over a corpus."""
         length, closest, *rest = (round(each) for each in sums)  # it prints them as whole numbers
         found = self._sentences.compute_bleu(rest[:ORDERS], rest[ORDERS:], length, closest, smooth_method="exp")
         return float(found.score) / 100.0
@@ -93,7 +93,7 @@ class TextTable(Table):
         self._missing = missing
 
     def values(self, weights: Array | None = None) -> Mapping[str, float]:
-        """Exact match, F1 and BLEU; NaN without samples, and BLEU without sacrebleu."""
+        """Return exact match, F1 and BLEU; NaN without samples, and BLEU without sacrebleu."""
         each = self.counts(weights)
         total = float(each.sum())
         if total <= 0:

@@ -31,30 +31,30 @@ _OPERATIONS = "deviceResults.modelStructure.program._0.functions.main.block.oper
 
 
 def _finish(part: Part) -> None:
-    version, unit = _first(part, part.json, "jsonVersion"), part.settings.get("provider")
+    version, unit = _find_first(part, part.json, "jsonVersion"), part.settings.get("provider")
     if version != _JSON_VERSION:
         problem = f"jsonVersion is {to_word(version)!r}; only {_JSON_VERSION} is known"
         raise part.source.error("jsonVersion", problem, "export the report from Xcode 16")
     if unit not in (None, *_COMPUTE_UNITS.values()):
         choices = ", ".join(f"{number} ({words})" for number, words in _COMPUTE_UNITS.items())
         raise part.source.error("computeUnit", f"computeUnit is {unit!r}; expected one of {choices}")
-    if (start := _first(part, part.json, "deviceResults.predict.startTime")) is not None:
+    if (start := _find_first(part, part.json, "deviceResults.predict.startTime")) is not None:
         at = "deviceResults.predict.startTime"
         try:
             moment = _EPOCH + timedelta(seconds=part.number(start, "s", at=at, what="startTime"))
         except OverflowError:
             raise part.source.error(at, f"startTime is {to_word(start)!r}; expected seconds since 2001") from None
         part.settings["created"] = moment.isoformat()
-    if system := _first(part, part.json, "deviceInfo.osNameAndVersionWithoutBuildNumber"):
+    if system := _find_first(part, part.json, "deviceInfo.osNameAndVersionWithoutBuildNumber"):
         part.environment["os"] = {"name": to_word(system)}
     _split_experiments(part)
     _describe_model(part)
-    part.layers = _operations(part)
+    part.layers = _read_operations(part)
     part.effective["preferred_units"] = dict(Counter(layer.provider or "not reported" for layer in part.layers))
 
 
-def _first(part: Part, value: Any, place: str) -> Any:
-    """The first value at a place of `value`; None without one."""
+def _find_first(part: Part, value: Any, place: str) -> Any:
+    """Return the first value at a place of `value`; None without one."""
     return next((raw for _, raw in items_at(part.source, value, place)), None)
 
 
@@ -76,20 +76,20 @@ def _split_experiments(part: Part) -> None:
         del part.samples["latency"], part.settings["iterations"]
 
 
-def _operations(part: Part) -> list[Layer]:
-    """The operators that Core ML's plan gives a cost, with the compute unit that it prefers for each."""
+def _read_operations(part: Part) -> list[Layer]:
+    """Return the operators that Core ML's plan gives a cost, with the compute unit that it prefers for each."""
     layers, pending = list[Layer](), items_at(part.source, part.json, _OPERATIONS)[::-1]
     while pending and len(layers) <= MOST_ROWS:
         at, operation = pending.pop()
         inner = items_at(part.source, operation, "blocks[*].operations[*]")
         pending += [(f"{at}.{place}", each) for place, each in reversed(inner)]
-        if (weight := _first(part, operation, "cost.weight")) is None:
+        if (weight := _find_first(part, operation, "cost.weight")) is None:
             continue
-        kind = to_word(_first(part, operation, "operatorName") or "")
-        unit = _first(part, operation, "deviceUsage.preferred.deviceType")
+        kind = to_word(_find_first(part, operation, "operatorName") or "")
+        unit = _find_first(part, operation, "deviceUsage.preferred.deviceType")
         unit = next(iter(unit), "") if isinstance(unit, Mapping) else ""
         layer = make_layer(
-            _first(part, operation, "outputs[*].name") or kind,
+            _find_first(part, operation, "outputs[*].name") or kind,
             kind.rpartition(".")[2],
             kernel=kind,
             provider="neural-engine" if unit == "neuralEngine" else unit,
@@ -103,10 +103,10 @@ def _operations(part: Part) -> list[Layer]:
 
 
 def _describe_model(part: Part) -> None:
-    """Precision and inputs, from a JSON text inside the report: a list of one object."""
+    """Read precision and inputs from a JSON text inside the report: a list of one object."""
     at = "modelMetadata.rawMetadata"
     try:
-        found = parse_json(replace(part.source, text=str(_first(part, part.json, at) or "[]")))
+        found = parse_json(replace(part.source, text=str(_find_first(part, part.json, at) or "[]")))
     except BadInput:
         raise part.source.error(at, "expected JSON text") from None
     told = found[0] if isinstance(found, list) and found and isinstance(found[0], Mapping) else {}
@@ -118,7 +118,7 @@ def _describe_model(part: Part) -> None:
         part.settings["precision"] = f"f{floats.pop()}" if len(floats) == 1 else words
     for _, row in items_at(part.source, told, "inputSchema[*]"):
         name, kind, shape, flexible = (
-            to_word(_first(part, row, key) or "") for key in ("name", "dataType", "shape", "hasShapeFlexibility")
+            to_word(_find_first(part, row, key) or "") for key in ("name", "dataType", "shape", "hasShapeFlexibility")
         )
         if flexible not in ("", "0") or not re.fullmatch(r"\[[0-9]{1,9}(, ?[0-9]{1,9}){0,9}\]", shape):
             part.inputs = ()  # an image, or a shape that the report does not have

@@ -17,20 +17,22 @@ _OF_SHELLS = {126: "the shell can't execute the program", 127: "the shell finds 
 
 
 def _finish_hyperfine(part: Part) -> None:
-    """One process per execution; with ``--ignore-failure`` the lists hold failed executions, which are no samples."""
+    """Take a process per execution, and leave out those that failed, which ``--ignore-failure`` keeps in the lists."""
     for metric, processes in part.samples.items():
         part.samples[metric] = [[value] for process in processes for value in process]
-    codes = _exit_codes(part)
+    codes = _read_exit_codes(part)
     failed = Counter(code for code in codes if code != 0)
     if not failed:
         return
     if failed.total() == len(codes):
         (code,) = failed if len(failed) == 1 else (None,)
         every = f"all {len(codes)} executions" if len(codes) > 1 else "the only execution"
-        part.fail(f"{every} failed: {_in_words(failed)}", cause="CommandFailed", exit_code=code)
+        part.fail(f"{every} failed: {_describe_failures(failed)}", cause="CommandFailed", exit_code=code)
     else:
         verb = "are" if failed.total() > 1 else "is"
-        part.left_out = f"{failed.total()} of {len(codes)} executions failed and {verb} left out: {_in_words(failed)}"
+        part.left_out = (
+            f"{failed.total()} of {len(codes)} executions failed and {verb} left out: {_describe_failures(failed)}"
+        )
         part.values.pop("total_time", None)  # hyperfine's median is over all executions
         for metric, processes in part.samples.items():
             part.samples[metric] = [each for each, code in zip(processes, codes, strict=True) if code == 0]
@@ -38,8 +40,8 @@ def _finish_hyperfine(part: Part) -> None:
     part.effective |= {"executions": len(codes), "failed_executions": failed.total()}
 
 
-def _exit_codes(part: Part) -> list[int | None]:
-    """The exit code of each execution, None after a signal; empty in files of versions that wrote none."""
+def _read_exit_codes(part: Part) -> list[int | None]:
+    """Return the exit code of each execution, None after a signal; empty in files of versions that wrote none."""
     at, codes = f"{part.path}.exit_codes", part.json.get("exit_codes") or []
     if not isinstance(codes, list) or any(type(code) not in (int, type(None)) for code in codes):
         raise part.source.error(at, "expected a list of whole numbers")
@@ -49,8 +51,8 @@ def _exit_codes(part: Part) -> list[int | None]:
     return codes
 
 
-def _in_words(failed: Counter[int | None]) -> str:
-    """``exit code 2 (4 times)``."""
+def _describe_failures(failed: Counter[int | None]) -> str:
+    """Describe failures: ``exit code 2 (4 times)``."""
     kinds = []
     for code, count in failed.most_common():
         word = "ended by a signal" if code is None else f"exit code {code}"

@@ -36,7 +36,7 @@ def _field(name: str, at: str, unit: str) -> Field:
 
 
 def _finish_json(part: Part) -> None:
-    """``-e onnxruntime`` measures ONNX Runtime; the engine is the text of a Python object."""
+    """Find the engine in the text of a Python object: ``-e onnxruntime`` measures ONNX Runtime."""
     engine = part.settings.pop("runtime", "")
     if "onnxruntime" in engine.lower() or "ORTEngine" in engine:
         part.settings["runtime"] = "onnxruntime"

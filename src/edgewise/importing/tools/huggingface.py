@@ -13,8 +13,8 @@ from edgewise.importing.spec import Field, Form, Importer
 _LOADS, _CALLS = ("load", "load_model"), ("forward", "call")
 
 
-def _report(prefix: str) -> Sequence[Field]:
-    """Fields of a report: what loading and one call of the model took."""
+def _list_fields(prefix: str) -> Sequence[Field]:
+    """Return the fields of a report: times of loading and of one call of the model."""
     return (
         *(Field("load_time", f"{prefix}{load}.latency.mean", unit="s") for load in _LOADS),
         *(Field("latency", f"{prefix}{call}.latency.values", unit="s", samples=True) for call in _CALLS),
@@ -54,7 +54,7 @@ class OptimumBenchmark(Importer):
                 Field("batch", "config.scenario.input_shapes.batch_size"),
                 Field("warmup", "config.scenario.warmup_runs"),
                 Field("device", "config.environment.cpu"),
-                *_report("report."),
+                *_list_fields("report."),
             ),
         ),
         Form(
@@ -63,6 +63,6 @@ class OptimumBenchmark(Importer):
             mark=r'\A\s*\{\s*"(?:load|load_model)"\s*:[\s\S]*"stdev_"\s*:',
             expects="the object forward.latency with 'values'",
             method="Python's clock around each call, one process",
-            fields=_report(""),
+            fields=_list_fields(""),
         ),
     )

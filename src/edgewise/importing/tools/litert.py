@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from edgewise.importing.extraction import Part, make_layer
-from edgewise.importing.spec import Field, Form, Importer, Rows
+from edgewise.importing.spec import Field, Form, Importer, LayerRows
 from edgewise.runtime.device_tools import BenchmarkModel as BenchmarkModelTool
 from edgewise.runtime.device_tools import ToolMode, ToolRequest
 
@@ -84,7 +84,7 @@ class BenchmarkModel(Importer):
             kind="text",
             mark=r"^node type, (?:start, )?first, avg_ms, ",
             expects="lines like 'CONV_2D, 0, 0.11, 0.093, 44.9%, 44.9%, 0, 1, [conv1]:0'",
-            rows=Rows(
+            rows=LayerRows(
                 at=r"^(?P<op>[A-Za-z][^,\n]{0,200}), (?:[^,\n]+, )?[^,\n]+, (?P<time>[^,\n]+), [^,%\n]+%, [^,%\n]+%, "
                 r"[^,\n]+, (?P<calls>\d+), (?P<name>.+)$",
                 begin=rf"^{_PROFILE}",

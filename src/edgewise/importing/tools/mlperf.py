@@ -22,7 +22,7 @@ _PROBLEM = re.compile(r"\be-\[([^\]\n]{1,200})\]")
 
 
 def _finish_results(part: Part) -> None:
-    """The mean of each window of inferences; system and model are names of folders."""
+    """Take the mean of each window of inferences; system and model are names of folders."""
     windows = []
     for match in _WINDOW.finditer(part.text):
         at = part.line_of(match.start())
@@ -37,7 +37,7 @@ def _finish_results(part: Part) -> None:
 
 
 def _finish_log(part: Part) -> None:
-    """The time between the two laps of every window."""
+    """Take the time between the two laps of every window."""
     windows: list[float] = []
     starts = list(_INFER.finditer(part.text))
     for start, end in pairwise([*(match.start() for match in starts), len(part.text)]):

@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from edgewise.importing.extraction import Part
-from edgewise.importing.spec import Field, Form, Importer, Rows
+from edgewise.importing.spec import Field, Form, Importer, LayerRows
 
 
 def _finish(part: Part) -> None:
@@ -47,7 +47,7 @@ class Mltk(Importer):
                 Field("memory_arena", "summary.runtime_memory_size", unit="B"),
                 Field("model_size", "summary.tflite_size", unit="B"),
             ),
-            rows=Rows(
+            rows=LayerRows(
                 at="layers[*]",
                 columns={"name": "index", "op": "opcode", "time": "time"},
                 unit="s",

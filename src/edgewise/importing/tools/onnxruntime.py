@@ -17,7 +17,7 @@ _LOADING = ("model_loading_uri", "model_loading_array", "model_loading_from_save
 
 
 def _finish_profile(part: Part) -> None:
-    """Times of inferences and of nodes: the first inference is cold and counts apart."""
+    """Take times of inferences and of nodes; the first inference is cold and counts apart."""
     runs, loading = list[float](), list[float]()
     for index, event in enumerate(part.json):
         if not isinstance(event, dict):

@@ -12,7 +12,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from edgewise.importing.extraction import Part
-from edgewise.importing.spec import NUMBER, Field, Form, Importer, Rows
+from edgewise.importing.spec import NUMBER, Field, Form, Importer, LayerRows
 
 _CLOCK = "times of the engine's own clock, one process"
 _ERROR = r"^\[ ?ERROR ?\] (.{1,500}(?:\n(?!\[ ?(?:INFO|WARNING|Step)|Traceback|[ \t]{0,9}$).{1,500}){0,3})"
@@ -53,7 +53,7 @@ def _field(name: str, at: str, unit: str, words: Mapping[str, str]) -> Field:
 
 
 def _finish_statistics(part: Part) -> None:
-    """What the C++ tool calls latency_median is the percentile of ``-latency_percentile``."""
+    """Name the percentile of ``-latency_percentile``, which the C++ tool calls latency_median."""
     if part.form.kind == "json":
         results = part.json.get("execution_results", {})
     else:
@@ -68,7 +68,7 @@ def _finish_statistics(part: Part) -> None:
 
 
 def _check_counters(part: Part) -> None:
-    """statistics_report.py writes element 0 of a list that holds a list per layer into the JSON of average_counters."""
+    """Refuse the JSON of average_counters, into which statistics_report.py writes only the first layer."""
     if part.json.get("report_type") == "average" and len(part.layers) == 1:
         problem = "benchmark_app wrote only the first layer into this file"
         advice = "use detailed_counters, or the CSV without -json_stats"
@@ -115,7 +115,7 @@ class BenchmarkApp(Importer):
                 Field("throughput", rf"Throughput: +{NUMBER} FPS", unit="1/s"),
                 Field("load_time", r"(?:Read|Reshape|Compile) model took (\S+) ms", **_LOADING),
             ),
-            rows=Rows(
+            rows=LayerRows(
                 at=r"^(?P<name>\S.{0,400}?) {1,40}(?:Status\.)?(?P<status>[A-Z_]+) {1,40}layerType: (?P<op>\S+) +"
                 r"execType: (?P<kernel>\S+) +realTime \(ms\): (?P<time>\S+)",
                 until=r"^Total time:",
@@ -154,7 +154,7 @@ class BenchmarkApp(Importer):
             kind="text",
             mark=r"^layerName[;,]execStatus[;,]layerType",
             expects="lines like 'conv1;Status.EXECUTED;Convolution;jit_avx2_f32;0.018;0.018'",
-            rows=Rows(
+            rows=LayerRows(
                 at=r"^(?P<name>[^;,\n]+)[;,](?:Status\.)?(?P<status>[A-Z_]+)[;,](?P<op>[^;,\n]*)[;,](?P<kernel>[^;,\n]*)"
                 r"[;,](?P<time>[^;,\n]*)",
                 unit="ms",
@@ -168,7 +168,7 @@ class BenchmarkApp(Importer):
                 kind="json",
                 mark=rf'"report_type"\s*:\s*"(?:{kinds})"',
                 expects=f"the list {path}",
-                            rows=Rows(
+                            rows=LayerRows(
                     at=f"{path}[*]",
                     columns={"name": "name", "op": "node_type", "kernel": "exec_type", "time": "real_time",
                              "status": "status"},

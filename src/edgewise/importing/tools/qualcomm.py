@@ -9,7 +9,7 @@ from __future__ import annotations
 from typing import Any
 
 from edgewise.importing.extraction import Part
-from edgewise.importing.spec import Field, Form, Importer, Rows
+from edgewise.importing.spec import Field, Form, Importer, LayerRows
 from edgewise.predicting.tables import has_time, perf_cells
 
 _TIME = "inference_time_milliseconds"
@@ -26,14 +26,14 @@ def _perf_runs(document: Any) -> list[tuple[str, dict[str, Any]]]:
 
 
 def _finish_perf(part: Part) -> None:
-    """A job that failed has no time; some versions write its status beside."""
+    """Record the failure of a job without a time; some versions write its status beside."""
     if not part.values:
         status = part.json.get("job_status")
         part.fail("the job has no time" + (f", and the status {status}" if status else ""))
 
 
 def _finish_profile(part: Part) -> None:
-    """One compute unit for all layers is the provider; without single times, AI Hub's own estimate counts."""
+    """Take one compute unit of all layers as the provider; without single times, AI Hub's own estimate counts."""
     units = {layer.provider for layer in part.layers}
     if len(units) == 1 and (unit := units.pop()):
         part.settings["provider"] = unit.lower()
@@ -59,7 +59,7 @@ class AiHub(Importer):
                 Field("load_time", "execution_summary.first_load_time", unit="us", note="first load on the device"),
                 Field("memory_peak", "execution_summary.estimated_inference_peak_memory", unit="B"),
             ),
-            rows=Rows(
+            rows=LayerRows(
                 at="execution_detail[*]",
                 columns={"name": "name", "op": "type", "provider": "compute_unit", "time": "execution_time"},
                 unit="us",

@@ -6,7 +6,7 @@ Formats of TensorRT 7 to 10: ``samples/common/sampleReporting.cpp`` of github.co
 
 from __future__ import annotations
 
-from edgewise.importing.spec import Field, Form, Importer, Rows
+from edgewise.importing.spec import Field, Form, Importer, LayerRows
 
 _LATENCY = r"(?<!H2D )(?<!D2H )Latency: [^\n]{0,400}?\b"
 _SEVEN = r"\[I\] Host Latency {0,300}\n(?:[^\n]{0,80}\[I\] [a-z]+: [^\n]{0,300}\n){0,5}?[^\n]{0,80}\[I\] "
@@ -71,7 +71,7 @@ class Trtexec(Importer):
             mark=r'"averageMs"\s*:',
             expects="a list of objects with name and averageMs",
             fields=(Field("iterations", "[*].count", once=True),),
-            rows=Rows(
+            rows=LayerRows(
                 at="[*]",
                 columns={"name": "name", "time": "averageMs"},
                 unit="ms",

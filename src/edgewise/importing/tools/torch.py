@@ -13,7 +13,7 @@ from edgewise.importing.spec import Field, Form, Importer
 
 
 def _finish(part: Part) -> None:
-    """The title, and what the printed number is the statistic of."""
+    """Take the title, and describe the statistic that the printed number is."""
     count = re.search(r"^  (\d+) measurements?, (\d+) runs ", part.text, re.MULTILINE)
     if count is not None:
         blocks, runs = part.number(count[1], "1", at=part.where, what="measurements"), int(count[2][:9])
