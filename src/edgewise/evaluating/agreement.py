@@ -49,9 +49,7 @@ class AgreementTable(Table):
             "output_max_abs_error": "the maximum over these samples does not bound that of others"
         }
 
-    def values(self, weights: Array | None = None) -> Mapping[str, float]:
-        """As `MetricTable.values`."""
-        counts = self.counts(weights)
+    def _calculate(self, counts: Array) -> Mapping[str, float]:
         used = counts > 0.0
         total = float(counts @ self._rows)
         # 0 × NaN is NaN: samples that don't count are left out.
@@ -182,9 +180,8 @@ class BoxTable(Table):
         self.n = len(records)
         self._counts = np.array(records, dtype=np.float64).reshape(-1, 3)
 
-    def values(self, weights: Array | None = None) -> Mapping[str, float]:
-        """As `MetricTable.values`."""
-        matched, own, reference = self.counts(weights) @ self._counts
+    def _calculate(self, counts: Array) -> Mapping[str, float]:
+        matched, own, reference = counts @ self._counts
         total = own + reference
         return {"agreement_boxes": float(2.0 * matched / total) if total > 0 else float("nan")}
 

@@ -142,21 +142,19 @@ class MeanTable(Table):
     def __init__(self, metric: str, values: Sequence[float | bool | None], *, target: str) -> None:
         self.n = len(values)
         self._metric, self._target = metric, target
-        self._values = np.array([math.nan if value is None else value for value in values], dtype=np.float64)
+        self._per_sample = np.array([math.nan if value is None else value for value in values], dtype=np.float64)
         shares = bool(values) and all(isinstance(value, bool) for value in values)
-        self.proportions = {metric: self._values} if shares else {}
+        self.proportions = {metric: self._per_sample} if shares else {}
         self.bounds = {metric: (-math.inf, math.inf)}
 
-    def values(self, weights: Array | None = None) -> Mapping[str, float]:
-        """As `MetricTable.values`."""
-        counts = self.counts(weights)
+    def _calculate(self, counts: Array) -> Mapping[str, float]:
         used = counts > 0.0
         total = float(counts.sum())
-        return {self._metric: float(counts[used] @ self._values[used]) / total if total > 0.0 else math.nan}
+        return {self._metric: float(counts[used] @ self._per_sample[used]) / total if total > 0.0 else math.nan}
 
     def explain(self, metric: str) -> str | None:
         """Return why there is no mean."""
-        return f"{self._target} gave no finite number for {int(np.isnan(self._values).sum())} of {self.n} samples"
+        return f"{self._target} gave no finite number for {int(np.isnan(self._per_sample).sum())} of {self.n} samples"
 
 
 class WholeTable(Table):

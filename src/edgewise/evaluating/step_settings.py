@@ -100,7 +100,6 @@ class Step(BaseModel):
         super().__init_subclass__()
         cls.name, cls.main, cls.takes, cls.gives, cls.real = name, main, takes, gives, real
 
-    @abstractmethod
     def apply(self, item: Item) -> None:
         """Change the sample `item` in place.
 
@@ -108,9 +107,16 @@ class Step(BaseModel):
             CorruptSample: this sample can't be used.
             BadInput: no such sample can be.
         """
+        self._apply(item)
 
     def check(self) -> None:
         """Raise `BadInput` for settings that contradict each other, `Unavailable` where a package is missing."""
+        self._check()
+
+    @abstractmethod
+    def _apply(self, item: Item) -> None: ...
+
+    def _check(self) -> None: ...
 
     @classmethod
     def settings(cls) -> dict[str, FieldInfo]:

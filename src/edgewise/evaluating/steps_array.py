@@ -128,8 +128,7 @@ class Scale(Step, name="scale", main="by", takes=_ALL, real=True):
     by: Numbers = _PER_CHANNEL
     axis: _Axis = _AXIS
 
-    def apply(self, item: Item) -> None:
-        """Multiply; a fraction such as 1/255 is a single division."""
+    def _apply(self, item: Item) -> None:
         real = to_real(item.data)
         if len(self.by) == 1 and isinstance(self.by[0], str):
             above, below = (np.float32(part) for part in self.by[0].split("/"))
@@ -144,8 +143,7 @@ class Offset(Step, name="offset", main="by", takes=_ALL, real=True):
     by: Numbers = _PER_CHANNEL
     axis: _Axis = _AXIS
 
-    def apply(self, item: Item) -> None:
-        """As `Step.apply`."""
+    def _apply(self, item: Item) -> None:
         item.data = to_real(item.data) + _per_channel(self.by, self.axis, item)
 
 
@@ -155,8 +153,7 @@ class Mean(Step, name="mean", main="values", takes=_ALL, real=True):
     values: Numbers = _PER_CHANNEL
     axis: _Axis = _AXIS
 
-    def apply(self, item: Item) -> None:
-        """As `Step.apply`."""
+    def _apply(self, item: Item) -> None:
         item.data = to_real(item.data) - _per_channel(self.values, self.axis, item)
 
 
@@ -166,8 +163,7 @@ class Std(Step, name="std", main="values", takes=_ALL, real=True):
     values: Divisors = _PER_CHANNEL
     axis: _Axis = _AXIS
 
-    def apply(self, item: Item) -> None:
-        """As `Step.apply`."""
+    def _apply(self, item: Item) -> None:
         item.data = to_real(item.data) / _per_channel(self.values, self.axis, item)
 
 
@@ -178,8 +174,7 @@ class Normalize(Step, name="normalize", takes=_ALL, real=True):
     std: Divisors = Field(description="as mean")
     axis: _Axis = _AXIS
 
-    def apply(self, item: Item) -> None:
-        """As `Step.apply`."""
+    def _apply(self, item: Item) -> None:
         centred = to_real(item.data) - _per_channel(self.mean, self.axis, item)
         item.data = centred / _per_channel(self.std, self.axis, item)
 
@@ -190,14 +185,12 @@ class Clip(Step, name="clip", takes=_ALL, real=True):
     low: Number | None = Field(None, description="lowest value")
     high: Number | None = Field(None, description="highest value")
 
-    def check(self) -> None:
-        """As `Step.check`."""
+    def _check(self) -> None:
         low, high = self._bounds()
         if (low is None and high is None) or (low is not None and high is not None and low > high):
             raise BadInput(f"clip from {low} to {high} is not a range", advice="give low, high or both, low below high")
 
-    def apply(self, item: Item) -> None:
-        """As `Step.apply`."""
+    def _apply(self, item: Item) -> None:
         item.data = np.clip(to_real(item.data), *self._bounds())
 
     def _bounds(self) -> Any:
@@ -209,8 +202,7 @@ class Cast(Step, name="cast", main="to", takes=_ALL, real=True):
 
     to: _Dtype = Field(description="the type")
 
-    def apply(self, item: Item) -> None:
-        """As `Step.apply`."""
+    def _apply(self, item: Item) -> None:
         try:
             item.data = round_to(item.data, self.to)
         except OverflowError:
@@ -225,15 +217,13 @@ class Reshape(Step, name="reshape", main="shape", takes=_ALL):
 
     shape: _Sizes = Field(description="sizes, one may be -1")
 
-    def check(self) -> None:
-        """As `Step.check`."""
+    def _check(self) -> None:
         if self.shape.count(-1) > 1 or 0 in self.shape:
             raise BadInput(
                 f"{self.shape} is not a shape to reshape to", advice="sizes of 1 or more, at most one of them -1"
             )
 
-    def apply(self, item: Item) -> None:
-        """As `Step.apply`."""
+    def _apply(self, item: Item) -> None:
         try:
             item.data = item.data.reshape(self.shape)
         except ValueError:
@@ -247,8 +237,7 @@ class Reshape(Step, name="reshape", main="shape", takes=_ALL):
 class Flatten(Step, name="flatten", takes=_ALL):
     """One axis."""
 
-    def apply(self, item: Item) -> None:
-        """As `Step.apply`."""
+    def _apply(self, item: Item) -> None:
         item.data = item.data.reshape(-1)
         item.channels = item.pixels = None
 
@@ -258,13 +247,11 @@ class Transpose(Step, name="transpose", main="axes", takes=_ALL):
 
     axes: _Axes = Field(description="old axes in their new order")
 
-    def check(self) -> None:
-        """As `Step.check`."""
+    def _check(self) -> None:
         if sorted(self.axes) != list(range(len(self.axes))):
             raise BadInput(f"{self.axes} is not an order of axes", advice="each axis once, from 0: 2,0,1")
 
-    def apply(self, item: Item) -> None:
-        """As `Step.apply`."""
+    def _apply(self, item: Item) -> None:
         _move_axes(item, tuple(self.axes))
 
 
@@ -287,8 +274,7 @@ class Layout(Step, name="layout", main="to", takes=_ALL):
             )
         return self.model_copy(update={"to": found[0]})
 
-    def apply(self, item: Item) -> None:
-        """As `Step.apply`."""
+    def _apply(self, item: Item) -> None:
         if item.data.ndim == 2:
             raise BadInput(
                 f"{item.sample} has shape {list(item.data.shape)}: it has no channels whose place could change",

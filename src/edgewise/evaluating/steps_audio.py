@@ -71,8 +71,7 @@ _Rate = Annotated[int, Field(ge=1, le=MAX_RATE)]
 class Mono(Step, name="mono", takes=_KINDS):
     """The mean of the channels."""
 
-    def apply(self, item: Item) -> None:
-        """As `Step.apply`."""
+    def _apply(self, item: Item) -> None:
         _check_wave(item, "mono")
         if item.data.ndim == 2:
             item.data = item.data.mean(axis=1, dtype=item.data.dtype)
@@ -84,8 +83,7 @@ class Rate(Step, name="rate", main="to", takes=_KINDS):
     to: _Rate = Field(description="frames per second")
     source: _Rate | None = Field(None, alias="from", description="frames per second of data that has no rate")
 
-    def apply(self, item: Item) -> None:
-        """As `Step.apply`."""
+    def _apply(self, item: Item) -> None:
         _check_wave(item, "rate")
         source = self.source if item.rate is None and self.source is not None else _rate_of(item, "rate")
         if not 1 <= source <= MAX_RATE:
@@ -107,8 +105,7 @@ class Length(Step, name="length", main="frames", takes=_KINDS):
     frames: _Frames = Field(description="number of frames")
     keep: Annotated[Literal["start", "centre"], LOWER_CASE] = Field("start", description="what is kept")
 
-    def apply(self, item: Item) -> None:
-        """As `Step.apply`."""
+    def _apply(self, item: Item) -> None:
         if item.data.ndim == 0:
             raise BadInput(f"{item.sample} is one number, which has no length", advice="leave the length step out")
         if item.data.shape[0] > self.frames:
@@ -144,8 +141,7 @@ class _Mel(Step):
     )
     offset: NotNegative = Field(1e-6, description="added before the logarithm")
 
-    def check(self) -> None:
-        """As `Step.check`."""
+    def _check(self) -> None:
         low, high = to_number(self.low), None if self.high is None else to_number(self.high)
         if high is not None and high <= low:
             raise BadInput(
@@ -202,8 +198,7 @@ class _Mel(Step):
 class LogMel(_Mel, name="log_mel", takes=_KINDS, gives="array", real=True):
     """Mel spectrum, its logarithm."""
 
-    def apply(self, item: Item) -> None:
-        """As `Step.apply`."""
+    def _apply(self, item: Item) -> None:
         item.data = self.spectrum(item).astype(np.float32)
 
 
@@ -215,17 +210,15 @@ class Mfcc(_Mel, name="mfcc", takes=_KINDS, gives="array", real=True):
         "ortho", description="scaling: orthonormal, or all alike (TensorFlow)"
     )
 
-    def check(self) -> None:
-        """As `Step.check`."""
-        super().check()
+    def _check(self) -> None:
+        super()._check()
         if self.coefficients > self.mels:
             raise BadInput(
                 f"mfcc: {self.coefficients} coefficients need as many mels, and there are {self.mels}",
                 advice="coefficients ≤ mels",
             )
 
-    def apply(self, item: Item) -> None:
-        """As `Step.apply`."""
+    def _apply(self, item: Item) -> None:
         features = cosine_transform(self.spectrum(item), self.coefficients, scaling=self.dct)
         item.data = features.astype(np.float32)
 

@@ -153,12 +153,10 @@ class Resize(Step, name="resize", main="size", takes=_KINDS):
     size: SideOrSize = Field(description="pixels of the shorter side, or of height,width")
     filter: Filter = Field("bilinear", description="Pillow's filter, antialiased")
 
-    def check(self) -> None:
-        """As `Step.check`."""
+    def _check(self) -> None:
         require_pillow()
 
-    def apply(self, item: Item) -> None:
-        """As `Step.apply`."""
+    def _apply(self, item: Item) -> None:
         height, width = _check_image(item)
         size = size_by_shorter(height, width, self.size) if isinstance(self.size, int) else (self.size[0], self.size[1])
         _scale_to(item, size, self.filter)
@@ -169,8 +167,7 @@ class Crop(Step, name="crop", main="size", takes=_KINDS):
 
     size: HeightWidth = Field(description="pixels of height,width; one number is both")
 
-    def apply(self, item: Item) -> None:
-        """As `Step.apply`."""
+    def _apply(self, item: Item) -> None:
         height, width = _check_image(item)
         tall, wide = self.size
         if height < tall or width < wide:
@@ -192,12 +189,10 @@ class Letterbox(Step, name="letterbox", main="size", takes=_KINDS):
     value: Number = Field(114, description="of the padding")
     enlarge: YesNo = Field(True, description="whether small images are scaled up")
 
-    def check(self) -> None:
-        """As `Step.check`."""
+    def _check(self) -> None:
         require_pillow()
 
-    def apply(self, item: Item) -> None:
-        """As `Step.apply`."""
+    def _apply(self, item: Item) -> None:
         height, width = _check_image(item)
         _check_value(self.value, item)
         fitting = letterbox_size(height, width, (self.size[0], self.size[1]), enlarge=self.enlarge)
@@ -212,8 +207,7 @@ class Pad(Step, name="pad", main="size", takes=_KINDS):
     place: _Place = Field("centre", description="where the image goes on the padded area")
     value: Number = Field(0, description="of the padding")
 
-    def apply(self, item: Item) -> None:
-        """As `Step.apply`."""
+    def _apply(self, item: Item) -> None:
         height, width = _check_image(item)
         _check_value(self.value, item)
         tall, wide = self.size
@@ -230,8 +224,7 @@ class Color(Step, name="color", main="to", takes=_KINDS):
 
     to: _Colors = Field(description="colours")
 
-    def apply(self, item: Item) -> None:
-        """As `Step.apply`."""
+    def _apply(self, item: Item) -> None:
         _check_image(item)
         pixels = item.data[..., None] if item.data.ndim == 2 else item.data
         count = pixels.shape[2]
@@ -247,8 +240,7 @@ class Color(Step, name="color", main="to", takes=_KINDS):
 class Invert(Step, name="invert", takes=_KINDS):
     """255 − x."""
 
-    def apply(self, item: Item) -> None:
-        """As `Step.apply`."""
+    def _apply(self, item: Item) -> None:
         if item.data.dtype != np.uint8:
             raise BadInput(
                 f"{item.sample} is {item.data.dtype}: invert is 255 − x of uint8 pixels",

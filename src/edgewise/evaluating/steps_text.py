@@ -92,12 +92,10 @@ class Tokenize(Step, name="tokenize", main="file", takes=("text",), gives="array
         None, description="input's content; by default by its name"
     )
 
-    def check(self) -> None:
-        """As `Step.check`."""
+    def _check(self) -> None:
         self._tokenizer()
 
-    def apply(self, item: Item) -> None:
-        """As `Step.apply`."""
+    def _apply(self, item: Item) -> None:
         if not isinstance(item.data, str):
             raise BadInput(f"{item.sample} is not text", advice="tokenize must be the first step, on text")
         if len(item.data) > MAX_TEXT_CHARACTERS:

@@ -90,11 +90,15 @@ class Table:
     proportions: Mapping[str, Array] = {}
     bounds: Mapping[str, tuple[float, float]] = {}
 
-    def counts(self, weights: Array | None) -> Array:
-        """Return how often each sample counts, float64 (n,)."""
+    def values(self, weights: Array | None = None) -> Mapping[str, float]:
+        """As `MetricTable.values`."""
         import numpy as np
 
-        return np.ones(self.n) if weights is None else np.asarray(weights, dtype=np.float64)
+        return self._calculate(np.ones(self.n) if weights is None else np.asarray(weights, dtype=np.float64))
+
+    def _calculate(self, counts: Array) -> Mapping[str, float]:
+        """Return every metric; `counts` is how often each sample counts, float64 (n,)."""
+        raise NotImplementedError
 
 
 class Scorer(Protocol):

@@ -40,12 +40,10 @@ class TableRows(Split):
     Attributes:
         data: text, or numbers (float64), of every sample.
         lines: of the table, of every sample.
-        about: everything that decides what the samples are.
     """
 
     data: Sequence[str] | Array
     lines: Sequence[int]
-    about: object
 
     def __len__(self) -> int:
         return len(self.lines)
@@ -54,10 +52,6 @@ class TableRows(Split):
         """Return the sample."""
         name = f"{self.name}, line {self.lines[index]}"
         return Sample(index=index, name=name, data=self.data[index], label=self.label_of(index))
-
-    def stamp(self) -> str:
-        """Return a digest of name, size and time of the table."""
-        return stamp_files(Path(), [], extra=(self.split, self.classes, self.about))
 
 
 class Csv(BuiltInFormat):

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -11,7 +11,7 @@ from edgewise.errors import BadInput
 from edgewise.evaluating.dataset import CorruptSample, Decoded, Kind, Sample
 from edgewise.evaluating.formats.images import decode_image, require_pillow
 from edgewise.evaluating.formats.sounds import decode_sound, require_soundfile
-from edgewise.evaluating.formats.split import Split, stamp_files
+from edgewise.evaluating.formats.split import Split
 from edgewise.workload.arrays import open_array
 
 
@@ -22,13 +22,11 @@ class Files(Split):
     Attributes:
         root: folder that `files` are relative to.
         confined: whether a file outside of `root` is refused, because the data itself names its files.
-        about: everything else that decides what the samples are; part of the stamp.
     """
 
     root: Path
     files: Sequence[str]
     confined: bool = False
-    about: object = None
 
     def __len__(self) -> int:
         return len(self.files)
@@ -46,9 +44,8 @@ class Files(Split):
     def _label(self, index: int, data: Any) -> Any:
         return self.label_of(index)
 
-    def stamp(self) -> str:
-        """Return a digest of names, sizes and times."""
-        return stamp_files(self.root, self.files, extra=(self.split, self.classes, self.labelled, self.about))
+    def _find_files(self) -> tuple[Path, Iterable[str]]:
+        return self.root, self.files
 
 
 def decode_file(source: Path | bytes, kind: Kind, name: str) -> Decoded:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, ClassVar
@@ -17,7 +17,7 @@ from edgewise.evaluating.formats.images import decode_mask, require_pillow
 from edgewise.evaluating.formats.labels import KINDS, Labels, check_indices, read_labels
 from edgewise.evaluating.formats.listing import list_folder
 from edgewise.evaluating.formats.recognition import BuiltInFormat
-from edgewise.evaluating.formats.split import ALL, Split, parse_words, stamp_files
+from edgewise.evaluating.formats.split import ALL, Split, parse_words
 from edgewise.evaluating.offline import environment
 from edgewise.safe_yaml import read_text
 from edgewise.text import first_line
@@ -38,7 +38,6 @@ class TableSplit(Split):
         sources: columns of the samples.
         label: column of the labels.
         lazy_label: makes a label of what is stored in its row; None where `labels` has them.
-        reading: the user's options for the columns.
     """
 
     folder: Path
@@ -46,7 +45,6 @@ class TableSplit(Split):
     sources: Sequence[str]
     label: str | None
     lazy_label: Callable[[Any, str], Any] | None
-    reading: str
 
     def __len__(self) -> int:
         return len(self.table)
@@ -77,10 +75,8 @@ class TableSplit(Split):
             label = self.lazy_label(value, name)
         return Sample(index=index, name=name, label=label, **found._asdict())
 
-    def stamp(self) -> str:
-        """Return a digest of names, sizes and times of the files."""
-        about = (self.split, self.kind, self.sources, self.label, self.classes, self.reading)
-        return stamp_files(self.folder, list_folder(self.folder)[1], extra=about)
+    def _find_files(self) -> tuple[Path, Iterable[str]]:
+        return self.folder, list_folder(self.folder)[1]
 
 
 class HuggingFace(BuiltInFormat):
@@ -168,7 +164,7 @@ def _open_split(path: Path, split: str, folder: Path, table: Any, options: Mappi
         name=path.name, path=path, format="huggingface", split=split, kind=kind,
         labelled=lazy is not None,
         folder=folder, table=table.select_columns(list(dict.fromkeys([*sources, *([label] if lazy else [])]))),
-        sources=sources, label=label, labels=labels, lazy_label=lazy, reading=repr(sorted(options.items())),
+        sources=sources, label=label, labels=labels, lazy_label=lazy, about=(sources, label, sorted(options.items())),
     )  # fmt: skip
 
 

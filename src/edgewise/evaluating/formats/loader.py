@@ -59,14 +59,12 @@ class Items(Split):
 
     Attributes:
         target: the function.
-        about: a digest of the function's file and arguments.
         own: whether `items` is a data set, whose samples are what its `read` returns.
         masks: labels that are arrays.
         pairs: whether an item is data and label.
     """
 
     target: str
-    about: str
     items: Any
     own: bool = False
     masks: Any = None

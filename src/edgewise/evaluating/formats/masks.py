@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
+from itertools import chain
 from pathlib import Path
 from typing import Any
 
@@ -13,7 +14,7 @@ from edgewise.evaluating.dataset import CorruptSample, Dataset
 from edgewise.evaluating.formats.files import Files
 from edgewise.evaluating.formats.images import decode_mask
 from edgewise.evaluating.formats.listing import IMAGES, Strings, list_folder, walk_files
-from edgewise.evaluating.formats.split import ALL, find_split, name_splits, stamp_files
+from edgewise.evaluating.formats.split import ALL, find_split, name_splits
 from edgewise.safe_yaml import read_lines, read_text
 
 IMAGE_FOLDER, MASK_FOLDER = "images", "masks"
@@ -34,9 +35,8 @@ class MaskedImages(Files):
             )
         return mask
 
-    def stamp(self) -> str:
-        """Return a digest of names, sizes and times of images and masks."""
-        return stamp_files(self.root, self.masks, extra=super().stamp())
+    def _find_files(self) -> tuple[Path, Iterable[str]]:
+        return self.root, chain(self.files, self.masks)
 
 
 def find_mask_folders(root: Path, masks: str | None) -> dict[str, tuple[str, str]]:

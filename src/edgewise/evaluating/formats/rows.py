@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
 import numpy as np
 
 from edgewise.evaluating.dataset import CorruptSample, Kind, Sample
-from edgewise.evaluating.formats.split import Split, stamp_files
+from edgewise.evaluating.formats.split import Split
 from edgewise.workload.arrays import Array, StoredArray
 
 
@@ -28,6 +28,10 @@ class ArrayRows(Split):
     masks: StoredArray | None = None
     rate: int | None = None
     stored: Sequence[Path]
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        self.about = self.rate, [(name, array.shape, array.dtype.str) for name, array in self.inputs.items()]
 
     def __len__(self) -> int:
         return len(next(iter(self.inputs.values())))
@@ -54,12 +58,8 @@ class ArrayRows(Split):
             raise CorruptSample(name, f"its label holds the class {mask.min()}, and a class is 0 or more")
         return mask
 
-    def stamp(self) -> str:
-        """Return a digest of names, sizes and times."""
-        inputs = [(name, array.shape, array.dtype.str) for name, array in self.inputs.items()]
-        labels = None if self.labels is None else (self.labels.kind, self.labels.classes)
-        extra = (self.split, self.kind, self.rate, inputs, labels)
-        return stamp_files(self.stored[0].parent, [file.name for file in self.stored], extra=extra)
+    def _find_files(self) -> tuple[Path, Iterable[str]]:
+        return self.stored[0].parent, [file.name for file in self.stored]
 
 
 def _as_kind(row: Array, kind: Kind) -> Array:

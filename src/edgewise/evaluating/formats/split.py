@@ -29,6 +29,7 @@ class Split:
     Attributes:
         labels: of all samples, with the names of their classes; None where they are read with their samples, or there
             are none.
+        about: all else that decides what the samples are; part of the stamp.
         absent: (name, reason) of samples that the data has or names and that can't be read: they are not counted by
             `len`, and are told beside every score.
     """
@@ -41,6 +42,7 @@ class Split:
     classes: Sequence[str] = ()
     labelled: bool = False
     labels: Labels | None = None
+    about: object = None
     absent: Sequence[tuple[str, str]] = ()
 
     def __post_init__(self) -> None:
@@ -50,6 +52,16 @@ class Split:
     def label_of(self, index: int) -> Any:
         """Return the label of a sample; None where it is read with the sample, or there is none."""
         return None if self.labels is None else self.labels.values[index]
+
+    def stamp(self) -> str:
+        """Return a digest of names, sizes and times of the files, and of all else that decides what the samples are."""
+        kind = None if self.labels is None else self.labels.kind
+        folder, files = self._find_files()
+        return stamp_files(folder, files, extra=(self.split, self.kind, self.classes, self.labelled, kind, self.about))
+
+    def _find_files(self) -> tuple[Path, Iterable[str]]:
+        """Return a folder and names of files in it; none where `about` covers them."""
+        return Path(), ()
 
 
 def find_split(word: str) -> str | None:

@@ -81,9 +81,7 @@ class AnomalyTable(Table):
             self.proportions = {"error_rate": (called != labels).astype(np.float64)}
             self.confusion = self._confusion  # only here is there an answer
 
-    def values(self, weights: Array | None = None) -> Mapping[str, float]:
-        """As `MetricTable.values`."""
-        counts = self.counts(weights)
+    def _calculate(self, counts: Array) -> Mapping[str, float]:
         ordered = counts[self._order]
         above = np.cumsum(ordered, out=self._above[1:])
         values = dict(zip(("auroc", "average_precision"), self._areas(ordered, above), strict=True))

@@ -44,22 +44,17 @@ class Matches:
 
 @dataclass(kw_only=True)
 class CocoTable(Table):
-    """Detections and objects of n samples, matched; `values` adds them up."""
+    """Detections and objects of n samples, matched. The metrics are NaN where no sample has an object that counts.
+
+    Samples count a whole number of times. Copies of an image are adjacent: of detections with equal scores, all of one
+    copy come before those of the next.
+    """
 
     n: int
     matches: Matches
 
-    def values(self, weights: Array | None = None) -> Mapping[str, float]:
-        """Return the four metrics; NaN where no sample with weight has an object that counts.
-
-        Args:
-            weights: how often each image occurs, whole numbers. Copies of an image are adjacent: of detections with
-                equal scores, all of one copy come before those of the next.
-
-        Raises:
-            ValueError: weights that are not whole numbers.
-        """
-        return add_up(self.matches, self.counts(weights))
+    def _calculate(self, counts: Array) -> Mapping[str, float]:
+        return add_up(self.matches, counts)
 
 
 def tabulate_coco(records: Sequence[Mapping[str, Any]]) -> CocoTable:

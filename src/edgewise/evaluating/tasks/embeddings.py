@@ -52,9 +52,7 @@ class EmbeddingsTable(Table):
             f"recall_at_{rank}": (first < rank).astype(np.float64) for rank in RANKS if rank == 1 or rank < self.n
         }
 
-    def values(self, weights: Array | None = None) -> Mapping[str, float]:
-        """As `MetricTable.values`."""
-        counts = self.counts(weights)
+    def _calculate(self, counts: Array) -> Mapping[str, float]:
         total = float(counts.sum())
         return {
             name: float(counts @ hits) / total if total > 0.0 else float("nan")

@@ -39,9 +39,7 @@ class RegressionTable(Table):
         self._labels = labels
         self._distances, self._squares = np.abs(errors), errors**2
 
-    def values(self, weights: Array | None = None) -> Mapping[str, float]:
-        """As `MetricTable.values`."""
-        counts = self.counts(weights)
+    def _calculate(self, counts: Array) -> Mapping[str, float]:
         total = float(counts.sum())
         used = counts > 0.0
         if total <= 0.0 or bool(self._broken[used].any()):

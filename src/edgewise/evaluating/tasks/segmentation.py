@@ -64,9 +64,8 @@ class SegmentationTable(Table):
         self._labels, self._answers, self._right = labels, answers, labels == answers
         self.classes = max(int(labels.max(initial=-1)), int(answers.max(initial=-1))) + 1
 
-    def values(self, weights: Array | None = None) -> Mapping[str, float]:
-        """As `MetricTable.values`."""
-        pixels = self._counts if weights is None else self._counts * np.asarray(weights)[self._images]
+    def _calculate(self, counts: Array) -> Mapping[str, float]:
+        pixels = self._counts * counts[self._images]
         total = float(pixels.sum())
         if total <= 0.0:
             return {"miou": float("nan"), "pixel_accuracy": float("nan")}

@@ -92,16 +92,14 @@ class TextTable(Table):
         self._statistics = np.array(rows, np.float64).reshape(-1, 2 + 2 * ORDERS)
         self._missing = missing
 
-    def values(self, weights: Array | None = None) -> Mapping[str, float]:
-        """Return exact match, F1 and BLEU; NaN without samples, and BLEU without sacrebleu."""
-        each = self.counts(weights)
-        total = float(each.sum())
+    def _calculate(self, counts: Array) -> Mapping[str, float]:
+        total = float(counts.sum())
         if total <= 0:
             return dict.fromkeys(("exact_match", "f1_tokens", "bleu"), math.nan)
         return {
-            "exact_match": float(each @ self.proportions["exact_match"]) / total,
-            "f1_tokens": float(each @ self._f1) / total,
-            "bleu": math.nan if self._bleu is None else self._bleu.score((each @ self._statistics).tolist()),
+            "exact_match": float(counts @ self.proportions["exact_match"]) / total,
+            "f1_tokens": float(counts @ self._f1) / total,
+            "bleu": math.nan if self._bleu is None else self._bleu.score((counts @ self._statistics).tolist()),
         }
 
     def explain(self, metric: str) -> str | None:
