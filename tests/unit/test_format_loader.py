@@ -198,8 +198,8 @@ def test_what_goes_wrong_is_one_error(tmp_path: Path, body: str, message: str):
     ("item", "reason"),
     [
         ("(np.array([None]), 0)", says("not-array-numbers-in-loader")),
-        ("(np.ones(2), -1)", says("label-class-0-more", min=-1)),
-        ("(np.ones(2), float('nan'))", says("label-not-finite")),
+        ("(np.ones(2), -1)", says("label-holds-class-class-0", min=-1)),
+        ("(np.ones(2), float('nan'))", says("label-holds-values-not-finite")),
         ("(np.ones(2), object())", "its label is object"),
     ],
 )

@@ -3,35 +3,18 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Any, ClassVar, Protocol
+from typing import Any
 
 from edgewise.errors import BadInput
 from edgewise.evaluating.custom_metric import CustomMetric
 from edgewise.evaluating.dataset import Sample, refuse_unlabelled
 from edgewise.evaluating.scores import JoinedTable
 from edgewise.evaluating.task import HasAnswers, MetricTable, Preparation, Record, Scorer, TaskContext
-from edgewise.evaluating.tasks.huggingface_metric import MODULE_PREFIX, read_metric
+from edgewise.evaluating.tasks.huggingface_metric import MODULE_PREFIX, HuggingFaceMetric, read_metric
 from edgewise.workload.arrays import Array
 
-
-class AddedMetric(Protocol):
-    """A metric beside a task's own.
-
-    Attributes:
-        group: the name of its list in the scorer's settings.
-    """
-
-    group: ClassVar[str]
-
-    @property
-    def settings(self) -> Mapping[str, Any]:
-        """Its description for the record."""
-
-    def keep(self, output: Any, label: Any) -> Any:
-        """Return the part of a sample's record that the metric needs, JSON-shaped."""
-
-    def tabulate(self, kept: Sequence[Any], records: Sequence[Record], scorer: Scorer | None) -> MetricTable:
-        """Return the table, from what `keep` gave for each sample, and the task's records with their scorer."""
+AddedMetric = CustomMetric | HuggingFaceMetric
+"""A metric beside a task's own."""
 
 
 class CustomScorer:

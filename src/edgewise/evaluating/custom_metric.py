@@ -44,6 +44,7 @@ class CustomMetric:
         metric: its id: ``score:NAME``, or ``loss:NAME`` where less is better.
         target: ``module:function``.
         single: whether it is called for one sample at a time.
+        group: the name of its list in the scorer's settings.
 
     Raises:
         BadInput: there is no such function, or it can't be called with outputs and labels.
@@ -86,14 +87,14 @@ class CustomMetric:
             return self._number(self._function(output=outputs, **keywords))
 
     def keep(self, output: Any, label: Any) -> Any:
-        """As `AddedMetric.keep`: the function's number, or output and label for the end."""
+        """Return the part of a sample's record that it needs, JSON-shaped: its number, or output and label."""
         if not self.single:
             return [encode(output), encode(label)]
         value = self.call(output, label)
         return value if math.isfinite(value) else None
 
     def tabulate(self, kept: Sequence[Any], records: Sequence[Record], scorer: Scorer | None) -> MetricTable:
-        """As `AddedMetric.tabulate`."""
+        """Return the table, from the results of `keep`, and the task's records with their scorer."""
         if self.single:
             return MeanTable(self.metric, kept, target=self.target)
         outputs, labels = ([decode(each[place]) for each in kept] for place in (0, 1))

@@ -158,13 +158,17 @@ def _leave_out(resampler: Resampler, evaluate: Callable[[Floats], Floats], parts
 def _make_statistic(
     tables: Sequence[MetricTable], metrics: Sequence[str]
 ) -> tuple[NDArray[np.intp], Callable[[Floats], Floats]]:
-    """Return groups of samples, and a function from their counts to the metrics."""
+    """Return groups of samples, and a function from their counts to the metrics, or to differences of two tables."""
+
+    def row(values: Mapping[str, float]) -> Floats:
+        return np.array([values[name] for name in metrics], dtype=np.float64)
+
     if len(tables) == 1:
         groups, values = _find_groups(tables[0])
 
         def statistics(counts: Floats) -> Floats:
             check()
-            return _row(values(counts), metrics)
+            return row(values(counts))
 
         return groups, statistics
     (first, values_a), (second, values_b) = _find_groups(tables[0]), _find_groups(tables[1])
@@ -176,7 +180,7 @@ def _make_statistic(
         a = values_a(np.bincount(of_a, weights=counts, minlength=width_a))
         b = values_b(np.bincount(of_b, weights=counts, minlength=width_b))
         with np.errstate(invalid="ignore"):  # infinity less infinity has no value, and is left out later
-            return _row(b, metrics) - _row(a, metrics)
+            return row(b) - row(a)
 
     return groups, difference
 
@@ -185,7 +189,3 @@ def _find_groups(table: MetricTable) -> tuple[NDArray[np.intp], Callable[[Any], 
     if isinstance(table, HasGroups):
         return np.asarray(table.groups, dtype=np.intp), table.values_of
     return np.arange(table.n, dtype=np.intp), table.values
-
-
-def _row(values: Mapping[str, float], metrics: Sequence[str]) -> Floats:
-    return np.array([values[name] for name in metrics], dtype=np.float64)

@@ -18,7 +18,7 @@ from edgewise.evaluating.formats.labels import KINDS, Labels, check_indices, rea
 from edgewise.evaluating.formats.listing import list_folder
 from edgewise.evaluating.formats.recognition import BuiltInFormat
 from edgewise.evaluating.formats.split import ALL, Split, parse_words
-from edgewise.evaluating.offline import environment
+from edgewise.evaluating.offline import offline
 from edgewise.safe_yaml import read_text
 from edgewise.text import first_line
 
@@ -122,7 +122,7 @@ def _load(folder: Path) -> Any:
     names = [file.get("filename") if isinstance(file, dict) else None for file in files or []]
     if not all(isinstance(name, str) and _is_plain(name) for name in names):
         raise BadInput(f"{folder / 'state.json'} names files outside of its folder", advice=_ADVICE)
-    with environment({"HF_DATASETS_OFFLINE": "1", "HF_HUB_OFFLINE": "1"}):
+    with offline():
         try:
             import datasets
         except ImportError as error:

@@ -19,7 +19,7 @@ from edgewise.evaluating.dataset import Dataset
 from edgewise.evaluating.formats.labels import Labels, check_indices
 from edgewise.evaluating.formats.listing import list_folder
 from edgewise.evaluating.formats.recognition import IDX_NAME, BuiltInFormat
-from edgewise.evaluating.formats.rows import ArrayRows
+from edgewise.evaluating.formats.rows import ArrayRows, is_picture
 from edgewise.evaluating.formats.split import ALL, find_split
 from edgewise.workload.arrays import MAX_FILE_BYTES, StoredArray, explain_damage
 
@@ -105,12 +105,9 @@ def _open_split(path: Path, split: str, folder: Path, pair: Mapping[str, str]) -
         if found.dtype.kind == "f":
             raise BadInput(f"the labels of {labels.name} are fractions", advice="class indices are whole numbers")
         values = Labels(values=check_indices(found.whole(), lambda index: f"{labels.name}[{index}]"))
-    is_image = rows.dtype == np.dtype(">u1") and (
-        len(rows.shape) == 3 or (len(rows.shape) == 4 and rows.shape[3] in (1, 3, 4))
-    )
     return ArrayRows(
-        name=path.name, path=path, format="idx", split=split, kind="image" if is_image else "array",
-        inputs={images.name: rows}, labels=values,
+        name=path.name, path=path, format="idx", split=split, inputs={images.name: rows}, labels=values,
+        kind="image" if is_picture(rows.dtype, rows.shape[1:]) else "array",
         stored=[folder / pair[what] for what in ("images", "labels") if what in pair],
     )  # fmt: skip
 

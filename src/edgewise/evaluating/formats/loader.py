@@ -15,6 +15,7 @@ from edgewise.evaluating.dataset import CorruptSample, Dataset, Decoded, Kind, S
 from edgewise.evaluating.formats.images import picture_to_array
 from edgewise.evaluating.formats.labels import read_labels
 from edgewise.evaluating.formats.recognition import BuiltInFormat
+from edgewise.evaluating.formats.rows import check_mask, is_picture
 from edgewise.evaluating.formats.split import ALL, Split, stamp_files
 from edgewise.model.callable_loader import call, find, import_module, running
 
@@ -201,19 +202,19 @@ def _is_array(value: Any) -> bool:
     return hasattr(value, "shape") and hasattr(value, "__array__") and len(value.shape) > 0
 
 
-def _is_picture(value: Any) -> bool:
+def _is_pillow_image(value: Any) -> bool:
     return type(value).__module__.startswith("PIL.") and hasattr(value, "convert")
 
 
 def _find_kind(data: Any) -> Kind:
     if isinstance(data, str):
         return "text"
-    if _is_picture(data):
+    if _is_pillow_image(data):
         return "image"
     if isinstance(data, Mapping):
         return "array"
     array = np.asarray(data)
-    return "image" if array.dtype == np.uint8 and array.ndim == 3 and array.shape[2] in (1, 3, 4) else "array"
+    return "image" if array.ndim == 3 and is_picture(array.dtype, array.shape) else "array"
 
 
 def _to_data(data: Any, kind: Kind, name: str) -> Decoded:
@@ -226,7 +227,7 @@ def _to_data(data: Any, kind: Kind, name: str) -> Decoded:
         parts = {str(key): _to_data(value, kind, name) for key, value in data.items()}
         changes = tuple(dict.fromkeys(change for part in parts.values() for change in part.changes))
         return Decoded({key: part.data for key, part in parts.items()}, changes=changes)
-    if _is_picture(data):
+    if _is_pillow_image(data):
         return picture_to_array(data, name)
     array = np.asarray(data)
     if array.dtype.kind not in "biuf":
@@ -245,11 +246,7 @@ def _to_label(label: Any, name: str) -> Any:
     array = np.asarray(label)
     if array.dtype.kind not in "biuf":
         raise CorruptSample(name, f"its label is {type(label).__name__}")
-    if array.dtype.kind == "f" and not np.isfinite(array).all():
-        raise CorruptSample(name, "its label is not finite")
-    if array.dtype.kind == "i" and array.size and array.min() < 0:
-        raise CorruptSample(name, f"its label is {array.min()}, and a class is 0 or more")
-    if array.ndim:
+    if check_mask(array, name).ndim:
         return array
     return float(array) if array.dtype.kind == "f" else int(array)
 

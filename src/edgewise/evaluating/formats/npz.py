@@ -6,13 +6,11 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, ClassVar
 
-import numpy as np
-
 from edgewise.errors import BadInput
 from edgewise.evaluating.dataset import Dataset, Kind
 from edgewise.evaluating.formats.labels import KINDS, read_labels
 from edgewise.evaluating.formats.recognition import BuiltInFormat
-from edgewise.evaluating.formats.rows import ArrayRows
+from edgewise.evaluating.formats.rows import ArrayRows, is_picture
 from edgewise.evaluating.formats.split import ALL, parse_words
 from edgewise.workload.arrays import StoredArray, open_archive
 
@@ -21,7 +19,6 @@ _SPLITS = {"train": "train", "test": "test", "val": "validation", "valid": "vali
 _LABELS = ("y", "label", "labels", "target", "targets")
 _CLASSES = ("classes", "class_names", "target_names", "label_names")
 _RATES = ("rate", "sample_rate")
-_CHANNELS = (1, 3, 4)
 _ADVICE = "write it with numpy.savez('data.npz', x=…, y=…)"
 
 
@@ -130,8 +127,7 @@ def _find_kind(path: Path, inputs: Mapping[str, StoredArray], asked: str | None)
         if asked not in (None, "array"):
             raise BadInput(f"{len(inputs)} inputs can't be kind={asked}", advice="leave kind= out")
         return "array"
-    is_image = dtype == np.uint8 and (len(shape) == 2 or (len(shape) == 3 and shape[2] in _CHANNELS))
-    if asked == "image" and not is_image:
+    if asked == "image" and not is_picture(dtype, shape):
         raise BadInput(
             f"{entry.name} in {path.name} is {dtype} {list(shape)} per sample, not an image",
             advice="an image is uint8 of shape height, width, channels (1, 3 or 4)",
@@ -142,7 +138,7 @@ def _find_kind(path: Path, inputs: Mapping[str, StoredArray], asked: str | None)
             f"{entry.name} in {path.name} is {dtype} {list(shape)} per sample, not a waveform",
             advice="a waveform is floats or int16 of shape frames, or frames and channels",
         )
-    if asked == "image" or (asked is None and is_image and len(shape) == 3):
+    if asked == "image" or (asked is None and is_picture(dtype, shape) and len(shape) == 3):
         return "image"
     return "audio" if asked == "audio" else "array"
 

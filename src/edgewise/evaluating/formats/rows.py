@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 
@@ -47,19 +48,25 @@ class ArrayRows(Split):
             data = str(array.row(index))
         else:
             data = _as_kind(array.row(index), self.kind)
-        label = self.label_of(index) if self.masks is None else self._read_mask(self.masks, index, name)
+        label = self.label_of(index) if self.masks is None else check_mask(self.masks.row(index), name)
         return Sample(index=index, name=name, data=data, label=label, rate=self.rate)
-
-    def _read_mask(self, masks: StoredArray, index: int, name: str) -> Array:
-        mask = masks.row(index)
-        if mask.dtype.kind == "f" and not np.isfinite(mask).all():
-            raise CorruptSample(name, "its label holds values that are not finite")
-        if mask.dtype.kind == "i" and mask.size and mask.min() < 0:
-            raise CorruptSample(name, f"its label holds the class {mask.min()}, and a class is 0 or more")
-        return mask
 
     def _find_files(self) -> tuple[Path, Iterable[str]]:
         return self.stored[0].parent, [file.name for file in self.stored]
+
+
+def is_picture(dtype: np.dtype[Any], shape: Sequence[int]) -> bool:
+    """Return whether arrays of this type and shape are pixels: (height, width) or (height, width, 1, 3 or 4)."""
+    return dtype == np.uint8 and (len(shape) == 2 or (len(shape) == 3 and shape[2] in (1, 3, 4)))
+
+
+def check_mask(mask: Array, name: str) -> Array:
+    """Return a label that is an array. Raises `CorruptSample` for one that is not finite or has a negative class."""
+    if mask.dtype.kind == "f" and not np.isfinite(mask).all():
+        raise CorruptSample(name, "its label holds values that are not finite")
+    if mask.dtype.kind == "i" and mask.size and mask.min() < 0:
+        raise CorruptSample(name, f"its label holds the class {mask.min()}, and a class is 0 or more")
+    return mask
 
 
 def _as_kind(row: Array, kind: Kind) -> Array:

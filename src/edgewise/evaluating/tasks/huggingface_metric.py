@@ -8,21 +8,19 @@ from __future__ import annotations
 import hashlib
 import numbers
 import re
-from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, ClassVar
 
 from edgewise.errors import BadInput, Unavailable
 from edgewise.evaluating.custom_metric import WholeTable
-from edgewise.evaluating.offline import environment
+from edgewise.evaluating.offline import offline
 from edgewise.evaluating.task import HasAnswers, MetricTable, Record, Scorer
 from edgewise.text import one_line
 
 MODULE_PREFIX = "hf:"
 """Of a metric that is a module of the evaluate package, in a folder."""
-_OFFLINE = ("HF_EVALUATE_OFFLINE", "HF_HUB_OFFLINE", "HF_DATASETS_OFFLINE", "HF_HUB_DISABLE_TELEMETRY")
 _LARGEST_SCRIPT = 4 * 2**20
 
 
@@ -52,7 +50,7 @@ class HuggingFaceMetric:
         if references and isinstance(references[0], list) and not _takes_lists(self.module):
             references = [self._only(each) for each in references]
         try:
-            with _offline():
+            with offline():
                 found = self.module.compute(predictions=list(predictions), references=list(references)) or {}
         except Exception as error:  # somebody else's code may raise anything
             raise BadInput(
@@ -74,10 +72,10 @@ class HuggingFaceMetric:
         return {"name": self.name, "less_is_better": self.kind == "loss", "sha256": self.sha256}
 
     def keep(self, output: Any, label: Any) -> None:
-        """As `edgewise.evaluating.added_metrics.AddedMetric.keep`: the task's record has all that the module takes."""
+        """Return None: the task's record has all that the module takes."""
 
     def tabulate(self, kept: Sequence[Any], records: Sequence[Record], scorer: Scorer | None) -> MetricTable:
-        """As `AddedMetric.tabulate`."""
+        """As `CustomMetric.tabulate`."""
         assert isinstance(scorer, HasAnswers)
         pairs = [scorer.answer(each) for each in records]
         answers, references = [answer for answer, _ in pairs], [reference for _, reference in pairs]
@@ -120,7 +118,7 @@ def read_metric(word: str) -> HuggingFaceMetric:
 
 def _load(folder: Path, script: Path) -> Any:
     """Return the module in `script`, from this machine alone. Raises `BadInput`, `Unavailable`."""
-    with _offline():
+    with offline():
         try:
             import evaluate
             from evaluate.loading import get_imports
@@ -143,23 +141,6 @@ def _load(folder: Path, script: Path) -> Any:
                 f"the metric {folder.name} can't be loaded: {one_line(str(error))[:300]}",
                 advice="is it a module of the evaluate package?",
             ) from error
-
-
-@contextmanager
-def _offline() -> Iterator[None]:
-    """Keep Hugging Face's packages off the network inside."""
-    with environment(dict.fromkeys(_OFFLINE, "1")):
-        try:
-            from evaluate import config
-        except ImportError:
-            yield
-            return
-        # It read the variables when it was imported first, perhaps long ago.
-        allowed, config.HF_EVALUATE_OFFLINE = config.HF_EVALUATE_OFFLINE, True
-        try:
-            yield
-        finally:
-            config.HF_EVALUATE_OFFLINE = allowed
 
 
 def _takes_lists(module: Any) -> bool:

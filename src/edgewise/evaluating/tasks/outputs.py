@@ -161,7 +161,7 @@ def choose_output(context: TaskContext, asked: str | None, task: str) -> int:
     """
     outputs = context.signature.outputs
     names = [each.name for each in outputs]
-    listed = ", ".join(f"{number}: {each.name} {_shape(each)}" for number, each in enumerate(outputs)) or "none"
+    listed = ", ".join(f"{number}: {each.name} {describe_shape(each)}" for number, each in enumerate(outputs)) or "none"
     if asked is None:
         if len(outputs) == 1:
             return 0
@@ -194,7 +194,8 @@ def row_of(array: Array, *, task: str) -> Array:
     return array.reshape(-1)
 
 
-def _shape(spec: TensorSpec) -> str:
+def describe_shape(spec: TensorSpec) -> str:
+    """Return the shape of an output in words: ``[1, ?, 4]``."""
     if spec.shape is None:
         return "of any shape"
     return "[" + ", ".join("?" if size is None else str(size) for size in spec.shape) + "]"
