@@ -8,6 +8,7 @@ a few lines expand to billions of values.
 
 from __future__ import annotations
 
+import os
 import re
 from collections.abc import Mapping
 from pathlib import Path
@@ -67,8 +68,9 @@ def read_text(file: Path, *, most: int = MAX_BYTES) -> str:
     """Return the text of a file of at most `most` bytes. Raises `BadInput`: too large, not UTF-8, or not readable."""
     try:
         with file.open("rb") as stream:
-            content = stream.read(most + 1)
-        if len(content) > most:
+            is_large = os.fstat(stream.fileno()).st_size > most
+            content = b"" if is_large else stream.read(most + 1)
+        if is_large or len(content) > most:  # a pipe has no size
             raise BadInput(f"{file.name} has more than {most} bytes", advice="is it the right file?")
         return content.decode("utf-8-sig")
     except UnicodeDecodeError as error:

@@ -331,11 +331,9 @@ class _Evaluator:
 
     def _score(self, tested: ModelUnderTest, scorer: Scorer, results: SampleResults, run: Run) -> ModelEvaluation:
         plan, selection = self._plan, self._plan.selection
-        if results.failure is not None:
-            failed = replace(run, status="failed", failure=results.failure)
-            return ModelEvaluation(run=failed, headline=scorer.headline, notes=results.notes)
-        if results.interrupted and not results.records:
-            return ModelEvaluation(run=replace(run, status="cancelled"), headline=scorer.headline, notes=results.notes)
+        if results.failure is not None or (results.interrupted and not results.records):
+            run = replace(run, status="failed" if results.failure else "cancelled", failure=results.failure)
+            return ModelEvaluation(run=run, headline=scorer.headline, notes=results.notes)
         if not results.records:
             why = next((f" ({entry.name}: {entry.reason})" for entry in results.entries if entry.reason), "")
             raise BadInput(

@@ -259,14 +259,11 @@ def run_samples(
     """
     begin = now()
     # A sequence can't be resumed in its middle: the state is gone.
-    kept = identity is not None and not tested.job.workload.keep_state
-    path = (
-        None
-        if identity is None or not kept
-        else checkpoint_path(_identify(tested, selection, identity), folder=checkpoints)
-    )
-    if path is not None and fresh:
-        path.unlink(missing_ok=True)
+    path = None
+    if identity is not None and not tested.job.workload.keep_state:
+        path = checkpoint_path(_identify(tested, selection, identity), folder=checkpoints)
+        if fresh:
+            path.unlink(missing_ok=True)
     adapter = running or ModelAdapter(tested, selection.data, builder=builder, end_by=end_by)
     failure, interrupted = None, False
     emit(SamplesStarted(job=tested.job, total=len(selection.indices)))

@@ -125,21 +125,6 @@ class InputPlan:
         if have != becomes:
             item.changes.append(f"converted from {have} to {becomes}")
 
-    def missing_steps(self, item: Item) -> list[str]:
-        """Return all steps that a picture lacks to be fed; none where only its pixels lack a conversion.
-
-        Raises:
-            BadInput, CorruptSample: the steps that there are can't be done to it.
-        """
-        for step in self.steps:
-            step.apply(item)
-        if open_axes(self.spec) - {0}:
-            return []
-        steps = _advise_image(item, list(self.spec.shape))
-        if not steps:
-            return []
-        return [*steps[:-1], _SCALE, steps[-1]] if steps[-1].startswith("layout=") else [*steps, _SCALE]
-
     def refuse_pixels(self, item: Item) -> BadPreparation:
         """Return the error that names all missing steps of a picture whose pixels lack a conversion.
 
@@ -147,7 +132,9 @@ class InputPlan:
             BadInput, CorruptSample: the steps that there are can't be done to it.
         """
         stored = list(item.data.shape)
-        steps = self.missing_steps(item)
+        for step in self.steps:
+            step.apply(item)
+        steps = [] if open_axes(self.spec) - {0} else _advise_image(item, list(self.spec.shape))
         if not steps:
             return BadPreparation(
                 f"input {self.spec.name!r} takes {self.spec.dtype}, and no step converts pixels of 0 to 255 to its "
@@ -155,12 +142,12 @@ class InputPlan:
                 steps=[_SCALE],
                 otherwise=f"; {_OTHER_SCALES}",
             )
-        sizes = _other_sizes(steps, item)
+        steps.insert(len(steps) - int(steps[-1].startswith("layout=")), _SCALE)
         return BadPreparation(
             f"{item.sample} has shape {stored}, input {self.spec.name!r} takes {self.spec.dtype} "
             f"{list(self.spec.shape)}, and no step converts pixels of 0 to 255 to its numbers",
             steps=steps,
-            otherwise=f"{sizes}; {_OTHER_SCALES}" if sizes else f"; {_OTHER_SCALES}",
+            otherwise=f"{_other_sizes(steps, item)}; {_OTHER_SCALES}",
         )
 
     def describe(self) -> str:

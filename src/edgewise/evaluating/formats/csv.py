@@ -121,11 +121,6 @@ class _Columns:
         """The column of files or texts; None where samples are numbers."""
         return self.path if self.path is not None else self.text
 
-    @property
-    def label_name(self) -> str:
-        """What the column of labels is called; empty where there is none."""
-        return "" if self.label is None else self.names[self.label]
-
 
 @dataclass(kw_only=True)
 class _Table:
@@ -200,14 +195,14 @@ def _find_kind_of_file(name: str, place: str) -> Kind:
 
 def _read_labels(file: Path, table: _Table, options: Mapping[str, str]) -> Labels | None:
     """Return the labels of all rows; None where no row has one."""
-    kind = options.get("label_kind")
-    if kind is None and table.columns.label_name.strip().lower() in _REFERENCES:
+    kind, label = options.get("label_kind"), table.columns.label
+    if kind is None and label is not None and table.columns.names[label].strip().lower() in _REFERENCES:
         kind = "text"
     if "separator" in options and kind != "text":
         raise BadInput("separator= is between texts", advice="with label_kind=text")
     if "classes" in options and kind not in (None, "class"):
         raise BadInput(f"labels of the kind {kind} have no classes", advice="leave classes= out")
-    if table.columns.label is None or not any(word.strip() for word in table.labels):
+    if label is None or not any(word.strip() for word in table.labels):
         return None
     return read_words(
         table.labels,

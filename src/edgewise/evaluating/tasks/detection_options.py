@@ -230,7 +230,7 @@ def _read_anchors(path: Path) -> Array:
         if path.suffix == ".npy":
             # Mapped, so that a header can't claim more than the file has.
             return np.asarray(np.load(path, mmap_mode="r", allow_pickle=False), np.float64)
-        lines = [line for line in path.read_text(encoding="utf-8").splitlines() if line.strip()]
+        lines = filter(str.strip, path.read_text(encoding="utf-8").splitlines())
         return np.array([[float(word) for word in line.split(",")] for line in lines], np.float64)
     except (OSError, EOFError, ValueError, TypeError) as error:
         raise BadInput(f"anchors can't be read from {path}: {error}", advice=advice) from error
