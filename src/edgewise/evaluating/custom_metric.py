@@ -112,12 +112,10 @@ class CustomMetric:
         self._takes_label = "label" in signature.parameters
         single = "output" in signature.parameters
         try:
-            if not single:
-                signature.bind([], [])
-            elif self._takes_label:
-                signature.bind(output=None, label=None)
+            if single:
+                signature.bind(**dict.fromkeys({"output", "label"} & signature.parameters.keys()))
             else:
-                signature.bind(output=None)
+                signature.bind([], [])
         except TypeError as error:
             raise BadInput(
                 f"{self.target} can't be called with outputs and labels: {error}",
