@@ -476,7 +476,7 @@ def test_the_sum_of_the_rows_left_out_is_bounded_where_one_of_them_is():
     slower = (replace(layers[0], time=layers[0].time * 2), *layers[1:])
     runs = [replace(run, layers=layers), replace(run, id=faster_run().id, layers=slower)]
     cells = diff_table(runs, most=1).rows[1]
-    assert [cell.text for cell in cells[2:5]] == ["294 to 309", "294 to 309", "-15.0 to +15.0"]
+    assert [cell.text for cell in cells[2:5]] == ["300 to 303", "300 to 303", "-15.0 to +15.0"]
 
 
 def test_two_engines_are_no_before_and_after():

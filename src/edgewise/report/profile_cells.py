@@ -63,20 +63,31 @@ def has_bound(layers: Iterable[Layer]) -> bool:
     return any(layer.is_bounded for layer in layers)
 
 
+def sum_ends(layers: Iterable[Layer]) -> tuple[float, float | None]:
+    """The sum of the times without and with those that are only bounded, s; None where one has not even a bound.
+
+    The other times count as measured, without their intervals.
+    """
+    timed = [layer for layer in layers if layer.time is not None]
+    least = sum(layer.time or 0.0 for layer in timed if not layer.is_bounded)
+    bounds = [layer.high for layer in timed if layer.is_bounded]
+    return least, None if None in bounds else least + sum(bound or 0.0 for bound in bounds)
+
+
 def sum_text(layers: Iterable[Layer], factor: float) -> str:
     """The sum of the times, scaled from s by `factor`.
 
-    Where a part has only an upper bound: ``"< 5.99"`` if all have, else both ends, ``"294 to 310"``. ``"≥ 300"`` where
-    a part has no time, or where an end of a bounded sum is not known.
+    Where a part has only an upper bound: ``"< 5.99"`` if all have, else both of `sum_ends`, ``"294 to 310"``.
+    ``"≥ 300"`` where a part has neither a time nor a bound.
     """
     executed = [layer for layer in layers if layer.kind != "eliminated"]
-    timed = [layer for layer in executed if layer.time is not None]
-    low, high = (float(f"{end * factor:.9g}") for end in ends(timed) or (0.0, 0.0))  # no binary fractions
-    if len(timed) < len(executed) or (has_bound(timed) and not high):
-        return f"≥ {significant(sum(layer.time or 0.0 for layer in timed if not layer.is_bounded) * factor)}"
-    if has_bound(timed):
-        return bound_text(high) if low == 0.0 else " to ".join(ends_text(low, high, 2 - math.floor(math.log10(high))))
-    return significant(sum(layer.time or 0.0 for layer in timed) * factor)
+    least, most = sum_ends(executed)
+    if most is None or any(layer.time is None for layer in executed):
+        return f"≥ {significant(least * factor)}"
+    if not has_bound(executed):
+        return significant(least * factor)
+    low, high = (float(f"{end * factor:.9g}") for end in (least, most))  # no binary fractions
+    return bound_text(high) if low == 0.0 else " to ".join(ends_text(low, high, 2 - math.floor(math.log10(high))))
 
 
 def bound_note(text: str) -> str:
@@ -108,7 +119,8 @@ def sum_cells(layers: Sequence[Layer], profile: Profile, factor: float) -> tuple
 
 def total_cell(layers: Sequence[Layer], factor: float) -> Cell:
     """The sum of the known times, scaled from s by `factor`, with its ends where they are known."""
-    low, high = (None if end is None else end * factor for end in ends(layers) or (None, None))
+    known = sum_ends(layers) if has_bound(layers) else ends(layers) or (None, None)
+    low, high = (None if end is None else end * factor for end in known)
     value = sum(layer.time or 0.0 for layer in layers) * factor
     return Cell(text=sum_text(layers, factor), value=value, low=low, high=high)
 
