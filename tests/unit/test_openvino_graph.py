@@ -12,7 +12,7 @@ from edgewise.model.cost import count, total_of
 from edgewise.model.graph import Quantization
 from edgewise.model.readers.base import ReadsGraph
 from edgewise.model.readers.openvino import OpenVinoReader
-from messages import says, wording
+from messages import says
 from openvino_writer import Ir, const, layer, network, parameter, port, relu, result
 
 
@@ -259,14 +259,6 @@ def test_missing_weights(tmp_path):
     )
     with pytest.raises(BadModel, match=says("cant-used-weight-file-missing", name_2="m.bin")):
         OpenVinoReader().read_graph(path)
-
-
-def test_absurd_counts(refuse, monkeypatch):
-    monkeypatch.setattr("edgewise.model.readers.openvino_layers.MAX_LAYERS", 3)
-    assert wording("xml-tag-more-than-bytes", most=3, noun="layers") in refuse(CHAIN, *CHAINED)
-    monkeypatch.setattr("edgewise.model.readers.openvino_layers.MAX_LAYERS", 9)
-    monkeypatch.setattr("edgewise.model.readers.openvino_layers.MAX_PORTS", 3)
-    assert wording("xml-tag-more-than-bytes", most=3, noun="ports") in refuse(CHAIN, *CHAINED)
 
 
 def test_a_long_chain_is_no_deep_recursion(read):

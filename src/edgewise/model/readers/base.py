@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence, Set
-from contextlib import suppress
+from collections.abc import Iterator, Mapping, Sequence, Set
+from contextlib import contextmanager, suppress
 from heapq import heapify, heappop, heappush
 from itertools import islice
 from pathlib import Path
@@ -27,6 +27,12 @@ MAX_TENSORS = 10_000
 MAX_RANK = 64
 MAX_NAME_CHARACTERS = 4096
 MAX_DIMENSION = 2**63 - 1
+
+NUMBER_LETTERS = {
+    "float64": "d", "float32": "f", "float16": "e", "int64": "q", "int32": "i", "int16": "h", "int8": "b",
+    "uint64": "Q", "uint32": "I", "uint16": "H", "uint8": "B", "bool": "?",
+}  # fmt: skip
+"""dtype → `struct`'s letter, of the types whose elements Python can read."""
 
 
 class Reader(Protocol):
@@ -172,11 +178,10 @@ def check_shapes(stated: Mapping[str, Shape | None], shapes: Mapping[str, tuple[
             raise BadInput(f"{given} does not fit input {name!r}", advice=f"the model takes {wanted or 'a scalar'}")
 
 
-def order_by_needs(needs: Sequence[Set[int]]) -> tuple[list[int], list[int]]:
-    """Indices so that each follows those that it needs, else in the order they have.
+def order_by_needs(needs: Sequence[Set[int]]) -> tuple[list[int], int | None]:
+    """Return indices so that each follows those that it needs, else in the order they have; and one on a cycle.
 
-    Returns:
-        The order, without what is on a circle or behind one; and for how many others each index still waits.
+    What is on a cycle or behind one is not in the order. Without a cycle the second value is None.
     """
     waiting = [len(makers) for makers in needs]
     users: dict[int, list[int]] = {}
@@ -193,7 +198,12 @@ def order_by_needs(needs: Sequence[Set[int]]) -> tuple[list[int], list[int]]:
             waiting[user] -= 1
             if not waiting[user]:
                 heappush(heap, user)
-    return order, waiting
+    stuck = next((index for index, count in enumerate(waiting) if count), None)
+    seen: set[int] = set()
+    while stuck is not None and stuck not in seen:
+        seen.add(stuck)
+        stuck = next(maker for maker in needs[stuck] if waiting[maker])
+    return order, stuck
 
 
 def identify_version(path: Path) -> tuple[Path, int, int, int]:
@@ -205,6 +215,25 @@ def identify_version(path: Path) -> tuple[Path, int, int, int]:
 def damaged(path: Path, reason: str, *, advice: str = "export or download it again") -> BadModel:
     """The error for a file whose format is known and whose content is wrong."""
     return BadModel(f"{path.name} can't be used: {reason}", advice=advice)
+
+
+class Wrong(Exception):
+    """What is wrong inside a model's file; `explain_damage` makes it the error that names the file."""
+
+    def __init__(self, reason: str, *, advice: str = "export or download it again") -> None:
+        super().__init__(reason)
+        self.advice = advice
+
+
+@contextmanager
+def explain_damage(path: Path) -> Iterator[None]:
+    """Turns what is wrong inside the file at `path` into `BadModel`."""
+    try:
+        yield
+    except Wrong as error:
+        raise damaged(path, str(error), advice=error.advice) from error
+    except UnicodeDecodeError as error:
+        raise damaged(path, "it contains text that is not UTF-8") from error
 
 
 class MissingWeights(BadModel):

@@ -1,19 +1,22 @@
 """The format of the fake runtime: a line ``edgewise-fake 1``, then one JSON object that scripts a fake model.
 
-Only ``inputs``, ``outputs`` and ``graph`` (`edgewise.model.readers.fake_graph`) are read here; every other key belongs
-to the runtime.
+Only ``inputs``, ``outputs`` and ``graph`` are read here; every other key belongs to the runtime. Under ``graph`` are
+
+- ``operators``: objects with fields of `edgewise.model.graph.Operator`, in an order in which they can run;
+- ``tensors``: name → ``{"shape", "dtype", "constant"}``; the model's inputs and outputs are there of themselves.
 """
 
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Any
 
 from edgewise.errors import BadModel
-from edgewise.model.graph import Graph
-from edgewise.model.readers.base import SelfContained, damaged, make_signature
+from edgewise.model.cost import KINDS
+from edgewise.model.graph import Graph, Operator, Tensor
+from edgewise.model.readers.base import SelfContained, check_shapes, damaged, make_signature
 from edgewise.model.signature import Dimension, Signature, TensorSpec
 
 MARK = b"edgewise-fake"
@@ -46,17 +49,46 @@ class FakeReader(SelfContained):
 
     def read_graph(self, path: Path, *, shapes: Mapping[str, tuple[int, ...]] | None = None) -> Graph:
         """The scripted network. Raises `BadModel` where the script has none or it is wrong, `BadInput` for `shapes`."""
-        from edgewise.model.readers.fake_graph import make_graph  # pydantic, which no other reader needs
-
         graph = _read_script(path).get("graph")
         if not isinstance(graph, dict):
             raise damaged(path, "its script has no object 'graph'", advice=_ADVICE)
-        return make_graph(
-            graph,
-            self.read_signature(path),
-            shapes=shapes or {},
-            refuse=lambda reason: damaged(path, reason, advice=_ADVICE),
-        )
+        try:
+            return _make_graph(graph, self.read_signature(path), shapes or {})
+        except (AttributeError, LookupError, TypeError, ValueError) as error:
+            raise damaged(path, f"its graph is wrong: {error!r}", advice=_ADVICE) from error
+
+
+def _make_graph(script: dict[str, Any], signature: Signature, shapes: Mapping[str, tuple[int, ...]]) -> Graph:
+    """Return the graph; a named dimension takes the size that `shapes` gives it wherever the name stands."""
+    stated = {spec.name: spec.shape for spec in signature.inputs}
+    check_shapes(stated, shapes)
+    sizes = {old: new for name, shape in shapes.items() for old, new in zip(stated[name] or (), shape, strict=False)}
+
+    def fix(shape: Iterable[Dimension] | None) -> tuple[Dimension, ...] | None:
+        return None if shape is None else tuple(sizes.get(size, size) if size is not None else None for size in shape)
+
+    specs = (*signature.inputs, *signature.outputs)
+    tensors = {
+        spec.name: Tensor(name=spec.name, shape=shapes.get(spec.name, fix(spec.shape)), dtype=spec.dtype)
+        for spec in specs
+    }
+    for name, entry in script.get("tensors", {}).items():
+        tensors[name] = Tensor(name=name, **{**entry, "shape": fix(entry["shape"])})
+    operators = []
+    made = {spec.name for spec in signature.inputs} | {name for name, tensor in tensors.items() if tensor.constant}
+    for index, entry in enumerate(script.get("operators", ())):
+        lists = {key: tuple(entry.get(key, ())) for key in ("inputs", "outputs", "weights")}
+        operator = Operator(**{"index": index, "op": "", **entry, **lists})
+        if operator.kind and (operator.kind not in KINDS or operator.kind in ("branch", "loop")):
+            raise ValueError(f"a script can't have the kind {operator.kind!r}")
+        if not made >= {*operator.inputs, *operator.weights} or not tensors.keys() >= {*operator.outputs}:
+            raise ValueError(f"the operator {operator.name!r} has a tensor that is not listed or made later")
+        made |= {*operator.outputs}
+        operators.append(operator)
+    inputs, outputs = (tuple(spec.name for spec in each) for each in (signature.inputs, signature.outputs))
+    return Graph(
+        name="", format="fake", version="1", tensors=tensors, operators=tuple(operators), inputs=inputs, outputs=outputs
+    )
 
 
 def _read_script(path: Path) -> dict[str, Any]:

@@ -8,8 +8,6 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Iterator, Mapping
-from contextlib import contextmanager
-from dataclasses import dataclass
 from functools import lru_cache
 from pathlib import Path
 from types import ModuleType
@@ -18,28 +16,24 @@ from typing import Any, BinaryIO
 from edgewise.model.graph import Graph
 from edgewise.model.readers.base import (
     OUTSIDE_ADVICE,
+    Wrong,
     check_inside,
-    damaged,
+    explain_damage,
     identify_version,
     make_signature,
     missing_weights,
 )
 from edgewise.model.readers.onnx_blocks import NATIVE, attach, read_block
 from edgewise.model.readers.onnx_graph import Observed, Source, make_graph, read_declared
-from edgewise.model.readers.onnx_order import check_functions, find_calls, put_in_order
+from edgewise.model.readers.onnx_order import find_calls, put_in_order
 from edgewise.model.readers.onnx_shapes import follow_values, infer_shapes, inline_functions, set_input_shapes
-from edgewise.model.readers.onnx_types import Wrong, name_dtypes, read_text, read_type
+from edgewise.model.readers.onnx_types import name_dtypes, read_text, read_type
 from edgewise.model.readers.onnx_wire import Description, describe_file
 from edgewise.model.signature import Signature, TensorSpec
 from edgewise.wire import BYTES, FIXED32, FIXED64, VARINT, Damaged, read_varint
 
 MAX_BYTES = 2**31 - 1
 """protobuf's own limit of one message."""
-MAX_WEIGHT_FILES = 10_000
-MAX_INPUTS = 200_000
-"""Graph inputs with the initialisers among them (older files list every weight as an input too)."""
-MAX_NODES = 2_000_000
-"""Of all graphs of a model together; the largest real ones have some ten thousand."""
 
 _GRAPH = 7
 #: Field number → wire type, of onnx.ModelProto.
@@ -61,7 +55,7 @@ class OnnxReader:
     def read_signature(self, path: Path) -> Signature:
         """Graph inputs less initialisers, and graph outputs; names of open dimensions are kept."""
         _parse.cache_clear()  # a file may change within one tick of the file system's clock
-        return _parse(identify_version(path)).signature
+        return _parse(identify_version(path))[0]
 
     def read_graph(
         self, path: Path, *, shapes: Mapping[str, tuple[int, ...]] | None = None, observed: Observed | None = None
@@ -71,41 +65,32 @@ class OnnxReader:
         Args:
             observed: what a run told of values whose shapes can't be inferred.
         """
-        with _readable(path):
+        with explain_damage(path):
             model, description, onnx = _load(path)
             _read_signature(path, model, onnx.TensorProto.DataType.items())
             return _make_graph(model, description, onnx.TensorProto.DataType.items(), (shapes or {}, observed))
 
     def locations(self, path: Path) -> tuple[str, ...]:
         """The files of external data as the model names them, whether they are there or not. Raises `BadModel`."""
-        return tuple(location for location, _ in _parse(identify_version(path)).extents)
+        return tuple(location for location, _ in _parse(identify_version(path))[1])
 
     def weight_files(self, path: Path) -> tuple[Path, ...]:
         """Files of external data, in the order in which the model first mentions them."""
-        extents = _parse(identify_version(path)).extents
-        return tuple(_check_weight_file(path, location, end) for location, end in extents)
-
-
-@dataclass(frozen=True, slots=True)
-class _Facts:
-    """What one parse tells.
-
-    Attributes:
-        extents: location of each external file and the last byte the model needs of it, plus one.
-    """
-
-    signature: Signature
-    extents: tuple[tuple[str, int], ...]
+        with explain_damage(path):
+            return tuple(_check_weight_file(path, *extent) for extent in _parse(identify_version(path))[1])
 
 
 @lru_cache(maxsize=1)
-def _parse(version: tuple[Path, int, int, int]) -> _Facts:
-    """Read signature and extents; kept for the next call on the same file. Raises `BadModel`."""
+def _parse(version: tuple[Path, int, int, int]) -> tuple[Signature, tuple[tuple[str, int], ...]]:
+    """Return the signature, and each external file with the last byte that the model needs of it, plus one.
+
+    They are kept for the next call on the same file. Raises `BadModel`.
+    """
     path = version[0]
-    with _readable(path):
+    with explain_damage(path):
         model, _, onnx = _load(path)
         signature = _read_signature(path, model, onnx.TensorProto.DataType.items())
-        return _Facts(signature, tuple(_find_extents(path, model).items()))
+        return signature, tuple(_find_extents(model).items())
 
 
 def _load(path: Path) -> tuple[Any, Description, ModuleType]:
@@ -113,25 +98,14 @@ def _load(path: Path) -> tuple[Any, Description, ModuleType]:
     size = path.stat().st_size
     if size > MAX_BYTES:
         advice = "save it with its weights as external data (onnx.save_model(…, save_as_external_data=True))"
-        raise damaged(path, f"{size} bytes exceed the limit of an ONNX file (2 GiB)", advice=advice)
+        raise Wrong(f"{size} bytes exceed the limit of an ONNX file (2 GiB)", advice=advice)
     import onnx
 
     description = describe_file(path)
     try:
         return onnx.ModelProto.FromString(description.data), description, onnx
     except Exception as error:  # protobuf's DecodeError; which class it is depends on protobuf's implementation
-        raise damaged(path, "it is truncated or corrupt (not a whole ONNX protobuf)") from error
-
-
-@contextmanager
-def _readable(path: Path) -> Iterator[None]:
-    """Turns what is wrong inside a model into `BadModel`."""
-    try:
-        yield
-    except UnicodeDecodeError as error:
-        raise damaged(path, "it contains text that is not UTF-8") from error
-    except Wrong as error:
-        raise damaged(path, str(error)) from error
+        raise Wrong("it is truncated or corrupt (not a whole ONNX protobuf)") from error
 
 
 def _make_graph(
@@ -142,10 +116,9 @@ def _make_graph(
 ) -> Graph:
     shapes, observed = given
     ir_version, notes = model.ir_version, []
-    calls: list[tuple[str, str]] = []
     del model.training_info[:]
-    if check_functions(model):
-        calls = find_calls(model)
+    calls = find_calls(model)
+    if model.functions:
         inlined = inline_functions(model)
         model = inlined.model
         notes.append(inlined.why)
@@ -171,13 +144,11 @@ def _make_graph(
 
 def _read_signature(path: Path, model: Any, data_types: Iterable[tuple[str, int]]) -> Signature:
     if not model.HasField("graph"):
-        raise damaged(path, "it has no graph")
+        raise Wrong("it has no graph")
     if not model.opset_import:
-        raise damaged(path, "it names no operator set")
+        raise Wrong("it names no operator set")
     names = name_dtypes(data_types)
     graph = model.graph
-    if max(len(graph.input), len(graph.output), len(graph.initializer)) > MAX_INPUTS:
-        raise damaged(path, f"it has more than {MAX_INPUTS} inputs, outputs or initialisers")
     weights = {tensor.name for tensor in graph.initializer}
     weights.update(sparse.values.name for sparse in graph.sparse_initializer)
     inputs = [_read_value(info, names) for info in graph.input if info.name not in weights]
@@ -190,34 +161,31 @@ def _read_value(info: Any, names: dict[int, str]) -> TensorSpec:
     return TensorSpec(name=read_text(info.name), shape=shape, dtype=dtype)
 
 
-def _find_extents(path: Path, model: Any) -> dict[str, int]:
+def _find_extents(model: Any) -> dict[str, int]:
     """External location → how far into that file the model's tensors reach, bytes, in order of first mention."""
     extents: dict[str, int] = {}
-    for tensor in _find_tensors(path, model):
+    for tensor in _find_tensors(model):
         if tensor.data_location != tensor.EXTERNAL:
             continue
         entries = {read_text(entry.key): read_text(entry.value) for entry in tensor.external_data}
         location = entries.get("location", "")
-        end = sum(_read_count(path, tensor.name, entries.get(key, "")) for key in ("offset", "length"))
+        end = sum(_read_count(tensor.name, entries.get(key, "")) for key in ("offset", "length"))
         extents[location] = max(end, extents.get(location, 0))
-        if len(extents) > MAX_WEIGHT_FILES:
-            raise damaged(path, f"its weights are in more than {MAX_WEIGHT_FILES} files")
     return extents
 
 
-def _read_count(path: Path, tensor: str, text: str) -> int:
+def _read_count(tensor: str, text: str) -> int:
     if not re.fullmatch(r"[0-9]{0,19}", text):
-        raise damaged(path, f"the external data of tensor {tensor!r} has a bad offset or length")
+        raise Wrong(f"the external data of tensor {tensor!r} has a bad offset or length")
     return int(text or 0)
 
 
-def _find_tensors(path: Path, model: Any) -> Iterator[Any]:
+def _find_tensors(model: Any) -> Iterator[Any]:
     """Every tensor of the model: initialisers and attributes, in subgraphs, functions and training graphs too."""
     graphs = [model.graph]
     for training in model.training_info:
         graphs += [training.initialization, training.algorithm]
     nodes = [function.node for function in model.functions]
-    count = 0
     while graphs or nodes:
         if graphs:
             graph = graphs.pop(0)
@@ -226,9 +194,6 @@ def _find_tensors(path: Path, model: Any) -> Iterator[Any]:
                 yield sparse.values
                 yield sparse.indices
             nodes.insert(0, graph.node)
-        count += len(nodes[0])
-        if count > MAX_NODES:
-            raise damaged(path, f"it has more than {MAX_NODES} nodes")
         for node in nodes.pop(0):
             for attribute in node.attribute:
                 yield from _find_attribute_tensors(attribute)
@@ -250,9 +215,9 @@ def _check_weight_file(path: Path, location: str, end: int) -> Path:
     """The external file at `location`, once it is known to lie in the model's folder and to be long enough."""
     refused = f"its weights are in {location!r}, outside the model's folder"
     if not location or "\0" in location:
-        raise damaged(path, "a tensor has external data without a file name")
+        raise Wrong("a tensor has external data without a file name")
     if location.startswith(("/", "\\")) or re.match(r"[A-Za-z]:", location) or ".." in re.split(r"[/\\]", location):
-        raise damaged(path, refused, advice=OUTSIDE_ADVICE)
+        raise Wrong(refused, advice=OUTSIDE_ADVICE)
     file = path.parent / location
     try:
         check_inside(path, file)
@@ -260,9 +225,9 @@ def _check_weight_file(path: Path, location: str, end: int) -> Path:
             raise missing_weights(path, location, end)
         size = file.stat().st_size
     except OSError as error:  # a name that is too long, a folder without access
-        raise damaged(path, f"its weight file {location!r} can't be opened: {error}") from error
+        raise Wrong(f"its weight file {location!r} can't be opened: {error}") from error
     if size < end:
-        raise damaged(path, f"its weight file {location!r} is truncated: {size} bytes, at least {end} are needed")
+        raise Wrong(f"its weight file {location!r} is truncated: {size} bytes, at least {end} are needed")
     return file
 
 

@@ -6,7 +6,8 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any
 
-from edgewise.model.readers.onnx_types import GRAPH, GRAPHS, TENSOR, Proto, Wrong, read_text
+from edgewise.model.readers.base import Wrong
+from edgewise.model.readers.onnx_types import GRAPH, GRAPHS, TENSOR, Proto, read_text
 from edgewise.model.readers.onnx_wire import Description, LeftOut
 
 MAX_OPERATORS = 200_000

@@ -14,11 +14,11 @@ from edgewise.model.dialects.onnx import interpret
 from edgewise.model.dialects.onnx_ml import OPTION_WEIGHTS
 from edgewise.model.graph import BITS, Graph, Operator, Quantization, Tensor
 from edgewise.model.readers import onnx_packed
+from edgewise.model.readers.base import Wrong
 from edgewise.model.readers.onnx_blocks import NATIVE, Block, OnnxNode, as_tensor, inner_blocks
 from edgewise.model.readers.onnx_types import (
     Proto,
     Shapes,
-    Wrong,
     find_data,
     merge_shapes,
     read_attribute,

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from edgewise.model.graph import BITS, StoredData, Tensor
-from edgewise.model.readers.base import MAX_DIMENSION, MAX_RANK
+from edgewise.model.readers.base import MAX_DIMENSION, MAX_RANK, Wrong
 from edgewise.model.readers.onnx_wire import LeftOut
 from edgewise.model.signature import Dimension
 from edgewise.wire import Damaged, read_varint
@@ -38,10 +38,6 @@ Proto = Any
 """A message of the onnx package."""
 Shapes = dict[str, tuple[str, "tuple[Dimension, ...] | None"]]
 """Name of a value → its type's name and its shape."""
-
-
-class Wrong(Exception):
-    """A tensor or shape that can't be; the message says why, for `edgewise.errors.BadModel`."""
 
 
 def name_dtypes(data_types: Iterable[tuple[str, int]]) -> dict[int, str]:

@@ -17,7 +17,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from edgewise.model.readers.base import damaged
+from edgewise.model.readers.base import Wrong, explain_damage
 from edgewise.wire import BYTES, FIXED32, RUN, VARINT, Damaged, encode_varint, read_fields
 
 BIG = 1024
@@ -136,10 +136,6 @@ class Description:
         return self.left_out[int(note[len(self.mark) :])]
 
 
-class Malformed(Exception):
-    """There is absurdly much in the file; the message says of what, for `edgewise.errors.BadModel`."""
-
-
 class _Walk:
     """One pass over a file."""
 
@@ -154,7 +150,7 @@ class _Walk:
     def copy(self, kind: str, start: int, end: int, *, depth: int = 0) -> list[bytes]:
         """The message of type `kind` in data[start:end], in pieces, without what is big and not needed."""
         if depth > MAX_DEPTH:
-            raise Malformed(f"its messages are nested more than {MAX_DEPTH} deep")
+            raise Wrong(f"its messages are nested more than {MAX_DEPTH} deep")
         messages, texts, payloads = _MESSAGES[kind], _TEXTS.get(kind, _NO_FIELDS), _DATA.get(kind, {})
         gone = LeftOut()
         pieces: list[bytes] = []
@@ -162,7 +158,7 @@ class _Walk:
         for begin, number, wire, value, after in read_fields(self.data, start, end, _RUNS.get(kind, _NO_RUNS)):
             self.fields_left -= 1
             if self.fields_left < 0:
-                raise Malformed(f"it has more than {MAX_FIELDS} fields")
+                raise Wrong(f"it has more than {MAX_FIELDS} fields")
             if number in texts or number in payloads:
                 self.keep(pieces, kept, begin)
                 kept = after
@@ -174,7 +170,7 @@ class _Walk:
             elif wire == BYTES and number in messages:
                 self.messages_left -= 1
                 if self.messages_left < 0:
-                    raise Malformed(_TOO_MANY)
+                    raise Wrong(_TOO_MANY)
                 if after - value <= BIG or messages[number] not in _WALKED:
                     continue
                 self.keep(pieces, kept, begin)
@@ -193,7 +189,7 @@ class _Walk:
         if end > start:
             self.kept += end - start
             if self.kept > MAX_DESCRIPTION:
-                raise Malformed(f"its description, without weights, takes more than {MAX_DESCRIPTION // 2**20} MiB")
+                raise Wrong(f"its description, without weights, takes more than {MAX_DESCRIPTION // 2**20} MiB")
             pieces.append(self.data[start:end])
 
     def leave_out(self, gone: LeftOut, field: str, wire: int, place: tuple[int, int]) -> None:
@@ -230,16 +226,15 @@ def describe_file(path: Path) -> Description:
         BadModel: it is no protobuf, or there is absurdly much in it.
         OSError: it can't be opened.
     """
-    try:
-        with _map(path) as data:
-            walk = _Walk(data)
-            description = b"".join(walk.copy("model", 0, len(data)))
-        if len(description) > _FEW:
-            _check_messages(description)
-    except Malformed as error:
-        raise damaged(path, str(error)) from error
-    except Damaged as error:
-        raise damaged(path, f"it is truncated or corrupt (not a whole ONNX protobuf: {error})") from error
+    with explain_damage(path):
+        try:
+            with _map(path) as data:
+                walk = _Walk(data)
+                description = b"".join(walk.copy("model", 0, len(data)))
+            if len(description) > _FEW:
+                _check_messages(description)
+        except Damaged as error:
+            raise Wrong(f"it is truncated or corrupt (not a whole ONNX protobuf: {error})") from error
     return Description(description, tuple(walk.left_out), walk.mark, path)
 
 
@@ -247,13 +242,13 @@ def describe_file(path: Path) -> Description:
 def _map(path: Path) -> Iterator[mmap.mmap]:
     with path.open("rb") as file:
         if not path.stat().st_size:
-            raise Malformed("it is empty")
+            raise Wrong("it is empty")
         with mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ) as data:
             yield data
 
 
 def _check_messages(data: bytes) -> None:
-    """Raises `Malformed` for more messages than `MAX_MESSAGES`: small ones cost a hundred times their bytes."""
+    """Raises `Wrong` for more messages than `MAX_MESSAGES`: small ones cost a hundred times their bytes."""
     count = 0
     todo = [("model", 0, len(data))]
     while todo:
@@ -263,6 +258,6 @@ def _check_messages(data: bytes) -> None:
             if wire == BYTES and number in messages:
                 count += 1
                 if count > MAX_MESSAGES:
-                    raise Malformed(_TOO_MANY)
+                    raise Wrong(_TOO_MANY)
                 if after > value and _MESSAGES[messages[number]]:
                     todo.append((messages[number], value, after))

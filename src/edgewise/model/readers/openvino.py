@@ -8,13 +8,21 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
-from dataclasses import dataclass
 from functools import lru_cache
 from pathlib import Path
 
 from edgewise.model.graph import Graph
-from edgewise.model.readers.base import check_inside, damaged, identify_version, make_signature, missing_weights
+from edgewise.model.readers.base import (
+    Wrong,
+    check_inside,
+    damaged,
+    explain_damage,
+    identify_version,
+    make_signature,
+    missing_weights,
+)
 from edgewise.model.readers.openvino_layers import (
+    IrFile,
     IrNetwork,
     choose_name,
     name_dtype,
@@ -42,24 +50,23 @@ class OpenVinoReader:
     def read_signature(self, path: Path) -> Signature:
         """Parameter and Result layers; tensor names where there are any, else the layers' own, as OpenVINO does."""
         _parse.cache_clear()  # a file may change within one tick of the file system's clock
-        return _parse(identify_version(path)).signature
+        return _parse(identify_version(path))[0]
 
     def weight_files(self, path: Path) -> tuple[Path, ...]:
         """The ``.bin`` file, where the model has constants."""
-        facts = _parse(identify_version(path))
+        _, needed = _parse(identify_version(path))
         weights = path.with_suffix(".bin")
         check_inside(path, weights)  # the engine opens it in any case
-        if facts.weight_bytes == 0:
+        if needed == 0:
             return ()
         if not weights.is_file():
-            raise missing_weights(path, weights.name, facts.weight_bytes)
-        size = weights.stat().st_size
-        if size < facts.weight_bytes:
-            raise damaged(path, f"{weights.name} is truncated: {size} bytes, at least {facts.weight_bytes} are needed")
+            raise missing_weights(path, weights.name, needed)
+        if (size := weights.stat().st_size) < needed:
+            raise damaged(path, f"{weights.name} is truncated: {size} bytes, at least {needed} are needed")
         return (weights,)
 
     def read_graph(self, path: Path, *, shapes: Mapping[str, tuple[int, ...]] | None = None) -> Graph:
-        """The network as its layers, ports and edges tell it; see `edgewise.model.readers.openvino_graph`.
+        """Return the network; see `edgewise.model.readers.openvino_graph`.
 
         The file states the shape of every port as its converter knew it. A shape in `shapes` is checked and given to
         its input; shapes behind it follow where the operations' definitions tell them, and stay open elsewhere.
@@ -70,20 +77,19 @@ class OpenVinoReader:
         """
         from edgewise.model.readers.openvino_graph import read_network
 
-        return read_network(path, shapes=shapes or {})
-
-
-@dataclass(frozen=True, slots=True)
-class _Facts:
-    signature: Signature
-    weight_bytes: int
+        with explain_damage(path):
+            return read_network(path, shapes=shapes or {})
 
 
 @lru_cache(maxsize=1)
-def _parse(version: tuple[Path, int, int, int]) -> _Facts:
+def _parse(version: tuple[Path, int, int, int]) -> tuple[Signature, int]:
     """Read inputs, outputs and the end of the weights; kept for the next call on the same file. Raises `BadModel`."""
-    path = version[0]
-    file = read_layers(path)
+    with explain_damage(version[0]):
+        file = read_layers(version[0])
+        return _read_signature(version[0], file), _measure_weights(file.network)
+
+
+def _read_signature(path: Path, file: IrFile) -> Signature:
     network = file.network
     input_type, output_type = (_old_input, _old_output) if file.version == _OLD else (name_dtype, name_dtype)
     producers = {edge[2]: edge[:2] for edge in network.edges}  # an input has one; only those of Results are asked for
@@ -92,9 +98,9 @@ def _parse(version: tuple[Path, int, int, int]) -> _Facts:
     for layer in network.layers:
         if layer.type == "Parameter":
             if "shape" not in layer.options or "element_type" not in layer.options:
-                raise damaged(path, f"input {layer.name!r} has no shape or element type")
+                raise Wrong(f"input {layer.name!r} has no shape or element type")
             given = layer.outputs[-1].names if layer.outputs else ""
-            shape, dtype = read_shape(path, layer.options["shape"]), input_type(layer.options["element_type"])
+            shape, dtype = read_shape(layer.options["shape"]), input_type(layer.options["element_type"])
             inputs.append(TensorSpec(name=choose_name(given) or layer.name, shape=shape, dtype=dtype))
         elif layer.type == "Result":
             given = layer.output_names or names.get(producers.get(layer.id, ("", "")), "")
@@ -107,16 +113,16 @@ def _parse(version: tuple[Path, int, int, int]) -> _Facts:
                     dtype=output_type(port.precision if port is not None else ""),
                 )
             )
-    return _Facts(make_signature(path, inputs=inputs, outputs=outputs), _measure_weights(path, network))
+    return make_signature(path, inputs=inputs, outputs=outputs)
 
 
-def _measure_weights(path: Path, network: IrNetwork) -> int:
+def _measure_weights(network: IrNetwork) -> int:
     """Where the constants end; the bodies of loops and branches keep theirs in the same file."""
     ends = [0]
     for layer in network.layers:
         if "offset" in layer.options and "size" in layer.options:
-            ends.append(read_number(path, layer.options["offset"]) + read_number(path, layer.options["size"]))
-        ends += [_measure_weights(path, body) for body in layer.bodies.values()]
+            ends.append(read_number(layer.options["offset"]) + read_number(layer.options["size"]))
+        ends += [_measure_weights(body) for body in layer.bodies.values()]
     return max(ends)
 
 

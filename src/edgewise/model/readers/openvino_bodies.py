@@ -7,10 +7,9 @@ and of ``tensor-iterator-1`` beside it.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from pathlib import Path
 
 from edgewise.model.graph import Tensor
-from edgewise.model.readers.base import damaged
+from edgewise.model.readers.base import Wrong
 from edgewise.model.readers.openvino_layers import IrLayer, IrNetwork
 from edgewise.model.readers.openvino_options import read_option
 
@@ -18,8 +17,8 @@ Values = Callable[[str], tuple[int | float, ...] | None]
 """Name of a tensor → its elements, where it is a small constant."""
 
 
-def check_map(path: Path, layer: IrLayer, body: str) -> None:
-    """Refuse a map of ports that leads nowhere. Raises `BadModel`."""
+def check_map(layer: IrLayer, body: str) -> None:
+    """Refuse a map of ports that leads nowhere. Raises `Wrong`."""
     inner = {each.id: each.type for each in layer.bodies[body].layers}
     outer = {"input": {port.id for port in layer.inputs}, "output": {port.id for port in layer.outputs} | {"-1"}}
     wanted = {"input": "Parameter", "output": "Result"}
@@ -28,10 +27,10 @@ def check_map(path: Path, layer: IrLayer, body: str) -> None:
         inside, outside = entry.get("internal_layer_id", ""), entry.get("external_port_id", "")
         unused = direction == "input" and outside == "-1" and entry.get("purpose") == "current_iteration"
         if inner.get(inside) != wanted[direction] or not (outside in outer[direction] or unused):
-            raise damaged(path, f"the {direction}s of a body of {layer.name!r} do not match its connections")
+            raise Wrong(f"the {direction}s of a body of {layer.name!r} do not match its connections")
     for source, target in layer.back_edges:
         if body == "body" and (inner.get(source) != "Result" or inner.get(target) != "Parameter"):
-            raise damaged(path, f"a loop-carried value of {layer.name!r} has no source or no destination")
+            raise Wrong(f"a loop-carried value of {layer.name!r} has no source or no destination")
 
 
 def find_captured(layer: IrLayer, body: str, inputs: Sequence[Tensor]) -> dict[str, Tensor]:

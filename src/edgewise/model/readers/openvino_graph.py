@@ -17,7 +17,7 @@ from edgewise.errors import BadInput
 from edgewise.model.dialects.base import RawOperator, Semantics
 from edgewise.model.dialects.openvino import interpret, is_known
 from edgewise.model.graph import Graph, Operator, Tensor
-from edgewise.model.readers.base import MAX_DIMENSION, MAX_NAME_CHARACTERS, check_shapes, damaged
+from edgewise.model.readers.base import MAX_DIMENSION, MAX_NAME_CHARACTERS, Wrong, check_shapes
 from edgewise.model.readers.isolated import ask_for_shapes, parse_shape
 from edgewise.model.readers.openvino_bodies import (
     check_map,
@@ -26,31 +26,30 @@ from edgewise.model.readers.openvino_bodies import (
     find_condition,
     place_of_result,
 )
-from edgewise.model.readers.openvino_constants import Weights
-from edgewise.model.readers.openvino_decompression import Packed, find_packed
+from edgewise.model.readers.openvino_constants import Packed, Weights, find_packed
 from edgewise.model.readers.openvino_layers import (
     IrLayer,
     IrNetwork,
     IrPort,
+    Key,
+    Wiring,
     choose_name,
     name_dtype,
     read_layers,
     read_shape,
 )
 from edgewise.model.readers.openvino_options import is_scalar, read_option, read_version, show_attributes, show_text
-from edgewise.model.readers.openvino_wiring import Key, Wiring
 from edgewise.model.signature import Shape, shapes_fit
 
 
 def read_network(path: Path, *, shapes: Mapping[str, tuple[int, ...]]) -> Graph:
     """The network at `path`; see `edgewise.model.readers.openvino.OpenVinoReader.read_graph`."""
     file = read_layers(path)
-    builder = GraphBuilder(path, file.network, Weights(path))
-    inferred = _infer_shapes(builder, shapes)
-    builder.inferred = inferred
+    builder = GraphBuilder(file.network, Weights(path))
+    builder.inferred = inferred = _infer_shapes(path, builder, shapes)
     graph = builder.build()
     if not graph.outputs:
-        raise damaged(path, "it has no outputs")
+        raise Wrong("it has no outputs")
     information = file.information
     version = information.get("Runtime_version") or information.get("OpenVINO Runtime") or information.get("MO_version")
     unobserved = {"unobserved": inferred.why} if inferred.why else {}
@@ -79,16 +78,16 @@ class Inferred:
     why: str = ""
 
 
-def _infer_shapes(builder: GraphBuilder, shapes: Mapping[str, tuple[int, ...]]) -> Inferred:
+def _infer_shapes(path: Path, builder: GraphBuilder, shapes: Mapping[str, tuple[int, ...]]) -> Inferred:
     """What follows from concrete shapes of inputs; OpenVINO is asked only where an input is open. Raises `BadInput`."""
-    stated = {name: builder.read_input(place) for name, place in builder.find_inputs().items()}
+    places = builder.find_inputs()
+    stated = {name: builder.read_input(place).shape for name, place in places.items()}
     given = {name: tuple(shape) for name, shape in shapes.items()}
-    check_shapes({name: tensor.shape for name, tensor in stated.items()}, given)
-    if all(stated[name].shape == shape for name, shape in given.items()):
+    check_shapes(stated, given)
+    if all(stated[name] == shape for name, shape in given.items()):
         return Inferred()
-    layers = {name: builder.network.layers[place].name for name, place in builder.find_inputs().items()}
-    by_layer = {layers[name]: list(shape) for name, shape in given.items()}
-    answer, why = ask_for_shapes("openvino", builder.path, by_layer, given)
+    by_layer = {builder.network.layers[places[name]].name: list(shape) for name, shape in given.items()}
+    answer, why = ask_for_shapes("openvino", path, by_layer, given)
     if answer is None:
         return Inferred(given, why=why)
     return Inferred(given, answer["shapes"], answer["trips"])
@@ -104,7 +103,6 @@ class GraphBuilder:
         captured: ids of a body's Parameter layers that are constants outside → those constants.
     """
 
-    path: Path
     network: IrNetwork
     weights: Weights
     captured: Mapping[str, Tensor] = field(default_factory=dict)
@@ -123,7 +121,7 @@ class GraphBuilder:
     stated: dict[str, Shape | None] = field(init=False, default_factory=dict)
 
     def __post_init__(self) -> None:
-        self.wiring = Wiring(self.path, self.network)
+        self.wiring = Wiring(self.network)
         layers = self.network.layers
         self.constants = {at: self.weights.describe(each) for at, each in enumerate(layers) if each.type == "Const"}
         self.packed = find_packed(self.wiring, self.constants)
@@ -172,7 +170,7 @@ class GraphBuilder:
         for place, layer in enumerate(self.network.layers):
             if layer.type == "Result":
                 if len(layer.inputs) != 1 or any(self.wiring.uses[place, port.id] for port in layer.outputs):
-                    raise damaged(self.path, f"result {layer.name!r} has {len(layer.inputs)} inputs or feeds others")
+                    raise Wrong(f"result {layer.name!r} has {len(layer.inputs)} inputs or feeds others")
                 found += self.wiring.input_keys(place)
         return found
 
@@ -197,7 +195,7 @@ class GraphBuilder:
                 packed = self.network.layers[self.packed[key].place]
                 given = choose_name(packed.outputs[0].names)
             if len(given) > MAX_NAME_CHARACTERS:
-                raise damaged(self.path, f"a tensor has a name of {len(given)} characters")
+                raise Wrong(f"a tensor has a name of {len(given)} characters")
             if given and given not in self.taken:
                 names[key] = given
                 self.taken.add(given)
@@ -213,7 +211,7 @@ class GraphBuilder:
         if layer.id in self.captured:
             return self.captured[layer.id].name
         if len(layer.outputs) != 1:
-            raise damaged(self.path, f"layer {layer.name!r} has {len(layer.outputs)} outputs")
+            raise Wrong(f"layer {layer.name!r} has {len(layer.outputs)} outputs")
         return self.names[place, layer.outputs[0].id]
 
     def _add(self, tensor: Tensor, known: Shape | None = None) -> Tensor:
@@ -223,7 +221,7 @@ class GraphBuilder:
             tensor = replace(tensor, shape=known)
         if tensor.elements is not None and tensor.elements > MAX_DIMENSION:
             reason = f"{tensor.name!r} has {tensor.elements} elements"
-            raise damaged(self.path, reason) if known is None else BadInput(f"with these shapes {reason}")
+            raise Wrong(reason) if known is None else BadInput(f"with these shapes {reason}")
         self.tensors[tensor.name] = tensor
         return tensor
 
@@ -265,8 +263,8 @@ class GraphBuilder:
         """The input that the layer at `place` is, as the file states it."""
         layer = self.network.layers[place]
         if "shape" not in layer.options or "element_type" not in layer.options:
-            raise damaged(self.path, f"input {layer.name!r} has no shape or element type")
-        shape = read_shape(self.path, layer.options["shape"])
+            raise Wrong(f"input {layer.name!r} has no shape or element type")
+        shape = read_shape(layer.options["shape"])
         name = self._output_name(place)
         if shape is not None:
             self._agree(layer, layer.outputs[0], shape)
@@ -282,9 +280,7 @@ class GraphBuilder:
         if not port.dims:
             return
         if not shapes_fit(port.dims, shape):
-            raise damaged(
-                self.path, f"port {port.id[:40]!r} of layer {layer.name!r} has a shape that differs from its tensor"
-            )
+            raise Wrong(f"port {port.id[:40]!r} of layer {layer.name!r} has a shape that differs from its tensor")
 
     def _check_ports(self, place: int) -> None:
         """Refuse inputs of another shape than the outputs that feed them."""
@@ -343,10 +339,10 @@ class GraphBuilder:
         condition: tuple[int | float, ...] | None = None
         path = f"{self.scope}/{layer.name}" if self.scope else layer.name
         for body, network in layer.bodies.items():
-            check_map(self.path, layer, body)
+            check_map(layer, body)
             captured = find_captured(layer, body, inputs)
             inner = f"{path}/{body}"
-            builder = GraphBuilder(self.path, network, self.weights, captured, inferred=self.inferred, scope=inner)
+            builder = GraphBuilder(network, self.weights, captured, inferred=self.inferred, scope=inner)
             graph = graphs[f"{name}/{body}"] = builder.build()
             result = find_condition(layer)
             if result is not None and body == "body":
@@ -366,7 +362,7 @@ class GraphBuilder:
         layer = self.network.layers[place]
         shape: Shape | None = port.dims
         if layer.type == "ReadValue" and "variable_shape" in layer.options:
-            shape = read_shape(self.path, layer.options["variable_shape"])
+            shape = read_shape(layer.options["variable_shape"])
             if shape is not None:
                 self._agree(layer, port, shape)
             shape = port.dims or shape

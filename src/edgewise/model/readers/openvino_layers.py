@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import re
+from collections import Counter
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from edgewise.model.readers.base import MAX_NAME_CHARACTERS, MAX_RANK, damaged
+from edgewise.model.readers.base import MAX_NAME_CHARACTERS, MAX_RANK, Wrong, order_by_needs
 from edgewise.model.signature import Dimension
 
 if TYPE_CHECKING:
@@ -17,8 +18,6 @@ if TYPE_CHECKING:
 MAX_BYTES = 256 * 2**20
 MAX_MARKS = 8_000_000
 """Tags and attributes of the XML, which bound the memory of its tree; fifty thousand layers have about four million."""
-MAX_LAYERS = 200_000
-MAX_PORTS = 1_000_000
 OLDEST_VERSION = 10
 """Of the IR; OpenVINO itself reads none older since 2022."""
 MAX_NESTING = 16
@@ -28,7 +27,6 @@ MAX_TEXT_CHARACTERS = 1024
 
 _LONG_OPTIONS = {"shape", "variable_shape", "equation", "element_type", "variable_id"}
 _BODIES = {"body": "port_map", "then_body": "then_port_map", "else_body": "else_port_map"}
-_MAX_NUMBER_CHARACTERS = 19
 
 #: Element types as ``element_type`` spells them, and as ports' ``precision`` does, both in lower case → their names.
 _DTYPES = {
@@ -40,6 +38,9 @@ _DTYPES = {
     "u2": "uint2", "u3": "uint3", "u4": "uint4", "u6": "uint6",
     "u8": "uint8", "u16": "uint16", "u32": "uint32", "u64": "uint64",
 }  # fmt: skip
+
+Key = tuple[int, str]
+"""A port: the place of its layer in `IrNetwork.layers` and the port's own id."""
 
 
 @dataclass(slots=True)
@@ -79,13 +80,13 @@ class IrNetwork:
     """Layers in the file's order and edges as (layer, port, layer, port)."""
 
     name: str
-    layers: list[IrLayer] = field(default_factory=list)
-    edges: list[tuple[str, str, str, str]] = field(default_factory=list)
+    layers: list[IrLayer]
+    edges: list[tuple[str, str, str, str]]
 
 
 @dataclass(slots=True)
 class IrFile:
-    """What the whole file says."""
+    """The network, the version of the IR, and what the tools that wrote the file say of themselves."""
 
     network: IrNetwork
     version: int
@@ -93,14 +94,13 @@ class IrFile:
 
 
 def read_layers(path: Path) -> IrFile:
-    """Read the XML at `path`. Raises `BadModel`."""
+    """Read the XML at `path`. Raises `Wrong`."""
     root = _parse_xml(path)
     if root.tag != "net":
-        raise damaged(path, f"its root element is <{root.tag[:40]}>, not <net>", advice="give an OpenVINO IR .xml")
-    version = read_number(path, root.get("version", "0"))
+        raise Wrong(f"its root element is <{root.tag[:40]}>, not <net>", advice="give an OpenVINO IR .xml")
+    version = read_number(root.get("version", "0"))
     if version < OLDEST_VERSION:
-        raise damaged(
-            path,
+        raise Wrong(
             f"it is OpenVINO IR version {version}; {OLDEST_VERSION} and later are read",
             advice="convert the original model again with a current OpenVINO",
         )
@@ -109,51 +109,45 @@ def read_layers(path: Path) -> IrFile:
         if "value" in element.attrib and len(information) < MAX_TEXT_CHARACTERS:
             name = element.get("name", element.tag)[:MAX_TEXT_CHARACTERS]
             information[name] = _shorten("", element.attrib["value"])
-    return IrFile(_read_network(path, root, nesting=0), version, information)
+    return IrFile(_read_network(root, nesting=0), version, information)
 
 
 def _parse_xml(path: Path) -> Element:
-    """Return the root of the XML at `path`. Raises `BadModel` where it is damaged or would take too much memory."""
     if path.stat().st_size > MAX_BYTES:
-        raise damaged(path, f"its XML is larger than {MAX_BYTES} bytes")
+        raise Wrong(f"its XML is larger than {MAX_BYTES} bytes")
     from defusedxml.ElementTree import fromstring
 
     data = path.read_bytes()
-    for most, noun, marks in (
-        (MAX_MARKS, "XML tags and attributes", (b"<", b"=")),
-        (MAX_LAYERS, "layers", (b"<layer",)),
-        (MAX_PORTS, "ports", (b"<port",)),
-    ):
-        if sum(map(data.count, marks)) > most:
-            raise damaged(path, f"it has more than {most} {noun}")
+    if data.count(b"<") + data.count(b"=") > MAX_MARKS:
+        raise Wrong(f"it has more than {MAX_MARKS} XML tags and attributes")
     try:
         root: Element = fromstring(data, forbid_dtd=True)
     except Exception as error:  # expat's ParseError, defusedxml's refusals, unknown encodings
-        raise damaged(path, f"it is truncated or corrupt XML ({error})") from error
+        raise Wrong(f"it is truncated or corrupt XML ({error})") from error
     return root
 
 
-def _read_network(path: Path, element: Element, *, nesting: int) -> IrNetwork:
+def _read_network(element: Element, *, nesting: int) -> IrNetwork:
     if nesting > MAX_NESTING:
-        raise damaged(path, f"its bodies are nested more than {MAX_NESTING} deep")
+        raise Wrong(f"its bodies are nested more than {MAX_NESTING} deep")
     ends = ("from-layer", "from-port", "to-layer", "to-port")
     return IrNetwork(
         name=element.get("name", "")[:MAX_NAME_CHARACTERS],
-        layers=[_read_layer(path, each, nesting=nesting) for each in element.iterfind("layers/layer")],
+        layers=[_read_layer(each, nesting=nesting) for each in element.iterfind("layers/layer")],
         edges=[tuple(edge.get(end, "") for end in ends) for edge in element.iterfind("edges/edge")],  # type: ignore[misc]  # of four
     )
 
 
-def _read_layer(path: Path, element: Element, *, nesting: int) -> IrLayer:
+def _read_layer(element: Element, *, nesting: int) -> IrLayer:
     identity, name, kind, version = (element.get(key, "") for key in ("id", "name", "type", "version"))
-    if max(map(len, (identity, name, kind, version))) > MAX_NAME_CHARACTERS:
-        raise damaged(path, f"a layer has a name of more than {MAX_NAME_CHARACTERS} characters")
     layer = IrLayer(identity, name, kind, version, element.get("output_names", ""))
+    if max(map(len, (identity, name, kind, version))) > MAX_NAME_CHARACTERS:
+        raise Wrong(f"a layer has a name of more than {MAX_NAME_CHARACTERS} characters")
     for data in element.iterfind("data"):
         layer.options.update((key, _shorten(key, value)) for key, value in data.items())
     layer.runtime_info = dict(_read_notes(element))
-    layer.inputs = [_read_port(path, each) for each in element.iterfind("input/port")]
-    layer.outputs = [_read_port(path, each) for each in element.iterfind("output/port")]
+    layer.inputs = [_read_port(each) for each in element.iterfind("input/port")]
+    layer.outputs = [_read_port(each) for each in element.iterfind("output/port")]
     layer.back_edges = [
         (edge.get("from-layer", ""), edge.get("to-layer", "")) for edge in element.iterfind("back_edges/edge")
     ]
@@ -166,9 +160,9 @@ def _read_layer(path: Path, element: Element, *, nesting: int) -> IrLayer:
             )
         networks = element.findall(body)
         if len(networks) > 1:
-            raise damaged(path, f"layer {name!r} has two bodies of one name")
+            raise Wrong(f"layer {layer.name!r} has two bodies of one name")
         if networks:
-            layer.bodies[body] = _read_network(path, networks[0], nesting=nesting + 1)
+            layer.bodies[body] = _read_network(networks[0], nesting=nesting + 1)
     return layer
 
 
@@ -183,11 +177,11 @@ def _read_notes(layer: Element) -> Iterator[tuple[str, str]]:
             yield note.tag[:MAX_TEXT_CHARACTERS], _shorten("", note.attrib["value"])
 
 
-def _read_port(path: Path, element: Element) -> IrPort:
+def _read_port(element: Element) -> IrPort:
     dims = element.findall("dim")
     if len(dims) > MAX_RANK:
-        raise damaged(path, f"a port has more than {MAX_RANK} dimensions")
-    sizes = tuple(read_size(path, dim.text or "") for dim in dims)
+        raise Wrong(f"a port has more than {MAX_RANK} dimensions")
+    sizes = tuple(read_size(dim.text or "") for dim in dims)
     return IrPort(element.get("id", ""), element.get("precision", ""), element.get("names", ""), sizes)
 
 
@@ -200,34 +194,34 @@ def _shorten(option: str, value: str) -> str:
 # -- text in attributes -----------------------------------------------------------------------------------------------
 
 
-def read_shape(path: Path, text: str) -> tuple[Dimension, ...] | None:
-    """Return the shape in ``1,3,?,1..8``; ``...`` is unknown rank and the empty text a scalar. Raises `BadModel`."""
+def read_shape(text: str) -> tuple[Dimension, ...] | None:
+    """Return the shape in ``1,3,?,1..8``; ``...`` is unknown rank and the empty text a scalar. Raises `Wrong`."""
     if text.strip() == "...":
         return None
     words = text.split(",", MAX_RANK)
     if len(words) > MAX_RANK:
-        raise damaged(path, f"a port has more than {MAX_RANK} dimensions")
-    return tuple(read_size(path, word) for word in words) if text.strip() else ()
+        raise Wrong(f"a port has more than {MAX_RANK} dimensions")
+    return tuple(map(read_size, words)) if text.strip() else ()
 
 
-def read_size(path: Path, text: str) -> Dimension:
-    """Return a dimension; None where it is open. Raises `BadModel`."""
+def read_size(text: str) -> Dimension:
+    """Return a dimension; None where it is open. Raises `Wrong`."""
     word = text.strip()
     if word in ("?", "-1"):
         return None
     low, dots, high = word.partition("..")
     if dots and (low or high):
         # A range is open until a shape is asked for, however narrow; both of its ends must be numbers.
-        sizes = {read_number(path, end) for end in (low, high) if end}
+        sizes = {read_number(end) for end in (low, high) if end}
         return sizes.pop() if low and high and len(sizes) == 1 else None
-    return read_number(path, word)
+    return read_number(word)
 
 
-def read_number(path: Path, text: str) -> int:
-    """Return a number that is not negative. Raises `BadModel`."""
+def read_number(text: str) -> int:
+    """Return a number that is not negative. Raises `Wrong`."""
     word = text.strip()
-    if not re.fullmatch(r"[0-9]+", word, re.ASCII) or len(word) > _MAX_NUMBER_CHARACTERS:
-        raise damaged(path, f"{word[:40]!r} is not a size")
+    if not re.fullmatch(r"[0-9]{1,19}", word, re.ASCII):
+        raise Wrong(f"{word[:40]!r} is not a size")
     return int(word)
 
 
@@ -240,3 +234,77 @@ def choose_name(names: str) -> str:
 def name_dtype(text: str) -> str:
     """Return the dtype of an element type or a precision: one of `edgewise.model.graph.BITS`, else the file's word."""
     return _DTYPES.get(text.lower(), text.lower() or "undefined")
+
+
+# -- connections ------------------------------------------------------------------------------------------------------
+
+
+class Wiring:
+    """How the layers of one network are connected.
+
+    Attributes:
+        inputs, outputs: ports by their keys.
+        sources: input → the output that feeds it.
+        uses: output → how many inputs it feeds.
+        order: places of the layers, each after those that feed it and else in the file's order.
+
+    Raises:
+        Wrong: doubled ids, edges from or to nowhere, an input that nothing feeds or that two outputs feed, a cycle.
+    """
+
+    def __init__(self, network: IrNetwork) -> None:
+        self.layers = network.layers
+        self.inputs: dict[Key, IrPort] = {}
+        self.outputs: dict[Key, IrPort] = {}
+        places: dict[str, int] = {}
+        for place, layer in enumerate(self.layers):
+            if places.setdefault(layer.id, place) != place:
+                raise Wrong(f"two layers have the id {layer.id[:40]!r}")
+            for ports, by_key in ((layer.inputs, self.inputs), (layer.outputs, self.outputs)):
+                for port in ports:
+                    if by_key.setdefault((place, port.id), port) is not port:
+                        raise Wrong(f"two ports of layer {layer.name!r} have the id {port.id[:40]!r}")
+        self.sources: dict[Key, Key] = {}
+        self.uses: Counter[Key] = Counter()
+        for from_layer, from_port, to_layer, to_port in network.edges:
+            source, target = (places.get(from_layer, -1), from_port), (places.get(to_layer, -1), to_port)
+            if source not in self.outputs:
+                raise _lead_nowhere("from", from_layer, from_port)
+            if target not in self.inputs:
+                raise _lead_nowhere("to", to_layer, to_port)
+            if target in self.sources:
+                raise Wrong(f"two edges feed port {to_port[:40]!r} of layer {to_layer[:40]!r}")
+            self.sources[target] = source
+            self.uses[source] += 1
+        for place, name in self.inputs:
+            if (place, name) not in self.sources:
+                raise Wrong(f"port {name[:40]!r} of layer {self.layers[place].name!r} is not connected")
+        self.order = self._sort()
+
+    def input_keys(self, place: int) -> list[Key]:
+        """The outputs that feed the layer at `place`, in the order of its inputs."""
+        return [self.sources[place, port.id] for port in self.layers[place].inputs]
+
+    def _sort(self) -> list[int]:
+        needs: list[set[int]] = [set() for _ in self.layers]
+        for (target, _), (source, _) in self.sources.items():
+            needs[target].add(source)
+        readers: dict[str, int] = {}
+        for place, layer in enumerate(self.layers):
+            if layer.type == "ReadValue":
+                readers.setdefault(layer.options.get("variable_id", ""), place)
+        for place, layer in enumerate(self.layers):
+            reader = readers.get(layer.options.get("variable_id", ""))
+            # A state is read before it is written, which no edge says. A writer that feeds others may be wired before
+            # the reader; then its edges say enough.
+            feeds = any(self.uses[place, port.id] for port in layer.outputs)
+            if layer.type == "Assign" and reader is not None and not feeds:
+                needs[place].add(reader)
+        order, stuck = order_by_needs(needs)
+        if stuck is not None:
+            raise Wrong(f"its layers depend on each other in a cycle through {self.layers[stuck].name!r}")
+        return order
+
+
+def _lead_nowhere(side: str, layer: str, port: str) -> Wrong:
+    return Wrong(f"an edge goes {side} layer {layer[:40]!r}, port {port[:40]!r}, which does not exist")
