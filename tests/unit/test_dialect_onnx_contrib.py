@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from edgewise.model.dialects import onnx_contrib, onnx_ml
+from edgewise.model.dialects import onnx, onnx_contrib
 from onnx_cases import Case, ask, check, cost_of_question, ints, truths
 
 X = (2, 3, 4)  # 24 elements
@@ -283,9 +283,9 @@ def test_cost(case):
     [
         (MICROSOFT, onnx_contrib.MICROSOFT),
         (BLOCKED, onnx_contrib.BLOCKED),
-        (CLASSICAL, onnx_ml.CLASSICAL),
-        (OF_TRAINING, onnx_ml.TRAINING),
-        (PREVIEW, onnx_ml.PREVIEW),
+        (CLASSICAL, onnx.CLASSICAL),
+        (OF_TRAINING, onnx.TRAINING),
+        (PREVIEW, onnx.PREVIEW),
     ],
 )
 def test_every_operator_of_the_tables_has_a_case(cases, table):

@@ -11,11 +11,95 @@ from collections.abc import Mapping
 from edgewise.model.dialects import (
     onnx_arithmetic,
     onnx_contrib,
-    onnx_ml,
     onnx_network,
     onnx_sequence,
 )
-from edgewise.model.dialects.base import RawOperator, Rule, Semantics, apply, drop_indices
+from edgewise.model.dialects.base import (
+    RawOperator,
+    Rule,
+    Semantics,
+    Unclear,
+    apply,
+    drop_indices,
+    each,
+    mean,
+    moving,
+    per_element,
+    size,
+    unknown,
+)  # fmt: skip
+
+_AFTERWARDS = {"NONE": "none", "LOGISTIC": "sigmoid"}
+
+
+def read_linear_regressor(raw: RawOperator) -> Semantics:
+    """Features × targets; the coefficients are an option of the operator and no tensor."""
+    afterwards = raw.text("post_transform", "NONE")
+    return mean(
+        "matrix-multiplication",
+        reduction=size(raw.input(0), -1),
+        bias="intercepts" in raw.attributes,
+        activation=_AFTERWARDS.get(afterwards, afterwards),
+    )
+
+
+def read_normalizer(raw: RawOperator) -> Semantics:
+    """Each value over the maximum, or over the norm: absolute value or square, add, divide."""
+    norm = raw.text("norm", "MAX")
+    operations = {"MAX": 2, "L1": 3, "L2": 3}.get(norm)
+    if operations is None:
+        raise Unclear(f"it has no norm {norm!r}")
+    return per_element(operations, kind="normalization")
+
+
+_TREES = "the depth that it reaches in each tree depends on the data"
+_TABLE = "the length of the table search depends on the data"
+_VECTORS = "its support vectors are in options of the operator, so their number is not in a shape"
+_STEP = "it is a step of training"
+
+CLASSICAL: dict[str, Rule] = {
+    "ArrayFeatureExtractor": moving(0),
+    "FeatureVectorizer": lambda raw: moving(*raw.positions),
+    "Binarizer": per_element(1),
+    "Imputer": per_element(1),
+    "Scaler": per_element(2),
+    "Normalizer": read_normalizer,
+    "LinearRegressor": read_linear_regressor,
+    "LinearClassifier": unknown("the cost of computing labels from scores depends on the data"),
+    **each("TreeEnsemble TreeEnsembleClassifier TreeEnsembleRegressor", unknown(_TREES)),
+    **each("SVMClassifier SVMRegressor", unknown(_VECTORS)),
+    **each("CategoryMapper LabelEncoder OneHotEncoder DictVectorizer", unknown(_TABLE)),
+    **each("CastMap ZipMap", unknown("it works on maps, whose sizes depend on the data")),
+}
+"""Operator of ``ai.onnx.ml`` → what it means."""
+
+_TREE = "nodes_values nodes_values_as_tensor"
+_BASE = "base_values base_values_as_tensor"
+_SVM = "coefficients support_vectors rho prob_a prob_b"
+OPTION_WEIGHTS: dict[str, frozenset[str]] = {
+    op: frozenset(names.split())
+    for op, names in {
+        "TreeEnsemble": "nodes_splits membership_values leaf_weights",
+        "TreeEnsembleClassifier": f"{_TREE} class_weights class_weights_as_tensor {_BASE}",
+        "TreeEnsembleRegressor": f"{_TREE} target_weights target_weights_as_tensor {_BASE}",
+        "LinearClassifier": "coefficients intercepts",
+        "LinearRegressor": "coefficients intercepts",
+        "SVMClassifier": _SVM,
+        "SVMRegressor": _SVM,
+        "Scaler": "offset scale",
+        "Imputer": "imputed_value_floats imputed_value_int64s",
+    }.items()
+}
+"""Operator of ``ai.onnx.ml`` → the options that hold its parameters: numbers that were learnt."""
+
+TRAINING: dict[str, Rule] = each("Adagrad Adam Gradient Momentum", unknown(_STEP))
+"""Operator of ``ai.onnx.preview.training`` → what it means."""
+
+PREVIEW: dict[str, Rule] = {
+    "FlexAttention": unknown("its own subgraphs change its scores, and their cost is not counted"),
+}
+"""Operator of ``ai.onnx.preview`` → what it means."""
+
 
 OPERATORS: Mapping[str, Mapping[str, Rule]] = {
     "": {
@@ -23,9 +107,9 @@ OPERATORS: Mapping[str, Mapping[str, Rule]] = {
         **onnx_network.TABLE,
         **onnx_sequence.TABLE,
     },
-    "ai.onnx.ml": onnx_ml.CLASSICAL,
-    "ai.onnx.preview": onnx_ml.PREVIEW,
-    "ai.onnx.preview.training": onnx_ml.TRAINING,
+    "ai.onnx.ml": CLASSICAL,
+    "ai.onnx.preview": PREVIEW,
+    "ai.onnx.preview.training": TRAINING,
     "com.microsoft": onnx_contrib.MICROSOFT,
     "com.microsoft.nchwc": onnx_contrib.BLOCKED,
 }

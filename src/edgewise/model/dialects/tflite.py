@@ -2,30 +2,265 @@
 
 Definitions are those of tensorflow/lite/schema/schema.fbs, the kernels in tensorflow/lite/kernels and, for counts,
 `edgewise.model.cost`. Constant operands of arithmetic are parameters where they are no shapes or indices.
+
+Layouts: activations [batch, height, width, channels]; filters [output, height, width, input] (convolutions),
+[1, height, width, channels] (depthwise), [depth, height, width, input, output] (three dimensions) and [output, input]
+(fully connected).
 """
 
 from __future__ import annotations
 
-from edgewise.model.dialects import tflite_network as network
+from collections.abc import Sequence
+from typing import Any
+
+from edgewise.model.cost import ACTIVATIONS
 from edgewise.model.dialects.base import (
     RANDOM,
     RawOperator,
     Rule,
     Semantics,
+    add,
     apply,
     counted,
     data_dependent,
     drop_indices,
     each,
+    elements,
     function,
     mean,
     moving,
+    multiply,
+    other_functions,
     per_element,
     rare,
     reducing,
+    size_of,
     unknown,
 )
-from edgewise.model.dialects.tflite_network import fused
+
+_FLOATS = frozenset({"float16", "float32", "float64", "bfloat16"})
+_FUSED = {
+    "NONE": "none", "RELU": "clamp", "RELU_N1_TO_1": "clamp", "RELU6": "clamp", "TANH": "tanh", "SIGN_BIT": "sign",
+}  # fmt: skip
+"""ActivationFunctionType → function of `edgewise.model.cost.ACTIVATIONS`."""
+
+
+def fused(raw: RawOperator) -> str:
+    """The function that is applied to the outputs; the schema's own name where it is a newer one."""
+    name = str(raw.attributes.get("fused_activation_function", "NONE"))
+    return _FUSED.get(name, name)
+
+
+def positive(raw: RawOperator, option: str) -> int | None:
+    """An option that is a size."""
+    value = raw.attributes.get(option)
+    return value if isinstance(value, int) and value > 0 else None
+
+
+def _product(*axes: int, kind: str = "convolution", bias: int = 2, data: int | None = None) -> Rule:
+    """The rule of an operator whose sums have one product for each place in these dimensions of its filter."""
+
+    def read(raw: RawOperator) -> Semantics:
+        depthwise = None
+        if raw.op == "CONV_2D":
+            # The filter's input channels are those of one group.
+            depthwise = size_of(raw.input(1), 3) == 1 and (size_of(raw.input(0), -1) or 0) > 1
+        elif raw.op == "DEPTHWISE_CONV_2D":
+            depthwise = True
+        return mean(
+            kind,
+            reduction=multiply(*(size_of(raw.input(1), axis) for axis in axes)),
+            depthwise=depthwise,
+            data=data,
+            bias=raw.given(bias),
+            activation=fused(raw),
+            weights=(1, bias),
+        )
+
+    return read
+
+
+PRODUCTS: dict[str, Rule] = {
+    "CONV_2D": _product(1, 2, 3),
+    "DEPTHWISE_CONV_2D": _product(1, 2),
+    "CONV_3D": _product(0, 1, 2, 3),
+    "TRANSPOSE_CONV": _product(0, 1, 2, kind="transposed-convolution", bias=3, data=2),
+    "CONV_3D_TRANSPOSE": _product(0, 1, 2, 3, kind="transposed-convolution", bias=3, data=2),
+    "FULLY_CONNECTED": _product(-1, kind="matrix-multiplication"),
+}
+"""Operator → its meaning: data and a filter. Transposed ones have the output's shape as their first input."""
+
+convolve_transposed_bias = _product(0, 1, 2, kind="transposed-convolution")
+"""MediaPipe's Convolution2DTransposeBias: data, filter [output, height, width, input], bias."""
+
+
+def multiply_matrices(raw: RawOperator) -> Semantics:
+    """BATCH_MATMUL."""
+    inner = size_of(raw.input(0), -2 if raw.attributes.get("adj_x") else -1)
+    return mean("matrix-multiplication", reduction=inner, weights=(0, 1))
+
+
+def _window(raw: RawOperator) -> int | None:
+    return multiply(positive(raw, "filter_height"), positive(raw, "filter_width"))
+
+
+def pool(raw: RawOperator) -> Semantics:
+    """AVERAGE_POOL_2D, MAX_POOL_2D."""
+    return mean("pooling", window=_window(raw), average=raw.op == "AVERAGE_POOL_2D", activation=fused(raw))
+
+
+def pool_by_function(raw: RawOperator) -> Semantics:
+    """REDUCE_WINDOW: data, initial value, window shape, strides, dilations."""
+    if raw.attributes.get("reduce_function", "UNSUPPORTED") == "UNSUPPORTED":
+        return unknown("its function is unknown")
+    window = raw.values(2)
+    fits = window is not None and all(size > 0 for size in window)
+    return mean("pooling", window=multiply(*map(int, window or ())) if fits else None)
+
+
+def normalize_length(raw: RawOperator) -> Semantics:
+    """L2_NORMALIZATION: square, add, multiply by the reciprocal root, which is found once per row."""
+    return mean("normalization", per_element=3, activation=fused(raw))
+
+
+def normalize_locally(raw: RawOperator) -> Semantics:
+    """LOCAL_RESPONSE_NORMALIZATION: n = 2 r + 1 products and n − 1 sums, then scale, bias, power and division."""
+    radius = raw.attributes.get("radius")
+    operations = 2 * (2 * radius + 1) + 3 if isinstance(radius, int) and radius >= 0 else None
+    return per_element(operations, kind="normalization")
+
+
+def look_up(raw: RawOperator) -> Semantics:
+    """EMBEDDING_LOOKUP: rows of a table, de-quantised where the table is quantised and the output is not."""
+    table, output = raw.input(1), raw.output()
+    if table is not None and output is not None and table.dtype != output.dtype:
+        return per_element(2, kind="dequantize", weights=(1,))
+    return moving(1)
+
+
+def quantize(raw: RawOperator) -> Semantics:
+    """QUANTIZE, from a float or from another quantisation."""
+    source = raw.input(0)
+    return per_element(None if source is None else 4 if source.dtype in _FLOATS else 6, kind="quantize")
+
+
+def dequantize(raw: RawOperator) -> Semantics:
+    """DEQUANTIZE. Of a constant it is done once, when the model is loaded; of float16 it is a conversion."""
+    source = raw.input(0)
+    if source is not None and source.dtype in _FLOATS and not source.constant:
+        return per_element(1)
+    return per_element(0 if source is not None and source.constant else 2, kind="dequantize")
+
+
+def scatter(raw: RawOperator) -> Semantics:
+    """SCATTER_ND: indices, updates, shape; updates to one place are added."""
+    return counted(0, elements(raw.input(1)))
+
+
+def _sequence(raw: RawOperator) -> tuple[int | None, int | None]:
+    """Steps and batch of data [time, batch, features] (time-major), [batch, time, features] or [batch, features]."""
+    first, second = size_of(raw.input(0), 0), size_of(raw.input(0), 1)
+    if raw.op in ("LSTM", "RNN"):
+        return 1, first
+    major = raw.attributes.get("time_major", raw.op == "BIDIRECTIONAL_SEQUENCE_LSTM")
+    return (first, second) if major else (second, first)
+
+
+def filter_in_time(raw: RawOperator) -> Semantics:
+    """SVDF: data, weights over features [filters, features], over time [filters, memory], bias [units], state.
+
+    Each step projects the features and filters the last `memory` projections; `rank` filters are summed to one unit.
+    """
+    batch, filters = size_of(raw.input(0), 0), size_of(raw.input(1), 0)
+    rank = positive(raw, "rank")
+    units = filters // rank if filters is not None and rank else None
+    features, memory = size_of(raw.input(1), 1), size_of(raw.input(2), 1)
+    macs = multiply(batch, filters, add(features, memory))
+    sums = multiply(units, rank - 1) if rank else None
+    bias = units if raw.given(3) else 0
+    function = ACTIVATIONS.get(fused(raw))
+    ops = add(multiply(2, macs), multiply(batch, add(sums, bias, multiply(units, function))))
+    return counted(macs, ops, weights=(1, 2, 3))
+
+
+def run_lstm(raw: RawOperator) -> Semantics:
+    """LSTM (one step), UNIDIRECTIONAL_SEQUENCE_LSTM and BIDIRECTIONAL_SEQUENCE_LSTM.
+
+    From its first input on, a direction has four matrices of the data (input, forget, cell and output gate), four of
+    the state, three peepholes, four biases, the projection and its bias. Layer normalisation, auxiliary inputs, coupled
+    gates, clipping and other functions than tanh have MACs, and operations that are not counted.
+    """
+    steps, batch = _sequence(raw)
+    if raw.op == "LSTM" and raw.attributes.get("kernel_type") == "BASIC":
+        # All weights are in one matrix [4 × hidden, input + hidden].
+        rows, features = size_of(raw.input(2), 0), size_of(raw.input(0), -1)
+        hidden = rows // 4 if rows is not None else None
+        return mean("recurrent", gates=4, hidden=hidden, input=features, steps=1, batch=batch, biases=1, weights=(2, 3))
+    both = raw.op == "BIDIRECTIONAL_SEQUENCE_LSTM"
+    starts, auxiliary, norms = ((1, 18), range(40, 48), range(0)) if both else ((1,), range(0), range(20, 24))
+    weights = (*(at for start in starts for at in range(start, start + 17)), *auxiliary, *norms)
+    directions = [_read_direction(raw, start) for start in starts]
+    plain = fused(raw) == "tanh" and not any(map(raw.given, (*auxiliary, *norms)))
+    plain = plain and not any(raw.attributes.get(option) for option in _UNUSUAL)
+    if plain and directions[0] is not None and all(each == directions[0] for each in directions):
+        return mean(
+            "recurrent", gates=4, steps=steps, batch=batch, directions=len(starts), weights=weights, **directions[0]
+        )
+    matrices = [*auxiliary, *(at for start in starts for at in (*range(start, start + 8), start + 15))]
+    return _only_products(raw, matrices, multiply(steps, batch), weights)
+
+
+_UNUSUAL = ("cell_clip", "proj_clip", "diagonal_recurrent_tensors")
+
+
+def _read_direction(raw: RawOperator, start: int) -> dict[str, Any] | None:
+    """Geometry of the direction whose inputs begin at `start`; None where the kind ``recurrent`` does not have it."""
+    biases = sum(map(raw.given, range(start + 11, start + 15)))
+    if not all(map(raw.given, range(start, start + 4))) or biases not in (0, 4) or raw.given(start + 16):
+        return None
+    return {
+        "hidden": size_of(raw.input(start + 1), 0),
+        "input": size_of(raw.input(start + 1), 1),
+        "state": size_of(raw.input(start + 5), 1),
+        "biases": 1 if biases else 0,
+        "peepholes": sum(map(raw.given, range(start + 8, start + 11))),
+        "projection": size_of(raw.input(start + 15), 0),
+    }
+
+
+def _only_products(raw: RawOperator, matrices: Sequence[int], times: int | None, weights: tuple[int, ...]) -> Semantics:
+    """A layer that multiplies each of these matrices `times` times, and whose operations are not counted."""
+    sizes = [elements(raw.input(at)) for at in matrices if raw.given(at)]
+    return rare(*weights, macs=multiply(times, add(*sizes)))
+
+
+def run_rnn(raw: RawOperator) -> Semantics:
+    """RNN (one step), UNIDIRECTIONAL_SEQUENCE_RNN and BIDIRECTIONAL_SEQUENCE_RNN.
+
+    Per direction: weights, recurrent weights, bias and, both ways, auxiliary weights.
+    """
+    steps, batch = _sequence(raw)
+    cells = [(1, 2, 3, 10), (5, 6, 7, 11)] if raw.op == "BIDIRECTIONAL_SEQUENCE_RNN" else [(1, 2, 3)]
+    weights = tuple(at for cell in cells for at in cell)
+    function = ACTIVATIONS.get(fused(raw))
+    sizes = {(size_of(raw.input(cell[0]), 0), size_of(raw.input(cell[0]), 1)) for cell in cells}
+    auxiliary = [at for cell in cells for at in cell[3:]]
+    if function is None or len(sizes) > 1 or any(map(raw.given, auxiliary)):
+        matrices = [*auxiliary, *(at for cell in cells for at in cell[:2])]
+        return _only_products(raw, matrices, multiply(steps, batch), weights)
+    hidden, features = sizes.pop()
+    return mean(
+        "recurrent",
+        gates=1,
+        hidden=hidden,
+        input=features,
+        steps=steps,
+        batch=batch,
+        directions=len(cells),
+        biases=1,
+        further=len(cells) * other_functions(1, [function]),
+        weights=weights,
+    )
 
 
 def interpret(raw: RawOperator) -> Semantics:
@@ -138,24 +373,24 @@ BUILTIN: dict[str, Rule] = {
     "MEAN": reducing(1, 1),
     "RESIZE_BILINEAR": per_element(7, kind="resize"),
     "RESIZE_NEAREST_NEIGHBOR": per_element(0, kind="resize"),
-    **network.PRODUCTS,
-    "BATCH_MATMUL": network.multiply_matrices,
-    "AVERAGE_POOL_2D": network.pool,
-    "MAX_POOL_2D": network.pool,
+    **PRODUCTS,
+    "BATCH_MATMUL": multiply_matrices,
+    "AVERAGE_POOL_2D": pool,
+    "MAX_POOL_2D": pool,
     "L2_POOL_2D": rare(macs=None),
-    "REDUCE_WINDOW": network.pool_by_function,
-    "L2_NORMALIZATION": network.normalize_length,
-    "LOCAL_RESPONSE_NORMALIZATION": network.normalize_locally,
-    "EMBEDDING_LOOKUP": network.look_up,
+    "REDUCE_WINDOW": pool_by_function,
+    "L2_NORMALIZATION": normalize_length,
+    "LOCAL_RESPONSE_NORMALIZATION": normalize_locally,
+    "EMBEDDING_LOOKUP": look_up,
     "EMBEDDING_LOOKUP_SPARSE": rare(4, macs=None),
-    "QUANTIZE": network.quantize,
-    "DEQUANTIZE": network.dequantize,
+    "QUANTIZE": quantize,
+    "DEQUANTIZE": dequantize,
     "DENSIFY": _ONCE,
     "RFFT2D": rare(),
-    "SCATTER_ND": network.scatter,
-    **each("LSTM UNIDIRECTIONAL_SEQUENCE_LSTM BIDIRECTIONAL_SEQUENCE_LSTM", network.run_lstm),
-    **each("RNN UNIDIRECTIONAL_SEQUENCE_RNN BIDIRECTIONAL_SEQUENCE_RNN", network.run_rnn),
-    "SVDF": network.filter_in_time,
+    "SCATTER_ND": scatter,
+    **each("LSTM UNIDIRECTIONAL_SEQUENCE_LSTM BIDIRECTIONAL_SEQUENCE_LSTM", run_lstm),
+    **each("RNN UNIDIRECTIONAL_SEQUENCE_RNN BIDIRECTIONAL_SEQUENCE_RNN", run_rnn),
+    "SVDF": filter_in_time,
     "IF": mean("branch"),
     "CALL": mean("branch"),
     "WHILE": mean("loop"),
@@ -169,7 +404,7 @@ BUILTIN: dict[str, Rule] = {
 
 CUSTOM: dict[str, Rule] = {
     "TFLite_Detection_PostProcess": data_dependent(),
-    "Convolution2DTransposeBias": network.convolve_transposed_bias,
+    "Convolution2DTransposeBias": convolve_transposed_bias,
     "MaxPoolingWithArgmax2D": unknown(f"its window is {_OWN_OPTIONS}"),
     "MaxUnpooling2D": moving(),
     "AudioSpectrogram": unknown(f"its window is {_OWN_OPTIONS}"),

@@ -10,8 +10,7 @@ from typing import Any
 
 from edgewise.model.cost import add_known, stored_size
 from edgewise.model.dialects.base import RawOperator
-from edgewise.model.dialects.onnx import interpret
-from edgewise.model.dialects.onnx_ml import OPTION_WEIGHTS
+from edgewise.model.dialects.onnx import OPTION_WEIGHTS, interpret
 from edgewise.model.graph import BITS, Graph, Operator, Quantization, Tensor
 from edgewise.model.readers import onnx_packed
 from edgewise.model.readers.base import Wrong

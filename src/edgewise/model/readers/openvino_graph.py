@@ -19,13 +19,6 @@ from edgewise.model.dialects.openvino import interpret, is_known
 from edgewise.model.graph import Graph, Operator, Tensor
 from edgewise.model.readers.base import MAX_DIMENSION, MAX_NAME_CHARACTERS, Wrong, check_shapes
 from edgewise.model.readers.isolated import ask_for_shapes, parse_shape
-from edgewise.model.readers.openvino_bodies import (
-    check_map,
-    count_trips,
-    find_captured,
-    find_condition,
-    place_of_result,
-)
 from edgewise.model.readers.openvino_constants import Packed, Weights, find_packed
 from edgewise.model.readers.openvino_layers import (
     IrLayer,
@@ -38,7 +31,18 @@ from edgewise.model.readers.openvino_layers import (
     read_layers,
     read_shape,
 )
-from edgewise.model.readers.openvino_options import is_scalar, read_option, read_version, show_attributes, show_text
+from edgewise.model.readers.openvino_options import (
+    check_map,
+    count_trips,
+    find_captured,
+    find_condition,
+    is_scalar,
+    place_of_result,
+    read_option,
+    read_version,
+    show_attributes,
+    show_text,
+)
 from edgewise.model.signature import Shape, shapes_fit
 
 
