@@ -202,9 +202,7 @@ def test_fake_models(tmp_path):
         "edgewise-fake 1\n{",
         "edgewise-fake 1\n[]",
         "edgewise-fake 1\n" + "[" * 100_000,
-        'edgewise-fake 1\n{"inputs": {}}',
         'edgewise-fake 1\n{"outputs": []}',
-        'edgewise-fake 1\n{"inputs": [{"name": "x", "shape": [true], "dtype": "int8"}]}',
         'edgewise-fake 1\n{"inputs": [{"name": "x", "shape": [-3], "dtype": "int8"}]}',
         'edgewise-fake 1\n{"inputs": [{"name": "x", "shape": [1]}]}',
         'edgewise-fake 1\n{"inputs": [{"name": "x", "shape": [1], "dtype": "int8"},'

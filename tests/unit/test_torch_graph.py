@@ -18,7 +18,7 @@ from edgewise.model.graph import Graph, Quantization
 from edgewise.model.readers import archive
 from edgewise.model.readers.base import HEAD_BYTES, ReadsGraph
 from edgewise.model.readers.torch import TorchReader
-from edgewise.model.readers.torch_program import UnknownSize, read_expression, size_of
+from edgewise.model.readers.torch_shapes import UnknownSize, read_expression, size_of
 from edgewise.model.signature import TensorSpec
 from exported_programs import LONG, graph, meta, node, program, small_network, tensor, write_program
 from messages import says

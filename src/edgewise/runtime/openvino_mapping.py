@@ -127,7 +127,7 @@ def outline_of_tflite(path: Path) -> Outline:
     with open_tables(path) as tables:
         model = tables.read_model()
         graph = next(iter(model["subgraphs"]), {"tensors": (), "operators": ()})
-        operators = TfliteOperatorReader(path, tables, model).read_all(graph)
+        operators = TfliteOperatorReader(tables, model).read_all(graph)
     filled = [bool(buffer["data"] and buffer["data"].length) for buffer in model["buffers"]]
     names: list[str] = []
     constants: set[str] = set()

@@ -13,7 +13,6 @@ from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Any
 
-from edgewise.errors import BadModel
 from edgewise.model.cost import KINDS
 from edgewise.model.graph import Graph, Operator, Tensor
 from edgewise.model.readers.base import SelfContained, check_shapes, damaged, make_signature
@@ -112,26 +111,16 @@ def _read_specs(
     entries = script.get(key)
     if entries is None:
         return default
-    if not isinstance(entries, list):
-        raise damaged(path, f"{key!r} is not a list", advice=_ADVICE)
-    return tuple(_read_spec(path, key, entry) for entry in entries)
-
-
-def _read_spec(path: Path, key: str, entry: Any) -> TensorSpec:
-    match entry:
-        case {"name": str(name), "shape": list(shape), "dtype": str(dtype)}:
-            return TensorSpec(name=name, shape=tuple(_read_size(path, key, size) for size in shape), dtype=dtype)
-        case {"name": str(name), "shape": None, "dtype": str(dtype)}:
-            return TensorSpec(name=name, shape=None, dtype=dtype)
-    raise _bad_entry(path, key)
-
-
-def _read_size(path: Path, key: str, size: Any) -> Dimension:
-    if size is None or isinstance(size, str) or (isinstance(size, int) and not isinstance(size, bool)):
-        return size
-    raise _bad_entry(path, key)
-
-
-def _bad_entry(path: Path, key: str) -> BadModel:
-    advice = '{"name": "x", "shape": [1, 4], "dtype": "float32"}; an open dimension is null or its name'
-    return damaged(path, f"an entry of {key!r} lacks a name, a shape or a dtype of the right type", advice=advice)
+    try:
+        return tuple(
+            TensorSpec(
+                name=each["name"],
+                shape=None if each["shape"] is None else tuple(each["shape"]),
+                dtype=str(each["dtype"]),
+            )
+            for each in entries
+        )
+    except (LookupError, TypeError) as error:
+        advice = '{"name": "x", "shape": [1, 4], "dtype": "float32"}; an open dimension is null or its name'
+        reason = f"an entry of {key!r} lacks a name, a shape or a dtype of the right type"
+        raise damaged(path, reason, advice=advice) from error

@@ -10,7 +10,7 @@ from dataclasses import replace
 from pathlib import Path
 
 from edgewise.model.graph import Graph
-from edgewise.model.readers.base import SelfContained, damaged, make_signature
+from edgewise.model.readers.base import SelfContained, Wrong, make_signature
 from edgewise.model.readers.tflite_graph import read_network
 from edgewise.model.readers.tflite_schema import DTYPES
 from edgewise.model.readers.tflite_tables import Table, Tables, open_tables
@@ -34,16 +34,16 @@ class TfliteReader(SelfContained):
         """Inputs and outputs of the first subgraph, in its order and by its tensors' names; −1 is an open dimension."""
         with open_tables(path) as tables:
             model = tables.read_model()
-            return _read_signature(path, tables, model, _default_entry(_entries(path, model)))
+            return _read_signature(tables, model, _default_entry(_entries(model)))
 
     def read_signatures(self, path: Path) -> Mapping[str, Signature]:
         """The file's signatures, one of the first subgraph first: that is what an interpreter runs."""
         with open_tables(path) as tables:
             model = tables.read_model()
-            entries = _entries(path, model)
+            entries = _entries(model)
             first = _default_entry(entries)
             ordered = sorted(entries, key=lambda name: entries[name] != first)
-            return {name: _read_signature(path, tables, model, entries[name]) for name in ordered}
+            return {name: _read_signature(tables, model, entries[name]) for name in ordered}
 
     def read_graph(
         self, path: Path, *, shapes: Mapping[str, tuple[int, ...]] | None = None, signature: str | None = None
@@ -59,19 +59,19 @@ class TfliteReader(SelfContained):
         """
         with open_tables(path) as tables:
             model = tables.read_model()
-            entries = _entries(path, model)
+            entries = _entries(model)
             entry = _default_entry(entries) if signature is None else entries[signature]
-            _read_signature(path, tables, model, entry)
-            graph = read_network(path, tables, model, shapes=shapes or {}, entry=entry)
+            _read_signature(tables, model, entry)
+            graph = read_network(tables, model, shapes=shapes or {}, entry=entry)
             return graph if signature is None else replace(graph, signature=signature)
 
 
-def _entries(path: Path, model: Table) -> dict[str, int]:
+def _entries(model: Table) -> dict[str, int]:
     """Name of a signature → its subgraph."""
     entries = {record["signature_key"]: record["subgraph_index"] for record in model["signature_defs"]}
     for name, at in entries.items():
         if at >= len(model["subgraphs"]):
-            raise damaged(path, f"its signature {name!r} refers to subgraph {at} of {len(model['subgraphs'])}")
+            raise Wrong(f"its signature {name!r} refers to subgraph {at} of {len(model['subgraphs'])}")
     return entries
 
 
@@ -80,22 +80,22 @@ def _default_entry(entries: Mapping[str, int]) -> int:
     return 0 if len(entries) < 2 or 0 in entries.values() else next(iter(entries.values()))
 
 
-def _read_signature(path: Path, tables: Tables, model: Table, entry: int = 0) -> Signature:
+def _read_signature(tables: Tables, model: Table, entry: int = 0) -> Signature:
     if not model["subgraphs"]:
-        raise damaged(path, "it has no subgraph")
+        raise Wrong("it has no subgraph")
     graph = model["subgraphs"][entry]
-    reader = TensorReader(path, tables, model)
+    reader = TensorReader(tables, model)
 
     def read_spec(index: int) -> TensorSpec:
         if not 0 <= index < len(graph["tensors"]):
-            raise damaged(path, f"it refers to tensor {index} of {len(graph['tensors'])}")
+            raise Wrong(f"it refers to tensor {index} of {len(graph['tensors'])}")
         record = graph["tensors"][index]
         name = record["name"] or f"tensor_{index}"
         dtype = DTYPES.get(record["type"], f"tflite-type-{record['type']}")
         return TensorSpec(name=name, shape=reader.read_shape(record, name), dtype=dtype)
 
     return make_signature(
-        path,
+        tables.path,
         inputs=[read_spec(index) for index in tables.numbers(graph["inputs"])],
         outputs=[read_spec(index) for index in tables.numbers(graph["outputs"])],
     )

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from pathlib import Path
 
-from edgewise.model.readers.base import damaged
+from edgewise.model.readers.base import Wrong
 from edgewise.model.readers.tflite_schema import OPERATORS
 from edgewise.model.readers.tflite_tables import open_tables
 
@@ -41,7 +41,7 @@ def read_entry(path: Path, signature: str | None = None) -> EntryPoint:
         seen, todo = {entry}, [entry]
         while todo:
             if not 0 <= (at := todo.pop()) < len(graphs):
-                raise damaged(path, f"it refers to subgraph {at} of {len(graphs)}")
+                raise Wrong(f"it refers to subgraph {at} of {len(graphs)}")
             graph, handles = graphs[at], dict[int, str]()
             variables |= {each["name"] or "state": None for each in graph["tensors"] if each["is_variable"]}
             for step in graph["operators"]:

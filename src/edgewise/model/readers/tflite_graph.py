@@ -14,14 +14,12 @@ import re
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
-from pathlib import Path
 from typing import Any
 
-from edgewise.errors import BadModel
 from edgewise.model.dialects.base import RawOperator
 from edgewise.model.dialects.tflite import interpret
 from edgewise.model.graph import Graph, Operator, Tensor
-from edgewise.model.readers.base import check_shapes, damaged
+from edgewise.model.readers.base import Wrong, check_shapes
 from edgewise.model.readers.isolated import ask_for_shapes, parse_shape
 from edgewise.model.readers.tflite_operators import ABSENT, TfliteOperator, TfliteOperatorReader, order_subgraphs
 from edgewise.model.readers.tflite_tables import MAX_CHARACTERS, Table, Tables
@@ -33,9 +31,7 @@ _MADE_ON_LOADING = frozenset({"DEQUANTIZE", "DENSIFY"})
 _MAX_NOTE_BYTES = 256
 
 
-def read_network(
-    path: Path, tables: Tables, model: Table, *, shapes: Mapping[str, tuple[int, ...]], entry: int = 0
-) -> Graph:
+def read_network(tables: Tables, model: Table, *, shapes: Mapping[str, tuple[int, ...]], entry: int = 0) -> Graph:
     """The graph of a model whose tables have been read: its subgraph `entry`.
 
     Raises:
@@ -44,20 +40,20 @@ def read_network(
     """
     records: list[Table] = model["subgraphs"]
     if len({id(record) for record in records}) < len(records):
-        raise damaged(path, "one subgraph is listed twice")
-    reader, step_reader = TensorReader(path, tables, model), TfliteOperatorReader(path, tables, model)
+        raise Wrong("one subgraph is listed twice")
+    reader, step_reader = TensorReader(tables, model), TfliteOperatorReader(tables, model)
     steps = [step_reader.read_all(record) for record in records]
     names = _name_subgraphs(records, entry)
     stored = _name_tensors(tables, records, [reader.read_all(record["tensors"]) for record in records], names)
     graphs: dict[int, Graph] = {}
-    for at in order_subgraphs(path, steps):
+    for at in order_subgraphs(steps):
         used = {index for step in steps[at] for index in step.subgraphs}
         if 0 in used:
-            raise damaged(path, f"subgraph {at} runs the first one")
-        builder = _GraphBuilder(path, reader, steps[at], stored[at], names, settles=at == 0)
+            raise Wrong(f"subgraph {at} runs the first one")
+        builder = _GraphBuilder(reader, steps[at], stored[at], names, settles=at == 0)
         given = shapes if at == entry else {}
         graphs[at] = builder.build(tables, records[at], {names[each]: graphs[each] for each in sorted(used)}, given)
-    return _describe(path, tables, model, graphs[entry], entry=entry, stored=stored)
+    return _describe(tables, model, graphs[entry], entry=entry, stored=stored)
 
 
 def _name_subgraphs(records: Sequence[Table], entry: int) -> list[str]:
@@ -99,7 +95,7 @@ def _name_tensors(
             # A long name that thousands of tensors share is small in the file; made unique it is not.
             characters += len(name)
             if characters > MAX_CHARACTERS:
-                raise damaged(tables.path, f"its names take more than {MAX_CHARACTERS} characters")
+                raise Wrong(f"its names take more than {MAX_CHARACTERS} characters")
         here = [replace(each, name=named[at]) for at, each in enumerate(tensors)]
         if not prefix:
             weights = {_identify(each): each.name for each in here if each.data is not None}
@@ -118,7 +114,6 @@ class _GraphBuilder:
 
     def __init__(
         self,
-        path: Path,
         reader: TensorReader,
         steps: Sequence[TfliteOperator],
         stored: Sequence[Tensor],
@@ -126,7 +121,6 @@ class _GraphBuilder:
         *,
         settles: bool,
     ) -> None:
-        self.path = path
         self.settles = settles
         self.reader = reader
         self.steps = steps
@@ -152,7 +146,7 @@ class _GraphBuilder:
         operators = [self._operator(at, step) for at, step in enumerate(self.steps)]
         for index in outputs:
             if not self.ready[index]:
-                raise damaged(self.path, f"no operator makes its output {self.tensors[index].name!r}")
+                raise Wrong(f"no operator makes its output {self.tensors[index].name!r}")
         return Graph(
             name=record["name"],
             format="tflite",
@@ -179,7 +173,7 @@ class _GraphBuilder:
         answer, self.why = None, "LiteRT tells shapes behind open dimensions for the first subgraph only"
         if self.settles:
             by_index = [[index, list(shape)] for index, shape in given.items()]
-            answer, self.why = ask_for_shapes("litert", self.path, by_index, shapes)
+            answer, self.why = ask_for_shapes("litert", self.reader.tables.path, by_index, shapes)
         found = [parse_shape(shape) for shape in answer["shapes"]] if answer else []
         for index, tensor in enumerate(self.tensors):
             if index not in given and not tensor.constant and tensor.shape:
@@ -189,7 +183,7 @@ class _GraphBuilder:
 
     def _find(self, index: int) -> int:
         if not 0 <= index < len(self.tensors):
-            raise damaged(self.path, f"it refers to tensor {index} of {len(self.tensors)}")
+            raise Wrong(f"it refers to tensor {index} of {len(self.tensors)}")
         return index
 
     def _reshape(self, index: int, shape: Shape | None) -> None:
@@ -224,13 +218,13 @@ class _GraphBuilder:
         for index in step.inputs:
             if index != ABSENT and not self.ready[index]:
                 name = self.tensors[index].name
-                raise damaged(self.path, f"operator {at} ({step.code.op}) reads {name!r} before it is made")
+                raise Wrong(f"operator {at} ({step.code.op}) reads {name!r} before it is made")
         for index in step.outputs:
             if index == ABSENT:
                 continue
             tensor = self.tensors[index]
             if self.made[index] or tensor.constant or (self.ready[index] and tensor.elements != 0):
-                raise damaged(self.path, f"operator {at} ({step.code.op}) makes {tensor.name!r}, which already exists")
+                raise Wrong(f"operator {at} ({step.code.op}) makes {tensor.name!r}, which already exists")
             self.made[index] = self.ready[index] = True
 
     def _describe_operator(self, step: TfliteOperator) -> RawOperator:
@@ -296,7 +290,6 @@ def _label(operators: Sequence[Operator]) -> tuple[Operator, ...]:
 
 
 def _describe(
-    path: Path,
     tables: Tables,
     model: Table,
     graph: Graph,
@@ -311,14 +304,14 @@ def _describe(
     for record in model["signature_defs"]:
         key, at = record["signature_key"], record["subgraph_index"]
         if at >= len(stored):
-            raise damaged(path, f"its signature {key!r} refers to subgraph {at} of {len(stored)}")
+            raise Wrong(f"its signature {key!r} refers to subgraph {at} of {len(stored)}")
         if key in signatures:
-            raise damaged(path, f"two of its signatures have the name {key!r}")
+            raise Wrong(f"two of its signatures have the name {key!r}")
         taken = tables.numbers(model["subgraphs"][at]["inputs"])
         signatures[key] = tuple(stored[at][index] for index in taken if 0 <= index < len(stored[at]))
         own = own or (key if at == entry else "")
-        handles[key] = {field: _read_handles(path, key, record[field], stored[at]) for field in ("inputs", "outputs")}
-    notes = _read_notes(path, tables, model)
+        handles[key] = {field: _read_handles(key, record[field], stored[at]) for field in ("inputs", "outputs")}
+    notes = _read_notes(tables, model)
     metadata: dict[str, Any] = {"metadata": [record["name"] for record in model["metadata"]]}
     if model["description"]:
         metadata["description"] = model["description"]
@@ -335,20 +328,20 @@ def _describe(
     )
 
 
-def _read_handles(path: Path, key: str, maps: Sequence[Table], stored: Sequence[Tensor]) -> dict[str, str]:
+def _read_handles(key: str, maps: Sequence[Table], stored: Sequence[Tensor]) -> dict[str, str]:
     """A signature's names → tensors."""
     for each in maps:
         if each["tensor_index"] >= len(stored):
-            raise damaged(path, f"its signature {key!r} refers to tensor {each['tensor_index']} of {len(stored)}")
+            raise Wrong(f"its signature {key!r} refers to tensor {each['tensor_index']} of {len(stored)}")
     return {each["name"]: stored[each["tensor_index"]].name for each in maps}
 
 
-def _read_notes(path: Path, tables: Tables, model: Table) -> dict[str, str]:
+def _read_notes(tables: Tables, model: Table) -> dict[str, str]:
     """The oldest runtime that runs the file, where it says so."""
     found: dict[str, str] = {}
     for record in model["metadata"]:
         if record["buffer"] >= len(model["buffers"]):
-            raise damaged(path, f"its metadata refer to buffer {record['buffer']} of {len(model['buffers'])}")
+            raise Wrong(f"its metadata refer to buffer {record['buffer']} of {len(model['buffers'])}")
         data = model["buffers"][record["buffer"]]["data"]
         if record["name"] == "min_runtime_version" and data is not None and data.length <= _MAX_NOTE_BYTES:
             text = tables.buffer[data.start : data.start + data.length].split(b"\0")[0].decode(errors="replace")
@@ -364,7 +357,7 @@ def _find_producer(tables: Tables, model: Table) -> str:
         if record["name"] == "CONVERSION_METADATA" and data is not None:
             try:
                 environment = tables.read_root("ConversionMetadata", data.start)["environment"]
-            except BadModel:
+            except (Wrong, UnicodeDecodeError):
                 return ""  # a note that nobody runs; a model is not refused for it
             version = environment["tensorflow_version"] if environment else ""
             return f"TensorFlow {version}" if version else ""

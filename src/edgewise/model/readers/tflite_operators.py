@@ -5,10 +5,9 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from graphlib import CycleError, TopologicalSorter
-from pathlib import Path
 from typing import Any, NamedTuple
 
-from edgewise.model.readers.base import damaged
+from edgewise.model.readers.base import Wrong
 from edgewise.model.readers.tflite_schema import OPERATORS
 from edgewise.model.readers.tflite_tables import Table, Tables, Vector
 
@@ -57,30 +56,29 @@ class TfliteOperator:
     subgraphs: tuple[int, ...]
 
 
-def read_codes(path: Path, model: Table) -> list[Code]:
+def read_codes(model: Table) -> list[Code]:
     """The model's operator codes, builtin ones by the schema's names."""
-    return [_read_code(path, record) for record in model["operator_codes"]]
+    return [_read_code(record) for record in model["operator_codes"]]
 
 
-def _read_code(path: Path, record: Table) -> Code:
+def _read_code(record: Table) -> Code:
     # Codes up to 126 were kept in a byte; newer files keep them in both fields, bigger ones in the second only.
     number = max(record["deprecated_builtin_code"], record["builtin_code"])
     if number == _CUSTOM:
         if not record["custom_code"]:
-            raise damaged(path, "a custom operator has no name")
+            raise Wrong("a custom operator has no name")
         return Code(record["custom_code"], record["version"], custom=True)
     if number < 0:
-        raise damaged(path, f"it has an operator of the type {number}")
+        raise Wrong(f"it has an operator of the type {number}")
     return Code(OPERATORS[number] if number < len(OPERATORS) else f"BUILTIN_{number}", record["version"], custom=False)
 
 
 class TfliteOperatorReader:
     """Reads the operators of one model."""
 
-    def __init__(self, path: Path, tables: Tables, model: Table) -> None:
-        self.path = path
+    def __init__(self, tables: Tables, model: Table) -> None:
         self.tables = tables
-        self.codes = read_codes(path, model)
+        self.codes = read_codes(model)
         self.graphs = len(model["subgraphs"])
 
     def read_all(self, record: Table) -> list[TfliteOperator]:
@@ -112,7 +110,7 @@ class TfliteOperatorReader:
     def check(self, index: int, count: int, noun: str, *, optional: bool = False) -> int:
         """`index`, which is below `count`, or `ABSENT` where something may be left out."""
         if not 0 <= index < count and not (optional and index == ABSENT):
-            raise damaged(self.path, f"it refers to {noun} {index} of {count}")
+            raise Wrong(f"it refers to {noun} {index} of {count}")
         return index
 
     def _show(self, value: Any) -> Any:
@@ -124,7 +122,7 @@ class TfliteOperatorReader:
         return self.tables.numbers(value)
 
 
-def order_subgraphs(path: Path, steps: Sequence[Sequence[TfliteOperator]]) -> list[int]:
+def order_subgraphs(steps: Sequence[Sequence[TfliteOperator]]) -> list[int]:
     """Subgraphs in an order in which each comes after those its operators run.
 
     Raises:
@@ -134,7 +132,7 @@ def order_subgraphs(path: Path, steps: Sequence[Sequence[TfliteOperator]]) -> li
     try:
         order = list(TopologicalSorter(dict(enumerate(mentions))).static_order())
     except CycleError as error:
-        raise damaged(path, f"subgraph {error.args[1][0]} runs itself") from error
+        raise Wrong(f"subgraph {error.args[1][0]} runs itself") from error
     depth: dict[int, int] = {}
     weight: dict[int, int] = {}
     for at in order:
@@ -142,7 +140,7 @@ def order_subgraphs(path: Path, steps: Sequence[Sequence[TfliteOperator]]) -> li
         # Capped, for the sum doubles from level to level where a file wants it to.
         weight[at] = min(1 + len(steps[at]) + sum(weight[index] for index in mentions[at]), MAX_NESTED_OPERATORS + 1)
     if max(depth.values(), default=0) > MAX_DEPTH:
-        raise damaged(path, f"its subgraphs are nested more than {MAX_DEPTH} deep")
+        raise Wrong(f"its subgraphs are nested more than {MAX_DEPTH} deep")
     if sum(weight.values()) > MAX_NESTED_OPERATORS:
-        raise damaged(path, f"its subgraphs run more than {MAX_NESTED_OPERATORS} operators")
+        raise Wrong(f"its subgraphs run more than {MAX_NESTED_OPERATORS} operators")
     return order

@@ -15,8 +15,7 @@ from math import isfinite
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from edgewise.errors import BadModel
-from edgewise.model.readers.base import MAX_NAME_CHARACTERS, damaged
+from edgewise.model.readers.base import MAX_NAME_CHARACTERS, Wrong, damaged, explain_damage
 from edgewise.model.readers.tflite_schema import SCHEMA, Field, name_value
 
 MAX_TABLES = 300_000
@@ -60,14 +59,14 @@ class Vector(NamedTuple):
 
 @contextmanager
 def open_tables(path: Path) -> Iterator[Tables]:
-    """The tables of the file at `path`. Raises `BadModel` where it is empty, or OSError."""
+    """Open the tables of the file at `path`. Raises `BadModel`, for what is `Wrong` later too, or OSError."""
     # Mapped, not read: a signature needs a few pages of a file that may be gigabytes of weights.
     with path.open("rb") as file:
         try:
             buffer = mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ)
         except ValueError as error:
             raise damaged(path, "it is empty") from error
-    with buffer:
+    with explain_damage(path), buffer:
         yield Tables(path, buffer)
 
 
@@ -101,7 +100,7 @@ class Tables:
             return ()
         self._items += vector.length
         if self._items > MAX_ITEMS:
-            raise damaged(self.path, f"its lists have more than {MAX_ITEMS} items")
+            raise Wrong(f"its lists have more than {MAX_ITEMS} items")
         found = struct.unpack_from(f"<{vector.length}{vector.layout}", self.buffer, vector.start)
         if vector.table:
             return tuple(name_value(vector.table, number) for number in found)
@@ -110,7 +109,7 @@ class Tables:
     def _table(self, name: str, at: int) -> Table:
         self._references += 1
         if self._references > MAX_TABLES:
-            raise damaged(self.path, f"it has more than {MAX_TABLES} tables")
+            raise Wrong(f"it has more than {MAX_TABLES} tables")
         known = self._read.get((name, at))
         if known is not None:
             return known
@@ -164,7 +163,7 @@ class Tables:
         if field.kind == "vector":
             return Vector(start + 4, count, field.layout, field.width, field.table)
         if self._references + count > MAX_TABLES:
-            raise damaged(self.path, f"it has more than {MAX_TABLES} tables")
+            raise Wrong(f"it has more than {MAX_TABLES} tables")
         offsets = struct.unpack_from(f"<{count}I", self.buffer, start + 4)
         return [self._table(field.table, start + 4 + 4 * item + offset) for item, offset in enumerate(offsets)]
 
@@ -181,15 +180,12 @@ class Tables:
         self.check_span(start, count + 1)
         self._characters += count
         if self._characters > MAX_CHARACTERS:
-            raise damaged(self.path, f"its names take more than {MAX_CHARACTERS} bytes")
-        try:
-            text = self.buffer[start : start + count].decode()
-        except UnicodeDecodeError as error:
-            raise damaged(self.path, "one of its names is not UTF-8") from error
+            raise Wrong(f"its names take more than {MAX_CHARACTERS} bytes")
+        text = self.buffer[start : start + count].decode()
         if cut:
             return text[:MAX_NAME_CHARACTERS]
         if len(text) > MAX_NAME_CHARACTERS:
-            raise damaged(self.path, f"one of its names has {len(text)} characters, more than {MAX_NAME_CHARACTERS}")
+            raise Wrong(f"one of its names has {len(text)} characters, more than {MAX_NAME_CHARACTERS}")
         return text
 
     def check_span(self, start: int, length: int) -> None:
@@ -205,8 +201,8 @@ class Tables:
         self.check_span(at, 4)
         return int(struct.unpack_from("<i", self.buffer, at)[0])
 
-    def _broken(self) -> BadModel:
-        return damaged(self.path, "it is truncated or corrupt (an offset points outside the file)")
+    def _broken(self) -> Wrong:
+        return Wrong("it is truncated or corrupt (an offset points outside the file)")
 
 
 def printable(value: float) -> float | str:

@@ -5,11 +5,10 @@ from __future__ import annotations
 import struct
 from dataclasses import replace
 from math import isfinite
-from pathlib import Path
 
 from edgewise.model.cost import stored_size
 from edgewise.model.graph import BITS, Quantization, StoredData, Tensor
-from edgewise.model.readers.base import MAX_RANK, damaged
+from edgewise.model.readers.base import MAX_RANK, NUMBER_LETTERS, Wrong
 from edgewise.model.readers.tflite_schema import DTYPES
 from edgewise.model.readers.tflite_tables import Table, Tables, Vector
 from edgewise.model.signature import Dimension
@@ -19,18 +18,11 @@ MAX_VALUE_BYTES = 1024
 
 MAX_TENSOR_BYTES = 2**63 - 1
 
-#: dtype → `struct`'s letter, of the types whose values can be read.
-_LETTERS = {
-    "float64": "d", "float32": "f", "float16": "e", "int64": "q", "int32": "i", "int16": "h", "int8": "b",
-    "uint64": "Q", "uint32": "I", "uint16": "H", "uint8": "B", "bool": "?",
-}  # fmt: skip
-
 
 class TensorReader:
     """Reads the tensors of one model."""
 
-    def __init__(self, path: Path, tables: Tables, model: Table) -> None:
-        self.path = path
+    def __init__(self, tables: Tables, model: Table) -> None:
         self.tables = tables
         self.buffers: list[Table] = model["buffers"]
         self.external = {each["id"]: each["length"] for each in model["external_buffers"]}
@@ -49,14 +41,14 @@ class TensorReader:
         shape, marks = record["shape"], record["shape_signature"]
         for vector in (shape, marks):
             if vector is not None and vector.length > MAX_RANK:
-                raise damaged(self.path, f"{name!r} has {vector.length} dimensions, more than {MAX_RANK}")
+                raise Wrong(f"{name!r} has {vector.length} dimensions, more than {MAX_RANK}")
         sizes, opened = self.tables.numbers(shape), self.tables.numbers(marks)
         # Older files have only the former.
         return tuple(self._read_size(name, size) for size in (opened if len(opened) == len(sizes) else sizes))
 
     def values(self, tensor: Tensor) -> tuple[int | float, ...] | None:
         """Elements of a small constant, flattened; None where it is none, or big, or packed."""
-        letter, data = _LETTERS.get(tensor.dtype), tensor.data
+        letter, data = NUMBER_LETTERS.get(tensor.dtype), tensor.data
         if letter is None or data is None or tensor.stored_bytes is not None or data.size > MAX_VALUE_BYTES:
             return None
         count = data.size // struct.calcsize(f"<{letter}")
@@ -66,7 +58,7 @@ class TensorReader:
         """Raises `BadModel` where no machine could hold it."""
         bits, elements = BITS.get(tensor.dtype, 8), tensor.elements
         if elements is not None and elements * bits > 8 * MAX_TENSOR_BYTES:
-            raise damaged(self.path, f"{tensor.name!r} would have more than {MAX_TENSOR_BYTES} bytes")
+            raise Wrong(f"{tensor.name!r} would have more than {MAX_TENSOR_BYTES} bytes")
 
     def _read(self, at: int, record: Table) -> Tensor:
         name = record["name"] or f"tensor_{at}"
@@ -81,26 +73,26 @@ class TensorReader:
         fixed = tuple(self._read_size(name, size) for size in self.tables.numbers(record["shape"]))
         place = None
         if start is not None:
-            place = StoredData(dtype=dtype, file=str(self.path), offset=start, size=length)
+            place = StoredData(dtype=dtype, file=str(self.tables.path), offset=start, size=length)
         constant = replace(tensor, shape=fixed, constant=True, data=place)
         self.check_size(constant)
         if record["sparsity"] is not None:
             return self._thin(constant, record["sparsity"], length)
         needed = constant.size_bytes
         if needed is not None and length < needed:
-            raise damaged(self.path, f"the constant {name!r} has only {length} of {needed} bytes")
+            raise Wrong(f"the constant {name!r} has only {length} of {needed} bytes")
         return constant if length == needed else replace(constant, stored_bytes=length)
 
     def _locate(self, name: str, record: Table) -> tuple[int | None, int | None]:
         """Start and length of a tensor's bytes."""
         if record["external_buffer"]:
             if record["external_buffer"] not in self.external:
-                raise damaged(self.path, f"{name!r} refers to an external buffer that is not listed")
+                raise Wrong(f"{name!r} refers to an external buffer that is not listed")
             return None, self.external[record["external_buffer"]]
         if record["buffer"] == 0:
             return None, None  # the schema's mark for "no buffer"
         if record["buffer"] >= len(self.buffers):
-            raise damaged(self.path, f"{name!r} refers to buffer {record['buffer']} of {len(self.buffers)}")
+            raise Wrong(f"{name!r} refers to buffer {record['buffer']} of {len(self.buffers)}")
         buffer = self.buffers[record["buffer"]]
         data: Vector | None = buffer["data"]
         return (data.start, data.length) if data is not None else (None, None)
@@ -117,7 +109,7 @@ class TensorReader:
         if bits and elements:
             share = 1 - (length * 8 // bits) / elements
             if share < 0:
-                raise damaged(self.path, f"the sparse constant {tensor.name!r} has more elements than its shape")
+                raise Wrong(f"the sparse constant {tensor.name!r} has more elements than its shape")
         return replace(tensor, stored_bytes=length + indices, sparsity=share)
 
     def _quantize(self, tensor: Tensor, record: Table, found: list[Tensor]) -> Tensor:
@@ -143,10 +135,10 @@ class TensorReader:
         zeros: Vector | None = parameters["zero_point"]
         (scale,) = self.tables.numbers(scales._replace(length=1))
         if not isinstance(scale, float):
-            raise damaged(self.path, f"{tensor.name!r} has the quantisation scale {scale}")
+            raise Wrong(f"{tensor.name!r} has the quantisation scale {scale}")
         axis = parameters["quantized_dimension"]
         if scales.length > 1 and not 0 <= axis < len(tensor.shape or ()):
-            raise damaged(self.path, f"{tensor.name!r} is quantised along dimension {axis}, which it does not have")
+            raise Wrong(f"{tensor.name!r} is quantised along dimension {axis}, which it does not have")
         return Quantization(
             scale=scale,
             zero_point=self.tables.numbers(zeros._replace(length=1))[0] if zeros and zeros.length else 0,
@@ -159,19 +151,19 @@ class TensorReader:
         for index in (blocks["scales"], blocks["zero_points"]):
             # −1 and 0 stand for "no zero points".
             if not -1 <= index < len(found):
-                raise damaged(self.path, f"the scales of {name!r} are in tensor {index} of {len(found)}")
+                raise Wrong(f"the scales of {name!r} are in tensor {index} of {len(found)}")
         scales = found[max(blocks["scales"], 0)]
         scale = self._first(scales)
         zero = self._first(found[blocks["zero_points"]]) if blocks["zero_points"] > 0 else 0
         if scale is None or zero is None or not scales.elements:
             return None  # what is no constant of this file can't be told
         if not isfinite(scale):
-            raise damaged(self.path, f"{name!r} has the quantisation scale {scale}")
+            raise Wrong(f"{name!r} has the quantisation scale {scale}")
         channels, block = scales.elements, blocks["block_size"]
         return Quantization(scale=float(scale), zero_point=int(zero), channels=channels, axis=axis, block=block)
 
     def _first(self, tensor: Tensor) -> int | float | None:
-        letter, data = _LETTERS.get(tensor.dtype), tensor.data
+        letter, data = NUMBER_LETTERS.get(tensor.dtype), tensor.data
         if letter is None or data is None or tensor.stored_bytes is not None:
             return None
         value: int | float = struct.unpack_from(f"<{letter}", self.tables.buffer, data.offset)[0]
@@ -179,5 +171,5 @@ class TensorReader:
 
     def _read_size(self, name: str, size: int) -> Dimension:
         if size < -1:
-            raise damaged(self.path, f"{name!r} has a dimension of size {size}")
+            raise Wrong(f"{name!r} has a dimension of size {size}")
         return size if size >= 0 else None

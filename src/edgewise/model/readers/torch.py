@@ -16,23 +16,19 @@ from typing import Any
 from edgewise.errors import BadInput, BadModel
 from edgewise.model.graph import Graph, StoredData, Tensor
 from edgewise.model.readers.archive import Archive, first_name, looks_zipped, open_archive
-from edgewise.model.readers.base import SelfContained, Wrong, explain_damage, sign_graph
+from edgewise.model.readers.base import SelfContained, damaged, sign_graph
 from edgewise.model.readers.torch_graph import Content, GraphReader
 from edgewise.model.readers.torch_program import (
     DTYPES,
     OLD_PROGRAM,
     PROGRAM,
-    UnknownSize,
-    check_items,
-    check_mapping,
-    check_name,
-    check_union,
+    Refuse,
     expression_of,
     find_programs,
     read_dimension,
-    read_expression,
     read_tensor,
 )
+from edgewise.model.readers.torch_shapes import UnknownSize, read_expression
 from edgewise.model.signature import Signature
 
 _FIRST = re.compile(r"[^/]+/(data/(weights|constants|sample_inputs|aotinductor)/.*|models/.*\.json|archive_format)")
@@ -74,41 +70,42 @@ class TorchReader(SelfContained):
 
         Raises `BadModel`, `BadInput`.
         """
-        with explain_damage(path), open_archive(path) as archive:
+        refuse = Refuse(path)
+        with open_archive(path) as archive:
             programs = find_programs(archive)
             if not programs:
-                raise Wrong("it contains compiled code but no program", advice=_ADVICE)
+                raise damaged(path, "it contains compiled code but no program", advice=_ADVICE)
             main = signature or next(iter(programs))
-            graph = _read_program(archive, programs[main], shapes or {})
+            graph = _read_program(archive, programs[main], refuse, shapes or {})
             if len(programs) > 1:
-                every = {name: _read_program(archive, entry, {}) for name, entry in programs.items()}
+                every = {name: _read_program(archive, entry, refuse, {}) for name, entry in programs.items()}
                 signatures = {name: tuple(each.tensors[taken] for taken in each.inputs) for name, each in every.items()}
                 graph = replace(graph, signatures=signatures, signature=main)
         return graph
 
 
-def _read_program(archive: Archive, entry: str, shapes: Mapping[str, tuple[int, ...]]) -> Graph:
+def _read_program(archive: Archive, entry: str, refuse: Refuse, shapes: Mapping[str, tuple[int, ...]]) -> Graph:
     document = archive.read_json(entry)
     if set(document) == {"exported_program"} or "graph_module" not in document:
-        document = check_mapping(document.get("exported_program"), "the program")
-    module = check_mapping(document.get("graph_module"), "the graph module")
-    graph = check_mapping(module.get("graph"), "the graph")
-    signature = check_mapping(module.get("signature"), "the signature")
-    users = _find_user_inputs(signature)
+        document = refuse.mapping(document.get("exported_program"), "the program")
+    module = refuse.mapping(document.get("graph_module"), "the graph module")
+    graph = refuse.mapping(module.get("graph"), "the graph")
+    signature = refuse.mapping(module.get("signature"), "the signature")
+    users = _find_user_inputs(signature, refuse)
     ranges = document.get("range_constraints")
-    bindings = _bind(graph, users, shapes, ranges if isinstance(ranges, dict) else {})
+    bindings = _bind(graph, users, shapes, refuse, ranges if isinstance(ranges, dict) else {})
     places = _find_places(archive, entry)
     content = Content(
         constants={
             key: replace(tensor, data=places.get(tensor.name))
-            for key, tensor in _find_constants(graph, signature, bindings).items()
+            for key, tensor in _find_constants(graph, signature, bindings, refuse).items()
         },
         inputs=users,
-        outputs=_find_user_outputs(signature),
+        outputs=_find_user_outputs(signature, refuse),
     )
-    built = GraphReader(bindings).read(graph, content)
+    built = GraphReader(refuse, bindings).read(graph, content)
     if not built.outputs:
-        raise Wrong("it has no outputs that are tensors")
+        refuse("it has no outputs that are tensors")
     version = document.get("schema_version")
     return replace(
         built,
@@ -171,20 +168,20 @@ def _describe_ranges(ranges: Any) -> dict[str, Any]:
     return found
 
 
-def _find_user_inputs(signature: dict[str, Any]) -> tuple[str, ...]:
+def _find_user_inputs(signature: dict[str, Any], refuse: Refuse) -> tuple[str, ...]:
     found = []
-    for spec in check_items(signature.get("input_specs"), "the list of inputs"):
-        kind, value = check_union(spec, "an input")
+    for spec in refuse.items(signature.get("input_specs"), "the list of inputs"):
+        kind, value = refuse.union(spec, "an input")
         match kind, value:
             case "user_input", {"arg": {"as_tensor": {"name": str(name)}}}:
                 found.append(name)
     return tuple(found)
 
 
-def _find_user_outputs(signature: dict[str, Any]) -> tuple[str, ...]:
+def _find_user_outputs(signature: dict[str, Any], refuse: Refuse) -> tuple[str, ...]:
     found = []
-    for spec in check_items(signature.get("output_specs"), "the list of outputs"):
-        match check_union(spec, "an output"):
+    for spec in refuse.items(signature.get("output_specs"), "the list of outputs"):
+        match refuse.union(spec, "an output"):
             case "user_output", {"arg": {"as_tensor": {"name": str(name)}}}:
                 found.append(name)
             case "loss_output", {"arg": {"name": str(name)}}:
@@ -192,22 +189,24 @@ def _find_user_outputs(signature: dict[str, Any]) -> tuple[str, ...]:
     return tuple(found)
 
 
-def _find_constants(graph: dict[str, Any], signature: dict[str, Any], bindings: Mapping[str, int]) -> dict[str, Tensor]:
+def _find_constants(
+    graph: dict[str, Any], signature: dict[str, Any], bindings: Mapping[str, int], refuse: Refuse
+) -> dict[str, Tensor]:
     """Parameters, buffers and constants by the program's name; buffers that a run changes are variables."""
     changed = set()
-    for spec in check_items(signature.get("output_specs"), "the list of outputs"):
-        match check_union(spec, "an output"):
+    for spec in refuse.items(signature.get("output_specs"), "the list of outputs"):
+        match refuse.union(spec, "an output"):
             case "buffer_mutation", {"buffer_name": str(name)}:
                 changed.add(name)
-    metas = check_mapping(graph.get("tensor_values"), "the list of tensors")
+    metas = refuse.mapping(graph.get("tensor_values"), "the list of tensors")
     found: dict[str, Tensor] = {}
-    for spec in check_items(signature.get("input_specs"), "the list of inputs"):
-        match check_union(spec, "an input"):
+    for spec in refuse.items(signature.get("input_specs"), "the list of inputs"):
+        match refuse.union(spec, "an input"):
             case ("parameter" | "buffer" | "tensor_constant") as kind, {"arg": {"name": str(key)}, **fields}:
-                full = check_name(fields.get(f"{kind}_name"), f"the {kind} {key[:40]!r}")
+                full = refuse.name(fields.get(f"{kind}_name"), f"the {kind} {key[:40]!r}")
                 if key not in metas:
-                    raise Wrong(f"the {kind} {full[:40]!r} has no type")
-                tensor = read_tensor(full, metas[key], bindings)
+                    refuse(f"the {kind} {full[:40]!r} has no type")
+                tensor = read_tensor(full, metas[key], bindings, refuse)
                 found[key] = replace(tensor, constant=full not in changed, variable=full in changed)
     return found
 
@@ -216,17 +215,18 @@ def _bind(
     graph: dict[str, Any],
     users: tuple[str, ...],
     shapes: Mapping[str, tuple[int, ...]],
+    refuse: Refuse,
     ranges: dict[str, Any],
 ) -> dict[str, int]:
     """The sizes that symbols stand for once inputs have the shapes that were asked for."""
-    metas = check_mapping(graph.get("tensor_values"), "the list of tensors")
+    metas = refuse.mapping(graph.get("tensor_values"), "the list of tensors")
     bindings: dict[str, int] = {}
     for name, shape in shapes.items():
         if name not in users:
             raise BadInput(
                 (f"{name!r} is not an input of the model"), advice=f"its inputs are {', '.join(users) or 'none'}"
             )
-        sizes = check_items(check_mapping(metas.get(name), "an input").get("sizes"), "a shape")
+        sizes = refuse.items(refuse.mapping(metas.get(name), "an input").get("sizes"), "a shape")
         if len(sizes) != len(shape):
             raise BadInput(f"{name!r} has {len(sizes)} dimensions, not {len(shape)}", advice="give one size for each")
         for size, wanted in zip(sizes, shape, strict=True):
@@ -234,7 +234,7 @@ def _bind(
             if symbol and wanted % factor == 0 and bindings.setdefault(symbol, wanted // factor) == wanted // factor:
                 _check_range(name, symbol, wanted // factor, ranges)
     for name, shape in shapes.items():
-        found = tuple(read_dimension(size, bindings) for size in metas[name]["sizes"])
+        found = tuple(read_dimension(size, bindings, refuse) for size in metas[name]["sizes"])
         if found != tuple(shape):
             raise BadInput(
                 f"{name!r} can't have the shape {'x'.join(map(str, shape))}",

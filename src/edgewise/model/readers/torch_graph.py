@@ -11,16 +11,7 @@ from edgewise.model.dialects.torch import interpret
 from edgewise.model.dialects.torch_network import base_name, words
 from edgewise.model.graph import Graph, Operator, Quantization, Tensor
 from edgewise.model.readers.archive import SHORT_LIST, SHORT_TEXT, shorten
-from edgewise.model.readers.base import Wrong
-from edgewise.model.readers.torch_program import (
-    DTYPES,
-    check_items,
-    check_mapping,
-    check_name,
-    check_union,
-    read_dimension,
-    read_tensor,
-)
+from edgewise.model.readers.torch_program import DTYPES, Refuse, read_dimension, read_tensor
 from edgewise.model.readers.unique_names import UniqueNames
 
 MAX_NESTING = 40
@@ -77,6 +68,7 @@ class GraphReader:
         taken: names of operators and of the graphs inside.
     """
 
+    refuse: Refuse
     bindings: Mapping[str, int]
     depth: int = 0
     metas: dict[str, Any] = field(default_factory=dict)
@@ -90,15 +82,15 @@ class GraphReader:
     def read(self, document: Any, content: Content, *, name: str = "") -> Graph:
         """Return the graph of `document`, a ``Graph`` of the schema. Raises `BadModel`."""
         if self.depth > MAX_NESTING:
-            raise Wrong(f"its graphs are nested more than {MAX_NESTING} deep")
-        graph = check_mapping(document, "a graph")
-        self.metas = check_mapping(graph.get("tensor_values") or {}, "the list of tensors")
-        integers = check_mapping(graph.get("sym_int_values") or {}, "the list of sizes")
-        self.integers = {key: read_dimension(value, self.bindings) for key, value in integers.items()}
+            self.refuse(f"its graphs are nested more than {MAX_NESTING} deep")
+        graph = self.refuse.mapping(document, "a graph")
+        self.metas = self.refuse.mapping(graph.get("tensor_values") or {}, "the list of tensors")
+        integers = self.refuse.mapping(graph.get("sym_int_values") or {}, "the list of sizes")
+        self.integers = {key: read_dimension(value, self.bindings, self.refuse) for key, value in integers.items()}
         self._name_inputs(graph, content)
         operators: list[Operator] = []
-        for node in check_items(graph.get("nodes"), "the list of steps"):
-            operator = self._read_step(check_mapping(node, "a step"), len(operators))
+        for node in self.refuse.items(graph.get("nodes"), "the list of steps"):
+            operator = self._read_step(self.refuse.mapping(node, "a step"), len(operators))
             if operator is not None:
                 operators.append(operator)
         inputs = content.inputs if content.inputs is not None else tuple(_tensor_names(graph.get("inputs")))
@@ -116,19 +108,19 @@ class GraphReader:
 
     def _name_inputs(self, graph: dict[str, Any], content: Content) -> None:
         for key in _tensor_names(graph.get("inputs")):
-            check_name(key, "an input")
+            self.refuse.name(key, "an input")
             tensor = content.constants.get(key) or self._read_tensor(key)
             if tensor.name in self.tensors:
                 # Two of a program's names may share a parameter's; the program's own are distinct.
                 tensor = replace(tensor, name=key)
             if key in self.shown or tensor.name in self.tensors:
-                raise Wrong(f"two inputs are called {key[:40]!r}")
+                self.refuse(f"two inputs are called {key[:40]!r}")
             self._show(key, tensor)
 
     def _read_tensor(self, key: str) -> Tensor:
         if key not in self.metas:
             return Tensor(name=key, shape=None, dtype="unknown")
-        return read_tensor(key, self.metas[key], self.bindings)
+        return read_tensor(key, self.metas[key], self.bindings, self.refuse)
 
     def _show(self, key: str, tensor: Tensor) -> str:
         self.shown[key] = tensor.name
@@ -137,16 +129,16 @@ class GraphReader:
 
     def _find_output(self, key: str) -> str:
         if key not in self.shown:
-            raise Wrong(f"no step makes its output {key[:40]!r}")
+            self.refuse(f"no step makes its output {key[:40]!r}")
         return self.shown[key]
 
     def _read_step(self, node: dict[str, Any], index: int) -> Operator | None:
         """Return the operator of a node; None for a step that only computes or checks sizes."""
-        target = check_name(node.get("target"), "a step")
+        target = self.refuse.name(node.get("target"), "a step")
         op = target.removeprefix("torch.ops.").removeprefix("torch._ops.")
         arguments, special = _Arguments(), _roles(op)
-        for at, entry in enumerate(check_items(node.get("inputs"), f"the arguments of {op[:40]!r}")):
-            self._add_argument(arguments, at, check_mapping(entry, "an argument"), special.get(at, ""))
+        for at, entry in enumerate(self.refuse.items(node.get("inputs"), f"the arguments of {op[:40]!r}")):
+            self._add_argument(arguments, at, self.refuse.mapping(entry, "an argument"), special.get(at, ""))
         outputs = self._read_outputs(node)
         if not any(outputs) and not arguments.graphs:
             return None
@@ -183,18 +175,18 @@ class GraphReader:
 
     def _add_argument(self, arguments: _Arguments, at: int, entry: dict[str, Any], special: str) -> None:
         """Add the ``NamedArgument`` at position `at`; `special` is its role where it has no name."""
-        kind, value = check_union(entry.get("arg"), "an argument")
+        kind, value = self.refuse.union(entry.get("arg"), "an argument")
         given = entry.get("name")
         role = given if isinstance(given, str) and given else special
         if kind in _TENSORS:
             for key in _tensors_in(value):
                 if key and key not in self.shown:
-                    raise Wrong(f"a step reads {str(key)[:40]!r} before it is made")
+                    self.refuse(f"a step reads {str(key)[:40]!r} before it is made")
                 arguments.inputs.append(self.shown[key] if key else "")
                 arguments.roles.append(role)
         elif kind == "as_graph":
-            graph = check_mapping(value, "a graph")
-            arguments.graphs.append((check_name(graph.get("name"), "a graph"), graph.get("graph")))
+            graph = self.refuse.mapping(value, "a graph")
+            arguments.graphs.append((self.refuse.name(graph.get("name"), "a graph"), graph.get("graph")))
         elif kind == "as_none" and role in _OPTIONAL:
             arguments.inputs.append("")
             arguments.roles.append(role)
@@ -224,16 +216,16 @@ class GraphReader:
 
     def _read_outputs(self, node: dict[str, Any]) -> tuple[str, ...]:
         found: list[str] = []
-        for entry in check_items(node.get("outputs"), "the outputs of a step"):
-            kind, value = check_union(entry, "an output")
+        for entry in self.refuse.items(node.get("outputs"), "the outputs of a step"):
+            kind, value = self.refuse.union(entry, "an output")
             if kind in _TENSORS:
                 found += [self._add_output(key) if key else "" for key in _tensors_in(value)]
         return tuple(found)
 
     def _add_output(self, key: str) -> str:
-        check_name(key, "an output")
+        self.refuse.name(key, "an output")
         if key in self.shown:
-            raise Wrong(f"{key[:40]!r} is made twice")
+            self.refuse(f"{key[:40]!r} is made twice")
         free = key
         while free in self.tensors:  # a parameter's own name is that of a step
             free += ":0"
@@ -242,10 +234,10 @@ class GraphReader:
     def _read_graphs(self, name: str, arguments: _Arguments) -> tuple[str, ...]:
         ran = []
         for title, document in arguments.graphs:
-            graph = check_mapping(document, "a graph")
+            graph = self.refuse.mapping(document, "a graph")
             shown = self.taken.take(f"{name}.{title}")
             content = Content(constants=_captured(graph, arguments.inputs, self.tensors))
-            inner = GraphReader(self.bindings, self.depth + 1)
+            inner = GraphReader(self.refuse, self.bindings, self.depth + 1)
             self.subgraphs[shown] = inner.read(graph, content, name=shown)
             ran.append(shown)
         return tuple(ran)
