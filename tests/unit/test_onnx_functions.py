@@ -8,7 +8,7 @@ from onnx import TensorProto, helper, numpy_helper
 from edgewise.errors import BadModel
 from edgewise.model.cost import total_of
 from edgewise.model.identity import read_graph
-from edgewise.model.readers.onnx_order import MAX_PATH
+from edgewise.model.readers.onnx_blocks import MAX_PATH
 from edgewise.runtime.base import UnsupportedModel
 from edgewise.runtime.onnx_functions import has_functions, write_inlined
 from messages import says

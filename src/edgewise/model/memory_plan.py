@@ -10,7 +10,7 @@ in place.
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence, Set
-from dataclasses import dataclass, replace
+from dataclasses import asdict, dataclass, replace
 from itertools import chain
 from typing import Any
 
@@ -271,18 +271,15 @@ def _live(sizes: Mapping[str, int], lifetimes: Mapping[str, tuple[int, int]], op
     return live
 
 
+_TOTALS = (
+    "arena_bytes", "lower_bound_bytes", "persistent_bytes", "scratch_bytes", "peak_operator", "live_bytes", "alignment",
+    "folded_bytes",
+)  # fmt: skip
+
+
 def describe_totals(plan: MemoryPlan) -> dict[str, Any]:
     """Totals and live bytes of a plan, JSON-shaped, without the tensors' places: what records keep."""
-    return {
-        "arena_bytes": plan.arena_bytes,
-        "lower_bound_bytes": plan.lower_bound_bytes,
-        "persistent_bytes": plan.persistent_bytes,
-        "scratch_bytes": plan.scratch_bytes,
-        "peak_operator": plan.peak_operator,
-        "live_bytes": list(plan.live_bytes),
-        "alignment": plan.alignment,
-        "folded_bytes": plan.folded_bytes,
-    }
+    return {name: getattr(plan, name) for name in _TOTALS} | {"live_bytes": list(plan.live_bytes)}
 
 
 def describe_plan(plan: MemoryPlan) -> dict[str, Any]:
@@ -292,13 +289,7 @@ def describe_plan(plan: MemoryPlan) -> dict[str, Any]:
         **describe_totals(plan),
         "unknown": list(plan.unknown),
         "tensors": [
-            {
-                "name": each.tensor,
-                "offset": each.offset,
-                "size_bytes": each.size_bytes,
-                "first": each.first,
-                "last": each.last,
-            }
+            {"name" if key == "tensor" else key: value for key, value in asdict(each).items()}
             for each in plan.placements
         ],
     }

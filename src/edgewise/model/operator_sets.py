@@ -229,11 +229,25 @@ class _TfliteTable(_Table):
     """TFLite's operators; custom ones are told by their names where these were tried."""
 
     formats: Sequence[str] = ("tflite",)
+    #: what an engine lacks for an operator that it does not support
+    missing = "kernel"
+    #: key of the table: operator → the newest version, or whether there is any
+    builtin = "versions"
 
     def look_up(self, operator: Operator, graph: Graph) -> Answer:
         """What the table says of `operator`."""
-        if not operator.custom:
-            return self.judge_builtin(operator)
+        if operator.custom:
+            return self._judge_custom(operator)
+        newest = self.table[self.builtin].get(operator.op)
+        if newest is None:
+            return "unknown", f"{operator.op} was not tried on {self.engine}"
+        if not newest:
+            return "no", f"{self.engine} has no {self.missing} for {operator.op}"
+        if newest is not True and operator.version > newest:
+            return "no", f"{self.engine} has {operator.op} up to version {newest}, not {operator.version}"
+        return None
+
+    def _judge_custom(self, operator: Operator) -> Answer:
         # All operators of TensorFlow come with one delegate, or not at all.
         tried = self.table["custom"].get("FlexErf" if operator.op.startswith("Flex") else operator.op)
         if tried is None:
@@ -243,10 +257,6 @@ class _TfliteTable(_Table):
         text = f"{self.engine} does not have the custom operator {operator.op}; the application must register it"
         return None if tried else ("no", text)
 
-    @abstractmethod
-    def judge_builtin(self, operator: Operator) -> Answer:
-        """What the table says of an operator of TFLite's own."""
-
 
 class LiteRtInterpreter(_TfliteTable):
     """LiteRT's kernels, each up to a version."""
@@ -255,17 +265,6 @@ class LiteRtInterpreter(_TfliteTable):
     file = "litert.json"
     package = "ai-edge-litert"
 
-    def judge_builtin(self, operator: Operator) -> Answer:
-        """Whether there is a kernel of the operator's version."""
-        newest = self.table["versions"].get(operator.op)
-        if newest is None:
-            return "unknown", f"{operator.op} was not tried on {self.engine}"
-        if newest == 0:
-            return "no", f"{self.engine} has no kernel for {operator.op}"
-        if operator.version > newest:
-            return "no", f"{self.engine} has {operator.op} up to version {newest}, not {operator.version}"
-        return None
-
 
 class OpenVinoTflite(_TfliteTable):
     """OpenVINO's reader of TFLite models."""
@@ -273,18 +272,13 @@ class OpenVinoTflite(_TfliteTable):
     name = "openvino/cpu"
     file = "openvino_tflite.json"
     package = "openvino"
+    missing = "translator"
+    builtin = "translators"
 
     @property
     def source(self) -> str:
         """What was tried."""
         return f"{self.engine} has a translator for the operator, found by reading it alone; none was compiled or run"
-
-    def judge_builtin(self, operator: Operator) -> Answer:
-        """Whether there is a translator."""
-        tried = self.table["translators"].get(operator.op)
-        if tried is None:
-            return "unknown", f"{operator.op} was not tried on {self.engine}"
-        return None if tried else ("no", f"{self.engine} has no translator for {operator.op}")
 
 
 class OpenVinoIr(_Table):

@@ -23,9 +23,8 @@ from edgewise.model.readers.base import (
     make_signature,
     missing_weights,
 )
-from edgewise.model.readers.onnx_blocks import NATIVE, attach, read_block
+from edgewise.model.readers.onnx_blocks import NATIVE, attach, find_calls, put_in_order, read_block
 from edgewise.model.readers.onnx_graph import Observed, Source, make_graph, read_declared
-from edgewise.model.readers.onnx_order import find_calls, put_in_order
 from edgewise.model.readers.onnx_shapes import follow_values, infer_shapes, inline_functions, set_input_shapes
 from edgewise.model.readers.onnx_types import name_dtypes, read_text, read_type
 from edgewise.model.readers.onnx_wire import Description, describe_file

@@ -9,7 +9,7 @@ from typing import Any
 
 from edgewise.model.readers.base import order_by_needs
 from edgewise.model.readers.onnx import MAX_BYTES, OnnxReader
-from edgewise.model.readers.onnx_order import replace_nodes
+from edgewise.model.readers.onnx_blocks import replace_nodes
 from edgewise.optimizing.libraries import CannotApply, refusing
 
 MAX_INSIDE = 2**30

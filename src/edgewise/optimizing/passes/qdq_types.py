@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from edgewise.model.readers.onnx_order import replace_nodes
+from edgewise.model.readers.onnx_blocks import replace_nodes
 
 _THROUGH = (
     "Flatten", "Reshape", "Transpose", "Squeeze", "Unsqueeze", "MaxPool", "AveragePool", "GlobalAveragePool",
