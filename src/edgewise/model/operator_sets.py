@@ -72,10 +72,10 @@ class _Table(ABC):
 
     def answer(self, operator: Operator, graph: Graph) -> Answer:
         """Whether the installed engine supports `operator`, or the one that was tried where none is installed."""
-        told = self.look_up(operator, graph)
-        if told is None or told[0] != "no" or not self.newer:
-            return told
-        return "unknown", f"{told[1]}; the installed {self.newer} was not tried"
+        verdict = self.look_up(operator, graph)
+        if verdict is None or verdict[0] != "no" or not self.newer:
+            return verdict
+        return "unknown", f"{verdict[1]}; the installed {self.newer} was not tried"
 
     @abstractmethod
     def look_up(self, operator: Operator, graph: Graph) -> Answer:

@@ -139,7 +139,7 @@ def sum_products(raw: RawOperator) -> Semantics:
 _BILINEAR = 7
 
 
-def numbers(value: Any) -> tuple[int, ...] | None:
+def read_integers(value: Any) -> tuple[int, ...] | None:
     """An option that is a list of whole numbers; one number is a list of one."""
     words = value if isinstance(value, tuple) else (value,)
     return tuple(words) if all(type(word) is int for word in words) else None
@@ -147,7 +147,7 @@ def numbers(value: Any) -> tuple[int, ...] | None:
 
 def pool(raw: RawOperator) -> Semantics:
     """``kernel`` elements, whatever their dilation."""
-    window = numbers(raw.attributes.get("kernel"))
+    window = read_integers(raw.attributes.get("kernel"))
     return mean("pooling", window=multiply(*window) if window is not None else None, average=raw.op == "AvgPool")
 
 
@@ -184,7 +184,7 @@ def interpolate(raw: RawOperator) -> Semantics:
 
 def _changed(raw: RawOperator, before: Sequence[Dimension], after: Sequence[Dimension]) -> list[int] | None:
     """Dimensions that get another size; None where that can't be known."""
-    named = numbers(raw.attributes.get("axes", ()))
+    named = read_integers(raw.attributes.get("axes", ()))
     if not named:
         at = 2 if raw.version >= 11 else 3
         found = raw.values(at)

@@ -45,13 +45,13 @@ _FUSED = {
 """ActivationFunctionType → function of `edgewise.model.cost.ACTIVATIONS`."""
 
 
-def fused(raw: RawOperator) -> str:
+def read_fused(raw: RawOperator) -> str:
     """The function that is applied to the outputs; the schema's own name where it is a newer one."""
     name = str(raw.attributes.get("fused_activation_function", "NONE"))
     return _FUSED.get(name, name)
 
 
-def positive(raw: RawOperator, option: str) -> int | None:
+def read_positive(raw: RawOperator, option: str) -> int | None:
     """An option that is a size."""
     value = raw.attributes.get(option)
     return value if isinstance(value, int) and value > 0 else None
@@ -73,7 +73,7 @@ def _product(*axes: int, kind: str = "convolution", bias: int = 2, data: int | N
             depthwise=depthwise,
             data=data,
             bias=raw.given(bias),
-            activation=fused(raw),
+            activation=read_fused(raw),
             weights=(1, bias),
         )
 
@@ -100,13 +100,13 @@ def multiply_matrices(raw: RawOperator) -> Semantics:
     return mean("matrix-multiplication", reduction=inner, weights=(0, 1))
 
 
-def _window(raw: RawOperator) -> int | None:
-    return multiply(positive(raw, "filter_height"), positive(raw, "filter_width"))
+def _read_window(raw: RawOperator) -> int | None:
+    return multiply(read_positive(raw, "filter_height"), read_positive(raw, "filter_width"))
 
 
 def pool(raw: RawOperator) -> Semantics:
     """AVERAGE_POOL_2D, MAX_POOL_2D."""
-    return mean("pooling", window=_window(raw), average=raw.op == "AVERAGE_POOL_2D", activation=fused(raw))
+    return mean("pooling", window=_read_window(raw), average=raw.op == "AVERAGE_POOL_2D", activation=read_fused(raw))
 
 
 def pool_by_function(raw: RawOperator) -> Semantics:
@@ -120,7 +120,7 @@ def pool_by_function(raw: RawOperator) -> Semantics:
 
 def normalize_length(raw: RawOperator) -> Semantics:
     """L2_NORMALIZATION: square, add, multiply by the reciprocal root, which is found once per row."""
-    return mean("normalization", per_element=3, activation=fused(raw))
+    return mean("normalization", per_element=3, activation=read_fused(raw))
 
 
 def normalize_locally(raw: RawOperator) -> Semantics:
@@ -157,7 +157,7 @@ def scatter(raw: RawOperator) -> Semantics:
     return counted(0, elements(raw.input(1)))
 
 
-def _sequence(raw: RawOperator) -> tuple[int | None, int | None]:
+def _read_sequence(raw: RawOperator) -> tuple[int | None, int | None]:
     """Steps and batch of data [time, batch, features] (time-major), [batch, time, features] or [batch, features]."""
     first, second = size_of(raw.input(0), 0), size_of(raw.input(0), 1)
     if raw.op in ("LSTM", "RNN"):
@@ -172,13 +172,13 @@ def filter_in_time(raw: RawOperator) -> Semantics:
     Each step projects the features and filters the last `memory` projections; `rank` filters are summed to one unit.
     """
     batch, filters = size_of(raw.input(0), 0), size_of(raw.input(1), 0)
-    rank = positive(raw, "rank")
+    rank = read_positive(raw, "rank")
     units = filters // rank if filters is not None and rank else None
     features, memory = size_of(raw.input(1), 1), size_of(raw.input(2), 1)
     macs = multiply(batch, filters, add(features, memory))
     sums = multiply(units, rank - 1) if rank else None
     bias = units if raw.given(3) else 0
-    function = ACTIVATIONS.get(fused(raw))
+    function = ACTIVATIONS.get(read_fused(raw))
     ops = add(multiply(2, macs), multiply(batch, add(sums, bias, multiply(units, function))))
     return counted(macs, ops, weights=(1, 2, 3))
 
@@ -190,7 +190,7 @@ def run_lstm(raw: RawOperator) -> Semantics:
     the state, three peepholes, four biases, the projection and its bias. Layer normalisation, auxiliary inputs, coupled
     gates, clipping and other functions than tanh have MACs, and operations that are not counted.
     """
-    steps, batch = _sequence(raw)
+    steps, batch = _read_sequence(raw)
     if raw.op == "LSTM" and raw.attributes.get("kernel_type") == "BASIC":
         # All weights are in one matrix [4 × hidden, input + hidden].
         rows, features = size_of(raw.input(2), 0), size_of(raw.input(0), -1)
@@ -200,7 +200,7 @@ def run_lstm(raw: RawOperator) -> Semantics:
     starts, auxiliary, norms = ((1, 18), range(40, 48), range(0)) if both else ((1,), range(0), range(20, 24))
     weights = (*(at for start in starts for at in range(start, start + 17)), *auxiliary, *norms)
     directions = [_read_direction(raw, start) for start in starts]
-    plain = fused(raw) == "tanh" and not any(map(raw.given, (*auxiliary, *norms)))
+    plain = read_fused(raw) == "tanh" and not any(map(raw.given, (*auxiliary, *norms)))
     plain = plain and not any(raw.attributes.get(option) for option in _UNUSUAL)
     if plain and directions[0] is not None and all(each == directions[0] for each in directions):
         return mean(
@@ -239,10 +239,10 @@ def run_rnn(raw: RawOperator) -> Semantics:
 
     Per direction: weights, recurrent weights, bias and, both ways, auxiliary weights.
     """
-    steps, batch = _sequence(raw)
+    steps, batch = _read_sequence(raw)
     cells = [(1, 2, 3, 10), (5, 6, 7, 11)] if raw.op == "BIDIRECTIONAL_SEQUENCE_RNN" else [(1, 2, 3)]
     weights = tuple(at for cell in cells for at in cell)
-    function = ACTIVATIONS.get(fused(raw))
+    function = ACTIVATIONS.get(read_fused(raw))
     sizes = {(size_of(raw.input(cell[0]), 0), size_of(raw.input(cell[0]), 1)) for cell in cells}
     auxiliary = [at for cell in cells for at in cell[3:]]
     if function is None or len(sizes) > 1 or any(map(raw.given, auxiliary)):
@@ -273,7 +273,7 @@ def interpret(raw: RawOperator) -> Semantics:
 def _arithmetic(raw: RawOperator) -> Semantics:
     """Element by element, with a fused activation where the operator has that option."""
     operations = {"SQUARED_DIFFERENCE": 2, "ADD_N": max(len(raw.inputs) - 1, 0)}.get(raw.op, 1)
-    return mean("elementwise", per_element=operations, activation=fused(raw), weights=raw.positions)
+    return mean("elementwise", per_element=operations, activation=read_fused(raw), weights=raw.positions)
 
 
 def _move(raw: RawOperator) -> Semantics:
@@ -283,7 +283,7 @@ def _move(raw: RawOperator) -> Semantics:
 
 def _join(raw: RawOperator) -> Semantics:
     """CONCATENATION, which may have a fused activation."""
-    return _move(raw) if fused(raw) == "none" else function(fused(raw), weights=raw.positions)
+    return _move(raw) if read_fused(raw) == "none" else function(read_fused(raw), weights=raw.positions)
 
 
 _ONCE = counted(0, 0)  # it runs when the model is loaded or first called, and costs an inference nothing

@@ -27,11 +27,11 @@ from edgewise.model.dialects.base import (
     shape_of,
     unknown,
 )
-from edgewise.model.dialects.torch_network import NETWORK, base_name, find, weights_of, words
+from edgewise.model.dialects.torch_network import NETWORK, base_name, find_inputs, split_words, weights_of
 
 #: Values are moved, selected, repeated, renamed or written as constants.
 MOVEMENT = frozenset(
-    words("""
+    split_words("""
     view view_copy view_as reshape reshape_as _unsafe_view _reshape_alias permute permute_copy transpose
     transpose_copy t t_copy numpy_T mT movedim moveaxis swapaxes swapdims flatten unflatten squeeze squeeze_copy
     unsqueeze unsqueeze_copy expand expand_copy expand_as repeat tile repeat_interleave cat concat concatenate
@@ -55,7 +55,7 @@ MOVEMENT = frozenset(
 ELEMENTWISE: dict[str, int] = {
     **dict.fromkeys(
         # One addition, multiplication, division, comparison, rounding or bit operation.
-        words("""
+        split_words("""
         mul multiply maximum minimum fmax fmin abs absolute neg negative floor ceil round trunc fix reciprocal eq ne lt
         le gt ge less less_equal greater greater_equal not_equal logical_and logical_or logical_xor
         logical_not bitwise_and bitwise_or bitwise_xor bitwise_not bitwise_left_shift bitwise_right_shift __and__ __or__
@@ -66,7 +66,7 @@ ELEMENTWISE: dict[str, int] = {
     ),
     **dict.fromkeys(
         # One call of the processor's library.
-        words("""
+        split_words("""
         exp2 expm1 log2 log10 log1p cos tan asin acos atan arcsin arccos arctan sinh cosh asinh acosh atanh erfc erfinv
         lgamma digamma atan2 arctan2 hypot special_erf i0
         """),
@@ -103,7 +103,7 @@ ACTIVATION: dict[str, str] = {
 
 #: Operator → operations per input element, per output element.
 REDUCTION: dict[str, tuple[int, int]] = {
-    **dict.fromkeys(words("sum nansum prod amax amin argmax argmin any all count_nonzero"), (1, 0)),
+    **dict.fromkeys(split_words("sum nansum prod amax amin argmax argmin any all count_nonzero"), (1, 0)),
     "aminmax": (2, 0),
     "mean": (1, 1),
     **dict.fromkeys(("var", "var_mean"), (4, 2)),  # mean 1, then subtract, square, add; two divisions
@@ -117,7 +117,7 @@ REDUCTION: dict[str, tuple[int, int]] = {
 }  # fmt: skip
 
 SORTING = frozenset(
-    words("""
+    split_words("""
     sort argsort msort topk kthvalue median nanmedian mode unique unique_dim unique_consecutive _unique2 nonzero
     argwhere masked_select bucketize searchsorted histc bincount multinomial isin
     """)
@@ -153,7 +153,7 @@ CONTROL: dict[str, str] = {
 }  # fmt: skip
 
 UNKNOWN: dict[str, Semantics] = {
-    **dict.fromkeys(words("rand randn randint randperm rand_like randn_like bernoulli normal uniform"), RANDOM),
+    **dict.fromkeys(split_words("rand randn randint randperm rand_like randn_like bernoulli normal uniform"), RANDOM),
     **dict.fromkeys(
         ("_upsample_bilinear2d_aa", "_upsample_bicubic2d_aa"), unknown("an antialiasing window depends on the scale")
     ),
@@ -185,7 +185,7 @@ def _control(raw: RawOperator) -> Semantics:
         return mean(kind)
     if raw.op not in ("scan", "map", "map_impl"):
         return mean(kind, trips=1)
-    sizes = {shape_of(raw.input(at))[:1] for at in find(raw, "mapped")}
+    sizes = {shape_of(raw.input(at))[:1] for at in find_inputs(raw, "mapped")}
     size = sizes.pop() if len(sizes) == 1 else ()
     return mean(kind, trips=size[0] if size else None)
 
@@ -203,12 +203,14 @@ def _sum(raw: RawOperator) -> Semantics:
 
 def _clamp(raw: RawOperator) -> Semantics:
     """One comparison per bound that is given, be it a number or a tensor."""
-    return per_element(sum(raw.attributes.get(key) is not None or bool(find(raw, key)) for key in ("min", "max")))
+    return per_element(
+        sum(raw.attributes.get(key) is not None or bool(find_inputs(raw, key)) for key in ("min", "max"))
+    )
 
 
 def _scatter_add(raw: RawOperator) -> Semantics:
     """One addition (or other reduction) per element that is added."""
-    return reducing(data=next(iter((*find(raw, "src"), *find(raw, "source"))), None))
+    return reducing(data=next(iter((*find_inputs(raw, "src"), *find_inputs(raw, "source"))), None))
 
 
 OPERATORS: dict[str, Rule] = {

@@ -33,14 +33,14 @@ from edgewise.model.graph import Graph, Operator
 from edgewise.model.signature import Dimension
 
 
-def words(text: str) -> tuple[str, ...]:
+def split_words(text: str) -> tuple[str, ...]:
     """Names that are written as one text."""
     return tuple(text.split())
 
 
 #: Arguments that select, mask or describe and are never parameters.
 _NOT_WEIGHTS = frozenset(
-    words("""
+    split_words("""
     index indices mask attn_mask attn_bias scale scales zero_point zero_points condition target boundaries offsets hx
     mapped pred
     """)
@@ -54,7 +54,7 @@ def base_name(op: str) -> str:
     return name[:-1] if name.endswith("_") and not name.endswith("__") else name
 
 
-def find(raw: RawOperator, role: str) -> tuple[int, ...]:
+def find_inputs(raw: RawOperator, role: str) -> tuple[int, ...]:
     """Positions of the inputs that were given as the argument `role`."""
     roles = raw.attributes.get("roles", ())
     return tuple(at for at, name in enumerate(roles) if name == role and raw.given(at))
@@ -63,7 +63,7 @@ def find(raw: RawOperator, role: str) -> tuple[int, ...]:
 def find_first(raw: RawOperator, role: str, at: int) -> int | None:
     """Position of the argument `role`, which is input `at` where inputs have no names."""
     if raw.attributes.get("roles"):
-        return next(iter(find(raw, role)), None)
+        return next(iter(find_inputs(raw, role)), None)
     return at if raw.given(at) else None
 
 
@@ -73,17 +73,17 @@ def weights_of(raw: RawOperator) -> tuple[int, ...]:
     return tuple(at for at in raw.positions if at >= len(roles) or roles[at] not in _NOT_WEIGHTS)
 
 
-def whole(value: Any) -> int | None:
+def keep_integer(value: Any) -> int | None:
     """`value` where it is an integer."""
     return value if isinstance(value, int) and not isinstance(value, bool) else None
 
 
-def sizes_of(value: Any, rank: int) -> tuple[int, ...] | None:
+def read_sizes(value: Any, rank: int) -> tuple[int, ...] | None:
     """An argument like ``kernel_size`` as `rank` integers; None where it is not that."""
     listed = tuple(value) if isinstance(value, list | tuple) else (value,)
     if len(listed) == 1:
         listed *= rank
-    integers = tuple(size for size in listed if whole(size) is not None)
+    integers = tuple(size for size in listed if keep_integer(size) is not None)
     return integers if len(integers) == rank == len(listed) else None
 
 
@@ -95,7 +95,7 @@ def _convolution(raw: RawOperator) -> Semantics:
     """Filters are [outputs, inputs / groups, kernel…]; transposed ones [inputs, outputs / groups, kernel…]."""
     filters = shape_of(raw.input(find_first(raw, "weight", 1)))
     transposed = "transpose" in raw.op or raw.attributes.get("transposed") is True
-    groups = whole(raw.attributes.get("groups", 1)) or 1
+    groups = keep_integer(raw.attributes.get("groups", 1)) or 1
     depthwise = groups > 1 and len(filters) > 2 and (filters[1] == 1 or (transposed and filters[0] == groups))
     return mean(
         "transposed-convolution" if transposed else "convolution",
@@ -168,7 +168,7 @@ def _dimensions(raw: RawOperator) -> int:
 
 
 def _pool(raw: RawOperator) -> Semantics:
-    kernel = sizes_of(raw.attributes.get("kernel_size"), _dimensions(raw))
+    kernel = read_sizes(raw.attributes.get("kernel_size"), _dimensions(raw))
     return mean("pooling", window=prod(kernel) if kernel else None, average="avg" in raw.op)
 
 
@@ -190,9 +190,12 @@ def _recurrent(raw: RawOperator) -> Semantics:
     Weights come layer by layer and direction by direction: [gates · hidden, input], [gates · hidden, state], then two
     biases, then the projection [projection, hidden] where there is one.
     """
-    layers, directions = whole(raw.attributes.get("num_layers", 1)), 1 + bool(raw.attributes.get("bidirectional"))
-    shape, params = shape_of(raw.input(0)), find(raw, "params")
-    if layers is None or layers < 1 or len(params) < 2 * layers or find(raw, "batch_sizes"):
+    layers, directions = (
+        keep_integer(raw.attributes.get("num_layers", 1)),
+        1 + bool(raw.attributes.get("bidirectional")),
+    )
+    shape, params = shape_of(raw.input(0)), find_inputs(raw, "params")
+    if layers is None or layers < 1 or len(params) < 2 * layers or find_inputs(raw, "batch_sizes"):
         return unknown("its weights or steps are unknown")
     if len(shape) not in (2, 3):
         return mean("recurrent")
@@ -225,8 +228,8 @@ def _layer(
         hidden=rows // gates if rows is not None else None,
         input=size_of(into, -1),
         state=size_of(state, -1),
-        steps=whole(steps),
-        batch=whole(batch),
+        steps=keep_integer(steps),
+        batch=keep_integer(batch),
         biases=2 if biases else 0,
         projection=size_of(raw.input(params[-1]), 0) if len(params) in (3, 5) else None,
         directions=directions,
@@ -236,7 +239,7 @@ def _layer(
 
 def _cell(raw: RawOperator) -> Semantics:
     """One step: input [batch, features], weights [gates · hidden, input] and [gates · hidden, hidden], biases."""
-    params = tuple(at for role in ("w_ih", "w_hh", "b_ih", "b_hh") for at in find(raw, role))
+    params = tuple(at for role in ("w_ih", "w_hh", "b_ih", "b_hh") for at in find_inputs(raw, role))
     shape = shape_of(raw.input(0))
     return _layer(raw, params, 1, shape[0] if len(shape) == 2 else 1)
 

@@ -148,10 +148,10 @@ def _ask_engine(version: tuple[Path, int, int, int], form: str, title: str, advi
         if not (availability := runtime.availability()):
             hints.append(availability.install_hint)
             continue
-        told = _run(path, registry.location(name))
-        if "error" not in told and told["outputs"]:
-            return _make_signature(path, told["inputs"], told["outputs"])
-        failures.append(f"{runtime.title} can't read {path.name}: {told.get('error', 'it has no outputs')}")
+        answer = _run(path, registry.location(name))
+        if "error" not in answer and answer["outputs"]:
+            return _make_signature(path, answer["inputs"], answer["outputs"])
+        failures.append(f"{runtime.title} can't read {path.name}: {answer.get('error', 'it has no outputs')}")
     if failures:
         raise BadModel("; ".join(failures), advice=advice)
     raise Unavailable(
@@ -166,13 +166,13 @@ def _ask_signatures(version: tuple[Path, int, int, int]) -> Mapping[str, Signatu
     registry: Registry[Any] = Registry("edgewise.runtimes", "runtime")
     for name, runtime in registry:
         if "savedmodel" in runtime.formats and hasattr(runtime, "describe_signatures") and runtime.availability():
-            told = _run(version[0], registry.location(name), signatures=True).get("signatures", ())
-            return {key: _make_signature(version[0], inputs, outputs) for key, inputs, outputs in told}
+            answer = _run(version[0], registry.location(name), signatures=True).get("signatures", ())
+            return {key: _make_signature(version[0], inputs, outputs) for key, inputs, outputs in answer}
     return {}
 
 
 def _make_signature(path: Path, inputs: Sequence[Any], outputs: Sequence[Any]) -> Signature:
-    """What an engine's process told."""
+    """What an engine's process answer."""
     taken, given = (
         [
             TensorSpec(name=name, shape=None if shape is None else tuple(shape), dtype=dtype)
@@ -191,7 +191,7 @@ def _run(path: Path, location: str, *, signatures: bool = False) -> dict[str, An
     if done.failure:
         return {"error": f"its process {done.failure}"}
     try:
-        told = json.loads(done.output)
+        answer = json.loads(done.output)
     except ValueError:
-        told = None
-    return told if isinstance(told, dict) else {"error": "its process gave no answer"}
+        answer = None
+    return answer if isinstance(answer, dict) else {"error": "its process gave no answer"}

@@ -21,33 +21,33 @@ _DULL = (
 )  # fmt: skip
 
 
-def build_graph(path: Path, told: Mapping[str, Any], version: str) -> Graph:
+def build_graph(path: Path, description: Mapping[str, Any], version: str) -> Graph:
     """The graph of a model.
 
     Args:
         path: the file it is from, for messages.
-        told: what `describe_model` gives.
+        description: what `describe_model` gives.
         version: of Keras, where it is known.
 
     Raises:
         BadModel: a size is absurd.
     """
-    tensors = {name: _tensor(path, name, said) for name, said in told["tensors"].items()}
-    tensors |= {name: _tensor(path, name, said, constant=True) for name, said in told["weights"].items()}
+    tensors = {name: _tensor(path, name, spec) for name, spec in description["tensors"].items()}
+    tensors |= {name: _tensor(path, name, spec, constant=True) for name, spec in description["weights"].items()}
     operators: list[Operator] = []
     names = UniqueNames()
-    for layer in told["layers"]:
+    for layer in description["layers"]:
         for operator in _operators(layer, tensors):
             operators.append(replace(operator, index=len(operators), name=names.take(operator.name)))
     return Graph(
-        name=told["name"], format="keras", producer=f"Keras {version}".strip(), tensors=tensors,
-        operators=tuple(operators), inputs=tuple(told["inputs"]), outputs=tuple(told["outputs"]),
-        metadata={"class": told["class"]},
+        name=description["name"], format="keras", producer=f"Keras {version}".strip(), tensors=tensors,
+        operators=tuple(operators), inputs=tuple(description["inputs"]), outputs=tuple(description["outputs"]),
+        metadata={"class": description["class"]},
     )  # fmt: skip
 
 
-def _tensor(path: Path, name: str, said: tuple[Any, Any], *, constant: bool = False) -> Tensor:
-    tensor = Tensor(name=name, shape=parse_shape(said[0]), dtype=str(said[1])[:40], constant=constant)
+def _tensor(path: Path, name: str, spec: tuple[Any, Any], *, constant: bool = False) -> Tensor:
+    tensor = Tensor(name=name, shape=parse_shape(spec[0]), dtype=str(spec[1])[:40], constant=constant)
     if (tensor.elements or 0) > MAX_DIMENSION:
         raise damaged(path, f"{name[:40]!r} has more elements than any tensor can have")
     return tensor

@@ -429,8 +429,10 @@ class _GraphReader:
 def _read_result(name: str, types: Shapes, others: Iterable[Shapes]) -> Tensor:
     """The value as inferred; what that leaves open as the first of `others` that knows it tells."""
     dtype, shape = types.get(name, ("undefined", None))
-    told, other = next((each[name] for each in others if name in each), ("undefined", None))
-    return Tensor(name=name, shape=merge_shapes(shape, other), dtype=told if dtype == "undefined" else dtype)
+    other_dtype, other_shape = next((each[name] for each in others if name in each), ("undefined", None))
+    return Tensor(
+        name=name, shape=merge_shapes(shape, other_shape), dtype=other_dtype if dtype == "undefined" else dtype
+    )
 
 
 def _find_label(step: OnnxNode, name: str, weights: Sequence[str]) -> str:

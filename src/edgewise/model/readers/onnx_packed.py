@@ -25,14 +25,14 @@ Numbers = tuple[int | float, ...] | None
 
 
 def unpack(
-    op: str, options: Mapping[str, Any], inputs: Sequence[Tensor | None], told: tuple[float | None, Numbers]
+    op: str, options: Mapping[str, Any], inputs: Sequence[Tensor | None], numbers: tuple[float | None, Numbers]
 ) -> Tensor | None:
     """The weight that an operator computes with, from the bytes that the file has.
 
     Args:
         inputs: of the operator, in its order.
-        told: the first number of its input 2 (scales), and all of them where they are few (`MatMulFpQ4`: the shape of
-            its weight); None for what can't be read.
+        numbers: the first number of its input 2 (scales), and all of them where they are few (of `MatMulFpQ4` the shape
+            of its weight); None for what can't be read.
 
     Returns:
         None where the weight is no constant of bytes, or has another size than the options say.
@@ -41,14 +41,14 @@ def unpack(
     if weight is None or not weight.constant or weight.shape is None:
         return None
     if op == "GatherBlockQuantized":
-        return _unpack_rows(weight, options, inputs[2], told[0])
+        return _unpack_rows(weight, options, inputs[2], numbers[0])
     if weight.dtype != "uint8":
         return None
     if op == "MatMulNBits":
-        return _unpack_blocks(weight, options, inputs[2], told[0])
+        return _unpack_blocks(weight, options, inputs[2], numbers[0])
     rows, columns = options.get("N"), options.get("K")
     if op == "MatMulFpQ4":
-        rows, columns = told[1] if told[1] and len(told[1]) == 2 else (None, None)
+        rows, columns = numbers[1] if numbers[1] and len(numbers[1]) == 2 else (None, None)
         return _describe(weight, (rows, columns), "int4")
     return _describe(weight, (rows, columns), "nf4" if options.get("quant_type", 0) == 1 else "fp4")
 

@@ -354,8 +354,8 @@ class GraphBuilder:
         if layer.type not in ("Loop", "TensorIterator"):
             return graphs, None
         trips = count_trips(layer, inputs, values=self._read_values, condition=condition)
-        told = self.inferred.trips.get(path, -1)
-        return graphs, told if trips is None and told >= 0 else trips
+        inferred_trips = self.inferred.trips.get(path, -1)
+        return graphs, inferred_trips if trips is None and inferred_trips >= 0 else trips
 
     def _read_values(self, name: str) -> tuple[int | float, ...] | None:
         """Elements of the tensor `name`, where it is a small constant."""

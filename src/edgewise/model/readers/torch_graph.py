@@ -8,7 +8,7 @@ from typing import Any
 
 from edgewise.model.dialects.base import RawOperator
 from edgewise.model.dialects.torch import interpret
-from edgewise.model.dialects.torch_network import base_name, words
+from edgewise.model.dialects.torch_network import base_name, split_words
 from edgewise.model.graph import Graph, Operator, Quantization, Tensor
 from edgewise.model.readers.archive import SHORT_LIST, SHORT_TEXT, shorten
 from edgewise.model.readers.torch_program import DTYPES, Refuse, read_dimension, read_tensor
@@ -272,7 +272,7 @@ def _find_module(node: dict[str, Any]) -> dict[str, str]:
 
 #: What shows its first input in another way: whoever takes the result takes the parameter behind it.
 _SHOWING = frozenset(
-    words("""
+    split_words("""
     permute permute_copy transpose transpose_copy t t_copy numpy_T mT view view_copy reshape _unsafe_view alias
     alias_copy detach detach_copy clone contiguous unsqueeze unsqueeze_copy squeeze squeeze_copy flatten unflatten
     expand expand_copy lift_fresh_copy to _to_copy dequantize_per_tensor dequantize_per_channel
