@@ -192,8 +192,6 @@ def test_hostile_and_broken_xml(tmp_path, text):
 
 def test_absurd_sizes_are_refused(tmp_path, monkeypatch):
     monkeypatch.setattr("edgewise.model.readers.openvino_layers.MAX_MARKS", 20)
-    assert wording("xml-tag-more-than-bytes", most=20, noun="XML tags and attributes") in refuse(
-        write(tmp_path / "m.xml", "<a/>" * 20)
-    )
+    assert wording("xml-tag-more-than-bytes", max_marks=20) in refuse(write(tmp_path / "m.xml", "<a/>" * 20))
     monkeypatch.setattr("edgewise.model.readers.openvino_layers.MAX_BYTES", 100)
     assert wording("xml-larger-than-bytes", max_bytes=100) in refuse(write(tmp_path / "m.xml", parameter("1")))

@@ -129,7 +129,7 @@ def test_what_is_wrong_is_said(tmp_path, tensors, inputs, outputs, reason):
 
 def test_a_name_that_is_not_text(tmp_path):
     data = build([("NAMENAME", [1], None, FLOAT)], inputs=[0], outputs=[0])
-    assert wording("one-names-not-utf-8") in refuse(tmp_path, data.replace(b"NAMENAME", b"\xff" * 8))
+    assert wording("contains-text-not-utf-8") in refuse(tmp_path, data.replace(b"NAMENAME", b"\xff" * 8))
 
 
 def test_every_truncation_is_noticed(tmp_path):
