@@ -5,7 +5,8 @@
     python = "~/venv/bin/python"
 
 The scheme of a URL is the name of the transport that opens it. ``power_meter`` is a power meter in the device's supply
-that is read here; every other key is a setting of the transport. ``[local]`` with ``url = "local"`` is this machine.
+that is read here, and ``tags`` are for a lab; every other key is a setting of the transport. ``[local]`` with
+``url = "local"`` is this machine.
 """
 
 from __future__ import annotations
@@ -28,6 +29,8 @@ ENVIRONMENT_VARIABLE = "EDGEWISE_DEVICES"
 LOCAL = "local"
 MOST_BYTES = 2**20
 POWER_METER = "power_meter"
+TAGS = "tags"
+"""Names, parted by commas, by which jobs of a lab ask for any device that has one."""
 
 _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9_-]{0,63}")
 _SCHEME = re.compile(r"([a-z][a-z0-9+-]*)://(.*)", re.DOTALL)
@@ -222,7 +225,7 @@ def open_transport(device: Device) -> Transport:
     if _HOST.fullmatch(device.url) and device.url not in transports().names():
         raise BadInput(f"{device.name}: {device.url!r} is not a URL", advice=f"write ssh://{device.url}")
     plugin = transports().get(device.transport)
-    settings = {name: value for name, value in device.settings.items() if name != POWER_METER}
+    settings = {name: value for name, value in device.settings.items() if name not in (POWER_METER, TAGS)}
     if not isinstance(plugin, OpensDevices):
         if device.address or settings:
             raise BadInput(f"{device.name}: the transport {device.transport} has no address and no settings")
@@ -231,6 +234,6 @@ def open_transport(device: Device) -> Transport:
     if unknown:
         raise BadInput(
             f"{device.name}: unknown setting {unknown[0]!r}",
-            advice=f"settings of {device.transport}: {', '.join([*plugin.settings, POWER_METER])}",
+            advice=f"settings of {device.transport}: {', '.join([*plugin.settings, POWER_METER, TAGS])}",
         )
     return plugin.open(device.name, device.address, settings)

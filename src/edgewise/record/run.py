@@ -223,6 +223,24 @@ class Trust:
     reasons: tuple[str, ...] = ()
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LabPlace:
+    """Where in a lab a run was made.
+
+    Attributes:
+        job: the key of the sweep's cell.
+        attempt: which start of the job it was, from 1.
+        fence: of this start; what an earlier one gives is refused.
+        worker: the process.
+    """
+
+    job: str
+    attempt: int
+    fence: int
+    host: str
+    worker: str
+
+
 @dataclass(frozen=True, slots=True, kw_only=True, repr=False)
 class Run(Shown):
     """An executed job.
@@ -242,6 +260,7 @@ class Run(Shown):
         evaluation: conditions of the accuracy; None if the run was not evaluated.
         sustained: the latency over time; None if the scenario does not keep it.
         source: the file of another tool that the run was imported from; None if edgewise measured it.
+        lab: the host and the start of a job of a lab; None if no lab measured it.
     """
 
     id: str
@@ -267,6 +286,7 @@ class Run(Shown):
     artifacts: tuple[dict[str, Any], ...] = ()
     tags: tuple[str, ...] = ()
     source: Source | None = None
+    lab: LabPlace | None = None
 
     @property
     def headline(self) -> str:

@@ -12,7 +12,7 @@ import re
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, fields, replace
 from types import TracebackType
-from typing import Any, Literal, Self, Unpack
+from typing import TYPE_CHECKING, Any, Literal, Self, Unpack
 
 from sqlalchemy import Connection, delete, select, tuple_
 
@@ -34,6 +34,9 @@ from edgewise.store.references import find_all, find_one, require_text, similar_
 from edgewise.store.tables import FACETS, NEWEST, RunRow, documents, row_columns, runs
 from edgewise.store.trends import Trend
 from edgewise.store.upgrade import upgrade
+
+if TYPE_CHECKING:
+    from edgewise.store.lab import Lab
 
 MOST_READINGS = 2000
 """Of a machine's reference times: those of some 200 runs with five sessions."""
@@ -105,6 +108,13 @@ class Store:
     def jobs(self) -> Jobs:
         """Jobs of the studio."""
         return Jobs(self._database)
+
+    @property
+    def lab(self) -> Lab:
+        """The lab of a team."""
+        from edgewise.store.lab import Lab  # most stores have none
+
+        return Lab(self._database)
 
     def close(self) -> None:
         """Close all connections."""

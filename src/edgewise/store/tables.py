@@ -40,27 +40,35 @@ leases = Table(
     Column("expires", Double, nullable=False),  # s since 1970, on the database's clock
 )
 
+
+def job_columns() -> list[Column[Any]]:
+    """The columns of a table of jobs (`edgewise.store.jobs.JobRow`)."""
+    return [
+        Column("id", String(64), primary_key=True),
+        Column("queue", String(64), nullable=False),
+        Column("device", Text, nullable=False),
+        Column("created", Double, nullable=False),  # s since 1970, on the database's clock, as the other times
+        Column("started", Double),
+        Column("finished", Double),
+        Column("verb", String(32), nullable=False),
+        Column("title", Text, nullable=False),
+        Column("request", Text, nullable=False),
+        Column("status", String(16), nullable=False),
+        Column("attempt", Integer, nullable=False),
+        Column("fence", Integer, nullable=False),
+        Column("holder", Text, nullable=False),
+        Column("cancelling", Integer, nullable=False),
+        Column("message", Text, nullable=False),
+        Column("advice", Text, nullable=False),
+        Column("exit_code", Integer),
+        Column("runs", Text, nullable=False),
+    ]
+
+
 jobs = Table(
     "jobs",
     metadata,
-    Column("id", String(64), primary_key=True),
-    Column("queue", String(64), nullable=False),
-    Column("device", Text, nullable=False),
-    Column("created", Double, nullable=False),  # s since 1970, on the database's clock, as the other times
-    Column("started", Double),
-    Column("finished", Double),
-    Column("verb", String(32), nullable=False),
-    Column("title", Text, nullable=False),
-    Column("request", Text, nullable=False),
-    Column("status", String(16), nullable=False),
-    Column("attempt", Integer, nullable=False),
-    Column("fence", Integer, nullable=False),
-    Column("holder", Text, nullable=False),
-    Column("cancelling", Integer, nullable=False),
-    Column("message", Text, nullable=False),
-    Column("advice", Text, nullable=False),
-    Column("exit_code", Integer),
-    Column("runs", Text, nullable=False),
+    *job_columns(),
     Index("ix_jobs_created", "created", "id"),
     Index("ix_jobs_status", "status", "created", "id"),
 )
@@ -297,9 +305,14 @@ def _headline(run: Run) -> Measurement | None:
 
 def machine_of(run: Run) -> str | None:
     """The device, or the name of the processor; None where neither is known."""
+    return run.job.target.device if run.job.target.device != "local" else processor_of(run)
+
+
+def processor_of(run: Run) -> str | None:
+    """The name of the processor; None where it is not known."""
     processor = run.environment.get("cpu")
     model = processor.get("model") if isinstance(processor, Mapping) else processor
-    return run.job.target.device if run.job.target.device != "local" else model if isinstance(model, str) else None
+    return model if isinstance(model, str) else None
 
 
 def shapes_of(run: Run) -> str | None:

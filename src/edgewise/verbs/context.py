@@ -44,6 +44,7 @@ class Context:
         runs: by id, runs that a request names and that the caller holds already.
         on_unsaved: called with runs that could not be saved, once the work has ended in any way.
         on_saved: called with each run that was saved, and again where it was saved again.
+        save: keeps runs in place of the store; None saves them there.
     """
 
     store: str | Store | None = None
@@ -53,6 +54,7 @@ class Context:
     runs: Mapping[str, Run] = field(default_factory=dict)
     on_unsaved: Unsaved = warn_of_unsaved
     on_saved: Callable[[Run], None] = note_nothing
+    save: Callable[[Run], None] | None = None
 
     @property
     def history(self) -> History:
@@ -112,6 +114,9 @@ class Saver:
     def save(self, run: Run) -> None:
         """Save `run`, or remember it and why it can't be saved."""
         if not self._context.keep:
+            return
+        if self._context.save is not None:
+            self._context.save(run)
             return
         store = self._context.store
         try:

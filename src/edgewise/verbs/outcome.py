@@ -56,6 +56,17 @@ class Outcome:
     waited: float | None = None
 
 
+def _ended_by(error: EdgewiseError) -> dict[str, Any]:
+    """Return the fields of the outcome of a request that raised `error`."""
+    status = "refused" if isinstance(error, BadModel) else "failed"
+    return {"status": status, "cause": error.message, "advice": error.advice}
+
+
+def outcome_by(error: EdgewiseError, key: str, cell: str, *, seconds: float = 0.0) -> Outcome:
+    """Return the outcome, now, of a request that could not be carried out."""
+    return Outcome(key=key, cell=cell, seconds=seconds, finished=time.time(), **_ended_by(error))
+
+
 def _ended_with(result: Any, presentation: Presentation[Any]) -> dict[str, Any]:
     """Return the fields of the outcome of a request that gave `result`."""
     rows = list(presentation.rows(result))
@@ -83,8 +94,7 @@ def outcome_of(key: str, cell: str, work: Callable[[], Any], verb: Verb) -> tupl
         except StoreError:
             raise
         except EdgewiseError as error:
-            status = "refused" if isinstance(error, BadModel) else "failed"
-            result, ended = error, {"status": status, "cause": error.message, "advice": error.advice}
+            result, ended = error, _ended_by(error)
         else:
             if getattr(result, "interrupted", False):
                 return None, result

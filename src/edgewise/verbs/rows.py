@@ -17,12 +17,14 @@ Row = dict[str, Any]
 def rows_of_runs(runs: Sequence[Run]) -> list[Row]:
     """A row per run, with all its values and without its samples."""
     from edgewise.report.accuracy import chief_metric
+    from edgewise.store.tables import processor_of  # it takes 0.1 s to import
 
     return [
         {
             "model": run.job.model.name,
             "sha256": run.job.model.sha256,
             "device": run.job.target.device,
+            "processor": processor_of(run),
             "runtime": run.job.runtime.name,
             "version": run.job.runtime.version,
             "provider": run.job.runtime.provider,
@@ -71,6 +73,6 @@ def estimated_row(
 ) -> Row:
     """A row that is no run: what nothing is known of is None."""
     empty = dict.fromkeys(
-        ("sha256", "runtime", "version", "provider", "threads", "precision", "run", "failure", "grade")
+        ("sha256", "processor", "runtime", "version", "provider", "threads", "precision", "run", "failure", "grade")
     )
     return {**empty, **model, "device": device, "status": "done", "headlines": list(headlines), "metrics": metrics}

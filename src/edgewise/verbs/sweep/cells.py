@@ -185,11 +185,15 @@ class Requests:
     """Makes and identifies the requests of cells.
 
     Requests of cells that differ in their model alone are checked once.
+
+    Attributes:
+        in_lab: whether the hosts of a lab carry the cells out.
     """
 
     file: SuiteFile
     store: str | None
     folder: Path
+    in_lab: bool = False
     _checked: dict[Cell, Request] = field(default_factory=dict)
     _digests: dict[Cell, str] = field(default_factory=dict)
 
@@ -229,14 +233,15 @@ class Requests:
     def key(self, cell: Cell, model: Model) -> str:
         """16 hex digits: of the model's content, the request without it, the engines' versions, and the repeat.
 
-        Of a cell on another device the versions are not known before it is measured, and not part of it.
+        Of a cell on another device, or of a lab, the versions are not known before it is measured, and not part of it.
         """
         common = replace(cell, model="", repeat=0)
         if common not in self._digests:
             request = self.check(cell)
             document = request.to_document()
             document |= {"models": None, "model": None, "record": SCHEMA, "options": cell.options}
-            document |= {"versions": versions_of_engines(cell.runtime) if cell.device == LOCAL else None}
+            here = cell.device == LOCAL and not self.in_lab
+            document |= {"versions": versions_of_engines(cell.runtime) if here else None}
             paths = dict.fromkeys(type(request).PATHS)  # their texts are among the options
             self._digests[common] = hashlib.sha256(json.dumps(document | paths, sort_keys=True).encode()).hexdigest()
         whole = f"{self._digests[common]} {model.identity} {cell.repeat}"

@@ -59,6 +59,7 @@ class SweepResult:
         limits: metric → the worst value that is wanted, in SI units.
         interrupted: whether the sweep was cancelled.
         not_counted: results of a scheduler that are of no cell as it is now, a line per reason.
+        in_lab: whether a lab carries out what is left.
         emitted: the files that were written for a scheduler, and what to do with them.
     """
 
@@ -72,6 +73,7 @@ class SweepResult:
     interrupted: bool = False
     not_counted: Sequence[str] = ()
     emitted: Sequence[str] = ()
+    in_lab: bool = False
 
     @property
     def failed(self) -> list[Outcome]:
@@ -118,17 +120,17 @@ class SweepResult:
         rows = list(self.rows())
         places, whole = _places(rows)
         metrics = list(dict.fromkeys(name for row in rows for name in row["headlines"]))
-        found = {name: values_of(rows, places, name) for name in metrics}
+        found = {name: values for name in metrics if (values := values_of(rows, places, name))}
         sections = [Section(title="Failed", lines=_failures(self.failed), tone="poor")] if self.failed else []
         if self.not_counted:
             sections.append(Section(title="Results that do not count", lines=tuple(map(one_line, self.not_counted))))
         kept = f"{self.folder}: cells.jsonl, board.json, measurements.jsonl"
         sections.append(Section(title="Files", lines=tuple(self.emitted) or (kept,)))
-        best = [_best_line(name, found[name], whole, self.limits.get(name)) for name in metrics]
+        best = [_best_line(name, values, whole, self.limits.get(name)) for name, values in found.items()]
         return Document(
             title=f"Sweep {one_line(self.suite)}",
             answer=(*filter(None, best), self._state()),
-            tables=tuple(_matrix(name, found[name], self.limits.get(name), self._absence) for name in metrics),
+            tables=tuple(_matrix(name, values, self.limits.get(name), self._absence) for name, values in found.items()),
             sections=tuple(sections),
         )
 
@@ -160,7 +162,8 @@ class SweepResult:
         done = count - failed - left
         words = [f"{done} of {count} cells {'is' if done == 1 else 'are'} finished"]
         words += [f"{failed} failed"] if failed else []
-        words += [f"{left} left"] if left else []
+        in_lab = ", queued in the lab: the same command collects them" if self.in_lab else ""
+        words += [f"{left} left{in_lab}"] if left else []
         waited = sum(one.waited or 0.0 for one in self.outcomes if one is not None)
         words += [f"waited {format_duration(waited)} for busy devices (not part of the cells' times)"] if waited else []
         words += [f"left out: {self.left_out}"] if self.left_out else []
@@ -194,9 +197,21 @@ def _joined(repeats: Sequence[Mapping[str, Any]]) -> Value:
 
 
 def _places(rows: Sequence[Row]) -> tuple[list[str], Mapping[str, str]]:
-    """Where and how each row was made, in the words that differ between rows; and each of these places in full."""
+    """Where and how each row was made, in the words that differ between rows; and each of these places in full.
+
+    Rows of one device that several processors made, as hosts of a lab do, are different places.
+    """
+    processors: dict[str, set[str | None]] = {}
+    for row in rows:
+        processors.setdefault(row["device"], set()).add(row.get("processor"))
     parts = [
-        (row["device"], row["runtime"] or "", words_of_threads(row["threads"]), row["precision"] or "") for row in rows
+        (
+            f"{row['device']} ({row.get('processor')})" if len(processors[row["device"]]) > 1 else row["device"],
+            row["runtime"] or "",
+            words_of_threads(row["threads"]),
+            row["precision"] or "",
+        )
+        for row in rows
     ]
     differ = [at for at in range(4) if len({part[at] for part in parts}) > 1] or [
         0 if not any(p[1] for p in parts) else 1

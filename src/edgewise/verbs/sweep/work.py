@@ -72,6 +72,12 @@ class Plan:
         # Cells of one model would share what `optimize` writes.
         return request.model_copy(update={"folder": str(self.folder / "variants" / self.file_name(at))})
 
+    def require_unchanged(self, at: int, model: Model) -> None:
+        """Raise `BadInput` where a cell is another one now that its model is `model`."""
+        cell = self.cells[at]
+        if self.requests.key(cell, model) != self.keys[at]:
+            raise BadInput(f"{cell.model} has changed since the sweep began", advice="run the same sweep again")
+
     def outcome(self, at: int) -> Outcome | None:
         """How a cell ended the last time; None where it never did."""
         return self.ledger.outcomes.get(self.name_of(at))
@@ -89,7 +95,7 @@ def plan_of(request: SweepRequest, store: str | None = None) -> Plan:
     file = read_suite(path)
     limits = file.limits
     folder = Path(request.folder) if request.folder else path.with_name(f"{path.stem}-results")
-    requests = Requests(file=file, store=store, folder=folder)
+    requests = Requests(file=file, store=store, folder=folder, in_lab=request.lab)
     cells = [cell for cell in cells_of(file, request.most_cells) if _is_wanted(cell, request.only)]
     if not cells:
         raise BadInput(f"no cell of {path.name} matches {', '.join(request.only)}", advice="⟦dry_run⟧ lists the cells")
@@ -197,6 +203,13 @@ def sweep(request: SweepRequest, context: Context) -> SweepResult:
 
         left = [at for at in plan.waiting if request.again or plan.outcome(at) is None]
         return replace(_result(plan, left), emitted=emit_cells(request.emit, plan))
+    if request.lab:
+        from edgewise.verbs.sweep.in_lab import carry_out_in_lab
+
+        left, interrupted = carry_out_in_lab(plan, request, context)
+        result = replace(_result(plan, left), interrupted=interrupted, in_lab=bool(left))
+        result.write(plan.folder)
+        return result
     ended: list[Outcome] = []
     interrupted = False
     with plan.ledger.held():
@@ -242,8 +255,7 @@ def _work(plan: Plan, at: int, context: Context) -> Any:
     cell = plan.cells[at]
     if at in plan.unread:
         raise plan.unread[at]
-    if plan.requests.key(cell, plan.requests.model(cell.model)) != plan.keys[at]:
-        raise BadInput(f"{cell.model} has changed since the sweep began", advice="run the same sweep again")
+    plan.require_unchanged(at, plan.requests.model(cell.model))
     # The progress and the token of the sweep stay in force.
     return carry_out(plan.request(at), replace(context, progress=None, cancel=None))
 

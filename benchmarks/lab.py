@@ -1,0 +1,299 @@
+"""What a lab loses when everything in it is killed, and how much of its devices' time it uses.
+
+python benchmarks/lab.py chaos [KILLS]     kills of workers, of the client and of the database
+python benchmarks/lab.py scale [JOBS]      64 simulated devices at 4 hosts, with so many jobs of 2 s each
+python benchmarks/lab.py latency [JOBS]    time from queueing to start on a free device
+python benchmarks/lab.py cells [CELLS]     queueing, looking up and status of so many cells
+
+Needs PostgreSQL's programs. Hosts are processes of this machine, and devices are simulated: a job sleeps. Gone workers
+are noticed after 6 s instead of 30 s, so that kills follow one another quickly.
+"""
+
+from __future__ import annotations
+
+import os
+import random
+import signal
+import statistics
+import subprocess
+import sys
+import tempfile
+import time
+from collections import Counter, defaultdict
+from contextlib import suppress
+from dataclasses import asdict
+from itertools import pairwise
+from pathlib import Path
+from typing import Any
+
+sys.path.insert(0, str(Path(__file__).parents[1] / "tests"))
+
+from edgewise.errors import StoreError
+from edgewise.record import new_run_id
+from edgewise.store import lab as store_lab
+from edgewise.store import open_store
+from edgewise.verbs.lab import engine, worker
+from edgewise.verbs.lab.job import Ended
+from edgewise.verbs.outcome import Outcome
+from edgewise.version import __version__
+from lab_host import make_fast
+from postgresql import Server
+from sample_runs import make_run
+
+
+def job(key: str, device: str, lock: str | None = None) -> dict[str, Any]:
+    """A job to queue."""
+    return {"id": key, "queue": engine.queue_of(device), "device": device, "verb": "bench", "title": key,
+            "request": "{}", "version": __version__, "lock": lock}  # fmt: skip
+
+
+def host(url: str, name: str, first: str, count: str, folder: str, seconds: str) -> None:
+    """A host's process: `count` devices, whose jobs sleep and give a run."""
+    make_fast()
+    log = os.open(Path(folder) / "log", os.O_WRONLY | os.O_APPEND | os.O_CREAT)
+    devices = [
+        store_lab.LabDevice(host=name, name=f"d{at}", identity=f"fake://d{at}", answers=(f"d{at}", "any"))
+        for at in range(int(first), int(first) + int(count))
+    ]
+
+    def work(one: store_lab.LabJob, device: store_lab.LabDevice, token: Any) -> Ended:
+        begun = time.time()
+        os.write(log, f"begin {one.id}:{one.fence} {device.name} {os.getpid()} {begun!r}\n".encode())
+        token_wait(token, float(seconds) * (random.uniform(0.5, 1.5) if float(seconds) < 1 else 1))
+        os.write(log, f"end {one.id}:{one.fence} {device.name} {os.getpid()} {time.time()!r}\n".encode())
+        ended = Outcome(key=one.id, cell=one.title, status="done", seconds=time.time() - begun, finished=time.time())
+        runs = (with_new_id(make_run(1)),) if float(seconds) < 1 else ()
+        return Ended(outcome=asdict(ended), runs=runs)
+
+    with open_store(url) as store:
+        worker.Host(lab=store.lab, name=name, devices=devices, work=work, say=lambda _line: None).run()
+
+
+def token_wait(token: Any, seconds: float) -> None:
+    from edgewise.cancellation import cancellable, sleep
+
+    with cancellable(token):
+        sleep(seconds)
+
+
+def with_new_id(run: Any) -> Any:
+    from dataclasses import replace
+
+    return replace(run, id=new_run_id())
+
+
+def client(url: str, count: str, devices: str) -> None:
+    """The client's process: queues all cells in parts, those that are known already, too."""
+    with open_store(url) as store:
+        for at in range(0, int(count), 20):
+            new: list[str] = []
+            with suppress(StoreError):
+                missing = [f"c{key}" for key in range(at, min(at + 20, int(count)))]
+                known = store.lab.jobs.find(missing)
+                new = [key for key in missing if key not in known]
+                store.lab.jobs.add(
+                    [
+                        job(key, f"d{int(key[1:]) % int(devices)}", f"fake://d{int(key[1:]) % int(devices)}")
+                        for key in new
+                    ],
+                    engine.ring,
+                )
+            time.sleep(0.3 if new else 0.0)
+
+
+def start(*words: object) -> subprocess.Popen[bytes]:
+    """This script as another process."""
+    return subprocess.Popen([sys.executable, __file__, *map(str, words)], start_new_session=True)
+
+
+def made_lab(url: str) -> None:
+    with open_store(url) as store:
+        store.lab.make(store_lab.LabSettings(version=__version__, most_file=2**31), engine.make_engine)
+
+
+def ended(url: str, count: int) -> bool:
+    with suppress(StoreError), open_store(url) as store:
+        numbers: Counter[str] = Counter()
+        for states in store.lab.status()["jobs"].values():
+            numbers.update(states)
+        return numbers["done"] + numbers["failed"] == count
+    return False
+
+
+def chaos(kills: int) -> None:
+    """Kill at random while cells are carried out; then count what was lost."""
+    chance, hosts, each = random.Random(0), 3, 4
+    cells = 60 * kills
+    server, folder = Server(connections=200), tempfile.mkdtemp()
+    made_lab(server.url)
+    processes = {f"h{at}": start("host", server.url, f"h{at}", at * each, each, folder, 0.2) for at in range(hosts)}
+    asking = start("client", server.url, cells, hosts * each)
+    killed: dict[int, float] = {}
+    numbers: Counter[str] = Counter()
+    begun = time.time()
+    for _ in range(kills):
+        time.sleep(chance.uniform(1.5, 3.0))
+        what = chance.choices(("worker", "client", "database"), (7, 2, 1))[0]
+        numbers[what] += 1
+        if what == "database":
+            server.restart()
+        elif what == "client":
+            asking.kill()
+            asking.wait()
+            asking = start("client", server.url, cells, hosts * each)
+        else:
+            name = chance.choice(list(processes))
+            os.killpg(processes[name].pid, signal.SIGKILL)
+            killed[processes[name].pid] = time.time()
+            processes[name].wait()
+            at = int(name[1:])
+            processes[name] = start("host", server.url, name, at * each, each, folder, 0.2)
+    while not ended(server.url, cells):
+        if asking.poll() is not None:
+            asking = start("client", server.url, cells, hosts * each)
+        for name, process in processes.items():
+            if process.poll() is not None:
+                print(f"{name} ended by itself: {process.returncode}")
+                at = int(name[1:])
+                processes[name] = start("host", server.url, name, at * each, each, folder, 0.2)
+        time.sleep(1)
+    took = time.time() - begun
+    for process in (*processes.values(), asking):
+        process.kill()
+        process.wait()
+    with open_store(server.url) as store:
+        rows = store.lab.jobs.find(f"c{key}" for key in range(cells))
+        runs = Counter(store.get(row.id).lab.job for row in store.list())
+    server.close()
+    lines = [line.split() for line in (Path(folder) / "log").read_text().splitlines()]
+    print(f"kills: {sum(numbers.values())} ({dict(numbers)}), cells: {cells}, {took:.0f} s")
+    print(f"cells done: {sum(row.status == 'done' for row in rows.values())}, attempts above 1: "
+          f"{sum(row.attempt > 1 for row in rows.values())}")  # fmt: skip
+    print(f"finished cells without their run: {sum(key not in runs for key in rows)}")
+    print(f"cells with two runs: {sum(number > 1 for number in runs.values())}")
+    finished = Counter(words[1].partition(":")[0] for words in lines if words[0] == "end")
+    print(f"cells whose work was done twice, as the first could not be saved: {sum(n > 1 for n in finished.values())}")
+    print(f"overlaps on a device: {overlaps(lines, killed)}")
+    print(*shown_overlaps(lines, killed), sep="\n")
+    print(f"longest pause of a device after a kill: {longest_pause(lines, killed):.1f} s")
+
+
+def spans(lines: list[list[str]], killed: dict[int, float]) -> dict[str, list[tuple[float, float]]]:
+    """Device → when its jobs began and ended; the job of a killed process ended with it."""
+    ends = {(words[1], words[3]): float(words[4]) for words in lines if words[0] == "end"}
+    found: dict[str, list[tuple[float, float]]] = defaultdict(list)
+    for word, key, device, pid, at in lines:
+        if word == "begin":
+            found[device].append((float(at), ends.get((key, pid), killed.get(int(pid), float(at)))))
+    return found
+
+
+def shown_overlaps(lines: list[list[str]], killed: dict[int, float]) -> list[str]:
+    """Each overlap in words."""
+    begins = {float(words[4]): words for words in lines if words[0] == "begin"}
+    return [
+        f"{begins[first[0]]} until {first[1]!r}, {begins[second[0]]}"
+        for device in spans(lines, killed).values()
+        for first, second in pairwise(sorted(device))
+        if second[0] < first[1]
+    ]
+
+
+def overlaps(lines: list[list[str]], killed: dict[int, float]) -> int:
+    return sum(
+        begin < end for device in spans(lines, killed).values() for (_, end), (begin, _) in pairwise(sorted(device))
+    )
+
+
+def longest_pause(lines: list[list[str]], killed: dict[int, float]) -> float:
+    pauses = [
+        begin - end
+        for device in spans(lines, killed).values()
+        for (_, end), (begin, _) in pairwise(sorted(device))
+        if end in killed.values()
+    ]
+    return max(pauses, default=0.0)
+
+
+def scale(jobs: int) -> None:
+    """Jobs of 2 s on 64 devices at 4 hosts."""
+    server, folder = Server(connections=200), tempfile.mkdtemp()
+    made_lab(server.url)
+    processes = [start("host", server.url, f"h{at}", at * 16, 16, folder, 2.0) for at in range(4)]
+    with open_store(server.url) as store:
+        while len(store.lab.devices()) < 64:
+            time.sleep(0.5)
+        time.sleep(5)
+        every = [job(f"c{key}", f"d{key % 64}", f"fake://d{key % 64}") for key in range(jobs)]
+        begin = time.time()
+        store.lab.jobs.add(every, engine.ring)
+        while not ended(server.url, jobs):
+            time.sleep(1)
+        rows = store.lab.jobs.find(row["id"] for row in every)
+    for process in processes:
+        process.kill()
+        process.wait()
+    server.close()
+    last = max(row.finished or 0.0 for row in rows.values())
+    took = last - begin
+    print(f"{jobs} jobs of 2 s on 64 devices: {took:.1f} s; ideal {jobs / 64 * 2:.1f} s; "
+          f"{jobs * 2 / 64 / took:.3f} of the devices' time used; jobs started twice: "
+          f"{sum(row.attempt > 1 for row in rows.values())}")  # fmt: skip
+
+
+def latency(jobs: int) -> None:
+    """One job after the other on a free device."""
+    server, folder = Server(), tempfile.mkdtemp()
+    made_lab(server.url)
+    process = start("host", server.url, "h0", 0, 4, folder, 0.001)
+    found = []
+    with open_store(server.url) as store:
+        while not store.lab.devices():
+            time.sleep(0.5)
+        time.sleep(5)
+        for number in range(jobs):
+            store.lab.jobs.add([job(f"c{number}", f"d{number % 4}", f"fake://d{number % 4}")], engine.ring)
+            while store.lab.jobs.get(f"c{number}").status != "done":
+                time.sleep(0.02)
+            row = store.lab.jobs.get(f"c{number}")
+            found.append((row.started or 0.0) - row.created)
+    process.kill()
+    process.wait()
+    server.close()
+    percentiles = statistics.quantiles(found, n=20)
+    print(f"queueing to start on a free device, {jobs} jobs: median {statistics.median(found) * 1e3:.0f} ms, "
+          f"95th percentile {percentiles[18] * 1e3:.0f} ms")  # fmt: skip
+
+
+def cells(count: int) -> None:
+    """Queue, look up and count many cells."""
+    server = Server()
+    made_lab(server.url)
+    with open_store(server.url) as store:
+        every = [job(f"c{key}", f"d{key % 64}", f"fake://d{key % 64}") for key in range(count)]
+        begin = time.perf_counter()
+        store.lab.jobs.add(every, engine.ring)
+        queued = time.perf_counter()
+        store.lab.jobs.find((row["id"] for row in every), ended=True)
+        looked = time.perf_counter()
+        store.lab.status()
+        asked = time.perf_counter()
+        store.lab.jobs.lost()
+        swept = time.perf_counter()
+        print(f"{count} cells: queued in {queued - begin:.1f} s, looked up in {looked - queued:.1f} s, "
+              f"status in {(asked - looked) * 1e3:.0f} ms, lost ones in {(swept - asked) * 1e3:.0f} ms")  # fmt: skip
+    server.close()
+
+
+def main() -> None:
+    """Run a part."""
+    name, *words = sys.argv[1:] or ["chaos"]
+    if name in ("host", "client"):
+        {"host": host, "client": client}[name](*words)
+        return
+    usual = {"chaos": 100, "scale": 1280, "latency": 200, "cells": 100_000}
+    {"chaos": chaos, "scale": scale, "latency": latency, "cells": cells}[name](int(words[0]) if words else usual[name])
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,60 @@
+"""Files in a lab's database, by the hash of their content, in chunks."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Iterable, Iterator
+from pathlib import Path
+
+from sqlalchemy import select
+from sqlalchemy.dialects.postgresql import insert
+
+from edgewise.errors import BadInput
+from edgewise.store.connection import Database
+from edgewise.store.lab_tables import chunks, files
+
+CHUNK = 4 * 2**20
+"""Bytes of a chunk."""
+
+
+class LabFiles:
+    """The files of a lab. A file is there once all of it is."""
+
+    def __init__(self, database: Database) -> None:
+        self._database = database
+
+    def missing(self, hashes: Iterable[str]) -> set[str]:
+        """Those of `hashes` that are not there."""
+        wanted = set(hashes)
+        with self._database.reading() as connection:
+            return wanted - set(connection.scalars(select(files.c.sha256).where(files.c.sha256.in_(wanted))))
+
+    def put(self, sha256: str, path: Path) -> None:
+        """Keep the content of a file, in one transaction. Raises `BadInput` where it is not what `sha256` says."""
+        content = hashlib.sha256()
+        with self._database.writing() as connection, path.open("rb") as file:
+            for position, piece in enumerate(iter(lambda: file.read(CHUNK), b"")):
+                content.update(piece)
+                chunk = insert(chunks).values(sha256=sha256, position=position, content=piece)
+                connection.execute(chunk.on_conflict_do_nothing())  # another client may bring the same
+            if content.hexdigest() != sha256:
+                raise BadInput(f"{path} changed while it was read", advice="run the same sweep again")
+            row = {"sha256": sha256, "size": path.stat().st_size, "added": self._database.now}
+            connection.execute(insert(files).values(row).on_conflict_do_nothing())
+
+    def size(self, sha256: str) -> int | None:
+        """The bytes of a file; None where it is not there."""
+        with self._database.reading() as connection:
+            return connection.scalar(select(files.c.size).where(files.c.sha256 == sha256))
+
+    def read(self, sha256: str, *, first: int = 0) -> Iterator[bytes]:
+        """The chunks of a file from the chunk `first` on, one transaction each."""
+        position = first
+        while True:
+            chunk = select(chunks.c.content).where(chunks.c.sha256 == sha256, chunks.c.position == position)
+            with self._database.reading() as connection:
+                content = connection.scalar(chunk)
+            if content is None:
+                return
+            yield content
+            position += 1

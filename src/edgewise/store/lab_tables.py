@@ -1,0 +1,69 @@
+"""The tables of a lab, in the database of a team's store: `edgewise.store.lab` makes them where they are asked for."""
+
+from __future__ import annotations
+
+from sqlalchemy import BigInteger, Column, Double, Index, Integer, LargeBinary, MetaData, String, Table, Text
+
+from edgewise.store.tables import job_columns
+
+metadata = MetaData()
+
+settings = Table(
+    "lab_settings",
+    metadata,
+    Column("name", String(32), primary_key=True),
+    Column("value", Text, nullable=False),
+)
+
+hosts = Table(
+    "lab_hosts",
+    metadata,
+    Column("name", String(128), primary_key=True),
+    Column("worker", String(64), nullable=False),
+    Column("boot", String(64), nullable=False),
+    Column("version", String(32), nullable=False),
+    Column("started", Double, nullable=False),  # s since 1970, on the database's clock, as all times
+    Column("seen", Double, nullable=False),
+    Column("draining", Integer, nullable=False),
+)
+
+devices = Table(
+    "lab_devices",
+    metadata,
+    Column("host", String(128), primary_key=True),
+    Column("name", String(64), primary_key=True),
+    Column("identity", Text, nullable=False),
+    Column("answers", Text, nullable=False),  # the names and tags by which jobs ask for it, as JSON
+    Column("processor", Text),
+)
+
+jobs = Table(
+    "lab_jobs",
+    metadata,
+    *job_columns(),
+    Column("lock", Text),
+    Column("version", String(32), nullable=False),
+    Column("host", String(128), nullable=False),
+    Column("place", String(64), nullable=False),
+    Column("delivery", BigInteger),
+    Column("outcome", Text),
+    Index("ix_lab_jobs_status", "status", "device"),
+    Index("ix_lab_jobs_place", "host", "place", "status"),
+    Index("ix_lab_jobs_finished", "finished"),
+)
+
+files = Table(
+    "lab_files",
+    metadata,
+    Column("sha256", String(64), primary_key=True),
+    Column("size", BigInteger, nullable=False),
+    Column("added", Double, nullable=False),
+)
+
+chunks = Table(
+    "lab_chunks",
+    metadata,
+    Column("sha256", String(64), primary_key=True),
+    Column("position", Integer, primary_key=True),
+    Column("content", LargeBinary, nullable=False),
+)

@@ -1,0 +1,119 @@
+"""Procrastinate, the engine that delivers a lab's jobs: queues, locks of devices, heartbeats, periodic tasks.
+
+It delivers a job at least once. `edgewise.store.lab` decides whether a delivery starts it.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import hashlib
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any
+
+from sqlalchemy import Connection, text
+
+from edgewise.errors import Unavailable
+from edgewise.store import lab as store_lab
+from edgewise.version import __version__
+
+if TYPE_CHECKING:
+    from procrastinate import App
+
+    from edgewise.store.lab import Lab, LabJob, LabSettings
+
+DELIVER, SWEEP = "edgewise.lab.deliver", "edgewise.lab.sweep"
+"""Names of the engine's tasks."""
+HOUSE = "edgewise-lab"
+"""The queue of the periodic task."""
+SWEEP_CRON = "* * * * * */10"
+"""Every ten seconds; the last field is that of the seconds."""
+HEARTBEAT_S = 10.0
+"""How often the engine notes that a worker is alive; `edgewise.store.lab.STALE_S` is when it counts as gone."""
+_LONGEST_QUEUE = 40
+"""PostgreSQL takes 63 bytes for the name of a channel, and the engine puts 23 before that of the queue."""
+
+
+def queue_of(name: str) -> str:
+    """The engine's queue of a device's name or of a tag."""
+    queue = f"edgewise:{name}"
+    if len(queue.encode()) > _LONGEST_QUEUE:
+        return f"edgewise:{hashlib.sha256(name.encode()).hexdigest()[:24]}"
+    return queue
+
+
+def require_engine() -> None:
+    """Raise `Unavailable` where the engine is not installed."""
+    try:
+        import procrastinate  # noqa: F401
+        import psycopg  # noqa: F401
+    except ImportError as error:
+        raise Unavailable(f"a lab needs {error.name}", advice="pip install 'edgewise[lab]'") from error
+
+
+def settings_of(lab: Lab) -> LabSettings:
+    """What holds for a lab. Raises `Unavailable` where there is none, or where it needs another version of edgewise."""
+    settings = lab.settings()
+    if settings.version != __version__:
+        raise Unavailable(
+            f"this lab works with edgewise {settings.version}, and here is {__version__}",
+            advice=f"pip install edgewise=={settings.version}; or move the lab to this version: edgewise lab init",
+        )
+    return settings
+
+
+def make_engine(connection: Connection) -> None:
+    """Make the engine's tables where there are none."""
+    from procrastinate.schema import SchemaManager
+
+    if connection.scalar(text("SELECT to_regclass('procrastinate_jobs')")) is None:
+        _driver(connection).execute(SchemaManager.get_schema())
+
+
+def open_app(url: str, **pool: Any) -> App:
+    """The engine's client; no connection is made yet.
+
+    Args:
+        pool: settings of its connections.
+    """
+    from procrastinate import App, PsycopgConnector
+
+    return App(connector=PsycopgConnector(conninfo=url, **pool))
+
+
+def ring(connection: Connection, jobs: Sequence[LabJob]) -> None:
+    """Have the engine deliver `jobs`, in the transaction that queued them."""
+    from procrastinate.jobs import Job
+
+    if jobs:
+        wanted = [
+            Job(queue=one.queue, lock=one.lock, queueing_lock=None, task_name=DELIVER, task_kwargs={"job": one.id})
+            for one in jobs
+        ]
+        manager = open_app("").job_manager  # the transaction's connection serves
+        manager.batch_defer_jobs(wanted, connection=_driver(connection))
+
+
+async def free_lost_jobs(app: App, lab: Lab) -> None:
+    """Queue the jobs of workers that are gone again, then forget these workers; also jobs that the engine lost.
+
+    The order matters: a job of a worker that is forgotten may no longer be found.
+    """
+    from procrastinate.jobs import Status
+
+    manager = app.job_manager
+    for one in await manager.get_stalled_jobs(seconds_since_heartbeat=store_lab.STALE_S):
+        assert one.id is not None
+        if one.task_name == DELIVER:
+            await asyncio.to_thread(lab.jobs.free, str(one.task_kwargs["job"]), delivery=one.id)
+            await manager.retry_job(one)
+        else:  # a periodic task: the next one does its work
+            await manager.finish_job_by_id_async(one.id, Status.FAILED, delete_job=True)
+    await manager.prune_stalled_workers(store_lab.STALE_S)
+    for job_id, delivery in await asyncio.to_thread(lab.jobs.lost):
+        await asyncio.to_thread(lab.jobs.free, job_id, delivery=delivery)
+        await asyncio.to_thread(lab.jobs.ring_again, job_id, ring)
+
+
+def _driver(connection: Connection) -> Any:
+    """The connection as the driver has it."""
+    return connection.connection.driver_connection

@@ -1,0 +1,110 @@
+"""Carries out one job of a lab: its files are fetched, and a process of its own does the work."""
+
+from __future__ import annotations
+
+import json
+import os
+import sys
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, dataclass, replace
+from math import inf
+from pathlib import Path
+from typing import Any
+
+from edgewise.cancellation import CancelToken, cancellable
+from edgewise.child_process import ChildProcess, explain_end
+from edgewise.clock import now
+from edgewise.device.devices import LOCAL
+from edgewise.errors import EdgewiseError, StoreError
+from edgewise.folders import job_folder
+from edgewise.record import Run
+from edgewise.store.codec import decode
+from edgewise.store.lab import LabDevice, LabJob
+from edgewise.store.location import ENVIRONMENT_VARIABLE
+from edgewise.verbs.lab.child import RUNS
+from edgewise.verbs.lab.files import FileCache, is_lab_path
+from edgewise.verbs.lab.safety import check_request
+from edgewise.verbs.outcome import PREFIX, Outcome, outcome_by, read_outcome
+from edgewise.verbs.reading import read_request
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Ended:
+    """How a job ended, as JSON (`edgewise.verbs.outcome.Outcome`), and its runs."""
+
+    outcome: Mapping[str, Any]
+    runs: Sequence[Run] = ()
+
+    @classmethod
+    def failed(cls, job: LabJob, cause: str) -> Ended:
+        """The end of a job for which nothing could be measured."""
+        return cls(outcome=asdict(_failed(job, cause)))
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class JobRunner:
+    """Carries out jobs.
+
+    Attributes:
+        store: URL of the lab's database: earlier runs there tell how a machine varies.
+        allow_code: the folder whose code and files jobs may name; None allows none.
+    """
+
+    store: str
+    cache: FileCache
+    allow_code: Path | None = None
+
+    def __call__(self, job: LabJob, device: LabDevice, token: CancelToken) -> Ended:
+        """How `job` ended on `device`; once more where the link to the device broke.
+
+        Raises `Cancelled`, and `StoreError` where its files can't be fetched now.
+        """
+        begun = now()
+        with self.cache.keeping() as place:
+            try:
+                request = read_request(json.loads(job.request))
+                check_request(request, self.allow_code)
+                request = request.model_copy(update={"device": device.name})
+                here = request.with_changed_paths(lambda path: place(path) if is_lab_path(path) else path)
+                document = here.to_document()
+            except StoreError:
+                raise
+            except EdgewiseError as error:
+                return self._ended(job, device, outcome_by(error, job.id, job.title), ())
+            for again in (False, True):
+                outcome, runs = self._run(job, document, token, begun)
+                if outcome.status != "lost" or again:
+                    break
+        return self._ended(job, device, outcome, runs)
+
+    def _ended(self, job: LabJob, device: LabDevice, outcome: Outcome, runs: Sequence[Run]) -> Ended:
+        """The end of a job, whose rows have the device by the name that the job has for it."""
+        here = LOCAL if job.device == LOCAL else device.host
+        rows = [{**row, "device": here} if row.get("device") == LOCAL else row for row in outcome.rows]
+        return Ended(outcome=asdict(replace(outcome, key=job.id, cell=job.title, rows=rows)), runs=runs)
+
+    def _run(
+        self, job: LabJob, document: Mapping[str, Any], token: CancelToken, begun: float
+    ) -> tuple[Outcome, Sequence[Run]]:
+        """How the process of the job ended, and the runs that it kept."""
+        environment = {**os.environ, ENVIRONMENT_VARIABLE: self.store}
+        with job_folder() as folder, cancellable(token):
+            (folder / "request.json").write_text(json.dumps(document), encoding="utf-8")
+            command = [sys.executable, "-P", "-m", "edgewise.verbs.lab.child", str(folder), job.id]
+            try:
+                with ChildProcess(command, environment=environment, folder=folder) as child:
+                    while child.read(until=inf):
+                        pass
+            except OSError as error:
+                return _failed(job, f"the job could not be started: {error.strerror}"), ()
+            outcome = read_outcome(folder / f"{PREFIX}{job.id}.json")
+            if outcome is None:
+                _, failure = explain_end(child.returncode, child.tail)
+                return _failed(job, f"the process of this job {failure or 'ended without a result'}", now() - begun), ()
+            runs = map(decode, (folder / RUNS).read_text(encoding="ascii").splitlines())
+            return outcome, tuple({run.id: run for run in runs}.values())  # of a run's versions the last one
+
+
+def _failed(job: LabJob, cause: str, seconds: float = 0.0) -> Outcome:
+    """The outcome of a job whose process failed."""
+    return outcome_by(EdgewiseError(cause, advice="see the log of the worker"), job.id, job.title, seconds=seconds)

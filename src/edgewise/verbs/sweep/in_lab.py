@@ -1,0 +1,141 @@
+"""Has the hosts of a lab carry out the cells of a suite, and collects how they ended."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from dataclasses import replace
+from functools import partial
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from edgewise.cancellation import sleep
+from edgewise.errors import BadInput, EdgewiseError, StoreError
+from edgewise.progress import LogLine, StageStarted, emit
+from edgewise.store import open_store
+from edgewise.verbs.lab.client import Queue, open_queue
+from edgewise.verbs.lab.safety import check_verb
+from edgewise.verbs.outcome import Outcome, outcome_by
+
+if TYPE_CHECKING:
+    from edgewise.store.lab import LabJob
+    from edgewise.verbs.context import Context
+    from edgewise.verbs.sweep.cells import Model
+    from edgewise.verbs.sweep.request import SweepRequest
+    from edgewise.verbs.sweep.work import Plan
+
+POLL_S = 1.0
+"""How often the store is asked for cells that have ended."""
+
+
+def carry_out_in_lab(plan: Plan, request: SweepRequest, context: Context) -> tuple[list[int], bool]:
+    """Collect the cells that have ended since the last look, and queue the others.
+
+    Returns:
+        The positions of the cells that are not finished, and whether the wait for them was interrupted.
+
+    Raises:
+        BadInput: a cell that no device of the lab can carry out.
+        Unavailable: there is no lab, or one of another version.
+        StoreError: the database, or the ledger, can't be written.
+    """
+    check_verb(plan.requests.verb.name)
+    with open_store(context.store if isinstance(context.store, str) else None) as store, plan.ledger.held():
+        queue = open_queue(store.lab)
+        for device in dict.fromkeys(cell.device for cell in plan.cells):
+            queue.answering(device)
+        if plan.collected:
+            plan.ledger.write(plan.collected)
+        left = {plan.keys[at]: at for at in plan.waiting if plan.keys[at]}
+        for at in plan.waiting:
+            if at in plan.unread:
+                outcome = outcome_by(plan.unread[at], plan.name_of(at), plan.cells[at].name)
+                plan.ledger.write([replace(outcome, status="failed")])
+        if not request.again:
+            _collect(plan, left, queue.jobs.find(left, ended=True), if_newer=True)
+        _queue(plan, left, queue)
+        interrupted = False
+        if request.wait:
+            try:
+                _wait(plan, left, queue)
+            except KeyboardInterrupt:
+                interrupted = True
+    return list(left.values()), interrupted
+
+
+def _queue(plan: Plan, left: dict[str, int], queue: Queue) -> None:
+    """Queue the cells that are left; those whose requests can't be made have failed."""
+    jobs = []
+    models: dict[str, Model] = {}
+    if not left:
+        return
+    emit(StageStarted(title=f"Queueing {len(left)} of {len(plan.cells)} cells"))
+    for key, at in list(left.items()):
+        cell = plan.cells[at]
+        try:
+            job = queue.job(key, cell.name, cell.device, plan.request(at).with_paths_from(Path.cwd()))
+            if cell.model not in models:  # after its file was read
+                models[cell.model] = plan.requests.model(cell.model)
+            plan.require_unchanged(at, models[cell.model])
+        except StoreError:
+            raise
+        except EdgewiseError as error:
+            plan.ledger.write([outcome_by(error, key, cell.name)])
+            del left[key]
+            continue
+        jobs.append(job)
+    queue.add(jobs)
+
+
+def _wait(plan: Plan, left: dict[str, int], queue: Queue) -> None:
+    """Collect cells until none is left. Raises `Cancelled`."""
+    count, failed, told = len(left), 0, ""
+    while left:
+        try:
+            found = queue.jobs.find(left, ended=True)
+        except StoreError as error:
+            if error.message != told:
+                told = error.message
+                emit(LogLine(text=f"{told}; trying again"))
+            sleep(POLL_S)
+            continue
+        failed += _collect(plan, left, found)
+        words = [f"{count - len(left)} of {count} cells have ended", *([f"{failed} failed"] if failed else [])]
+        if "; ".join(words) != told:
+            told = "; ".join(words)
+            emit(StageStarted(title=told))
+        if left:
+            sleep(POLL_S)
+
+
+def _collect(plan: Plan, left: dict[str, int], jobs: Mapping[str, LabJob], *, if_newer: bool = False) -> int:
+    """Note the cells that have ended; the number of those without a result.
+
+    Args:
+        if_newer: leave out those that the ledger has a later outcome of.
+    """
+    found = []
+    for key, job in jobs.items():
+        outcome, known = _outcome(job), plan.ledger.outcomes.get(key)
+        if known is None or known.finished < outcome.finished or not if_newer:
+            found.append(replace(outcome, key=key, cell=plan.cells[left[key]].name))
+            del left[key]
+    if found:
+        plan.ledger.write(found)
+    return sum(one.status != "done" for one in found)
+
+
+def _outcome(job: LabJob) -> Outcome:
+    """How a job ended."""
+    assert job.finished is not None
+    made = partial(Outcome, key=job.id, cell=job.title)
+    if job.outcome is not None:
+        try:
+            # The time of the database, as those of several hosts may differ.
+            return replace(Outcome(**json.loads(job.outcome)), finished=job.finished)
+        except (ValueError, TypeError) as error:
+            raise BadInput(f"the outcome of {job.title} can't be read", advice="measure it again: ⟦again⟧") from error
+    seconds = job.finished - job.started if job.started is not None else 0.0
+    return made(
+        status="failed", seconds=seconds, finished=job.finished, cause=job.message or job.status, advice=job.advice
+    )

@@ -1,0 +1,607 @@
+"""A lab on a real PostgreSQL with real worker processes, which are killed, drained and left without a database."""
+
+from __future__ import annotations
+
+import errno
+import json
+import os
+import re
+import shutil
+import signal
+import subprocess
+import sys
+import time
+from collections import Counter
+from contextlib import ExitStack, contextmanager
+from dataclasses import replace
+from itertools import pairwise
+from pathlib import Path
+
+import pytest
+import yaml
+from sqlalchemy import text
+
+from edgewise.cli.main import run
+from edgewise.errors import BadInput, StoreError, Unavailable
+from edgewise.store import lab as store_lab
+from edgewise.store import open_store
+from edgewise.store.lab import LabDevice, LabSettings
+from edgewise.store.lab_files import CHUNK
+from edgewise.testing import write_fake_model
+from edgewise.verbs.lab.client import open_queue
+from edgewise.verbs.lab.engine import make_engine, queue_of, ring
+from edgewise.verbs.lab.files import FileCache, Packer
+from edgewise.verbs.reading import read_request
+from edgewise.verbs.sweep import in_lab
+from edgewise.version import __version__
+from patience import wait_until
+from postgresql import Server, find_programs
+from sample_runs import make_run
+
+pytest.importorskip("procrastinate", reason="needs procrastinate: no lab was tested")
+pytestmark = pytest.mark.skipif(find_programs() is None, reason="PostgreSQL is not installed: no lab was tested")
+TESTS = Path(__file__).parents[1]
+DONE = {"status": "done", "cause": "", "advice": ""}
+
+
+@pytest.fixture(scope="module")
+def server():
+    own = Server()
+    yield own
+    own.close()
+
+
+@pytest.fixture
+def url(server, request):
+    """An empty database."""
+    name = re.sub(r"\W", "_", f"lab_{request.node.name}")[:60].lower()
+    with open_store(server.url) as store, store._database.engine.connect() as connection:
+        connection.execution_options(isolation_level="AUTOCOMMIT").execute(text(f'CREATE DATABASE "{name}"'))
+    return server.url.replace("/postgres?", f"/{name}?")
+
+
+@pytest.fixture
+def store(url):
+    with open_store(url) as opened:
+        opened.lab.make(LabSettings(version=__version__, most_file=10_000_000), make_engine)
+        yield opened
+
+
+@pytest.fixture
+def lab(store):
+    return store.lab
+
+
+def column(key, device="d1", **others):
+    return {"id": key, "queue": queue_of(device), "device": device, "verb": "bench", "title": f"cell {key}",
+            "request": "{}", "version": __version__, "lock": f"fake://{device}", **others}  # fmt: skip
+
+
+def add(lab, *keys, **others):
+    return lab.jobs.add([column(key, **others) for key in keys], ring)
+
+
+def begin(lab, key, *, place="d1", delivery=1, version=__version__):
+    return lab.jobs.begin(key, version=version, host="h", place=place, worker="w", delivery=delivery)
+
+
+def status(lab, key):
+    return lab.jobs.get(key).status
+
+
+def log(folder, word):
+    file = folder / "log"
+    return [line.split() for line in file.read_text().splitlines() if line.startswith(word)] if file.exists() else []
+
+
+@contextmanager
+def hosts(url, folder, *names, devices="d1"):
+    """Processes of hosts, ended at the end."""
+    with ExitStack() as stack:
+        found = []
+        for name in names:
+            command = [sys.executable, str(TESTS / "lab_host.py"), url, name, devices, str(folder)]
+            process = stack.enter_context(subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT))
+            stack.callback(process.kill)
+            found.append(process)
+        yield found
+
+
+def open_gate(folder):
+    (folder / "go").touch()
+
+
+def test_what_an_earlier_start_gives_is_refused_with_its_runs(store, lab):
+    add(lab, "k")
+    first = begin(lab, "k")
+    lab.jobs.free("k", delivery=1)
+    second = begin(lab, "k", delivery=2)
+    assert (first.fence, second.fence, second.attempt) == (1, 2, 2)
+    assert not lab.jobs.end(first, DONE, [make_run(1)])
+    assert not store.list()
+    late = make_run(2)
+    assert lab.jobs.end(second, DONE, [late])
+    kept = store.get(late.id)
+    assert (kept.lab.job, kept.lab.fence, kept.lab.attempt, kept.lab.host, kept.lab.worker) == ("k", 2, 2, "h", "w")
+    assert lab.jobs.get("k").runs == (late.id,)
+    assert not lab.jobs.end(second, DONE, [make_run(3)])
+    assert len(store.list()) == 1
+
+
+def test_a_run_that_can_not_be_saved_leaves_its_job_running(store, lab):
+    add(lab, "k")
+    job = begin(lab, "k")
+    bad = replace(make_run(2), id="no id")
+    with pytest.raises(BadInput):
+        lab.jobs.end(job, DONE, [make_run(1), bad])
+    assert status(lab, "k") == "running"
+    assert not store.list()
+
+
+def test_a_job_that_was_queued_again_and_not_started_since_is_not_measured_twice(lab):
+    add(lab, "k")
+    job = begin(lab, "k")
+    lab.jobs.free("k", delivery=1)
+    assert status(lab, "k") == "queued"
+    assert lab.jobs.end(job, DONE)
+    assert begin(lab, "k", delivery=2) is None
+
+
+def test_a_second_delivery_of_a_job_starts_nothing(lab):
+    add(lab, "k")
+    assert begin(lab, "k") is not None
+    assert begin(lab, "k", delivery=2) is None
+    lab.jobs.free("k", delivery=2)  # the second one's worker is gone: the first goes on
+    assert status(lab, "k") == "running"
+
+
+def test_a_job_whose_workers_all_end_has_failed(lab):
+    add(lab, "k")
+    for delivery in range(store_lab.MOST_ATTEMPTS):
+        assert begin(lab, "k", delivery=delivery) is not None
+        lab.jobs.free("k", delivery=delivery)
+    job = lab.jobs.get("k")
+    assert (job.status, job.attempt) == ("failed", store_lab.MOST_ATTEMPTS)
+    assert "5 times" in job.message
+    assert add(lab, "k") == 1
+    assert (status(lab, "k"), lab.jobs.get("k").attempt) == ("queued", 0)
+
+
+def test_a_job_for_another_version_is_left(lab):
+    add(lab, "k")
+    assert begin(lab, "k", version="9.9") is None
+    assert status(lab, "k") == "queued"
+
+
+def test_queueing_again_leaves_what_is_queued_or_running(store, lab):
+    assert add(lab, "a", "b") == 2
+    begin(lab, "a")
+    assert add(lab, "a", "b", "c") == 1
+    with store._database.reading() as connection:
+        assert connection.scalar(text("SELECT count(*) FROM procrastinate_jobs")) == 3
+
+
+def test_a_client_that_ends_while_it_queues_leaves_nothing(store, lab):
+    def fail(_connection, _jobs):
+        raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        lab.jobs.add([column("k")], fail)
+    assert not lab.jobs.find(["k"])
+
+
+def test_jobs_that_the_engine_lost_are_found(store, lab, monkeypatch):
+    monkeypatch.setattr(store_lab, "STALE_S", -1.0)
+    add(lab, "queued", "running")
+    with store._database.reading() as connection:
+        rows = connection.execute(text("SELECT args->>'job', id FROM procrastinate_jobs"))
+        ids = {row[0]: row[1] for row in rows}
+    begin(lab, "running", delivery=ids["running"])
+    assert lab.jobs.lost() == []
+    with store._database.writing() as connection:
+        connection.execute(text("DELETE FROM procrastinate_jobs"))
+    assert dict(lab.jobs.lost()) == {"queued": None, "running": ids["running"]}
+    lab.jobs.ring_again("queued", ring)
+    assert dict(lab.jobs.lost()) == {"running": ids["running"]}
+
+
+def test_a_lab_is_made_twice_without_loss_and_moves_to_a_version(lab):
+    add(lab, "k")
+    lab.make(LabSettings(version="9.9", most_file=5), make_engine)
+    assert lab.settings() == LabSettings(version="9.9", most_file=5)
+    assert begin(lab, "k") is None
+    assert begin(lab, "k", version="9.9") is not None
+    with pytest.raises(Unavailable, match=r"works with edgewise 9\.9"):
+        open_queue(lab)
+
+
+def test_a_store_without_a_lab_says_how_to_make_one(url, tmp_path):
+    with open_store(url) as opened, pytest.raises(Unavailable, match="there is no lab"):
+        open_queue(opened.lab)
+    with open_store(str(tmp_path / "runs.db")) as opened, pytest.raises(Unavailable, match="can't hold a lab"):
+        open_queue(opened.lab)
+
+
+def test_two_machines_of_one_name_and_one_device_of_two_hosts(lab):
+    def register(host, boot):
+        device = LabDevice(host=host, name="phone", identity="adb://1234", answers=("phone",))
+        return lab.register(host, f"{host}{boot}", version=__version__, boot=boot, devices=[device])
+
+    assert register("a", "x") == []
+    assert register("a", "x") == []  # a restart
+    with pytest.raises(BadInput, match="another machine is the host a"):
+        register("a", "y")
+    assert register("b", "y") == ["adb://1234 is also phone of a"]
+    assert lab.beat("a", "an earlier process") is None
+    assert lab.beat("a", "ax") is False
+    lab.drain("a")
+    assert lab.beat("a", "ax") is True
+    with pytest.raises(BadInput, match="no host c"):
+        lab.drain("c")
+
+
+def test_a_job_of_a_killed_worker_is_carried_out_by_another(url, lab, tmp_path):
+    add(lab, "k", device="any", lock=None)
+    with hosts(url, tmp_path, "one") as (first,):
+        wait_until(lambda: log(tmp_path, "begin"), first)
+        first.kill()
+        first.wait()
+        open_gate(tmp_path)
+        with hosts(url, tmp_path, "two", devices="d2") as (second,):
+            wait_until(lambda: status(lab, "k") == "done", second)
+    job = lab.jobs.get("k")
+    assert (job.attempt, job.fence, job.host, job.place) == (2, 2, "two", "d2")
+    assert [words[1:5] for words in log(tmp_path, "end")] == [["k", "two", "d2", "2"]]
+
+
+def test_a_device_of_a_killed_worker_is_free_again_for_its_next(url, lab, tmp_path):
+    add(lab, "a", "b")
+    with hosts(url, tmp_path, "one") as (first,):
+        wait_until(lambda: log(tmp_path, "begin"), first)
+        first.kill()
+        first.wait()
+    open_gate(tmp_path)
+    with hosts(url, tmp_path, "one") as (again,):
+        wait_until(lambda: status(lab, "a") == status(lab, "b") == "done", again)
+    assert Counter(words[1] for words in log(tmp_path, "end")) == {"a": 1, "b": 1}
+
+
+def test_jobs_of_one_device_at_two_hosts_take_turns(url, lab, tmp_path):
+    open_gate(tmp_path)
+    add(lab, *(f"k{number}" for number in range(12)))
+    with hosts(url, tmp_path, "one", "two") as both:
+        wait_until(
+            lambda: all(job.status == "done" for job in lab.jobs.find(f"k{n}" for n in range(12)).values()), both[0]
+        )
+    spans = sorted(
+        (float(begun[5]), float(ended[5]))
+        for begun in log(tmp_path, "begin")
+        for ended in log(tmp_path, "end")
+        if begun[1] == ended[1]
+    )
+    assert len(spans) == 12
+    assert all(end <= begin for (_, end), (begin, _) in pairwise(spans))
+
+
+def test_a_drained_host_ends_after_its_job_and_leaves_the_rest(url, lab, tmp_path):
+    add(lab, "a", "b")
+    with hosts(url, tmp_path, "one") as (process,):
+        wait_until(lambda: log(tmp_path, "begin"), process)
+        lab.drain("one")
+        wait_until(lambda: log(tmp_path, "say one draining"), process)
+        open_gate(tmp_path)
+        assert process.wait(600) == 0, process.stdout.read()
+    assert (status(lab, "a"), status(lab, "b")) == ("done", "queued")
+    assert lab.status()["devices"][0]["state"] == "gone"
+
+
+def test_a_host_that_is_told_to_end_queues_its_job_again(url, lab, tmp_path):
+    add(lab, "k")
+    with hosts(url, tmp_path, "one") as (process,):
+        wait_until(lambda: log(tmp_path, "begin"), process)
+        process.send_signal(signal.SIGTERM)
+        assert process.wait(600) == 0, process.stdout.read()
+    job = lab.jobs.get("k")
+    assert (job.status, job.attempt, job.fence) == ("queued", 0, 1)
+    open_gate(tmp_path)
+    with hosts(url, tmp_path, "one") as (process,):
+        wait_until(lambda: status(lab, "k") == "done", process)
+    assert lab.jobs.get("k").fence == 2
+
+
+def test_queued_and_running_jobs_are_cancelled(url, lab, tmp_path):
+    add(lab, "a", "b", "c")
+    with hosts(url, tmp_path, "one") as (process,):
+        wait_until(lambda: log(tmp_path, "begin"), process)
+        assert lab.jobs.end_all(["cell a", "b"]) == (1, 1)
+        wait_until(lambda: status(lab, "a") == "cancelled", process)
+        open_gate(tmp_path)
+        wait_until(lambda: status(lab, "c") == "done", process)
+    assert status(lab, "b") == "cancelled"
+    assert [words[1] for words in log(tmp_path, "end")] == ["c"]
+
+
+def test_a_database_that_was_killed_and_came_back_costs_no_job(lab, url, server, tmp_path):
+    add(lab, "a", "b")
+    with hosts(url, tmp_path, "one") as (process,):
+        wait_until(lambda: log(tmp_path, "begin"), process)
+        server.kill()
+        wait_until(lambda: log(tmp_path, "say"), process)
+        open_gate(tmp_path)
+        wait_until(lambda: log(tmp_path, "end"), process)
+        server.start()
+
+        def both():
+            try:
+                return status(lab, "a") == status(lab, "b") == "done"
+            except StoreError:
+                return False
+
+        wait_until(both, process)
+    assert Counter(words[1] for words in log(tmp_path, "end")) == {"a": 1, "b": 1}
+
+
+@pytest.fixture
+def place(tmp_path, monkeypatch, url):
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("EDGEWISE_STORE", url)
+    Path("nets").mkdir()
+    for name, latency in (("slow", 4_000_000), ("fast", 1_000_000)):
+        write_fake_model(f"nets/{name}.fake", latency_ns=[latency])
+    suite = {"models": ["nets/*.fake"], "runtimes": ["fake"], "threads": [1, 2]}
+    suite["options"] = {"iterations": "9", "sessions": "1", "meters": "false"}
+    Path("suite.yaml").write_text(yaml.safe_dump(suite))
+    return tmp_path
+
+
+@contextmanager
+def working(*words):
+    """``edgewise lab work`` as a process."""
+    command = [sys.executable, "-m", "edgewise", "lab", "work", "--cache", "cache", *words]
+    environment = {**os.environ, "EDGEWISE_LOCKS": os.environ.get("EDGEWISE_LOCKS", str(Path.cwd()))}
+    with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, env=environment) as process:
+        try:
+            yield process
+        finally:
+            process.kill()
+
+
+def board(folder):
+    document = json.loads(Path(folder, "board.json").read_text())
+    return [(cell["name"], cell["status"], [row["metrics"]["latency"]["value"] for row in cell["rows"] if row["status"] == "done"])
+            for cell in document["cells"]]  # fmt: skip
+
+
+def test_a_sweep_in_a_lab_gives_what_a_sweep_alone_gives(place, url, capsys):
+    assert run(["sweep", "suite.yaml", "--folder", "alone", "--store", "alone.db"]) == 0
+    assert run(["lab", "init"]) == 0
+    with working("--host", "bench") as process:
+        with open_store(url) as store:
+            wait_until(store.lab.devices, process)
+        assert run(["sweep", "suite.yaml", "--folder", "far", "--lab", "--wait"]) == 0
+        assert board("far") == board("alone")
+        assert run(["sweep", "suite.yaml", "--folder", "again", "--lab"]) == 0  # the store has all of it
+        assert board("again") == board("alone")
+        capsys.readouterr()
+        assert run(["lab", "status", "--json"]) == 0
+        told = json.loads(capsys.readouterr().out)
+        assert told["jobs"] == {"local": {"done": 4}}
+        assert [(one["host"], one["device"], one["state"]) for one in told["devices"]] == [("bench", "local", "ready")]
+        assert run(["lab", "drain", "bench"]) == 0
+        assert process.wait(600) == 0, process.stdout.read()
+    with open_store(url) as store:
+        kept = [store.get(row.id) for row in store.list()]
+    assert {one.lab.host for one in kept} == {"bench"}
+    assert len(kept) == 4
+
+
+def test_a_sweep_without_wait_is_collected_later_and_a_poisoned_cell_fails_alone(place, url, capsys):
+    write_fake_model("nets/poison.fake", latency_ns=[1], behaviour={"at": "load", "do": "segfault"})
+    assert run(["lab", "init"]) == 0
+    with working("--host", "bench") as process, open_store(url) as store:
+        wait_until(store.lab.devices, process)
+        assert run(["sweep", "suite.yaml", "--lab"]) == 0
+        assert "6 left, queued in the lab" in capsys.readouterr().out
+        wait_until(lambda: not {"queued", "running"} & set(store.lab.status()["jobs"]["local"]), process)
+    assert run(["sweep", "suite.yaml", "--lab"]) == 4
+    states = Counter(state for _, state, _ in board("suite-results"))
+    assert states["done"] == 4
+    assert sum(states.values()) == 6
+
+
+def test_a_device_that_no_host_has_is_named(place, capsys):
+    assert run(["lab", "init"]) == 0
+    content = yaml.safe_load(Path("suite.yaml").read_text())
+    Path("suite.yaml").write_text(yaml.safe_dump({**content, "devices": ["pi4"]}))
+    assert run(["sweep", "suite.yaml", "--lab"]) == 2
+    assert "no device of the lab answers to 'pi4'" in capsys.readouterr().err
+
+
+def sql_of_the_role():
+    """The statements on docs/lab.md, and those that take the role back."""
+    page = (TESTS.parent / "docs" / "lab.md").read_text()
+    return page.partition("```sql\n")[2].partition("```")[0]
+
+
+def test_the_documented_role_can_queue_and_nothing_else(store, lab, url, tmp_path):
+    store.save(make_run(1))
+    with store._database.writing() as connection:
+        connection.execute(text("DROP OWNED BY lab_queue" if connection.scalar(
+            text("SELECT count(*) FROM pg_roles WHERE rolname = 'lab_queue'")) else "SELECT 1"))  # fmt: skip
+        connection.execute(text("DROP ROLE IF EXISTS lab_queue"))
+        connection.connection.driver_connection.execute(sql_of_the_role())
+    device = LabDevice(host="h", name="d1", identity="fake://d1", answers=("d1",))
+    lab.register("h", "w", version=__version__, boot="b", devices=[device])
+    model = write_fake_model(tmp_path / "m.fake", latency_ns=[1])
+    try:
+        with open_store(url.replace("edgewise@", "lab_queue@")) as narrow:
+            queue = open_queue(narrow.lab)
+            request = read_request({"schema": 1, "verb": "bench", "models": [str(model)]})
+            assert queue.add([queue.job("k", "cell", "d1", request)]) == 1
+            assert narrow.lab.status()["jobs"] == {"d1": {"queued": 1}}
+            for attempt in (
+                narrow.list,
+                lambda: narrow.save(make_run(2)),
+                lambda: narrow.lab.jobs.end_all(),
+                lambda: narrow.lab.drain("h"),
+                lambda: begin(narrow.lab, "k"),
+                lambda: narrow.lab.make(LabSettings(version="1", most_file=1), make_engine),
+            ):
+                with pytest.raises(StoreError, match=r"permission denied|must be owner"):
+                    attempt()
+        assert begin(lab, "k") is not None
+        (path,) = json.loads(lab.jobs.get("k").request)["models"]
+        cache = FileCache(tmp_path / "cache", lab.files, most=10**6)
+        assert Path(cache.place(path)).read_bytes() == model.read_bytes()
+    finally:
+        with store._database.writing() as connection:
+            connection.execute(text("DROP OWNED BY lab_queue"))
+            connection.execute(text("DROP ROLE lab_queue"))
+
+
+def test_files_are_kept_once_and_fetched_whole_and_checked(store, lab, tmp_path):
+    one, folder = tmp_path / "one.bin", tmp_path / "data"
+    one.write_bytes(os.urandom(CHUNK + 7))
+    (folder / "in").mkdir(parents=True)
+    (folder / "in" / "a.txt").write_text("a")
+    packer = Packer(lab.files, most=CHUNK + 7)
+    single, several = packer.pack(str(one)), packer.pack(str(folder))
+    assert Packer(lab.files, most=CHUNK + 7).pack(str(one)) == single
+    with store._database.reading() as connection:
+        assert connection.scalar(text("SELECT count(*) FROM lab_files")) == 2
+    cache = FileCache(tmp_path / "cache", lab.files, most=10**8)
+    fetched = Path(cache.place(single))
+    assert fetched.read_bytes() == one.read_bytes()
+    assert (Path(cache.place(several)) / "in" / "a.txt").read_text() == "a"
+    fetched.write_bytes(b"damaged")
+    assert Path(cache.place(single)).read_bytes() == one.read_bytes()
+    shutil.rmtree(fetched.parent)
+    partial = tmp_path / "cache" / f"{single.partition('/')[0]}.part"
+    partial.write_bytes(one.read_bytes()[: CHUNK + 3])  # a worker was killed while it fetched
+    assert Path(cache.place(single)).read_bytes() == one.read_bytes()
+    with pytest.raises(BadInput, match="the lab has no file"):
+        cache.place(f"{'0' * 64}/x")
+    one.write_bytes(bytes(CHUNK + 8))
+    with pytest.raises(BadInput, match="the lab takes files of up to"):
+        Packer(lab.files, most=CHUNK + 7).pack(str(one))
+
+
+def test_a_cache_forgets_what_was_used_longest_ago(lab, tmp_path):
+    packer, places = Packer(lab.files, most=10**6), []
+    for name in "abc":
+        (tmp_path / name).write_bytes(name.encode() * 1000)
+        places.append(packer.pack(str(tmp_path / name)))
+    cache = FileCache(tmp_path / "cache", lab.files, most=2500)
+    first, second = (Path(cache.place(place)) for place in places[:2])
+    os.utime(first.parent, (1, 1))
+    os.utime(second.parent, (2, 2))
+    cache.place(places[2])
+    assert (first.exists(), second.exists()) == (False, True)
+    shutil.rmtree(tmp_path / "cache")
+    with cache.keeping() as place:
+        first, second = Path(place(places[0])), Path(place(places[1]))
+        with pytest.raises(BadInput, match="don't fit into the worker's cache"):
+            place(places[2])
+        assert first.exists()
+        assert second.exists()
+    assert Path(cache.place(places[2])).exists()
+    with pytest.raises(BadInput, match="don't fit into the worker's cache"):
+        FileCache(tmp_path / "small", lab.files, most=10).place(places[0])
+
+
+def test_a_model_goes_with_its_weights_and_the_yaml_beside_it(lab, tmp_path):
+    model = write_fake_model(tmp_path / "m.fake", latency_ns=[1])
+    (tmp_path / "m.yaml").write_text("edgewise: 1\n")
+    (tmp_path / "other.yaml").write_text("edgewise: 1\n")
+    path = Packer(lab.files, most=10**6).pack(str(model))
+    place = Path(FileCache(tmp_path / "cache", lab.files, most=10**6).place(path))
+    assert sorted(one.name for one in place.parent.iterdir()) == ["m.fake", "m.yaml"]
+
+
+def test_a_worker_of_another_version_is_refused(place, lab, capsys):
+    lab.make(LabSettings(version="9.9", most_file=5), make_engine)
+    assert run(["lab", "work", "--host", "bench"]) == 3
+    assert "works with edgewise 9.9" in capsys.readouterr().err
+    assert not lab.devices()
+
+
+def test_a_lab_that_moves_to_another_version_ends_the_workers_of_this_one(url, lab, tmp_path):
+    with hosts(url, tmp_path, "one") as (process,):
+        wait_until(lab.devices, process)
+        lab.make(LabSettings(version="9.9", most_file=5), make_engine)
+        assert process.wait(600) != 0
+        assert "works with edgewise 9.9" in process.stdout.read().decode()
+
+
+def test_a_new_process_of_a_host_takes_the_place_of_the_last_one(url, lab, tmp_path):
+    with hosts(url, tmp_path, "one") as (first,):
+        wait_until(lab.devices, first)
+        with hosts(url, tmp_path, "one") as (second,):
+            assert first.wait(600) != 0
+            assert "another process is the host one" in first.stdout.read().decode()
+            open_gate(tmp_path)
+            add(lab, "k")
+            wait_until(lambda: status(lab, "k") == "done", second)
+
+
+def test_outcomes_of_a_lab_whose_clock_is_late_are_collected(place, url, lab, capsys):
+    """The ledger has failures of an hour from now, as a machine whose clock is fast wrote them."""
+    with working("--host", "bench") as process:
+        wait_until(lab.devices, process)
+        assert run(["sweep", "suite.yaml", "--lab"]) == 0
+        keys = [cell["key"] for cell in json.loads(Path("suite-results/board.json").read_text())["cells"]]
+        assert keys == [None] * 4
+        late = [
+            {"key": job, "cell": "", "status": "failed", "seconds": 1.0, "finished": time.time() + 3600.0}
+            for job in lab_keys(lab)
+        ]
+        Path("suite-results/cells.jsonl").write_text("".join(f"{json.dumps(one)}\n" for one in late))
+        assert run(["sweep", "suite.yaml", "--lab", "--wait"]) == 0
+    assert {state for _, state, _ in board("suite-results")} == {"done"}
+
+
+def lab_keys(lab):
+    with lab._database.reading() as connection:
+        return [row[0] for row in connection.execute(text("SELECT id FROM lab_jobs"))]
+
+
+def test_a_model_that_changes_while_it_is_queued_fails_alone(place, lab, capsys, monkeypatch):
+    lab.register("h", "w", version=__version__, boot="b", devices=[local("h")])
+    opened = in_lab.open_queue
+
+    def change_first(lab):
+        write_fake_model("nets/fast.fake", latency_ns=[2])
+        return opened(lab)
+
+    monkeypatch.setattr(in_lab, "open_queue", change_first)
+    assert run(["sweep", "suite.yaml", "--lab"]) == 4
+    assert "nets/fast.fake has changed since the sweep began" in capsys.readouterr().out
+    assert lab.status()["jobs"] == {"local": {"queued": 2}}
+
+
+def local(host):
+    return LabDevice(host=host, name="local", identity=f"local://{host}", answers=("local", host))
+
+
+def test_an_interrupted_wait_leaves_the_cells_queued(place, lab):
+    lab.register("h", "w", version=__version__, boot="b", devices=[local("h")])
+    command = [sys.executable, "-m", "edgewise", "sweep", "suite.yaml", "--lab", "--wait"]
+    with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT) as process:
+        wait_until(lambda: lab.status()["jobs"], process)
+        process.send_signal(signal.SIGINT)
+        told, _ = process.communicate()
+        assert process.returncode == 130, told
+    assert lab.status()["jobs"] == {"local": {"queued": 4}}
+
+
+def test_a_full_disk_at_a_worker_fails_its_job(lab, tmp_path, monkeypatch):
+    (tmp_path / "a").write_bytes(b"a")
+    path = Packer(lab.files, most=10).pack(str(tmp_path / "a"))
+
+    def refuse(*_words, **_more):
+        raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+
+    monkeypatch.setattr(shutil, "rmtree", refuse)
+    monkeypatch.setattr(os, "utime", refuse)
+    with pytest.raises(BadInput, match="the worker can't keep a: No space left on device"):
+        FileCache(tmp_path / "cache", lab.files, most=10).place(path)
