@@ -440,7 +440,11 @@ def test_a_wrong_cell_is_named_with_both_values_its_line_and_what_contradicts_it
 def test_a_model_that_stands_far_out_is_named_beside_the_error(capsys, tmp_path):
     assert "stands far out" not in calibrated_by(tmp_path, capsys)
     first, _, _ = calibrated_by(tmp_path, capsys, b=200).partition("Latency by ")
-    assert re.search(r"; b stands far out \(\+\d+%; the others are off by \d+\.\d %\)", first)
+    assert re.search(r"; b stands far out \(\+\d+%; without it, the others are off by \d+\.\d %\)", first)
+    (tmp_path / "three.csv").write_text("model,latency_ms,host_latency_ms\nA,45,12.1\nB,415,11\nC,560,140\n")
+    assert run(["calibrate", "ph", "--measurements", "three.csv"]) == 0
+    told = " ".join(capsys.readouterr().out.split())
+    assert "; one of A, B and C does not fit the others (these 3 models don't tell which: check their values). " in told
 
 
 def test_a_whole_column_in_another_unit_is_told_before_the_law(capsys, tmp_path):

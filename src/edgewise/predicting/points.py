@@ -15,6 +15,7 @@ import numpy as np
 from edgewise.errors import BadInput
 from edgewise.metrics import METRICS
 from edgewise.predicting.base import Point, Subject
+from edgewise.text import listing
 from edgewise.units import ENERGIES, format_quantity, format_si, significant
 
 MOST_BYTES = 4 * 2**20
@@ -32,6 +33,9 @@ REPEATS_AGREE = 1.5
 """Measurements of one model that differ by less than this factor are averaged."""
 _ANOTHER_UNIT = (200.0, 5000.0)
 """An outlier by a factor in this range looks like another unit: seconds for milliseconds."""
+FEWEST_TO_TELL = 4
+"""Of three models, any two are on a line, so that they don't tell which is wrong."""
+MOST_TOLD = 6
 _HOST_RATES = (1e8, 1e13)
 """MACs/s of a 1×1 convolution beyond which no machine that runs edgewise computes."""
 MEASURES: Mapping[str, Callable[[Subject], float | None]] = {
@@ -222,18 +226,42 @@ def doubt_units(points: Sequence[Point], *, what: str) -> list[str]:
 def _check_units(
     points: Sequence[Point], ratios: np.ndarray, *, what: str, named: str, places: Mapping[str, str]
 ) -> None:
-    for at, point in enumerate(points):
-        factor = ratios[at] / float(np.median(np.delete(ratios, at)))
-        if _ANOTHER_UNIT[0] <= max(factor, 1 / factor) <= _ANOTHER_UNIT[1]:
-            name, host, unit = point.subject.name, point.subject.host, METRICS[what.replace(" ", "_")].unit
-            here = "" if host is None else f" and {format_quantity(host, unit)} on this machine"
-            place = f"; {places[name]}" if places.get(name) else ""
-            raise BadInput(
-                f"{what} of {name} is {significant(factor)} times what the other models suggest by their size "
-                f"{named}: is a value in another unit? It has {format_quantity(point.value, unit)} on the device"
-                f"{here}{place}",
-                advice="give all values of a column in the unit that its name ends in",
-            )
+    """Raise `BadInput` where the models are of two groups as far apart as units are, and each of similar ratios."""
+    order = [int(at) for at in np.argsort(ratios)]
+    logs = np.log(ratios[order])
+    cut = int(np.argmax(np.diff(logs))) + 1
+    factor = math.exp(np.median(logs[cut:]) - np.median(logs[:cut]))
+    widest = math.exp(max(np.ptp(logs[:cut]), np.ptp(logs[cut:])))
+    if not _ANOTHER_UNIT[0] <= factor <= _ANOTHER_UNIT[1] or widest**2 > factor:
+        return
+    low, high = [points[at] for at in order[:cut]], [points[at] for at in order[cut:]]
+    few, most = sorted((low, high), key=len)
+    advice = "give all values of a column in the unit that its name ends in"
+    if len(few) == 1 and len(points) >= FEWEST_TO_TELL:
+        (name,), times = _names(few), factor if few is high else 1 / factor
+        raise BadInput(
+            f"{what} of {name} is {significant(times)} times what the other models suggest by their size {named}: is a "
+            f"value in another unit? It has {_values(few[0], what, places)}",
+            advice=advice,
+        )
+    told = "; ".join(f"{point.subject.name} has {_values(point, what, places)}" for point in [*few, *most][:MOST_TOLD])
+    raise BadInput(
+        f"{what} of {listing(_names(high))} is {significant(factor)} times that of {listing(_names(low))} by their "
+        f"size {named}: are values in another unit? These {len(points)} models don't tell which: {told}",
+        advice=advice,
+    )
+
+
+def _names(points: Sequence[Point]) -> list[str]:
+    return [point.subject.name for point in points]
+
+
+def _values(point: Point, what: str, places: Mapping[str, str]) -> str:
+    """What a point has on the device and on this machine, and where its values are from."""
+    unit, host = METRICS[what.replace(" ", "_")].unit, point.subject.host
+    here = "" if host is None else f" and {format_quantity(host, unit)} on this machine"
+    place = f"; {places[point.subject.name]}" if places.get(point.subject.name) else ""
+    return f"{format_quantity(point.value, unit)} on the device{here}{place}"
 
 
 def _all_in_another_unit(points: Sequence[Point], *, what: str) -> list[str]:

@@ -6,7 +6,6 @@ import math
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from functools import partial
-from statistics import fmean, median
 from typing import Any
 
 from edgewise.device.calibrations import count_text
@@ -18,6 +17,7 @@ from edgewise.predicting.choice import CHOICE_POINTS, COVERAGE, TRUST, Choice, M
 from edgewise.predicting.features import TERMS
 from edgewise.predicting.forecast import KINDS, SEEN_SHARE, Forecast, Forecasts
 from edgewise.predicting.laws import known_profile
+from edgewise.predicting.outliers import find_misfit
 from edgewise.predicting.suggestion import Suggestion
 from edgewise.report.document import (
     Cell,
@@ -41,10 +41,6 @@ UNCOUNTED = ("elements", "operators")
 """Terms of a profile that are not MACs."""
 CLEARLY_MORE, CLEARLY_APART = 1.25, 0.02
 """Errors of laws whose ratio, or whose difference, is below are about equal."""
-FAR_OUT, TIMES_USUAL = 1.5, 2.5
-"""A model is an outlier where its left-out prediction is wrong by more than the factor `FAR_OUT`, and its logarithmic
-error is more than `TIMES_USUAL` times the median of the others. (One wrong value of n moves each of the other left-out
-predictions by 1/(n−1) of its own error.)"""
 
 
 def calibration_document(calibration: Calibration) -> Document:
@@ -81,16 +77,16 @@ def _learnt(metric: str, choice: Choice, device: str) -> str:
 
 
 def _far_out(choice: Choice) -> str:
-    """The model that the chosen law is by far most wrong about where it is left out, as a clause; else ""."""
-    left_out = [(point, float(value)) for point, value in zip(choice.points, choice.chosen.left_out, strict=True)]
-    known = [(point.subject.name, value / point.value) for point, value in left_out if not math.isnan(value)]
-    known.sort(key=lambda each: -abs(math.log(each[1])))
-    (name, ratio), *rest = known
-    usual = median(abs(math.log(each)) for _, each in rest)
-    if abs(math.log(ratio)) < max(math.log(FAR_OUT), TIMES_USUAL * usual):
+    """The model that does not fit the others, or those that may be it, as a clause; else ""."""
+    found = find_misfit(choice)
+    if found is None:
         return ""
-    others = 100 * fmean(abs(each - 1) for _, each in rest)
-    return f"; {one_line(name)} stands far out ({_off_text(ratio - 1)}; the others are off by {others:.1f} %)"
+    names = [one_line(name) for name in found.candidates]
+    if len(names) > 1:
+        which = f"one of {enumerate_few(names)} does not fit the others"
+        return f"; {which} (these {len(choice.points)} models don't tell which: check their values)"
+    off = f"{_off_text(found.off)}; without it, the others are off by {100 * found.others_off:.1f} %"
+    return f"; {names[0]} stands far out ({off})"
 
 
 def chosen_law(metric: str, choice: Choice) -> str:
