@@ -7,6 +7,7 @@ import hashlib
 import json
 import math
 import re
+import shlex
 import subprocess
 import sys
 from dataclasses import replace
@@ -106,7 +107,8 @@ def test_a_refused_model_is_an_exit_code_of_its_own(capsys, tmp_path):
     refused = (
         "Huge: its latency on this machine, 9.00 s, is 64.3 times the most of the measured models (InceptionV3, 140 ms)"
     )
-    assert f"{refused}: check that value" in told.err and "DenseNet" in told.out
+    assert f"{refused}: check that value, and the unit of the column host_latency_… in the table of " in told.err
+    assert "DenseNet" in told.out
     (tried,) = [line for line in told.err.splitlines() if line.startswith("try: ")]
     assert "--anyway predicts it with a wider interval" in tried
     assert run(["estimate", "huge.csv", "-d", "phone", "--anyway"]) == 0
@@ -172,7 +174,9 @@ def test_model_files_bring_their_operators_and_runs_on_this_machine_their_latenc
     rows = [f"{digits},5"] + [f"other{at},{5 * at}" for at in range(2, 5)]
     (tmp_path / "files.csv").write_text("model,latency_ms\n" + "\n".join(rows) + "\n")
     assert run(["calibrate", "board", "--measurements", "files.csv"]) == 2  # names alone relate to nothing
-    assert "nothing relates the models" in capsys.readouterr().err
+    told = capsys.readouterr().err
+    assert "nothing relates the models" in told
+    assert "add the column host_latency_ms with what " in told and "or name their files in the column model, " in told
     assert run(["bench", str(digits), "-r", "onnxruntime", "--iterations", "20", "--sessions", "1", "--quiet"]) == 0
     with edgewise.open_store() as opened:
         opened.save(replace(opened.get("last"), trust=Trust(grade="B")))
@@ -215,6 +219,30 @@ def exported(tmp_path, name, *changes):
 
 def with_limits(cpus):
     return Constraints(cpus=cpus, memory_bytes=2 * 2**30)
+
+
+def test_both_columns_in_another_unit_are_told_by_what_this_machine_can_compute(capsys, tmp_path, monkeypatch):
+    digits = edgewise.data.path("digits_cnn.onnx")
+    (tmp_path / "k.csv").write_text(f"model,latency_ms,host_latency_ms\nb,800,200\n{digits},2000,500\nc,4000,1000\n")
+    for peaks, compared in ((None, ": check"), ((4e9, 8e9), ", 1/10")):
+        monkeypatch.setattr(prediction, "known_rates", lambda peaks=peaks: peaks)
+        assert run(["calibrate", "board", "--measurements", "k.csv"]) == 0
+        first = " ".join(capsys.readouterr().out.split()).partition("Latency by ")[0]
+        assert re.search(
+            r"By host_latency_ms of line 3 of k.csv, 500 ms, this machine computes 38\.\d MMAC/s for ", first
+        )
+        assert f"{digits}{compared}" in first
+
+
+def test_models_whose_files_are_known_come_with_the_command_that_measures_them(tmp_path):
+    digits = edgewise.data.path("digits_cnn.onnx")
+    (tmp_path / "a b.onnx").write_bytes(digits.read_bytes())
+    (tmp_path / "k.csv").write_text("model,latency_ms\na b.onnx,5\n" + f"{digits},6\nc.onnx,7\n")
+    (tmp_path / "c.onnx").write_bytes(digits.read_bytes())
+    with pytest.raises(edgewise.BadInput, match="nothing relates") as refused:
+        edgewise.calibrate("board", "k.csv", method="scale", keep=False)
+    command = f"'edgewise bench {shlex.join(['a b.onnx', str(digits), 'c.onnx'])}' measures them here"
+    assert refused.value.advice.startswith(command)
 
 
 def test_runs_of_several_devices_engines_or_batches_are_told_apart(capsys, tmp_path):

@@ -9,7 +9,7 @@ import pytest
 
 from edgewise.record import TargetSpec
 from edgewise.run import peaks
-from edgewise.run.peaks import find_peaks, make_product
+from edgewise.run.peaks import find_peaks, known_rates, make_product
 
 
 @pytest.fixture
@@ -49,6 +49,19 @@ def test_what_was_measured_is_kept_for_this_machine_only(tmp_path, asked, monkey
     monkeypatch.setattr(peaks, "_machine", lambda place: "another")
     find_peaks((), 1, cache=cache)
     assert len(asked) == 4
+
+
+def test_known_rates_are_macs_of_the_kept_peaks_and_measure_none(tmp_path, asked, monkeypatch):
+    cache = tmp_path / "peaks.json"
+    monkeypatch.setattr(peaks, "usable_cores", lambda: (0, 1, 2))
+    assert known_rates(cache) is None
+    find_peaks((), 1, cache=cache)
+    assert known_rates(cache) is None  # copies are no arithmetic
+    document = json.loads(cache.read_text())
+    document["peaks"]["float32/2"] = [{"kind": "compute", "dtype": "float32", "threads": 2, "value": 4e9}]
+    cache.write_text(json.dumps(document))
+    asked.clear()
+    assert known_rates(cache) == pytest.approx((1e9, 3e9)) and asked == []
 
 
 @pytest.mark.parametrize("content", ["", "{", "[]", '{"machine": 1}', '{"machine": null, "peaks": 3}'])

@@ -125,13 +125,26 @@ def test_another_unit_and_a_constant_are_seen():
 )
 def test_a_whole_column_that_looks_like_another_unit_is_a_caution(factor, told):
     found = [replace(point, value=3.0 * factor * point.subject.host) for point in points()]
-    cautions = doubt_units(found, what="latency")
+    cautions = doubt_units(found, what="latency", written={})
     assert [told in caution for caution in cautions] == [True] * bool(told)
-    assert doubt_units(found, what="memory peak") == []
+    assert doubt_units(found, what="memory peak", written={}) == []
 
 
-@pytest.mark.parametrize(("factor", "told"), [(1.0, ""), (1e3, "1.00 MMAC/s"), (1e-5, "100 TMAC/s")])
-def test_both_columns_in_another_unit_are_a_caution(factor, told):
+@pytest.mark.parametrize(
+    ("factor", "peaks", "told"),
+    [
+        (1.0, None, ""),
+        (1.0, (5e9, 1e10), ""),
+        (1e3, None, "1.00 MMAC/s for the median model, c: check"),
+        (1e3, (5e9, 1e10), "1.00 MMAC/s for the median model, c, 1/5000 of the 5.00 GMAC/s that it was measured to"),
+        (1e-5, None, "100 TMAC/s for the median model, c: check"),
+        (1e-3, None, ""),
+        (1e-3, (5e9, 1e10), "1.00 TMAC/s for the median model, c, 100 times the 10.0 GMAC/s that it was measured to"),
+        (0.01, (1e12, 2e12), ""),
+        (1.0, (2e12, 4e12), "1.00 GMAC/s for the median model, c, 1/2000 of the 2.00 TMAC/s that it was measured to"),
+    ],
+)
+def test_both_columns_in_another_unit_are_a_caution_with_column_line_and_peak(factor, peaks, told):
     """Of 1 GMAC/s on this machine."""
     found = [
         replace(
@@ -140,12 +153,16 @@ def test_both_columns_in_another_unit_are_a_caution(factor, told):
             subject=replace(
                 point.subject,
                 host=factor * point.subject.host,
-                profile=OperatorProfile(amounts=(1e9 * point.subject.host, 0, 0, 0, 0, 0)),
+                profile=OperatorProfile(amounts=(1e9 * share * point.subject.host, 0, 0, 0, 0, 0)),
             ),
         )
-        for point in points()
+        for point, share in zip(points(), (0.8, 0.9, 1.0, 1.1, 1.2), strict=True)
     ]
-    assert [told in caution for caution in doubt_units(found, what="latency")] == [True] * bool(told)
+    written = {name: f"host_latency_ms of line {line} of t.csv" for line, name in enumerate(HOSTS, start=2)}
+    cautions = doubt_units(found, what="latency", written=written, peaks=peaks)
+    assert [told in caution for caution in cautions] == [True] * bool(told)
+    assert all(caution.startswith("By host_latency_ms of line 4 of t.csv, ") for caution in cautions)
+    assert doubt_units(found, what="latency", written={}, peaks=peaks) == []  # it measured them itself
 
 
 def test_one_family_and_a_giant_are_cautions():

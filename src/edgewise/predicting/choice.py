@@ -200,6 +200,10 @@ def leave_out(trial: Trial, points: Sequence[Point]) -> list[LeftOut]:
     return found
 
 
+class Unrelated(BadInput):
+    """No law can be used with the points: too little is known of the models."""
+
+
 def choose(points: Sequence[Point], *, method: str | None = None) -> Choice:
     """Fit all laws to `points`, and choose the one with the least error on points that were left out.
 
@@ -233,7 +237,7 @@ def choose_among(wanted: Sequence[Predictor], points: Sequence[Point]) -> Choice
         for trial in trials:
             by_reason.setdefault(trial.because, []).append(trial.predictor.name)
         reasons = "; ".join(f"{', '.join(names)}: {because}" for because, names in by_reason.items())
-        raise BadInput(f"nothing relates the models to the device ({reasons})", advice="measure them on this machine")
+        raise Unrelated(f"nothing relates the models to the device ({reasons})", advice="measure them on this machine")
     return Choice(points=tuple(points), trials=tuple(trials))
 
 

@@ -351,7 +351,10 @@ def _advice_beyond(subject: Subject, points: Sequence[Point], metric: str) -> st
         here = quantity(point.subject.host, METRICS[metric].unit)
         return f"it was measured itself, and the calibration has {here} for it on this machine: one of both is wrong"
     if _by_host(subject, points):
-        return f"check that value, or measure a model with about this {METRICS[metric].label.lower()} here"
+        return (
+            f"check that value, and the unit of the column host_{metric}_… in the table of the measured models, or "
+            f"measure a model with about this {METRICS[metric].label.lower()} here"
+        )
     return "measure one with about as many"
 
 

@@ -38,6 +38,9 @@ FEWEST_TO_TELL = 4
 MOST_TOLD = 6
 _HOST_RATES = (1e8, 1e13)
 """MACs/s of a 1×1 convolution beyond which no machine that runs edgewise computes."""
+_PEAK_RANGE = (1000.0, 10.0)
+"""A median model that is slower than the first part of the peak of one thread, or faster than the second multiple of
+that of all threads, has a value in another unit: the peak is of float32, and int8 and Winograd's kernels beat it."""
 MEASURES: Mapping[str, Callable[[Subject], float | None]] = {
     "on this machine": lambda subject: subject.host,
     "in operations": lambda subject: subject.profile.work if subject.profile else None,
@@ -218,9 +221,19 @@ def check_points(points: Sequence[Point], *, what: str, places: Mapping[str, str
     return [*_one_family(points), *_one_giant(points, what=what)]
 
 
-def doubt_units(points: Sequence[Point], *, what: str) -> list[str]:
-    """That all values of a column may be in another unit, each a sentence."""
-    return [*_all_in_another_unit(points, what=what), *_hosts_in_another_unit(points, what=what)]
+def doubt_units(
+    points: Sequence[Point], *, what: str, written: Mapping[str, str], peaks: tuple[float, float] | None = None
+) -> list[str]:
+    """That all values of a column may be in another unit, each a sentence.
+
+    Args:
+        written: name of a model → column and line of its value of this machine; other values were measured here.
+        peaks: MACs/s that this machine was seen to reach with one thread, and would with all; None where unknown.
+    """
+    return [
+        *_all_in_another_unit(points, what=what),
+        *_hosts_in_another_unit([each for each in points if each.subject.name in written], written, peaks, what=what),
+    ]
 
 
 def _check_units(
@@ -279,15 +292,32 @@ def _all_in_another_unit(points: Sequence[Point], *, what: str) -> list[str]:
     ]
 
 
-def _hosts_in_another_unit(points: Sequence[Point], *, what: str) -> list[str]:
+def _hosts_in_another_unit(
+    points: Sequence[Point], written: Mapping[str, str], peaks: tuple[float, float] | None, *, what: str
+) -> list[str]:
     """That this machine's values may be in another unit: for the operators of the models they are implausible."""
-    subjects = [point.subject for point in points]
-    rates = [each.profile.work / each.host for each in subjects if each.profile and each.profile.work and each.host]
-    if what != "latency" or not rates or _HOST_RATES[0] <= (rate := float(np.median(rates))) <= _HOST_RATES[1]:
+    rates = {
+        each.name: (each.profile.work / each.host, each.host)
+        for each in (point.subject for point in points)
+        if each.profile and each.profile.work and each.host
+    }
+    if what != "latency" or not rates:
         return []
+    name, (rate, host) = sorted(rates.items(), key=lambda each: each[1])[len(rates) // 2]
+    least, most = _HOST_RATES
+    if peaks is not None:
+        least, most = max(least, peaks[0] / _PEAK_RANGE[0]), min(most, peaks[1] * _PEAK_RANGE[1])
+    if least <= rate <= most:
+        return []
+    compared = ""
+    if peaks is not None:
+        one, total = peaks
+        share = f"{significant(rate / total)} times" if rate > total else f"1/{significant(one / rate)} of"
+        compared = f", {share} the {format_si(total if rate > total else one, 'MAC/s')} that it was measured to reach"
     return [
-        f"By its latencies, this machine computes {format_si(rate, 'MAC/s')} for the median model: check that they are "
-        "in the unit that their column names, and those of the device, too."
+        f"By {written[name]}, {format_quantity(host, 's')}, this machine computes {format_si(rate, 'MAC/s')} for the "
+        f"median model, {name}{compared}: check that the column's values are in the unit that its name ends in, and "
+        "those of the device, too."
     ]
 
 

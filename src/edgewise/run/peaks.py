@@ -21,6 +21,7 @@ from typing import Any
 
 from edgewise.folders import job_folder
 from edgewise.record import Peak, TargetSpec
+from edgewise.run.counters import usable_cores
 from edgewise.run.executor import target_of
 from edgewise.run.facts import ask, availability_at, environment_at
 from edgewise.run.trust import BUSY
@@ -74,6 +75,17 @@ def find_peaks(
     absent = [key.partition("/")[0] for key in wanted if not known[key]]
     why = f"no installed engine could be measured in {', '.join(absent)}" if absent else None
     return tuple(found), why
+
+
+def known_rates(cache: Path | None = None) -> tuple[float, float] | None:
+    """MACs/s of this machine by its kept peaks, with one thread and as many times that as it has cores; measures none.
+
+    None where no peak of arithmetic is kept.
+    """
+    place = TargetSpec()
+    kept = [peak for peaks in _load(cache or _cache_file(place), place).values() for peak in peaks]
+    one = max((peak.value / peak.threads / 2 for peak in kept if peak.kind == "compute"), default=None)
+    return None if one is None else (one, one * len(usable_cores()))
 
 
 def is_disturbed(peak: Peak) -> bool:

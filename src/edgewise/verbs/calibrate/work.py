@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shlex
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
@@ -16,7 +17,7 @@ from edgewise.model.identity import open_model
 from edgewise.model.precision import find_precision
 from edgewise.predicting.base import Point, Subject
 from edgewise.predicting.calibration import Calibration, load, save
-from edgewise.predicting.choice import FEWEST_POINTS, choose
+from edgewise.predicting.choice import FEWEST_POINTS, Unrelated, choose
 from edgewise.predicting.features import profile_of
 from edgewise.predicting.fleet import Catalogue
 from edgewise.predicting.forecast import Forecasts, forecast
@@ -31,6 +32,8 @@ from edgewise.predicting.points import (
 )
 from edgewise.record import Run
 from edgewise.run.observation import observe_file
+from edgewise.run.peaks import known_rates
+from edgewise.text import enumerate_few
 from edgewise.verbs.calibrate.device_runs import (
     MODELS,
     TABLE,
@@ -63,7 +66,7 @@ class _Model:
     """A model before it is known which values of this machine are taken.
 
     Attributes:
-        sha256: of its file; "" where only its name is known.
+        sha256, path: of its file; "" where only its name is known.
         stored: engine and its settings → metric → value, from stored runs on this machine.
         hosts: metric → value, as somebody wrote it down.
         columns, place: of `hosts`: metric → name of its column, and the line and its file; empty without a table.
@@ -72,6 +75,7 @@ class _Model:
 
     subject: Subject
     sha256: str = ""
+    path: str = ""
     values: Mapping[str, float] = field(default_factory=dict)
     hosts: Mapping[str, float] = field(default_factory=dict)
     columns: Mapping[str, str] = field(default_factory=dict)
@@ -117,7 +121,8 @@ def calibrate(request: CalibrateRequest, context: Context) -> Calibration:
         kept, reasons = _predictable(kept, method=request.method)
     except BadInput as error:
         noisy = [sentence.removesuffix(".") for sentence in notes.sentences if sentence.startswith(NOISY)]
-        raise BadInput("; ".join((error.marked.message, *noisy)), advice=error.marked.advice) from None
+        advice = _advice_to_relate(models, next(iter(kept))) if isinstance(error, Unrelated) else error.marked.advice
+        raise BadInput("; ".join((error.marked.message, *noisy)), advice=advice) from None
     found = Calibration(
         name=request.name,
         points={metric: tuple(rows) for metric, rows in kept.items()},
@@ -132,6 +137,17 @@ def calibrate(request: CalibrateRequest, context: Context) -> Calibration:
     return save(found, context.store) if context.keep else found
 
 
+def _advice_to_relate(models: Sequence[_Model], metric: str) -> str:
+    """What gives the models values of this machine, which most laws need: a column, or a command."""
+    lacking = [model for model in models if metric not in model.hosts and not model.stored]
+    names = enumerate_few([model.subject.name for model in lacking])
+    files = list(dict.fromkeys(model.path for model in lacking))
+    column = f"add the column host_{metric}_{list(UNITS[metric])[1]} with what {names} took on this machine"
+    if all(files):
+        return f"'edgewise bench {shlex.join(files)}' measures them here, then calibrate again; or {column}"
+    return f"{column}; or name their files in the column model, and 'edgewise bench FILE…' measures them here"
+
+
 def _check(models: Sequence[_Model], points: Mapping[str, list[Point]]) -> tuple[list[str], list[str]]:
     """Cautions about the points, and doubts about their values. Raises `BadInput` as `check_points` does."""
     cautions, doubts = list[str](), list[str]()
@@ -141,7 +157,9 @@ def _check(models: Sequence[_Model], points: Mapping[str, list[Point]]) -> tuple
         places |= {each.name: f"{each.place}{contradiction(each)}" for each in written}
         what = metric.replace("_", " ")
         cautions += check_points(found, what=what, places=places)
-        doubts += [*contradictions(written), *doubt_units(found, what=what)]
+        lines = {each.name: f"{each.column} of {each.place}" for each in written}
+        peaks = known_rates() if metric == "latency" and any(point.subject.profile for point in found) else None
+        doubts += [*contradictions(written), *doubt_units(found, what=what, written=lines, peaks=peaks)]
     return cautions, doubts
 
 
@@ -261,7 +279,7 @@ def _note_missing_files(models: Sequence[_Model], notes: Notes) -> None:
 def _from_file(path: Path) -> _Model:
     graph, network = observe_file(path, shapes={}, hash_weights=True)
     subject = Subject(name=path.name, profile=profile_of(graph), precision=find_precision(graph))
-    return _Model(subject=subject, sha256=str(network.source.get("sha256") or ""))
+    return _Model(subject=subject, sha256=str(network.source.get("sha256") or ""), path=str(path))
 
 
 def _from_run(run: Run, files: ModelFiles, notes: Notes) -> _Model:
@@ -283,7 +301,7 @@ def _from_run(run: Run, files: ModelFiles, notes: Notes) -> _Model:
         elif found.sha256 != ref.sha256:
             changed = True
             continue
-        return replace(model, subject=replace(found.subject, name=ref.name), sha256=found.sha256)
+        return replace(model, subject=replace(found.subject, name=ref.name), sha256=found.sha256, path=found.path)
     if changed:
         notes.add("The file has changed since, so that its operators are not known", ref.name)
     return model
