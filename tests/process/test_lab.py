@@ -21,6 +21,7 @@ import pytest
 import yaml
 from sqlalchemy import text
 
+from edgewise.cancellation import CancelToken
 from edgewise.cli.main import run
 from edgewise.errors import BadInput, StoreError, Unavailable
 from edgewise.store import lab as store_lab
@@ -31,6 +32,7 @@ from edgewise.testing import write_fake_model
 from edgewise.verbs.lab.client import open_queue
 from edgewise.verbs.lab.engine import make_engine, queue_of, ring
 from edgewise.verbs.lab.files import FileCache, Packer
+from edgewise.verbs.lab.worker import Host
 from edgewise.verbs.reading import read_request
 from edgewise.verbs.sweep import in_lab
 from edgewise.version import __version__
@@ -605,3 +607,24 @@ def test_a_full_disk_at_a_worker_fails_its_job(lab, tmp_path, monkeypatch):
     monkeypatch.setattr(os, "utime", refuse)
     with pytest.raises(BadInput, match="the worker can't keep a: No space left on device"):
         FileCache(tmp_path / "cache", lab.files, most=10).place(path)
+
+
+def test_a_job_that_begins_while_its_host_looks_at_the_store_goes_on(lab, monkeypatch):
+    host = Host(lab=lab, name="h", devices=[local("h")], work=None, say=print, worker="w")
+    lab.register("h", "w", version=__version__, boot="b", devices=host.devices)
+    add(lab, "k")
+    find, token = lab.jobs.find, CancelToken()
+
+    def find_and_begin(keys):
+        found = find(keys)
+        host._running["k"] = begin(lab, "k"), token
+        return found
+
+    monkeypatch.setattr(lab.jobs, "find", find_and_begin)
+    assert host._look() is False
+    assert not token.cancelled
+    monkeypatch.setattr(lab.jobs, "find", find)
+    lab.jobs.free("k", delivery=1)
+    begin(lab, "k", delivery=2)
+    host._look()
+    assert token.cancelled  # another start has it now
