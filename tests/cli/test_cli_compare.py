@@ -99,7 +99,7 @@ def test_real_processes_end_to_end(capsys):
     assert set(runs) == {variant["run"] for variant in document["variants"]}
     pids = [session.pid for one in runs.values() for session in one.sessions]
     assert len(set(pids)) == 6
-    assert "[1/2] a.fake" in captured.err and "1.10 ms" in captured.err
+    assert "[1/2] a.fake" in captured.err and "1.10 ± " in captured.err
 
 
 # --- the document ---

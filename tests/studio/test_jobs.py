@@ -99,7 +99,7 @@ def test_a_job_leaves_what_the_command_leaves(jobs, store, tmp_path):
     assert (result / "part.html").read_text().startswith('<div class="result">')
     assert (result / "result.html").read_text().startswith("<!doctype html>")
     log = (jobs.folder_of(job_id) / "log.txt").read_text()
-    assert "m.fake" in log and "2.00 ms" in log
+    assert "m.fake" in log and "2.00 ± " in log
     state = jobs.live.get(job_id)
     assert (state.status, state.saved, state.job["index"], state.job["total"]) == ("done", [run.id], 0, 1)
     assert [(each["id"], each["status"]) for each in state.runs] == [(run.id, "done")]
