@@ -39,7 +39,11 @@ def test_the_advice_of_an_estimate_ends_at_a_file_that_it_accepts(device, capsys
     words = shlex.split(command[1].replace("DATA", "digits.npz"))
     words += ["--task", "classification", "--prepare", "scale=1/255", "--limit", "200", "-o", "out", "--json"]
     assert run(words) == ExitCode.DONE
-    found = json.loads(capsys.readouterr().out)
+    captured = capsys.readouterr()
+    # A wrong preparation is seen before any variant is made.
+    told = captured.err.partition("Variants: ")[0]
+    assert re.search(r"\nthe original: Top-1 accuracy 9\d\.\d+ %\n", told)
+    found = json.loads(captured.out)
     chosen = next(one for one in found["variants"] if one["id"] == found["chosen"])
     time = "cpu_cycles" if device == "cortex-m4" else "latency"
     assert chosen["metrics"][time]["basis"] == "estimated" and chosen["metrics"]["accuracy_top1"]["basis"] == "measured"

@@ -8,10 +8,13 @@ from dataclasses import replace
 from edgewise.errors import BadInput, EdgewiseError, RunFailed, as_flag
 from edgewise.evaluating.agreement import WORST
 from edgewise.evaluating.run_records import cautions_of
+from edgewise.formatting import value_text
+from edgewise.metrics import METRICS
 from edgewise.optimizing.accuracy import Accuracy, AccuracyChecker
 from edgewise.optimizing.choice import check_bounds, is_identical, judged_words, limit_of
 from edgewise.optimizing.search_settings import LEAST_SNR_DB, SearchSettings
 from edgewise.optimizing.variant import ABOUT_ORIGINAL, ORIGINAL, Candidate, MetricValue, emit_candidate
+from edgewise.progress import LogLine, emit
 from edgewise.record import Failure, Job, ModelRef, RuntimeSpec, Scenario, Stopping
 from edgewise.run.plan import Axes, make_plan
 from edgewise.units import significant
@@ -37,6 +40,17 @@ class CandidateChecks:
         self.notes: list[str] = []
         self.original = self._check_original(job)
         emit_candidate(self.original)
+        self._tell_doubts()
+
+    def _tell_doubts(self) -> None:
+        """Say at once how good the original is on the data: a wrong preparation would cost the whole search."""
+        headline, value = self._checker.headline, self.original.value(self._checker.headline)
+        if self.original.accuracy is not None and value is not None:
+            words = f"{METRICS[headline].label} {value_text(headline, METRICS[headline].unit, value)}"
+            emit(LogLine(text=f"{ABOUT_ORIGINAL}{words}"))
+        for note in self.notes:
+            if note.startswith(ABOUT_ORIGINAL):
+                emit(LogLine(text=note))
 
     def _check_original(self, job: Job) -> Candidate:
         check = self._checker.begin()
