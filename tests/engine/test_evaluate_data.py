@@ -262,6 +262,7 @@ def test_the_users_own_mapping_counts_more_than_the_file(capsys):
     Path("names.txt").write_text("a\nb\nc\nd\n")
     document, _ = judge(capsys, "det.onnx", "boxes", *FOUND, "--classes", "names.txt", task="detection")
     assert document["metrics"][0]["value"] == pytest.approx(1.0, abs=1e-6)
+    assert "class-order" not in [each["code"] for each in document["run"]["cautions"]]
 
 
 def test_a_classifiers_classes_are_matched_by_the_names_in_its_file(capsys):

@@ -265,11 +265,11 @@ def test_a_block_with_a_bounded_layer_shows_both_ends(show, filled):
     filled.store.save(run := replace(run, layers=tuple(layers)))
     page = show(run, "#node=8")
     assert page.inner_text("#graph-name") == "block_0"
-    assert details(page)["Time"] == f"29.4 to 32.6 µs: {PARTLY_BELOW}"
+    assert details(page)["Time"] == f"30.0 to 32.0 µs: {PARTLY_BELOW}"
     press(page, "Enter")
     page.evaluate('() => { URL.createObjectURL = (blob) => { window.made = blob.text(); return "#"; }; }')
     page.click("#graph-svg")
-    assert "29.4 to 32.6 µs" in page.evaluate("window.made")
+    assert "30.0 to 32.0 µs" in page.evaluate("window.made")
 
 
 def test_a_narrow_screen_shows_difference_and_verdict_of_each_layer(show):

@@ -143,3 +143,11 @@ def cautions_of(evaluation: Evaluation) -> tuple[Caution, ...]:
     if unsure := evaluation.settings.get(ORDER):
         found.append(Caution.of("class-order", str(unsure)))
     return tuple(found)
+
+
+def are_converted_alike(evaluation: Evaluation | None) -> bool:
+    """Whether all samples were converted from the same colours to the same: then none of them is an exception."""
+    if evaluation is None or len(evaluation.changes) != 1:
+        return False
+    ((change, count),) = evaluation.changes.items()
+    return change.startswith("converted ") and count == evaluation.n

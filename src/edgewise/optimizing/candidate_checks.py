@@ -7,7 +7,7 @@ from dataclasses import replace
 
 from edgewise.errors import BadInput, EdgewiseError, RunFailed, as_flag
 from edgewise.evaluating.agreement import WORST
-from edgewise.evaluating.run_records import cautions_of
+from edgewise.evaluating.run_records import are_converted_alike, cautions_of
 from edgewise.formatting import value_text
 from edgewise.metrics import METRICS
 from edgewise.optimizing.accuracy import Accuracy, AccuracyChecker
@@ -75,7 +75,8 @@ class CandidateChecks:
         if accuracy is not None:
             about_data = () if accuracy.evaluation is None else cautions_of(accuracy.evaluation)
             for doubt in (*accuracy.doubts, *about_data):
-                self.notes.append(f"{ABOUT_ORIGINAL}{doubt.message}; {doubt.advice}")
+                usual = doubt.code == "samples-changed" and are_converted_alike(accuracy.evaluation)
+                self.notes.append(f"{'' if usual else ABOUT_ORIGINAL}{doubt.message}; {doubt.advice}")
         return Candidate(
             id=ORIGINAL,
             parent=None,

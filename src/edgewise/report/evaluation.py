@@ -8,7 +8,7 @@ from typing import Any
 
 from edgewise.evaluating.evaluation import EvaluationResults, ModelEvaluation
 from edgewise.evaluating.plausibility import CODE
-from edgewise.evaluating.run_records import ORDER
+from edgewise.evaluating.run_records import ORDER, are_converted_alike
 from edgewise.evaluating.scores import MetricDifference, Score
 from edgewise.formatting import p_text, points_range, points_text, value_text, with_range
 from edgewise.grouping import by_key
@@ -250,14 +250,6 @@ def _alterations(evaluation: Evaluation) -> list[str]:
         count = sum(count for change, count in converted.items() if change.endswith(f" to {word}"))
         found.append(f"{count} converted to {word}")
     return found + [f"{count} {change}" for change, count in evaluation.changes.items() if change not in converted]
-
-
-def are_converted_alike(evaluation: Evaluation | None) -> bool:
-    """Whether all samples were converted from the same colours to the same: then none of them is an exception."""
-    if evaluation is None or len(evaluation.changes) != 1:
-        return False
-    ((change, count),) = evaluation.changes.items()
-    return change.startswith("converted ") and count == evaluation.n
 
 
 def _altered(results: EvaluationResults) -> str:

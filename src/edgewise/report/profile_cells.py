@@ -63,30 +63,28 @@ def has_bound(layers: Iterable[Layer]) -> bool:
     return any(layer.is_bounded for layer in layers)
 
 
-def sum_ends(layers: Iterable[Layer]) -> tuple[float, float | None]:
-    """The sum of the times without and with those that are only bounded, s; None where one has not even a bound.
+def sum_ends(layers: Iterable[Layer]) -> tuple[float, float]:
+    """The sum of the known times without and with those that are only bounded, s.
 
     The other times count as measured, without their intervals.
     """
     timed = [layer for layer in layers if layer.time is not None]
     least = sum(layer.time or 0.0 for layer in timed if not layer.is_bounded)
-    bounds = [layer.high for layer in timed if layer.is_bounded]
-    return least, None if None in bounds else least + sum(bound or 0.0 for bound in bounds)
+    return least, least + sum(layer.high or 0.0 for layer in timed if layer.is_bounded)
 
 
 def sum_text(layers: Iterable[Layer], factor: float) -> str:
     """The sum of the times, scaled from s by `factor`.
 
     Where a part has only an upper bound: ``"< 5.99"`` if all have, else both of `sum_ends`, ``"294 to 310"``.
-    ``"≥ 300"`` where a part has neither a time nor a bound.
+    ``"≥ 300"`` where a part has no time.
     """
     executed = [layer for layer in layers if layer.kind != "eliminated"]
-    least, most = sum_ends(executed)
-    if most is None or any(layer.time is None for layer in executed):
-        return f"≥ {significant(least * factor)}"
+    low, high = (float(f"{end * factor:.9g}") for end in sum_ends(executed))  # no binary fractions
+    if any(layer.time is None for layer in executed):
+        return f"≥ {significant(low)}"
     if not has_bound(executed):
-        return significant(least * factor)
-    low, high = (float(f"{end * factor:.9g}") for end in (least, most))  # no binary fractions
+        return significant(low)
     return bound_text(high) if low == 0.0 else " to ".join(ends_text(low, high, 2 - math.floor(math.log10(high))))
 
 

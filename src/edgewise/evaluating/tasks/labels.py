@@ -163,7 +163,7 @@ def share_names(own: Sequence[str], model: Sequence[str]) -> bool:
 def describe_order(
     own: Sequence[str], model: Sequence[str], source: str, *, matched: Sequence[int | None] | None
 ) -> str:
-    """Describe doubts about the order of the classes; empty where the names of data and model agree.
+    """Describe doubts about the order of the classes; empty where data and model, or the user, name the same ones.
 
     Args:
         own: names of the data's classes.
@@ -171,9 +171,9 @@ def describe_order(
         matched: class of the one for each of the other, by their names; None where they were not matched.
     """
     if matched is not None:
-        ordered = list(matched) == list(range(len(matched)))
-        of = f" ({source})" if source else ""
-        return "" if ordered else f"the model's classes{of} are in another order than the data's: matched by name"
+        if not source or list(matched) == list(range(len(matched))):
+            return ""
+        return f"the model's classes ({source}) are in another order than the data's: matched by name"
     if [*map(fold_name, own)] in ([], [*map(fold_name, model)]):
         return ""
     if model:
