@@ -255,6 +255,15 @@ def test_several_places_in_a_sentence_have_no_commas_of_their_own():
     )
 
 
+def test_what_can_not_be_told_from_the_best_of_one_model_is_named():
+    found = places_of(["2"], ["litert", "onnxruntime"], lambda at, cell: 1e-4)
+    kept = [at for at, cell in enumerate(found.cells) if "fast" in cell.model]
+    one = replace(found, cells=[found.cells[at] for at in kept], outcomes=[found.outcomes[at] for at in kept])
+    assert one.describe().answer[0] == (
+        "Latency: best for nets/fast.fake: litert, 2 threads (can't be told from onnxruntime, 2 threads)"
+    )
+
+
 def test_headings_of_a_csv_file_have_the_metric_and_its_unit():
     found = places_of(["2"], ["litert", "onnxruntime"])
     head, first, *_ = render_csv(found.all_metrics()).splitlines()

@@ -22,6 +22,7 @@ from edgewise.errors import BadInput, EdgewiseError, StoreError, Unavailable
 from edgewise.record import new_run_id
 from edgewise.run.environment import fingerprint
 from edgewise.store.lab import Lab, LabDevice, LabJob
+from edgewise.text import one_line
 from edgewise.verbs.lab import engine
 from edgewise.verbs.lab.engine import DELIVER, HOUSE, SWEEP, free_lost_jobs, open_app, queue_of, ring, settings_of
 from edgewise.verbs.lab.job import Ended
@@ -173,8 +174,9 @@ class Host:
             )  # fmt: skip
             try:
                 await worker.run()  # type: ignore[no-untyped-call]
-            except Exception as error:  # whatever the driver raises
-                self.say(f"{name}: {' '.join(str(error).split()) or type(error).__name__}")
+            except Exception as error:  # whatever the driver raises; the engine's own error says no more than that
+                reason = error.__cause__ or error
+                self.say(f"{name}: the database failed: {one_line(str(reason)) or type(reason).__name__}")
             if not self._draining:
                 await asyncio.sleep(RETRY_S)
 

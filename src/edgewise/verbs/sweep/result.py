@@ -312,13 +312,13 @@ def _best_line(metric: str, values: Values, whole: Mapping[str, str], limit: flo
     words = []
     winners = {model: _best_of(metric, values[model]) for model in models}
     best = Counter(winners.values()).most_common()
-    if 1 < len(models) <= FEW_COLUMNS and len(best) > 1:
+    if len(models) == 1 or (len(models) <= FEW_COLUMNS and len(best) > 1):
         words += [f"best for {model}: {_with_alike(values[model], place)}" for model, place in winners.items()]
     elif best:
         most = best[0][1]
         first = [place for place, count in best if count == most]
         share = "all" if most == len(models) else f"{most} of"
-        whose = models[0] if len(models) == 1 else f"{share} {len(models)} models{' each' if len(first) > 1 else ''}"
+        whose = f"{share} {len(models)} models{' each' if len(first) > 1 else ''}"
         words.append(f"best for {whose}: {_listed(first)}")
     if limit is not None:
         every = [value.value for of_model in values.values() for value in of_model.values()]
