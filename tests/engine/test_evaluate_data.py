@@ -276,6 +276,18 @@ def test_a_classifiers_classes_are_matched_by_the_names_in_its_file(capsys):
     assert "are in another order than the data's: matched by name" in " ".join(capsys.readouterr().out.split())
 
 
+def test_the_runs_in_what_evaluate_writes_are_imported(capsys):
+    write_brightness_model(3, names="{0: '1 light', 1: '0_dark'}")
+    write_pictures()
+    words = ["evaluate", "net.onnx", "--data", "pictures", "--task", "classification", "--no-latency", *PICTURE]
+    assert run([*words, "--no-store", "-o", "judged.json"]) == ExitCode.DONE
+    assert run(["runs", "import", "judged.json", "--store", "other.db"]) == ExitCode.DONE
+    capsys.readouterr()
+    assert run(["runs", "list", "--json", "--store", "other.db"]) == ExitCode.DONE
+    (listed,) = json.loads(capsys.readouterr().out)["rows"]
+    assert listed["id"] == json.loads(Path("judged.json").read_text())["run"]["id"]
+
+
 def class_folders(root: Path, size: int) -> None:
     """Ten dark pictures and ten bright ones of `size` pixels, grey, in a folder per class."""
     image = pytest.importorskip("PIL.Image")

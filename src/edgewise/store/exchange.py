@@ -161,6 +161,10 @@ def _runs_of(file: BinaryIO, path: Path) -> Iterator[Run]:
     document = parse(first + second + _read(file.read, path))
     if not isinstance(document, Mapping):
         raise BadInput(f"{path} contains no runs", advice="export some with 'edgewise runs export -o F.json'")
+    if isinstance(judged := document.get("evaluations"), list):  # what `evaluate` writes has a run in each
+        for index, one in enumerate(judged):
+            yield _run(one.get("run") if isinstance(one, Mapping) else one, where=f"{path}: evaluations[{index}].run")
+        return
     if "runs" not in document:
         yield _run(document, where=str(path))
         return
