@@ -763,3 +763,15 @@ def test_suggested_networks_as_tflite_for_a_registered_device(capsys, tmp_path, 
     assert run(["calibrate", "phone", "--suggest", "1", "--format", "ncnn"]) == 2
     assert run(["calibrate", "phone", "--measurements", "measured.csv", "--format", "tflite"]) == 2
     assert "--format applies only to --suggest" in capsys.readouterr().err
+
+
+def test_a_table_without_an_engine_asks_for_a_table_of_the_new_model(capsys, tmp_path):
+    (tmp_path / "three.csv").write_text("model,latency_ms,host_latency_ms\nA,25,10\nB,51,20\nC,99,40\n")
+    assert run(["calibrate", "ph", "--measurements", "three.csv"]) == 0
+    capsys.readouterr()
+    assert run(["estimate", str(edgewise.data.path("digits_cnn.onnx")), "-d", "ph"]) == 4
+    assert "ph was learnt from does not name the engine" in (told := capsys.readouterr().err)
+    assert "estimate a table with the columns of these values, such as model,host_latency_ms" in told
+    (tmp_path / "new.csv").write_text("model,host_latency_ms\nD,30\n")
+    assert run(["estimate", "new.csv", "-d", "ph"]) == 0
+    assert capsys.readouterr().out.startswith("Latency on ph: D, ")

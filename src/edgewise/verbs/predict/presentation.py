@@ -10,7 +10,8 @@ from edgewise.verbs.presentation import Presentation
 from edgewise.verbs.rows import Row, estimated_row, number_of
 
 if TYPE_CHECKING:
-    from edgewise.predicting.forecast import Forecasts
+    from edgewise.predicting.calibration import Calibration
+    from edgewise.predicting.forecast import Forecast, Forecasts
 
 
 FORMAT: ResultFormat[Forecasts] = result_format(
@@ -44,8 +45,20 @@ class ForecastPresentation(Presentation["Forecasts"]):
             for row in result.rows
             if row.refused and (row.subject.name not in known or row.metric in result.targets)
         ]
-        more = "'edgewise calibrate' learns from more models"
         return tuple(
             RunFailed(f"{row.subject.name}: {row.refused}", advice="; ".join(filter(None, (row.advice, more))))
             for row in refused
+            for more in [_more_for(row, result.calibration)]
         )
+
+
+def _more_for(row: Forecast, calibration: Calibration) -> str:
+    """What else helps where a model has no prediction."""
+    measured = calibration.points.get(row.metric, ())
+    if row.subject.host is None and not calibration.runtime and any(point.subject.host for point in measured):
+        return (
+            f"the table that {calibration.name} was learnt from does not name the engine of this machine's values, so "
+            "stored runs are not taken: estimate a table with the columns of these values, such as "
+            "model,host_latency_ms"
+        )
+    return "'edgewise calibrate' learns from more models"
