@@ -9,6 +9,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+import yaml
 
 import fake_passes as scripted
 from edgewise.cli.main import run
@@ -121,7 +122,9 @@ def test_quiet_says_nothing_but_the_result(capsys):
 @pytest.mark.slow
 def test_what_is_chosen_is_written_with_its_reports_and_can_be_made_again(capsys, place, monkeypatch):
     reports = [word for suffix in ("json", "md", "html", "csv") for word in ("--report", f"r.{suffix}")]
-    assert optimize("--json", *reports, passes="faster,slower") == ExitCode.DONE
+    names = [f"class {number}" for number in range(CLASSES)]
+    Path("names.txt").write_text("\n".join(names))
+    assert optimize("--json", *reports, "--classes", "names.txt", passes="faster,slower") == ExitCode.DONE
     document = json.loads(capsys.readouterr().out)
     assert document["chosen"] == "faster @ fake" and {row["id"]: row["accepted"] for row in document["variants"]} == {
         "faster @ fake": True,
@@ -131,6 +134,8 @@ def test_what_is_chosen_is_written_with_its_reports_and_can_be_made_again(capsys
     assert all((place / f"r.{suffix}").stat().st_size > 0 for suffix in ("md", "html", "csv"))
     chosen = Path(document["files"]["chosen"])
     made = chosen.read_bytes()
+    # `evaluate` needs no flags for the file: what was given lies beside it.
+    assert yaml.safe_load(Path(document["files"]["instructions"]).read_text())["classes"] == names
 
     words = shlex.split(document["command"])
     assert words[0] == "edgewise"

@@ -60,7 +60,8 @@ def test_weights_beside_a_model_are_found_beside_its_copy(tmp_path, location):
     out.mkdir()
     (out / location).parent.mkdir(parents=True, exist_ok=True)
     (out / location).write_bytes(b"somebody else's")
-    file, _ = _copy(candidate(path, ("ort-static", "", ())), settings(out))
+    (file, weights), _ = _copy(candidate(path, ("ort-static", "", ())), settings(out))
+    assert weights == file.parent / location and weights.is_file()
     assert open_model(file).ref.sha256 == open_model(path).ref.sha256
     assert (out / location).read_bytes() == b"somebody else's"
 
@@ -70,13 +71,13 @@ def test_a_model_in_one_file_lies_in_the_folder_under_the_name_of_its_variant(tm
     passes = (("onnx-simplify", "", ()), ("ort-static", "percentile", ()), ("tune", "onnxruntime, 2 threads", ()))
     # Names of variants leave the simplification out.
     one = candidate(path, *passes, name="ort-static percentile @ onnxruntime, 2 threads")
-    file, replaced = _copy(one, settings(tmp_path))
+    (file,), replaced = _copy(one, settings(tmp_path))
     assert file == tmp_path / "net.ort-static-percentile.onnx" and not replaced
-    assert _copy(one, settings(tmp_path)) == (file, False)  # the same content
+    assert _copy(one, settings(tmp_path)) == ([file], False)  # the same content
     long = candidate(path, *passes, name=f"{'/folder' * 60}/net.onnx + ort-static @ onnxruntime")
-    assert _copy(long, settings(tmp_path))[0].name.endswith("folder-net-onnx-ort-static.onnx")
+    assert _copy(long, settings(tmp_path))[0][0].name.endswith("folder-net-onnx-ort-static.onnx")
     file.write_bytes(b"of an earlier search")
-    assert _copy(one, settings(tmp_path)) == (file, True)
+    assert _copy(one, settings(tmp_path)) == ([file], True)
     assert file.read_bytes() == path.read_bytes()
 
 

@@ -189,7 +189,7 @@ def _with_files(result: Optimization, settings: SearchSettings, candidate: Candi
     root = result.root_of(candidate.id)
     command = _command(settings, candidate, root, engine=result.baseline.runtime.name)
     try:
-        file, replaced = _copy(candidate, settings)
+        (file, *weights), replaced = _copy(candidate, settings)
         if replaced:
             other = as_flag("output", "FOLDER")
             note = f"{file.name} replaces another file of this name, of an earlier search; {other} keeps both"
@@ -198,13 +198,18 @@ def _with_files(result: Optimization, settings: SearchSettings, candidate: Candi
         whole = settings.whole if root == result.baseline.model else None
         document = provenance_of(result, candidate, root, command=command, whole=whole)
         provenance.write_text(json.dumps(document, indent=2, ensure_ascii=False) + "\n", encoding="utf-8")
-        files = {"chosen": str(file), "provenance": str(provenance)}
+        beside = {
+            f"weights_{number}" if len(weights) > 1 else "weights": str(one) for number, one in enumerate(weights)
+        }
+        files = {"chosen": str(file), **beside, "provenance": str(provenance)}
         known = settings.instructions
+        if settings.classes:
+            known = replace(known, classes=settings.classes, classes_from="")
         options = {**known.task_options, **settings.task_options}
         if known.steps or settings.task_name:
-            beside = file.with_name(f"{file.name}.yaml")
-            write_instructions(replace(known, task=settings.task_name, task_options=options), beside)
-            files["instructions"] = str(beside)
+            usage = file.with_name(f"{file.name}.yaml")
+            write_instructions(replace(known, task=settings.task_name, task_options=options), usage)
+            files["instructions"] = str(usage)
         kind = settings.judged.data.kind if settings.judged is not None else None
         if candidate.job is not None:
             title = _loader_title(file, candidate)
@@ -225,11 +230,11 @@ def _loader_title(file: Path, candidate: Candidate) -> str:
     return f"Runs {', '.join(words)}, as it was chosen."
 
 
-def _copy(candidate: Candidate, settings: SearchSettings) -> tuple[Path, bool]:
+def _copy(candidate: Candidate, settings: SearchSettings) -> tuple[list[Path], bool]:
     """Copy the model under the name of its variant, and its weight files under their own names.
 
     Returns:
-        The file, and whether another one of this name was there.
+        The file and its weight files, and whether another one of its name was there.
     """
     assert candidate.model is not None
     model = open_model(candidate.model.path)
@@ -242,15 +247,17 @@ def _copy(candidate: Candidate, settings: SearchSettings) -> tuple[Path, bool]:
         # these names, such as the original's.
         target = settings.folder / target.stem / target.name
         target.parent.mkdir(exist_ok=True)
+    copies = []
     for weights in model.files[1:]:
         # OpenVINO looks for weights under the model's own stem, ONNX under the name that is in the model.
         place = weights.relative_to(source.parent)
         copy = target.parent / (place.with_stem(target.stem) if model.ref.format == "openvino" else place)
         copy.parent.mkdir(parents=True, exist_ok=True)
         shutil.copyfile(weights, copy)
+        copies.append(copy)
     replaced = target.exists() and not filecmp.cmp(source, target, shallow=False)
     shutil.copyfile(source, target)
-    return target, replaced
+    return [target, *copies], replaced
 
 
 def provenance_of(
