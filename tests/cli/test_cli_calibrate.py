@@ -775,3 +775,13 @@ def test_a_table_without_an_engine_asks_for_a_table_of_the_new_model(capsys, tmp
     (tmp_path / "new.csv").write_text("model,host_latency_ms\nD,30\n")
     assert run(["estimate", "new.csv", "-d", "ph"]) == 0
     assert capsys.readouterr().out.startswith("Latency on ph: D, ")
+
+
+def test_an_interval_that_says_nothing_is_not_printed(capsys, tmp_path):
+    (tmp_path / "three.csv").write_text("model,latency_ms,host_latency_ms\nA,31,12\nB,1060,41\nC,13.9,5.2\n")
+    assert run(["calibrate", "ph", "--measurements", "three.csv"]) == 0
+    (tmp_path / "new.csv").write_text("model,host_latency_ms\nD,0.258\n")
+    capsys.readouterr()
+    assert run(["estimate", "new.csv", "-d", "ph", "--anyway"]) == 4
+    captured = capsys.readouterr()
+    assert "spans more than a factor of 1,000: that predicts nothing" in captured.err and "e+" not in captured.out

@@ -163,6 +163,8 @@ def _share_below(t: float, freedom: float) -> float:
     return 1 - t_tail(t, freedom) if t >= 0 else t_tail(-t, freedom)
 
 
+MOST_SPAN = 1000.0
+"""Quotient of the ends of an interval above which it says nothing, and is not printed."""
 WIDENING = f"{as_flag('anyway')} predicts it with a wider interval"
 
 
@@ -200,6 +202,13 @@ def _forecast(subject: Subject, metric: str, choice: Choice, target: float | Non
         return Forecast(subject=subject, metric=metric, refused=f"no law applies: {lacks}")
     further = _beyond(subject, choice.points) ** 2 + (doubt / trial.error) ** 2
     (prediction,), (spread,) = choice.predict_by(trial, [subject], further=further)
+    if not prediction.high <= MOST_SPAN * prediction.low:
+        return Forecast(
+            subject=subject,
+            metric=metric,
+            refused=f"its 90% interval spans more than a factor of {MOST_SPAN:,.0f}: that predicts nothing",
+            advice="correct a measured value that does not fit the others, or measure more models like this one",
+        )
     on_target = None
     if target is not None:
         on_target = _share_below(math.log(target / prediction.value) / spread, trial.freedom)
