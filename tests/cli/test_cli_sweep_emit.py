@@ -186,6 +186,12 @@ def test_the_script_of_slurm_takes_the_index_of_a_cell_as_its_argument(place):
     assert len(list(Path("suite-results/results").glob("outcome-*.json"))) == 1
 
 
+def test_a_model_that_is_not_there_is_refused_before_anything_is_written(place, capsys):
+    write(models=["nets/fast.fake", "nofile.onnx"])
+    assert run(["sweep", "suite.yaml", "--emit", "slurm", "-q"]) == ExitCode.BAD_INPUT
+    assert "nofile.onnx" in capsys.readouterr().err and not Path("suite-results/slurm.sh").exists()
+
+
 def test_files_of_an_earlier_scheduler_are_removed_and_those_of_others_stay(place, capsys):
     folder = Path("suite-results")
     emitted("github", capsys=capsys)
