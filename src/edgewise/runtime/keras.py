@@ -22,6 +22,7 @@ from importlib.util import find_spec
 from pathlib import Path, PurePosixPath
 from typing import Any
 
+from edgewise.errors import as_flag
 from edgewise.model.keras_code import find_code
 from edgewise.model.signature import TensorSpec
 from edgewise.registry import Availability
@@ -217,9 +218,10 @@ class KerasSession:
     def profile_layers(self, inferences: int) -> EngineProfile:
         """Time the operators of the function by TensorFlow's profiler. Raises `CannotProfile` on other backends."""
         if self._backend != "tensorflow" or self._provider != "function":
+            other = as_flag("runtime", "keras/function")
             raise CannotProfile(
-                f"Keras on {self._backend} through {self._provider!r} times no layers; use ⟦runtime=keras/function⟧ "
-                "with KERAS_BACKEND=tensorflow"
+                f"Keras on {self._backend} through {self._provider!r} times no layers; use {other} with "
+                "KERAS_BACKEND=tensorflow"
             )
         from edgewise.runtime.tensorflow_profile import profile_calls
 

@@ -14,6 +14,7 @@ from functools import cached_property, partial
 from pathlib import Path
 from typing import Any
 
+from edgewise.errors import as_flag
 from edgewise.model.signature import TensorSpec, shapes_fit
 from edgewise.packages import SAME
 from edgewise.registry import Availability
@@ -249,7 +250,8 @@ class XlaSession(TensorFlowSession):
 
     def profile_layers(self, inferences: int) -> EngineProfile:
         """Raise `CannotProfile`."""
-        raise CannotProfile("XLA fuses the operators of a model into one call; use ⟦runtime=tensorflow/function⟧")
+        other = as_flag("runtime", "tensorflow/function")
+        raise CannotProfile(f"XLA fuses the operators of a model into one call; use {other}")
 
 
 def import_quietly() -> None:
