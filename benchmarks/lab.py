@@ -1,9 +1,9 @@
 """What a lab loses when everything in it is killed, and how much of its devices' time it uses.
 
 python benchmarks/lab.py chaos [KILLS]     kills of workers, of the client and of the database
-python benchmarks/lab.py scale [JOBS]      64 simulated devices at 4 hosts, with so many jobs of 2 s each
+python benchmarks/lab.py scale [JOBS]      64 simulated devices at 4 hosts, JOBS jobs of 2 s in all
 python benchmarks/lab.py latency [JOBS]    time from queueing to start on a free device
-python benchmarks/lab.py cells [CELLS]     queueing, looking up and status of so many cells
+python benchmarks/lab.py cells [CELLS]     time to queue, look up and count CELLS cells
 
 Needs PostgreSQL's programs. Hosts are processes of this machine, and devices are simulated: a job sleeps. Gone workers
 are noticed after 6 s instead of 30 s, so that kills follow one another quickly.

@@ -128,7 +128,7 @@ class FencedJobs(Generic[R]):
         }  # fmt: skip
 
     def _held(self, job: R) -> ColumnElement[bool]:
-        """The condition that nobody has started it since `job` was."""
+        """The condition that `job` is still the latest start of its row."""
         return and_(self.table.c.id == job.id, self.table.c.fence == job.fence)
 
     def _update(

@@ -144,7 +144,7 @@ class LabJobs(FencedJobs[LabJob]):
     def end(self, job: LabJob, outcome: Mapping[str, Any], runs: Iterable[Run] = ()) -> bool:
         """Save how a started job ended, and its runs, in one transaction; False, and nothing, where it is not `job`'s.
 
-        A job that was queued again, and that nobody has started since, is ended too: nothing is measured twice.
+        A job that was queued again and not started since is ended too, so that nothing is measured twice.
         """
         place = LabPlace(job=job.id, attempt=job.attempt, fence=job.fence, host=job.host, worker=job.holder)
         marked = [replace(run, lab=place) for run in runs]

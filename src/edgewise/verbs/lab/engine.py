@@ -44,8 +44,8 @@ def queue_of(name: str) -> str:
 def require_engine() -> None:
     """Raise `Unavailable` where the engine is not installed."""
     try:
-        import procrastinate  # noqa: F401
-        import psycopg  # noqa: F401
+        import procrastinate  # noqa: F401 - whether it is installed
+        import psycopg  # noqa: F401 - whether it is installed
     except ImportError as error:
         raise Unavailable(f"a lab needs {error.name}", advice="pip install 'edgewise[lab]'") from error
 

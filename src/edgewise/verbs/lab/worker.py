@@ -225,7 +225,7 @@ class Host:
         return draining
 
     def _carry_out(self, device: LabDevice, job_id: str, delivery: int | None) -> None:
-        """Carry out a delivered job, if nobody has. In a thread of its device."""
+        """Carry out a delivered job unless another worker has begun it. Runs in a thread of its device."""
         with self._locks[device.name]:
             if self._stopping.is_set():
                 self._persist(lambda: self.lab.jobs.ring_again(job_id, ring))

@@ -201,8 +201,8 @@ def sweep(request: SweepRequest, context: Context) -> SweepResult:
     if request.emit:
         from edgewise.verbs.sweep.emit import emit_cells
 
-        for error in plan.unread.values():  # here it is one error, and a failed job of the scheduler later
-            raise error
+        if plan.unread:  # here it is one error; later it would be a failed job of the scheduler
+            raise next(iter(plan.unread.values()))
         left = [at for at in plan.waiting if request.again or plan.outcome(at) is None]
         return replace(_result(plan, left), emitted=emit_cells(request.emit, plan))
     if request.lab:
