@@ -55,6 +55,17 @@ def suite_schema() -> str:
     return json.dumps(document, indent=2) + "\n"
 
 
+def list_for_agents() -> str:
+    """``llms.txt``: the pages with a line each, as the first page lists them."""
+    index = (FOLDER / "index.md").read_text(encoding="utf-8")
+    rows = re.findall(r"^- \[\]\((.+\.md)\): (.+)$", index, re.MULTILINE)
+    titles = {page: (FOLDER / page).read_text(encoding="utf-8").partition("\n")[0].lstrip("# ") for page, _ in rows}
+    lines = [f"- [{titles[page]}](docs/{page}): {what}" for page, what in rows]
+    first = "# edgewise\n\n> Measures and improves neural networks at the edge: one command line, library and local page."
+    links = "- [Commands and options](docs/cli.md)\n- [Skill for agents](skills/edgewise/SKILL.md)"
+    return f"{first}\n\n## Pages\n\n" + "\n".join(lines) + f"\n\n## Reference\n\n{links}\n"
+
+
 def cautions_table() -> str:
     """The catalogue of cautions, which the page on measuring includes."""
     rows = ((f"`{code}`", cap, Caution.of(code, "").advice) for code, (cap, _) in CAUTIONS.items())
@@ -312,6 +323,7 @@ PAGES = {
     "operators.md": operators_page,
     "boards.md": boards_page,
     "cli.md": command_page,
+    "../llms.txt": list_for_agents,
 }
 
 
