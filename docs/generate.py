@@ -61,7 +61,9 @@ def list_for_agents() -> str:
     rows = re.findall(r"^- \[\]\((.+\.md)\): (.+)$", index, re.MULTILINE)
     titles = {page: (FOLDER / page).read_text(encoding="utf-8").partition("\n")[0].lstrip("# ") for page, _ in rows}
     lines = [f"- [{titles[page]}](docs/{page}): {what}" for page, what in rows]
-    first = "# edgewise\n\n> Measures and improves neural networks at the edge: one command line, library and local page."
+    first = (
+        "# edgewise\n\n> Measures and improves neural networks at the edge: one command line, library and local page."
+    )
     links = "- [Commands and options](docs/cli.md)\n- [Skill for agents](skills/edgewise/SKILL.md)"
     return f"{first}\n\n## Pages\n\n" + "\n".join(lines) + f"\n\n## Reference\n\n{links}\n"
 

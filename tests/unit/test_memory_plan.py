@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -140,6 +142,35 @@ def test_the_estimate_of_the_work_counts_pairs(graph):
     pairs = sum(one[0] <= other[1] and other[0] <= one[1] for at, one in enumerate(spans) for other in spans[at + 1 :])
     steps = sum(last - first + 1 for first, last in spans)
     assert memory_plan._count_pairs(spans, max(len(graph.operators), 1)) == max(pairs, steps)
+
+
+def test_between_dequantize_and_quantize_only_the_quantised_tensors_need_memory():
+    # float x → Q → q(16) → DQ → conv → activation → Q → r(8) → DQ → add with the branch → y (float output)
+    steps = [
+        ("QuantizeLinear", "quantize", ["x"], ["q"]),
+        ("DequantizeLinear", "dequantize", ["q"], ["q_float"]),
+        ("Conv", "convolution", ["q_float"], ["c"]),
+        ("Relu", "activation", ["c"], ["a"]),
+        ("QuantizeLinear", "quantize", ["a"], ["r"]),
+        ("DequantizeLinear", "dequantize", ["r"], ["r_float"]),
+        ("DequantizeLinear", "dequantize", ["q"], ["branch"]),
+        ("Add", "elementwise", ["r_float", "branch"], ["y"]),
+    ]
+    sizes = {"x": 64, "q": 16, "q_float": 64, "c": 32, "a": 32, "r": 8, "r_float": 32, "branch": 64, "y": 32}
+    graph = make_graph([(taken, made) for _, _, taken, made in steps], sizes, outputs=["y"])
+    operators = tuple(
+        replace(each, op=op, kind=kind) for each, (op, kind, _, _) in zip(graph.operators, steps, strict=True)
+    )
+    plan = plan_memory(replace(graph, operators=operators))
+    spans = {each.tensor: (each.first, each.last) for each in plan.placements}
+    assert spans == {"x": (0, 0), "q": (0, 7), "r": (2, 7), "y": (7, 7)}
+    assert plan.fused_bytes == 64 + 32 + 32 + 32 + 64
+    assert plan.live_bytes == (80, 16, 24, 24, 24, 24, 24, 56)
+    # Where a float consumer reads c as well, the kernel has to write it.
+    kept = (*operators, Operator(index=8, name="op8", op="Op", inputs=("c",), outputs=("z",)))
+    tensors = {**graph.tensors, "z": replace(graph.tensors["y"], name="z")}
+    plan = plan_memory(replace(graph, operators=kept, tensors=tensors))
+    assert {each.tensor for each in plan.placements} == {"x", "q", "c", "r", "y", "z"}
 
 
 def test_what_follows_from_constants_alone_is_no_activation():

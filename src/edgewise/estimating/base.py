@@ -18,7 +18,10 @@ from edgewise.registry import Availability, Registry, availability_of
 from edgewise.shown import Shown
 from edgewise.units import parse_frequency
 
-AS_TFLITE = "export the network as .tflite; from PyTorch or Keras: edgewise convert FILE.py:FUNCTION --to tflite"
+AS_TFLITE = (
+    "make a .tflite file from the network's source: edgewise convert FILE.py:FUNCTION --to tflite, for PyTorch "
+    "(pip install 'edgewise[torch-optimize]') or Keras; nothing here makes one of an ONNX or OpenVINO file"
+)
 """Advice where an estimator reads another format."""
 SCHEMA = 1
 

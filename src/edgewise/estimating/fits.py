@@ -229,7 +229,8 @@ def estimates_of_core(
             found = [estimator.estimate(path, graph, device) for device in devices]
     except EdgewiseError as error:
         rejected = error if isinstance(error, BadInput) and not isinstance(error, BadModel) else None
-        return memory_estimates(graph, devices, because=error.message), rejected
+        because = f"{error.message}; {error.advice}" if error.advice else error.message
+        return memory_estimates(graph, devices, because=because), rejected
     first = found[0]
     if first.refused is not None:
         because = f"{first.refused}; {first.advice}" if first.advice else first.refused

@@ -54,6 +54,8 @@ class MemoryPlan:
         alignment: of the offsets, bytes.
         folded_bytes: of tensors that follow from constants alone: engines compute them beforehand and keep them like
             weights, so they are not in the plan.
+        fused_bytes: of float tensors between ``DequantizeLinear`` and ``QuantizeLinear``: kernels for integers take and
+            give the quantised tensors, so these are not in the plan.
         unknown: tensors of unknown size, which are not in the plan.
     """
 
@@ -65,6 +67,7 @@ class MemoryPlan:
     live_bytes: tuple[int, ...]
     alignment: int
     folded_bytes: int = 0
+    fused_bytes: int = 0
     unknown: tuple[str, ...] = ()
 
     @property
@@ -82,10 +85,12 @@ def plan_memory(graph: Graph, *, alignment: int = ALIGNMENT) -> MemoryPlan:
     folded = find_folded(graph)
     lifetimes, sizes = _planned(graph, folded)
     known = {name: size for name, size in sizes.items() if size is not None}
+    fused = _in_integers(graph, find_lifetimes(graph)).keys() - folded
     return replace(
         plan_tensors(known, lifetimes, operators=len(graph.operators), alignment=alignment),
         persistent_bytes=sum(known[name] for name, each in graph.tensors.items() if each.variable and name in known),
         folded_bytes=sum(graph.tensors[name].size_bytes or 0 for name in folded),
+        fused_bytes=sum(graph.tensors[name].size_bytes or 0 for name in fused),
         unknown=tuple(name for name, size in sizes.items() if size is None),
     )
 
@@ -131,7 +136,12 @@ def _peak_of(sizes: Mapping[str, int | None], lifetimes: Mapping[str, tuple[int,
 
 def _planned(graph: Graph, folded: Set[str]) -> tuple[dict[str, tuple[int, int]], dict[str, int | None]]:
     """Lifetimes and sizes of all that a plan has to place, bytes; None where a size is open."""
-    lifetimes = {name: span for name, span in find_lifetimes(graph).items() if name not in folded}
+    lifetimes = find_lifetimes(graph)
+    spans = _in_integers(graph, lifetimes)
+    lifetimes = {name: span for name, span in lifetimes.items() if name not in folded and name not in spans}
+    for name, (first, last) in chain.from_iterable(spans.values()):
+        if name in lifetimes:
+            lifetimes[name] = (min(first, lifetimes[name][0]), max(last, lifetimes[name][1]))
     sizes = {name: graph.tensors[name].size_bytes for name in lifetimes}
     for operator in graph.operators:
         inside = _peak_inside(operator, graph) if operator.subgraphs else 0
@@ -139,6 +149,34 @@ def _planned(graph: Graph, folded: Set[str]) -> tuple[dict[str, tuple[int, int]]
             name = f"inside {operator.name}"
             lifetimes[name], sizes[name] = (operator.index, operator.index), inside
     return lifetimes, sizes
+
+
+def _in_integers(
+    graph: Graph, lifetimes: Mapping[str, tuple[int, int]]
+) -> dict[str, list[tuple[str, tuple[int, int]]]]:
+    """Float tensors that kernels for integers never write → the quantised tensors in their place, and for how long.
+
+    The quantised input of a ``DequantizeLinear`` is read where its output is; the output of a ``QuantizeLinear`` is
+    written by the operator, with the activation behind it, whose output alone it quantises.
+    """
+    consumers: dict[str, list[Operator]] = {}
+    for operator in graph.operators:
+        for name in {*operator.inputs, *_captured(operator, graph)} - {""}:
+            consumers.setdefault(name, []).append(operator)
+    found: dict[str, list[tuple[str, tuple[int, int]]]] = {}
+    for operator in reversed(graph.operators):
+        for name in operator.outputs:
+            if name not in lifetimes or name in graph.outputs:
+                continue
+            readers = consumers.get(name, [])
+            if operator.op == "DequantizeLinear":
+                found[name] = [(operator.inputs[0], lifetimes[name])]
+            elif readers and all(each.op == "QuantizeLinear" for each in readers):
+                found[name] = [(each.outputs[0], lifetimes[name]) for each in readers]
+            elif len(readers) == 1 and readers[0].kind == "activation" and readers[0].outputs[0] in found:
+                behind = found[readers[0].outputs[0]]
+                found[name] = [(each, (lifetimes[name][0], last)) for each, (_, last) in behind]
+    return found
 
 
 def _peak_inside(operator: Operator, graph: Graph) -> int | None:
@@ -273,7 +311,7 @@ def _live(sizes: Mapping[str, int], lifetimes: Mapping[str, tuple[int, int]], op
 
 _TOTALS = (
     "arena_bytes", "lower_bound_bytes", "persistent_bytes", "scratch_bytes", "peak_operator", "live_bytes", "alignment",
-    "folded_bytes",
+    "folded_bytes", "fused_bytes",
 )  # fmt: skip
 
 

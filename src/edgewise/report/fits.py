@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Sequence
 from dataclasses import replace
 from functools import partial
@@ -49,6 +50,13 @@ def _has_latency(candidates: Sequence[Candidate]) -> bool:
     return any((row := each.estimate.measurement("latency")) and row.value is not None for each in candidates)
 
 
+def _why_no_latency(candidates: Sequence[Candidate]) -> str:
+    """The reason that most of the boards have."""
+    rows = [(each.fit.board.name, each.estimate.measurement("latency")) for each in candidates]
+    reasons = [one_line(row.absent_because or "").replace(name, "this board") for name, row in rows if row is not None]
+    return Counter(reasons).most_common(1)[0][0]
+
+
 def _answer(fits: Fits, sure: Sequence[Candidate]) -> tuple[str, ...]:
     """How many boards hold the model, the fastest of them, and what is not sure of them."""
     if fits.refused is not None:
@@ -67,8 +75,7 @@ def _answer(fits: Fits, sure: Sequence[Candidate]) -> tuple[str, ...]:
         words.append(f"the fastest is {first.fit.board.name}: {quantity(row.value, row.unit)}{slower}")
         words += _smallest(sure)
     elif row is not None and not _has_latency(fits.listed):
-        because = one_line(row.absent_because or "").replace(first.fit.board.name, "this board")
-        words.append(f"no latency is known: {because}")
+        words.append(f"no latency is known: {_why_no_latency(fits.listed)}")
     if above := sum(each.may_exceed for each in fits.listed):
         words.append(f"{above} may take longer than the limit, by their intervals")
     return (f"{'; '.join(words)}.",)

@@ -40,6 +40,7 @@ def describe_memory(plan: MemoryPlan, peak: str) -> str:
     arena = "–" if plan.arena_bytes is None else format_bytes(plan.arena_bytes)
     persistent = f", {format_bytes(plan.persistent_bytes)} of it persistent" if plan.persistent_bytes else ""
     folded = f"; {format_bytes(plan.folded_bytes)} follow from constants alone" if plan.folded_bytes else ""
+    folded += f"; {format_bytes(plan.fused_bytes)} of float tensors stay quantised" if plan.fused_bytes else ""
     return (
         f"arena {arena} (greedy by size, offsets on {plan.alignment} B){persistent}; at least "
         f"{format_bytes(plan.lower_bound_bytes)} live at once, at operator {plan.peak_operator or 0} "
