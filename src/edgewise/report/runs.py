@@ -43,14 +43,14 @@ def listing_document(rows: Sequence[RunRow]) -> Document:
     away = any(row.device not in (LOCAL, UNKNOWN_DEVICE) for row in rows)
     columns = (
         Column(title="Run"),
-        Column(title="Made, UTC", rank=6),
+        Column(title="Made, UTC", rank=4),
         Column(title="Model", name=True),
         Column(title="Runtime", name=True),
         Column(title="Shape", name=True, rank=3, hidden=not any(row.shapes for row in rows)),
         Column(title=label_of(usual) if usual and not mixed else "Result", numeric=True),
-        Column(title="Machine", name=not away, rank=0 if away else 4),
+        Column(title="Machine", name=not away, rank=0 if away else 6),
         Column(title="Trust", rank=5),
-        Column(title="Tags", rank=2, hidden=not any(row.tags for row in rows)),
+        Column(title="Tags", rank=1, hidden=not any(row.tags for row in rows)),
     )
     cells = tuple(
         (
