@@ -44,6 +44,7 @@ class Measured:
         unmeasured: the names of the jobs that an interruption left out.
         way_on: the commands that measure these.
         again: by verb, the options of a profile's command that commands which follow need too.
+        typed: path of a model's file → how the command of a profile named it.
     """
 
     runs: Sequence[Run]
@@ -55,6 +56,7 @@ class Measured:
     unmeasured: Sequence[str] = ()
     way_on: Sequence[str] = ()
     again: Mapping[str, Sequence[str]] = field(default_factory=dict)
+    typed: Mapping[str, str] = field(default_factory=dict)
 
     @property
     def recommendation(self) -> Recommendation | None:
@@ -107,7 +109,7 @@ def measure(request: BenchRequest | ProfileRequest, context: Context) -> Measure
         if isinstance(request, BenchRequest):
             found = execute(plan, context, meters=request.meters, turns=not request.is_prescribed)
         else:
-            found = replace(execute(plan, context, meters=False), again=_again(request))
+            found = replace(execute(plan, context, meters=False), again=_again(request), typed=_typed(request))
     rest = (*(run.job for run in found.runs if run.status == "cancelled"), *plan.jobs[len(found.runs) :])
     return replace(found, way_on=_way_on(request, rest)) if found.first else found
 
@@ -118,6 +120,11 @@ def _again(request: ProfileRequest) -> dict[str, list[str]]:
 
     fields = {"optimize": ("shapes",), "bench": ("shapes", "input_data")}
     return {verb: words_of(request, only=only) for verb, only in fields.items()}
+
+
+def _typed(request: ProfileRequest) -> dict[str, str]:
+    """`Measured.typed`."""
+    return {str(Path(name).absolute()): name for name in request.models}
 
 
 def _way_on(request: BenchRequest | ProfileRequest, rest: Sequence[Job]) -> tuple[str]:
