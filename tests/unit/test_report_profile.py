@@ -264,6 +264,11 @@ def test_layers_below_their_limits_count_against_those_above():
 def test_without_roofs_or_with_unmatched_operators_no_time_is_divided():
     run = profiled_run()
     assert limits_of(replace(run, layers=tuple(replace(layer, roof=None) for layer in run.layers))) == []
+    bare = replace(run, layers=tuple(replace(layer, roof=None) for layer in run.layers))
+    reason = replace(sample_profile(), peaks_absent_because="no engine measures them here")
+    assert limits_of(replace(bare, profile=reason)) == [
+        "the machine's limit is not known: no engine measures them here"
+    ]
     lost = replace(run.layers[0], index=99, kind="unmatched", time=None)
     assert limits_of(replace(run, layers=(*run.layers, lost))) == []
 

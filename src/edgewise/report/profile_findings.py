@@ -94,8 +94,11 @@ def limit_lines(run: Run) -> list[str]:
     vague = [layer.is_bounded for layer in run.layers if has_arithmetic(layer)]
     if profile.sessions == FEW_SESSIONS and 2 * sum(vague) > len(vague):
         return [f"most times have only upper bounds: two processes hardly show how a third differs; {_MORE_SESSIONS}"]
+    if divided is None:
+        absent = one_line(profile.peaks_absent_because or "") if vague and run.source is None else ""
+        return [f"the machine's limit is not known: {absent}"] if absent else []
     # Operators that no step is known for may be computed in any of them, whose limit is then another.
-    if divided is None or any(layer.kind == "unmatched" and layer.macs != 0 for layer in run.layers):
+    if any(layer.kind == "unmatched" and layer.macs != 0 for layer in run.layers):
         return []
     limit, least = sum(divided.least.values()), LEAST_SHARE * profile.latency
     parts = [f"{_LIMITS[bound]} {quantity(time, 's')}" for bound, time in divided.least.items() if time >= least]

@@ -107,7 +107,8 @@ def measure(request: BenchRequest | ProfileRequest, context: Context) -> Measure
         return _measure_on(each, context)
     with planned(request) as plan:
         if isinstance(request, BenchRequest):
-            found = execute(plan, context, meters=request.meters, turns=not request.is_prescribed)
+            turns = not request.is_prescribed
+            found = execute(plan, context, meters=request.meters, turns=turns, sessions_s=request.time_budget)
         else:
             found = replace(execute(plan, context, meters=False), again=_again(request), typed=_typed(request))
     rest = (*(run.job for run in found.runs if run.status == "cancelled"), *plan.jobs[len(found.runs) :])
@@ -189,18 +190,21 @@ def _measure_on(requests: Sequence[BenchRequest], context: Context) -> Measured:
     )
 
 
-def execute(plan: Plan, context: Context, *, meters: bool, turns: bool = False) -> Measured:
+def execute(
+    plan: Plan, context: Context, *, meters: bool, turns: bool = False, sessions_s: float | None = None
+) -> Measured:
     """Execute `plan` while its device is held, saving each run as soon as it is there.
 
     Args:
         turns: measure the runs that may be the fastest, as their intervals overlap, once more in turns.
+        sessions_s: time limit of all sessions, s.
     """
     device = plan.jobs[0].target.device if plan.jobs else LOCAL
     with context.measuring(device, needed=bool(plan.jobs)), context.saving() as saver:
         sensors = None if meters else METERS_OFF
         dispatcher = Dispatcher(save=saver.save, sensors=sensors, history=context.history)
         try:
-            runs, interrupted = dispatcher.execute(plan), False
+            runs, interrupted = dispatcher.execute(plan, sessions_s=sessions_s), False
         except Interrupted as stop:
             runs, interrupted = list(stop.runs), True
         try:
