@@ -138,9 +138,9 @@ class BenchRequest(ProtocolRequest):
     @property
     def is_prescribed(self) -> bool:
         """Whether the protocol is the user's own: then nothing is added to it."""
-        given = (self.iterations, self.warmup, self.duration, self.sustained, self.sessions, self.spread)
-        given += (self.time_budget,)
-        return any(value is not None for value in given) or self.scenario == "cold-start"
+        given = (self.iterations, self.warmup, self.duration, self.sustained)
+        more = (self.sessions, self.spread, self.time_budget)
+        return any(value is not None for value in (*given, *more)) or self.scenario == "cold-start"
 
     def stopping(self) -> Stopping:
         """As a job has it."""
