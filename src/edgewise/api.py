@@ -391,6 +391,7 @@ def bench(
     warmup: int | None = None,
     duration: float | None = None,
     sessions: int | None = None,
+    time_budget: float | None = None,
     spread: float | None = None,
     sustained: float | None = None,
     duty_cycle: float | None = None,
@@ -431,6 +432,7 @@ def bench(
             ``cold-start`` (one inference per fresh process; 10 by default).
         iterations, warmup, duration (s): per session; None is found from the data.
         sessions: fresh processes; None is 5, or 1 where iterations, warmup or duration are given.
+        time_budget: time limit of all sessions together, s; each job has two or more.
         report_every: report the running average every this many inferences.
         spread: spread the sessions of all jobs over this time, s; `sessions` is 10 by default then.
         sustained: infer without a break for this time, s, in one process; `Run.sustained` has the latency over time.
@@ -460,9 +462,10 @@ def bench(
         "shapes": shapes, "input_data": input_data, "seed": seed,
         "scenario": scenario, "fps": fps, "streams": streams, "requests": requests, "iterations": iterations,
         "warmup": warmup, "duration": duration, "sessions": sessions, "spread": spread, "sustained": sustained,
-        "duty_cycle": duty_cycle, "drop_cache": drop_cache, "background_load": background_load,
-        "background_kind": background_kind, "report_every": report_every, "timeout": timeout,
-        "memory_limit": memory_limit, "cpus": cpus, "memory": memory, "mechanism": mechanism, "device": device,
+        "time_budget": time_budget, "duty_cycle": duty_cycle, "drop_cache": drop_cache,
+        "background_load": background_load, "background_kind": background_kind, "report_every": report_every,
+        "timeout": timeout, "memory_limit": memory_limit, "cpus": cpus, "memory": memory, "mechanism": mechanism,
+        "device": device,
         "meters": meters,
     }  # fmt: skip
     with in_memory(paths, example_inputs) as models:

@@ -49,9 +49,9 @@ def enumerate_few(words: Sequence[str], most: int = 4) -> str:
     return listing(words)
 
 
-def listing(words: Sequence[str]) -> str:
+def listing(words: Sequence[str], last: str = "and") -> str:
     """``"A, B and C"``."""
-    return " and ".join(", ".join(part) for part in (words[:-1], words[-1:]) if part)
+    return f" {last} ".join(", ".join(part) for part in (words[:-1], words[-1:]) if part)
 
 
 def without_controls(text: str) -> str:

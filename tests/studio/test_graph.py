@@ -515,6 +515,15 @@ class TestPage:
         assert "pw1" in rows[1] and "faster" in rows[1] and "-106 to -93.8" in rows[1]
         assert "end to end" in rows[-1]
 
+    def test_only_runs_with_layers_are_suggested(self, studio, client):
+        run, other, plain = profiled_run(), faster_run(), unprofiled_run()
+        assert run.job.model.sha256 == other.job.model.sha256 == plain.job.model.sha256
+        for each in (run, other, plain):
+            studio.store.save(each)
+        page = client.get(f"/runs/{run.id}/graph").text
+        assert f'<option value="{other.id}">' in page
+        assert f'<option value="{plain.id}">' not in page
+
     def test_the_data_are_those_of_the_page(self, studio, client):
         run = profiled_run()
         studio.store.save(run)

@@ -1,5 +1,7 @@
 """A cancel token ends a session at once and keeps what is finished, wherever the host waits."""
 
+from dataclasses import replace
+
 import pytest
 
 from edgewise.cancellation import CancelToken, cancellable
@@ -87,6 +89,25 @@ def test_a_budget_ends_a_plan_with_the_sessions_that_fit(tmp_path, threads, cloc
     assert len(run.sessions) == sessions
     assert ("fewer-sessions" in {one.code for one in run.cautions}) == (sessions == 2)
     assert run.status == ("done" if sessions else "failed")
+
+
+@pytest.mark.parametrize(("sessions_s", "sessions"), [(50.0, [3, 2]), (1.0, [2, 2]), (1000.0, [4, 4])])
+def test_jobs_share_the_time_of_their_sessions_and_have_two(tmp_path, threads, sessions_s, sessions):
+    """Each session takes 10 s: the first job has half of the time, and the second what is left."""
+
+    def slow(line):
+        line.sleep(10.0)
+        play_worker(line)
+
+    threads.parts = {("m.fake", number): slow for number in range(8)}
+    plan = jobs_of(tmp_path, sessions=4)
+    twice = replace(plan, jobs=plan.jobs * 2)
+    runs = Dispatcher(save=lambda run: None, sensors=METERS_OFF).execute(twice, sessions_s=sessions_s)
+    assert [len(run.sessions) for run in runs] == sessions
+    for run, count in zip(runs, sessions, strict=True):
+        said = {caution.code: caution.message for caution in run.cautions}
+        few = f"only {count} of 4 sessions fit into the time budget"
+        assert run.status == "done" and said.get("fewer-sessions") == (few if count < 4 else None)
 
 
 def test_a_token_ends_workers_that_take_turns(tmp_path, threads, clock):

@@ -5,6 +5,7 @@ from __future__ import annotations
 import csv
 import io
 import json
+import math
 import re
 from dataclasses import replace
 
@@ -12,7 +13,7 @@ import pytest
 from rich.cells import cell_len
 
 from edgewise.errors import BadInput
-from edgewise.formatting import quantity
+from edgewise.formatting import plus_minus, quantity
 from edgewise.profiling.layer_matching import LayerPair, pair_layers
 from edgewise.profiling.layers import NAMELESS
 from edgewise.record import Finding, Peak
@@ -95,7 +96,7 @@ def test_layers_come_by_time_then_overheads_then_the_rest_and_the_whole():
     ]  # fmt: skip
     assert column(table, "Σ %")[:6] == ["30.0", "55.0", "75.0", "83.0", "89.0", "92.0"]
     assert column(table, "MACs")[:6] == ["6.00 M", "400 k", "4.00 M", "n/a", "64.0 k", "0"]
-    assert column(table, "Roof (%)")[:2] == ["66.7 compute", "10.0 memory"]
+    assert column(table, "Of limit (%)")[:2] == ["66.7 compute", "10.0 memory"]
     assert table.notes[1] == "removed by the engine: 1 operator"
 
 
@@ -138,7 +139,8 @@ def test_without_a_roof_no_profile_says_that_no_cost_is_avoidable():
     judged = [layer for layer in profiled_run().layers if layer.roof or layer.macs == 0 or layer.kind != "operator"]
     run = replace(profiled_run(), profile=clean, layers=tuple(judged))
     assert finding_sections(run)[0].lines == (
-        "none: no single cost stands out that this engine could avoid at this precision",
+        "none: no single cost stands out that this engine could avoid at this precision; what may help: less work "
+        "(int8, a smaller model) or another engine",
     )
     layers = tuple(replace(layer, roof=None, roof_share=None) for layer in run.layers)
     absent = replace(clean, peaks=(), peaks_absent_because="the measured float32 peak is too low for a roof")
@@ -174,6 +176,10 @@ def test_the_next_commands_name_threads_where_cores_were_idle_and_the_options_th
     )
     assert f"'edgewise optimize kws.onnx {OPTIMIZE}" in " ".join(profile_text([one], width=120).split())
     assert "edgewise bench kws.onnx --threads 1,4" in render_profile_html([one])
+    typed = next_section([one], {}, {one.job.model.path: "nets/a b/kws.onnx"})
+    assert [line.partition(" kws")[0][:41] for line in typed.lines] == [
+        "'edgewise optimize 'nets/a b/kws.onnx' --", "'edgewise bench 'nets/a b/kws.onnx' --thr"
+    ]  # fmt: skip
     plain = "'edgewise bench kws.onnx' measures it on every engine"
     for environment, threads in (
         ({"cpu": {"usable_cores": 1}}, 1),
@@ -188,27 +194,96 @@ def test_the_next_commands_name_threads_where_cores_were_idle_and_the_options_th
     assert next_section([replace(one, profile=None)], {}).lines == ()
 
 
-def test_the_first_lines_say_where_the_time_above_the_limits_is_and_what_limits_it():
+def limits_of(run):
+    """The first lines that say what limits `run`."""
+    return [line for line in profile_document([run]).answer if "limit" in line or "outside these layers" in line]
+
+
+def with_times_above_roofs(run, above):
+    """`run` with layers that take `above` × 1 µs more than at their roofs, ± 1 µs, one after the other."""
+    judged = [layer for layer in run.layers if layer.macs and layer.roof]
+    times = {layer.index: layer.ops / layer.roof + more * 1e-6 for layer, more in zip(judged, above, strict=True)}
+    layers = tuple(
+        replace(layer, time=times[layer.index], low=times[layer.index] - 1e-6, high=times[layer.index] + 1e-6)
+        if layer.index in times
+        else layer
+        for layer in run.layers
+    )
+    return replace(run, layers=layers)
+
+
+def test_the_first_lines_divide_the_time_at_the_machines_limit():
     """To the question why a model is slow, "34 % longer than at the machine's limits" was all that was said."""
-    layers = [layer for layer in profiled_run().layers if layer.macs and layer.roof]
-    (line,) = [line for line in profile_document([profiled_run()]).answer if "limits" in line]
-    above = {(layer.op, layer.bound): 0.0 for layer in layers}
+    run = profiled_run()
+    layers = [layer for layer in run.layers if layer.macs and layer.roof]
+    at_limit, above, other = limits_of(run)
+    limit, excess = sum(layer.ops / layer.roof for layer in layers), {layer.op: 0.0 for layer in layers}
     for layer in layers:
-        above[layer.op, layer.bound] += max(0.0, layer.time - layer.ops / layer.roof)
-    limits = {"compute": "arithmetic", "memory": "memory"}
-    ordered = sorted(above, key=lambda key: -above[key])
-    assert len({bound for _, bound in ordered}) == 2 and len(ordered) >= 3
-    parts = [f"{op} limited by {limits[bound]} {quantity(above[op, bound], 's')}" for op, bound in ordered[:3]]
-    assert f"longer than at the machine's limits: {', '.join(parts)}; most in " in line
-    most = max(layers, key=lambda layer: layer.time - layer.ops / layer.roof)
-    assert line.endswith(f"({quantity(most.time - most.ops / most.roof, 's')})")
-    fast = tuple(replace(layer, time=layer.ops / layer.roof) if layer in layers else layer for layer in
-                 profiled_run().layers)  # fmt: skip
-    (line,) = [line for line in profile_document([replace(profiled_run(), layers=fast)]).answer if "limits" in line]
-    assert line.endswith("longer than at the machine's limits")
+        excess[layer.op] += layer.time - layer.ops / layer.roof
+    latency, unknown = run.measurement("latency"), 80e-6 * 1.02  # the operator without a formula
+    low, high = (round(100 * share) for share in (limit / latency.high, (limit + unknown) / latency.low))
+    assert at_limit.startswith(
+        f"the machine's limit for this work is at least {quantity(limit, 's')}, {low} to {high} % of the time ("
+    )
+    assert "arithmetic at its peak 333 µs, memory at its bandwidth" in at_limit
+    assert "can shorten it" not in at_limit  # most of the time is above the limit
+    total = sum(excess.values())
+    spread = math.hypot(*(0.02 * layer.time for layer in layers), 0.01 * sum(layer.time for layer in layers))
+    ordered = sorted(excess, key=lambda op: -excess[op])
+    parts = ", ".join(f"{op} {quantity(excess[op], 's')}" for op in ordered)
+    assert above.startswith(
+        f"{plus_minus(total * 1e6, (total - spread) * 1e6, (total + spread) * 1e6)} µs ({100 * total / 1e-3:.0f} %) is "
+        f"above that limit: {parts}; most in "
+    )
+    assert above.endswith("; other kernels, as of another engine, may save it")
+    assert other == (
+        "190 µs (19 %) is outside these layers: overheads of the engine, layers without arithmetic and layers whose "
+        "limit is not known"
+    )
+    quick = with_times_above_roofs(run, [30, 1, 1, 1])
+    assert limits_of(quick)[0].endswith(": only less work (int8, a smaller model) can shorten it")
+    many = replace(quick, environment={"cpu": {"usable_cores": 4}}, effective={"threads": 1})
+    assert limits_of(many)[0].endswith(": only less work (int8, a smaller model) or more threads can shorten it")
+    quantised = replace(quick, effective={"precision_of_products": {"i8": 3}})
+    assert limits_of(quantised)[0].endswith(": only less work (a smaller model) can shorten it")
 
 
-def test_the_first_lines_say_what_is_fastest_and_how_far_layers_are_from_the_limits():
+def test_layers_below_their_limits_count_against_those_above():
+    """Each layer's noise above its limit was added up, and nothing was taken off."""
+    run = replace(profiled_run(), measurements=())  # no latency with an interval that all layers share
+    assert limits_of(with_times_above_roofs(run, [9, -3, -1, -1]))[1].startswith("4.00 ± 2.00 µs (0.40 %) is above")
+    assert limits_of(with_times_above_roofs(run, [3, -3, 1, 0]))[1] == (
+        "no time above that limit is certain; it is at most 3.00 µs"
+    )
+    assert limits_of(with_times_above_roofs(run, [-3, -3, 1, 0]))[1] == "no time is above that limit"
+    exact = with_times_above_roofs(run, [9, -3, -1, -1])
+    layers = tuple(replace(layer, low=None, high=None) for layer in exact.layers)
+    assert limits_of(replace(exact, layers=layers))[1].startswith("4.00 µs (0.40 %) is above")
+
+
+def test_without_roofs_or_with_unmatched_operators_no_time_is_divided():
+    run = profiled_run()
+    assert limits_of(replace(run, layers=tuple(replace(layer, roof=None) for layer in run.layers))) == []
+    bare = replace(run, layers=tuple(replace(layer, roof=None) for layer in run.layers))
+    reason = replace(sample_profile(), peaks_absent_because="no engine measures them here")
+    assert limits_of(replace(bare, profile=reason)) == [
+        "the machine's limit is not known: no engine measures them here"
+    ]
+    lost = replace(run.layers[0], index=99, kind="unmatched", time=None)
+    assert limits_of(replace(run, layers=(*run.layers, lost))) == []
+
+
+def test_two_sessions_whose_times_are_bounds_ask_for_more():
+    run = profiled_run()
+    wide = tuple(replace(layer, low=0.0) if layer.macs else layer for layer in run.layers)
+    two = replace(run, layers=wide, profile=replace(sample_profile(), sessions=2))
+    line = "most times have only upper bounds: two processes hardly show how a third differs; give --sessions 3 or more"
+    assert line in profile_document([two]).answer
+    assert line not in profile_document([replace(two, profile=sample_profile())]).answer
+    assert line not in profile_document([replace(two, layers=run.layers)]).answer
+
+
+def test_the_first_lines_say_what_is_fastest():
     slow, fast = profiled_run(), faster_run()
     first = profile_document([slow, fast]).answer[0]
     assert first == "fastest: openvino/cpu; onnxruntime/cpu takes 1.15× [1.12, 1.18] the time"
@@ -216,15 +291,6 @@ def test_the_first_lines_say_what_is_fastest_and_how_far_layers_are_from_the_lim
         replace(row, high=0.995e-3) if row.metric == "latency" else row for row in fast.measurements
     ))  # fmt: skip
     assert not any(line.startswith("fastest") for line in profile_document([slow, near]).answer)
-    above = sum(
-        layer.time - layer.ops / layer.roof
-        for layer in slow.layers
-        if layer.kind == "operator" and layer.macs and layer.roof and layer.time * layer.roof > layer.ops
-    )
-    words = f"{quantity(above, 's')} ({100 * above / 1e-3:.0f} %) longer than at the machine's limits"
-    assert words in profile_document([slow]).answer[1]
-    bare = replace(slow, layers=tuple(replace(layer, roof=None, roof_share=None) for layer in slow.layers))
-    assert not any("limits" in line for line in profile_document([bare]).answer)
 
 
 def test_the_page_gives_no_share_of_a_peak_that_the_model_beats():
@@ -264,8 +330,8 @@ def test_text_fits_the_terminal(width, runs):
 
 def test_eighty_columns_have_the_seven_that_matter_and_wide_ones_all():
     narrow, wide = (profile_text([profiled_run()], width=width) for width in (80, 120))
-    assert "columns left out for width: GOP/s, Roof (%), dtype" in narrow
-    assert re.search(r"^2 +…FusedBatchNormV3 +DepthwiseConv +250 ± 5 +25\.0 +55\.0 +400 k$", narrow, re.M)
+    assert "columns left out for width: #, Σ %, GOP/s, dtype" in narrow
+    assert re.search(r"^…FusedBatchNormV3 +DepthwiseConv +250 ± 5 +25\.0 +400 k +10\.0 memory$", narrow, re.M)
     assert "no room" not in wide
     assert re.search(r"400 k +3\.20 +10\.0 memory +float32$", wide, re.M)
 

@@ -189,6 +189,11 @@ def test_arguments_of_factories_keep_their_types_in_json():
         make_request(InspectRequest, model="nets.py:make", cases=[{"x": object()}]).to_document()
 
 
+def test_several_devices_share_a_time_budget():
+    request = make_request(BenchRequest, models=["m.onnx"], device="a, b,,b", time_budget=30.0)
+    assert [(each.device, each.time_budget) for each in request.on_each_device()] == [("a", 15.0), ("b", 15.0)]
+
+
 def test_the_command_that_does_the_same():
     # real time: nothing is run
     request = bench(threads=[1, 2], timeout=5.0, shapes={"x": [1, 3]}, meters=False, input_data="my x.npz")
@@ -219,6 +224,9 @@ def test_paths_in_the_words_of_a_comparison_are_made_absolute_too(tmp_path: Path
 @pytest.mark.parametrize(
     ("verb", "fields", "words"),
     [
+        ("bench", {"time_budget": 0.0}, says("field-must-above-0-s", field="time_budget")),
+        ("bench", {"time_budget": 9.0, "spread": 60.0}, says("spread-says-when-each-session")),
+        ("bench", {"time_budget": 9.0, "sustained": 60.0}, says("sustained-measures-one-process-given")),
         ("compare", {"metrics": ["latenzy"]}, says("unknown-metric")),
         ("compare", {"until": "depth"}, says("neither-better-high-nor-low-in-criteria")),
         ("compare", {"labels": ["a", "b", "c"]}, says("labels-must-most-one-per", named_labels="labels")),

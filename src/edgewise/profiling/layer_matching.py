@@ -100,6 +100,12 @@ def ends(layers: Iterable[Layer]) -> tuple[float, float] | None:
     return (sum(lows), sum(highs)) if len(lows) == len(highs) == len(timed) else None
 
 
+def spread_of(layers: Iterable[Layer]) -> float:
+    """Half-width of the interval of a sum or difference, s; each layer's is a part of its own."""
+    return math.hypot(*(max(layer.high - layer.time, layer.time - layer.low) for layer in layers
+                        if layer.time is not None and layer.low is not None and layer.high is not None))  # fmt: skip
+
+
 def macs_of(layers: Iterable[Layer]) -> int:
     """Multiplications of the layers as far as they are known."""
     return sum(layer.macs or 0 for layer in layers)

@@ -5,11 +5,10 @@ Nothing is said where it is not slower, or where the profiles do not show the re
 
 from __future__ import annotations
 
-import math
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 
-from edgewise.profiling.layer_matching import are_reliable, pair_layers
+from edgewise.profiling.layer_matching import are_reliable, pair_layers, spread_of
 from edgewise.profiling.quantisation import (
     LEAST_QUANTISED,
     find_around,
@@ -89,17 +88,10 @@ def _products(parts: Sequence[tuple[Layer, ...]]) -> _ProductLayers:
     return _ProductLayers(products=tuple(filter(is_product, layers)), wrapping=tuple(find_around(layers)))
 
 
-def _spread(layers: Iterable[Layer]) -> float:
-    """Half-width of the interval of a sum or difference, s; each layer's is a part of its own."""
-    halves = [max(layer.high - layer.time, layer.time - layer.low) for layer in layers
-              if layer.time is not None and layer.low is not None and layer.high is not None]  # fmt: skip
-    return math.hypot(*halves)
-
-
 def _say_products(slow: _ProductLayers, fast: _ProductLayers, grown: float, *, floating: str) -> str:
     """The products with the steps around them, where they are the reason."""
     difference = time_of(slow.both) - time_of(fast.products)
-    if difference <= _spread((*slow.both, *fast.products)) or difference < _MOST * grown:
+    if difference <= spread_of((*slow.both, *fast.products)) or difference < _MOST * grown:
         return ""
     old, new = names_of(fast.products), names_of(slow.products)
     new = f"{new} in the quantised model" if new == old else new
@@ -133,7 +125,7 @@ def _say_parts(slow: Run, fast: Run, grown: float) -> str:
         "outside": "{} more are outside its operators",
     }
     more = {name: time_of(one[name]) - time_of(other[name]) for name in told}
-    sure = [name for name in told if more[name] > max(_NOTABLE * grown, _spread((*one[name], *other[name])))]
+    sure = [name for name in told if more[name] > max(_NOTABLE * grown, spread_of((*one[name], *other[name])))]
     if sum(more[name] for name in sure) < _MOST * grown:
         return ""
     parts = [told[name].format(format_quantity(more[name], "s")) for name in sorted(sure, key=lambda each: -more[each])]

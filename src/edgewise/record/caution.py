@@ -36,7 +36,10 @@ CAUTIONS: dict[str, tuple[str, str]] = {
         "B",
         "the time budget ended before the interval was narrow enough; raise ⟦duration⟧, or ⟦time_budget⟧ if it is set",
     ),
-    "fewer-sessions": ("B", "the model is slow; set the number of sessions with ⟦sessions⟧ and ⟦iterations⟧"),
+    "fewer-sessions": (
+        "B",
+        "the model is slow, or the time short; set the number of sessions with ⟦sessions⟧ and ⟦iterations⟧",
+    ),
     "emulated-processor": (
         "A",
         "outputs, accuracy and sizes hold; measure times, energy and memory on a real device",

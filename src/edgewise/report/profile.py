@@ -35,10 +35,10 @@ from edgewise.report.profile_cells import (
 )
 from edgewise.report.profile_diff import diff_table
 from edgewise.report.profile_findings import (
-    above_roof_words,
     evidence_sections,
     finding_sections,
     headline_of,
+    limit_lines,
     next_section,
     ranked_findings,
     saving_words,
@@ -79,6 +79,7 @@ def profile_document(
     title: str = "",
     width: int | None = None,
     again: Mapping[str, Sequence[str]] = MappingProxyType({}),
+    typed: Mapping[str, str] = MappingProxyType({}),
 ) -> Document:
     """Findings, tables of types and layers, two runs compared, then per run its conservation, memory and method.
 
@@ -86,6 +87,7 @@ def profile_document(
         top: rows of layers; the rest is folded into one row with its sum.
         width: cells of the terminal, on which the memory over time is drawn; None for no drawing.
         again: by verb, the options of the command of these runs that the next commands need too.
+        typed: path of a model's file → how that command named it.
     """
     # A label distinguishes the runs where there are several.
     labelled = list(zip(runs, labels_of(runs) if len(runs) > 1 else [""], strict=True))
@@ -103,7 +105,11 @@ def profile_document(
         ]
         sections += method_sections(run, label)
     sections += [*input_sections([run for run in runs if is_profiled(run)]), *caution_sections(runs)]
-    lines = [headline_of(runs), _fastest_line(runs), *(line for run in runs for line in (header(run), _cost_line(run)))]
+    lines = [
+        headline_of(runs),
+        _fastest_line(runs),
+        *(line for run in runs for line in (header(run), _cost_line(run), *limit_lines(run))),
+    ]
     return Document(
         title=title or f"Profile of {default_title(runs)}",
         tables=tuple(tables),
@@ -111,7 +117,7 @@ def profile_document(
         answer=tuple(filter(None, lines)),
         lead=(
             *(section for run, label in labelled for section in finding_sections(run, label, others=runs)),
-            *filled([next_section(runs, again)]),
+            *filled([next_section(runs, again, typed)]),
         ),
     )
 
@@ -120,7 +126,7 @@ def _cost_line(run: Run) -> str:
     """Where the time goes, and the largest saving that was found; "" where neither is known."""
     found = ranked_findings(run.profile) if run.profile is not None else []
     saved = [f"largest saving: {saving_words(found[0], run.profile)}"] if found and run.profile is not None else []
-    return "; ".join(filter(None, (time_line(run), *saved, above_roof_words(run)))) if time_line(run) else ""
+    return "; ".join((time_line(run), *saved)) if time_line(run) else ""
 
 
 def _fastest_line(runs: Sequence[Run]) -> str:
@@ -198,16 +204,17 @@ def layer_table(run: Run, *, top: int | None = MOST_ROWS, label: str = "") -> Ta
     profile = _profile(run)
     unit, factor = time_unit(layer.time for layer in run.layers)
     how = how_layers(run, profile, whole_note(run))
+    is_limited = any(layer.roof_share is not None for layer in run.layers)
     columns = (
-        Column(title="#", numeric=True),
+        Column(title="#", numeric=True, rank=3),
         Column(title="Layer", name=True, ends=True),
         Column(title="Op", name=True),
         Column(title=f"Time ({unit})", numeric=True, how=how["Time"]),
         Column(title="%", numeric=True, how=how["%"]),
-        Column(title="Σ %", numeric=True, rank=3, how=how["Σ %"]),
+        Column(title="Σ %", numeric=True, rank=5, how=how["Σ %"]),
         Column(title="MACs", numeric=True, rank=2, how=how["MACs"]),
-        Column(title="GOP/s", numeric=True, rank=5, how=how["GOP/s"]),
-        Column(title="Roof (%)", numeric=True, rank=4, how=how["Roof (%)"]),
+        Column(title="GOP/s", numeric=True, rank=4, how=how["GOP/s"]),
+        Column(title="Of limit (%)", numeric=True, rank=1 if is_limited else 7, how=how["Of limit (%)"]),
         Column(title="dtype", rank=6),
     )
     found = ranked(layers_of(run, "operator"))
@@ -308,7 +315,7 @@ def _folded_row(
     cumulative = percent_cell(sum(share_of(layer, profile) or 0.0 for layer in (*before, *rest))) if before else DASH
     return (
         DASH,
-        Cell(text=title, notes=notes),
+        Cell(text=title, notes=notes, short=title.rpartition(" ")[0]),
         DASH,
         time if is_timed else absent(*notes),
         percent,

@@ -166,7 +166,9 @@ def how_layers(run: Run, profile: Profile, whole: str) -> dict[str, How]:
         "Σ %": derived("Running sum of the shares", "shares of this layer and of all slower ones, added up"),
         "MACs": HOW_COUNTED,
         "GOP/s": derived("Rate of a layer", "operations, counted from the shapes of the layer, over its time"),
-        "Roof (%)": derived("Share of the roof", f"rate of the layer over the rate that the peaks allow: {peaks}"),
+        "Of limit (%)": derived(
+            "Share of the limit", f"rate of the layer over the rate that the machine's peaks allow: {peaks}"
+        ),
     }
 
 

@@ -2,26 +2,36 @@
 
 from __future__ import annotations
 
+import math
 import shlex
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
+from types import MappingProxyType
 
-from edgewise.formatting import quantity
+from edgewise.errors import as_flag
+from edgewise.formatting import plus_minus, quantity, time_unit_of
 from edgewise.grouping import by_key
 from edgewise.profiling.findings import LEAST_SHARE
+from edgewise.profiling.limits import LimitedTime, divide_at_roofs, has_arithmetic
 from edgewise.profiling.slowdown import explain_slowdown
-from edgewise.record import Finding, Layer, Profile, Run
+from edgewise.record import Finding, Profile, Run
 from edgewise.record.facts import threads_of, uses_int8
+from edgewise.record.layer import Bound
 from edgewise.report.conditions import engine_of, labels_of, look_up
 from edgewise.report.document import Section, lines_of
 from edgewise.report.names import layer_names
-from edgewise.text import one_line
+from edgewise.text import listing, one_line
 from edgewise.units import format_bytes, format_duration, format_si, significant
 
 NAME_WIDTH = 34
 """Most characters of a layer's name in a finding."""
 MOST_PARTS = 3
 """Types of operators that the time above the limits is divided into."""
+_LIMITS: Mapping[Bound, str] = {"compute": "arithmetic at its peak", "memory": "memory at its bandwidth"}
+FEW_SESSIONS = 2
+"""Their interval is wide: Student's t with one degree of freedom is 12.7 (`edgewise.stats.intervals`)."""
+_MORE_SESSIONS = f"give {as_flag('sessions')} 3 or more"
+_NO_NAMES: Mapping[str, str] = MappingProxyType({})
 BEFORE_AND_AFTER = 2
 """Number of runs of a comparison before and after."""
 
@@ -37,7 +47,7 @@ def finding_sections(run: Run, label: str = "", *, others: Sequence[Run] = ()) -
         return []
     found = [with_fusions(finding, run, others) for finding in ranked_findings(run.profile)]
     if not found:
-        return [Section(title=titled("Findings", label), lines=(nothing_found(run),))]
+        return [Section(title=titled("Findings", label), lines=nothing_found(run))]
     short = layer_names(run, NAME_WIDTH)
     names = {layer.name: short[layer.index] for layer in run.layers if len(one_line(layer.name)) > NAME_WIDTH}
     lines = tuple(f"{place}. {finding_line(finding, run.profile, names)}" for place, finding in enumerate(found, 1))
@@ -51,80 +61,140 @@ def evidence_sections(run: Run, label: str = "") -> list[Section]:
     return [Section(title=titled("Evidence of findings", label), lines=lines, brief="")] if lines else []
 
 
-def nothing_found(run: Run) -> str:
-    """That a profile has no findings, or why that is not known."""
+def nothing_found(run: Run) -> tuple[str, ...]:
+    """That a profile has no findings and what helps, and for which layers that is not known."""
     from edgewise.report.profile_cells import roof_reason
 
     if run.source is not None or run.profile is None:
-        return "not searched: layers of another tool"
-    vague = [layer for layer in run.layers if layer.kind == "operator" and layer.macs and layer.is_bounded]
-    vague = [layer for layer in vague if (layer.high or 0.0) >= LEAST_SHARE * run.profile.latency]
-    costly = [*_with_arithmetic(run), *vague]
-    lacking = [layer for layer in costly if not layer.roof]
-    if not lacking:
-        return "none: no single cost stands out that this engine could avoid at this precision"
-    reasons = "; ".join(dict.fromkeys(roof_reason(layer, run.profile) for layer in lacking))
-    return f"not known for {len(lacking)} of {len(costly)} layers with arithmetic, which have no roof: {reasons}"
-
-
-def _with_arithmetic(run: Run) -> list[Layer]:
-    return [
-        layer
-        for layer in run.layers
-        if layer.kind == "operator" and layer.macs != 0 and layer.time and not layer.is_bounded
+        return ("not searched: layers of another tool",)
+    least = LEAST_SHARE * run.profile.latency
+    layers = [
+        each for each in run.layers if has_arithmetic(each) and (not each.is_bounded or (each.high or 0.0) >= least)
     ]
+    lacking = [layer for layer in layers if not layer.roof]
+    lines = []
+    if len(lacking) < len(layers) or not layers:
+        helps = listing([*_ways(run), "another engine"], "or")
+        lines.append(
+            f"none: no single cost stands out that this engine could avoid at this precision; what may help: {helps}"
+        )
+    if lacking:
+        reasons = "; ".join(dict.fromkeys(roof_reason(layer, run.profile) for layer in lacking))
+        most = sum(layer.high or layer.time or 0.0 for layer in lacking) / (run.profile.latency or math.inf)
+        part = f", at most {min(most, 1.0) * 100:.1f} % of the time" if most else ""
+        lines.append(f"not known for {len(lacking)} of {len(layers)} layers with arithmetic{part}: {reasons}")
+    return tuple(lines)
 
 
-def above_roof_words(run: Run) -> str:
-    """``"layers with arithmetic take 36.6 µs (38 %) longer than at the machine's limits: Conv limited by memory …"``.
+def limit_lines(run: Run) -> list[str]:
+    """How much of the time is the machine's limit, above it, and neither, and what follows; empty without a roof."""
+    divided, profile = divide_at_roofs(run), run.profile
+    if profile is None or profile.latency <= 0:
+        return []
+    vague = [layer.is_bounded for layer in run.layers if has_arithmetic(layer)]
+    if profile.sessions == FEW_SESSIONS and 2 * sum(vague) > len(vague):
+        return [f"most times have only upper bounds: two processes hardly show how a third differs; {_MORE_SESSIONS}"]
+    if divided is None:
+        absent = one_line(profile.peaks_absent_because or "") if vague and run.source is None else ""
+        return [f"the machine's limit is not known: {absent}"] if absent else []
+    # Operators that no step is known for may be computed in any of them, whose limit is then another.
+    if any(layer.kind == "unmatched" and layer.macs != 0 for layer in run.layers):
+        return []
+    limit, least = sum(divided.least.values()), LEAST_SHARE * profile.latency
+    parts = [f"{_LIMITS[bound]} {quantity(time, 's')}" for bound, time in divided.least.items() if time >= least]
+    advice = f": only {listing(_ways(run), 'or')} can shorten it" if limit >= divided.above else ""
+    other_kernels = "" if advice else "; other kernels, as of another engine, may save it"
+    lines = [
+        f"the machine's limit for this work is {_limit_words(run, profile, divided)} ({', '.join(parts)}){advice}",
+        f"{_above_words(run, profile, divided)}{other_kernels}",
+    ]
+    if (others := profile.latency - limit - divided.above) >= least:
+        where = ["overheads of the engine"] if any(layer.kind == "overhead" for layer in run.layers) else []
+        where += ["layers without arithmetic"] if any(layer.macs == 0 for layer in run.layers) else []
+        where += ["layers whose limit is not known"] if divided.unknown else []
+        share = _percent(others, profile)
+        lines.append(f"{quantity(others, 's')} ({share}) is outside these layers: {listing(where) or 'not attributed'}")
+    return lines
 
-    The types of operators that lose most, with what limits them, and the layer; empty where no layer has a limit.
-    """
-    known = [layer for layer in _with_arithmetic(run) if layer.roof and layer.ops is not None]
-    if not known or run.profile is None:
-        return ""
-    lost = [(max(0.0, (layer.time or 0.0) - (layer.ops or 0) / (layer.roof or 1.0)), layer) for layer in known]
-    above = sum(seconds for seconds, _ in lost)
-    share = f" ({100 * above / run.profile.latency:.0f} %)" if run.profile.latency else ""
-    text = f"layers with arithmetic take {quantity(above, 's')}{share} longer than at the machine's limits"
-    if not above:
-        return text
-    sums = {key: sum(some) for key, some in by_key((_limited(layer), seconds) for seconds, layer in lost).items()}
-    parts = [f"{key} {quantity(sums[key], 's')}" for key in sorted(sums, key=lambda key: -sums[key])[:MOST_PARTS]]
-    most, layer = max(lost, key=lambda pair: pair[0])
-    worst = f"; most in {layer_names(run, NAME_WIDTH)[layer.index]} ({quantity(most, 's')})" if len(lost) > 1 else ""
-    return f"{text}: {', '.join(parts)}{worst}"
+
+def _limit_words(run: Run, profile: Profile, divided: LimitedTime) -> str:
+    """``"at least 170 µs, 60 to 75 % of the time"``, by the interval of the latency and the layers without a limit."""
+    limit, latency = sum(divided.least.values()), run.measurement("latency")
+    unknown = sum(layer.high or layer.time or 0.0 for layer in divided.unknown)
+    shortest, longest = (latency and latency.low) or profile.latency, (latency and latency.high) or profile.latency
+    low, high = (significant(min(100.0, 100 * share), 2) for share in (limit / longest, (limit + unknown) / shortest))
+    share = low if low == high else f"{low} to {high}"
+    return f"{'at least ' if unknown else ''}{quantity(limit, 's')}, {share} % of the time"
 
 
-def _limited(layer: Layer) -> str:
-    """``"Conv limited by memory"``: the type of a layer, and which limit of the machine is its own."""
-    limit = {"compute": " limited by arithmetic", "memory": " limited by memory"}.get(layer.bound or "", "")
-    return f"{one_line(layer.op)}{limit}"
+def _above_words(run: Run, profile: Profile, divided: LimitedTime) -> str:
+    """The time above the limits; where its interval reaches 0, what it is at most."""
+    above, spread = divided.above, divided.spread
+    if (most := above + (spread or 0.0)) <= 0:
+        return "no time is above that limit"
+    if above <= (spread or 0.0):
+        return f"no time above that limit is certain; it is at most {quantity(most, 's')}"
+    unit, factor = time_unit_of(above)
+    ends = (None, None) if spread is None else ((above - spread) * factor, (above + spread) * factor)
+    text = f"{plus_minus(above * factor, *ends)} {unit} ({_percent(above, profile)}) is above that limit"
+    sums = {op: sum(some) for op, some in by_key((one_line(layer.op), time) for time, layer in divided.excess).items()}
+    ordered = [op for op in sorted(sums, key=lambda op: -sums[op]) if sums[op] > 0][:MOST_PARTS]
+    parts = [f"{op} {quantity(sums[op], 's')}" for op in ordered]
+    if len(sums) > 1:
+        text += f": {', '.join(parts)}"
+    most, layer = divided.excess[0]
+    worst = f"; most in {layer_names(run, NAME_WIDTH)[layer.index]} ({quantity(most, 's')})"
+    return text + (worst if divided.excess[1:] else "")
 
 
-def next_section(runs: Sequence[Run], again: Mapping[str, Sequence[str]]) -> Section:
+def _percent(seconds: float, profile: Profile) -> str:
+    """``"25 %"`` of the latency."""
+    return f"{significant(100 * seconds / profile.latency, 2)} %"
+
+
+def _ways(run: Run) -> list[str]:
+    """What lowers the least time that a model takes on this machine."""
+    less = "less work (int8, a smaller model)" if _may_be_quantised(run) else "less work (a smaller model)"
+    return [less, *["more threads"] * bool(_idle_cores(run))]
+
+
+def _may_be_quantised(run: Run) -> bool:
+    """Whether `edgewise optimize` could try int8 on the model here."""
+    is_read = run.job.target.device == "local" and run.job.model.format in ("onnx", "tflite", "openvino")
+    return is_read and not uses_int8(run)
+
+
+def _idle_cores(run: Run) -> int:
+    """The number of usable cores where the run used one of several; else 0."""
+    known = [look_up(run.environment, f"cpu.{kind}_cores") for kind in ("usable", "quota")]
+    cores = int(min((float(count) for count in known if count), default=0.0))
+    return cores if threads_of(run) == 1 and cores > 1 else 0
+
+
+def next_section(
+    runs: Sequence[Run], again: Mapping[str, Sequence[str]], typed: Mapping[str, str] = _NO_NAMES
+) -> Section:
     """What to try where layers can't be made faster one by one: another precision, more threads, another engine.
 
     Args:
         again: by verb, the options of the command of `runs` that the next commands need too.
+        typed: path of a model's file → how that command named it.
     """
     profiled = [run for run in runs if run.source is None and run.profile is not None]
-    return Section(title="Next", lines=lines_of(line for run in profiled for line in _next_lines(run, again)))
+    return Section(title="Next", lines=lines_of(line for run in profiled for line in _next_lines(run, again, typed)))
 
 
-def _next_lines(run: Run, again: Mapping[str, Sequence[str]]) -> list[str]:
+def _next_lines(run: Run, again: Mapping[str, Sequence[str]], typed: Mapping[str, str]) -> list[str]:
     model, device = run.job.model, run.job.target.device
-    name = one_line(model.origin.target if model.origin else model.file_name)
+    name = one_line(model.origin.target if model.origin else typed.get(model.path, model.file_name))
     own = ["--signature", one_line(model.signature)] if model.signature else []
     lines = []
-    if device == "local" and model.format in ("onnx", "tflite", "openvino") and not uses_int8(run):
+    if _may_be_quantised(run):
         words = shlex.join(["edgewise", "optimize", name, *own, *again.get("optimize", ())])
         asked = "--data DATA --task TASK --prepare STEP=VALUE"
         lines.append(f"'{words} {asked}' tries int8 and other variants; these options are those of 'edgewise evaluate'")
     there = [] if device == "local" else ["-d", one_line(device)]
-    known = [look_up(run.environment, f"cpu.{kind}_cores") for kind in ("usable", "quota")]
-    cores = int(min((float(count) for count in known if count), default=0.0))
-    threads = ["--threads", f"1,{cores}"] if threads_of(run) == 1 and cores > 1 else []
+    threads = ["--threads", f"1,{cores}"] if (cores := _idle_cores(run)) else []
     words = shlex.join(["edgewise", "bench", name, *there, *threads, *own, *again.get("bench", ())])
     how = f", with 1 thread as here and with {cores}" if threads else ""
     return [*lines, f"'{words}' measures it on every engine{how}"]

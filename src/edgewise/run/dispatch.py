@@ -60,16 +60,19 @@ class Dispatcher:
         self._builder = RunBuilder(save=save, sensors=sensors, history=history)
         self._find_peaks = find_peaks
         self._end_by: float | None = None
+        self._job_until: float | None = None
         self._settled: dict[tuple[str, tuple[InputSpec, ...]], tuple[InputSpec, ...]] = {}
 
-    def execute(self, plan: Plan, *, budget_s: float | None = None) -> list[Run]:
+    def execute(self, plan: Plan, *, budget_s: float | None = None, sessions_s: float | None = None) -> list[Run]:
         """One run per job, in order. Raises `Interrupted` with what was finished.
 
         Args:
             budget_s: time limit of the whole plan, s; at its end a job with a session keeps it, one without fails.
+            sessions_s: time limit of all sessions, s; a job begins none after its share of what is left, but has two.
         """
         runs: list[Run] = []
-        self._end_by = None if budget_s is None else now() + budget_s
+        begin = now()
+        self._end_by = None if budget_s is None else begin + budget_s
         spread_s = plan.jobs[0].workload.stopping.spread_s if plan.jobs else None
         try:
             if spread_s is not None:
@@ -77,6 +80,8 @@ class Dispatcher:
                 return self._builder.with_agreement(runs)
             for index, job in enumerate(plan.jobs):
                 emit(JobStarted(job=job, index=index, total=len(plan.jobs)))
+                if sessions_s is not None:
+                    self._job_until = now() + max(0.0, begin + sessions_s - now()) / (len(plan.jobs) - index)
                 run = self._run_settled(job)
                 runs.append(run)
                 self._builder.save(run)
@@ -152,7 +157,7 @@ class Dispatcher:
         """The run of one job, cancelled by Ctrl-C, and its sessions."""
         created = datetime.now(UTC).isoformat(timespec="milliseconds")
         sessions: list[SessionResult] = []
-        interrupted, cut_short, late, begin = False, False, False, now()
+        interrupted, cut_short, late, used_up, begin = False, False, False, False, now()
         for index in range(job.workload.stopping.sessions):
             emit(SessionStarted(index=index, total=job.workload.stopping.sessions))
             try:
@@ -162,6 +167,7 @@ class Dispatcher:
                 interrupted = True
                 break
             late = self._end_by is not None and now() >= self._end_by
+            used_up = self._job_until is not None and index >= 1 and now() >= self._job_until
             if late and index and sessions[-1].failure is not None:
                 sessions.pop()  # it ran out of time, which is no failure of what was measured before
                 cut_short = True
@@ -169,7 +175,11 @@ class Dispatcher:
             if sessions[-1].failure is not None:
                 break
             self._builder.tell_headline(job, sessions)
-            if late or (_adaptive(job) and index >= 1 and now() - begin > JOB_BUDGET_S):
+            if (
+                late
+                or used_up
+                or (self._job_until is None and _adaptive(job) and index >= 1 and now() - begin > JOB_BUDGET_S)
+            ):
                 cut_short = index + 1 < job.workload.stopping.sessions
                 break
         layered: list[SessionResult] = []
@@ -184,7 +194,7 @@ class Dispatcher:
         elif layered and run.status == "done":
             run = self._with_layers(run, layered)
         if cut_short:
-            room = "the time budget" if late else f"{JOB_BUDGET_S:g} s"
+            room = "the time budget" if late or used_up else f"{JOB_BUDGET_S:g} s"
             message = f"only {len(sessions)} of {job.workload.stopping.sessions} sessions fit into {room}"
             run = with_cautions(run, (Caution.of("fewer-sessions", message),))
         return run, sessions

@@ -44,6 +44,7 @@ class Measured:
         unmeasured: the names of the jobs that an interruption left out.
         way_on: the commands that measure these.
         again: by verb, the options of a profile's command that commands which follow need too.
+        typed: path of a model's file → how the command of a profile named it.
     """
 
     runs: Sequence[Run]
@@ -55,6 +56,7 @@ class Measured:
     unmeasured: Sequence[str] = ()
     way_on: Sequence[str] = ()
     again: Mapping[str, Sequence[str]] = field(default_factory=dict)
+    typed: Mapping[str, str] = field(default_factory=dict)
 
     @property
     def recommendation(self) -> Recommendation | None:
@@ -105,9 +107,10 @@ def measure(request: BenchRequest | ProfileRequest, context: Context) -> Measure
         return _measure_on(each, context)
     with planned(request) as plan:
         if isinstance(request, BenchRequest):
-            found = execute(plan, context, meters=request.meters, turns=not request.is_prescribed)
+            turns = not request.is_prescribed
+            found = execute(plan, context, meters=request.meters, turns=turns, sessions_s=request.time_budget)
         else:
-            found = replace(execute(plan, context, meters=False), again=_again(request))
+            found = replace(execute(plan, context, meters=False), again=_again(request), typed=_typed(request))
     rest = (*(run.job for run in found.runs if run.status == "cancelled"), *plan.jobs[len(found.runs) :])
     return replace(found, way_on=_way_on(request, rest)) if found.first else found
 
@@ -118,6 +121,11 @@ def _again(request: ProfileRequest) -> dict[str, list[str]]:
 
     fields = {"optimize": ("shapes",), "bench": ("shapes", "input_data")}
     return {verb: words_of(request, only=only) for verb, only in fields.items()}
+
+
+def _typed(request: ProfileRequest) -> dict[str, str]:
+    """`Measured.typed`."""
+    return {str(Path(name).absolute()): name for name in request.models}
 
 
 def _way_on(request: BenchRequest | ProfileRequest, rest: Sequence[Job]) -> tuple[str]:
@@ -182,18 +190,21 @@ def _measure_on(requests: Sequence[BenchRequest], context: Context) -> Measured:
     )
 
 
-def execute(plan: Plan, context: Context, *, meters: bool, turns: bool = False) -> Measured:
+def execute(
+    plan: Plan, context: Context, *, meters: bool, turns: bool = False, sessions_s: float | None = None
+) -> Measured:
     """Execute `plan` while its device is held, saving each run as soon as it is there.
 
     Args:
         turns: measure the runs that may be the fastest, as their intervals overlap, once more in turns.
+        sessions_s: time limit of all sessions, s.
     """
     device = plan.jobs[0].target.device if plan.jobs else LOCAL
     with context.measuring(device, needed=bool(plan.jobs)), context.saving() as saver:
         sensors = None if meters else METERS_OFF
         dispatcher = Dispatcher(save=saver.save, sensors=sensors, history=context.history)
         try:
-            runs, interrupted = dispatcher.execute(plan), False
+            runs, interrupted = dispatcher.execute(plan, sessions_s=sessions_s), False
         except Interrupted as stop:
             runs, interrupted = list(stop.runs), True
         try:

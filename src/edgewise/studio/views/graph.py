@@ -30,7 +30,7 @@ def graph(request: Request) -> Response:
         styles=("graph.css",),
         scripts=("graph.js",),
         runs=runs,
-        others=[row for row in others if row.id != runs[0]],
+        others=[row for row in others if row.id != runs[0] and is_profiled(studio.store.get(row.id))],
         part=drawn["part"],
     )
 

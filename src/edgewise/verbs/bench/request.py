@@ -7,6 +7,7 @@ from typing import Annotated, Literal, Self
 from edgewise.errors import BadField
 from edgewise.record import Scenario, Stopping
 from edgewise.record.job import LoadKind, ScenarioKind
+from edgewise.run.limits import require_time
 from edgewise.text import listing
 from edgewise.units import parse_duration
 from edgewise.verbs import words
@@ -50,6 +51,16 @@ class BenchRequest(ProtocolRequest):
             "--sessions N",
             MEASURE,
             "Number of fresh processes (default: 5; 1 with --iterations, --warmup or --duration)",
+            common=True,
+        ),
+    ] = None
+    time_budget: Annotated[
+        Number | None,
+        option(
+            "--time-budget T",
+            MEASURE,
+            "Time limit of all sessions together; each job has two or more",
+            read=parse_duration,
             common=True,
         ),
     ] = None
@@ -107,7 +118,8 @@ class BenchRequest(ProtocolRequest):
     def on_each_device(self) -> tuple[Self, ...]:
         """The same on one device each."""
         names = dict.fromkeys(name.strip() for name in self.device.split(",") if name.strip())
-        return tuple(self.model_copy(update={"device": name}) for name in names) or (self,)
+        each = self.time_budget and self.time_budget / max(1, len(names))
+        return tuple(self.model_copy(update={"device": name, "time_budget": each}) for name in names) or (self,)
 
     def scenario_spec(self) -> Scenario:
         """As a job has it."""
@@ -126,8 +138,9 @@ class BenchRequest(ProtocolRequest):
     @property
     def is_prescribed(self) -> bool:
         """Whether the protocol is the user's own: then nothing is added to it."""
-        given = (self.iterations, self.warmup, self.duration, self.sustained, self.sessions, self.spread)
-        return any(value is not None for value in given) or self.scenario == "cold-start"
+        given = (self.iterations, self.warmup, self.duration, self.sustained)
+        more = (self.sessions, self.spread, self.time_budget)
+        return any(value is not None for value in (*given, *more)) or self.scenario == "cold-start"
 
     def stopping(self) -> Stopping:
         """As a job has it."""
@@ -149,11 +162,17 @@ class BenchRequest(ProtocolRequest):
     def check(self) -> None:
         """Reject settings that no engine supports, and settings that a sustained measurement has no use for."""
         super().check()
+        require_time(time_budget=self.time_budget)
         unused: tuple[str, ...] = ()
         why = ""
         if self.sustained is not None:
-            unused, why = (*UNUSED, "sessions", "spread"), "⟦sustained⟧ measures in one process for a given time"
+            unused, why = (
+                (*UNUSED, "sessions", "spread", "time_budget"),
+                "⟦sustained⟧ measures in one process for a given time",
+            )
         elif self.scenario == "cold-start":
             unused, why = UNUSED, "the scenario cold-start runs one inference per process"
+        elif self.spread is not None:
+            unused, why = ("time_budget",), "⟦spread⟧ says when each session begins"
         if given := [f"⟦{name}⟧" for name in unused if getattr(self, name) is not None]:
             raise BadField(f"{why}; it excludes {listing(given)}", advice=f"leave {listing(given)} out")

@@ -46,10 +46,10 @@ class ProfilePresentation(RunPresentation):
 
         if result.runs:
             top = view.top or max(len(run.layers) for run in result.runs)
-            document = profile_document(result.runs, top=top, width=console.width, again=result.again).led_by(
-                result.first
+            document = profile_document(
+                result.runs, top=top, width=console.width, again=result.again, typed=result.typed
             )
-            print_document(document, console, details=view.details)
+            print_document(document.led_by(result.first), console, details=view.details)
 
     def shown(self, result: Measured) -> list[EdgewiseError]:
         """Also runs without layers: where the process failed, and where the engine can't time them."""
