@@ -211,11 +211,10 @@ def test_the_first_lines_say_where_the_time_above_the_limits_is_and_what_limits_
 def test_the_first_lines_say_what_is_fastest_and_how_far_layers_are_from_the_limits():
     slow, fast = profiled_run(), faster_run()
     first = profile_document([slow, fast]).answer[0]
-    assert first == "fastest: openvino/cpu; onnxruntime/cpu takes 1.15× [1.12, 1.18] the time"
-    near = replace(fast, measurements=tuple(
-        replace(row, high=0.995e-3) if row.metric == "latency" else row for row in fast.measurements
-    ))  # fmt: skip
-    assert not any(line.startswith("fastest") for line in profile_document([slow, near]).answer)
+    assert first == (
+        "least latency: openvino/cpu; onnxruntime/cpu takes 1.15× [1.12, 1.18] the time; measured at different times: "
+        "the order is not proven"
+    )
     above = sum(
         layer.time - layer.ops / layer.roof
         for layer in slow.layers
@@ -302,7 +301,7 @@ def test_time_by_type_of_operator_adds_up():
 
 def test_findings_come_first_then_types_then_layers_then_run_against_run():
     text = profile_text([profiled_run(), faster_run()], width=120)
-    places = [text.index(words) for words in ("Findings", "Time by type", "Layers by time", "Engine against engine")]
+    places = [text.index(words) for words in ("Findings", "Engine against engine", "Time by type", "Layers by time")]
     assert places == sorted(places)
     text = render_markdown(profile_document([profiled_run()]))
     assert text.index("## Findings") < text.index("## Time by type") < text.index("## Layers by time")
@@ -446,7 +445,7 @@ def test_the_table_of_changes_says_what_is_clear():
     assert [column.title for column in table.columns[2:]] == titles
     assert [cell.text for cell in table.rows[0]] == ["pw1", "Conv", "200", "100", "-100.0", "0.500", "faster"]
     assert table.rows[0][3].notes == ("2 steps: pw1, relu2",)
-    assert [cell.text for cell in table.rows[-1]] == ["end to end", "–", "1000", "870", "-130", "0.870", "faster"]
+    assert [cell.text for cell in table.rows[-1]] == ["end to end", "–", "1000", "870", "-130", "0.870", "not proven"]
     assert {row[0].text: row[6].text for row in table.rows}["whirl"] == "unclear"
 
 
@@ -465,7 +464,7 @@ def test_work_that_one_run_has_has_neither_change_nor_ratio():
 
 
 def test_the_sum_of_the_rows_left_out_is_bounded_where_one_of_them_is():
-    """300 ± 6 µs and a time below 3 µs: 294 to 309 µs, in both runs."""
+    """300 ± 6 µs and a time below 3 µs: 294 to 309 µs, in both runs, of latencies of 1000 ± 10 µs."""
     run = profiled_run()
     most, more, below = run.layers[0], run.layers[2], run.layers[3]
     layers = (
@@ -476,7 +475,7 @@ def test_the_sum_of_the_rows_left_out_is_bounded_where_one_of_them_is():
     slower = (replace(layers[0], time=layers[0].time * 2), *layers[1:])
     runs = [replace(run, layers=layers), replace(run, id=faster_run().id, layers=slower)]
     cells = diff_table(runs, most=1).rows[1]
-    assert [cell.text for cell in cells[2:5]] == ["300 to 303", "300 to 303", "-15.0 to +15.0"]
+    assert [cell.text for cell in cells[2:5]] == ["300 to 303", "300 to 303", "-20.8 to +21.2"]
 
 
 def test_two_engines_are_no_before_and_after():

@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from itertools import accumulate
 from types import MappingProxyType
 
-from edgewise.formatting import ABSENT, factor_text, plus_minus, quantity, time_unit_of
+from edgewise.formatting import ABSENT, plus_minus, quantity, time_unit_of
 from edgewise.profiling.layers import NAMELESS
 from edgewise.record import Layer, Profile, Run
 from edgewise.record.facts import precision_of, threads_of
@@ -17,6 +17,7 @@ from edgewise.report.cells import NOT_MEASURED, failure_of
 from edgewise.report.conditions import elsewhere, engine_of, labels_of
 from edgewise.report.document import DASH, Cell, Column, Document, Section, Table, absent, filled
 from edgewise.report.names import keep_end
+from edgewise.report.order import order_line
 from edgewise.report.profile_cells import (
     how_layers,
     layers_of,
@@ -33,7 +34,7 @@ from edgewise.report.profile_cells import (
     timing_line,
     untimed_notes,
 )
-from edgewise.report.profile_diff import diff_table
+from edgewise.report.profile_diff import diff_tables
 from edgewise.report.profile_findings import (
     above_roof_words,
     evidence_sections,
@@ -45,8 +46,9 @@ from edgewise.report.profile_findings import (
     titled,
 )
 from edgewise.report.profile_types import time_line, type_table
+from edgewise.report.reservations import load_lines
 from edgewise.report.timeline import WIDEST, draw_timeline
-from edgewise.text import listing, one_line
+from edgewise.text import one_line
 from edgewise.units import format_bytes, format_si, significant
 
 MOST_ROWS = 15
@@ -80,7 +82,7 @@ def profile_document(
     width: int | None = None,
     again: Mapping[str, Sequence[str]] = MappingProxyType({}),
 ) -> Document:
-    """Findings, tables of types and layers, two runs compared, then per run its conservation, memory and method.
+    """Findings, two runs compared, tables of types and layers, then per run its conservation, memory and method.
 
     Args:
         top: rows of layers; the rest is folded into one row with its sum.
@@ -90,10 +92,9 @@ def profile_document(
     # A label distinguishes the runs where there are several.
     labelled = list(zip(runs, labels_of(runs) if len(runs) > 1 else [""], strict=True))
     profiled = [(run, label) for run, label in labelled if is_profiled(run)]
-    tables = [type_table(run, label=label) for run, label in profiled]
+    tables = diff_tables(runs)
+    tables += [type_table(run, label=label) for run, label in profiled]
     tables += [layer_table(run, top=top, label=label) for run, label in profiled]
-    if (diff := diff_table(runs)) is not None:
-        tables.append(diff)
     sections: list[Section] = []
     for run, label in labelled:
         sections += [
@@ -103,7 +104,13 @@ def profile_document(
         ]
         sections += method_sections(run, label)
     sections += [*input_sections([run for run in runs if is_profiled(run)]), *caution_sections(runs)]
-    lines = [headline_of(runs), _fastest_line(runs), *(line for run in runs for line in (header(run), _cost_line(run)))]
+    order = order_line(runs)
+    lines = [
+        order,
+        *(load_lines(runs) if order else []),
+        headline_of(runs),
+        *(line for run in runs for line in (header(run), _cost_line(run))),
+    ]
     return Document(
         title=title or f"Profile of {default_title(runs)}",
         tables=tuple(tables),
@@ -121,26 +128,6 @@ def _cost_line(run: Run) -> str:
     found = ranked_findings(run.profile) if run.profile is not None else []
     saved = [f"largest saving: {saving_words(found[0], run.profile)}"] if found and run.profile is not None else []
     return "; ".join(filter(None, (time_line(run), *saved, above_roof_words(run)))) if time_line(run) else ""
-
-
-def _fastest_line(runs: Sequence[Run]) -> str:
-    """Which of several runs is fastest, and how long the others take; "" where intervals can't tell."""
-    known = [(*ends, label) for run, label in zip(runs, labels_of(runs), strict=True) if (ends := _latency_of(run))]
-    if len(known) < max(2, len(runs)) or len({run.job.target.device for run in runs}) > 1:
-        return ""
-    (best, low, high, fastest), *others = sorted(known)
-    if any(other_low <= high for _, other_low, _, _ in others):
-        return ""
-    told = [
-        f"{label} takes {factor_text(value / best, least / high, most / low)} the time"
-        for value, least, most, label in others
-    ]
-    return f"fastest: {fastest}; {listing(told)}"
-
-
-def _latency_of(run: Run) -> tuple[float, float, float] | None:
-    row = run.measurement("latency")
-    return (row.value, row.low, row.high) if row is not None and row.value and row.low and row.high else None
 
 
 def header(run: Run) -> str:
