@@ -319,7 +319,9 @@ class TestBounds:
         first = of_layers(bounded(0, "a/1", 4), layer_of(1, "a/2", "Conv", 300), layer_of(2, "b", "Conv", 1))
         second = of_layers(layer_of(0, "a/1", "Clip", 1), layer_of(1, "a/2", "Conv", 100), layer_of(2, "b", "Conv", 1))
         graph = make_graph([first, replace(second, id=faster_run(44).id)])
-        assert bounds(graph)["change"][3] == "−213 to −189 µs"  # with what the latencies, 1000 ± 10 µs, may have drifted
+        assert (
+            bounds(graph)["change"][3] == "−213 to −189 µs"
+        )  # with what the latencies, 1000 ± 10 µs, may have drifted
         no_ends = replace(second.layers[1], low=None, high=None)
         layers = (second.layers[0], no_ends, second.layers[2])
         graph = make_graph([first, replace(second, layers=layers, id=faster_run(44).id)])

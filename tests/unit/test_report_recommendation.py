@@ -495,7 +495,10 @@ def test_proofs_in_a_circle_are_said_to_contradict():
     a, b, c = (make_run(n, latency=n * 1e-4, half=1e-6, model=names[n - 1]) for n in (1, 2, 3))
     c, a = turns_between(c, a, 0.8, "faster")
     (line, *_) = answer_of([a, b, c])
-    assert line.startswith("Fastest: a.tflite") and "next b.tflite on onnxruntime, 200 ± 1 µs (2.00× [1.97, 2.04] slower)" in line
+    assert (
+        line.startswith("Fastest: a.tflite")
+        and "next b.tflite on onnxruntime, 200 ± 1 µs (2.00× [1.97, 2.04] slower)" in line
+    )
     assert line.endswith("; but c.tflite is faster in turns: repeat it on an idle machine")
 
 
