@@ -323,7 +323,7 @@ def profile(
     iterations: int | None = None,
     warmup: int | None = None,
     duration: float | None = None,
-    sessions: int = 3,
+    sessions: int | None = None,
     timeout: float = 120.0,
     memory_limit: int | None = None,
     cpus: float | None = None,
@@ -340,7 +340,8 @@ def profile(
 
     Args:
         what_if: keyword arguments of a factory among `paths`.
-        sessions: fresh processes that measure the latency. All other arguments are as in `bench`.
+        sessions: fresh processes that measure the latency; None is 3. All other arguments are as in `bench`. Several
+            runs are measured once more in turns, unless iterations, warmup, duration or sessions are given.
         device: also a device that `estimate` knows, such as ``cortex-m33``: the layers of one model are then estimated.
         settings: as in `bench`; for such a device those of the estimator, as in `estimate`.
 

@@ -553,7 +553,7 @@ def test_a_request_that_runs_code_says_so(tmp_path, capsys):
 def test_finalists_are_measured_in_turns_and_a_prescribed_protocol_is_left_alone(tmp_path, capsys, monkeypatch):
     asked = []
 
-    def with_turns(some, history):
+    def with_turns(some, history, *, each_s):
         asked.append([one.job.model.name for one in some])
         verdicts = {some[0].id: ("slower", 1.25), some[1].id: ("faster", 0.8)}
         return [

@@ -14,11 +14,13 @@ import pytest
 from rich.cells import cell_len
 
 from edgewise.cli.main import run as edgewise
+from edgewise.comparing.comparison import Comparison, ComparisonResult, Side, Variant
 from edgewise.record import Peak
 from edgewise.run.layer_mode import BUDGET_NS
 from edgewise.store import open_store
 from edgewise.testing import write_fake_model
 from messages import is_in, says, wording
+from sample_runs import make_run
 
 US = 1_000
 PEAKS = (
@@ -444,3 +446,48 @@ def test_bad_settings_are_one_line_with_advice(tmp_path, capsys, words, code, sa
     captured = capsys.readouterr()
     assert captured.out == "" and is_in(said, captured.err)
     assert captured.err.startswith("error: ") and len(captured.err.strip().splitlines()) <= 2
+
+
+def test_several_runs_take_turns_without_the_profiler_and_a_prescribed_protocol_is_left_alone(
+    tmp_path, capsys, monkeypatch
+):
+    """Their latencies are far apart: the order could be the drift of the machine all the same."""
+    asked = []
+
+    def run_trial(jobs, *, labels, trial, **_):
+        asked.append((jobs, trial.budget_s))
+        runs = [replace(make_run(number), id=label) for number, label in enumerate(labels, 1)]
+        variants = tuple(Variant(label=run.id, run=run) for run in runs)
+        return ComparisonResult(variants=variants, comparisons=())
+
+    def compared(variants, criteria):
+        a, b = (variant.label for variant in variants)
+        side = Side(value=1e-3)
+        return [Comparison(a=a, b=b, metric="latency", before=side, after=side, verdict="slower", ratio=1.5,
+                           low=1.4, high=1.6, method="in turns")], []  # fmt: skip
+
+    monkeypatch.setattr("edgewise.comparing.finals.run_trial", run_trial)
+    monkeypatch.setattr("edgewise.comparing.finals._of_leader_and_rest", compared)
+    slow = SCRIPT | {"latency_ns": [9000 * US]}
+    files = [str(write_fake_model(tmp_path / name, **each)) for name, each in (("a.fake", SCRIPT), ("b.fake", slow))]
+    for more in (["--sessions", "1"], ["--iterations", "20"], ["--duration", "1s"]):
+        assert edgewise(["profile", *files, "-r", "fake", *more, "--dry-run"]) == 0
+        assert "in turns" not in capsys.readouterr().out
+    assert edgewise(["profile", *files, "-r", "fake", "--dry-run"]) == 0
+    assert "then in turns, without the profiler: up to 8 of them that can, 10 s each at most" in capsys.readouterr().out
+    assert edgewise(["profile", *files, "-r", "fake"]) == 0
+    ((jobs, budget_s),) = asked
+    assert budget_s == 20.0 and not any(job.workload.profile for job in jobs)
+    said = capsys.readouterr()
+    assert re.search(r"Which of \S.* and \S.* is faster: measuring these 2 in turns, 20 s at most", said.err)
+    assert " ".join(said.out.split()).startswith(
+        "a.fake · fake/cpu is 1.50× faster than b.fake · fake/cpu (ratio 0.667, 95 % interval 0.625 to 0.715, measured in turns)"
+    )
+    with open_store() as store:
+        assert (
+            sum(
+                bool(run.in_turns) and run.profile is not None
+                for run in map(store.get, [row.id for row in store.list()])
+            )
+            == 2
+        )

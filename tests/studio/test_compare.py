@@ -10,8 +10,9 @@ from dataclasses import replace
 import pytest
 
 from edgewise.cli.main import run as run_command
+from edgewise.record import InTurns
 from messages import has, says
-from sample_profiles import HOSTILE
+from sample_profiles import HOSTILE, faster_run, profiled_run
 from sample_runs import VWW, make_run, run_id
 
 A, B, C, OTHER, UNFAIR = map(run_id, range(1, 6))
@@ -69,6 +70,18 @@ def test_runs_measured_apart_lead_to_a_comparison_in_turns(client):
     page = client.get("/compare", params={"run": [A, C]}).text
     assert "measured one after the other, from 2026-03-04 05:06 to 2026-03-06 05:06 UTC." in page
     assert f'href="/new/compare?model={A}&amp;model={C}"' in page
+
+
+def test_two_profiles_lead_to_their_graph_and_those_that_took_turns_need_no_others(filled, client):
+    first, second = profiled_run(41), faster_run(42)
+    told = [
+        InTurns(against=one.id, ratio=1.0, low=0.9, high=1.1, verdict="same", method="m") for one in (second, first)
+    ]
+    for run, turns in zip((first, second), told, strict=True):
+        filled.store.save(replace(run, group=None, in_turns=(turns,)))
+    page = client.get("/compare", params={"run": [first.id, second.id]}).text
+    assert f'href="/runs/{first.id}/graph?with={second.id}"' in page and "one after the other" not in page
+    assert "/graph?" not in client.get("/compare", params={"run": [A, C]}).text
 
 
 def test_what_is_unfair_is_said_and_compared_on_request(client):

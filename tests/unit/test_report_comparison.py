@@ -39,9 +39,9 @@ AT_80 = f"""\
 B is 2.43× faster than A (ratio 0.412, 95 % interval 0.405 to 0.419), but 1.92×
 larger in peak memory
 
-Before and after: A → B
+Engine against engine: A | B
                                                    Ratio
-Metric         Before     After          (95 % interval)   Verdict
+Metric              A         B          (95 % interval)   Verdict
 ───────────────────────────────────────────────────────────────────────────
 Latency        421 µs    174 µs   0.412 (0.405 to 0.419)   2.43× faster
 Latency p99    502 µs    491 µs   0.978 (0.930 to 1.030)   inconclusive [1]
@@ -50,7 +50,7 @@ Peak memory   48.0 MB   92.0 MB   1.917 (1.910 to 1.924)   1.92× larger
 Model size    53.9 kB   53.9 kB                    1.000   same
 Energy        n/a [2]   n/a [2]                  n/a [3]   inconclusive
 
-Before and after: A → B (continued)
+Engine against engine: A | B (continued)
 Metric         Margin   Adjusted p
 ──────────────────────────────────
 Latency         ± 3 %      < 0.001
@@ -98,9 +98,9 @@ Cautions about the variants' own numbers
 """
 
 TABLE_AT_120 = """\
-Before and after: A → B
+Engine against engine: A | B
                                                                    Ratio
-Metric                   Before           After          (95 % interval)   Verdict
+Metric                        A               B          (95 % interval)   Verdict
 ──────────────────────────────────────────────────────────────────────────────────────────────────────────────────
 Latency              421 ± 5 µs      174 ± 2 µs   0.412 (0.405 to 0.419)   2.43× faster
 Latency p99   502 [490, 680] µs          491 µs   0.978 (0.930 to 1.030)   inconclusive (≈ 40 s more would decide)
@@ -274,7 +274,7 @@ def test_markdown():
     assert lines[0] == (
         "# B is 2.43× faster than A (ratio 0.412, 95 % interval 0.405 to 0.419), but 1.92× larger in peak memory"
     )
-    assert "| Metric | Before | After | Ratio (95 % interval) | Verdict | Margin | Adjusted p |" in lines
+    assert "| Metric | A | B | Ratio (95 % interval) | Verdict | Margin | Adjusted p |" in lines
     assert "| Latency | 421 ± 5 µs | 174 ± 2 µs | 0.412 (0.405 to 0.419) | 2.43× faster | ± 3 % | \\< 0.001 |" in lines
     assert "| Energy | n/a[^1] | n/a[^1] | n/a[^2] | inconclusive | n/a[^2] | n/a[^2] |" in lines
     assert f"[^1]: {NO_ENERGY.replace('_', '_')}" in text

@@ -286,11 +286,10 @@ def test_two_sessions_whose_times_are_bounds_ask_for_more():
 def test_the_first_lines_say_what_is_fastest():
     slow, fast = profiled_run(), faster_run()
     first = profile_document([slow, fast]).answer[0]
-    assert first == "fastest: openvino/cpu; onnxruntime/cpu takes 1.15× [1.12, 1.18] the time"
-    near = replace(fast, measurements=tuple(
-        replace(row, high=0.995e-3) if row.metric == "latency" else row for row in fast.measurements
-    ))  # fmt: skip
-    assert not any(line.startswith("fastest") for line in profile_document([slow, near]).answer)
+    assert first == (
+        "least latency: openvino/cpu; onnxruntime/cpu takes 1.15× [1.12, 1.18] the time; measured at different times: "
+        "the order is not proven"
+    )
 
 
 def test_the_page_gives_no_share_of_a_peak_that_the_model_beats():
@@ -368,7 +367,7 @@ def test_time_by_type_of_operator_adds_up():
 
 def test_findings_come_first_then_types_then_layers_then_run_against_run():
     text = profile_text([profiled_run(), faster_run()], width=120)
-    places = [text.index(words) for words in ("Findings", "Time by type", "Layers by time", "Engine against engine")]
+    places = [text.index(words) for words in ("Findings", "Engine against engine", "Time by type", "Layers by time")]
     assert places == sorted(places)
     text = render_markdown(profile_document([profiled_run()]))
     assert text.index("## Findings") < text.index("## Time by type") < text.index("## Layers by time")
@@ -512,7 +511,7 @@ def test_the_table_of_changes_says_what_is_clear():
     assert [column.title for column in table.columns[2:]] == titles
     assert [cell.text for cell in table.rows[0]] == ["pw1", "Conv", "200", "100", "-100.0", "0.500", "faster"]
     assert table.rows[0][3].notes == ("2 steps: pw1, relu2",)
-    assert [cell.text for cell in table.rows[-1]] == ["end to end", "–", "1000", "870", "-130", "0.870", "faster"]
+    assert [cell.text for cell in table.rows[-1]] == ["end to end", "–", "1000", "870", "-130", "0.870", "not proven"]
     assert {row[0].text: row[6].text for row in table.rows}["whirl"] == "unclear"
 
 
@@ -531,7 +530,7 @@ def test_work_that_one_run_has_has_neither_change_nor_ratio():
 
 
 def test_the_sum_of_the_rows_left_out_is_bounded_where_one_of_them_is():
-    """300 ± 6 µs and a time below 3 µs: 294 to 309 µs, in both runs."""
+    """300 ± 6 µs and a time below 3 µs: 294 to 309 µs, in both runs, of latencies of 1000 ± 10 µs."""
     run = profiled_run()
     most, more, below = run.layers[0], run.layers[2], run.layers[3]
     layers = (
@@ -542,7 +541,7 @@ def test_the_sum_of_the_rows_left_out_is_bounded_where_one_of_them_is():
     slower = (replace(layers[0], time=layers[0].time * 2), *layers[1:])
     runs = [replace(run, layers=layers), replace(run, id=faster_run().id, layers=slower)]
     cells = diff_table(runs, most=1).rows[1]
-    assert [cell.text for cell in cells[2:5]] == ["300 to 303", "300 to 303", "-15.0 to +15.0"]
+    assert [cell.text for cell in cells[2:5]] == ["300 to 303", "300 to 303", "-20.8 to +21.2"]
 
 
 def test_two_engines_are_no_before_and_after():

@@ -41,8 +41,10 @@ def test_the_clearly_fastest_run_is_recommended_with_numbers():
     assert found.to_document() == {
         "run": run_id(2),
         "why": [
-            "1.4× faster than fake/cpu (median latency 231 µs against 330 µs); the 95 % intervals don't overlap",
-            "1.8× faster than onnxruntime/cpu (median latency 231 µs against 420 µs); the 95 % intervals don't overlap",
+            "1.43× [1.36, 1.50] faster than fake/cpu (median latency 231 µs against 330 µs); the 95 % intervals don't "
+            "overlap",
+            "1.82× [1.74, 1.90] faster than onnxruntime/cpu (median latency 231 µs against 420 µs); the 95 % intervals "
+            "don't overlap",
             "grade B: one process only; the interval is ± 1.7 % (at best B)",
             "litert/interpreter is left out: the run failed in phase load: Unsupported: operator 'Einsum' is not "
             "supported; try another runtime",
@@ -71,7 +73,7 @@ def test_engines_are_compared_on_their_calls():
     found = recommendation([litert, openvino])
     assert found.run == run_id(1)
     assert found.why[0] == (
-        "1.02× faster than openvino/cpu (median latency 203 µs against 207 µs); the 95 % intervals don't overlap"
+        "1.02× [1.009, 1.03] faster than openvino/cpu (median latency 203 µs against 207 µs); the 95 % intervals don't overlap"
     )
 
 
@@ -202,7 +204,7 @@ def test_offline_runs_are_judged_by_throughput():
     assert found.why[0] == (
         wording(
             "faster-than-95-intervals-dont",
-            factor="5.2×",
+            factor="5.20× [5.08, 5.32]",
             label="fake/cpu",
             noun="throughput",
             numbers="5200 /s against 1000 /s",
@@ -266,9 +268,9 @@ def test_of_what_cannot_be_told_apart_the_fewest_threads_win_then_the_grade():
 def test_threads_that_win_say_what_they_cost():
     slow = make_run(1, latency=1.09e-4, half=1e-6)
     fast = make_run(2, latency=1.0e-4, half=1e-6, threads=2)
-    assert answer_of([slow, fast])[0].endswith("2 threads: twice the cores for 1.09×")
+    assert answer_of([slow, fast])[0].endswith("2 threads: twice the cores for 1.09× [1.06, 1.12]")
     fast = make_run(2, latency=0.4e-4, half=1e-6, threads=6)
-    assert "6 threads: 6 times the cores for 2.7×" in answer_of([slow, fast])[0]
+    assert "6 threads: 6 times the cores for 2.73× [2.63, 2.83]" in answer_of([slow, fast])[0]
     turned = in_turns(make_run(1, half=2e-4), make_run(2, half=2e-4, threads=2), r1=1.09, r2=1.0)
     assert "2 threads: twice the cores for 1.09× [1.07, 1.11]" in answer_of(turned)[0]
 
@@ -410,7 +412,7 @@ def test_more_threads_that_took_turns_do_not_win_over_one_thread_that_did_not():
     assert line.startswith(
         "Fastest: vww.tflite on litert with 1 thread, 87.7 ± 2.9 µs; next kws.onnx on onnxruntime, 112 "
     )
-    assert "(1.3× slower)" in line
+    assert "(1.28× [1.18, 1.38] slower)" in line
     found = recommendations(runs)[1]
     assert found.run == run_id(3) and re.search(
         says("those-against", words=has("fewest threads"), shown=1), " ".join(found.why)
@@ -481,8 +483,9 @@ def test_of_several_files_the_first_line_has_engine_and_threads_and_what_the_sec
     ]
     (fastest, *_) = answer_of(runs)
     assert fastest == (
-        "Fastest: kws.onnx on litert with 1 thread, 100 ± 1 µs; 2 threads are 2.0× slower; "
-        "next model vww.tflite on litert, 300 ± 1 µs (3.0× slower); kws.onnx on onnxruntime is 1.5× slower"
+        "Fastest: kws.onnx on litert with 1 thread, 100 ± 1 µs; 2 threads are 2.00× [1.97, 2.04] slower, as "
+        "their 95 % intervals don't overlap; next model vww.tflite on litert, 300 ± 1 µs (3.00× [2.96, 3.05] slower); "
+        "kws.onnx on onnxruntime is 1.50× [1.47, 1.53] slower, as their 95 % intervals don't overlap"
     )
 
 
@@ -492,7 +495,10 @@ def test_proofs_in_a_circle_are_said_to_contradict():
     a, b, c = (make_run(n, latency=n * 1e-4, half=1e-6, model=names[n - 1]) for n in (1, 2, 3))
     c, a = turns_between(c, a, 0.8, "faster")
     (line, *_) = answer_of([a, b, c])
-    assert line.startswith("Fastest: a.tflite") and "next b.tflite on onnxruntime, 200 ± 1 µs (2.0× slower)" in line
+    assert (
+        line.startswith("Fastest: a.tflite")
+        and "next b.tflite on onnxruntime, 200 ± 1 µs (2.00× [1.97, 2.04] slower)" in line
+    )
     assert line.endswith("; but c.tflite is faster in turns: repeat it on an idle machine")
 
 

@@ -258,7 +258,9 @@ def _not_excluded(first: tuple[str, Run], other: tuple[str, Run]) -> list[str]:
     both = f"{label} and {other_label}"
     if a.group is not None and a.group == b.group and a.job.workload.interleave == b.job.workload.interleave == "duet":
         return [f"{both} were measured at the same time: each slows the other, so only their ratios count"]
-    if a.group is not None and a.group == b.group:
+    if b.turns_against(a) is not None:
+        found = [f"{both} took turns for their {b.headline} alone: for the rest drift of the machine and other load"]
+    elif a.group is not None and a.group == b.group:
         found = [f"{both} were measured one after the other, not in turns: drift of the machine and other load"]
     else:
         found = [f"{both} were measured {_gap(a, b)} apart, not in turns: drift of the machine and other load"]

@@ -1,4 +1,4 @@
-"""Runs of one command that can't be told apart, measured once more in turns: what their ratios prove."""
+"""Runs of one command, measured once more in turns: what their ratios prove."""
 
 from __future__ import annotations
 
@@ -22,6 +22,8 @@ MOST = 8
 """Most finalists, two models in two engines with two numbers of threads: each costs time."""
 EACH_S = 15.0
 """Time limit for each finalist, s. Two cheap models are decided in about ten seconds on a quiet machine."""
+PROFILED_S = 10.0
+"""The same for each profiled run, s: they all take turns, also where one measurement told them apart."""
 
 _OPPOSITE: dict[RatioVerdict, RatioVerdict] = {
     "faster": "slower", "slower": "faster", "same": "same", "inconclusive": "inconclusive"
@@ -33,10 +35,13 @@ def can_take_turns(run: Run) -> bool:
     return executor_for(run.job).is_worker and not run.job.command and not emulation_of(run.environment)
 
 
-def with_turns(finalists: Sequence[Run], history: History) -> list[Run]:
+def with_turns(finalists: Sequence[Run], history: History, *, each_s: float = EACH_S) -> list[Run]:
     """`finalists`, two or more of one headline and target, with the ratios that measuring them in turns found.
 
-    The runs in turns are not kept: a latency beside others is not the one that is asked for.
+    The runs in turns have no profiler and are not kept: a latency beside others is not the one that is asked for.
+
+    Args:
+        each_s: time limit for each finalist, s.
 
     Raises `KeyboardInterrupt` where it is interrupted.
     """
@@ -50,10 +55,10 @@ def with_turns(finalists: Sequence[Run], history: History) -> list[Run]:
 
     with reporting_to(lambda event: None):  # a row of progress for each of them again would look like a second run
         found = run_trial(
-            [run.job for run in finalists],
+            [replace(run.job, workload=replace(run.job.workload, profile=False)) for run in finalists],
             labels=[run.id for run in finalists],
             criteria=criteria,
-            trial=TrialSettings(budget_s=EACH_S * len(finalists)),
+            trial=TrialSettings(budget_s=each_s * len(finalists)),
             save=lambda run: None,
             sensors=METERS_OFF,
             history=history,

@@ -24,6 +24,7 @@ from edgewise.comparing.session_values import (
     percentiles_of,
     why_unpaired,
 )
+from edgewise.comparing.turns import compare_in_turns
 from edgewise.errors import BadInput
 from edgewise.formatting import p_text
 from edgewise.metrics import METRICS
@@ -161,7 +162,8 @@ def compare_pairs(
         metrics: ids of the metric catalogue that are better one way.
 
     Returns:
-        One row per pair and metric: all metrics of the first pair, then those of the second …
+        One row per pair and metric: all metrics of the first pair, then those of the second … What turns of both runs
+        found, when they were made, stands in place of what their samples tell.
     """
     evidence = evidence_of(variants)
     relations = {
@@ -174,9 +176,12 @@ def compare_pairs(
     ]
     p_values = [_p_value(one) for one in found]
     tests = sum(value is not None for value in p_values)
+    turns = {pair: compare_in_turns(variants[pair[0]], variants[pair[1]]) for pair in pairs}
     rows = []
     for (pair, _), one, *p in zip(product(pairs, metrics), found, p_values, adjust_holm(p_values), strict=True):
         row = _row(one, labels=_labels(variants, pair), criteria=criteria, p=(p[0], p[1]))
+        if (turned := turns[pair]) is not None and turned.metric == one.metric:
+            row = replace(turned, before=row.before, after=row.after, margin=row.margin)
         wait = None if seconds_per_pair is None else _time_to_decide(row, one, tests=tests, seconds=seconds_per_pair)
         rows.append(replace(row, decides_in_s=wait))
     return rows

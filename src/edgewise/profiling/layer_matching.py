@@ -30,6 +30,7 @@ class LayerPair:
         name: of the layer in it that takes the most time.
         before, after: layers of the first and the second run; empty where a run has none for this work.
         is_reliable: neither latency has the lowest grade.
+        drift: `drift_between` the runs.
     """
 
     name: str
@@ -38,6 +39,7 @@ class LayerPair:
     before: tuple[Layer, ...]
     after: tuple[Layer, ...]
     is_reliable: bool = True
+    drift: tuple[float, float] | None = (1.0, 1.0)
 
     @property
     def times(self) -> tuple[float | None, float | None]:
@@ -53,14 +55,19 @@ class LayerPair:
     @property
     def change_ends(self) -> tuple[float | None, float | None]:
         """The least and the largest change that the intervals of both sides allow, s; None where one is not known."""
-        before, after = ends(self.before), ends(self.after)
+        before, after = ends(self.before), self._ends_after()
         return (None, None) if before is None or after is None else (after[0] - before[1], after[1] - before[0])
 
     @property
     def is_clear(self) -> bool:
         """Whether the two intervals have nothing in common (sums of ends: wider than the interval of the sum)."""
-        first, second = ends(self.before), ends(self.after)
+        first, second = ends(self.before), self._ends_after()
         return first is not None and second is not None and (first[1] < second[0] or second[1] < first[0])
+
+    def _ends_after(self) -> tuple[float, float] | None:
+        """Where the time of the second run lies at the time of the first, s."""
+        found = ends(self.after)
+        return None if found is None or self.drift is None else (found[0] * self.drift[0], found[1] * self.drift[1])
 
     @property
     def is_bounded(self) -> bool:
@@ -123,6 +130,23 @@ def are_reliable(*runs: Run) -> bool:
     return all(run.trust is None or run.trust.grade != "D" for run in runs)
 
 
+def drift_between(before: Run, after: Run) -> tuple[float, float] | None:
+    """What the machine's drift between two runs may have changed: factors, around 1, for the times of the second one.
+
+    Layers are scaled to the latency of their own run. Where both runs took turns, the factors take in 1 and the ratio
+    of the turns, with its interval, over the quotient of the latencies; otherwise they are that quotient's own
+    interval. None where that has none.
+    """
+    first, second = before.measurement("latency"), after.measurement("latency")
+    if first is None or second is None or not first.value or not second.value:
+        return None
+    turns, quotient = after.turns_against(before), second.value / first.value
+    low, high = (turns.low, turns.high) if turns is not None else (None, None)
+    if turns is None and first.low and first.high and second.low and second.high:
+        low, high = second.low / first.high, second.high / first.low
+    return None if low is None or high is None else (min(1.0, low / quotient), max(1.0, high / quotient))
+
+
 def pair_layers(before: Run, after: Run) -> list[LayerPair]:
     """The work of both runs, the largest change first; layers that share no work with the other run stand alone."""
     sets = _LayerSets([(side, layer) for side, run in enumerate((before, after)) for layer in run.layers])
@@ -130,8 +154,8 @@ def pair_layers(before: Run, after: Run) -> list[LayerPair]:
     sets.join_wrapping()
     sets.join_by_tensor()
     sets.join_by_order()
-    reliable = are_reliable(before, after)
-    pairs = [replace(_pair(*found), is_reliable=reliable) for found in sets.found()]
+    reliable, drift = are_reliable(before, after), drift_between(before, after)
+    pairs = [replace(_pair(*found), is_reliable=reliable, drift=drift) for found in sets.found()]
     return sorted(pairs, key=lambda pair: (pair.change is None, -abs(pair.change or 0.0)))
 
 

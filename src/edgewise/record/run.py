@@ -198,7 +198,7 @@ class Variation:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class InTurns:
-    """What measuring in turns found of two runs of one command that could not be told apart.
+    """What measuring two runs of one command in turns found.
 
     Attributes:
         against: id of the other run.
@@ -295,6 +295,10 @@ class Run(Shown):
         if self.source is None or self.value(own) is not None:
             return own
         return next((metric for metric in _INSTEAD if self.value(metric) is not None), own)
+
+    def turns_against(self, other: Run) -> InTurns | None:
+        """What measuring this run in turns with `other` found, from the side of this one; None where they were not."""
+        return next((each for each in self.in_turns if each.against == other.id), None)
 
     def measurement(self, metric: str) -> Measurement | None:
         """Return the measurement of `metric`; None if the run has no row for it."""

@@ -16,6 +16,7 @@ from edgewise.record import InTurns, Measurement, Run
 from edgewise.record.facts import threads_of
 from edgewise.report.cells import failure_of, reason_of_absence
 from edgewise.report.conditions import labels_of, processor_of, scenario_of
+from edgewise.stats.comparison import RISK
 from edgewise.text import listing, one_line
 
 PRACTICAL = 0.05
@@ -140,16 +141,22 @@ def levels(candidates: Sequence[Candidate]) -> list[list[Candidate]]:
     return found
 
 
-def finalists(runs: Sequence[Run]) -> list[list[Run]]:
+def finalists(runs: Sequence[Run], *, everyone: bool = False) -> list[list[Run]]:
     """Of each of `sweeps`, the runs of which any may be the fastest: two or more that one measurement can't tell apart.
 
     How trustworthy their own numbers are is no matter, as their ratios are to be measured. With one of grade D come
     those of its model that it can't be told apart from: only turns can prove that it is to be preferred to them.
+
+    Args:
+        everyone: all of them that have a number, the fastest first, also those that can be told apart.
     """
     found = []
     for sweep in sweeps(runs):
-        able = [run for run in sweep if objection_of(run).brief in ("", _UNRELIABLE)]
+        able = [run for run in sweep if everyone or objection_of(run).brief in ("", _UNRELIABLE)]
         rows = [Candidate(run, "", row) for run in able if (row := run.measurement(run.headline)) is not None]
+        if everyone:
+            found.append([one.run for one in in_order([one for one in rows if one.value > 0])])
+            continue
         first, *rest = levels(rows) or [[]]
         doubtful = [one for one in first if _is_unreliable(one.run)]
         beside = [
@@ -209,7 +216,14 @@ def interval_of(row: Measurement) -> tuple[float, float] | None:
 
 def turns_of(one: Candidate, other: Candidate) -> InTurns | None:
     """What measuring both in turns found, from the side of `one`; None where they were not."""
-    return next((each for each in one.run.in_turns if each.against == other.run.id), None)
+    return one.run.turns_against(other.run)
+
+
+def why_open(turns: InTurns) -> str:
+    """Why nothing is proven where the interval leaves 1 out."""
+    sure = turns.low is not None and turns.high is not None and not turns.low <= 1.0 <= turns.high
+    words = f"; no proof, which takes a risk of error below {RISK * 100:g} % over all pairs, while the interval has 5 %"
+    return words if sure and turns.verdict == "inconclusive" else ""
 
 
 def are_apart(one: Candidate, other: Candidate) -> bool:

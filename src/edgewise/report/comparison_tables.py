@@ -13,13 +13,18 @@ from edgewise.formatting import p_text, percent, ratio_text, value_text
 from edgewise.record import Run
 from edgewise.report.cells import amount_cell, label_of, reason_of_absence, scales_of_two
 from edgewise.report.comparison_words import conclusion, quotient_note, verdict_text, waiting_text
+from edgewise.report.conditions import are_alternatives
 from edgewise.report.document import DASH, Cell, Column, Columns, Provenance, Table, Tone, absent, table_of
+from edgewise.report.names import shorten
+from edgewise.report.profile_diff import BEFORE_AFTER, diff_title
 from edgewise.report.provenance import basis_text, provenance_of_number
 from edgewise.text import listing, one_line
 from edgewise.units import significant
 
 NO_REASON = "the comparison does not say why"
 MOST_DIGITS = 7
+MOST_LETTERS = 16
+"""Of a variant's name over its column."""
 
 TONES: dict[str, Tone] = {"faster": "good", "slower": "bad", "same": "fair", "inconclusive": "poor"}
 """Verdict → how it may be tinted."""
@@ -52,14 +57,19 @@ def conclusion_of(findings: ComparisonResult, label: str) -> str:
 def before_after_table(findings: ComparisonResult, label: str) -> Table:
     """`label` against the baseline by metric."""
     rows = rows_of(findings, label)
+    names = [one_line(rows[0].a), one_line(label)]
+    runs = [variant.run for name in (rows[0].a, label) for variant in findings.variants if variant.label == name]
+    # Two files or versions are one before and one after a change; engines or threads for one file are not.
+    named = len(runs) == 2 and are_alternatives(*runs) and runs[0].job.model.sha256 == runs[1].job.model.sha256
+    heads = [shorten(name, MOST_LETTERS) for name in names] if named else BEFORE_AFTER
     if len(compared_labels(findings)) > 1:
         title = conclusion_of(findings, label)
     else:
-        title = f"Before and after: {one_line(rows[0].a)} → {one_line(label)}"
+        title = f"{diff_title(*runs)}: {names[0]} | {names[1]}" if named else f"Before and after: {' → '.join(names)}"
     columns: Columns[Comparison] = [
         (Column(title="Metric"), lambda row: Cell(text=label_of(row.metric))),
-        (Column(title="Before", numeric=True), lambda row: sides_of(findings, row)[0]),
-        (Column(title="After", numeric=True), lambda row: sides_of(findings, row)[1]),
+        (Column(title=heads[0], numeric=True), lambda row: sides_of(findings, row)[0]),
+        (Column(title=heads[1], numeric=True), lambda row: sides_of(findings, row)[1]),
         (Column(title="Ratio (95 % interval)", numeric=True), _ratio),
         (Column(title="Verdict", decides=True), _verdict),
         (Column(title="Margin", numeric=True, rank=1), _margin),

@@ -78,8 +78,14 @@ def engine_of(run: Run) -> str:
 
 
 def differ_in_engine(first: Run, second: Run) -> bool:
-    """Whether two runs are of different engines, or providers of one, and so not one before and one after a change."""
+    """Whether two runs are of different engines, or providers of one."""
     return provider_of(first) != provider_of(second)
+
+
+def are_alternatives(first: Run, second: Run) -> bool:
+    """Whether two runs are of engines, or of numbers of threads, and so not one before and one after a change."""
+    same_file = first.job.model.sha256 == second.job.model.sha256
+    return differ_in_engine(first, second) or (same_file and threads_of(first) != threads_of(second))
 
 
 def provider_of(run: Run) -> str:

@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from itertools import accumulate
 from types import MappingProxyType
 
-from edgewise.formatting import ABSENT, factor_text, plus_minus, quantity, time_unit_of
+from edgewise.formatting import ABSENT, plus_minus, quantity, time_unit_of
 from edgewise.profiling.layers import NAMELESS
 from edgewise.record import Layer, Profile, Run
 from edgewise.record.facts import precision_of, threads_of
@@ -17,6 +17,7 @@ from edgewise.report.cells import NOT_MEASURED, failure_of
 from edgewise.report.conditions import elsewhere, engine_of, labels_of
 from edgewise.report.document import DASH, Cell, Column, Document, Section, Table, absent, filled
 from edgewise.report.names import keep_end
+from edgewise.report.order import order_line
 from edgewise.report.profile_cells import (
     how_layers,
     layers_of,
@@ -33,7 +34,7 @@ from edgewise.report.profile_cells import (
     timing_line,
     untimed_notes,
 )
-from edgewise.report.profile_diff import diff_table
+from edgewise.report.profile_diff import diff_tables
 from edgewise.report.profile_findings import (
     evidence_sections,
     finding_sections,
@@ -45,8 +46,9 @@ from edgewise.report.profile_findings import (
     titled,
 )
 from edgewise.report.profile_types import time_line, type_table
+from edgewise.report.reservations import load_lines
 from edgewise.report.timeline import WIDEST, draw_timeline
-from edgewise.text import listing, one_line
+from edgewise.text import one_line
 from edgewise.units import format_bytes, format_si, significant
 
 MOST_ROWS = 15
@@ -81,7 +83,7 @@ def profile_document(
     again: Mapping[str, Sequence[str]] = MappingProxyType({}),
     typed: Mapping[str, str] = MappingProxyType({}),
 ) -> Document:
-    """Findings, tables of types and layers, two runs compared, then per run its conservation, memory and method.
+    """Findings, two runs compared, tables of types and layers, then per run its conservation, memory and method.
 
     Args:
         top: rows of layers; the rest is folded into one row with its sum.
@@ -92,10 +94,9 @@ def profile_document(
     # A label distinguishes the runs where there are several.
     labelled = list(zip(runs, labels_of(runs) if len(runs) > 1 else [""], strict=True))
     profiled = [(run, label) for run, label in labelled if is_profiled(run)]
-    tables = [type_table(run, label=label) for run, label in profiled]
+    tables = diff_tables(runs)
+    tables += [type_table(run, label=label) for run, label in profiled]
     tables += [layer_table(run, top=top, label=label) for run, label in profiled]
-    if (diff := diff_table(runs)) is not None:
-        tables.append(diff)
     sections: list[Section] = []
     for run, label in labelled:
         sections += [
@@ -105,9 +106,11 @@ def profile_document(
         ]
         sections += method_sections(run, label)
     sections += [*input_sections([run for run in runs if is_profiled(run)]), *caution_sections(runs)]
+    order = order_line(runs)
     lines = [
+        order,
+        *(load_lines(runs) if order else []),
         headline_of(runs),
-        _fastest_line(runs),
         *(line for run in runs for line in (header(run), _cost_line(run), *limit_lines(run))),
     ]
     return Document(
@@ -127,26 +130,6 @@ def _cost_line(run: Run) -> str:
     found = ranked_findings(run.profile) if run.profile is not None else []
     saved = [f"largest saving: {saving_words(found[0], run.profile)}"] if found and run.profile is not None else []
     return "; ".join((time_line(run), *saved)) if time_line(run) else ""
-
-
-def _fastest_line(runs: Sequence[Run]) -> str:
-    """Which of several runs is fastest, and how long the others take; "" where intervals can't tell."""
-    known = [(*ends, label) for run, label in zip(runs, labels_of(runs), strict=True) if (ends := _latency_of(run))]
-    if len(known) < max(2, len(runs)) or len({run.job.target.device for run in runs}) > 1:
-        return ""
-    (best, low, high, fastest), *others = sorted(known)
-    if any(other_low <= high for _, other_low, _, _ in others):
-        return ""
-    told = [
-        f"{label} takes {factor_text(value / best, least / high, most / low)} the time"
-        for value, least, most, label in others
-    ]
-    return f"fastest: {fastest}; {listing(told)}"
-
-
-def _latency_of(run: Run) -> tuple[float, float, float] | None:
-    row = run.measurement("latency")
-    return (row.value, row.low, row.high) if row is not None and row.value and row.low and row.high else None
 
 
 def header(run: Run) -> str:

@@ -11,18 +11,83 @@ from collections.abc import Sequence
 from dataclasses import replace
 from functools import partial
 
-from edgewise.profiling.layer_matching import LayerPair, are_alike, are_reliable, pair_layers
+from edgewise.formatting import ratio_text
+from edgewise.profiling.layer_matching import LayerPair, are_alike, are_reliable, drift_between, pair_layers
 from edgewise.record import Layer, Run
-from edgewise.report.conditions import differ_in_engine, labels_of, provider_of
+from edgewise.record.facts import threads_of
+from edgewise.report.conditions import are_alternatives, differ_in_engine, labels_of, provider_of
 from edgewise.report.document import DASH, Cell, Column, Table, absent
-from edgewise.report.profile_cells import ELSEWHERE, has_bound, how_times, total_cell
+from edgewise.report.order import NOT_PROVEN, are_on_one_machine
+from edgewise.report.profile_cells import ELSEWHERE, has_bound, how_times, layers_of, sum_ends, total_cell
 from edgewise.report.profile_findings import BEFORE_AND_AFTER
+from edgewise.report.profile_types import FUSED_NOTE, OVERHEADS, by_type, seconds_of
 from edgewise.report.provenance import provenance_of_column
 from edgewise.text import one_line
 from edgewise.units import significant
 
 MOST_ROWS = 20
 BEFORE_AFTER = ["Before", "After"]
+
+
+def diff_tables(runs: Sequence[Run], *, most: int | None = MOST_ROWS) -> list[Table]:
+    """Two profiles of like models by type of operator and by layer; empty for other runs. Args as of `diff_table`."""
+    by_layer = diff_table(runs, most=most)
+    if by_layer is None:
+        return []
+    return [_types_table(*(run for run in runs if run.profile is not None)), by_layer]
+
+
+def _types_table(first: Run, second: Run) -> Table:
+    """The time of each type of operator, and of the engines' own work, in two runs; the longest first."""
+    names, change, _ = headings_of_two(first, second)
+    sides = [by_type(layers_of(run, "operator")) | {OVERHEADS: layers_of(run, "overhead")} for run in (first, second)]
+    pairs = [
+        LayerPair(
+            name=op, op=op, kind="operator", before=tuple(sides[0].get(op, ())), after=tuple(sides[1].get(op, ()))
+        )
+        for op in dict.fromkeys(op for side in sides for op, layers in side.items() if layers)
+    ]
+    pairs.sort(key=lambda pair: (pair.name == OVERHEADS, -seconds_of((*pair.before, *pair.after))))
+    columns = (
+        Column(title="Type of operator", name=True),
+        *_time_columns((first, second), names),
+        Column(title=f"{change} (µs)", numeric=True, how=_HOW_CHANGE),
+    )
+    fused = any(len(layer.nodes) > 1 for run in (first, second) for layer in run.layers)
+    return Table(
+        title=f"By type of operator: {_title_of_two(first, second).partition(': ')[2]}",
+        columns=columns,
+        rows=tuple((Cell(text=pair.name), *_sums_or_none(pair), _change_of_sums(pair)) for pair in pairs),
+        notes=(FUSED_NOTE,) if fused else (),
+    )
+
+
+def _sums_or_none(pair: LayerPair) -> list[Cell]:
+    sides = (pair.before, pair.after)
+    return [total_cell(layers, 1e6) if layers else Cell(text="none", tone="faint", value=0.0) for layers in sides]
+
+
+def _change_of_sums(pair: LayerPair) -> Cell:
+    """The change of the sums as they stand in the row (µs), without intervals."""
+    if None in pair.times:
+        return _change(None)
+    (least, most), (low, high) = sum_ends(pair.before), sum_ends(pair.after)
+    low, high = low - most, high - least
+    if low == high:
+        return _change(low)
+    return Cell(text=f"{_signed(low)} to {_signed(high)}", low=low * 1e6, high=high * 1e6)
+
+
+def _time_columns(runs: Sequence[Run], names: Sequence[str]) -> list[Column]:
+    return [
+        Column(title=f"{name} (µs)", numeric=True, how=how_times(run, title=f"Time: {name}", interval=ELSEWHERE))
+        for name, run in zip(names, runs, strict=True)
+    ]
+
+
+def _title_of_two(first: Run, second: Run) -> str:
+    title = "{}: {} | {}" if are_alternatives(first, second) else "{}: {} → {}"
+    return title.format(diff_title(first, second), *labels_of([first, second]))
 
 
 def diff_table(runs: Sequence[Run], *, most: int | None = MOST_ROWS) -> Table | None:
@@ -42,30 +107,29 @@ def diff_table(runs: Sequence[Run], *, most: int | None = MOST_ROWS) -> Table | 
     unpaired = _unpaired_rows(pairs)
     rows += [*unpaired, whole_row(*profiled)]
     names, change, verdict = headings_of_two(*profiled)
-    title = "{}: {} | {}" if differ_in_engine(*profiled) else "{}: {} → {}"
     columns = (
         Column(title="Layer", name=True, ends=True),
         Column(title="Op", rank=3),
-        *(
-            Column(title=f"{name} (µs)", numeric=True, how=how_times(run, title=f"Time: {name}", interval=ELSEWHERE))
-            for name, run in zip(names, profiled, strict=True)
-        ),
+        *_time_columns(profiled, names),
         Column(title=f"{change} (µs)", numeric=True, how=_HOW_CHANGE),
         Column(title="Ratio", numeric=True, rank=2, how=_HOW_CHANGE),
         Column(title=verdict, rank=1, decides=True),
     )
     notes = (
-        "a row is work that both runs do, however they fuse it; unclear: the intervals overlap or are not known",
+        "a row is work that both runs do, however they fuse it; unclear: the intervals overlap or are not known. "
+        f"A layer's time is scaled to the latency of its own run, so {_drift_words(*profiled)}",
         *(("unpaired: only one run has it, or has it in other rows; no claim is made for it",) if unpaired else ()),
     )
-    title = title.format(diff_title(*profiled), *labels_of(profiled))
-    return Table(title=title, columns=columns, rows=tuple(rows), notes=notes)
+    return Table(title=_title_of_two(*profiled), columns=columns, rows=tuple(rows), notes=notes)
 
 
 def headings_of_two(first: Run, second: Run) -> tuple[list[str], str, str]:
     """What the two sides of a comparison of profiles are called, their difference, and its verdict."""
-    if not differ_in_engine(first, second):
+    if not are_alternatives(first, second):
         return BEFORE_AFTER, "Change", "Verdict"
+    if not differ_in_engine(first, second):
+        names = [f"{count} thread{'s' if count != 1 else ''}" for count in map(threads_of, (first, second))]
+        return names, "Difference", f"With {names[1]}"
     names = [one_line(run.job.runtime.name) for run in (first, second)]
     if names[0] == names[1]:
         names = [provider_of(run) for run in (first, second)]
@@ -73,8 +137,19 @@ def headings_of_two(first: Run, second: Run) -> tuple[list[str], str, str]:
 
 
 def diff_title(first: Run, second: Run) -> str:
-    """What a comparison of two profiles shows: two engines, or one model before and after a change."""
-    return "Engine against engine" if differ_in_engine(first, second) else "Before and after"
+    """What a comparison of two profiles shows: two engines, numbers of threads, or before and after a change."""
+    if differ_in_engine(first, second):
+        return "Engine against engine"
+    return "Threads against threads" if are_alternatives(first, second) else "Before and after"
+
+
+def _drift_words(first: Run, second: Run) -> str:
+    """How the machine's drift between both runs is in the verdicts of layers."""
+    if drift_between(first, second) is None:
+        return "no layer is clear: the ratio of the latencies has no interval"
+    if second.turns_against(first) is not None:
+        return "the intervals of the second run are widened until they take in the ratio measured in turns"
+    return "the intervals of the second run are widened by those of both latencies, measured at different times"
 
 
 _HOW_CHANGE = partial(provenance_of_column, "Change", "derived", "from both times", "none: see the verdict of the row")
@@ -196,11 +271,22 @@ def _unpaired_rows(pairs: Sequence[LayerPair]) -> list[tuple[Cell, ...]]:
 def whole_row(before: Run, after: Run) -> tuple[Cell, ...]:
     """The same of the latencies end to end."""
     ends = [run.value("latency") or math.nan for run in (before, after)]
-    change, verdict = _change(ends[1] - ends[0]), _whole_verdict(before, after)
-    return Cell(text="end to end"), DASH, *map(_micros, ends), change, _ratio(*ends), verdict
+    change, verdict, ratio = _change(ends[1] - ends[0]), _whole_verdict(before, after), _ratio(*ends)
+    if (turns := after.turns_against(before)) is not None:
+        ratio = Cell(text=significant(turns.ratio), value=turns.ratio, low=turns.low, high=turns.high)
+    return Cell(text="end to end"), DASH, *map(_micros, ends), change, ratio, verdict
 
 
 def _whole_verdict(before: Run, after: Run) -> Cell:
+    """By the ratio of their turns; of runs on several machines by intervals that don't overlap."""
+    if (turns := after.turns_against(before)) is not None:
+        cell = {"faster": _FASTER, "slower": _SLOWER, "same": Cell(text="same", tone="fair")}.get(
+            turns.verdict, _UNCLEAR
+        )
+        ratio = ratio_text(turns.ratio, turns.low, turns.high)
+        return replace(cell, notes=(f"measured in turns: ratio {ratio}; the two times are of each run alone",))
+    if are_on_one_machine([before, after]):
+        return Cell(text="not proven", tone="faint", notes=(NOT_PROVEN,))
     rows = [run.measurement("latency") for run in (before, after)]
     ends = [(row.low, row.high) for row in rows if row is not None and row.low is not None and row.high is not None]
     if len(ends) != BEFORE_AND_AFTER:

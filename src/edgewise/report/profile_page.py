@@ -46,7 +46,7 @@ from edgewise.report.profile import (
 )
 from edgewise.report.profile_cells import how_times, layers_of, provenance_of_derived, ranked, time_reason, time_unit
 from edgewise.report.profile_csv import tensors_text
-from edgewise.report.profile_diff import diff_table
+from edgewise.report.profile_diff import diff_tables
 from edgewise.report.profile_findings import finding_sections, next_section, ranked_findings, titled, with_fusions
 from edgewise.report.profile_types import type_table
 from edgewise.report.provenance import how_of
@@ -79,8 +79,8 @@ def profile_page(runs: Sequence[Run], *, title: str = "", first: Sequence[str] =
     labels = labels_of(runs) if len(runs) > 1 else [""] * len(runs)
     numbered = [(place, run, label) for place, (run, label) in enumerate(zip(runs, labels, strict=True), 1)]
     profiled = [(place, run, label) for place, run, label in numbered if is_profiled(run)]
-    diff = diff_table(runs, most=None)
-    tables = [diff] if diff is not None else []
+    compared = diff_tables(runs, most=None)
+    tables = list(compared)
     for place, run, label in profiled:
         tables += [
             _numbers_table(run, label),
@@ -110,7 +110,7 @@ def profile_page(runs: Sequence[Run], *, title: str = "", first: Sequence[str] =
         lead=tuple(lacking),
         tables=tuple(tables),
         sections=(*none, *filled([next_section(runs, {})]), *whole, *document.sections),
-        charts=lambda: _charts(profiled, runs if diff is not None else ()),
+        charts=lambda: _charts(profiled, runs if compared else ()),
         parts=lambda: [(label or "More of this run", _parts(run)) for _, run, label in numbered],
     )
 

@@ -14,6 +14,8 @@ from edgewise.text import one_line
 
 MOST_TYPES = 8
 """Types with a row of their own; the others are summed in one row."""
+FUSED_NOTE = "of operators that run together the time counts for the most expensive one's type"
+OVERHEADS = "(overheads of the engine)"
 _SUM = "none: a sum of times, each of which has one in the table of layers"
 
 
@@ -23,15 +25,15 @@ def type_table(run: Run, *, label: str = "", most: int | None = MOST_TYPES) -> T
     Args:
         most: types with a row of their own; None for all.
     """
-    found = _by_type(layers_of(run, "operator"))
-    order = sorted(found, key=lambda op: -_seconds(found[op]))
+    found = by_type(layers_of(run, "operator"))
+    order = sorted(found, key=lambda op: -seconds_of(found[op]))
     shown = order if most is None or len(order) <= most + 1 else order[:most]
     parts = [(op, found[op]) for op in shown]
     if rest := order[len(shown) :]:
         parts.append((f"… {len(rest)} more types", [layer for op in rest for layer in found[op]]))
     if overheads := layers_of(run, "overhead"):
-        parts.append(("(overheads of the engine)", overheads))
-    unit, factor = time_unit(_seconds(layers) for _, layers in parts)
+        parts.append((OVERHEADS, overheads))
+    unit, factor = time_unit(seconds_of(layers) for _, layers in parts)
     how = partial(provenance_of_column, "Share of the whole", "derived", "sum of the times over the whole", _SUM)
     columns = (
         Column(title="Type of operator", name=True),
@@ -41,12 +43,11 @@ def type_table(run: Run, *, label: str = "", most: int | None = MOST_TYPES) -> T
     )
     fused = any(len(layer.nodes) > 1 for layer in run.layers)
     title = f"Time by type of operator: {label}" if label else "Time by type of operator"
-    note = "of operators that run together the time counts for the most expensive one's type"
     return Table(
         title=title,
         columns=columns,
         rows=tuple(_row(run, name, layers, factor=factor) for name, layers in parts),
-        notes=(note,) if fused else (),
+        notes=(FUSED_NOTE,) if fused else (),
     )
 
 
@@ -58,8 +59,8 @@ def time_line(run: Run) -> str:
     timed = [layer for layer in layers_of(run, "operator") if layer.time is not None]
     if not timed or run.profile is None:
         return ""
-    found = _by_type(timed)
-    most, heaviest = max(found, key=lambda op: _seconds(found[op])), max(timed, key=lambda layer: layer.time or 0.0)
+    found = by_type(timed)
+    most, heaviest = max(found, key=lambda op: seconds_of(found[op])), max(timed, key=lambda layer: layer.time or 0.0)
 
     def share(layers: list[Layer]) -> str:
         assert run.profile is not None
@@ -73,7 +74,7 @@ def time_line(run: Run) -> str:
     )
 
 
-def _by_type(layers: Sequence[Layer]) -> dict[str, list[Layer]]:
+def by_type(layers: Sequence[Layer]) -> dict[str, list[Layer]]:
     """Group layers by the type of their operator."""
     return by_key((one_line(layer.op), layer) for layer in layers)
 
@@ -85,5 +86,6 @@ def _row(run: Run, name: str, layers: list[Layer], *, factor: float) -> tuple[Ce
     return Cell(text=name, notes=notes), count, *sum_cells(layers, run.profile, factor)
 
 
-def _seconds(layers: list[Layer]) -> float:
+def seconds_of(layers: Sequence[Layer]) -> float:
+    """The sum of the times that are known, s."""
     return sum(layer.time or 0.0 for layer in layers)

@@ -36,6 +36,7 @@ from edgewise.report.candidates import (
     sweeps,
     times_as_fast,
     turns_of,
+    why_open,
 )
 from edgewise.report.cells import failure_of
 from edgewise.report.conditions import (
@@ -50,7 +51,6 @@ from edgewise.report.conditions import (
 )
 from edgewise.report.reservations import load_lines, quotient_of, turns_lines
 from edgewise.run.agreement import BEYOND, REFERENCE, compared_with, not_compared
-from edgewise.stats.comparison import RISK
 from edgewise.text import enumerate_few, one_line
 from edgewise.units import format_limit, significant
 from edgewise.workload.input_shapes import ASSUMED
@@ -152,10 +152,10 @@ def _why(chosen: Candidate, ranked: Sequence[Candidate]) -> list[str]:
             continue
         ratio = times_as_fast(chosen, other)
         if are_apart(chosen, other) and ratio > 1:
-            factor = factor_of(chosen, other) if is_original(other.run) else f"{_times(ratio)}×"
+            factor = factor_of(chosen, other)
             lines.append(f"{factor} faster than {other.label} ({noun} {numbers}); the 95 % intervals don't overlap")
         elif are_apart(chosen, other):
-            lines.append(f"{_times(1 / ratio)}× slower than {other.label} ({noun} {numbers})")
+            lines.append(f"{factor_of(other, chosen)} slower than {other.label} ({noun} {numbers})")
         else:  # as `_of_not_told` says
             both = interval_of(chosen.row) is not None and interval_of(other.row) is not None
             because = "the 95 % intervals overlap" if both else "there is no interval for both"
@@ -169,14 +169,7 @@ def _of_turns(turns: InTurns, chosen: Candidate, other: Candidate) -> str:
     if turns.verdict in ("faster", "slower"):
         return f"{factor} {turns.verdict} than {other.label}, measured in turns within these minutes"
     word = "as fast as" if turns.verdict == "same" else "can't be told apart from"
-    return f"{word} {other.label}: {factor} its speed, measured in turns within these minutes{_why_open(turns)}"
-
-
-def _why_open(turns: InTurns) -> str:
-    """Why nothing is proven where the interval leaves 1 out."""
-    sure = turns.low is not None and turns.high is not None and not turns.low <= 1.0 <= turns.high
-    words = f"; no proof, which takes a risk of error below {RISK * 100:g} % over all pairs, while the interval has 5 %"
-    return words if sure and turns.verdict == "inconclusive" else ""
+    return f"{word} {other.label}: {factor} its speed, measured in turns within these minutes{why_open(turns)}"
 
 
 def _against_values(one: Candidate, other: Candidate) -> str:
@@ -206,8 +199,17 @@ def _beside(other: Candidate, chosen: Candidate) -> str:
     if turns is not None:
         factor = _speed_text(turns, other, inverted=turns.verdict == "slower")
         return f"{factor} {turns.verdict} in turns{_against_values(other, chosen)}"
-    ratio = times_as_fast(chosen, other)
-    return f"{_times(ratio)}× slower" if ratio > 1 else f"{_times(1 / ratio)}× faster"
+    fast, slow = (chosen, other) if times_as_fast(chosen, other) > 1 else (other, chosen)
+    return f"{factor_of(fast, slow)} {'slower' if slow is other else 'faster'}"
+
+
+def _how_apart(other: Candidate, chosen: Candidate) -> str:
+    """How it is known which of two is faster that took no turns; "" where they did, or where it isn't known."""
+    return (
+        ", as their 95 % intervals don't overlap"
+        if turns_of(other, chosen) is None and are_apart(other, chosen)
+        else ""
+    )
 
 
 def _of_threads(chosen: Candidate, ranked: Sequence[Candidate]) -> str:
@@ -225,12 +227,14 @@ def _of_threads(chosen: Candidate, ranked: Sequence[Candidate]) -> str:
     if least > own:
         best = next(one for one in ranked if one in alike.values())
         said = _beside(best, chosen)
-        return f"{threads_of(best.run)} threads are {said}" if said else ""
+        return f"{threads_of(best.run)} threads are {said}{_how_apart(best, chosen)}" if said else ""
     other, cores = alike[least], "twice" if own == 2 * least else f"{own / least:.3g} times"
-    gain = f"{_times(times_as_fast(chosen, other))}×"
+    proven = is_faster(chosen, other)
+    gain = factor_of(chosen, other) if proven and turns_of(chosen, other) is None else ""
+    gain = gain or f"{_times(times_as_fast(chosen, other))}×"
     if (turns := turns_of(chosen, other)) is not None:
         gain = f"{_speed_text(turns, chosen)} in turns{_against_values(chosen, other)}"
-    doubt = "" if is_faster(chosen, other) else ", which is not proven"
+    doubt = "" if proven else ", which is not proven"
     return f"{own} threads: {cores} the cores for {gain}{doubt}"
 
 
@@ -239,7 +243,7 @@ def _of_second_engine(chosen: Candidate, ranked: Sequence[Candidate]) -> str:
     own = provider_of(chosen.run)
     other = next((one for one in ranked if provider_of(one.run) != own), None)
     said = _beside(other, chosen) if other is not None else ""
-    return f"{other.label} is {said}" if other is not None and said else ""
+    return f"{other.label} is {said}{_how_apart(other, chosen)}" if other is not None and said else ""
 
 
 def _of_not_told(chosen: Candidate, ranked: Sequence[Candidate]) -> str:
@@ -379,6 +383,7 @@ def _of_models(runs: Sequence[Run]) -> list[str]:
         second = next((one for one in every if provider_of(one.run) not in told), None) if len(told) < 2 else None
         if second is not None and ((said := _beside(second, chosen)) or second not in family):
             fastest += f"; {_named(second.run, short)} {f'is {said}' if said else _not_told(second, chosen)}"
+            fastest += _how_apart(second, chosen)
         named = {one.model for one in ranked if one.place is None}
         fastest += _overlooked([run for run in runs if one_line(run.job.model.name) not in named], chosen, short)
         # Proofs in a circle: by intervals it is slower than what is slower than the fastest.

@@ -27,6 +27,7 @@ from edgewise.report.graph import (
 )
 from edgewise.report.graph_document import bounds, document_of, shapes_words
 from edgewise.report.inspection import summary
+from edgewise.report.order import order_line
 from edgewise.report.profile_cells import bound_note, share_cell, time_cell
 from edgewise.report.profile_diff import BEFORE_AFTER, change_cell, pair_row, verdict_cell, whole_row
 from edgewise.studio.pages import templates
@@ -35,7 +36,12 @@ from edgewise.units import format_bytes, format_duration, format_si, significant
 
 T = TypeVar("T")
 ROWS = 200
-_VERDICTS = {"faster": "faster", "slower": "slower", "unclear": "unclear which is faster"}
+_VERDICTS = {
+    "faster": "faster, as the intervals don't overlap",
+    "slower": "slower, as the intervals don't overlap",
+    "unclear": "unclear which is faster",
+}
+"""Of runs on several machines, which can't take turns."""
 NOT_PROFILED = "not profiled yet: 'edgewise profile MODEL' times the layers"
 COLUMNS = ("#", "Layer", "Op", "Time (µs)", "Share", "Weights and activations", "MACs", "Share of the roof")
 COLUMNS_OF_MODEL = ("#", "Layer", "Op", "MACs", "Parameters", "Weights and activations", "Output")
@@ -107,14 +113,15 @@ def _answer(graph: Graph) -> list[str]:
     before, after, word = cells[2].text, cells[3].text, cells[-1].text
     named = names != BEFORE_AFTER
     words = f"{names[0]} {before} µs, {names[1]} {after} µs" if named else f"{before} → {after} µs"
-    subject = f"{names[1]} is " if named and word in ("faster", "slower") else ""
-    lines = [f"Median latency, end to end: {words}: {subject}{_VERDICTS.get(word, 'a latency has no interval')}."]
+    order = order_line(graph.runs)
+    verdict = "" if order else f": {_VERDICTS.get(word, 'a latency has no interval')}"
+    lines = [*([f"{order}."] if order else []), f"Median latency: {words}{verdict}."]
     clear = [pair for pair in graph.pairs if verdict_cell(pair).text in ("faster", "slower")]
     if not clear:
         return [*lines, f"No layer has a clear {change.lower()}."]
     most = max(clear, key=lambda pair: abs(pair.change or 0.0))
     told = f"{short_line(most.name)}, {change_cell(most).text} µs"
-    return [*lines, f"Largest clear {change.lower()} of a layer: {told}."]
+    return [*lines, f"Largest clear {change.lower()}: {told}."]
 
 
 def _columns_of_two(graph: Graph) -> tuple[str, ...]:

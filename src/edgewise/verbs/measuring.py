@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Literal
 
 from edgewise.device.devices import LOCAL
 from edgewise.device.target import find_target
@@ -107,10 +107,12 @@ def measure(request: BenchRequest | ProfileRequest, context: Context) -> Measure
         return _measure_on(each, context)
     with planned(request) as plan:
         if isinstance(request, BenchRequest):
-            turns = not request.is_prescribed
+            turns: WhoTakesTurns = None if request.is_prescribed else "finalists"
             found = execute(plan, context, meters=request.meters, turns=turns, sessions_s=request.time_budget)
         else:
-            found = replace(execute(plan, context, meters=False), again=_again(request), typed=_typed(request))
+            turns = None if request.is_prescribed else "all"
+            found = execute(plan, context, meters=False, turns=turns)
+            found = replace(found, again=_again(request), typed=_typed(request))
     rest = (*(run.job for run in found.runs if run.status == "cancelled"), *plan.jobs[len(found.runs) :])
     return replace(found, way_on=_way_on(request, rest)) if found.first else found
 
@@ -190,13 +192,17 @@ def _measure_on(requests: Sequence[BenchRequest], context: Context) -> Measured:
     )
 
 
+WhoTakesTurns = Literal["finalists", "all"] | None
+
+
 def execute(
-    plan: Plan, context: Context, *, meters: bool, turns: bool = False, sessions_s: float | None = None
+    plan: Plan, context: Context, *, meters: bool, turns: WhoTakesTurns = None, sessions_s: float | None = None
 ) -> Measured:
     """Execute `plan` while its device is held, saving each run as soon as it is there.
 
     Args:
-        turns: measure the runs that may be the fastest, as their intervals overlap, once more in turns.
+        turns: which runs are measured once more in turns: those that may be the fastest, as their intervals overlap,
+            or all; None for none.
         sessions_s: time limit of all sessions, s.
     """
     device = plan.jobs[0].target.device if plan.jobs else LOCAL
@@ -210,7 +216,7 @@ def execute(
         try:
             if not interrupted:
                 runs = _compare_files(runs, saver.save)
-                runs = _take_turns(runs, saver.save, context) if turns else runs
+                runs = _take_turns(runs, saver.save, context, everyone=turns == "all") if turns else runs
         except KeyboardInterrupt:
             interrupted = True
     rest = plan.jobs[len(runs) :] if interrupted else ()
@@ -233,21 +239,23 @@ def _compare_files(runs: list[Run], save: Callable[[Run], None]) -> list[Run]:
     return compare_files(runs, save)
 
 
-def _take_turns(runs: Sequence[Run], save: Callable[[Run], None], context: Context) -> list[Run]:
-    """The runs, finalists among them with the ratios that turns prove, and these saved again."""
-    from edgewise.comparing.finals import EACH_S, MOST, can_take_turns, with_turns
+def _take_turns(runs: Sequence[Run], save: Callable[[Run], None], context: Context, *, everyone: bool) -> list[Run]:
+    """The runs, finalists among them (or `everyone`) with the ratios that turns prove, and these saved again."""
+    from edgewise.comparing.finals import EACH_S, MOST, PROFILED_S, can_take_turns, with_turns
     from edgewise.report.candidates import finalists
     from edgewise.report.conditions import labels_of
 
     labels = dict(zip((run.id for run in runs), labels_of(runs), strict=True))
     known = {run.id: run for run in runs}
-    for some in finalists(runs):
+    each_s = PROFILED_S if everyone else EACH_S
+    for some in finalists(runs, everyone=everyone):
         few = [run for run in some if can_take_turns(run)][:MOST]
         if len(few) < 2:
             continue
-        who, most = listing([labels[run.id] for run in few]), f"{EACH_S * len(few):g} s at most"
-        emit(StageStarted(title=f"The first numbers of {who} overlap: measuring these {len(few)} in turns, {most}"))
-        for run in with_turns(few, context.history):
+        who, most = listing([labels[run.id] for run in few]), f"{each_s * len(few):g} s at most"
+        why = f"Which of {who} is faster" if everyone else f"The first numbers of {who} overlap"
+        emit(StageStarted(title=f"{why}: measuring these {len(few)} in turns, {most}"))
+        for run in with_turns(few, context.history, each_s=each_s):
             known[run.id] = run
             save(run)
     return list(known.values())
@@ -260,6 +268,17 @@ def _job_line(job: Job) -> str:
     sessions = job.workload.stopping.sessions
     place = "" if job.target.device == LOCAL else f" on {job.target.device}"
     return f"job: {one_line(job.label + place)}, {sessions} session{'s' if sessions > 1 else ''}"
+
+
+def _turns_lines(request: BenchRequest | ProfileRequest, plan: Plan) -> list[str]:
+    """Which jobs are measured once more in turns, and how long that takes; empty where none is."""
+    from edgewise.comparing.finals import EACH_S, MOST, PROFILED_S
+
+    if request.is_prescribed or len(plan.jobs) < 2:
+        return []
+    if isinstance(request, ProfileRequest):
+        return [f"then in turns, without the profiler: up to {MOST} of them that can, {PROFILED_S:g} s each at most"]
+    return [f"then in turns: up to {MOST} whose intervals overlap with the fastest one's, {EACH_S:g} s each at most"]
 
 
 class RunPresentation(Presentation["Measured"]):
@@ -284,6 +303,7 @@ class RunPresentation(Presentation["Measured"]):
         for each in request.on_each_device() if isinstance(request, BenchRequest) else (request,):
             with planned(each) as plan:
                 jobs += map(_job_line, plan.jobs)
+                jobs += _turns_lines(each, plan)
                 notes += map(_NOT_MEASURED.format, plan.skipped)
         return jobs, notes
 

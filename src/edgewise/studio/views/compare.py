@@ -14,7 +14,7 @@ from edgewise.formatting import value_text
 from edgewise.report.charts import colour_of
 from edgewise.studio.pages import page
 from edgewise.studio.studio import studio_of
-from edgewise.studio.views.run import FILES
+from edgewise.studio.views.run import FILES, is_profiled
 from edgewise.studio.views.runs import interval_of, result_of
 
 if TYPE_CHECKING:
@@ -66,6 +66,9 @@ def compare(request: Request) -> Response:
         files=[(_to(ids, "/compare/file", format=each, **_force(forced)), FILES[each][0]) for each in EXTENSIONS],
         command=f"edgewise compare {' '.join(ids)}" + (" --force" if forced else ""),
         apart=_why_again(runs),
+        graph=f"/runs/{ids[0]}/graph?{urlencode({'with': ids[1]})}"
+        if len(runs) == 2 and all(map(is_profiled, runs))
+        else "",
         again=f"/new/compare?{urlencode([('model', one) for one in ids])}",
         wanted=wanted,
         result_of=result_of,
@@ -115,7 +118,7 @@ def _why_again(runs: Sequence[Run]) -> str:
     """Why measuring again in turns says more than these stored runs; empty where they were measured in turns."""
     from edgewise.comparing.fairness import is_together
 
-    if len(runs) < 2 or all(is_together(runs[0], run) for run in runs[1:]):
+    if len(runs) < 2 or all(is_together(runs[0], run) or run.turns_against(runs[0]) is not None for run in runs[1:]):
         return ""
     first, last = (pick(runs, key=lambda run: run.created_at).created_at[:16].replace("T", " ") for pick in (min, max))
     when = f"at {first} UTC" if first == last else f"from {first} to {last} UTC"

@@ -239,13 +239,13 @@ class _Steps:
 
     def profile(self, before: str, after: str) -> Sequence[Run]:
         """Profiles of two releases; none where they can't be had."""
-        from edgewise.verbs.profile.request import ProfileRequest
+        from edgewise.verbs.profile.request import SESSIONS, ProfileRequest
 
         request = self.request
         emit(StageStarted(title=f"The operators of {request.engine} {before} and {after}"))
         asked = ProfileRequest(
             models=(request.model,), environments=tuple(f"{request.engine}=={one}" for one in (before, after)),
-            runtimes=(ENGINES[request.engine],), threads=(request.threads,),
+            runtimes=(ENGINES[request.engine],), threads=(request.threads,), sessions=SESSIONS,  # and no turns
         )  # fmt: skip
         try:
             found = carry_out(asked, replace(self.context, progress=None, cancel=None))

@@ -19,6 +19,9 @@ from edgewise.verbs.request import Number, Request, Whole
 from edgewise.verbs.shared import ProtocolRequest, check_cases
 from edgewise.verbs.shared_options import BUILD, MEASURE, OUTPUTS, REPORTING, TOP, models_or_factory
 
+SESSIONS = 3
+"""Fresh processes that time a job, unless their number is given."""
+
 
 class ProfileRequest(ProtocolRequest):
     """Time every layer of models, and the latency in turns with them.
@@ -67,8 +70,19 @@ class ProfileRequest(ProtocolRequest):
     ] = None
     cases: Cases = ({},)
     sessions: Annotated[
-        Whole, option("--sessions N", MEASURE, "Number of fresh processes that time latency and layers", common=True)
-    ] = 3
+        Whole | None,
+        option(
+            "--sessions N",
+            MEASURE,
+            f"Number of fresh processes that time latency and layers (default: {SESSIONS})",
+            common=True,
+        ),
+    ] = None
+
+    @property
+    def is_prescribed(self) -> bool:
+        """Whether the protocol is the user's own: then nothing is added to it."""
+        return any(value is not None for value in (self.iterations, self.warmup, self.duration, self.sessions))
 
     def stopping(self) -> Stopping:
         """As a job has it."""
@@ -76,7 +90,7 @@ class ProfileRequest(ProtocolRequest):
             iterations=self.iterations,
             warmup=self.warmup,
             duration_s=self.duration,
-            sessions=self.sessions,
+            sessions=SESSIONS if self.sessions is None else self.sessions,
             timeout_s=self.timeout,
         )
 
