@@ -477,9 +477,11 @@ def test_the_first_line_says_what_there_was_no_time_for():
     """A search of three minutes tried no int8 at all, which its first line did not say."""
     untried = NotTried(variants=("a", "b"), of=3, families=("int8",), budget_s=360.0)
     first, _ = headline_of(replace(found(), not_tried=untried))
-    assert first.endswith("; no time for 2 of 3 variants, including every int8 one (--time-budget 6min)")
+    assert first.endswith(
+        "; no time for 2 of 3 variants, including every int8 one; give it more, such as --time-budget 6min"
+    )
     first, _ = headline_of(replace(nothing_found(), not_tried=replace(untried, families=(), budget_s=90.5)))
-    assert first.endswith("; no time for 2 of 3 variants (--time-budget 90.5s)")
+    assert first.endswith("; no time for 2 of 3 variants; give it more, such as --time-budget 90.5s")
     assert "no time" not in headline_of(replace(found(), not_tried=NotTried(of=3)))[0]
 
 

@@ -9,6 +9,7 @@ from typing import get_args
 
 from edgewise.comparing.criteria import THRESHOLD
 from edgewise.evaluating.agreement import WORST
+from edgewise.evaluating.class_order import doubt_order
 from edgewise.formatting import ABSENT, factor_text, points_range, points_text, quantity, value_text
 from edgewise.grouping import by_key
 from edgewise.metrics import METRICS
@@ -196,7 +197,8 @@ def headline_of(result: Optimization) -> tuple[str, str]:
     """
     headline, evidence = _conclude(result)
     further = [] if result.interrupted else [_promised(result), _untried(result)]
-    return "; ".join(filter(None, [headline, *further])), evidence
+    doubt = doubt_order(None if result.baseline.accuracy is None else result.baseline.accuracy.evaluation)
+    return "; ".join(filter(None, [headline, doubt, *further])), evidence
 
 
 def _promised(result: Optimization) -> str:
@@ -214,13 +216,15 @@ def _promised(result: Optimization) -> str:
 
 
 def _untried(result: Optimization) -> str:
-    """``"no time for 3 of 9 variants, including every int8 one (--time-budget 10min)"``; empty where there was time."""
+    """``"no time for 3 of 9 variants; give it more, such as --time-budget 10min"``; empty where there was time."""
     untried = result.not_tried
     if not untried.variants:
         return ""
     among = f", including every {listing(list(untried.families))} one" if untried.families else ""
-    flag = "" if untried.budget_s is None else f" (--time-budget {duration_flag(untried.budget_s)})"
-    return f"no time for {len(untried.variants)} of {untried.of} variants{among}{flag}"
+    more = (
+        "" if untried.budget_s is None else f"; give it more, such as --time-budget {duration_flag(untried.budget_s)}"
+    )
+    return f"no time for {len(untried.variants)} of {untried.of} variants{among}{more}"
 
 
 def duration_flag(seconds: float) -> str:
