@@ -535,6 +535,8 @@ def test_the_first_lines_say_what_the_file_as_it_is_gains_in_another_precision()
     _, evidence = headline_of(replace(result, candidates=(*result.candidates, tuned)))
     assert "the file as it is, original @ openvino, bf16: 1.55× faster [1.50, 1.60]" in evidence
     assert "as it is" not in headline_of(result)[1]
+    slower = replace(tuned, metrics={"speedup": MetricValue(value=0.9, low=0.8, high=1.0)})
+    assert "as it is" not in headline_of(replace(result, candidates=(*result.candidates, slower)))[1]
 
 
 def test_the_first_line_says_that_settings_were_not_tried():

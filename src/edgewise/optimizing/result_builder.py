@@ -307,8 +307,8 @@ def _command(settings: SearchSettings, candidate: Candidate, root: ModelRef, *, 
         given = [path for path in settings.also if open_model(path).ref.sha256 == root.sha256]
         other = given[0] if given else own
         tuned = {name: each[name] for each in settings_of_engine for name in _COMPARABLE if name in each}
-        words = ",".join(f"{name}={value}" for name, value in {"runtime": candidate.runtime.name, **tuned}.items())
-        return shlex.join(["edgewise", "compare", f"{own},runtime={engine}", f"{other},{words}"])
+        spec = ",".join(f"{name}={value}" for name, value in {"runtime": candidate.runtime.name, **tuned}.items())
+        return shlex.join(["edgewise", "compare", f"{own},runtime={engine}", f"{other},{spec}"])
     also = [word for path in settings.also for word in ("--also", path)]
     words = ["edgewise", "optimize", *(settings.words or (own,)), *also]
     passes = [f"{one.name}:{one.label}" if one.label else one.name for one in candidate.passes]

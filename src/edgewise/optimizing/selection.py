@@ -142,7 +142,7 @@ class Selection:
             took = now() - begin
             each = ROUNDS * (took / len(runners) + TURNS_S)
             kept = short.order[: how_many(left - took, min(EACH_S, each))]
-            kept += [name for name in _find_best_export(standings.original, runners, short) if name not in kept]
+            kept += [name for name in _find_references(standings.original, runners, short) if name not in kept]
             behind = {one.id: _leave_behind(one, short, kept) for one in runners if one.id not in kept}
             standings = replace(standings, candidates={**standings.candidates, **behind})
             runners = [one for one in runners if one.id in kept]
@@ -330,12 +330,16 @@ def with_settings(base: Candidate, task: PlannedTask, *, threads: int | None) ->
     )
 
 
-def _find_best_export(original: Candidate, runners: Sequence[Candidate], short: Screening) -> list[str]:
-    """Id of the fastest file of a module's network as it is, which shows what the engine alone gives."""
+def _find_references(original: Candidate, runners: Sequence[Candidate], short: Screening) -> list[str]:
+    """Ids of files as they are that show what others gain: the fastest export of a module, the fastest other precision.
+
+    A precision that made the short measurement slower than the original shows nothing.
+    """
     exports = [one.id for one in runners if one.is_export and one.id in short.times]
-    if original.model is None or original.model.format != EAGER or not exports:
-        return []
-    return [min(exports, key=lambda name: short.times[name])]
+    if original.model is None or original.model.format != EAGER:
+        exports = []
+    tuned = [one.id for one in runners if one.kind == "tuning" and short.times.get(one.id, 1.0) < 1.0]
+    return [min(names, key=lambda name: short.times[name]) for names in (exports, tuned) if names]
 
 
 def _leave_behind(one: Candidate, short: Screening, kept: Sequence[str]) -> Candidate:

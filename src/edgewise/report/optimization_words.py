@@ -291,9 +291,10 @@ def _unchanged(result: Optimization, chosen: Candidate) -> str:
     """What the given file gains in another precision of an engine, without a pass; empty where that is not known."""
     tuned = [one for one in result.candidates if one.runtime.precision and one.model == result.baseline.model]
     best = max(tuned, key=lambda one: number_of(one, "speedup").value or 0.0, default=None)
-    if best is None or best.id == chosen.id or number_of(best, "speedup").value is None:
+    if best is None or best.id == chosen.id or (number_of(best, "speedup").value or 0.0) <= 1.0:
         return ""
-    return f"the file as it is, {one_line(best.id)}: {speed_text(number_of(best, 'speedup'))}"
+    short = "" if number_of(best, "speedup").low is not None else " in a short race"
+    return f"the file as it is, {one_line(best.id)}: {speed_text(number_of(best, 'speedup'))}{short}"
 
 
 def _samples_words(result: Optimization) -> str:
