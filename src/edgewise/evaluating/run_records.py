@@ -141,9 +141,9 @@ def cautions_of(evaluation: Evaluation) -> tuple[Caution, ...]:
     if evaluation.changes:
         changes = ", ".join(f"{count} {change}" for change, count in evaluation.changes.items())
         found.append(Caution.of("samples-changed", f"of {evaluation.n} samples {changes}"))
-    better = find_better_order(evaluation)
-    if unsure := str(evaluation.settings.get(ORDER, "")) if better is None else better.words:
-        found.append(Caution.of("class-order", unsure))
+    better, unsure = find_better_order(evaluation), evaluation.settings.get(ORDER)
+    if doubts := [*([] if better is None else [better.words]), *([str(unsure)] if unsure else [])]:
+        found.append(Caution.of("class-order", "; ".join(doubts)))
     return tuple(found)
 
 
