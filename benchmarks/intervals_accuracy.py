@@ -3,10 +3,10 @@
     python benchmarks/intervals_accuracy.py [--trials 250] [--resamples 399] [--seed 1]
 
 Everything is drawn from populations whose true value is known. *Shares*: Wilson's interval beside the textbook's
-(value ± 1.96 standard errors), exact sums over all outcomes. *Pairs of shares*: McNemar's tests and Tango's interval,
-exact too. *Bootstraps*: BCa, which `evaluate` quotes for values, and plain percentiles, which it quotes for paired
-differences, from the same resamples. Targets: 95 % ± 2, false alarms of a test at 5 % no more than 6 %. What misses is
-marked.
+(value ± 1.96 standard errors), exact sums over all outcomes. *Pairs of shares*: McNemar's tests and Fay and
+Lumbard's interval, exact too. *Bootstraps*: BCa, which `evaluate` quotes for values, and plain percentiles, which it
+quotes for paired differences, from the same resamples. Targets: 95 % ± 2, false alarms of a test at 5 % no more than
+6 %. What misses is marked.
 """
 
 from __future__ import annotations
@@ -54,7 +54,9 @@ def shares() -> Iterator[str]:
 
 
 def pairs() -> Iterator[str]:
-    yield "| n | B alone right | A alone right | Tango's interval | false alarms, exact | false alarms, mid-p |"
+    yield (
+        "| n | B alone right | A alone right | Fay and Lumbard's interval | false alarms, exact | false alarms, mid-p |"
+    )
     yield "|---|---|---|---|---|---|"
     for n in (30, 100, 300):
         for gain, loss in ((0.02, 0.02), (0.1, 0.1), (0.25, 0.25), (0.1, 0.03), (0.2, 0.05)):

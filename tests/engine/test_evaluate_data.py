@@ -307,8 +307,8 @@ def test_folders_of_pictures_are_a_classification_and_everything_that_is_missing
         assert "task: classification, as photos has a folder per class" in told
         assert "bright/0.png has shape [6, 6, 3], input 'image' takes float32 [1, 3, 8, 8], and no step conv" in told
         line = told.partition("try: '")[2].partition("'")[0]
-        assert line.startswith(f"edgewise {verb} net.onnx ") and "pad=8,8 (padded)" in told
-        assert "--prepare resize=8,8 --prepare scale=1/255" in line and "layout" not in line
+        assert line.startswith(f"edgewise {verb} net.onnx ") and "resize=8,8 (stretched)" in told
+        assert "--prepare pad=8,8 --prepare scale=1/255" in line and "layout" not in line
         if verb == "evaluate":
             assert run([*shlex.split(line)[1:], "--json"]) == ExitCode.DONE
             (found,) = json.loads(capsys.readouterr().out)["evaluations"]

@@ -73,6 +73,8 @@ def test_a_dynamic_model_takes_shapes_when_they_come(difference):
 def test_what_came_into_force(difference):
     effective = RUNTIME.load(difference, options(shapes={"a": (1, 2), "b": (1, 2)})).effective
     assert effective["precision"] == "f32"  # whatever the processor would like better
+    own = pytest.importorskip("openvino").Core().get_property("CPU", "INFERENCE_PRECISION_HINT").get_type_name()
+    assert effective["default_precision"] == own
     assert (effective["threads"], effective["streams"], effective["requests"]) == (1, 1, 1)
     assert effective["device"] == "CPU"
     assert effective["performance_hint"] == "LATENCY"

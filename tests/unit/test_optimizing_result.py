@@ -11,7 +11,7 @@ import pytest
 
 from edgewise.evaluating.instructions import Instructions
 from edgewise.model.identity import open_model
-from edgewise.optimizing.base import Capabilities, Recipe
+from edgewise.optimizing.base import Capabilities, EngineSettings, Recipe
 from edgewise.optimizing.planning import PlannedTask, Source
 from edgewise.optimizing.result_builder import (
     _command,
@@ -89,6 +89,16 @@ def test_the_line_to_type_has_every_pass_recipe_and_spared_layer(tmp_path):
     assert words[:7] == ["edgewise", "optimize", "my net.onnx", "--data", "d", "--also", "my net.tflite"]
     assert words[words.index("--passes") + 1] == "onnx-simplify,ort-static:per-tensor entropy"
     assert [words[at + 1] for at, word in enumerate(words) if word == "--keep-float"] == ["/a b/Conv", "/c"]
+
+
+def test_a_file_as_it_is_in_another_precision_is_measured_again_by_a_comparison(tmp_path):
+    path = write_tiny_onnx(tmp_path / "model.onnx")
+    one = candidate(path, ("tune", "openvino, bf16", ()))
+    document = EngineSettings(runtime="openvino", precision="bf16").to_document()
+    passes = (replace(one.passes[0], settings=document),)
+    one = replace(one, passes=passes, runtime=replace(one.runtime, name="openvino"))
+    command = _command(settings(tmp_path, words=("net.onnx",)), one, one.model, engine="onnxruntime")
+    assert command == "edgewise compare net.onnx,runtime=onnxruntime net.onnx,runtime=openvino,precision=bf16"
 
 
 # --- names of variants ---

@@ -2,16 +2,18 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from types import SimpleNamespace
 
 import pytest
 
-from edgewise.optimizing.base import Capabilities, Recipe
+from edgewise.optimizing.base import Capabilities, EngineSettings, Recipe
 from edgewise.optimizing.planning import PlannedTask, Source
 from edgewise.optimizing.preflight import in_turns
 from edgewise.optimizing.search import Search
 from edgewise.optimizing.variant import ORIGINAL, Bound, Candidate, MetricValue, Prediction
 from edgewise.record import RuntimeSpec
+from sample_runs import make_run
 
 
 class Static:
@@ -74,3 +76,41 @@ def test_the_pre_flight_is_asked_about_calibrated_passes_first():
     """Where its time did for one answer, that was about dynamic int8, for its name comes first."""
     asked = [task(Dynamic), task(Dynamic, "more"), task(Static), task(Static, "more")]
     assert [one.name for one in in_turns(asked)] == ["static", "dynamic", "static more", "dynamic more"]
+
+
+def test_precisions_of_an_engine_are_checked_on_the_given_files():
+    """A time budget left out bf16, the engine's own default, while int8 was made and raced."""
+
+    class Tuning:
+        name = "tune"
+        capabilities = Capabilities(kind="tuning", reads=("onnx",), writes="")
+
+    source = Source(variant=ORIGINAL, facts=None, model="m", format="onnx", digest="")
+    tasks = [
+        PlannedTask(one=Tuning(), recipe=Recipe(label=f"openvino, {label}", settings=settings), source=source)
+        for label, settings in (
+            ("2 threads", EngineSettings(runtime="openvino", threads=2)),
+            ("bf16", EngineSettings(runtime="openvino", precision="bf16")),
+        )
+    ]
+    job = make_run(1).job
+    known = {
+        name: Candidate(id=name, parent=None, runtime=job.runtime, model=job.model, stage="judged", rejected=rejected,
+                        job=replace(job, runtime=RuntimeSpec(name=engine)))
+        for name, engine, rejected in (
+            (ORIGINAL, "litert", False), ("original @ openvino", "openvino", False), ("b @ openvino", "openvino", True)
+        )
+    }  # fmt: skip
+    checked: list[Candidate] = []
+    search = SimpleNamespace(
+        _settings=SimpleNamespace(judge=None, threads=None),
+        _everything=known,
+        _catalog=SimpleNamespace(choose=lambda source, **wanted: tasks),
+        _source=lambda name: name,
+        _check=checked.append,
+    )
+    Search._try_precisions(search)
+    assert [one.id for one in checked] == ["original @ openvino, bf16"]
+    search._settings.judge = object()  # for another device nothing is measured
+    Search._try_precisions(search)
+    assert len(checked) == 1

@@ -206,6 +206,13 @@ def test_a_speed_up_is_taken_apart(course, monkeypatch):
         ("engine + precision", "openvino, ort-static", ORIGINAL, 3.0), ("threads", "2 threads", int8, 1.5)
     ]  # fmt: skip
     assert factors.find_factors(two, one.standings.everything, []) == ()
+    # Where nothing but the original raced beside it, all steps are one factor.
+    alone = [
+        replace(each, variants=tuple(variant for variant in each.variants if variant.label in (ORIGINAL, two)))
+        for each in one.standings.races
+    ]
+    (whole,) = factors.find_factors(two, one.standings.everything, alone)
+    assert (whole.kind, whole.before, whole.after) == ("engine + precision + threads", ORIGINAL, two)
     # A speed-up of one piece has no parts.
     assert factors.find_factors(plain, one.standings.everything, one.standings.races) == ()
 
@@ -243,3 +250,30 @@ def test_what_a_race_did_not_reach_was_not_rejected(course, monkeypatch):
     assert [one[name].unreached for name in names] == [False, *[True] * 8]
     assert one[names[1]].why == "not raced: interrupted" and one[names[1]].stage == "judged"
     assert one[names[2]].why == "not raced: the time budget left no room for a short measurement"
+
+
+def test_a_file_in_another_precision_gets_no_second_one():
+    plain = judged("original @ openvino", engine="openvino")
+    settings = EngineSettings(runtime="openvino", precision="bf16")
+    task = PlannedTask(one=Tuning(), recipe=Recipe(label="openvino, bf16", settings=settings), source=SOURCE)
+    tuned = selection.with_settings(plain, task, threads=1)
+    assert (tuned.id, tuned.parent, tuned.runtime.precision) == ("original @ openvino, bf16", plain.id, "bf16")
+    other = replace(task, recipe=Recipe(label="openvino, f16", settings=replace(settings, precision="f16")))
+    job = replace(plain.job, runtime=tuned.runtime)
+    assert selection.with_settings(replace(tuned, job=job), other, threads=1) is None
+    assert selection.with_settings(judged("original @ litert"), task, threads=1) is None
+
+
+@pytest.mark.parametrize(("took", "stays"), [(0.9, True), (1.1, False)])
+def test_the_file_as_it_is_in_another_precision_stays_in_the_race(course, monkeypatch, took, stays):
+    """Int8 is faster by 1.4×, and by 1.1× over the same file in the precision that the engine itself would take."""
+    names = [f"v{place} @ openvino" for place in range(9)]
+    settings = EngineSettings(runtime="openvino", precision="bf16")
+    task = PlannedTask(one=Tuning(), recipe=Recipe(label="openvino, bf16", settings=settings), source=SOURCE)
+    tuned = judged("original @ openvino, bf16", engine="openvino", task=task)
+    times = {name: 0.5 if place == 0 else 1.25 for place, name in enumerate(names)} | {tuned.id: took}
+    monkeypatch.setattr(selection, "screen", lambda original, others, **rest: Screening(times=times, failures={}))
+    speeds = {names[0]: (2.0, 1.9, 2.1), tuned.id: (1.1, 1.05, 1.15)}
+    _, one = course([judged(ORIGINAL), *map(judged, names), tuned], speeds if stays else {names[0]: speeds[names[0]]})
+    one.race()
+    assert one[tuned.id].stage == ("raced" if stays else "screened")

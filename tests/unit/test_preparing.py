@@ -140,6 +140,7 @@ def test_axes_of_size_one_come_and_go(have, want):
         ((32, 32, 3), (1, 24, 24, 3), "image", "--prepare resize=24,24"),
         ((32, 32, 1), (1, 1, 28, 28), "image", "--prepare resize=28,28"),
         ((32, 32), (1, 28, 28), "image", "--prepare resize=28,28"),
+        ((28, 28, 1), (1, 1, 32, 32), "image", "--prepare pad=32,32 if training padded pictures"),
         ((28, 28), (1, 784), "array", wording("prepare-reshape-if-order-values", map="1,784")),
         ((100, 8), (1, 50, 8), "array", wording("prepare-length-if-may-cut", body=50)),
         ((3, 5, 7), (1, 11, 2), "array", wording("right-data-steps-such-resize")),
@@ -166,7 +167,8 @@ def test_what_is_advised_helps():
 @pytest.mark.parametrize(
     ("have", "want", "others"),
     [
-        ((28, 28, 1), (1, 1, 32, 32), ["pad=32,32", "letterbox=32,32"]),
+        ((28, 28, 1), (1, 1, 32, 32), ["resize=32,32", "letterbox=32,32"]),
+        ((28, 28, 1), (1, 1, 96, 96), ["pad=96,96", "letterbox=96,96"]),
         ((40, 60, 3), (1, 28, 24, 3), ["resize=32", "crop=28,24", "letterbox=28,24"]),
     ],
 )

@@ -477,9 +477,11 @@ def test_the_first_line_says_what_there_was_no_time_for():
     """A search of three minutes tried no int8 at all, which its first line did not say."""
     untried = NotTried(variants=("a", "b"), of=3, families=("int8",), budget_s=360.0)
     first, _ = headline_of(replace(found(), not_tried=untried))
-    assert first.endswith("; no time for 2 of 3 variants, including every int8 one (--time-budget 6min)")
+    assert first.endswith(
+        "; no time for 2 of 3 variants, including every int8 one; give it more, such as --time-budget 6min"
+    )
     first, _ = headline_of(replace(nothing_found(), not_tried=replace(untried, families=(), budget_s=90.5)))
-    assert first.endswith("; no time for 2 of 3 variants (--time-budget 90.5s)")
+    assert first.endswith("; no time for 2 of 3 variants; give it more, such as --time-budget 90.5s")
     assert "no time" not in headline_of(replace(found(), not_tried=NotTried(of=3)))[0]
 
 
@@ -511,6 +513,35 @@ def test_a_speed_up_of_several_parts_is_taken_apart():
     assert (told[1]["value"], told[1]["before"], told[1]["after"]) == (2.0, "v", "w")
     unknown = replace(factors[0], number=MetricValue(value=None, absent_because="not in one race"))
     assert headline_of(replace(found(), factors=(unknown, unknown)))[1] == headline_of(found())[1]
+
+
+def test_parts_that_no_race_tells_apart_are_named():
+    whole = Factor(kind="engine + precision", what="openvino, nncf-ptq", before="original", after="w",
+                   number=MetricValue(value=1.7, low=1.6, high=1.8, basis="derived"))  # fmt: skip
+    _, evidence = headline_of(replace(found(), factors=(whole,)))
+    assert evidence.startswith(
+        "not told apart: engine + precision (openvino, nncf-ptq), for no race had the variant between them"
+    )
+    assert "made of" not in evidence
+
+
+def test_the_first_lines_say_what_the_file_as_it_is_gains_in_another_precision():
+    result = found()
+    runtime = replace(result.baseline.runtime, name="openvino", precision="bf16")
+    tuned = replace(
+        result.candidates[0], id="original @ openvino, bf16", model=result.baseline.model, runtime=runtime,
+        metrics={"speedup": MetricValue(value=1.55, low=1.5, high=1.6)},
+    )  # fmt: skip
+    _, evidence = headline_of(replace(result, candidates=(*result.candidates, tuned)))
+    assert "the file as it is, original @ openvino, bf16: 1.55× faster [1.50, 1.60]" in evidence
+    assert "as it is" not in headline_of(result)[1]
+    slower = replace(tuned, metrics={"speedup": MetricValue(value=0.9, low=0.8, high=1.0)})
+    assert "as it is" not in headline_of(replace(result, candidates=(*result.candidates, slower)))[1]
+
+
+def test_the_first_line_says_that_settings_were_not_tried():
+    note = "settings of openvino were not tried on original @ openvino: the time budget left no room"
+    assert headline_of(replace(found(), notes=(note,)))[0].endswith(f"; {note}")
 
 
 def test_the_first_lines_say_why_this_variant_of_those_as_fast():

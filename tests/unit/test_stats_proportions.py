@@ -1,10 +1,8 @@
-"""Wilson, McNemar and Tango against formulas by hand, scipy, and published numbers."""
-
-import math
+"""Wilson, McNemar and the paired interval against formulas by hand, scipy, and published numbers."""
 
 import numpy as np
 import pytest
-from scipy import optimize, stats
+from scipy import integrate, optimize, stats
 
 from edgewise.stats.proportions import mcnemar_exact, paired_interval, wilson_interval
 from messages import says
@@ -45,49 +43,65 @@ def test_mcnemar_is_the_binomial_test(lost, gained):
 
 def test_published_example():
     # Airway hyper-responsiveness before and after transplantation, 1 and 7 discordant pairs of 21 (Fagerland, Lydersen,
-    # Laake, Statistics in Medicine 2014): exact p 0.0703, Tango −0.517 to −0.026.
+    # Laake, Statistics in Medicine 2014): exact p 0.0703, so that the interval holds 0.
     assert mcnemar_exact(7, 1) == pytest.approx(0.0703, abs=5e-5)
-    assert paired_interval(7, 1, 21) == pytest.approx((-0.517, -0.026), abs=5e-4)
+    assert paired_interval(7, 1, 21)[1] > 0.0
 
 
-def likelihood(lost, gained, n, difference):
-    """Restricted maximum likelihood by search: the score statistic without any closed form."""
+def lower_end(lost, gained, n):
+    """The lower end of the paired interval by scipy: the product's distribution integrated, its quantile searched."""
+    gain = stats.beta(gained, lost + 1)
+    less = stats.beta(lost + gained, n - lost - gained + 1)
+    more = stats.beta(lost + gained + 1, n - lost - gained)
 
-    def minus(share):
-        return -(
-            lost * math.log(share)
-            + gained * math.log(share + difference)
-            + (n - lost - gained) * math.log(1 - 2 * share - difference)
-        )
+    def excess(end):
+        if end <= 0.0:
+            part = integrate.quad(lambda x: gain.pdf(x) * more.sf(end / (2 * x - 1)), 0.0, 0.5, limit=500)[0]
+            return part - 0.025
+        return 0.975 - integrate.quad(lambda x: gain.pdf(x) * less.sf(end / (2 * x - 1)), 0.5, 1.0, limit=500)[0]
 
-    low, high = max(0.0, -difference), (1 - difference) / 2
-    edge = 1e-12
-    found = optimize.minimize_scalar(
-        minus, bounds=(low + edge, high - edge), method="bounded", options={"xatol": 1e-13}
-    )
-    variance = n * (2 * found.x + difference * (1 - difference))
-    return (gained - lost - n * difference) / math.sqrt(variance)
+    return optimize.brentq(excess, -0.9999, (gained - lost) / n)
 
 
-@pytest.mark.parametrize(("lost", "gained", "n"), [(3, 9, 40), (1, 1, 20), (12, 2, 30), (40, 55, 540)])
-def test_tango_is_where_the_score_test_turns(lost, gained, n):
-    low, high = paired_interval(lost, gained, n)
-    assert likelihood(lost, gained, n, low) == pytest.approx(1.959964, abs=1e-4)
-    assert likelihood(lost, gained, n, high) == pytest.approx(-1.959964, abs=1e-4)
+@pytest.mark.parametrize(("lost", "gained", "n"), [(7, 1, 21), (3, 9, 40), (1, 12, 100), (0, 4, 472), (40, 55, 540)])
+def test_paired_interval_is_the_quantile_of_the_product(lost, gained, n):
+    assert paired_interval(lost, gained, n)[0] == pytest.approx(lower_end(lost, gained, n), abs=1e-5)
+
+
+def test_paired_interval_leaves_out_0_where_the_exact_test_rejects():
+    for differing in range(33):
+        for gained in range(differing + 1):
+            low, high = paired_interval(differing - gained, gained, 200)
+            assert (low > 0.0 or high < 0.0) == (mcnemar_exact(differing - gained, gained) < 0.05), (differing, gained)
+
+
+def test_paired_interval_covers_the_truth():
+    """Over all outcomes of 20 samples, however often the models differ."""
+    n = 20
+    ends = {(lost, gained): paired_interval(lost, gained, n) for lost in range(n + 1) for gained in range(n + 1 - lost)}
+    for gain in (0.01, 0.05, 0.1, 0.2, 0.3, 0.5):
+        for loss in (0.001, 0.01, 0.05, 0.1, 0.2, 0.5):
+            covered = sum(
+                stats.multinomial.pmf([lost, gained, n - lost - gained], n, [loss, gain, 1.0 - loss - gain])
+                for (lost, gained), (low, high) in ends.items()
+                if low <= gain - loss <= high
+            )
+            assert covered >= 0.95, (gain, loss)
 
 
 @pytest.mark.parametrize("n", [1, 2, 17, 540])
-def test_tango_at_the_edges(n):
+def test_paired_interval_at_the_edges(n):
     for lost, gained in ((0, 0), (n, 0), (0, n)):
         low, high = paired_interval(lost, gained, n)
         assert -1.0 <= low <= (gained - lost) / n <= high <= 1.0
         assert high > low
-    same = paired_interval(0, 0, n)
-    assert same[0] == pytest.approx(-same[1])
+    # What 0 of n leaves open at 97.5 %, either way.
+    open_ = 1.0 - 0.025 ** (1.0 / n)
+    assert paired_interval(0, 0, n) == pytest.approx((-open_, open_), rel=1e-3)
     assert paired_interval(0, n, n)[1] == 1.0
 
 
-def test_tango_is_mirrored():
+def test_paired_interval_is_mirrored():
     assert paired_interval(9, 3, 40) == pytest.approx(tuple(-x for x in reversed(paired_interval(3, 9, 40))))
     with pytest.raises(ValueError, match=says("lost-gained-more-than-samples")):
         paired_interval(9, 3, 11)

@@ -147,6 +147,17 @@ def test_threads_ignored_and_too_many():
     assert codes(the_job=job(precision="f32")) == []
 
 
+def test_a_default_of_the_engine_that_was_not_taken_is_named():
+    told = session()
+    told.facts["effective"] = {"threads": 1, "precision": "f32", "default_precision": "bf16"}
+    (caution,) = cautions_of(job(), sessions=[told] * 2, measurements=[latency()], usable_cores=2)
+    assert caution.code == "not-default-precision" and "--precision f32,bf16 measures both" in caution.message
+    assert grade_of([caution], measured=True).grade == "A"
+    assert codes(sessions=[told] * 2, the_job=job(precision="f32")) == []
+    told.facts["effective"]["default_precision"] = "f32"
+    assert codes(sessions=[told] * 2) == []
+
+
 def test_a_trend_is_named():
     drifting = [1.0 + 0.002 * n for n in range(200)]
     assert "drift" in codes(measurement=latency(drifting))

@@ -29,6 +29,8 @@ _OTHER_SCALES = f"instead of {_SCALE} also mean=… and std=…, as in training"
 _TOKENIZE = "text is tokenized first: ⟦prepare=tokenize=tokenizer.json⟧"
 _NOUNS: dict[str, str] = {"array": "arrays", "image": "images", "audio": "sound", "text": "text"}
 _COLOURS = {1: "grey", 3: "RGB", 4: "RGB with alpha"}
+_MOST_PADDED = 2
+"""Sizes of a picture up to which an input that is larger suggests padding."""
 _ORDERING = ("layout", "transpose", "reshape", "flatten")
 """Steps after which the order of axes is the user's."""
 
@@ -278,20 +280,23 @@ def _advise_shape(have: tuple[int, ...], want: tuple[int, ...], item: Item) -> s
 
 
 def _other_sizes(steps: Sequence[str], item: Item) -> str:
-    """Return in words the other usual steps to the size of a resize step; "" where there is none.
+    """Return in words the other usual steps to the size of a resize or pad step; "" where there is none.
 
     Training decides which one is right, and another step can cost much accuracy.
     """
-    size = next((step.removeprefix("resize=") for step in steps if step.startswith("resize=")), None)
-    if size is None or item.pixels is None:
+    step = next((step for step in steps if step.startswith(("resize=", "pad="))), None)
+    if step is None or item.pixels is None:
         return ""
+    name, _, size = step.partition("=")
     height, width = map(int, size.split(","))
-    other = f"resize={max(height, width) * 8 // 7} and crop={size} (centre cut out)"
-    if item.pixels[0] <= width and item.pixels[1] <= height:
+    done, other = "stretched", f"resize={max(height, width) * 8 // 7} and crop={size} (centre cut out)"
+    if name == "pad":
+        done, other = "padded", f"resize={size} (stretched)"
+    elif item.pixels[0] <= width and item.pixels[1] <= height:
         other = f"pad={size} (padded)"
     return (
-        f" if training stretched pictures to that size; otherwise, as in training, {other} or letterbox={size} "
-        f"(scaled and padded) instead of resize={size}: another way than in training costs accuracy"
+        f" if training {done} pictures to that size; otherwise, as in training, {other} or letterbox={size} "
+        f"(scaled and padded) instead of {step}: another way than in training costs accuracy"
     )
 
 
@@ -310,7 +315,9 @@ def _advise_image(item: Item, want: list[int]) -> list[str]:
     if have != channels and channels in (1, 3):
         steps.append("color=gray" if channels == 1 else "color=rgb")
     if item.pixels != (width, height):
-        steps.append(f"resize={height},{width}")
+        # A picture a little smaller than the input was likely padded.
+        pads = all(have <= size <= _MOST_PADDED * have for have, size in zip(item.pixels, (width, height), strict=True))
+        steps.append(f"{'pad' if pads else 'resize'}={height},{width}")
     if not last and channels > 1 and not _has_colours_first(body) and (steps or not first_now):
         steps.append("layout=nchw")
     return steps

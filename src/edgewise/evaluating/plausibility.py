@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+from edgewise.evaluating.class_order import is_clear
 from edgewise.evaluating.evaluator import SampleResults
 from edgewise.evaluating.scores import Score, split_table
 from edgewise.evaluating.task import MetricTable
@@ -12,14 +13,9 @@ from edgewise.evaluating.tasks.classification import ClassificationTable
 from edgewise.formatting import share_text
 from edgewise.metrics import METRICS, SHARES
 from edgewise.record import Caution
-from edgewise.stats.proportions import wilson_interval
 from edgewise.units import significant
 
 CODE = "implausible-accuracy"
-_LEAST_PER_LABEL = 5
-"""Samples per label, on average, from which the usual answer of a label is evidence."""
-_CLEAR = 0.5
-"""The share of samples that another numbering must explain before it is named."""
 
 
 def check_plausible(
@@ -59,7 +55,7 @@ def _find_clues(table: ClassificationTable) -> list[str]:
     """Return evidence in the answers that labels are numbered differently."""
     shifts = {by: table.accuracy_shifted(by) for by in (1, -1)}
     best = max(shifts, key=lambda by: shifts[by])
-    if _is_clear(shifts[best], table.n):
+    if is_clear(shifts[best], table.n):
         share = share_text(shifts[best])
         if best > 0:
             return [
@@ -68,13 +64,9 @@ def _find_clues(table: ClassificationTable) -> list[str]:
         return [f"{share} of the answers are the label minus 1: do the labels of the data count from 1?"]
     if (only := table.only_answer()) is not None:
         return [f"every sample is answered with class {only}"]
-    renumbered = table.accuracy_renumbered(least=_LEAST_PER_LABEL)
-    if renumbered is not None and _is_clear(renumbered, table.n):
+    renumbered = table.accuracy_renumbered()
+    if renumbered is not None and is_clear(renumbered, table.n):
         return [
             f"{share_text(renumbered)} would be right if classes were numbered otherwise: are they in another order?"
         ]
     return []
-
-
-def _is_clear(share: float, n: int) -> bool:
-    return wilson_interval(round(share * n), n)[0] > _CLEAR

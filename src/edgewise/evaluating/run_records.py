@@ -9,6 +9,7 @@ from hashlib import sha256
 from statistics import median
 from typing import Any
 
+from edgewise.evaluating.class_order import find_better_order
 from edgewise.evaluating.evaluator import SampleResults, SampleSelection
 from edgewise.evaluating.instructions import Instructions
 from edgewise.evaluating.scores import Score
@@ -130,7 +131,7 @@ def describe(
 
 
 def cautions_of(evaluation: Evaluation) -> tuple[Caution, ...]:
-    """Return cautions about an accuracy: samples that were left out or changed, and classes that were assumed."""
+    """Return cautions about an accuracy: samples that were left out or changed, and the order of classes."""
     found = []
     if count := evaluation.skipped_count:
         named = "; ".join(f"{each.name} ({each.reason})" for each in evaluation.skipped[:_MOST_NAMED])
@@ -140,8 +141,9 @@ def cautions_of(evaluation: Evaluation) -> tuple[Caution, ...]:
     if evaluation.changes:
         changes = ", ".join(f"{count} {change}" for change, count in evaluation.changes.items())
         found.append(Caution.of("samples-changed", f"of {evaluation.n} samples {changes}"))
-    if unsure := evaluation.settings.get(ORDER):
-        found.append(Caution.of("class-order", str(unsure)))
+    better, unsure = find_better_order(evaluation), evaluation.settings.get(ORDER)
+    if doubts := [*([] if better is None else [better.words]), *([str(unsure)] if unsure else [])]:
+        found.append(Caution.of("class-order", "; ".join(doubts)))
     return tuple(found)
 
 

@@ -219,8 +219,7 @@ def _estimated_difference(
 def difference_of_outcomes(a: Sequence[float], b: Sequence[float], *, metric: str) -> MetricDifference:
     """Return the difference of two proportions on the same samples, from outcomes of 1.0 or 0.0, with McNemar's test.
 
-    The p-value is McNemar's exact one, the interval Tango's score interval, which is a little less careful: near the
-    edge it can leave out 0 where p is still above 0.05.
+    The p-value is McNemar's exact one; the interval, Fay and Lumbard's, leaves out 0 where that is below 0.05.
 
     Raises:
         BadInput: an outcome that is neither 0 nor 1.
@@ -230,7 +229,7 @@ def difference_of_outcomes(a: Sequence[float], b: Sequence[float], *, metric: st
 
     if not {*a, *b} <= {0.0, 1.0}:
         raise BadInput(f"{metric}: outcomes are 1 or 0, and some are neither")
-    method = "McNemar's exact test; Tango's score interval of the paired difference"
+    method = "McNemar's exact test; Fay and Lumbard's interval of the paired difference"
     if not len(a):
         return MetricDifference(metric=metric, n=0, method=method, absent_because="there are no samples")
     lost = sum(1 for one, other in zip(a, b, strict=True) if one > other)

@@ -30,15 +30,18 @@ def find_engine_step(one: Candidate, known: Mapping[str, Candidate]) -> str | No
 
 
 def find_factors(chosen: str, known: Mapping[str, Candidate], races: Sequence[ComparisonResult]) -> tuple[Factor, ...]:
-    """The factors of a variant's speed-up, in the order of the steps; empty where there is only one.
+    """The factors of a variant's speed-up, in the order of the steps; empty where there is only one step.
+
+    Steps that no race tells apart are one factor.
 
     Args:
         known: all candidates and the original, by id.
         races: in the order in which they were run.
     """
     one = known[chosen]
-    tuned = one.kind == "tuning"
-    plain = known[one.parent or ORIGINAL] if tuned else one
+    plain = one
+    while plain.kind == "tuning":  # one setting after the other
+        plain = known[plain.parent or ORIGINAL]
     if plain.job is None or known[ORIGINAL].job is None:
         return ()
     step = find_engine_step(plain, known)
@@ -49,7 +52,7 @@ def find_factors(chosen: str, known: Mapping[str, Candidate], races: Sequence[Co
         steps.append(("engine", plain.job.runtime.name, ORIGINAL, step or "the file as it was given"))
     if plain.passes:
         steps.append((network, passes, step, plain.id))
-    if tuned and one.task is not None:
+    if plain is not one and one.task is not None:
         only = set(one.task.recipe.settings.to_document()) <= {"threads", "runtime"}
         label = one.id.removeprefix(f"{plain.id}, ")
         steps.append(("threads" if only else "settings", label, plain.id, chosen))
@@ -65,7 +68,7 @@ def find_factors(chosen: str, known: Mapping[str, Candidate], races: Sequence[Co
                 last, kind=f"{last.kind} + {kind}", what=f"{last.what}, {what}", after=after, number=number
             )
         found.append(factor)
-    return tuple(found) if len(found) > 1 and found[-1].number.value is not None else ()
+    return tuple(found) if found[-1].number.value is not None else ()
 
 
 def _kinds_of(one: Candidate, known: Mapping[str, Candidate]) -> list[str]:

@@ -139,6 +139,8 @@ def _find_not_tried(candidates: Sequence[Candidate], settings: SearchSettings) -
     )
 
 
+_COMPARABLE = ("provider", "threads", "precision")
+"""Settings of an engine that `compare` takes behind a model."""
 TIME = "time budget"
 _UNJUDGED = ("planned", "made", "loaded", "agreed", "sliced")
 
@@ -299,12 +301,14 @@ def provenance_of(
 def _command(settings: SearchSettings, candidate: Candidate, root: ModelRef, *, engine: str) -> str:
     """The command line that makes the variant again; `engine` is the original's."""
     own = settings.words[0] if settings.words and settings.whole is None else settings.model
-    if not candidate.passes:  # a given file in another engine
+    settings_of_engine = [one.settings for one in candidate.passes if one.name == "tune"]
+    settable = all(set(each) <= {"runtime", *_COMPARABLE} for each in settings_of_engine)
+    if len(settings_of_engine) == len(candidate.passes) and settable:  # a given file, in another engine or its settings
         given = [path for path in settings.also if open_model(path).ref.sha256 == root.sha256]
         other = given[0] if given else own
-        return shlex.join(
-            ["edgewise", "compare", f"{own},runtime={engine}", f"{other},runtime={candidate.runtime.name}"]
-        )
+        tuned = {name: each[name] for each in settings_of_engine for name in _COMPARABLE if name in each}
+        spec = ",".join(f"{name}={value}" for name, value in {"runtime": candidate.runtime.name, **tuned}.items())
+        return shlex.join(["edgewise", "compare", f"{own},runtime={engine}", f"{other},{spec}"])
     also = [word for path in settings.also for word in ("--also", path)]
     words = ["edgewise", "optimize", *(settings.words or (own,)), *also]
     passes = [f"{one.name}:{one.label}" if one.label else one.name for one in candidate.passes]

@@ -15,7 +15,7 @@ from edgewise.clock import now
 from edgewise.converting.signature_file import name_with
 from edgewise.evaluating.agreement import WORST
 from edgewise.optimizing.accuracy import AccuracyChecker
-from edgewise.optimizing.base import Facts, PassKind, PassResult, passes
+from edgewise.optimizing.base import EngineSettings, Facts, PassKind, PassResult, passes
 from edgewise.optimizing.candidate_checks import CandidateChecks, job_of
 from edgewise.optimizing.choice import limit_of
 from edgewise.optimizing.planning import (
@@ -28,7 +28,7 @@ from edgewise.optimizing.planning import (
 )
 from edgewise.optimizing.preflight import predict_tasks, predict_with_data
 from edgewise.optimizing.search_settings import SearchSettings
-from edgewise.optimizing.selection import Selection, Standings
+from edgewise.optimizing.selection import Selection, Standings, with_settings
 from edgewise.optimizing.sensitivity import SensitivityTest, layers_of
 from edgewise.optimizing.variant import (
     EXPORT,
@@ -209,6 +209,7 @@ class Search:
         """Make and judge all variants except those with spared layers."""
         self._try_engines()
         self._try_given()
+        self._try_precisions()
         for root in self._roots:
             self._make_all(self._choose(root, _BASIC))
         # The module in further formats; the original is already a file in one format.
@@ -280,6 +281,22 @@ class Search:
         """Check a given file."""
         runtime = RuntimeSpec(name=engine)
         self._check(Candidate(id=f"{name} @ {engine}", parent=ORIGINAL, model=model, runtime=runtime))
+
+    def _try_precisions(self) -> None:
+        """Check the given files in the other precisions of their engines, which needs no pass; one may be the default.
+
+        Further settings are tried on the best file at the end.
+        """
+        if self._settings.judge is not None:
+            return
+        for base in [one for one in self._everything.values() if one.may_race and not one.passes]:
+            tasks = self._catalog.choose(self._source(base.id), kinds=("tuning",), engines=[base.runtime.name])
+            for task in tasks:
+                settings = task.recipe.settings
+                if isinstance(settings, EngineSettings) and settings.precision:
+                    one = with_settings(base, task, threads=self._settings.threads)
+                    if one is not None:
+                        self._check(one)
 
     def _check(self, candidate: Candidate) -> Candidate:
         """Check the candidate and keep it, also if the check is cancelled."""

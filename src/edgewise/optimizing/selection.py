@@ -44,6 +44,7 @@ from edgewise.optimizing.race import (
 from edgewise.optimizing.search_settings import SearchSettings
 from edgewise.optimizing.variant import (
     ORIGINAL,
+    UNTRIED_SETTINGS,
     AppliedPass,
     Candidate,
     LayerSensitivity,
@@ -141,7 +142,7 @@ class Selection:
             took = now() - begin
             each = ROUNDS * (took / len(runners) + TURNS_S)
             kept = short.order[: how_many(left - took, min(EACH_S, each))]
-            kept += [name for name in _find_best_export(standings.original, runners, short) if name not in kept]
+            kept += [name for name in _find_references(standings.original, runners, short) if name not in kept]
             behind = {one.id: _leave_behind(one, short, kept) for one in runners if one.id not in kept}
             standings = replace(standings, candidates={**standings.candidates, **behind})
             runners = [one for one in runners if one.id in kept]
@@ -167,9 +168,13 @@ class Selection:
         again += [] if best is None else [base]
         most = min(MOST, int(self.left // EACH_S) - 1) - len(again)
         if most < 1:
-            note = f"settings of {base.job.runtime.name} were not tried: the time budget left no room"
+            engine = base.job.runtime.name
+            note = f"{UNTRIED_SETTINGS}{engine} were not tried on {base.id}: the time budget left no room"
             return replace(standings, notes=(*standings.notes, *([note] if tasks else [])))
-        changed = (one for task in tasks if (one := self._with_settings(base, task)) is not None)
+        changed = (
+            one for task in tasks if (one := with_settings(base, task, threads=self.settings.threads)) is not None
+        )
+        changed = (one for one in changed if one.id not in standings.candidates)
         tuned: dict[str, Candidate] = {}
         racing = (one for one in map(checks.check, changed) if tuned.setdefault(one.id, one).may_race)
         runners = list(islice(racing, most))
@@ -228,34 +233,6 @@ class Selection:
             return (), ()
         front = find_pareto_front(variants, Criteria(front=wanted, force=True))
         return ((), ()) if front is None else (front.members, front.metrics)
-
-    def _with_settings(self, base: Candidate, task: PlannedTask) -> Candidate | None:
-        """`base` with other settings; None where these don't apply, or the user fixed them."""
-        assert base.job is not None and isinstance(task.recipe.settings, EngineSettings)
-        settings, runtime = task.recipe.settings, base.job.runtime
-        if settings.runtime not in ("", runtime.name):
-            return None
-        if settings.threads is not None and self.settings.threads is not None:
-            return None
-        changed = replace(
-            runtime,
-            provider=settings.provider or runtime.provider,
-            threads=settings.threads or runtime.threads,
-            precision=settings.precision or runtime.precision,
-            options={**runtime.options, **settings.options},
-        )
-        if changed == runtime:
-            return None
-        applied = AppliedPass(name=task.one.name, label=task.recipe.label, settings=settings.to_document())
-        words = task.recipe.label.removeprefix(f"{runtime.name}, ") or task.name
-        return Candidate(
-            id=f"{base.id}, {words}",
-            parent=base.id,
-            runtime=changed,
-            model=base.model,
-            passes=(*base.passes, applied),
-            task=task,
-        )
 
     def _run(self, standings: Standings, runners: Sequence[Candidate]) -> Standings:
         """Race `runners` against the original, and decide on each."""
@@ -318,12 +295,51 @@ class Selection:
         return replace(one, accepted=accepted, why=why)
 
 
-def _find_best_export(original: Candidate, runners: Sequence[Candidate], short: Screening) -> list[str]:
-    """Id of the fastest file of a module's network as it is, which shows what the engine alone gives."""
+def with_settings(base: Candidate, task: PlannedTask, *, threads: int | None) -> Candidate | None:
+    """`base` with other settings of its engine; None where these don't apply, or were chosen before.
+
+    Args:
+        threads: that the user fixed.
+    """
+    assert base.job is not None and isinstance(task.recipe.settings, EngineSettings)
+    settings, runtime = task.recipe.settings, base.job.runtime
+    if settings.runtime not in ("", runtime.name):
+        return None
+    if settings.threads is not None and threads is not None:
+        return None
+    if settings.precision and base.runtime.precision:
+        return None
+    changed = replace(
+        runtime,
+        provider=settings.provider or runtime.provider,
+        threads=settings.threads or runtime.threads,
+        precision=settings.precision or runtime.precision,
+        options={**runtime.options, **settings.options},
+    )
+    if changed == runtime:
+        return None
+    applied = AppliedPass(name=task.one.name, label=task.recipe.label, settings=settings.to_document())
+    words = task.recipe.label.removeprefix(f"{runtime.name}, ") or task.name
+    return Candidate(
+        id=f"{base.id}, {words}",
+        parent=base.id,
+        runtime=changed,
+        model=base.model,
+        passes=(*base.passes, applied),
+        task=task,
+    )
+
+
+def _find_references(original: Candidate, runners: Sequence[Candidate], short: Screening) -> list[str]:
+    """Ids of files as they are that show what others gain: the fastest export of a module, the fastest other precision.
+
+    A precision that made the short measurement slower than the original shows nothing.
+    """
     exports = [one.id for one in runners if one.is_export and one.id in short.times]
-    if original.model is None or original.model.format != EAGER or not exports:
-        return []
-    return [min(exports, key=lambda name: short.times[name])]
+    if original.model is None or original.model.format != EAGER:
+        exports = []
+    tuned = [one.id for one in runners if one.kind == "tuning" and short.times.get(one.id, 1.0) < 1.0]
+    return [min(names, key=lambda name: short.times[name]) for names in (exports, tuned) if names]
 
 
 def _leave_behind(one: Candidate, short: Screening, kept: Sequence[str]) -> Candidate:

@@ -25,6 +25,8 @@ ORIGINAL = "original"
 """Id of the baseline of all comparisons."""
 ABOUT_ORIGINAL = "the original: "
 """Begins the notes that doubt its accuracy."""
+UNTRIED_SETTINGS = "settings of "
+"""Begins the note on settings of an engine for which there was no time."""
 
 MOST_FILE_WORDS = 100
 """Characters of a variant's id that the name of its file has, of which systems allow 255 in all."""

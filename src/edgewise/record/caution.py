@@ -133,6 +133,7 @@ CAUTIONS: dict[str, tuple[str, str]] = {
         "shares of the roof may be too high, and avoidable cost may be missed; profile again when nothing else runs: "
         "disturbed peaks are then measured anew",
     ),
+    "not-default-precision": ("A", "it may be faster, and accuracy may differ; engines are compared in the same one"),
     "settings-ignored": ("B", "the engine ignored or changed a requested setting"),
 }
 

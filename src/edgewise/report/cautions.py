@@ -53,8 +53,8 @@ def uncovered_reasons(run: Run) -> list[str]:
     return [reason for reason in reasons if not (said and reason.startswith(said))]
 
 
-_TOLD = "limit-not-held"
-"""The caution whose words stand beside its name: which limit was not the one that was asked for."""
+_TOLD = ("limit-not-held", "not-default-precision")
+"""Cautions whose words stand beside their names: the limit that was not held, the precision not measured."""
 
 
 def _brief_cautions(runs: Sequence[Run]) -> str:
@@ -65,8 +65,8 @@ def _brief_cautions(runs: Sequence[Run]) -> str:
         return "see the reasons of the grades"
     unequal = ("output-mismatch", "output-not-finite")
     order = sorted(counts, key=lambda code: (code in unequal, CAUTIONS.get(code, ("A", ""))[0]), reverse=True)
-    messages = merge_cautions(enumerate(runs)).get(_TOLD, {})
-    told = {_TOLD: "; ".join(messages)}
+    messages = merge_cautions(enumerate(runs))
+    told = {code: "; ".join(messages[code]) for code in _TOLD if code in messages}
     if len(runs) == 1:
         return ", ".join(f"{code} ({told[code]})" if code in told else code for code in order)
     of = [f"{counts[code]}{f' of {len(runs)} runs' if code == order[0] else ''}" for code in order]

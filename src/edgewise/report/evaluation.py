@@ -6,6 +6,7 @@ from collections.abc import Collection, Sequence
 from dataclasses import asdict, replace
 from typing import Any
 
+from edgewise.evaluating.class_order import doubt_order
 from edgewise.evaluating.evaluation import EvaluationResults, ModelEvaluation
 from edgewise.evaluating.plausibility import CODE
 from edgewise.evaluating.run_records import ORDER, are_converted_alike
@@ -57,7 +58,7 @@ def describe_results(results: EvaluationResults) -> Document:
     lead: list[Section] = []
     rest: list[Section] = []
     for section in sections_of(results):
-        (lead if section.title == ABOUT_ACCURACY else rest).append(section)
+        (lead if section.title in (IMPLAUSIBLE, ABOUT_ACCURACY) else rest).append(section)
     return Document(
         title=title_of(results),
         tables=tuple(tables),
@@ -271,6 +272,7 @@ def _conclusion(one: ModelEvaluation) -> str:
     unit = METRICS[score.metric].unit
     words = f"{lower_label(score.metric)} {with_range(score.metric, unit, score.value, score.low, score.high)}"
     words += f" on {samples_words(score.n, one.run.evaluation)}"
+    words += f"; {doubt}" if (doubt := doubt_order(one.run.evaluation)) else ""
     words += " as one sequence (--keep-state)" if one.run.job.workload.keep_state else ""
     latency = one.run.value("latency")
     words += f", latency {format_duration(latency)}" if latency is not None else ""

@@ -9,11 +9,12 @@ from typing import get_args
 
 from edgewise.comparing.criteria import THRESHOLD
 from edgewise.evaluating.agreement import WORST
+from edgewise.evaluating.class_order import doubt_order
 from edgewise.formatting import ABSENT, factor_text, points_range, points_text, quantity, value_text
 from edgewise.grouping import by_key
 from edgewise.metrics import METRICS
 from edgewise.optimizing.choice import SMALLER, drop_of, judged_words
-from edgewise.optimizing.variant import Candidate, MetricValue, Optimization, Stage
+from edgewise.optimizing.variant import UNTRIED_SETTINGS, Candidate, MetricValue, Optimization, Stage
 from edgewise.report.cells import label_of
 from edgewise.report.optimization_elsewhere import conclude_elsewhere, device_lines, doubt_of
 from edgewise.text import listing, one_line
@@ -195,8 +196,10 @@ def headline_of(result: Optimization) -> tuple[str, str]:
     The conclusion also says what was not tried and what data would win, so that the search is not taken as complete.
     """
     headline, evidence = _conclude(result)
-    further = [] if result.interrupted else [_promised(result), _untried(result)]
-    return "; ".join(filter(None, [headline, *further])), evidence
+    settings = next((one_line(note) for note in result.notes if note.startswith(UNTRIED_SETTINGS)), "")
+    further = [] if result.interrupted else [_promised(result), _untried(result), settings]
+    doubt = doubt_order(None if result.baseline.accuracy is None else result.baseline.accuracy.evaluation)
+    return "; ".join(filter(None, [headline, doubt, *further])), evidence
 
 
 def _promised(result: Optimization) -> str:
@@ -214,13 +217,15 @@ def _promised(result: Optimization) -> str:
 
 
 def _untried(result: Optimization) -> str:
-    """``"no time for 3 of 9 variants, including every int8 one (--time-budget 10min)"``; empty where there was time."""
+    """``"no time for 3 of 9 variants; give it more, such as --time-budget 10min"``; empty where there was time."""
     untried = result.not_tried
     if not untried.variants:
         return ""
     among = f", including every {listing(list(untried.families))} one" if untried.families else ""
-    flag = "" if untried.budget_s is None else f" (--time-budget {duration_flag(untried.budget_s)})"
-    return f"no time for {len(untried.variants)} of {untried.of} variants{among}{flag}"
+    more = (
+        "" if untried.budget_s is None else f"; give it more, such as --time-budget {duration_flag(untried.budget_s)}"
+    )
+    return f"no time for {len(untried.variants)} of {untried.of} variants{among}{more}"
 
 
 def duration_flag(seconds: float) -> str:
@@ -229,7 +234,13 @@ def duration_flag(seconds: float) -> str:
 
 
 def factors_text(result: Optimization) -> str:
-    """``"1.50× engine (openvino) × 2.00× precision (ort-static)"``; empty where there is only one part."""
+    """``"1.50× engine (openvino) × 2.00× precision (ort-static)"``; empty where there is only one part.
+
+    Where no race tells any of them apart: their names, and why.
+    """
+    if len(result.factors) == 1:
+        (whole,) = result.factors
+        return f"not told apart: {whole.kind} ({one_line(whole.what)}), for no race had the variant between them"
     return " × ".join(
         f"{factor_text(one.number.value, one.number.low, one.number.high)} {one.kind} ({one_line(one.what)})"
         for one in result.factors
@@ -248,12 +259,12 @@ def _conclude(result: Optimization) -> tuple[str, str]:
         said = ", ".join(gains_of(result, chosen)) or one_line(chosen.why)
         doubt = "; ".join(filter(None, [doubt_of(chosen), _samples_words(result)]))
         parts = factors_text(result)
-        parts = f"made of {parts}" if parts else ""
+        parts = f"made of {parts}" if parts and len(result.factors) > 1 else parts
         export = None if chosen.is_export else result.best_export
         if export is not None:
             gain = speed_text(number_of(export, "speedup"))
             parts = "; ".join(filter(None, (parts, f"the best export without optimization, {export.id}, is {gain}")))
-        told = [parts, one_line(result.chosen_because), doubt, _missed(result, chosen)]
+        told = [parts, _unchanged(result, chosen), one_line(result.chosen_because), doubt, _missed(result, chosen)]
         return f"{begun}{name_of(result, chosen)}: {said}", "; ".join(filter(None, told))
     if result.unmet:
         bounds = listing([one_line(bound.words) for bound in result.bounds])
@@ -274,6 +285,16 @@ def _conclude(result: Optimization) -> tuple[str, str]:
         return f"{begun}: no variant was tried", ""
     why = one_line(nearest.why) or f"last stage: {nearest.stage}"
     return begun, f"the closest variant is {one_line(nearest.id)}: {why}"
+
+
+def _unchanged(result: Optimization, chosen: Candidate) -> str:
+    """What the given file gains in another precision of an engine, without a pass; empty where that is not known."""
+    tuned = [one for one in result.candidates if one.runtime.precision and one.model == result.baseline.model]
+    best = max(tuned, key=lambda one: number_of(one, "speedup").value or 0.0, default=None)
+    if best is None or best.id == chosen.id or (number_of(best, "speedup").value or 0.0) <= 1.0:
+        return ""
+    short = "" if number_of(best, "speedup").low is not None else " in a short race"
+    return f"the file as it is, {one_line(best.id)}: {speed_text(number_of(best, 'speedup'))}{short}"
 
 
 def _samples_words(result: Optimization) -> str:

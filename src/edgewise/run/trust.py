@@ -262,6 +262,13 @@ def _about_settings(job: Job, sessions: Sequence[SessionResult]) -> Iterator[Cau
             yield Caution.of("settings-ignored", f"requested {name} {wanted}, the engine uses {got}")
         elif name in ("streams", "requests") and wanted != 1:
             yield Caution.of("settings-ignored", f"requested {name} {wanted}, the engine reports none")
+    default, used = effective.get("default_precision"), effective.get("precision")
+    if job.runtime.precision is None and default and used and default != used:
+        yield Caution.of(
+            "not-default-precision",
+            f"{job.runtime.name}'s own default on this device is {default}, and this ran in {used}; "
+            f"⟦precision={used},{default}⟧ measures both",
+        )
     fell_back = next((session.facts["fell_back"] for session in sessions if "fell_back" in session.facts), None)
     if fell_back:
         yield Caution.of("slower-call", str(fell_back))

@@ -96,12 +96,13 @@ class OpenVino:
             compiled = core.compile_model(model, device, config)
         except Exception as error:
             raise _explain(error, otherwise=UnsupportedModel) from error
+        ask = partial(_ask_default_precision, core, device)
         if options.profile:
             from edgewise.runtime.openvino_profile import ProfiledOpenVinoSession
 
             again = partial(core.compile_model, model, device, config | {"PERF_COUNT": True})
-            return ProfiledOpenVinoSession(compiled, options, model=model, path=path, compile_anew=again)
-        return OpenVinoSession(compiled, options)
+            return ProfiledOpenVinoSession(compiled, options, ask, model=model, path=path, compile_anew=again)
+        return OpenVinoSession(compiled, options, ask)
 
 
 def read_model(core: Any, path: Path) -> Any:
@@ -136,6 +137,14 @@ def _find_device(core: Any, provider: str) -> str:
     if device == "AUTO" or any(name == device or name.startswith(f"{device}.") for name in seen):
         return device
     raise UnsupportedModel(f"OpenVINO finds no {device} on this machine (it finds: {', '.join(seen)})")
+
+
+def _ask_default_precision(core: Any, device: str) -> str | None:
+    """The precision in which the engine itself would compute on `device`; None where the device has none."""
+    if device not in _TAKES_PRECISION:
+        return None
+    name: str = core.get_property(device, "INFERENCE_PRECISION_HINT").get_type_name()
+    return name
 
 
 def _reshape(model: Any, shapes: Mapping[str, tuple[int, ...]]) -> None:

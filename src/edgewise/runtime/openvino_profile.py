@@ -123,9 +123,10 @@ class ProfiledOpenVinoSession(OpenVinoSession):
     """
 
     def __init__(
-        self, compiled: Any, options: LoadOptions, *, model: Any, path: Path, compile_anew: Callable[[], Any]
-    ) -> None:
-        super().__init__(compiled, options)
+        self, compiled: Any, options: LoadOptions, ask_default_precision: Callable[[], str | None], *, model: Any,
+        path: Path, compile_anew: Callable[[], Any],
+    ) -> None:  # fmt: skip
+        super().__init__(compiled, options, ask_default_precision)
         self._model = model
         self._path = path
         self._compile_anew = compile_anew

@@ -53,9 +53,16 @@ _PRODUCTS = frozenset({
 
 
 class OpenVinoSession:
-    """A model in OpenVINO. Attributes as in `edgewise.runtime.base.Session`."""
+    """A model in OpenVINO. Attributes as in `edgewise.runtime.base.Session`.
 
-    def __init__(self, compiled: Any, options: LoadOptions) -> None:
+    Args:
+        ask_default_precision: the precision that the engine takes where none is asked for.
+    """
+
+    def __init__(
+        self, compiled: Any, options: LoadOptions, ask_default_precision: Callable[[], str | None] = lambda: None
+    ) -> None:
+        self._ask_default_precision = ask_default_precision
         self.inputs: Sequence[TensorSpec] = tuple(map(spec_of, compiled.inputs))
         self.outputs: Sequence[TensorSpec] = tuple(map(spec_of, compiled.outputs))
         check_dtypes(self.inputs, "input")
@@ -83,7 +90,8 @@ class OpenVinoSession:
     @cached_property
     def effective(self) -> Mapping[str, Any]:
         """What the compiled model says of itself; read late, so that asking is no part of the loading time."""
-        return _effective(self._compiled, self._provider, self._requests)
+        told = _effective(self._compiled, self._provider, self._requests)
+        return {**told, "default_precision": self._ask_default_precision()}
 
     def bind(self, arrays: Sequence[Any]) -> None:
         """Copy one array per input into the engine's own input tensors. Raises ValueError where they don't fit."""

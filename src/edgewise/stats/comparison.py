@@ -228,7 +228,8 @@ def contrast_exact(a: float, b: float) -> Contrast:
 def contrast_outcomes(a: Sequence[float], b: Sequence[float]) -> Contrast:
     """From the outcomes of the same samples on both sides: shares, paired.
 
-    The p-value is McNemar's exact one; the error follows from Tango's interval of the difference of the two shares.
+    The p-value is McNemar's exact one; the error follows from Fay and Lumbard's interval of the difference of the two
+    shares.
 
     Args:
         a, b: 1.0 or 0.0 per sample, in the same order.
@@ -248,7 +249,8 @@ def contrast_outcomes(a: Sequence[float], b: Sequence[float]) -> Contrast:
         error=(high - low) / (2.0 * normal_quantile(0.975)) / (float(first.sum()) / count),
         degrees=math.inf,
         replicates=count,
-        method=f"McNemar's exact test and Tango's interval on the same {count} samples: {gained} gained, {lost} lost",
+        method=f"McNemar's exact test and Fay and Lumbard's interval on the same {count} samples: {gained} gained, "
+        f"{lost} lost",
         exact_p=mcnemar_exact(lost, gained),
     )
 

@@ -266,10 +266,11 @@ class JudgingRequest(TargetRequest):
         option(
             "--classes F.txt",
             DATA,
-            "File with the names of the model's classes, one per line",
+            "File with the names of the model's classes in the order of its outputs, one per line",
             Path,
             write=lambda classes: [classes] if isinstance(classes, str) else [],
             not_asked="the YAML beside the model names them",
+            common=True,
         ),
     ] = ()
     prepare: Prepare = ()

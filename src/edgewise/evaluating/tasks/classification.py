@@ -17,6 +17,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from edgewise.errors import BadInput
+from edgewise.evaluating.class_order import pair_classes
 from edgewise.evaluating.dataset import Kind, Sample
 from edgewise.evaluating.task import ClassAnswer, MetricTable, Preparation, Record, Table, TaskContext
 from edgewise.evaluating.tasks.labels import LabelMapping
@@ -112,21 +113,18 @@ class ClassificationTable(Table):
         shifted = (self._answers >= 0) & (self._answers == self._labels + by)
         return float(self._sizes[shifted].sum()) / self.n if self.n else 0.0
 
-    def accuracy_renumbered(self, *, least: int) -> float | None:
-        """Return the share of samples with the most frequent answer of their label.
+    def accuracy_renumbered(self) -> float | None:
+        """Return the share of samples that are right where each label means the answer that `pair_classes` gives it.
 
-        None where two labels have the same most frequent answer, or a label has fewer than `least` samples.
+        None where a label has few samples.
         """
-        usual: dict[int, tuple[int, int]] = {}
-        for label in np.unique(self._labels):
-            mine = np.where((self._labels == label) & (self._answers >= 0), self._sizes, 0)
-            if self._sizes[self._labels == label].sum() < least or not mine.any():
-                return None
-            per_answer = np.bincount(np.maximum(self._answers, 0), weights=mine)
-            usual[int(label)] = int(per_answer.argmax()), int(per_answer.max())
-        if len({answer for answer, _ in usual.values()}) < len(usual):
-            return None
-        return sum(count for _, count in usual.values()) / self.n if self.n else None
+        known = self._answers >= 0
+        columns = (self._labels[known], self._answers[known], self._sizes[known])
+        sizes: dict[tuple[int, int], int] = {}
+        for label, answer, size in zip(*(column.tolist() for column in columns), strict=True):
+            sizes[label, answer] = sizes.get((label, answer), 0) + size
+        pairs = pair_classes((*pair, size) for pair, size in sizes.items())
+        return None if pairs is None else sum(sizes[pair] for pair in pairs.items()) / self.n
 
     def only_answer(self) -> int | None:
         """Return the class that every sample of several labels is answered with; None where there is no such class."""
