@@ -26,6 +26,7 @@ from edgewise.verbs.sweep.ledger import Ledger
 from edgewise.verbs.sweep.request import SweepRequest
 from edgewise.verbs.sweep.result import SweepResult
 from edgewise.verbs.sweep.suite import Suite, read_suite
+from sample_sweeps import around, evaluated, with_front
 
 SUITE = {
     "models": ["nets/*.fake"],
@@ -466,45 +467,14 @@ def test_the_schema_for_editors_takes_what_the_program_takes():
     assert {"type": ["string", "number", "boolean"]} in schema["properties"]["threads"]["anyOf"]
 
 
-def evaluated(values, **others):
-    """A result of ``evaluate``: of each model the latency and the accuracy, both with their ends; None for a failure."""
-    models = [f"nets/{name}.fake" for name in values]
-    Path("nets").mkdir(exist_ok=True)
-    for model in models:
-        Path(model).touch()
-    cells = cells_of(read_suite(Path(write(models=models, threads=["1"], order="listed"))), 99)
-
-    def outcome(cell, given):
-        if given is None:
-            return Outcome(key=cell.name, cell=cell.name, status="failed", seconds=1, finished=1, cause="it broke")
-        metrics = {
-            metric: {"value": value, "low": low, "high": high, "unit": unit, "basis": "measured"}
-            for metric, unit, (value, low, high) in zip(("latency", "accuracy_top1"), "s1", given, strict=False)
-        }
-        row = {"model": "m", "device": "local", "runtime": "fake", "threads": 1, "precision": None, "status": "done",
-               "headlines": ["latency", "accuracy_top1"], "grade": "B", "metrics": metrics, **others}  # fmt: skip
-        return Outcome(key=cell.name, cell=cell.name, status="done", seconds=1, finished=1, rows=[row])
-
-    outcomes = [outcome(cell, given) for cell, given in zip(cells, values.values(), strict=True)]
-    return SweepResult(suite="s", verb="evaluate", folder="f", cells=cells, outcomes=outcomes).describe()
-
-
-def around(value, share=0.01):
-    return value, value * (1 - share), value * (1 + share)
-
-
 def test_a_suite_with_speed_and_accuracy_has_the_front_of_both():
-    found = evaluated({
-        "slow": (around(4e-3), around(0.9)), "fast": (around(1e-3), around(0.7)),
-        "worse": (around(5e-3), around(0.6)), "alike": (around(4.01e-3), around(0.899)), "same": (around(9e-3), around(0.9)),
-        "half": (around(2e-3),), "broken": None,
-    })  # fmt: skip
+    found = with_front().describe()
     (chart,) = found.charts()
     assert chart.title == "Latency against top-1 accuracy"
     kinds = {line.partition(",")[0]: line.rpartition(", ")[2] for line in chart.description.split("; ")}
     assert kinds == {
-        "nets/fast.fake": "on the front", "nets/slow.fake": "on the front", "nets/alike.fake": "may be on the front",
-        "nets/worse.fake": "behind the front", "nets/same.fake": "behind the front",
+        "fast": "on the front", "slow": "on the front", "alike": "may be on the front",
+        "worse": "behind the front", "same": "behind the front",
     }  # fmt: skip
     first = chart.spec["data"]["values"][0]
     assert first == {"kind": "on the front", "front": True, "n": 1,
@@ -512,21 +482,21 @@ def test_a_suite_with_speed_and_accuracy_has_the_front_of_both():
     assert "because one of the two is not known: 1." in chart.caption
     sections = {section.title: section.lines for section in found.sections}
     assert sections["Pareto front: latency and top-1 accuracy"] == (
-        "1: nets/fast.fake, fake, 1 thread: 1.00 ms [990 µs, 1.01 ms], 70.00 % [69.30, 70.70]",
-        "2: nets/slow.fake, fake, 1 thread: 4.00 ms [3.96 ms, 4.04 ms], 90.00 % [89.10, 90.90]",
+        "1: fast, fake, 1 thread: 1.00 ms [990 µs, 1.01 ms], 70.00 % [69.30, 70.70]",
+        "2: slow, fake, 1 thread: 4.00 ms [3.96 ms, 4.04 ms], 90.00 % [89.10, 90.90]",
     )
-    assert sections["Failed"] == ("nets/broken.fake on fake, 1 thread: it broke",)
+    assert sections["Failed"] == ("broken on fake, 1 thread: it broke",)
 
 
 def test_values_of_grade_d_put_nothing_behind_the_front():
     given = {"fast": (around(1e-3), around(0.7)), "worse": (around(5e-3), around(0.6))}
-    (chart,) = evaluated(given).charts()
+    (chart,) = evaluated(given).describe().charts()
     assert chart.description.endswith(", behind the front")
-    (chart,) = evaluated(given, grade="D").charts()
+    (chart,) = evaluated(given, grade="D").describe().charts()
     assert chart.description.endswith("ms [4.95 ms, 5.05 ms] (grade D), 60.00 % [59.40, 60.60], may be on the front")
 
 
 def test_one_model_or_one_metric_has_no_front():
     for given in ({"one": (around(1e-3), around(0.7))}, {"one": (around(1e-3),), "two": (around(2e-3),)}):
-        found = evaluated(given)
+        found = evaluated(given).describe()
         assert list(found.charts()) == [] and not any("front" in section.title for section in found.sections)
