@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import Literal
 
 from edgewise.formatting import scale_of, with_range
 from edgewise.metrics import METRICS, is_score
@@ -17,13 +16,10 @@ from edgewise.text import one_line
 from edgewise.verbs.rows import Row
 from edgewise.verbs.sweep.values import Value, is_apart, sign_of, values_of
 
-Kind = Literal["on the front", "may be on the front", "behind the front"]
 MOST_DRAWN = 500
-_COLOUR = colour_channel(
-    "kind",
-    dict(zip(Kind.__args__, ("var(--good)", "var(--series-1)", "var(--series-2)"), strict=True)),  # type: ignore[attr-defined]
-    legend=LEGEND,
-)
+"""Points, those of the front first."""
+ON, NEAR, BEHIND = "on the front", "may be on the front", "behind the front"
+_COLOUR = colour_channel("kind", {ON: "var(--good)", NEAR: "var(--series-1)", BEHIND: "var(--series-2)"}, legend=LEGEND)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -34,7 +30,7 @@ class Point:
     place: str
     x: Value
     y: Value
-    kind: Kind = "on the front"
+    kind: str = ON
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -54,7 +50,7 @@ class Front:
 
     @property
     def _members(self) -> list[Point]:
-        return [point for point in self.points if point.kind == "on the front"]
+        return [point for point in self.points if point.kind == ON]
 
     def section(self) -> Section:
         """The points of the front, with the numbers that they have in the chart."""
@@ -81,9 +77,9 @@ class Front:
             y_unit=y_unit,
             colour=_COLOUR,
             description="; ".join(f"{self._in_words(point)}, {point.kind}" for point in drawn),
-            caption="The dashed line joins the Pareto front, the points that no other one beats in both values; its "
-            "numbers are those of the list below. Bars are 95 % intervals. Behind the front is what a point of it beats "
-            "beyond the intervals in both values, or in one where the other is the same; others may be on it."
+            caption="The dashed line joins the Pareto front, the points that no other one beats; its "
+            "numbers are those of the list below. Bars are 95 % intervals. Behind the front is what a point of it "
+            "beats beyond the intervals in both values, or in one where the other is the same; others may be on it."
             + (f" Not drawn, because one of the two is not known: {left[0]}." if left[0] else "")
             + (f" Not drawn, because there are too many: {left[1]}." if left[1] else ""),
         )
@@ -141,7 +137,7 @@ def _judged(points: Sequence[Point], x: str, y: str) -> list[Point]:
     return front + [replace(point, kind=_kind_of(point, x, y, front)) for point in rest]
 
 
-def _kind_of(point: Point, x: str, y: str, front: Sequence[Point]) -> Kind:
+def _kind_of(point: Point, x: str, y: str, front: Sequence[Point]) -> str:
     """Whether a point of the front beats `point` beyond the intervals."""
 
     def beaten(by: Point) -> bool:
@@ -150,4 +146,4 @@ def _kind_of(point: Point, x: str, y: str, front: Sequence[Point]) -> Kind:
         same = [own.value == other.value for own, other, _ in sides]
         return all(worse) or (worse[0] and same[1]) or (same[0] and worse[1])
 
-    return "behind the front" if any(map(beaten, front)) else "may be on the front"
+    return BEHIND if any(map(beaten, front)) else NEAR

@@ -45,6 +45,7 @@ class SweepResult:
         limits: metric → the worst value that is wanted, in SI units.
         interrupted: whether the sweep was cancelled.
         not_counted: results of a scheduler that are of no cell as it is now, a line per reason.
+        folder: where results are kept; "" for none.
         in_lab: whether a lab carries out what is left.
         emitted: the files that were written for a scheduler, and what to do with them.
     """
@@ -113,14 +114,15 @@ class SweepResult:
             sections.append(Section(title="Results that do not count", lines=tuple(map(one_line, self.not_counted))))
         sections += [front.section() for front in fronts]
         kept = f"{self.folder}: cells.jsonl, board.json, measurements.jsonl"
-        sections.append(Section(title="Files", lines=tuple(self.emitted) or (kept,)))
+        if self.folder:
+            sections.append(Section(title="Files", lines=tuple(self.emitted) or (kept,)))
         best = [_best_line(name, values, whole, self.limits.get(name)) for name, values in found.items()]
         return Document(
             title=f"Sweep {one_line(self.suite)}",
             answer=(*filter(None, best), self._state()),
             tables=tuple(_matrix(name, values, self.limits.get(name), self._absence) for name, values in found.items()),
             sections=tuple(sections),
-            charts=lambda: [front.chart() for front in fronts],
+            charts=(lambda: [front.chart() for front in fronts]) if fronts else tuple,
         )
 
     def all_metrics(self) -> Table:
