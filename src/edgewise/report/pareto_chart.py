@@ -14,6 +14,8 @@ from edgewise.report.comparison_words import lower_label
 
 MOST_NUMBERS = 3
 """Number of points on one place that are named."""
+ON_FRONT = "var(--good)"
+"""The colour of the front's points."""
 LEGEND: Spec = {"orient": "bottom", "title": None, "symbolOpacity": 1, "symbolType": "circle"}
 BOTH = (("x", "xlow", "xhigh"), ("y", "ylow", "yhigh"))
 """Axes with the fields of their intervals."""

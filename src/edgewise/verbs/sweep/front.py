@@ -8,10 +8,10 @@ from dataclasses import dataclass, replace
 from edgewise.formatting import scale_of, with_range
 from edgewise.metrics import METRICS, is_score
 from edgewise.report.cells import label_of
-from edgewise.report.charts import Chart, colour_channel
+from edgewise.report.charts import Chart, colour_channel, colour_of
 from edgewise.report.comparison_words import lower_label
 from edgewise.report.document import Section
-from edgewise.report.pareto_chart import LEGEND, fields_of, pareto_chart
+from edgewise.report.pareto_chart import LEGEND, ON_FRONT, fields_of, pareto_chart
 from edgewise.text import one_line
 from edgewise.verbs.rows import Row
 from edgewise.verbs.sweep.values import Value, is_apart, sign_of, values_of
@@ -19,7 +19,7 @@ from edgewise.verbs.sweep.values import Value, is_apart, sign_of, values_of
 MOST_DRAWN = 500
 """Points, those of the front first."""
 ON, NEAR, BEHIND = "on the front", "may be on the front", "behind the front"
-_COLOUR = colour_channel("kind", {ON: "var(--good)", NEAR: "var(--series-1)", BEHIND: "var(--series-2)"}, legend=LEGEND)
+_COLOUR = colour_channel("kind", {ON: ON_FRONT, NEAR: colour_of(0), BEHIND: colour_of(1)}, legend=LEGEND)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
