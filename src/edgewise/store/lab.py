@@ -380,10 +380,9 @@ class Lab:
             .outerjoin(tables.jobs, mine)
             .order_by(devices.c.host, devices.c.name)
         )
-        counted = select(jobs.device, jobs.status, func.count()).group_by(jobs.device, jobs.status)
         newest = func.max(jobs.created)
-        of_suites = select(jobs.suite, jobs.status, func.count(), newest).where(jobs.suite != "")
-        of_suites = of_suites.group_by(jobs.suite, jobs.status)
+        counted = select(jobs.device, jobs.suite, jobs.status, func.count(), newest)
+        counted = counted.group_by(jobs.device, jobs.suite, jobs.status).order_by(newest.desc())
         with self._database.reading() as connection:
             at = connection.scalar(select(now)) or 0.0
             found = [
@@ -398,14 +397,15 @@ class Lab:
                 for row in connection.execute(rows)
             ]  # fmt: skip
             counts: dict[str, dict[str, int]] = {}
-            for device, status, number in connection.execute(counted.order_by(jobs.device)):
-                counts.setdefault(device, {})[status] = number
             suites: dict[str, dict[str, int]] = {}
-            for suite, status, number, _ in connection.execute(of_suites.order_by(newest.desc())):
-                suites.setdefault(suite, {})[status] = number
+            for device, suite, status, number, _ in connection.execute(counted):
+                for named, name in ((counts, device), (suites, suite)):
+                    of_name = named.setdefault(name, {})
+                    of_name[status] = of_name.get(status, 0) + number
+            suites.pop("", None)  # what no suite queued
             recent = select(func.count()).select_from(tables.jobs).where(jobs.finished > at - 3600.0)
             ended = connection.scalar(recent)
-        return {"devices": found, "jobs": counts, "suites": suites, "ended_within_an_hour": ended}
+        return {"devices": found, "jobs": dict(sorted(counts.items())), "suites": suites, "ended_within_an_hour": ended}
 
     def _require_server(self) -> None:
         if self._database.engine.dialect.name != "postgresql":
