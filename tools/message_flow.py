@@ -350,4 +350,4 @@ def _last_name(node: ast.expr) -> str:
 
 def _is_code(words: str) -> bool:
     """Statements for a database, a shell or a C compiler."""
-    return bool(re.search(r"\b(SELECT|INSERT|UPDATE|CREATE|DELETE FROM|PRAGMA)\b|#include|;\n|</", words))
+    return bool(re.search(r"\b(SELECT|INSERT|UPDATE|CREATE|ALTER|DELETE FROM|PRAGMA)\b|#include|;\n|</", words))

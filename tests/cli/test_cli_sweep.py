@@ -26,6 +26,7 @@ from edgewise.verbs.sweep.ledger import Ledger
 from edgewise.verbs.sweep.request import SweepRequest
 from edgewise.verbs.sweep.result import SweepResult
 from edgewise.verbs.sweep.suite import Suite, read_suite
+from sample_sweeps import around, evaluated, with_front
 
 SUITE = {
     "models": ["nets/*.fake"],
@@ -464,3 +465,38 @@ def test_the_schema_for_editors_takes_what_the_program_takes():
     assert set(schema["properties"]) == set(Suite.model_fields) and schema["required"] == ["models"]
     assert schema["additionalProperties"] is False
     assert {"type": ["string", "number", "boolean"]} in schema["properties"]["threads"]["anyOf"]
+
+
+def test_a_suite_with_speed_and_accuracy_has_the_front_of_both():
+    found = with_front().describe()
+    (chart,) = found.charts()
+    assert chart.title == "Latency against top-1 accuracy"
+    kinds = {line.partition(",")[0]: line.rpartition(", ")[2] for line in chart.description.split("; ")}
+    assert kinds == {
+        "fast": "on the front", "slow": "on the front", "alike": "may be on the front",
+        "worse": "behind the front", "same": "behind the front",
+    }  # fmt: skip
+    first = chart.spec["data"]["values"][0]
+    assert first == {"kind": "on the front", "front": True, "n": 1,
+                     "x": 1.0, "xlow": 0.99, "xhigh": 1.01, "y": 70.0, "ylow": 69.3, "yhigh": 70.7}  # fmt: skip
+    assert "because one of the two is not known: 1." in chart.caption
+    sections = {section.title: section.lines for section in found.sections}
+    assert sections["Pareto front: latency and top-1 accuracy"] == (
+        "1: fast, fake, 1 thread: 1.00 ms [990 µs, 1.01 ms], 70.00 % [69.30, 70.70]",
+        "2: slow, fake, 1 thread: 4.00 ms [3.96 ms, 4.04 ms], 90.00 % [89.10, 90.90]",
+    )
+    assert sections["Failed"] == ("broken on fake, 1 thread: it broke",)
+
+
+def test_values_of_grade_d_put_nothing_behind_the_front():
+    given = {"fast": (around(1e-3), around(0.7)), "worse": (around(5e-3), around(0.6))}
+    (chart,) = evaluated(given).describe().charts()
+    assert chart.description.endswith(", behind the front")
+    (chart,) = evaluated(given, grade="D").describe().charts()
+    assert chart.description.endswith("ms [4.95 ms, 5.05 ms] (grade D), 60.00 % [59.40, 60.60], may be on the front")
+
+
+def test_one_model_or_one_metric_has_no_front():
+    for given in ({"one": (around(1e-3), around(0.7))}, {"one": (around(1e-3),), "two": (around(2e-3),)}):
+        found = evaluated(given).describe()
+        assert list(found.charts()) == [] and not any("front" in section.title for section in found.sections)

@@ -217,6 +217,15 @@ def test_a_lab_is_made_twice_without_loss_and_moves_to_a_version(lab):
         open_queue(lab)
 
 
+def test_a_lab_of_an_earlier_version_gets_the_columns_that_it_lacks(store, lab):
+    add(lab, "k")
+    with store._database.writing() as connection:
+        connection.execute(text("ALTER TABLE lab_jobs DROP COLUMN suite, DROP COLUMN model"))
+    lab.make(LabSettings(version=__version__, most_file=1), make_engine)
+    assert lab.status()["suites"] == {}
+    assert lab.jobs.get("k").model == ""
+
+
 def test_a_store_without_a_lab_says_how_to_make_one(url, tmp_path):
     with open_store(url) as opened, pytest.raises(Unavailable, match="there is no lab"):
         open_queue(opened.lab)
@@ -374,6 +383,11 @@ def board(folder):
             for cell in document["cells"]]  # fmt: skip
 
 
+def jobs_of(url):
+    with open_store(url) as store:
+        return store.lab.jobs.of_suite("suite", most=9)
+
+
 def test_a_sweep_in_a_lab_gives_what_a_sweep_alone_gives(place, url, capsys):
     assert run(["sweep", "suite.yaml", "--folder", "alone", "--store", "alone.db"]) == 0
     assert run(["lab", "init"]) == 0
@@ -387,7 +401,14 @@ def test_a_sweep_in_a_lab_gives_what_a_sweep_alone_gives(place, url, capsys):
         capsys.readouterr()
         assert run(["lab", "status", "--json"]) == 0
         told = json.loads(capsys.readouterr().out)
-        assert told["jobs"] == {"local": {"done": 4}}
+        assert told["jobs"] == {"local": {"done": 4}} and told["suites"] == {"suite": {"done": 4}}
+        assert told["devices"][0]["worker"] and told["devices"][0]["seen_s"] >= 0
+        assert {(one.suite, one.model) for one in jobs_of(url)} == {
+            ("suite", "nets/fast.fake"),
+            ("suite", "nets/slow.fake"),
+        }
+        assert run(["lab", "status"]) == 0
+        assert re.search(r"^suite +0 +0 +4 +0 +0$", capsys.readouterr().out, re.MULTILINE)
         assert [(one["host"], one["device"], one["state"]) for one in told["devices"]] == [("bench", "local", "ready")]
         assert run(["lab", "drain", "bench"]) == 0
         assert process.wait(600) == 0, process.stdout.read()

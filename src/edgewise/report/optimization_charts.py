@@ -10,10 +10,10 @@ import math
 from collections.abc import Callable, Mapping, Sequence
 
 from edgewise.formatting import quantity, scale_of, with_range
-from edgewise.metrics import METRICS, SHARES
+from edgewise.metrics import METRICS
 from edgewise.optimizing.variant import Candidate, MetricValue, Optimization
 from edgewise.report.cells import label_of
-from edgewise.report.chart_kinds import DASHED, bars_chart, layer, legible, lines_at, scatter_chart
+from edgewise.report.chart_kinds import DASHED, bars_chart, layer, lines_at, scatter_chart
 from edgewise.report.chart_text import Spec
 from edgewise.report.charts import (
     INK,
@@ -30,21 +30,15 @@ from edgewise.report.names import short_names
 from edgewise.report.optimization_elsewhere import titled
 from edgewise.report.optimization_tables import compared_metrics, ordered_candidates
 from edgewise.report.optimization_words import number_of, speedup_text, verdict_of
+from edgewise.report.pareto_chart import BOTH, LEGEND, Convert, fields_of, numbers_beside, pareto_chart
 from edgewise.text import one_line
 
 MOST_BARS = 40
-MOST_NUMBERS = 3
-"""Number of points on one place that are named."""
 _KINDS: dict[str, str] = {
     "original": INK, "chosen": "var(--good)", "accepted": "var(--series-1)", "not accepted": "var(--series-2)",
 }  # fmt: skip
-_LEGEND: Spec = {"orient": "bottom", "title": None, "symbolOpacity": 1, "symbolType": "circle"}
-_COLOUR = colour_channel("kind", _KINDS, legend=_LEGEND)
-_BOTH = (("x", "xlow", "xhigh"), ("y", "ylow", "yhigh"))
-"""Axes with the fields of their intervals."""
+_COLOUR = colour_channel("kind", _KINDS, legend=LEGEND)
 _RATIOS = [0.05, 0.1, 0.2, 0.3, 0.5, 0.7, 1.0, 1.5, 2.0, 3.0, 4.0, 5.0, 7.0, 10.0, 20.0, 50.0, 100.0]
-
-Convert = Callable[[float], float]
 
 
 def front_chart(result: Optimization) -> Chart | None:
@@ -62,42 +56,25 @@ def front_chart(result: Optimization) -> Chart | None:
     x_scale, y_scale = _axis_scale(result, first, found), _axis_scale(result, other, found)
     axes = {"x": (first, x_scale[0]), "y": (other, y_scale[0])}
     rows = [_point(result, one, place, axes) for place, one in found]
-    front = sorted((row for row in rows if row["front"]), key=lambda row: (row["x"], row["y"]))
-    x = number_axis(
-        "x", _axis_title(titled(result, first, label_of(first)), x_scale[1]), ticks=7, zero=False, padding=24
-    )
-    y = number_axis("y", _axis_title(label_of(other), y_scale[1]), ticks=7, zero=False, padding=24)
-    tops = [float(row["yhigh"] if "yhigh" in row else row["y"]) for row in rows]
-    if other in SHARES and max(tops) > 99.0:
-        y["scale"]["domainMax"] = 100.0
     size = {"field": "size", "type": "quantitative", "legend": None,
             "scale": {"type": "linear", "domainMin": 0, "range": [25, 420]}}  # fmt: skip
     left = len(every) - len(found)
     short = sum(one.stage == "screened" for _, one in found)
     intervals = "intervals of the estimates" if result.device else "95 % intervals"
-    along_x = {"x": x, "y": y, "order": {"field": "x", "type": "quantitative"}}
-    return scatter_chart(
-        f"{titled(result, first, label_of(first))} against {lower_label(other)}",
+    return pareto_chart(
         rows,
-        x=x,
-        y=y,
+        x_name=titled(result, first, label_of(first)),
+        x_unit=x_scale[1],
+        metric=other,
+        y_unit=y_scale[1],
         colour=_COLOUR,
         size=size,
-        lines=[layer(DASHED, along_x, front)],
-        intervals=_BOTH,
-        above=_numbers(rows, x, y),
-        height=320,
-        wide=True,
         description="; ".join(_point_in_words(result, one, first, other) for _, one in found),
         caption=f"Numbers are those of the table, 0 is the original; bars are {intervals}, areas are sizes of files; "
         "the dashed line joins the Pareto front."
         + (f" By their ratio in a short race, without an interval: {short}." if short else "")
         + (f" Not drawn, because their {lower_label(first)} is not known: {left} of {len(every)}." if left else ""),
     )
-
-
-def _axis_title(label: str, unit: str) -> str:
-    return f"{label} ({unit})" if unit else label
 
 
 def _number(result: Optimization, one: Candidate, metric: str) -> MetricValue:
@@ -124,53 +101,13 @@ def _point(result: Optimization, one: Candidate, place: int, axes: Mapping[str, 
     size = number_of(one, "model_size").value
     row: Spec = {"n": place, "kind": _kind(result, one), "front": one.id in result.front, "size": size or 0.0}
     for field, (metric, convert) in axes.items():
-        row |= _ends(field, _number(result, one, metric), convert)
+        row |= _fields(field, _number(result, one, metric), convert)
     return row
 
 
-def _ends(field: str, number: MetricValue, convert: Convert) -> Spec:
-    """A value with its interval under the names of the fields of an axis."""
+def _fields(axis: str, number: MetricValue, convert: Convert) -> Spec:
     assert number.value is not None
-    row: Spec = {field: rounded(convert(number.value))}
-    if number.low is not None and number.high is not None and number.low < number.high:
-        row |= {f"{field}low": rounded(convert(number.low)), f"{field}high": rounded(convert(number.high))}
-    return row
-
-
-def _numbers(rows: Sequence[Spec], x: Spec, y: Spec, *, logarithmic: bool = False) -> list[Spec]:
-    """Numbers beside the points; of points that lie on each other all stand at one."""
-    change: Convert = math.log if logarithmic else float
-    spans = []
-    for field in ("x", "y"):
-        ends = [change(row[key]) for row in rows for key in (field, f"{field}low", f"{field}high") if key in row]
-        spans.append((max(ends) - min(ends)) or 1.0)
-    groups: list[list[Spec]] = []
-    for row in rows:
-        near = (
-            group for group in groups
-            if abs(change(group[0]["x"]) - change(row["x"])) < 0.03 * spans[0]
-            and abs(change(group[0]["y"]) - change(row["y"])) < 0.05 * spans[1]
-        )  # fmt: skip
-        group = next(near, [])
-        if not group:
-            groups.append(group)
-        group.append(row)
-    labels = [
-        {"x": group[0]["x"], "y": group[0]["y"], "text": _together(group), "below": bool(place % 2)}
-        for place, group in enumerate(sorted(groups, key=lambda group: float(group[0]["x"])))
-    ]
-    layers = []
-    for below, shift in ((False, -10), (True, 17)):  # neighbours on either side, so that they don't cover each other
-        told = [label for label in labels if label["below"] == below]
-        channels = {"x": x, "y": y, "text": {"field": "text", "type": "nominal"}}
-        layers += legible(channels, told, align="left", dx=9, dy=shift, fontSize=12, color=INK)
-    return layers
-
-
-def _together(group: Sequence[Spec]) -> str:
-    shown = ", ".join(str(row["n"]) for row in group[:MOST_NUMBERS])
-    rest = len(group) - MOST_NUMBERS
-    return f"{shown} and {rest} more" if rest > 0 else shown
+    return fields_of(axis, number.value, number.low, number.high, convert)
 
 
 def _point_in_words(result: Optimization, one: Candidate, first: str, other: str) -> str:
@@ -194,7 +131,7 @@ def prediction_chart(result: Optimization) -> Chart | None:
     if not found:
         return None
     rows: list[Spec] = [
-        {"n": place, "kind": _kind(result, one), **_ends("x", predicted, float), **_ends("y", speed, float)}
+        {"n": place, "kind": _kind(result, one), **_fields("x", predicted, float), **_fields("y", speed, float)}
         for place, one, predicted, speed in found
     ]
     rows = [{key: value for key, value in row.items() if key in ("n", "kind") or value > 0.0} for row in rows]
@@ -221,8 +158,8 @@ def prediction_chart(result: Optimization) -> Chart | None:
             lines_at({"y": y}, [1.0], **own),
             layer(DASHED, {"x": x, "y": y}, diagonal),
         ],
-        intervals=_BOTH,
-        above=_numbers(rows, x, y, logarithmic=True),
+        intervals=BOTH,
+        above=numbers_beside(rows, x, y, logarithmic=True),
         height=300,
         wide=True,
         description="; ".join(

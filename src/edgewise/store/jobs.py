@@ -151,8 +151,11 @@ class FencedJobs(Generic[R]):
         with self._database.writing() as own:
             return own.execute(query).scalar()
 
-    def _select(self, where: ColumnElement[bool], *, limit: int) -> Sequence[R]:
-        newest = (self.table.c.created.desc(), self.table.c.id.desc())
+    def _select(
+        self, where: ColumnElement[bool], *, limit: int, newest_by: ColumnElement[Any] | None = None
+    ) -> Sequence[R]:
+        time = self.table.c.created if newest_by is None else newest_by
+        newest = (time.desc(), self.table.c.id.desc())
         with self._database.reading() as connection:
             found = connection.execute(select(self.table).where(where).order_by(*newest).limit(limit))
             return [self._row(each) for each in found]

@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
-from sqlalchemy import Connection, delete, func, insert, or_, select, text, true, update
+from sqlalchemy import Connection, and_, delete, func, insert, or_, select, text, true, update
 
 from edgewise.errors import BadInput, Unavailable
 from edgewise.record import LabPlace, Run
@@ -28,6 +28,10 @@ STALE_S = 30.0
 MOST_ATTEMPTS = 5
 """Starts of a job whose workers all ended before it did; then it has failed."""
 _PART = 1000
+_NEW_COLUMNS = """
+ALTER TABLE lab_jobs
+ADD COLUMN IF NOT EXISTS suite TEXT NOT NULL DEFAULT '', ADD COLUMN IF NOT EXISTS model TEXT NOT NULL DEFAULT ''
+"""  # which labs of an earlier version lack
 _MAKE_LOCK = 0x6C616273  # any number that all edgewise processes share: PostgreSQL's advisory lock
 
 
@@ -41,6 +45,8 @@ class LabJob(JobRow):
         host, place: the worker's host and device, as far as it was started.
         delivery: the job of the engine by which it was started last.
         outcome: how it ended, as JSON; None as long as it has not, and where no worker ended it.
+        suite: the name of the suite that queued it last.
+        model: as that suite names it; the title begins with it.
     """
 
     lock: str | None
@@ -49,6 +55,14 @@ class LabJob(JobRow):
     place: str
     delivery: int | None
     outcome: str | None
+    suite: str
+    model: str
+
+    @property
+    def end(self) -> Mapping[str, Any]:
+        """How it ended; empty as long as `outcome` is None."""
+        found: Mapping[str, Any] = json.loads(self.outcome or "{}")
+        return found
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -96,6 +110,16 @@ class LabJobs(FencedJobs[LabJob]):
                 part = part.where(self.table.c.status.in_(ENDED)) if ended else part
                 found.update({row.id: self._row(row) for row in connection.execute(part)})
         return found
+
+    def of_suite(self, suite: str, *, most: int) -> Sequence[LabJob]:
+        """The jobs that a suite queued last: the newest `most`."""
+        return self._select(self.table.c.suite == suite, limit=most)
+
+    def ended_on(self, host: str, place: str, *, most: int) -> Sequence[LabJob]:
+        """The jobs whose last start was on a device and that have ended, the latest first: at most `most`."""
+        jobs = self.table.c
+        ended = and_(jobs.host == host, jobs.place == place, jobs.status.in_(ENDED))
+        return self._select(ended, limit=most, newest_by=jobs.finished)
 
     def add(self, jobs: Sequence[Mapping[str, Any]], ring: Ring) -> int:
         """Queue jobs that are new or have ended, all or none; how many. Those queued or running already stay so.
@@ -251,18 +275,27 @@ class Lab:
             connection.execute(text(f"SELECT pg_advisory_xact_lock({_MAKE_LOCK})"))
             make_engine(connection)
             tables.metadata.create_all(connection)
+            connection.execute(text(_NEW_COLUMNS))
             queued = update(tables.jobs).where(tables.jobs.c.status == "queued")
             connection.execute(queued.values(version=settings.version))
             connection.execute(delete(tables.settings))
             values = {"version": settings.version, "most_file": str(settings.most_file)}
             connection.execute(insert(tables.settings), [{"name": k, "value": v} for k, v in values.items()])
 
+    @property
+    def exists(self) -> bool:
+        """Whether the store has a lab."""
+        if self._database.engine.dialect.name != "postgresql":
+            return False
+        with self._database.reading() as connection:
+            return connection.scalar(text("SELECT to_regclass('lab_settings')")) is not None
+
     def settings(self) -> LabSettings:
         """What holds for the lab. Raises `Unavailable` where the store has none."""
         self._require_server()
+        if not self.exists:
+            raise Unavailable(f"there is no lab in {self.name}", advice="'edgewise lab init' makes one")
         with self._database.reading() as connection:
-            if connection.scalar(text("SELECT to_regclass('lab_settings')")) is None:
-                raise Unavailable(f"there is no lab in {self.name}", advice="'edgewise lab init' makes one")
             rows = connection.execute(select(tables.settings.c.name, tables.settings.c.value))
             found = {row.name: row.value for row in rows}
         return LabSettings(version=found["version"], most_file=int(found["most_file"]))
@@ -332,17 +365,24 @@ class Lab:
             ]  # fmt: skip
 
     def status(self) -> dict[str, Any]:
-        """Devices with what they do, numbers of jobs, and the jobs that ended within an hour; JSON-shaped."""
+        """Devices with what they do, numbers of jobs, and the jobs that ended within an hour; JSON-shaped.
+
+        A suite counts the cells that it queued last; the suite that queued last comes first.
+        """
         jobs, hosts, devices = tables.jobs.c, tables.hosts.c, tables.devices
         now = self._database.now
         mine = (jobs.host == devices.c.host) & (jobs.place == devices.c.name) & (jobs.status == "running")
+        of_host = (hosts.seen, hosts.draining, hosts.version, hosts.worker)
+        of_job = (jobs.id.label("job"), jobs.title, jobs.model, jobs.started)
         rows = (
-            select(devices, hosts.seen, hosts.draining, hosts.version, jobs.id.label("job"), jobs.title, jobs.started)
+            select(devices, *of_host, *of_job)
             .join(tables.hosts, hosts.name == devices.c.host)
             .outerjoin(tables.jobs, mine)
             .order_by(devices.c.host, devices.c.name)
         )
-        counted = select(jobs.device, jobs.status, func.count()).group_by(jobs.device, jobs.status)
+        newest = func.max(jobs.created)
+        counted = select(jobs.device, jobs.suite, jobs.status, func.count(), newest)
+        counted = counted.group_by(jobs.device, jobs.suite, jobs.status).order_by(newest.desc())
         with self._database.reading() as connection:
             at = connection.scalar(select(now)) or 0.0
             found = [
@@ -350,16 +390,22 @@ class Lab:
                     "host": row.host, "device": row.name, "identity": row.identity,
                     "answers": json.loads(row.answers), "version": row.version,
                     "state": "gone" if at - row.seen > STALE_S else "draining" if row.draining else "ready",
-                    "job": row.job, "title": row.title, "since": row.started,
+                    "worker": row.worker, "seen_s": at - row.seen if row.seen else None,
+                    "job": row.job, "title": row.title, "model": row.model, "since": row.started,
                     "busy_s": None if row.started is None else at - row.started,
                 }
                 for row in connection.execute(rows)
             ]  # fmt: skip
             counts: dict[str, dict[str, int]] = {}
-            for device, status, number in connection.execute(counted.order_by(jobs.device)):
-                counts.setdefault(device, {})[status] = number
-            ended = select(func.count()).select_from(tables.jobs).where(jobs.finished > at - 3600.0)
-            return {"devices": found, "jobs": counts, "ended_within_an_hour": connection.scalar(ended)}
+            suites: dict[str, dict[str, int]] = {}
+            for device, suite, status, number, _ in connection.execute(counted):
+                for named, name in ((counts, device), (suites, suite)):
+                    of_name = named.setdefault(name, {})
+                    of_name[status] = of_name.get(status, 0) + number
+            suites.pop("", None)  # what no suite queued
+            recent = select(func.count()).select_from(tables.jobs).where(jobs.finished > at - 3600.0)
+            ended = connection.scalar(recent)
+        return {"devices": found, "jobs": dict(sorted(counts.items())), "suites": suites, "ended_within_an_hour": ended}
 
     def _require_server(self) -> None:
         if self._database.engine.dialect.name != "postgresql":

@@ -47,9 +47,12 @@ jobs = Table(
     Column("place", String(64), nullable=False),
     Column("delivery", BigInteger),
     Column("outcome", Text),
+    Column("suite", Text, nullable=False, server_default=""),
+    Column("model", Text, nullable=False, server_default=""),
     Index("ix_lab_jobs_status", "status", "device"),
     Index("ix_lab_jobs_place", "host", "place", "status"),
     Index("ix_lab_jobs_finished", "finished"),
+    Index("ix_lab_jobs_suite", "suite", "status"),
 )
 
 files = Table(

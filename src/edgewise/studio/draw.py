@@ -80,6 +80,8 @@ def answer(request: Mapping[str, Any]) -> dict[str, Any]:
             from edgewise.studio.trend_chart import render_trend
 
             drawn = render_trend(store, request["extension"], **settings)
+        elif request["kind"] == "suite":
+            drawn = draw_suite(store, settings["suite"])
         else:
             drawn = draw(request["kind"], runs, request["extension"], settings)
         content = drawn if isinstance(drawn, bytes) else drawn.encode("utf-8", "replace")
@@ -136,6 +138,19 @@ def _render(kind: str, runs: Sequence[Run], extension: str, settings: Settings) 
                 f"there is no page of kind {kind!r}",
                 advice="use runs, profile, graph, trend, comparison, evaluation or report",
             )
+
+
+def draw_suite(store: Store, suite: str) -> str:
+    """The results of the cells that a suite of a lab queued last, without the folders of their models."""
+    from edgewise.report.document_html import render_document_page
+    from edgewise.report.page import as_part
+    from edgewise.store.redaction import redact_paths
+    from edgewise.verbs.sweep.in_lab import result_of_suite
+
+    result = result_of_suite(store.lab, suite)
+    with as_part():
+        drawn = render_document_page(result.describe(), kind="sweep")
+    return redact_paths(drawn, dict.fromkeys(cell.model for cell in result.cells))
 
 
 def contrast(runs: Sequence[Run], settings: Settings) -> ComparisonResult:

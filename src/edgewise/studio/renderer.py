@@ -67,7 +67,7 @@ class Renderer:
         """The fragment of a page that shows stored runs.
 
         Args:
-            kind: ``runs``, ``profile``, ``graph``, ``comparison`` or ``evaluation``.
+            kind: ``runs``, ``profile``, ``graph``, ``comparison`` or ``evaluation``; ``suite`` of a lab.
             references: ids and tags, as for `edgewise.store.Store.resolve`.
             settings: those of the kind in `edgewise.studio.draw`, such as ``force`` of a comparison.
 

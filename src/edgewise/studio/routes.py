@@ -76,6 +76,7 @@ ROUTES = (
     form("/runs/{run}/tag", "run.tag"),
     page("/trend", "trend.trend"),
     page("/atlas", "atlas.atlas"),
+    page("/lab", "lab.lab"),
     page("/compare", "compare.compare"),
     page("/compare/file", "compare.file"),
     page("/share", "share.share"),

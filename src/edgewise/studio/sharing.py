@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
     from edgewise.studio.studio import Studio
 
-SHARED = ("/runs", "/compare", "/trend", "/atlas", "/models", "/graph", "/jobs")
+SHARED = ("/runs", "/compare", "/trend", "/atlas", "/models", "/graph", "/jobs", "/lab")
 """Beginnings of the addresses whose pages can be kept as files."""
 SCRIPTS = (("report.js", "<table"), ("charts.js", "<figure"))
 """Scripts that need no server, and what a page has that they work on; a graph has `graph_script`."""

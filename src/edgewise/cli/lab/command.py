@@ -124,12 +124,14 @@ def status(values: Values) -> None:
         )
     out().print(table)
     out().print()
-    counts = Table("For", "Queued", "Running", "Done", "Failed", "Cancelled", box=None, padding=(0, 2, 0, 0))
-    for device, numbers in found["jobs"].items():
-        states = ("queued", "running", "done", "failed", "cancelled")
-        counts.add_row(Text(one_line(device)), *(str(numbers.get(state, 0)) for state in states))
-    out().print(counts)
-    out().print(f"\n{found['ended_within_an_hour']} jobs ended within the last hour", highlight=False)
+    states = ("queued", "running", "done", "failed", "cancelled")
+    for head, counts in (("For", found["jobs"]), ("Suite", found["suites"])):
+        table = Table(head, *map(str.capitalize, states), box=None, padding=(0, 2, 0, 0))
+        for name, numbers in counts.items():
+            table.add_row(Text(one_line(name)), *(str(numbers.get(state, 0)) for state in states))
+        out().print(table)
+        out().print()
+    out().print(f"{found['ended_within_an_hour']} jobs ended within the last hour", highlight=False)
 
 
 @takes(

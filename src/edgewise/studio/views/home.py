@@ -57,6 +57,7 @@ def home(request: Request) -> Response:
         hidden=0 if most is None else max(len(models), len(data)) - most,
         most_upload=format_bytes(studio.settings.most_upload),
         roots=len(studio.settings.roots),
+        lab=studio.store.lab.exists,
     )
 
 

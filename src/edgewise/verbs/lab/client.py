@@ -44,8 +44,14 @@ class Queue:
             )
         return self.devices[device]
 
-    def job(self, key: str, title: str, device: str, request: Request) -> dict[str, Any]:
+    def job(
+        self, key: str, title: str, device: str, request: Request, *, suite: str = "", model: str = ""
+    ) -> dict[str, Any]:
         """A job to queue; its files are in the lab then.
+
+        Args:
+            suite: the name of the suite that the cell is of.
+            model: as the suite names it.
 
         Raises:
             BadInput: no device answers to `device`, or a file is too large.
@@ -55,7 +61,7 @@ class Queue:
         document = request.with_changed_paths(self.packer.pack).to_document()
         return {
             "id": key, "queue": queue_of(device), "device": device, "verb": request.verb, "title": one_line(title),
-            "request": json.dumps(document), "version": __version__,
+            "request": json.dumps(document), "version": __version__, "suite": suite, "model": one_line(model),
             "lock": identities.pop() if len(identities) == 1 else None,
         }  # fmt: skip
 

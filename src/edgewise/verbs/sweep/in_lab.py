@@ -13,17 +13,22 @@ from edgewise.cancellation import sleep
 from edgewise.errors import BadInput, EdgewiseError, StoreError
 from edgewise.progress import LogLine, StageStarted, emit
 from edgewise.store import open_store
+from edgewise.store.jobs import ENDED
 from edgewise.verbs.lab.client import Queue, open_queue
 from edgewise.verbs.lab.safety import check_verb
 from edgewise.verbs.outcome import Outcome, outcome_by
+from edgewise.verbs.sweep.cells import Cell
+from edgewise.verbs.sweep.result import SweepResult
 
 if TYPE_CHECKING:
-    from edgewise.store.lab import LabJob
+    from edgewise.store.lab import Lab, LabJob
     from edgewise.verbs.context import Context
     from edgewise.verbs.sweep.cells import Model
     from edgewise.verbs.sweep.request import SweepRequest
     from edgewise.verbs.sweep.work import Plan
 
+MOST_SHOWN = 1000
+"""Cells of a suite that are shown together."""
 POLL_S = 1.0
 """How often the store is asked for cells that have ended."""
 
@@ -63,6 +68,19 @@ def carry_out_in_lab(plan: Plan, request: SweepRequest, context: Context) -> tup
     return list(left.values()), interrupted
 
 
+def result_of_suite(lab: Lab, suite: str) -> SweepResult:
+    """How the cells are that a suite queued last, as far as the lab has them."""
+    jobs = sorted(lab.jobs.of_suite(suite, most=MOST_SHOWN), key=lambda job: job.title)
+    return SweepResult(
+        suite=suite,
+        verb=jobs[0].verb if jobs else "",
+        folder="",
+        cells=[Cell(model=job.model, device=job.device, number=at) for at, job in enumerate(jobs)],
+        outcomes=[_outcome(job) if job.status in ENDED else None for job in jobs],
+        in_lab=True,
+    )
+
+
 def _queue(plan: Plan, left: dict[str, int], queue: Queue) -> None:
     """Queue the cells that are left; those whose requests can't be made have failed."""
     jobs = []
@@ -73,7 +91,9 @@ def _queue(plan: Plan, left: dict[str, int], queue: Queue) -> None:
     for key, at in list(left.items()):
         cell = plan.cells[at]
         try:
-            job = queue.job(key, cell.name, cell.device, plan.request(at).with_paths_from(Path.cwd()))
+            request = plan.request(at).with_paths_from(Path.cwd())
+            suite = plan.requests.file.path.stem
+            job = queue.job(key, cell.name, cell.device, request, suite=suite, model=cell.model)
             if cell.model not in models:  # after its file was read
                 models[cell.model] = plan.requests.model(cell.model)
             plan.require_unchanged(at, models[cell.model])

@@ -8,7 +8,6 @@ from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from statistics import median
 from typing import Any
 
 from edgewise.errors import as_flag
@@ -24,6 +23,8 @@ from edgewise.verbs.outcome import Outcome
 from edgewise.verbs.rows import Row
 from edgewise.verbs.sweep.cells import Cell as SuiteCell
 from edgewise.verbs.sweep.cells import name_place, words_of_threads
+from edgewise.verbs.sweep.front import fronts_of
+from edgewise.verbs.sweep.values import Value, Values, overlaps, sign_of, values_of
 
 SCHEMA = 1
 NAME_WIDTH = 28
@@ -32,21 +33,6 @@ FEW_COLUMNS = 4
 """Columns of values that a narrow terminal has room for."""
 BEST, LIKE_BEST, BEYOND, VAGUE = "★", "≈", "!", "?"
 _NOTE = f"{BEST} best of its model; {LIKE_BEST} its interval overlaps that of the best"
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Value:
-    """A metric of a model in a place: of repeats the median, and the ends of all their intervals.
-
-    Attributes:
-        vague: whether a run of grade D is among them: only the order of magnitude is known.
-    """
-
-    value: float
-    low: float | None
-    high: float | None
-    number: int
-    vague: bool = False
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -59,6 +45,7 @@ class SweepResult:
         limits: metric → the worst value that is wanted, in SI units.
         interrupted: whether the sweep was cancelled.
         not_counted: results of a scheduler that are of no cell as it is now, a line per reason.
+        folder: where results are kept; "" for none.
         in_lab: whether a lab carries out what is left.
         emitted: the files that were written for a scheduler, and what to do with them.
     """
@@ -121,17 +108,21 @@ class SweepResult:
         places, whole = _places(rows)
         metrics = list(dict.fromkeys(name for row in rows for name in row["headlines"]))
         found = {name: values for name in metrics if (values := values_of(rows, places, name))}
+        fronts = fronts_of(rows, places, whole)
         sections = [Section(title="Failed", lines=_failures(self.failed), tone="poor")] if self.failed else []
         if self.not_counted:
             sections.append(Section(title="Results that do not count", lines=tuple(map(one_line, self.not_counted))))
+        sections += [front.section() for front in fronts]
         kept = f"{self.folder}: cells.jsonl, board.json, measurements.jsonl"
-        sections.append(Section(title="Files", lines=tuple(self.emitted) or (kept,)))
+        if self.folder:
+            sections.append(Section(title="Files", lines=tuple(self.emitted) or (kept,)))
         best = [_best_line(name, values, whole, self.limits.get(name)) for name, values in found.items()]
         return Document(
             title=f"Sweep {one_line(self.suite)}",
             answer=(*filter(None, best), self._state()),
             tables=tuple(_matrix(name, values, self.limits.get(name), self._absence) for name, values in found.items()),
             sections=tuple(sections),
+            charts=(lambda: [front.chart() for front in fronts]) if fronts else tuple,
         )
 
     def all_metrics(self) -> Table:
@@ -170,32 +161,6 @@ class SweepResult:
         return "; ".join(words)
 
 
-Values = Mapping[str, Mapping[str, Value]]
-"""Model → place → value."""
-
-
-def values_of(rows: Sequence[Row], places: Sequence[str], metric: str) -> Values:
-    """What the rows have of `metric`; of several rows of a model and place the median."""
-    numbers: dict[str, dict[str, list[Mapping[str, Any]]]] = {}
-    for row, place in zip(rows, places, strict=True):
-        if (number := row["metrics"].get(metric)) is not None:
-            vague = row.get("grade") == "D" and metric == row["headlines"][0]
-            numbers.setdefault(row["named"], {}).setdefault(place, []).append({**number, "vague": vague})
-    return {
-        model: {place: _joined(repeats) for place, repeats in of_model.items()} for model, of_model in numbers.items()
-    }
-
-
-def _joined(repeats: Sequence[Mapping[str, Any]]) -> Value:
-    return Value(
-        value=median(one["value"] for one in repeats),
-        low=min((one["low"] for one in repeats if one["low"] is not None), default=None),
-        high=max((one["high"] for one in repeats if one["high"] is not None), default=None),
-        number=len(repeats),
-        vague=any(one["vague"] for one in repeats),
-    )
-
-
 def _places(rows: Sequence[Row]) -> tuple[list[str], Mapping[str, str]]:
     """Where and how each row was made, in the words that differ between rows; and each of these places in full.
 
@@ -225,20 +190,9 @@ def _short_place(place: str) -> str:
     return re.sub(r"(\d+) threads?\b", r"\1T", place).replace(", ", " ")
 
 
-def _is_better(metric: str, one: float, other: float) -> bool:
-    return one > other if METRICS[metric].better == "higher" else one < other
-
-
 def _best_of(metric: str, values: Mapping[str, Value]) -> str:
     """The place with the best value."""
-    sign = -1 if METRICS[metric].better == "higher" else 1
-    return min(values, key=lambda place: sign * values[place].value)
-
-
-def _overlaps(one: Value, other: Value) -> bool:
-    if None in (one.low, one.high, other.low, other.high):
-        return False
-    return bool(one.low <= other.high and other.low <= one.high)  # type: ignore[operator]  # none is None
+    return min(values, key=lambda place: sign_of(metric) * values[place].value)
 
 
 def _matrix(metric: str, values: Values, limit: float | None, absence: str) -> Table:
@@ -293,9 +247,9 @@ def _cells_of(
         cell = amount_cell(metric, value.value, value.low, value.high, scale)
         mark = ""
         if best is not None:
-            mark = BEST if place == best else LIKE_BEST if _overlaps(value, of_model[best]) else ""
+            mark = BEST if place == best else LIKE_BEST if overlaps(value, of_model[best]) else ""
         mark += VAGUE if value.vague else ""
-        beyond = limit is not None and _is_better(metric, limit, value.value)
+        beyond = limit is not None and sign_of(metric) * (value.value - limit) > 0
         mark = f" {mark}{BEYOND if beyond else ''}".rstrip()
         cells.append(replace(cell, text=f"{cell.text}{mark}", short=f"{cell.short}{mark}"))
     return cells
@@ -322,14 +276,14 @@ def _best_line(metric: str, values: Values, whole: Mapping[str, str], limit: flo
         words.append(f"best for {whose}: {_listed(first)}")
     if limit is not None:
         every = [value.value for of_model in values.values() for value in of_model.values()]
-        beyond = sum(_is_better(metric, limit, value) for value in every)
+        beyond = sum(sign_of(metric) * (value - limit) > 0 for value in every)
         words.append(f"{beyond} of {len(every)} values are beyond {quantity(limit, METRICS[metric].unit)}")
     return one_line(f"{label_of(metric)}: {'; '.join(words)}") if words else ""
 
 
 def _with_alike(values: Mapping[str, Value], best: str) -> str:
     """The best place, and those that can't be told from it."""
-    alike = [place for place, value in values.items() if place != best and _overlaps(value, values[best])]
+    alike = [place for place, value in values.items() if place != best and overlaps(value, values[best])]
     return f"{best} (can't be told from {_listed(alike)})" if alike else best
 
 

@@ -1,0 +1,70 @@
+"""What a sweep found of one metric: a value for each model and place."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from statistics import median
+from typing import Any
+
+from edgewise.metrics import METRICS
+from edgewise.verbs.rows import Row
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Value:
+    """A metric of a model in a place: of repeats the median, and the ends of all their intervals.
+
+    Attributes:
+        vague: whether a run of grade D is among them: only the order of magnitude is known.
+    """
+
+    value: float
+    low: float | None
+    high: float | None
+    number: int
+    vague: bool = False
+
+
+Values = Mapping[str, Mapping[str, Value]]
+"""Model → place → value."""
+
+
+def values_of(rows: Sequence[Row], places: Sequence[str], metric: str) -> Values:
+    """What the rows have of `metric`; of several rows of a model and place the median."""
+    numbers: dict[str, dict[str, list[Mapping[str, Any]]]] = {}
+    for row, place in zip(rows, places, strict=True):
+        if (number := row["metrics"].get(metric)) is not None:
+            vague = row.get("grade") == "D" and metric == row["headlines"][0]
+            numbers.setdefault(row["named"], {}).setdefault(place, []).append({**number, "vague": vague})
+    return {
+        model: {place: _joined(repeats) for place, repeats in of_model.items()} for model, of_model in numbers.items()
+    }
+
+
+def _joined(repeats: Sequence[Mapping[str, Any]]) -> Value:
+    return Value(
+        value=median(one["value"] for one in repeats),
+        low=min((one["low"] for one in repeats if one["low"] is not None), default=None),
+        high=max((one["high"] for one in repeats if one["high"] is not None), default=None),
+        number=len(repeats),
+        vague=any(one["vague"] for one in repeats),
+    )
+
+
+def sign_of(metric: str) -> int:
+    """1 where less is better, otherwise -1."""
+    return -1 if METRICS[metric].better == "higher" else 1
+
+
+def overlaps(one: Value, other: Value) -> bool:
+    """Whether both have intervals, and these have a part in common."""
+    if None in (one.low, one.high, other.low, other.high):
+        return False
+    return bool(one.low <= other.high and other.low <= one.high)  # type: ignore[operator]  # none is None
+
+
+def is_apart(one: Value, other: Value) -> bool:
+    """Whether both have intervals with nothing in common, and neither is vague."""
+    known = None not in (one.low, one.high, other.low, other.high)
+    return known and not overlaps(one, other) and not (one.vague or other.vague)
