@@ -465,14 +465,24 @@ def test_a_wrong_cell_is_named_with_both_values_its_line_and_what_contradicts_it
     assert "line 3 of both.csv; this machine's stored runs of it have 500 µs, so that host_latency_us is what" in told
 
 
-def test_a_model_that_stands_far_out_is_named_beside_the_error(capsys, tmp_path):
-    assert "stands far out" not in calibrated_by(tmp_path, capsys)
+def test_a_model_that_does_not_fit_is_named_before_the_law_and_by_each_estimate(capsys, tmp_path):
+    assert "not fit the others" not in calibrated_by(tmp_path, capsys)
     first, _, _ = calibrated_by(tmp_path, capsys, b=200).partition("Latency by ")
-    assert re.search(r"; b stands far out \(\+\d+%; without it, the others are off by \d+\.\d %\)", first)
-    (tmp_path / "three.csv").write_text("model,latency_ms,host_latency_ms\nA,45,12.1\nB,415,11\nC,560,140\n")
-    assert run(["calibrate", "ph", "--measurements", "three.csv"]) == 0
+    doubt = r"Latency of b does not fit the others \(measured 200 µs, the others let expect 2\.\d+ ms: 1/\d\S* of it; "
+    assert (
+        re.search(doubt, first) and "The calibration uses it all the same; without it, the others are off by" in first
+    )
+    (tmp_path / "new.csv").write_text("model,host_latency_us\nnew,700\n")
+    assert run(["estimate", "new.csv", "-d", "ph"]) == 0
     told = " ".join(capsys.readouterr().out.split())
-    assert "; one of A, B and C does not fit the others (these 3 models don't tell which: check their values). " in told
+    assert re.search(doubt, told.partition("───")[0]) and told.count("does not fit") == 1
+    (tmp_path / "three.csv").write_text("model,latency_ms,host_latency_ms\nA,45,12.1\nB,415,11\nC,560,140\n")
+    assert run(["calibrate", "ph", "--measurements", "three.csv", "--json"]) == 0
+    (doubt,) = json.loads(capsys.readouterr().out)["doubts"]
+    assert doubt.startswith("Latency of one of A, B and C does not fit the others")
+    assert re.search(
+        r"only B would fit if its value were divided by 10: .* off by \d\.\d % on .*, not \d+\.\d %\.", doubt
+    )
 
 
 def test_a_whole_column_in_another_unit_is_told_before_the_law(capsys, tmp_path):

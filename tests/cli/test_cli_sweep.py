@@ -239,6 +239,21 @@ def test_places_on_a_narrow_terminal_keep_their_threads():
     assert lines == ["litert 1T", "litert 2T", "onnxruntime 1T", "onnxruntime 2T", "openvino 1T", "openvino 2T"]
 
 
+def test_intervals_without_room_are_noted():
+    found = places_of(["1", "2"], ["litert", "onnxruntime"]).describe()
+    narrow, wide = (to_text(found, width=width) for width in (80, 140))
+    assert "intervals left out for width; use a wider terminal or -o" in narrow and "±" not in narrow
+    assert "±" in wide and "left out" not in wide
+
+
+def test_the_engine_is_named_while_only_cells_of_one_are_finished():
+    found = places_of(["1", "2"], ["litert", "onnxruntime"])
+    titles = ["Model", "litert, 1 thread", "litert, 2 threads"]
+    part = replace(found, outcomes=[*found.outcomes[:4], None, None, None, None]).describe()
+    assert [column.title for column in part.tables[0].columns] == titles
+    assert [column.title for column in found.describe().tables[0].columns][:3] == titles
+
+
 def test_the_best_is_named_with_what_all_places_share():
     found = places_of(["2"], ["litert", "onnxruntime"]).describe()
     assert found.answer[0] == "Latency: best for all 2 models: litert, 2 threads"

@@ -121,13 +121,20 @@ def test_what_github_needs_is_committed_by_the_lines_as_printed_and_its_step_run
     Path("night").mkdir()
     advice = emitted("github", "--folder", "night", capsys=capsys)
     begin = advice.index(f"next: cd {root}")
-    lines = [line.removeprefix("next: ") for line in advice[begin:] if not line.startswith(("then ", "afterwards: "))]
+    lines = [
+        line.removeprefix("next: ")
+        for line in advice[begin:]
+        if not line.startswith(("then ", "when ", "afterwards: "))
+    ]
     shell("\n".join([*lines, "git -c user.name=a -c user.email=a@b commit -qm x"]), place)
     shell("git clone -q . clone", root)
     workflow = yaml.safe_load((root / "clone/.github/workflows/sweep-suite.yml").read_text())
     (job,) = workflow["jobs"].values()
     step = next(one for one in job["steps"] if "edgewise run" in one.get("run", ""))
-    name = job["strategy"]["matrix"]["request"][0]
+    first, second = job["strategy"]["matrix"]["include"]
+    name = first["request"]
+    assert job["name"] == "${{ matrix.cell }}" and second["cell"].startswith("nets/slow.fake on fake, 1 thread (")
+    assert first["cell"] == f"nets/fast.fake on fake, 1 thread ({name.removesuffix('.json')})"
     work = root / "clone" / step["working-directory"]
     shell(step["run"].replace("${{ matrix.request }}", name), work)
     kept = job["steps"][-1]["with"]["path"].replace("${{ matrix.request }}", name)
@@ -135,7 +142,9 @@ def test_what_github_needs_is_committed_by_the_lines_as_printed_and_its_step_run
     artifact.mkdir(parents=True)
     for file in (root / "clone").glob(kept):
         shutil.copy(file, artifact)
-    assert "afterwards: gh run download RUN --dir here/night/results, and the same sweep without --emit" in advice
+    assert "when it has ended: gh run download RUN --dir here/night/results" in advice
+    (afterwards,) = (line for line in advice if line.startswith("afterwards: the same sweep without --emit "))
+    assert "measures here those of the 2 cells that have none" in afterwards
     assert run(["sweep", "suite.yaml", "--folder", "night", "--dry-run"]) == 0
     assert "1 of 2 cells to carry out" in capsys.readouterr().out
 
@@ -149,6 +158,7 @@ def test_what_github_needs_is_committed_by_the_lines_as_printed_and_its_step_run
          "edgewise[engines] @ git+https://host/ew.git@c0ffee"),
         ({"url": "file:///a%20b/edgewise", "dir_info": {"editable": True}},
          "./ci/edgewise-1.2.3-py3-none-any.whl[engines]"),
+        ({"url": Path(__file__).parent.as_uri(), "dir_info": {}}, "./ci/edgewise-1.2.3-py3-none-any.whl[engines]"),
     ],
 )  # fmt: skip
 def test_jobs_on_github_install_edgewise_from_where_it_was_installed_here(origin, requirement, install, capsys):
@@ -158,7 +168,9 @@ def test_jobs_on_github_install_edgewise_from_where_it_was_installed_here(origin
     assert workflow["env"] == {"EDGEWISE": requirement}
     assert {"run": 'pip install "$EDGEWISE"'} in workflow["jobs"]["cells-1"]["steps"]
     wheel = "./ci/" in requirement
-    assert ("pip wheel --no-deps --wheel-dir ci '/a b/edgewise'" in advice) == wheel
+    gone = "/a b/edgewise, from which edgewise was installed, is gone: CLONE is a clone of its source"
+    assert (gone in advice) == ("pip wheel --no-deps --wheel-dir ci CLONE" in advice) == ("a%20b" in str(origin))
+    assert (f"pip wheel --no-deps --wheel-dir ci {Path(__file__).parent}" in advice) == (wheel and gone not in advice)
     assert ("ci/edgewise-1.2.3-py3-none-any.whl" in Path("suite-results/files.txt").read_text().splitlines()) == wheel
 
 
@@ -192,22 +204,57 @@ def test_a_model_that_is_not_there_is_refused_before_anything_is_written(place, 
     assert "nofile.onnx" in capsys.readouterr().err and not Path("suite-results/slurm.sh").exists()
 
 
-def test_files_of_an_earlier_scheduler_are_removed_and_those_of_others_stay(place, capsys):
+def test_a_scheduler_removes_only_what_was_written_for_it(place, capsys):
     folder = Path("suite-results")
-    emitted("github", capsys=capsys)
-    assert "removed: suite-results/github.yml" in emitted("slurm", capsys=capsys)
-    assert {path.name for path in folder.iterdir()} == {"requests", "slurm.sh"}
+    emitted("slurm", capsys=capsys)
+    script = (folder / "slurm.sh").read_text()
+    write(models=["nets/fast.fake"])
+    lines = emitted("github", capsys=capsys)
+    assert f"unchanged: {folder}/slurm.sh, of an earlier --emit" in lines and not any("removed" in one for one in lines)
+    assert (folder / "slurm.sh").read_text() == script
+    assert len(models()) == 2  # the script names both
     (folder / "kubernetes.yaml").write_text("mine: true\n")
     assert run(["sweep", "suite.yaml", "--emit", "kubernetes"]) == ExitCode.BAD_INPUT
     assert "edgewise did not write it" in capsys.readouterr().err and (folder / "slurm.sh").exists()
+    emitted("slurm", capsys=capsys)
+    assert len(models()) == 1
+    assert run(["sweep", "suite.yaml", "-q"]) == 0
     workflow = Path(".github/workflows/sweep-suite.yml")
     workflow.parent.mkdir(parents=True)
     workflow.write_text(f"{emit.MARK} github'.\n")
-    assert run(["sweep", "suite.yaml", "-q"]) == 0
-    lines = emitted("kubernetes", capsys=capsys)
+    lines = emitted("slurm", capsys=capsys)
     assert "nothing is left to carry out" in lines[0]
-    assert lines[1:] == ["removed: suite-results/slurm.sh", f"no longer needed: {place / workflow}"]
-    assert (folder / "kubernetes.yaml").read_text() == "mine: true\n" and not (folder / "slurm.sh").exists()
+    assert lines[1:] == [f"removed: {folder}/slurm.sh", f"unchanged: {folder}/github.yml, of an earlier --emit"]
+    lines = emitted("github", capsys=capsys)
+    assert lines[1:] == [
+        f"removed: {folder}/github.yml", f"removed: {folder}/files.txt", f"no longer needed: {place / workflow}"
+    ]  # fmt: skip
+    assert not models() and (folder / "kubernetes.yaml").read_text() == "mine: true\n"
+
+
+def test_more_cells_than_an_array_of_slurm_holds_are_carried_out_by_turns(place, capsys, monkeypatch):
+    monkeypatch.setattr(emit, "MOST_TASKS", 2)
+    write(threads=["1", "2"], models=["nets/*.fake"])
+    lines = emitted("slurm", capsys=capsys)
+    assert any("an array of 2 tasks" in line and "carries out up to 2 cells" in line for line in lines)
+    assert "#SBATCH --array=0-1\n" in Path("suite-results/slurm.sh").read_text()
+    shell("bash suite-results/slurm.sh", place, SLURM_ARRAY_TASK_ID="1")
+    assert runs() == 2
+    shell("bash suite-results/slurm.sh 0", place)
+    assert runs() == 3
+    assert run(["sweep", "suite.yaml", "--dry-run"]) == 0
+    assert "1 of 4 cells to carry out" in capsys.readouterr().out
+
+
+def test_a_task_of_slurm_goes_on_after_a_cell_that_failed_and_ends_as_failed(place, capsys, monkeypatch):
+    monkeypatch.setattr(emit, "MOST_TASKS", 1)
+    write_fake_model("nets/fast.fake", behaviour={"at": "load", "do": "raise"})
+    emitted("slurm", capsys=capsys)
+    variables = os.environ | {"SLURM_ARRAY_TASK_ID": "0"}
+    done = subprocess.run(["bash", "suite-results/slurm.sh"], env=variables, capture_output=True)
+    assert done.returncode == ExitCode.RUN_FAILED
+    outcomes = [json.loads(path.read_text()) for path in Path("suite-results/results").glob("outcome-*.json")]
+    assert sorted(one["status"] for one in outcomes) == ["done", "failed"]
 
 
 def test_a_job_of_kubernetes_works_in_the_mounted_folder(place, capsys):

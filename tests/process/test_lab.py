@@ -36,6 +36,7 @@ from edgewise.verbs.lab.worker import Host
 from edgewise.verbs.reading import read_request
 from edgewise.verbs.sweep import in_lab
 from edgewise.version import __version__
+from estimates import dense_relu
 from patience import wait_until
 from postgresql import Server, find_programs
 from sample_runs import make_run
@@ -356,6 +357,8 @@ def test_a_database_that_was_killed_and_came_back_costs_no_job(lab, url, server,
 def place(tmp_path, monkeypatch, url):
     monkeypatch.chdir(tmp_path)
     monkeypatch.setenv("EDGEWISE_STORE", url)
+    monkeypatch.setenv("EDGEWISE_DEVICES", str(tmp_path / "devices.toml"))
+    monkeypatch.setenv("XDG_DATA_HOME", str(tmp_path / "data"))
     Path("nets").mkdir()
     for name, latency in (("slow", 4_000_000), ("fast", 1_000_000)):
         write_fake_model(f"nets/{name}.fake", latency_ns=[latency])
@@ -430,6 +433,38 @@ def test_a_sweep_without_wait_is_collected_later_and_a_poisoned_cell_fails_alone
     states = Counter(state for _, state, _ in board("suite-results"))
     assert states["done"] == 4
     assert sum(states.values()) == 6
+
+
+def test_estimates_are_jobs_that_any_worker_carries_out_without_a_device(place, url, capsys):
+    dense_relu(Path("nets"))
+    suite = {"verb": "estimate", "models": ["nets/*.tflite"], "devices": ["cortex-m4@100MHz", "cortex-m7@400MHz"]}
+    Path("suite.yaml").write_text(yaml.safe_dump(suite))
+    assert run(["sweep", "suite.yaml", "--folder", "alone", "--store", "alone.db"]) == 0
+    assert run(["lab", "init"]) == 0
+    capsys.readouterr()
+    assert run(["sweep", "suite.yaml", "--folder", "far", "--lab"]) == 2
+    assert "the lab has no host" in capsys.readouterr().err
+    assert run(["devices", "add", "board", "ssh://nobody@127.0.0.1:1"]) == 0
+    with working("--host", "bench", "--devices", "board") as process, open_store(url) as store:
+        wait_until(store.lab.devices, process)
+        assert run(["sweep", "suite.yaml", "--folder", "far", "--lab", "--wait"]) == 0
+        assert board("far") == board("alone") and len(board("far")) == 2
+        jobs = [store.lab.jobs.get(key) for key in lab_keys(store.lab)]
+        assert [(job.lock, job.host, job.place, job.status) for job in jobs] == [(None, "bench", "board", "done")] * 2
+        assert store.list() == []
+
+
+def test_an_estimate_for_a_calibrated_device_is_refused(place, capsys):
+    Path("three.csv").write_text("model,latency_ms,host_latency_ms\nA,45,12.1\nB,41,11\nC,560,140\n")
+    dense_relu(Path("nets"))
+    assert run(["calibrate", "phone", "--measurements", "three.csv"]) == 0
+    Path("suite.yaml").write_text(
+        yaml.safe_dump({"verb": "estimate", "models": ["nets/*.tflite"], "devices": ["phone"]})
+    )
+    assert run(["lab", "init"]) == 0
+    capsys.readouterr()
+    assert run(["sweep", "suite.yaml", "--lab"]) == 2
+    assert "its hosts lack the calibrations" in capsys.readouterr().err
 
 
 def test_a_device_that_no_host_has_is_named(place, capsys):

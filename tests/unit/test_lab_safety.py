@@ -25,6 +25,7 @@ MODEL = f"{HASH}/model.onnx"
 def test_a_request_with_files_of_the_lab_is_carried_out():
     check_request(request_for("bench", models=(MODEL, f"{HASH}.tar/net/saved_model.pb"), runtimes=("fake",)), None)
     check_request(request_for("evaluate", models=(MODEL,), data=f"{HASH}.tar/data"), None)
+    check_request(request_for("estimate", model=MODEL, device="cortex-m4"), None)
 
 
 @pytest.mark.parametrize(
@@ -44,10 +45,14 @@ def test_a_request_with_files_of_the_lab_is_carried_out():
         ("evaluate", {"models": (MODEL,), "data": "load.py:samples"}),
         ("evaluate", {"models": (MODEL,), "data": f"{HASH}/d.npz", "own_metrics": ("metrics:mine",)}),
         ("optimize", {"model": MODEL, "folder": "/home/me"}),
+        ("estimate", {"model": "/etc/passwd", "device": "cortex-m4"}),
+        ("estimate", {"model": "net.py:make", "device": "cortex-m4"}),
+        ("estimate", {"model": MODEL, "device": "cortex-m4", "set": {"cpu": "/tmp/x"}}),
+        ("predict", {"models": (MODEL,), "device": "phone"}),
     ],
 )
 def test_what_runs_code_or_reaches_for_the_host_is_refused(verb, fields):
-    with pytest.raises(BadInput, match=r"refuses this request|a lab carries out"):
+    with pytest.raises(BadInput, match=r"refuses this request|a lab carries out|a lab does not"):
         check_request(request_for(verb, **fields), None)
 
 

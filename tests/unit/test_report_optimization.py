@@ -70,6 +70,7 @@ Latency            420 µs    141 µs   2.97× faster [2.91, 3.03]
 Model size        53.9 kB   15.4 kB               3.50× smaller
 Peak memory       48.0 MB   48.0 MB              about the same
 Top-1 accuracy    91.67 %   91.67 %     +0.00 pt [−0.92, +0.92]
+intervals left out for width: Original, Chosen; use a wider terminal or -o
 
 7 variants
                                                         Top-1 accuracy      Size

@@ -17,7 +17,6 @@ from edgewise.predicting.choice import CHOICE_POINTS, COVERAGE, TRUST, Choice, M
 from edgewise.predicting.features import TERMS
 from edgewise.predicting.forecast import KINDS, SEEN_SHARE, Forecast, Forecasts
 from edgewise.predicting.laws import known_profile
-from edgewise.predicting.outliers import find_misfit
 from edgewise.predicting.suggestion import Suggestion
 from edgewise.report.document import (
     Cell,
@@ -70,23 +69,10 @@ def _learnt(metric: str, choice: Choice, device: str) -> str:
     trial, number = choice.chosen, len(choice.points)
     error = validation(trial, choice.points)["error"]
     words = f"{METRICS[metric].label} on {device} is learnt from {count_text(trial.number, number)} measured models"
-    words += f": off by {100 * error:.1f} % on average where a model is left out{_far_out(choice)}"
+    words += f": off by {100 * error:.1f} % on average where a model is left out"
     lacks = [(point.subject.name, trial.lacking(point.subject)) for point in choice.points]
     unused = [f"{one_line(name)} ({one_line(lack)})" for name, lack in lacks if lack]
     return f"{words}; not used: {enumerate_few(unused)}." if unused else f"{words}."
-
-
-def _far_out(choice: Choice) -> str:
-    """The model that does not fit the others, or those that may be it, as a clause; else ""."""
-    found = find_misfit(choice)
-    if found is None:
-        return ""
-    names = [one_line(name) for name in found.candidates]
-    if len(names) > 1:
-        which = f"one of {enumerate_few(names)} does not fit the others"
-        return f"; {which} (these {len(choice.points)} models don't tell which: check their values)"
-    off = f"{_off_text(found.off)}; without it, the others are off by {100 * found.others_off:.1f} %"
-    return f"; {names[0]} stands far out ({off})"
 
 
 def chosen_law(metric: str, choice: Choice) -> str:
@@ -233,7 +219,7 @@ def _points(metric: str, choice: Choice) -> Table:
         (Column(title="Host", numeric=True, rank=1, how=given, unit=unit), host),
         (Column(title="Measured", numeric=True, how=given, unit=unit), measured),
         (Column(title="Predicted without it", numeric=True, how=without, unit=unit), left_out),
-        (Column(title="Off", numeric=True, how=without), off),
+        (Column(title="Prediction off by", numeric=True, how=without, in_si=("Off", 1.0)), off),
     ]
     if not any(hosts):
         del columns[1]

@@ -107,7 +107,18 @@ def _print_table(table: Table, console: Console, numbers: dict[str, int], *, det
     left_out = [index for index in whole.visible if index not in shown]
     names = [index for index in shown if whole.columns[index].name] or [shown[0]]
     rest = [*names, *left_out]
-    if details and len(names) < len(rest) < len(whole.visible):
+    continues = details and len(names) < len(rest) < len(whole.visible)
+    # Where all rows are of one model, the title names it; a table without a title is a listing, which has no -o.
+    words = [one_line(title) for index in left_out if (title := whole.columns[index].title) != "Model"]
+    missing = [f"columns left out for width: {', '.join(words)}"] if words and not continues else []
+    if bare := _without_intervals(whole, table, shown):
+        numeric = [index for index in shown if whole.columns[index].numeric]
+        which = "" if bare == numeric else f": {', '.join(one_line(whole.columns[index].title) for index in bare)}"
+        missing.append(f"intervals left out for width{which}")
+    if missing:
+        advice = f"use a wider terminal{' or -o' if table.title else ''}"
+        console.print(Text(f"{'; '.join(missing)}; {advice}", style="dim"))
+    if continues:
         # The first column stays in any case: it is folded where it is wider than the terminal.
         columns = tuple(
             replace(whole.columns[index], rank=max(place - len(names), 0)) for place, index in enumerate(rest)
@@ -120,12 +131,20 @@ def _print_table(table: Table, console: Console, numbers: dict[str, int], *, det
             numbers,
             details=True,
         )
-    # Where all rows are of one model, the title names it; a table without a title is a listing, which has no -o.
-    elif words := [one_line(title) for index in left_out if (title := whole.columns[index].title) != "Model"]:
-        advice = f"use a wider terminal{' or -o' if table.title else ''}"
-        console.print(Text(f"columns left out for width: {', '.join(words)}; {advice}", style="dim"))
     for note in table.notes:
         console.print(_hanging(Text("· "), Text(one_line(note), style="dim")))
+
+
+def _without_intervals(whole: Table, table: Table, shown: Sequence[int]) -> list[int]:
+    """The columns of `table` where cells in their short forms lack intervals that those of `whole` have."""
+    cells = list(zip(whole.rows, table.rows, strict=True))
+    return [
+        index
+        for index in shown
+        if any(
+            row[index].low is not None and row[index].short == cut[index].text != row[index].text for row, cut in cells
+        )
+    ]
 
 
 def _in_reading_order(table: Table, shown: tuple[int, ...], numbers: dict[str, int], console: Console) -> list[str]:

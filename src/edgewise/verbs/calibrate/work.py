@@ -21,6 +21,7 @@ from edgewise.predicting.choice import FEWEST_POINTS, Unrelated, choose
 from edgewise.predicting.features import profile_of
 from edgewise.predicting.fleet import Catalogue
 from edgewise.predicting.forecast import Forecasts, forecast
+from edgewise.predicting.outliers import describe_misfit
 from edgewise.predicting.points import (
     UNITS,
     Row,
@@ -118,7 +119,7 @@ def calibrate(request: CalibrateRequest, context: Context) -> Calibration:
     ]
     kept = {metric: found for metric, found in points.items() if len(found) >= FEWEST_POINTS} or points
     try:
-        kept, reasons = _predictable(kept, method=request.method)
+        kept, reasons, misfits = _predictable(kept, method=request.method)
     except BadInput as error:
         noisy = [sentence.removesuffix(".") for sentence in notes.sentences if sentence.startswith(NOISY)]
         advice = _advice_to_relate(models, next(iter(kept))) if isinstance(error, Unrelated) else error.marked.advice
@@ -130,8 +131,8 @@ def calibrate(request: CalibrateRequest, context: Context) -> Calibration:
         host=machine,
         runtime=engine,
         sources=tuple(given.sources),
-        cautions=tuple(dict.fromkeys([*doubts, *notes.sentences, *cautions, *reasons])),
-        doubts=tuple(doubts),
+        cautions=tuple(dict.fromkeys([*doubts, *misfits, *notes.sentences, *cautions, *reasons])),
+        doubts=(*doubts, *misfits),
         written=len({model.subject.name for model in models if model.hosts.keys() & kept.keys()}),
     )
     return save(found, context.store) if context.keep else found
@@ -179,22 +180,25 @@ def _written(models: Sequence[_Model], metric: str) -> list[Written]:
     ]
 
 
-def _predictable(points: Mapping[str, list[Point]], *, method: str | None) -> tuple[dict[str, list[Point]], list[str]]:
-    """The metrics for which a law can be chosen, and a sentence on each of the others.
+def _predictable(
+    points: Mapping[str, list[Point]], *, method: str | None
+) -> tuple[dict[str, list[Point]], list[str], list[str]]:
+    """The metrics for which a law can be chosen, a sentence on each of the others, and on models that do not fit.
 
     Raises `BadInput` as `choose` does where there is none.
     """
-    found, problems = {}, {}
+    found, problems, misfits = {}, {}, list[str]()
     for metric, rows in points.items():
         try:
-            choose(rows, method=method)
+            misfits.append(describe_misfit(choose(rows, method=method), metric))
         except BadInput as error:
             problems[metric] = error
         else:
             found[metric] = rows
     if not found:
         raise next(iter(problems.values()))
-    return found, [f"{metric} is not predicted: {error.message}." for metric, error in problems.items()]
+    reasons = [f"{metric} is not predicted: {error.message}." for metric, error in problems.items()]
+    return found, reasons, [each for each in misfits if each]
 
 
 def predict(request: PredictRequest, context: Context) -> Forecasts:

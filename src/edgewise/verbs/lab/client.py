@@ -11,8 +11,9 @@ from typing import TYPE_CHECKING, Any
 from edgewise.errors import BadInput
 from edgewise.progress import LogLine, emit
 from edgewise.text import one_line
-from edgewise.verbs.lab.engine import queue_of, require_engine, ring, settings_of
+from edgewise.verbs.lab.engine import ANY, queue_of, require_engine, ring, settings_of
 from edgewise.verbs.lab.files import Packer
+from edgewise.verbs.lab.safety import MEASURING, check_verb
 from edgewise.version import __version__
 
 if TYPE_CHECKING:
@@ -44,6 +45,14 @@ class Queue:
             )
         return self.devices[device]
 
+    def check(self, verb: str, device: str) -> None:
+        """Raise `BadInput` where no worker of the lab carries out `verb` for `device`."""
+        check_verb(verb)
+        if verb in MEASURING:
+            self.answering(device)
+        elif not self.devices:
+            raise BadInput("the lab has no host", advice="'edgewise lab work' makes a machine one")
+
     def job(
         self, key: str, title: str, device: str, request: Request, *, suite: str = "", model: str = ""
     ) -> dict[str, Any]:
@@ -54,14 +63,17 @@ class Queue:
             model: as the suite names it.
 
         Raises:
-            BadInput: no device answers to `device`, or a file is too large.
+            BadInput: no worker carries it out for `device`, or a file is too large.
             StoreError: the database fails.
         """
-        identities = {one.identity for one in self.answering(device)}
+        self.check(request.verb, device)
+        measures = request.verb in MEASURING
+        identities = {one.identity for one in self.answering(device)} if measures else set()
         document = request.with_changed_paths(self.packer.pack).to_document()
         return {
-            "id": key, "queue": queue_of(device), "device": device, "verb": request.verb, "title": one_line(title),
-            "request": json.dumps(document), "version": __version__, "suite": suite, "model": one_line(model),
+            "id": key, "queue": queue_of(device) if measures else ANY, "device": device, "verb": request.verb,
+            "title": one_line(title), "request": json.dumps(document), "version": __version__, "suite": suite,
+            "model": one_line(model),
             "lock": identities.pop() if len(identities) == 1 else None,
         }  # fmt: skip
 

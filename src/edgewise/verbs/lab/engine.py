@@ -25,6 +25,8 @@ DELIVER, SWEEP = "edgewise.lab.deliver", "edgewise.lab.sweep"
 """Names of the engine's tasks."""
 HOUSE = "edgewise-lab"
 """The queue of the periodic task."""
+ANY = "edgewise-lab-any"
+"""The queue of jobs that need no device: any worker carries them out."""
 SWEEP_CRON = "* * * * * */10"
 """Every ten seconds; the last field is that of the seconds."""
 HEARTBEAT_S = 10.0

@@ -23,7 +23,7 @@ from edgewise.store.lab import LabDevice, LabJob
 from edgewise.store.location import ENVIRONMENT_VARIABLE
 from edgewise.verbs.lab.child import RUNS
 from edgewise.verbs.lab.files import FileCache, is_lab_path
-from edgewise.verbs.lab.safety import check_request
+from edgewise.verbs.lab.safety import MEASURING, check_request
 from edgewise.verbs.outcome import PREFIX, Outcome, outcome_by, read_outcome
 from edgewise.verbs.reading import read_request
 
@@ -64,7 +64,8 @@ class JobRunner:
             try:
                 request = read_request(json.loads(job.request))
                 check_request(request, self.allow_code)
-                request = request.model_copy(update={"device": device.name})
+                if request.verb in MEASURING:  # another one names hardware that is not at hand
+                    request = request.model_copy(update={"device": device.name})
                 here = request.with_changed_paths(lambda path: place(path) if is_lab_path(path) else path)
                 document = here.to_document()
             except StoreError:

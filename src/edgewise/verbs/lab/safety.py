@@ -14,14 +14,21 @@ from edgewise.verbs.lab.files import is_lab_path
 if TYPE_CHECKING:
     from edgewise.verbs.request import Request
 
-VERBS = ("bench", "profile", "evaluate")
-"""What a lab carries out: these measure on a device, give all that they find, and write no files."""
+MEASURING = ("bench", "profile", "evaluate")
+"""Verbs that measure on a device of the lab."""
+VERBS = (*MEASURING, "estimate")
+"""What a lab carries out: these give all that they find, and write no files."""
 _RUN_CODE = ("cases", "environments", "own_metrics", "variables")
 """Fields whose values run code, install packages or change what a process loads."""
 
 
 def check_verb(verb: str) -> None:
     """Raise `BadInput` for a verb that no lab carries out."""
+    if verb == "predict":
+        raise BadInput(
+            "a lab does not estimate for calibrated devices: its hosts lack the calibrations",
+            advice="leave ⟦lab⟧ out",
+        )
     if verb not in VERBS:
         raise BadInput(f"a lab carries out {listing(VERBS)}, not {verb}", advice="leave ⟦lab⟧ out")
 

@@ -24,7 +24,7 @@ from edgewise.run.environment import fingerprint
 from edgewise.store.lab import Lab, LabDevice, LabJob
 from edgewise.text import one_line
 from edgewise.verbs.lab import engine
-from edgewise.verbs.lab.engine import DELIVER, HOUSE, SWEEP, free_lost_jobs, open_app, queue_of, ring, settings_of
+from edgewise.verbs.lab.engine import ANY, DELIVER, HOUSE, SWEEP, free_lost_jobs, open_app, queue_of, ring, settings_of
 from edgewise.verbs.lab.job import Ended
 from edgewise.version import __version__
 
@@ -135,7 +135,7 @@ class Host:
 
         async with app.open_async(), house.open_async():
             tasks = [
-                asyncio.create_task(self._serve(app, one.name, [queue_of(answer) for answer in one.answers]))
+                asyncio.create_task(self._serve(app, one.name, [ANY, *map(queue_of, one.answers)]))
                 for one in self.devices
             ]
             keeping = asyncio.create_task(self._serve(house, HOUSE, [HOUSE]))

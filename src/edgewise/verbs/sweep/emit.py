@@ -9,7 +9,7 @@ from __future__ import annotations
 import json
 import os
 import shlex
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from importlib.metadata import distribution
 from itertools import islice
@@ -23,7 +23,7 @@ import yaml
 from edgewise.errors import BadInput, as_flag
 from edgewise.folders import absolute_path
 from edgewise.store.exchange import write_file
-from edgewise.text import enumerate_few
+from edgewise.text import enumerate_few, one_line
 from edgewise.verbs.outcome import PREFIX
 from edgewise.verbs.sweep.ledger import RESULTS
 
@@ -32,6 +32,8 @@ if TYPE_CHECKING:
 
 PER_PAGE = 256
 """Most jobs of one matrix of GitHub."""
+MOST_TASKS = 1000
+"""Most tasks of an array job: Slurm's MaxArraySize is 1001 unless a cluster sets it, and indices are below it."""
 FILES = "files.txt"
 WHEELS = "ci"
 """The folder, in a repository, of the wheel of an edgewise that was installed from files."""
@@ -46,6 +48,7 @@ class Campaign:
     Attributes:
         root: the suite's repository, or its folder.
         folder: of the sweep.
+        names: file of a request → name of its cell.
         used: files and folders of `root`, from there, that the jobs read.
         elsewhere: those outside.
     """
@@ -54,6 +57,7 @@ class Campaign:
     root: Path
     in_repository: bool
     folder: Path
+    names: Mapping[str, str] = field(default_factory=dict)
     used: dict[str, None] = field(default_factory=dict)
     elsewhere: dict[str, None] = field(default_factory=dict)
 
@@ -85,6 +89,7 @@ def emit_cells(scheduler: str, plan: Plan) -> list[str]:
     Raises `BadInput` for a cell whose request can't be made, and for a folder that the scheduler's machines don't get.
     """
     campaign = _campaign_of(plan)
+    number = len(plan.waiting)
     if campaign.place is None and scheduler != "slurm":
         message = f"the folder of the results, {plan.folder}, is outside {campaign.root}, which the jobs get"
         raise BadInput(message, advice="give a ⟦folder⟧ in it")
@@ -92,40 +97,42 @@ def emit_cells(scheduler: str, plan: Plan) -> list[str]:
     target, folder = plan.folder / name, plan.folder / "requests"
     if plan.waiting and target.exists() and not _is_ours(target):
         raise BadInput(f"{target} exists, and edgewise did not write it", advice="move it, or give another ⟦folder⟧")
-    removed = _remove_earlier(plan.folder)
+    files = [target, plan.folder / FILES] if scheduler == "github" else [target]
+    removed = [path for path in files if path.exists()] if _is_ours(target) else []
+    others = [path for other, *_ in SCHEDULERS.values() if other != name and _is_ours(path := plan.folder / other)]
+    _remove_earlier(folder, removed, others)
+    kept = [f"unchanged: {path}, of an earlier {as_flag('emit')}" for path in others]
     if not plan.waiting:
+        workflow = campaign.root / campaign.workflow
         return [
             f"{folder}: nothing is left to carry out; {as_flag('again')} writes all cells",
             *(f"removed: {path}" for path in removed),
-            *([f"no longer needed: {workflow}"] if _is_ours(workflow := campaign.root / campaign.workflow) else []),
+            *([f"no longer needed: {workflow}"] if scheduler == "github" and _is_ours(workflow) else []),
+            *kept,
         ]
     folder.mkdir(parents=True, exist_ok=True)
-    names = []
     for at in plan.waiting:
         request = plan.request(at).with_paths_from(Path.cwd()).with_changed_paths(campaign.path_in_request)
-        names.append(f"{plan.file_name(at)}.json")
-        write_file(folder / names[-1], json.dumps(request.to_document()), overwrite=True)
-    write_file(target, content(campaign, names), overwrite=True)
+        write_file(folder / f"{plan.file_name(at)}.json", json.dumps(request.to_document()), overwrite=True)
+    write_file(target, content(campaign), overwrite=True)
     where = "each container" if scheduler == "kubernetes" else "each machine"
     apart = [f"{enumerate_few(list(campaign.elsewhere))} must be at this path on {where}"] if campaign.elsewhere else []
     return [
-        f"{folder}: {len(names)} request{'s' if len(names) > 1 else ''} for 'edgewise run'",
+        f"{folder}: {number} request{'s' if number > 1 else ''} for 'edgewise run'",
         str(target),
         *advice(campaign, target),
+        f"afterwards: the same sweep without {as_flag('emit')} counts the results, and measures here those of the "
+        f"{number} cells that have none; with {as_flag('dry_run')} it only tells which",
         *apart,
-        *(f"removed: {path}" for path in removed if not path.exists()),
+        *kept,
     ]
 
 
-def _remove_earlier(folder: Path) -> list[Path]:
-    """Remove the requests in a sweep's folder and the files for schedulers; return the latter."""
-    for request in folder.joinpath("requests").glob("*.json"):
-        request.unlink()
-    removed = [path for name, *_ in SCHEDULERS.values() if _is_ours(path := folder / name)]
-    removed += [folder / FILES] if folder / SCHEDULERS["github"][0] in removed else []
-    for path in removed:
-        path.unlink(missing_ok=True)
-    return removed
+def _remove_earlier(requests: Path, files: Sequence[Path], others: Sequence[Path]) -> None:
+    """Remove `files`, and the requests in a folder that none of `others`, files of other schedulers, names."""
+    needed = "".join(path.read_text(errors="replace") for path in others)
+    for path in (*files, *(request for request in requests.glob("*.json") if request.name not in needed)):
+        path.unlink()
 
 
 def _is_ours(path: Path) -> bool:
@@ -145,6 +152,7 @@ def _campaign_of(plan: Plan) -> Campaign:
         root=repository or suite,
         in_repository=repository is not None,
         folder=absolute_path(plan.folder),
+        names={f"{plan.file_name(at)}.json": one_line(plan.cells[at].name) for at in plan.waiting},
     )
 
 
@@ -154,8 +162,9 @@ def _line(request: str) -> str:
     return f'mkdir -p {RESULTS} && edgewise run "requests/{request}" --outcome {outcome} -o {report} --force'
 
 
-def _github(campaign: Campaign, names: Sequence[str]) -> str:
+def _github(campaign: Campaign) -> str:
     """A workflow; a matrix holds 256 jobs at most, so that there may be several."""
+    cells = [{"cell": f"{cell} ({Path(name).stem})", "request": name} for name, cell in campaign.names.items()]
     jobs: dict[str, Any] = {}
     request = "${{ matrix.request }}"
     kept = {"name": request, "path": f"{campaign.place}/{RESULTS}/*{request}"}
@@ -166,10 +175,11 @@ def _github(campaign: Campaign, names: Sequence[str]) -> str:
         {"run": _line(request), "working-directory": campaign.place},
         {"uses": "actions/upload-artifact@v4", "if": "always()", "with": kept},
     ]
-    for page in range(0, len(names), PER_PAGE):
-        matrix = {"request": list(names[page : page + PER_PAGE])}
+    for page in range(0, len(cells), PER_PAGE):
+        matrix = {"include": cells[page : page + PER_PAGE]}
         jobs[f"cells-{page // PER_PAGE + 1}"] = {
-            "runs-on": "ubuntu-latest", "strategy": {"fail-fast": False, "matrix": matrix},
+            "name": "${{ matrix.cell }}", "runs-on": "ubuntu-latest",
+            "strategy": {"fail-fast": False, "matrix": matrix},
             "steps": json.loads(json.dumps(steps)),  # without anchors
         }  # fmt: skip
     document = {"name": f"sweep {campaign.title}", "on": {"workflow_dispatch": {}},
@@ -214,49 +224,60 @@ def _on_github(campaign: Campaign, target: Path) -> list[str]:
     root, here = shlex.quote(str(campaign.root)), shlex.quote(f"{campaign.place}/{target.name}")
     listed, results = (shlex.quote(f"{campaign.place}/{name}") for name in (FILES, RESULTS))
     apart = f"{campaign.root} is in no git repository; the jobs need it as the root of one"
+    gone = source is not None and not source.exists()
+    clone = "CLONE" if gone else shlex.quote(str(source))
     return [
         str(target.with_name(FILES)),
         *([] if campaign.in_repository else [apart]),
+        *([f"{source}, from which edgewise was installed, is gone: CLONE is a clone of its source"] if gone else []),
         f"next: cd {root}",
         f"mkdir -p {Path(campaign.workflow).parent}",
         f"cp {here} {shlex.quote(campaign.workflow)}",
-        *([f"pip wheel --no-deps --wheel-dir {WHEELS} {shlex.quote(str(source))}"] if source else []),
+        *([f"pip wheel --no-deps --wheel-dir {WHEELS} {clone}"] if source else []),
         f"git add -f --pathspec-from-file={listed}",
         "then commit, push, and start the workflow on GitHub",
-        f"afterwards: gh run download RUN --dir {results}, and the same sweep without {as_flag('emit')}",
+        f"when it has ended: gh run download RUN --dir {results}",
     ]
 
 
-def _slurm(campaign: Campaign, names: Sequence[str]) -> str:
-    """An array job: one task per request, each with a node of its own."""
+def _slurm(campaign: Campaign) -> str:
+    """An array job, each task with a node of its own: one per request, or where these are too many, some by turns."""
+    number = len(campaign.names)
+    tasks = min(number, MOST_TASKS)
     return (
         f"#!/bin/bash\n{MARK} slurm'.\n#SBATCH --job-name={shlex.quote(campaign.title)}\n"
-        f"#SBATCH --array=0-{len(names) - 1}\n"
+        f"#SBATCH --array=0-{tasks - 1}\n"
         "#SBATCH --exclusive\n"
-        f"requests=({' '.join(names)})\nindex=${{1:-$SLURM_ARRAY_TASK_ID}}\n"
+        f"requests=({' '.join(campaign.names)})\nindex=${{1:-$SLURM_ARRAY_TASK_ID}}\n"
         "if ! [[ $index =~ ^(0|[1-9][0-9]{0,8})$ && -n ${requests[$index]} ]]; then\n"
         f'  echo "usage: cd $(dirname "$0") && sbatch ${{0##*/}}" >&2\n'
-        f'  echo "or, for one cell: bash $0 INDEX, from 0 to {len(names) - 1}" >&2\n'
+        f'  echo "or, for one cell: bash $0 INDEX, from 0 to {number - 1}" >&2\n'
         "  exit 2\nfi\n"
         'folder=$(dirname "$0")\n'
         '[ -d "$folder/requests" ] || folder=$SLURM_SUBMIT_DIR  # sbatch runs a copy of this file\n'
         'cd "$folder" || exit 1\n'
-        f"request=${{requests[$index]}}\n{_line('$request')}\n"
+        f'last=$index\n[ -n "$1" ] || last={number - 1}\nended=0\n'
+        f"for ((at = index; at <= last; at += {tasks})); do\n"
+        f"  request=${{requests[$at]}}\n  {{ {_line('$request')}; }} || ended=$?\ndone\nexit $ended\n"
     )
 
 
 def _on_slurm(campaign: Campaign, target: Path) -> list[str]:
     """What to do with the script."""
+    number = len(campaign.names)
+    words = (
+        f"an array of {MOST_TASKS} tasks, as many as Slurm allows unless MaxArraySize is set: each carries out up to"
+    )
     return [
+        *([f"{words} {-(-number // MOST_TASKS)} cells, one after the other"] if number > MOST_TASKS else []),
         f"next: cd {shlex.quote(str(target.parent))} && sbatch {target.name}",
-        f"afterwards: the same sweep without {as_flag('emit')}",
     ]
 
 
-def _kubernetes(campaign: Campaign, names: Sequence[str]) -> str:
+def _kubernetes(campaign: Campaign) -> str:
     """A Job per request; the image is the user's to fill in, and the volume, where it is no folder of the nodes."""
     documents = []
-    for name in names:
+    for name in campaign.names:
         container = {
             "name": "edgewise", "image": "IMAGE", "command": ["sh", "-c", _line(name)],
             "workingDir": f"/suite/{campaign.place}",
@@ -280,11 +301,11 @@ def _on_kubernetes(campaign: Campaign, target: Path) -> list[str]:
     return [
         f"next: fill in IMAGE in {target}, then kubectl apply -f {shlex.quote(str(target))}",
         f"{campaign.root} must be at this path on each node, on storage that they share; or change the volume",
-        f"afterwards: the same sweep without {as_flag('emit')}, where {target.parent / RESULTS} has the results",
+        f"when they have ended: {target.parent / RESULTS} must have the results here",
     ]
 
 
-SCHEDULERS: dict[str, tuple[str, Callable[[Campaign, Sequence[str]], str], Callable[[Campaign, Path], list[str]]]] = {
+SCHEDULERS: dict[str, tuple[str, Callable[[Campaign], str], Callable[[Campaign, Path], list[str]]]] = {
     "github": ("github.yml", _github, _on_github),
     "slurm": ("slurm.sh", _slurm, _on_slurm),
     "kubernetes": ("kubernetes.yaml", _kubernetes, _on_kubernetes),

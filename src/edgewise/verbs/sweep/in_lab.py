@@ -15,7 +15,6 @@ from edgewise.progress import LogLine, StageStarted, emit
 from edgewise.store import open_store
 from edgewise.store.jobs import ENDED
 from edgewise.verbs.lab.client import Queue, open_queue
-from edgewise.verbs.lab.safety import check_verb
 from edgewise.verbs.outcome import Outcome, outcome_by
 from edgewise.verbs.sweep.cells import Cell
 from edgewise.verbs.sweep.result import SweepResult
@@ -40,15 +39,15 @@ def carry_out_in_lab(plan: Plan, request: SweepRequest, context: Context) -> tup
         The positions of the cells that are not finished, and whether the wait for them was interrupted.
 
     Raises:
-        BadInput: a cell that no device of the lab can carry out.
+        BadInput: a cell that no worker of the lab can carry out.
         Unavailable: there is no lab, or one of another version.
         StoreError: the database, or the ledger, can't be written.
     """
-    check_verb(plan.requests.verb.name)
+    verbs = {cell.device: plan.requests.check(cell).verb for cell in plan.cells}
     with open_store(context.store if isinstance(context.store, str) else None) as store, plan.ledger.held():
         queue = open_queue(store.lab)
-        for device in dict.fromkeys(cell.device for cell in plan.cells):
-            queue.answering(device)
+        for device, verb in verbs.items():
+            queue.check(verb, device)
         if plan.collected:
             plan.ledger.write(plan.collected)
         left = {plan.keys[at]: at for at in plan.waiting if plan.keys[at]}

@@ -105,7 +105,7 @@ class SweepResult:
     def describe(self) -> Document:
         """The answer, a table per metric, and what failed."""
         rows = list(self.rows())
-        places, whole = _places(rows)
+        places, whole = _places(rows, self.cells)
         metrics = list(dict.fromkeys(name for row in rows for name in row["headlines"]))
         found = {name: values for name in metrics if (values := values_of(rows, places, name))}
         fronts = fronts_of(rows, places, whole)
@@ -161,8 +161,8 @@ class SweepResult:
         return "; ".join(words)
 
 
-def _places(rows: Sequence[Row]) -> tuple[list[str], Mapping[str, str]]:
-    """Where and how each row was made, in the words that differ between rows; and each of these places in full.
+def _places(rows: Sequence[Row], cells: Sequence[SuiteCell]) -> tuple[list[str], Mapping[str, str]]:
+    """Where and how each row was made, in the words that differ between rows or cells; and each place in full.
 
     Rows of one device that several processors made, as hosts of a lab do, are different places.
     """
@@ -178,7 +178,8 @@ def _places(rows: Sequence[Row]) -> tuple[list[str], Mapping[str, str]]:
         )
         for row in rows
     ]
-    differ = [at for at in range(4) if len({part[at] for part in parts}) > 1] or [
+    axes = [(cell.device, cell.runtime, cell.threads, cell.precision) for cell in cells]
+    differ = [at for at in range(4) if any(len({one[at] for one in each}) > 1 for each in (parts, axes))] or [
         0 if not any(p[1] for p in parts) else 1
     ]
     places = [", ".join(filter(None, (part[at] for at in differ))) or part[0] for part in parts]
