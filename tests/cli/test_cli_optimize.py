@@ -63,6 +63,7 @@ def optimize(*words: str, passes: str = "failing", data: bool = True) -> int:
         (["-r", "no-engine"], ExitCode.UNAVAILABLE, "no-engine"),
         (["--report", "r.pdf"], ExitCode.BAD_INPUT, "r.pdf"),
         (["-o", "net.fake"], ExitCode.BAD_INPUT, "net.fake"),
+        (["-o", "fast.onnx"], ExitCode.BAD_INPUT, r"--output fast\.onnx would be the name of a folder.*--output fast;"),
         (["-o", "r.html"], ExitCode.BAD_INPUT, says("report-writes-report-o-takes", folder="r.html")),
     ],
     ids=lambda value: " ".join(value) if isinstance(value, list) else None,

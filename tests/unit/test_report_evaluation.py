@@ -214,12 +214,13 @@ def test_the_run_of_the_document_can_be_read_back():
 
 def test_csv_has_a_row_a_model_and_metric():
     rows = list(csv.DictReader(io.StringIO(EVALUATION.render(two_models(), ".csv"))))
-    assert len(rows) == 8
+    assert len(rows) == 16  # four scores of each model, and four values that were measured beside them
     assert (rows[0]["Model"], rows[0]["Metric"], rows[0]["n"]) == ("kws.onnx", "accuracy_top1", "900")
     assert float(rows[0]["Value"]) == pytest.approx(851 / 900)
     assert rows[0]["Difference to the first"] == "n/a"
-    assert (rows[4]["Difference to the first"], rows[4]["p"]) == ("-0.0222", "0.0007")
-    assert rows[4]["Difference to the first low"] == "-0.0361"
+    assert rows[4]["Metric"] == "latency" and float(rows[4]["Value"]) > 0
+    assert (rows[8]["Difference to the first"], rows[8]["p"]) == ("-0.0222", "0.0007")
+    assert rows[8]["Difference to the first low"] == "-0.0361"
     assert (rows[3]["Value"], rows[3]["Notes"]) == ("n/a", "Value: there is one class")
     failed = list(csv.DictReader(io.StringIO(EVALUATION.render(with_failure(), ".csv"))))[-1]
     assert (failed["Status"], failed["Value"]) == ("failed", "n/a")

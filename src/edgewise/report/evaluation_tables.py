@@ -61,9 +61,8 @@ def overview_table(results: EvaluationResults) -> Table:
     for metric in dict.fromkeys(one.headline for one in results.models if one.headline):
         scores = [_score_cell(one, metric) for one in results.models]
         columns.append((Column(title=label_of(metric), numeric=True, folds=True), scores))
-    shown = (("latency", 0), ("inference_time", 3), ("model_size", 2), ("memory_delta", 0), ("memory_peak", 4))
     timed = any(run.measurement("latency") is not None for run in runs)
-    for metric, rank in shown:
+    for metric, rank in _MEASURED.items():
         if metric == "inference_time" and not timed:
             continue  # times of the evaluation's own samples, which the note below would contradict
         found_in = Run.value if metric == "inference_time" else Run.measurement
@@ -158,8 +157,15 @@ def _gap_row(gap: MetricDifference) -> tuple[Cell, ...]:
     )
 
 
+_MEASURED = {"latency": 0, "inference_time": 3, "model_size": 2, "memory_delta": 0, "memory_peak": 4}
+"""What is measured beside the accuracy → rank of its column."""
+
+
 def csv_table(results: EvaluationResults) -> Table:
-    """One row per model and metric, SI units, nothing rounded, for machines; one row of a model that failed."""
+    """One row per model and metric, SI units, nothing rounded, for machines; one row of a model that failed.
+
+    What was measured beside the accuracy, such as the latency, has its rows behind those of the accuracy.
+    """
     titles = ("Model", "Runtime", "Metric", "Label", "Unit", "Value", "n", "Of", "Left out", "Method",
               "Difference to the first", "p", "Method of the difference", "Data", "Split", "Data sha256", "Status",
               "Run")  # fmt: skip
@@ -170,9 +176,18 @@ def csv_table(results: EvaluationResults) -> Table:
     rows = [
         (*_csv_row(one, label, score), *([_text(one.run.job.target.device)] if there else []))
         for one, label in zip(results.models, model_labels(results), strict=True)
-        for score in (one.scores or (None,))
+        for score in (*(one.scores or (None,)), *_measured(one))
     ]
     return Table(title="Evaluation", columns=tuple(columns), rows=tuple(rows))
+
+
+def _measured(one: ModelEvaluation) -> list[Score]:
+    rows = [row for metric in _MEASURED if (row := one.run.measurement(metric)) is not None]
+    return [
+        Score(metric=row.metric, n=len(row.samples), value=row.value, low=row.low, high=row.high, method=row.method)
+        for row in rows
+        if row.value is not None
+    ]
 
 
 def _csv_row(one: ModelEvaluation, label: str, score: Score | None) -> tuple[Cell, ...]:

@@ -57,6 +57,8 @@ _LABELS = {
 }  # fmt: skip
 _HELP = {
     "model": "Drop others on the page of models, or name their folder with --root.",
+    "classes": "Names of the model's classes in the order of its outputs, with commas between them. Left empty, they "
+    "come from the model's file, or from the data in alphabetical order.",
     "device": "Devices are registered with 'edgewise devices add', and calibrated with 'edgewise calibrate'.",
 }
 """Name of an input → its help, where the option's names what a form does not take."""
@@ -161,6 +163,8 @@ class Field:
             if at:
                 parse_frequency(clock)
             return
+        if self.option.name == "classes" and "," not in text:
+            raise BadInput(f"{self.label} must be names with commas between them, such as cat, dog")
         has_path = any(map(_PATH.search, text.splitlines()))
         if has_path and self.kind not in PICKED and self.option.name not in _NAMES_OF_TENSORS:
             raise BadInput(f"{self.label} can't name files of this machine", advice="use the command line for it")

@@ -38,7 +38,7 @@ from edgewise.verbs.fields import (
 from edgewise.verbs.option import option, worded
 from edgewise.verbs.request import Case, FilePath, Number, Request, Texts, Whole
 from edgewise.verbs.shared_options import DATA, LIMITS, MEASURE, VARY
-from edgewise.verbs.words import MOST_CASES
+from edgewise.verbs.words import MOST_CASES, words
 
 if TYPE_CHECKING:
     from edgewise.run.plan import Axes
@@ -218,6 +218,18 @@ class ProtocolRequest(MeasuringRequest):
     ] = None
 
 
+def _read_classes(given: Path | str) -> tuple[str, ...] | str:
+    """Names with commas between them, or the path of a file with names."""
+    return str(given) if "," not in str(given) or Path(given).exists() else words([str(given)])
+
+
+def _write_classes(classes: tuple[str, ...] | str) -> list[str]:
+    """The text of which `_read_classes` makes `classes`; none for a name that it would divide."""
+    if isinstance(classes, str):
+        return [classes]
+    return [",".join(classes)] if len(classes) > 1 and not any("," in name for name in classes) else []
+
+
 class JudgingRequest(TargetRequest):
     """How to judge on data: as for `edgewise.evaluate`."""
 
@@ -266,10 +278,10 @@ class JudgingRequest(TargetRequest):
         option(
             "--classes F.txt",
             DATA,
-            "File with the names of the model's classes in the order of its outputs, one per line",
+            "Names of the model's classes in the order of its outputs: A,B,C, or a file with one per line",
             Path,
-            write=lambda classes: [classes] if isinstance(classes, str) else [],
-            not_asked="the YAML beside the model names them",
+            read=_read_classes,
+            write=_write_classes,
             common=True,
         ),
     ] = ()

@@ -16,6 +16,8 @@ from edgewise.verbs.request import FilePath, Number, Texts, Whole
 from edgewise.verbs.shared import DataRequest, check_signature
 from edgewise.verbs.shared_options import AS_JSON, DATA, DETAILS, FORCE, MEASURE, OUTPUT, STORING, VARY
 
+OF_MODELS = (".onnx", ".ort", ".tflite", ".xml", ".pt2", ".keras")
+"""Endings of the names of model files."""
 BOUNDS, PASSES = "Bounds of a variant", "Passes to try"
 
 
@@ -217,4 +219,9 @@ def _check_folder(folder: Path | None) -> None:
         raise BadInput(
             f"⟦output={folder}⟧ would be the name of a folder",
             advice=f"⟦report⟧ {folder} writes a report; ⟦output⟧ takes the folder",
+        )
+    if folder.suffix in OF_MODELS:
+        raise BadInput(
+            f"⟦output={folder}⟧ would be the name of a folder: the chosen file and all variants go there",
+            advice=f"for example ⟦output={folder.with_suffix('')}⟧; the first lines name the chosen file",
         )
