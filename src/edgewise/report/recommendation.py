@@ -458,14 +458,20 @@ def _overlooked(runs: Sequence[Run], chosen: Candidate, short: Mapping[str, str]
 
 
 def _use_of(run: Run) -> str:
-    """``; peak memory 51.2 MB of 512 MiB, 0.48 processors in use (limit 0.5)``: of a program; "" for a model."""
+    """``; peak memory 51.2 MB of 512 MiB, 0.48 processors in use (limit 0.5, paused by it for 1.20 s)``: of a program.
+
+    "" for a model.
+    """
     if not run.job.command:
         return ""
     limits, peak, busy = run.job.target.constraints, run.value("memory_group_peak"), run.value("cpu_utilization")
     most, cpus = (limits.memory_bytes, limits.cpus) if limits else (None, None)
     of = f" of {format_limit(most)}" if most else ""
     words = [] if peak is None else [f"peak memory {quantity(peak, 'B')}{of}"]
-    words += [] if busy is None else [f"{significant(busy, 2)} processors in use{f' (limit {cpus:g})' if cpus else ''}"]
+    paused = run.value("throttled_time")
+    held = "" if paused is None else f", paused by it for {quantity(paused, 's')}" if paused else ", never paused by it"
+    limit = f" (limit {cpus:g}{held})" if cpus else ""
+    words += [] if busy is None else [f"{significant(busy, 2)} processors in use{limit}"]
     return f"; {', '.join(words)}" if words else ""
 
 
