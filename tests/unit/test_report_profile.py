@@ -48,7 +48,7 @@ from edgewise.report.profile_findings import (
     ranked_findings,
     with_fusions,
 )
-from edgewise.report.profile_types import type_table
+from edgewise.report.profile_types import time_line, type_table
 from edgewise.report.text import to_text
 from edgewise.store.codec import decode, from_document, to_document
 from messages import says
@@ -763,3 +763,17 @@ def test_the_second_line_says_where_the_time_goes_and_no_share_of_upper_bounds()
     assert all(layer.is_bounded for layer in bounded.layers if layer.time is not None)
     line, _, saving = profile_document([bounded]).answer[1].partition("; largest saving: ")
     assert "%" not in line and saving == "up to 225 µs (22.5 %)"
+
+
+def test_layers_that_may_be_as_heavy_as_the_heaviest_are_counted():
+    """One of three layers within each other's intervals was called the heaviest, as a fact."""
+    run = profiled_run()
+    timed = sorted((layer for layer in run.layers if layer.kind == "operator" and layer.time), key=lambda one: one.time)
+    apart = tuple(replace(layer, low=layer.time, high=layer.time) for layer in run.layers if layer.time)
+    assert "may be as heavy" not in time_line(replace(run, layers=apart))
+    first, second = timed[-1], timed[-2]
+    reaching = tuple(
+        replace(layer, high=first.time) if layer.index == second.index and layer.name == second.name else layer
+        for layer in apart
+    )
+    assert time_line(replace(run, layers=reaching)).endswith("(1 more may be as heavy)")

@@ -68,10 +68,17 @@ def time_line(run: Run) -> str:
         return "" if cell.text.startswith(("<", DASH.text)) or (cell.high or 0.0) > 100.0 else f" {cell.text} %"
 
     count = len(found[most])
+    rivals = sum(_may_be_as_heavy(layer, heaviest) for layer in timed if layer is not heaviest)
+    others = f" ({rivals} more may be as heavy)" if rivals else ""
     return (
         f"most of the time: {most}{share(found[most])} ({count} layer{'s' if count > 1 else ''}); "
-        f"heaviest layer: {one_line(heaviest.title)}{share([heaviest])}"
+        f"heaviest layer: {one_line(heaviest.title)}{share([heaviest])}{others}"
     )
+
+
+def _may_be_as_heavy(layer: Layer, heaviest: Layer) -> bool:
+    """Whether the intervals of two layers overlap."""
+    return layer.high is not None and heaviest.low is not None and layer.high >= heaviest.low
 
 
 def by_type(layers: Sequence[Layer]) -> dict[str, list[Layer]]:
