@@ -330,6 +330,7 @@ def profile(
     memory: int | None = None,
     mechanism: str | None = None,
     device: str = "local",
+    lab: bool = False,
     settings: Mapping[str, Any] | None = None,
     store: str | Store | None = None,
     progress: Progress | None = None,
@@ -360,12 +361,13 @@ def profile(
         "shapes": shapes, "input_data": input_data, "seed": seed,
         "iterations": iterations, "warmup": warmup, "duration": duration, "sessions": sessions, "timeout": timeout,
         "memory_limit": memory_limit, "cpus": cpus, "memory": memory, "mechanism": mechanism, "device": device,
+        "lab": lab,
     }  # fmt: skip
     with in_memory(paths, example_inputs) as models:
         found = carry_out("profile", context_of(store, progress), models=models, set=settings, **fields)
     from edgewise.verbs.estimate.request import is_estimated
 
-    return found if is_estimated(device) else _runs_of(found)
+    return found if is_estimated(device) and not lab else _runs_of(found)
 
 
 def bench(
@@ -406,6 +408,7 @@ def bench(
     memory: int | None = None,
     mechanism: str | None = None,
     device: str = "local",
+    lab: bool = False,
     meters: bool = True,
     store: str | Store | None = None,
     progress: Progress | None = None,
@@ -446,6 +449,7 @@ def bench(
         cpus, memory: processors and bytes of a smaller device, held by the kernel for every worker; None sets no limit.
         mechanism: what holds these limits; None is the best that works.
         device: where to run; ``local`` is this machine.
+        lab: let hosts of the lab in `store` do it; `device` is then a name or a tag of its devices.
         meters: read sensors in a pass of their own, where there are any.
         store: where runs are kept: a `Store`, or its URL; None keeps nothing.
         progress: called with each event as it happens, see `edgewise.progress`.
@@ -466,7 +470,7 @@ def bench(
         "time_budget": time_budget, "duty_cycle": duty_cycle, "drop_cache": drop_cache,
         "background_load": background_load, "background_kind": background_kind, "report_every": report_every,
         "timeout": timeout, "memory_limit": memory_limit, "cpus": cpus, "memory": memory, "mechanism": mechanism,
-        "device": device,
+        "device": device, "lab": lab,
         "meters": meters,
     }  # fmt: skip
     with in_memory(paths, example_inputs) as models:
@@ -595,6 +599,8 @@ def evaluate(
     mechanism: str | None = None,
     device: str = "local",
     keep_state: bool = False,
+    lab: bool = False,
+    shards: int | None = None,
     fresh: bool = False,
     store: str | Store | None = None,
     progress: Progress | None = None,
@@ -619,6 +625,8 @@ def evaluate(
         meters: read sensors beside the latency, where there are any.
         keep_state: samples are one sequence for models that keep a state; otherwise it is reset before each sample.
         fresh: don't resume an evaluation that was cut off.
+        lab: let hosts of the lab in `store` run the samples, in `shards` jobs; `device` is a host's name or a tag, and
+            the latency is not measured.
 
     Returns:
         An `edgewise.evaluating.evaluation.EvaluationResults`: per model a run with measurements and an `evaluation`,
@@ -634,7 +642,7 @@ def evaluate(
         "providers": providers, "precisions": precisions, "signatures": signatures, "threads": threads,
         "shapes": shapes, "latency": latency, "sessions": sessions, "meters": meters, "timeout": timeout,
         "memory_limit": memory_limit, "cpus": cpus, "memory": memory, "mechanism": mechanism, "device": device,
-        "keep_state": keep_state, "fresh": fresh,
+        "keep_state": keep_state, "fresh": fresh, "lab": lab, "shards": shards,
     }  # fmt: skip
     context = context_of(store, progress)
     with in_memory(models, example_inputs, as_files=True, runtimes=runtimes) as named:

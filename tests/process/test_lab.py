@@ -467,6 +467,132 @@ def test_an_estimate_for_a_calibrated_device_is_refused(place, capsys):
     assert "its hosts lack the calibrations" in capsys.readouterr().err
 
 
+BENCH = ["bench", "nets/fast.fake", "-r", "fake", "--iterations", "9", "--sessions", "1", "--no-meters"]
+
+
+def latencies(capsys):
+    found = json.loads(capsys.readouterr().out)["runs"]
+    return [(run["lab"] and run["lab"]["host"], next(one["samples"] for one in run["measurements"] if one["metric"] == "latency"))
+            for run in found]  # fmt: skip
+
+
+def test_bench_on_a_tag_of_the_lab_gives_what_bench_alone_gives(place, url, capsys):
+    assert run([*BENCH, "--json", "--store", "alone.db"]) == 0
+    alone = latencies(capsys)
+    assert run(["lab", "init"]) == 0
+    with working("--host", "bench", "--tags", "quick") as process, open_store(url) as store:
+        wait_until(store.lab.devices, process)
+        capsys.readouterr()
+        assert run([*BENCH, "--json", "--lab", "-d", "quick"]) == 0
+        assert latencies(capsys) == [("bench", samples) for _, samples in alone]
+        assert run([*BENCH, "--lab", "-d", "quick,bench"]) == 0
+        assert "measured in the lab, at bench" in capsys.readouterr().out
+        assert run(["bench", "nets/fast.fake", "-r", "nosuch", "--lab"]) == 4
+        assert "unknown runtime 'nosuch'" in capsys.readouterr().err
+        assert run(["profile", "nets/fast.fake", "-r", "fake", "--iterations", "9", "--sessions", "1", "--lab"]) == 3
+        assert "this runtime can't time layers" in capsys.readouterr().out
+        assert store.lab.status()["jobs"] == {"quick": {"done": 2}, "bench": {"done": 1}, "local": {"failed": 2}}
+
+
+def test_bench_in_a_lab_refuses_what_it_can_not_send(place, lab, capsys):
+    assert run([*BENCH, "--lab", "-d", "pi4"]) == 2
+    assert run([*BENCH, "--lab", "--no-store"]) == 2
+    assert run(["bench", "nets/none.fake", "--lab"]) == 2
+    told = capsys.readouterr().err
+    assert "no device of the lab answers to 'pi4'" in told
+    assert "the runs of a lab are kept in its store" in told
+    assert "no such file: nets/none.fake" in told
+    assert not lab.status()["jobs"]
+
+
+def test_an_interrupted_bench_leaves_no_job(place, lab):
+    lab.register("h", "w", version=__version__, boot="b", devices=[local("h")])
+    command = [sys.executable, "-m", "edgewise", *BENCH, "--lab"]
+    with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT) as process:
+        wait_until(lambda: lab.status()["jobs"], process)
+        process.send_signal(signal.SIGINT)
+        told, _ = process.communicate()
+        assert process.returncode == 130, told
+    assert lab.status()["jobs"] == {"local": {"cancelled": 1}}
+
+
+VARYING = ("id", "created_at", "group", "environment", "seconds", "hosts")
+
+
+def comparable(document):
+    """A document of `evaluate` as text, without what differs between two evaluations on one machine."""
+
+    def strip(value):
+        if isinstance(value, dict):
+            return {name: strip(each) for name, each in value.items() if name not in VARYING}
+        if isinstance(value, list):
+            return [
+                strip(each) for each in value if not (isinstance(each, dict) and each.get("metric") == "inference_time")
+            ]
+        return value
+
+    return json.dumps(strip(document))
+
+
+@pytest.mark.engine
+def test_shards_of_an_evaluation_give_the_bytes_that_one_machine_gives(place, url, capsys):
+    pytest.importorskip("onnxruntime", reason="needs onnxruntime: no shards were evaluated")
+    assert run(["example"]) == 0
+    words = ["evaluate", "model.onnx", "--data", "digits.npz", "--task", "classification", "--prepare", "scale=1/255"]
+    ten, one = [*words, "--limit", "10"], [*words, "--limit", "1"]
+    capsys.readouterr()
+
+    def tell(*given):
+        assert run([*given]) == 0
+        return capsys.readouterr().out
+
+    def told(given, *more):
+        return json.loads(tell(*given, "--json", *more))
+
+    alone = [told(given, "--no-latency", "--store", "alone.db") for given in (ten, one)]
+    assert run(["lab", "init"]) == 0
+    assert run(["devices", "add", "board", "ssh://nobody@board.invalid"]) == 0  # has the tag, and runs no shard
+    tags = ("--tags", "quick")
+    with working("--host", "a", *tags) as process, working("--host", "b", *tags), open_store(url) as store:
+        wait_until(lambda: len(store.lab.devices()) == 4, process)
+        capsys.readouterr()
+        shared = [told(ten, "--lab", "--shards", "3", "-d", "quick"), told(one, "--lab", "--shards", "16")]
+        assert [*map(comparable, shared)] == [*map(comparable, alone)]
+        assert [sum(each["run"]["evaluation"]["hosts"].values()) for each in shared] == [10, 1]
+        assert {host for each in shared for host in each["run"]["evaluation"]["hosts"]} <= {"a", "b"}
+        assert store.lab.status()["jobs"] == {"local:quick": {"done": 3}, "local": {"done": 1}}
+        keys = lab_keys(store.lab)
+        assert tell(*ten, "--lab", "--shards", "3", "-d", "quick") == tell(*ten, "--no-latency", "--store", "alone.db")
+        assert {store.lab.jobs.get(key).fence for key in keys} == {1}  # none was run again
+        assert comparable(told(one, "--lab", "--shards", "16", "--fresh")) == comparable(alone[1])
+        assert sorted(store.lab.jobs.get(key).fence for key in keys) == [1, 1, 1, 2]
+        assert run([*one, "--lab", "--metric", "own.py:metric"]) == 2  # there is no such file
+        Path("own.py").write_text("def metric(*_): return 1.0\n")
+        assert run([*one, "--lab", "--metric", "own.py:metric"]) == 4
+        assert "1 of 1 shards failed: shard 1 (the worker refuses this request" in capsys.readouterr().err
+
+
+def test_files_that_a_table_names_go_along_with_it(place, lab, tmp_path):
+    (tmp_path / "tab" / "img").mkdir(parents=True)
+    table, pictures = tmp_path / "tab" / "labels.csv", [tmp_path / "tab" / "img" / f"{name}.png" for name in "ab"]
+    for file in (table, *pictures):
+        file.write_text(file.name)
+    path = Packer(lab.files, most=10**6).pack(str(table), [*pictures, tmp_path / "tab" / "none.png", table])
+    fetched = Path(FileCache(tmp_path / "cache", lab.files, most=10**6).place(path))
+    root = fetched.parent
+    assert {str(one.relative_to(root)) for one in root.rglob("*.*")} == {"labels.csv", "img/a.png", "img/b.png"}
+
+
+def test_shards_are_for_hosts_themselves(place, lab, capsys):
+    board = LabDevice(host="h", name="pi4", identity="ssh://pi4", answers=("pi4",))
+    lab.register("h", "w", version=__version__, boot="b", devices=[local("h"), board])
+    assert run(["example"]) == 0
+    words = ["evaluate", "model.onnx", "--data", "digits.npz", "--task", "classification", "--prepare", "scale=1/255"]
+    assert run([*words, "--lab", "-d", "pi4"]) == 2
+    assert "pi4 is a device at a host" in capsys.readouterr().err
+    assert not lab.status()["jobs"]
+
+
 def test_a_device_that_no_host_has_is_named(place, capsys):
     assert run(["lab", "init"]) == 0
     content = yaml.safe_load(Path("suite.yaml").read_text())
@@ -638,7 +764,7 @@ def test_a_model_that_changes_while_it_is_queued_fails_alone(place, lab, capsys,
 
 
 def local(host):
-    return LabDevice(host=host, name="local", identity=f"local://{host}", answers=("local", host))
+    return LabDevice(host=host, name="local", identity=f"local://{host}", answers=("local", host), processor="p")
 
 
 def test_an_interrupted_wait_leaves_the_cells_queued(place, lab):

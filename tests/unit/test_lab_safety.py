@@ -97,7 +97,11 @@ def test_a_host_offers_itself_and_its_registered_devices_with_their_tags(tmp_pat
     (tmp_path / "devices.toml").write_text('[pi4]\nurl = "ssh://pi@10.0.0.7"\ntags = "arm, kitchen"\n')
     monkeypatch.setenv("EDGEWISE_DEVICES", str(tmp_path / "devices.toml"))
     here, board = devices_of("bench", [], ["night"])
-    assert (here.name, here.identity, here.answers) == ("local", "local://bench", ("local", "bench", "night"))
+    assert (here.name, here.identity, here.answers) == (
+        "local",
+        "local://bench",
+        ("local", "bench", "night", "local:night"),
+    )
     assert (board.identity, board.answers) == ("ssh://pi@10.0.0.7", ("pi4", "arm", "kitchen", "night"))
     assert (here.processor is None, board.processor) == (fingerprint()["cpu"]["model"] is None, None)
     assert [one.name for one in devices_of("bench", ["pi4"], [])] == ["pi4"]

@@ -25,6 +25,23 @@ class Entry:
     reason: str = ""
     changes: tuple[str, ...] = ()
 
+    def to_document(self) -> dict[str, Any]:
+        """JSON-shaped."""
+        line = {"i": self.index, "n": self.name, "d": self.digest, "r": self.record, "s": self.reason}
+        return {**line, "c": self.changes} if self.changes else line
+
+    @classmethod
+    def read(cls, found: Mapping[str, Any]) -> Self:
+        """Read what `to_document` gave. Raises `ValueError`, `KeyError`, `TypeError` or `OverflowError`."""
+        return cls(
+            index=int(found["i"]),
+            name=str(found["n"]),
+            digest=str(found["d"]),
+            record=found["r"],
+            reason=str(found["s"]),
+            changes=tuple(map(str, found.get("c", ()))),
+        )
+
 
 @dataclass(slots=True)
 class Checkpoint:
@@ -62,11 +79,8 @@ class Checkpoint:
         self.entries[entry.index] = entry
         if self._file is None:
             return
-        line = {"i": entry.index, "n": entry.name, "d": entry.digest, "r": entry.record, "s": entry.reason}
-        if entry.changes:
-            line["c"] = entry.changes
         try:
-            self._file.write(json.dumps(line, separators=(",", ":")) + "\n")
+            self._file.write(json.dumps(entry.to_document(), separators=(",", ":")) + "\n")
             self._unwritten += 1
             if self._unwritten >= FLUSH_LINES:
                 self._file.flush()
@@ -92,14 +106,6 @@ def _read(path: Path) -> Iterator[Entry]:
         with path.open(encoding="utf-8", errors="replace") as file:
             for line in file:
                 with contextlib.suppress(ValueError, KeyError, TypeError, OverflowError, RecursionError):
-                    found = json.loads(line)
-                    yield Entry(
-                        index=int(found["i"]),
-                        name=str(found["n"]),
-                        digest=str(found["d"]),
-                        record=found["r"],
-                        reason=str(found["s"]),
-                        changes=tuple(map(str, found.get("c", ()))),
-                    )
+                    yield Entry.read(json.loads(line))
     except FileNotFoundError:
         return

@@ -8,7 +8,7 @@ from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from edgewise.comparing.subjects import native_runtime
 from edgewise.errors import BadInput, EdgewiseError, StoreError, Unavailable
@@ -38,6 +38,7 @@ from edgewise.evaluating.plausibility import check_plausible
 from edgewise.evaluating.reference import OutputCache, ReferenceScorer
 from edgewise.evaluating.run_records import cautions_of, describe, inference_time, measurement_of
 from edgewise.evaluating.scores import MetricDifference, Score, compare_tables, score
+from edgewise.evaluating.shards import select_shard, write_results
 from edgewise.evaluating.task import ClassAnswer, Scorer, Task, TaskContext
 from edgewise.model.identity import open_model, read_graph
 from edgewise.model.random_operators import random_words
@@ -198,12 +199,14 @@ class EvaluationResults(Shown):
         save_errors: why runs could not be saved; the evaluation goes on.
         interrupted: whether it ended early on request; the same command resumes it.
         thumbnails: number of a sample → picture, of the first model with changed answers, and how they were drawn.
+        shard: of a shard its results, a row per model (`run_shard`); there are no models then.
     """
 
     models: tuple[ModelEvaluation, ...]
     save_errors: tuple[StoreError, ...] = ()
     interrupted: bool = False
     thumbnails: tuple[Mapping[int, str], str] = field(default=({}, ""), repr=False)
+    shard: tuple[Mapping[str, Any], ...] = ()
 
     @property
     def runs(self) -> tuple[Run, ...]:
@@ -217,6 +220,7 @@ def run_evaluation(
     save: Callable[[Run], None],
     sensors: Sensors | None = METERS_OFF,
     alone: AbstractContextManager[None] | None = None,
+    shards: Callable[[Sequence[ModelUnderTest]], Sequence[SampleResults]] | None = None,
 ) -> EvaluationResults:
     """Measure the latency of every model, run the samples through it, and score its outputs.
 
@@ -226,6 +230,7 @@ def run_evaluation(
     Args:
         save: keeps a run.
         alone: holds the device; it is entered once the data is known to fit.
+        shards: has other processes run the samples of all models; None runs them here.
 
     Raises:
         BadInput, Unavailable: before anything was measured, or where samples, labels and model don't fit.
@@ -234,6 +239,7 @@ def run_evaluation(
     # Models that don't fit are refused before anything is measured.
     admitted = [evaluator.admit(job) for job in plan.jobs]
     jobs = tuple(tested.job for tested, _ in admitted)
+    ready = None if shards is None else shards([tested for tested, _ in admitted])
     done: list[ModelEvaluation] = []
     interrupted = False
     with alone or nullcontext():
@@ -248,10 +254,26 @@ def run_evaluation(
                 continue
             if not plan.latency:
                 emit(JobStarted(job=tested.job, index=index, total=len(admitted)))
-            evaluated, interrupted = evaluator.evaluate(tested, scorer, run)
+            evaluated, interrupted = evaluator.evaluate(tested, scorer, run, ready[index] if ready else None)
             emit(RunFinished(run=evaluated.run))
             done.append(evaluated)
     return EvaluationResults(models=tuple(done), interrupted=interrupted)
+
+
+def run_shard(plan: EvaluationPlan, number: int, count: int) -> EvaluationResults:
+    """Run the samples of shard `number` of `count`, from 1, through all models. Raises as `run_evaluation`."""
+    evaluator = _Evaluator(plan, save=lambda run: None)
+    part = replace(plan.selection, indices=select_shard(plan.selection.indices, number, count))
+    rows: list[dict[str, Any]] = []
+    for tested, scorer in map(evaluator.admit, plan.jobs):  # inputs have the sizes that all samples give
+        results = run_samples(tested, part, scorer, builder=evaluator.builder)
+        if results.interrupted:
+            return EvaluationResults(models=(), interrupted=True)
+        if (failure := results.failure) is not None:
+            rows = [{"status": "failed", "failure": {"cause": failure.cause, "message": failure.message}}]
+            break
+        rows.append({"samples": write_results(tested, results)})
+    return EvaluationResults(models=(), shard=tuple(rows))
 
 
 def _make_runs(jobs: Sequence[Job]) -> list[Run]:
@@ -284,15 +306,17 @@ class _Evaluator:
             tested = fit_sizes(tested, plan.selection, builder=self.builder)
         return tested, scorer
 
-    def evaluate(self, tested: ModelUnderTest, scorer: Scorer, run: Run) -> tuple[ModelEvaluation, bool]:
-        """Return the run with its scores, saved; and whether it was interrupted."""
+    def evaluate(
+        self, tested: ModelUnderTest, scorer: Scorer, run: Run, results: SampleResults | None = None
+    ) -> tuple[ModelEvaluation, bool]:
+        """Return the run with its scores, saved; and whether it was interrupted. `results`: where others ran them."""
         identity = {
             "task": self._plan.task_name,
             "settings": dict(scorer.settings),
             "own": self._plan.own,
             "reference": scorer.identity if isinstance(scorer, ReferenceScorer) else None,
         }
-        results = run_samples(
+        results = results or run_samples(
             tested, self._plan.selection, scorer, builder=self.builder, identity=identity, fresh=self._plan.fresh
         )
         interrupted = results.interrupted

@@ -80,6 +80,8 @@ class SampleResults:
         times: (preparing, engine, reading the answer) of each of the first inferences, s.
         untimed: why `times` can't be used; "" where they can.
         example: the model's answer to the first sample, as `Evaluation.example` has it.
+        batch: how many samples the model answers at once.
+        hosts: of samples that hosts of a lab ran, the host → their number; empty otherwise.
         checkpoint: the file from which it can be resumed; None where there is none.
     """
 
@@ -94,6 +96,8 @@ class SampleResults:
     times: Sequence[tuple[float, float, float]] = ()
     untimed: str = ""
     example: Mapping[str, Any] | None = None
+    batch: int = 1
+    hosts: Mapping[str, int] = field(default_factory=dict)
     checkpoint: Path | None = None
 
     @property
@@ -113,7 +117,7 @@ class ModelAdapter:
         self.identity = identify(tested)
         specs = job.workload.inputs
         graph = read_graph(job.model, shapes={spec.name: spec.shape for spec in specs})
-        self._batch = job.workload.batch
+        self.batch = job.workload.batch
         self._keep_state = job.workload.keep_state
         self._scales = [graph.tensors[name].quantization for name in graph.outputs]
         self._names = list(graph.outputs)
@@ -132,9 +136,9 @@ class ModelAdapter:
                 tested.instructions, specs=single, quantizations=self._fed, kind=data.kind, example=lambda: data.read(0)
             )
 
-        self._preparer = make_preparer(self._batch)
+        self._preparer = make_preparer(self.batch)
         leading = {spec.shape[0] if spec.shape else 1 for spec in specs}
-        fixed = leading.pop() if self._batch == 1 and len(leading) == 1 else 1
+        fixed = leading.pop() if self.batch == 1 and len(leading) == 1 else 1
         # A leading dimension fixed by the model may be a batch: the first sample decides, by which shape it fits.
         self._batched = (fixed, make_preparer(fixed)) if fixed > 1 else None
         self.notes = tuple(self._preparer.notes)
@@ -153,7 +157,7 @@ class ModelAdapter:
                 arrays, preparation = preparer.prepare(sample)
             except BadInput:
                 raise error from None
-            self._batch, self._preparer = size, preparer
+            self.batch, self._preparer = size, preparer
             self.notes = (*preparer.notes, f"{size} samples at a time, as the model takes them")
         self._batched = None
         if len(self._preparing) < MOST_WAITING:
@@ -167,11 +171,11 @@ class ModelAdapter:
 
     def infer(self, feeds: Sequence[Sequence[Array]]) -> list[list[Array]]:
         """Return real outputs of every sample with a leading dimension of 1. Raises `InferenceFailed`, `BadInput`."""
-        if self._batch == 1:
+        if self.batch == 1:
             return [self._real(outputs) for outputs in self.inference.infer(feeds)]
         if self._keep_state:
             raise BadInput(
-                f"the model takes {self._batch} samples at a time, which can't be one sequence",
+                f"the model takes {self.batch} samples at a time, which can't be one sequence",
                 advice="omit ⟦keep_state⟧, or export the model with a batch of 1",
             )
         split = [self._split(self._real(outputs)) for outputs in self.inference.infer(self.join(feeds))]
@@ -179,24 +183,24 @@ class ModelAdapter:
 
     def join(self, feeds: Sequence[Sequence[Array]]) -> list[list[Array]]:
         """Return the arrays in batches of the model's size; the last batch is filled up with its last sample."""
-        if self._batch == 1:
+        if self.batch == 1:
             return [list(preparation) for preparation in feeds]
         if len({tuple(array.shape for array in preparation) for preparation in feeds}) > 1:
             raise BadInput(
                 "samples of different sizes can't share a batch",
                 advice="use ⟦batch=1⟧, or ⟦prepare⟧ length=N or resize=…",
             )
-        groups = [list(feeds[at : at + self._batch]) for at in range(0, len(feeds), self._batch)]
-        full = [group + [group[-1]] * (self._batch - len(group)) for group in groups]
+        groups = [list(feeds[at : at + self.batch]) for at in range(0, len(feeds), self.batch)]
+        full = [group + [group[-1]] * (self.batch - len(group)) for group in groups]
         return [[np.concatenate(column) for column in zip(*group, strict=True)] for group in full]
 
     def note_times(self, indices: Sequence[int], reading: Sequence[float]) -> None:
         """Keep how long each inference on the samples `indices` took; `reading` is that of each answer, s."""
         preparing = [self._preparing.pop(index, None) for index in indices]
         for place, engine in enumerate(self.inference.seconds):
-            part = slice(place * self._batch, (place + 1) * self._batch)
+            part = slice(place * self.batch, (place + 1) * self.batch)
             known = [seconds for seconds in preparing[part] if seconds is not None]
-            if len(known) == self._batch and len(self.times) < MOST_TIMED:
+            if len(known) == self.batch and len(self.times) < MOST_TIMED:
                 self.times.append((sum(known), engine, sum(reading[part])))
 
     def is_late(self) -> bool:
@@ -209,7 +213,7 @@ class ModelAdapter:
         stored = [array for array in data if isinstance(array, np.ndarray)]
         # An image may be far larger as it is stored than as it is fed.
         size = self.inference.batch_size([*preparation, *stored])
-        return max(1, size // self._batch) * self._batch
+        return max(1, size // self.batch) * self.batch
 
     def _real(self, outputs: Sequence[Array]) -> list[Array]:
         return [
@@ -219,12 +223,12 @@ class ModelAdapter:
 
     def _split(self, outputs: Sequence[Array]) -> list[list[Array]]:
         for array, name in zip(outputs, self._names, strict=True):
-            if not array.shape or array.shape[0] != self._batch:
+            if not array.shape or array.shape[0] != self.batch:
                 raise BadInput(
-                    f"output {name!r} of shape {array.shape} can't be split into a batch of {self._batch}",
+                    f"output {name!r} of shape {array.shape} can't be split into a batch of {self.batch}",
                     advice="export the model with a batch of 1",
                 )
-        return [[array[at : at + 1] for array in outputs] for at in range(self._batch)]
+        return [[array[at : at + 1] for array in outputs] for at in range(self.batch)]
 
 
 def run_samples(
@@ -289,6 +293,7 @@ def run_samples(
         times=adapter.times,
         untimed=adapter.inference.untimed,
         example=loop.example,
+        batch=adapter.batch,
         checkpoint=path,
     )
     emit(

@@ -127,6 +127,7 @@ def describe(
         reference=reference,
         seconds=results.seconds,
         example=None if results.example is None else dict(results.example),
+        hosts=dict(results.hosts),
     )
 
 

@@ -58,6 +58,7 @@ class Evaluation:
         seconds: time of the evaluation, preparation included.
         example: the model's answer for one sample, if answers are classes with scores: ``sample`` (its name),
             ``label``, and ``top``, the best classes as ``[class, score]``. Otherwise None.
+        hosts: where hosts of a lab ran the samples: host → their number. Otherwise empty.
     """
 
     task: str
@@ -76,3 +77,4 @@ class Evaluation:
     reference: str | None = None
     seconds: float | None = None
     example: dict[str, Any] | None = None
+    hosts: dict[str, int] = field(default_factory=dict)

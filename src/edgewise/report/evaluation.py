@@ -329,6 +329,8 @@ def data_lines(evaluation: Evaluation) -> list[str]:
         lines.append(f"{evaluation.skipped_count} skipped: {'; '.join(named)}{more}")
     if evaluation.reference is not None:
         lines.append(f"reference: the outputs of the model with sha256 {evaluation.reference[:16]}")
+    if evaluation.hosts:
+        lines.append(f"run in a lab, at {', '.join(f'{name} ({n})' for name, n in evaluation.hosts.items())}")
     if evaluation.seconds is not None:
         lines.append(f"the evaluation took {format_duration(evaluation.seconds)}, including preprocessing")
     return lines

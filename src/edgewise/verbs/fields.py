@@ -50,6 +50,15 @@ Device = Annotated[
         common=True,
     ),
 ]
+Lab = Annotated[
+    bool,
+    option(
+        "--lab",
+        MEASURE,
+        "Let hosts of the lab in the store (--store, EDGEWISE_STORE) do it; -d takes names and tags of its devices",
+        not_asked="the studio works on this machine",
+    ),
+]
 Providers = Annotated[Texts, option("--provider A,B", VARY, "Providers by name (default: each runtime's first)")]
 Threads = Annotated[tuple[Whole, ...], option("-t --threads 1,2", VARY, "Thread counts (default: 1)", common=True)]
 EngineSettings = Annotated[

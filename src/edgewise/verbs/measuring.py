@@ -12,8 +12,10 @@ from typing import TYPE_CHECKING, Any, Literal
 from edgewise.device.devices import LOCAL
 from edgewise.device.target import find_target
 from edgewise.errors import BadInput, EdgewiseError, RunFailed, StoreError, Unavailable
+from edgewise.model.callable_loader import is_factory
+from edgewise.model.identity import open_model
 from edgewise.progress import StageStarted, emit
-from edgewise.record import Job, Run
+from edgewise.record import Job, Run, new_run_id
 from edgewise.run.dispatch import Dispatcher, Interrupted
 from edgewise.run.plan import NetworkFile, Plan, make_plan
 from edgewise.run.run_builder import METERS_OFF
@@ -21,6 +23,7 @@ from edgewise.text import enumerate_few, listing, one_line
 from edgewise.verbs.bench.request import BenchRequest
 from edgewise.verbs.context import Context
 from edgewise.verbs.factories import build_everywhere, build_files
+from edgewise.verbs.lab.client import lab_of, outcome_of_job
 from edgewise.verbs.presentation import Ending, Presentation, View
 from edgewise.verbs.profile.request import ProfileRequest
 
@@ -57,6 +60,12 @@ class Measured:
     way_on: Sequence[str] = ()
     again: Mapping[str, Sequence[str]] = field(default_factory=dict)
     typed: Mapping[str, str] = field(default_factory=dict)
+
+    @property
+    def led_by(self) -> Sequence[str]:
+        """The first lines on a terminal: `first`, and at which hosts of a lab it was measured."""
+        hosts = dict.fromkeys(one_line(run.lab.host) for run in self.runs if run.lab is not None)
+        return (*self.first, *([f"measured in the lab, at {listing(list(hosts))}"] if hosts else []))
 
     @property
     def recommendation(self) -> Recommendation | None:
@@ -105,6 +114,8 @@ def measure(request: BenchRequest | ProfileRequest, context: Context) -> Measure
     """Every job of the request, one after the other, saving each run as soon as it is there."""
     if isinstance(request, BenchRequest) and len(each := request.on_each_device()) > 1:
         return _measure_on(each, context)
+    if request.lab:
+        return _measure_in_lab(request, context)
     with planned(request) as plan:
         if isinstance(request, BenchRequest):
             turns: WhoTakesTurns = None if request.is_prescribed else "finalists"
@@ -115,6 +126,25 @@ def measure(request: BenchRequest | ProfileRequest, context: Context) -> Measure
             found = replace(found, again=_again(request), typed=_typed(request))
     rest = (*(run.job for run in found.runs if run.status == "cancelled"), *plan.jobs[len(found.runs) :])
     return replace(found, way_on=_way_on(request, rest)) if found.first else found
+
+
+def _measure_in_lab(request: BenchRequest | ProfileRequest, context: Context) -> Measured:
+    """Have a device of the lab carry the request out, and read the runs from the store.
+
+    Raises `BadInput` and `BadModel` for a model that can't be read, and `RunFailed` where there is no run.
+    """
+    for model in request.models:
+        if not is_factory(model):
+            open_model(model)
+    names = enumerate_few([Path(model).name for model in request.models])
+    with lab_of(context) as (store, queue):
+        title = f"{request.verb} {names} on {request.device}"
+        (job,) = queue.carry_out([queue.job(new_run_id(), title, request.device, request)])
+        outcome = outcome_of_job(job)
+        if not job.runs:
+            raise RunFailed(outcome.cause, advice=outcome.advice)
+        again = _again(request) if isinstance(request, ProfileRequest) else {}
+        return Measured(runs=[store.get(run) for run in job.runs], skipped=outcome.skipped, again=again)
 
 
 def _again(request: ProfileRequest) -> dict[str, list[str]]:
@@ -155,16 +185,17 @@ def _measure_on(requests: Sequence[BenchRequest], context: Context) -> Measured:
     """The same on several devices; where one can't measure it, `Measured.skipped` says why.
 
     Raises:
-        BadInput, Unavailable: no device can measure it, or one of them is not known.
+        BadInput, Unavailable, RunFailed: no device can measure it, or one of them is not known.
     """
     for request in requests:
-        _find_target(request)
+        if not request.lab:
+            _find_target(request)
     done: list[Measured] = []
-    failures: dict[str, BadInput | Unavailable] = {}
+    failures: dict[str, BadInput | Unavailable | RunFailed] = {}
     for request in requests:
         try:
             done.append(measure(request, context))
-        except (BadInput, Unavailable) as error:
+        except (BadInput, Unavailable, RunFailed) as error:
             failures[request.device] = error
         if done and done[-1].interrupted:
             break
@@ -301,6 +332,9 @@ class RunPresentation(Presentation["Measured"]):
         jobs: list[str] = []
         notes: list[str] = []
         for each in request.on_each_device() if isinstance(request, BenchRequest) else (request,):
+            if request.lab:
+                jobs.append(f"job in the lab: {request.verb} on {each.device}")
+                continue
             with planned(each) as plan:
                 jobs += map(_job_line, plan.jobs)
                 jobs += _turns_lines(each, plan)
@@ -319,7 +353,7 @@ class RunPresentation(Presentation["Measured"]):
         from edgewise.report.text import print_document
 
         if result.runs:
-            document = bench_document(result.runs).led_by(result.first)
+            document = bench_document(result.runs).led_by(result.led_by)
             print_document(document, console, details=view.details)
 
     def notes(self, result: Measured) -> Sequence[str]:

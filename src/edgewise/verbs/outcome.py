@@ -40,6 +40,7 @@ class Outcome:
             ``lost``, where the link to the device broke.
         seconds: duration without `waited`.
         waited: seconds of waiting for a device that others used; None in a record that lacks them.
+        skipped: what was asked for and could not become a run, each with the reason.
         finished: s since 1970.
         rows: of the table (`edgewise.verbs.rows`).
         cause, advice: why it did not end as it should, and what to do.
@@ -54,6 +55,7 @@ class Outcome:
     cause: str = ""
     advice: str = ""
     waited: float | None = None
+    skipped: Sequence[str] = ()
 
 
 def _ended_by(error: EdgewiseError) -> dict[str, Any]:
@@ -69,16 +71,17 @@ def outcome_by(error: EdgewiseError, key: str, cell: str, *, seconds: float = 0.
 
 def _ended_with(result: Any, presentation: Presentation[Any]) -> dict[str, Any]:
     """Return the fields of the outcome of a request that gave `result`."""
-    rows = list(presentation.rows(result))
+    rows, skipped = list(presentation.rows(result)), list(getattr(result, "skipped", ()))
     failures = [row["failure"] for row in rows if row.get("failure")]
     problems = [*presentation.problems(result), *(() if failures else presentation.shown(result))]
     if any(row.get("status", "done") == "done" for row in rows) and not problems:
-        return {"status": "done", "rows": rows}
+        return {"status": "done", "rows": rows, "skipped": skipped}
     cause = "; ".join([f"{one['cause']}: {one['message']}" for one in failures] or [one.message for one in problems])
     causes = {one["cause"] for one in failures}
     status = "lost" if LOST in causes else "refused" if causes and causes <= set(USELESS) else "failed"
     advice = problems[0].advice if problems else ""
-    return {"status": status, "rows": rows, "cause": cause or "nothing could be measured", "advice": advice}
+    ended = {"status": status, "rows": rows, "skipped": skipped}
+    return {**ended, "cause": cause or "nothing could be measured", "advice": advice}
 
 
 def outcome_of(key: str, cell: str, work: Callable[[], Any], verb: Verb) -> tuple[Outcome | None, Any]:

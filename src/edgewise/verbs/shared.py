@@ -22,6 +22,7 @@ from edgewise.verbs.fields import (
     Environments,
     InputData,
     InputShapes,
+    Lab,
     MemoryLimit,
     Models,
     Precisions,
@@ -204,7 +205,11 @@ class MeasuringRequest(LimitedTargetRequest):
 
 
 class ProtocolRequest(MeasuringRequest):
-    """How much to measure. What is None follows from the data."""
+    """How much to measure. What is None follows from the data.
+
+    Attributes:
+        lab: whether a host of a lab measures; `device` is a name or a tag there.
+    """
 
     PATHS = ("models", "input_data")
 
@@ -216,6 +221,7 @@ class ProtocolRequest(MeasuringRequest):
     duration: Annotated[
         Number | None, option("--duration 5s", MEASURE, "Measuring time per session", read=parse_duration)
     ] = None
+    lab: Lab = False
 
 
 def _read_classes(given: Path | str) -> tuple[str, ...] | str:

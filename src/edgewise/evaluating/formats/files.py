@@ -44,7 +44,8 @@ class Files(Split):
     def _label(self, index: int, data: Any) -> Any:
         return self.label_of(index)
 
-    def _find_files(self) -> tuple[Path, Iterable[str]]:
+    def find_files(self) -> tuple[Path, Iterable[str]]:
+        """As `Split.find_files`."""
         return self.root, self.files
 
 

@@ -75,7 +75,8 @@ class TableSplit(Split):
             label = self.lazy_label(value, name)
         return Sample(index=index, name=name, label=label, **found._asdict())
 
-    def _find_files(self) -> tuple[Path, Iterable[str]]:
+    def find_files(self) -> tuple[Path, Iterable[str]]:
+        """As `Split.find_files`."""
         return self.folder, list_folder(self.folder)[1]
 
 

@@ -35,7 +35,8 @@ class MaskedImages(Files):
             )
         return mask
 
-    def _find_files(self) -> tuple[Path, Iterable[str]]:
+    def find_files(self) -> tuple[Path, Iterable[str]]:
+        """As `Split.find_files`."""
         return self.root, chain(self.files, self.masks)
 
 

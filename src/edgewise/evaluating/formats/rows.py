@@ -51,7 +51,8 @@ class ArrayRows(Split):
         label = self.label_of(index) if self.masks is None else check_mask(self.masks.row(index), name)
         return Sample(index=index, name=name, data=data, label=label, rate=self.rate)
 
-    def _find_files(self) -> tuple[Path, Iterable[str]]:
+    def find_files(self) -> tuple[Path, Iterable[str]]:
+        """As `Split.find_files`."""
         return self.stored[0].parent, [file.name for file in self.stored]
 
 

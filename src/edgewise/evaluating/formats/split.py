@@ -56,10 +56,10 @@ class Split:
     def stamp(self) -> str:
         """Return a digest of names, sizes and times of the files, and of all else that decides what the samples are."""
         kind = None if self.labels is None else self.labels.kind
-        folder, files = self._find_files()
+        folder, files = self.find_files()
         return stamp_files(folder, files, extra=(self.split, self.kind, self.classes, self.labelled, kind, self.about))
 
-    def _find_files(self) -> tuple[Path, Iterable[str]]:
+    def find_files(self) -> tuple[Path, Iterable[str]]:
         """Return a folder and names of files in it; none where `about` covers them."""
         return Path(), ()
 

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 from edgewise.errors import EdgewiseError, RunFailed
 from edgewise.report.result_files import ResultFormat, result_format, writer
 from edgewise.verbs.presentation import Presentation
+from edgewise.verbs.rows import Row
 
 if TYPE_CHECKING:
     from edgewise.evaluating.evaluation import EvaluationResults
@@ -35,6 +37,10 @@ class EvaluatePresentation(Presentation["EvaluationResults"]):
         from edgewise.report.evaluation import evaluation_document
 
         return evaluation_document(result)
+
+    def rows(self, result: EvaluationResults) -> Sequence[Row]:
+        """Also those of a shard."""
+        return [dict(row) for row in result.shard] or super().rows(result)
 
     def problems(self, result: EvaluationResults) -> tuple[EdgewiseError, ...]:
         """Which runs failed."""

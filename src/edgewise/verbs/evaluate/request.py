@@ -9,8 +9,8 @@ from pydantic import Field
 
 from edgewise.errors import BadField
 from edgewise.record import Scenario, Stopping
-from edgewise.run.limits import check_settings
-from edgewise.verbs.fields import Models, Precisions, Providers, Runtimes, Signatures, Timeout
+from edgewise.run.limits import check_settings, require_at_least
+from edgewise.verbs.fields import Lab, Models, Precisions, Providers, Runtimes, Signatures, Timeout
 from edgewise.verbs.option import option, worded
 from edgewise.verbs.request import FilePath, Texts, Whole
 from edgewise.verbs.shared import DataRequest, LimitedTargetRequest
@@ -25,6 +25,8 @@ class EvaluateRequest(LimitedTargetRequest, DataRequest):
     Attributes:
         own_metrics: its `metrics`.
         classes: names of the model's classes, or a file with one name a line.
+        lab: whether hosts of a lab run the samples; `device` is a host's name or a tag.
+        shards: number of jobs that share the samples; in such a job, which one it is, from 1, and of how many.
     """
 
     PATHS = ("models", "data", "own_metrics", "reference", "instructions", "classes")
@@ -70,9 +72,31 @@ class EvaluateRequest(LimitedTargetRequest, DataRequest):
         False
     )
 
+    lab: Annotated[
+        Lab, worded("Let hosts of the lab in the store (--store, EDGEWISE_STORE) run the samples, without the latency")
+    ] = False
+    shards: Annotated[
+        Whole | tuple[Whole, Whole] | None,
+        option(
+            "--shards N",
+            MEASURE,
+            "With --lab: number of jobs that share the samples (default: one per host)",
+            int,
+            not_asked="the studio works on this machine",
+        ),
+    ] = None
+
     def check(self) -> None:
         """Reject settings that no engine supports."""
         super().check()
+        if self.lab and (left := [f"⟦{name}⟧" for name in ("keep_state", "meters") if getattr(self, name)]):
+            raise BadField(f"⟦lab⟧ excludes {left[0]}: hosts share the samples", advice=f"leave {left[0]} out")
+        if isinstance(self.shards, int):
+            require_at_least(1, shards=self.shards)
+            if not self.lab:
+                raise BadField("⟦shards⟧ needs ⟦lab⟧", advice="leave ⟦shards⟧ out")
+        elif self.shards is not None and (self.lab or not 1 <= self.shards[0] <= self.shards[1]):
+            raise BadField(f"⟦shards⟧ can't be {self.shards}", advice="in a lab it is their number")
         if self.meters and not self.latency:
             raise BadField("⟦meters⟧ needs the latency, which is not measured", advice="leave ⟦latency=False⟧ out")
         check_settings(

@@ -3,18 +3,21 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 
+from edgewise.device.devices import LOCAL
 from edgewise.device.target import find_target
 from edgewise.errors import BadInput
 from edgewise.evaluating.data_options import DataOptions
 from edgewise.evaluating.dataset import Dataset
-from edgewise.evaluating.evaluation import EvaluationResults, plan_evaluation, run_evaluation
+from edgewise.evaluating.evaluation import EvaluationResults, plan_evaluation, run_evaluation, run_shard
 from edgewise.record import Stopping
 from edgewise.run.plan import Axes
 from edgewise.run.run_builder import METERS_OFF
 from edgewise.safe_yaml import read_lines, read_text
 from edgewise.verbs.context import Context
+from edgewise.verbs.evaluate.in_lab import run_in_lab
 from edgewise.verbs.evaluate.request import EvaluateRequest
 from edgewise.verbs.gate.request import GateRequest
 from edgewise.verbs.optimize.request import OptimizeRequest
@@ -22,7 +25,8 @@ from edgewise.verbs.optimize.request import OptimizeRequest
 
 def evaluate(request: EvaluateRequest, context: Context) -> EvaluationResults:
     """Judge every model, saving each run as soon as it is there."""
-    find_target(request.device)
+    here = request.model_copy(update={"device": LOCAL}) if request.lab else request
+    find_target(here.device)
     plan = plan_evaluation(
         request.models,
         data_options_of(request, request.data),
@@ -37,14 +41,18 @@ def evaluate(request: EvaluateRequest, context: Context) -> EvaluationResults:
             shapes=request.shapes,
         ),
         stopping=Stopping(sessions=request.sessions, timeout_s=request.timeout),
-        target=request.target(),
-        latency=request.latency,
+        target=here.target(),
+        latency=request.latency and not request.lab and request.shards is None,
         keep_state=request.keep_state,
         fresh=request.fresh,
     )
-    alone = context.measuring(request.device, needed=request.latency)
+    if isinstance(request.shards, tuple):
+        return run_shard(plan, *request.shards)
+    shards = partial(run_in_lab, request, plan, context) if request.lab else None
+    alone = context.measuring(here.device, needed=plan.latency)
     with context.saving() as saver:
-        results = run_evaluation(plan, save=saver.save, sensors=None if request.meters else METERS_OFF, alone=alone)
+        sensors = None if request.meters else METERS_OFF
+        results = run_evaluation(plan, save=saver.save, sensors=sensors, alone=alone, shards=shards)
     return _with_changes(replace(results, save_errors=saver.errors), plan.selection.data)
 
 

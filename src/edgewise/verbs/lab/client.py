@@ -3,23 +3,32 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager, nullcontext, suppress
+from dataclasses import dataclass, replace
 from difflib import get_close_matches
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from edgewise.errors import BadInput
-from edgewise.progress import LogLine, emit
+from edgewise.cancellation import sleep
+from edgewise.errors import BadInput, StoreError
+from edgewise.progress import LogLine, StageStarted, emit
+from edgewise.store import open_store
 from edgewise.text import one_line
 from edgewise.verbs.lab.engine import ANY, queue_of, require_engine, ring, settings_of
 from edgewise.verbs.lab.files import Packer
 from edgewise.verbs.lab.safety import MEASURING, check_verb
+from edgewise.verbs.outcome import Outcome
 from edgewise.version import __version__
 
 if TYPE_CHECKING:
-    from edgewise.store.lab import Lab, LabDevice, LabJobs
+    from edgewise.store import Store
+    from edgewise.store.lab import Lab, LabDevice, LabJob, LabJobs
+    from edgewise.verbs.context import Context
     from edgewise.verbs.request import Request
 
+POLL_S = 1.0
+"""How often the store is asked for jobs that have ended."""
 EXPOSED = "the connection to the lab may not be encrypted: add sslmode=verify-full to the URL of the store"
 
 
@@ -69,7 +78,7 @@ class Queue:
         self.check(request.verb, device)
         measures = request.verb in MEASURING
         identities = {one.identity for one in self.answering(device)} if measures else set()
-        document = request.with_changed_paths(self.packer.pack).to_document()
+        document = request.with_paths_from(Path.cwd()).with_changed_paths(self.packer.pack).to_document()
         return {
             "id": key, "queue": queue_of(device) if measures else ANY, "device": device, "verb": request.verb,
             "title": one_line(title), "request": json.dumps(document), "version": __version__, "suite": suite,
@@ -80,6 +89,67 @@ class Queue:
     def add(self, jobs: Sequence[Mapping[str, Any]]) -> int:
         """Queue jobs; how many are new or had ended."""
         return self.jobs.add(jobs, ring)
+
+    def wait(self, keys: Iterable[str]) -> Iterator[Mapping[str, LabJob]]:
+        """Yield jobs that have ended, at every look at the store, until all have. Raises `Cancelled`."""
+        left, told = set(keys), ""
+        while left:
+            try:
+                found = self.jobs.find(left, ended=True)
+            except StoreError as error:
+                if error.message != told:
+                    told = error.message
+                    emit(LogLine(text=f"{told}; trying again"))
+                found = {}
+            left -= found.keys()
+            yield found
+            if left:
+                sleep(POLL_S)
+
+    def carry_out(self, jobs: Sequence[Mapping[str, Any]]) -> Iterator[LabJob]:
+        """Queue jobs, and yield each once it has ended. Those left are cancelled where this is. Raises `Cancelled`."""
+        keys = [str(job["id"]) for job in jobs]
+        try:
+            self.add(jobs)
+            if jobs:
+                emit(StageStarted(title=f"{len(jobs)} job{'s' if len(jobs) > 1 else ''} queued in the lab"))
+            for found in self.wait(keys):
+                for job in found.values():
+                    keys.remove(job.id)
+                    emit(LogLine(text=f"{job.title}: {job.status} at {job.host or 'no host'}"))
+                    yield job
+        finally:
+            with suppress(StoreError):  # who may only queue can't cancel
+                if keys:
+                    self.jobs.end_all(keys)
+
+
+def outcome_of_job(job: LabJob) -> Outcome:
+    """How a job that has ended did. Raises `BadInput` for an outcome that can't be read."""
+    assert job.finished is not None
+    if job.outcome is not None:
+        try:
+            # The time of the database, as those of several hosts may differ.
+            return replace(Outcome(**json.loads(job.outcome)), finished=job.finished)
+        except (ValueError, TypeError) as error:
+            raise BadInput(
+                f"the outcome of {job.title} can't be read", advice="measure it again; a sweep: ⟦again⟧"
+            ) from error
+    seconds = job.finished - job.started if job.started is not None else 0.0
+    return Outcome(
+        key=job.id, cell=job.title, status="failed", seconds=seconds, finished=job.finished,
+        cause=job.message or job.status, advice=job.advice,
+    )  # fmt: skip
+
+
+@contextmanager
+def lab_of(context: Context) -> Iterator[tuple[Store, Queue]]:
+    """The store of `context` and the queue of its lab. Raises `BadInput`, and as `open_queue`."""
+    if not context.keep:
+        raise BadInput("the runs of a lab are kept in its store", advice="give ⟦store=postgresql://USER@HOST/DATABASE⟧")
+    own = context.store
+    with open_store(own) if own is None or isinstance(own, str) else nullcontext(own) as store:
+        yield store, open_queue(store.lab)
 
 
 def open_queue(lab: Lab) -> Queue:

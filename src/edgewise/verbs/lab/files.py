@@ -43,20 +43,26 @@ class Packer:
         self._most = most
         self._packed: dict[str, str] = {}
 
-    def pack(self, path: str) -> str:
+    def pack(self, path: str, others: Iterable[Path] = ()) -> str:
         """The path of a queued request for that of a file or a folder; code and what is no file stay as they are.
+
+        Args:
+            others: files that go along, where the path was not packed before.
 
         Raises `BadInput` for a file that is larger than the lab takes.
         """
         if path not in self._packed:
             place = Path(path)
-            self._packed[path] = path if is_factory(path) or path.endswith(".py") else self._put(place)
+            self._packed[path] = path if is_factory(path) or path.endswith(".py") else self._put(place, others)
         return self._packed[path]
 
-    def _put(self, place: Path) -> str:
+    def _put(self, place: Path, others: Iterable[Path]) -> str:
         if not place.exists():
             return str(place)
         members, root = _members_of(place)
+        if more := {one for one in others if one.is_file()} - {place}:
+            members = [place, *sorted(more)]
+            root = Path(os.path.commonpath({one.parent for one in members}))
         if len(members) == 1 and members[0] == place:
             with place.open("rb") as file:
                 sha256 = hashlib.file_digest(file, "sha256").hexdigest()

@@ -65,7 +65,7 @@ class JobRunner:
                 request = read_request(json.loads(job.request))
                 check_request(request, self.allow_code)
                 if request.verb in MEASURING:  # another one names hardware that is not at hand
-                    request = request.model_copy(update={"device": device.name})
+                    request = request.model_copy(update={"device": device.name, "lab": False})
                 here = request.with_changed_paths(lambda path: place(path) if is_lab_path(path) else path)
                 document = here.to_document()
             except StoreError:

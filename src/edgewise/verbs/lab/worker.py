@@ -62,7 +62,8 @@ def devices_of(host: str, names: Sequence[str], tags: Sequence[str]) -> list[Lab
     for device in {one.name: one for one in chosen}.values():
         own = [tag.strip() for tag in device.settings.get(TAGS, "").split(",") if tag.strip()]
         here = device.url == LOCAL
-        answers = dict.fromkeys((*((LOCAL, host) if here else (device.name,)), *own, *tags))
+        hosts = [f"{LOCAL}:{tag}" for tag in (*own, *tags)] if here else []  # what needs no device
+        answers = dict.fromkeys((*((LOCAL, host) if here else (device.name,)), *own, *tags, *hosts))
         processor = fingerprint()["cpu"]["model"] if here else None
         identity = f"{LOCAL}://{host}" if here else device.url
         found.append(

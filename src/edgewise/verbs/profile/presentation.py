@@ -49,7 +49,7 @@ class ProfilePresentation(RunPresentation):
             document = profile_document(
                 result.runs, top=top, width=console.width, again=result.again, typed=result.typed
             )
-            print_document(document.led_by(result.first), console, details=view.details)
+            print_document(document.led_by(result.led_by), console, details=view.details)
 
     def shown(self, result: Measured) -> list[EdgewiseError]:
         """Also runs without layers: where the process failed, and where the engine can't time them."""

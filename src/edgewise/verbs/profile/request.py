@@ -101,7 +101,7 @@ class ProfileRequest(ProtocolRequest):
 
     def in_effect(self) -> Request:
         """An `EstimateRequest` where the device can be estimated and not measured. Raises `BadField`."""
-        return self.as_estimate() if is_estimated(self.device) else self
+        return self.as_estimate() if is_estimated(self.device) and not self.lab else self
 
     def as_estimate(self) -> EstimateRequest:
         """The same on a device that can only be estimated. Raises `BadField` for fields that an estimate lacks."""

@@ -2,20 +2,16 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Mapping
 from dataclasses import replace
-from functools import partial
-from pathlib import Path
 from typing import TYPE_CHECKING
 
-from edgewise.cancellation import sleep
-from edgewise.errors import BadInput, EdgewiseError, StoreError
-from edgewise.progress import LogLine, StageStarted, emit
+from edgewise.errors import EdgewiseError, StoreError
+from edgewise.progress import StageStarted, emit
 from edgewise.store import open_store
 from edgewise.store.jobs import ENDED
-from edgewise.verbs.lab.client import Queue, open_queue
-from edgewise.verbs.outcome import Outcome, outcome_by
+from edgewise.verbs.lab.client import Queue, open_queue, outcome_of_job
+from edgewise.verbs.outcome import outcome_by
 from edgewise.verbs.sweep.cells import Cell
 from edgewise.verbs.sweep.result import SweepResult
 
@@ -28,8 +24,6 @@ if TYPE_CHECKING:
 
 MOST_SHOWN = 1000
 """Cells of a suite that are shown together."""
-POLL_S = 1.0
-"""How often the store is asked for cells that have ended."""
 
 
 def carry_out_in_lab(plan: Plan, request: SweepRequest, context: Context) -> tuple[list[int], bool]:
@@ -75,7 +69,7 @@ def result_of_suite(lab: Lab, suite: str) -> SweepResult:
         verb=jobs[0].verb if jobs else "",
         folder="",
         cells=[Cell(model=job.model, device=job.device, number=at) for at, job in enumerate(jobs)],
-        outcomes=[_outcome(job) if job.status in ENDED else None for job in jobs],
+        outcomes=[outcome_of_job(job) if job.status in ENDED else None for job in jobs],
         in_lab=True,
     )
 
@@ -90,9 +84,8 @@ def _queue(plan: Plan, left: dict[str, int], queue: Queue) -> None:
     for key, at in list(left.items()):
         cell = plan.cells[at]
         try:
-            request = plan.request(at).with_paths_from(Path.cwd())
             suite = plan.requests.file.path.stem
-            job = queue.job(key, cell.name, cell.device, request, suite=suite, model=cell.model)
+            job = queue.job(key, cell.name, cell.device, plan.request(at), suite=suite, model=cell.model)
             if cell.model not in models:  # after its file was read
                 models[cell.model] = plan.requests.model(cell.model)
             plan.require_unchanged(at, models[cell.model])
@@ -109,22 +102,12 @@ def _queue(plan: Plan, left: dict[str, int], queue: Queue) -> None:
 def _wait(plan: Plan, left: dict[str, int], queue: Queue) -> None:
     """Collect cells until none is left. Raises `Cancelled`."""
     count, failed, told = len(left), 0, ""
-    while left:
-        try:
-            found = queue.jobs.find(left, ended=True)
-        except StoreError as error:
-            if error.message != told:
-                told = error.message
-                emit(LogLine(text=f"{told}; trying again"))
-            sleep(POLL_S)
-            continue
+    for found in queue.wait(left):
         failed += _collect(plan, left, found)
         words = [f"{count - len(left)} of {count} cells have ended", *([f"{failed} failed"] if failed else [])]
         if "; ".join(words) != told:
             told = "; ".join(words)
             emit(StageStarted(title=told))
-        if left:
-            sleep(POLL_S)
 
 
 def _collect(plan: Plan, left: dict[str, int], jobs: Mapping[str, LabJob], *, if_newer: bool = False) -> int:
@@ -135,26 +118,10 @@ def _collect(plan: Plan, left: dict[str, int], jobs: Mapping[str, LabJob], *, if
     """
     found = []
     for key, job in jobs.items():
-        outcome, known = _outcome(job), plan.ledger.outcomes.get(key)
+        outcome, known = outcome_of_job(job), plan.ledger.outcomes.get(key)
         if known is None or known.finished < outcome.finished or not if_newer:
             found.append(replace(outcome, key=key, cell=plan.cells[left[key]].name))
             del left[key]
     if found:
         plan.ledger.write(found)
     return sum(one.status != "done" for one in found)
-
-
-def _outcome(job: LabJob) -> Outcome:
-    """How a job ended."""
-    assert job.finished is not None
-    made = partial(Outcome, key=job.id, cell=job.title)
-    if job.outcome is not None:
-        try:
-            # The time of the database, as those of several hosts may differ.
-            return replace(Outcome(**json.loads(job.outcome)), finished=job.finished)
-        except (ValueError, TypeError) as error:
-            raise BadInput(f"the outcome of {job.title} can't be read", advice="measure it again: ⟦again⟧") from error
-    seconds = job.finished - job.started if job.started is not None else 0.0
-    return made(
-        status="failed", seconds=seconds, finished=job.finished, cause=job.message or job.status, advice=job.advice
-    )
