@@ -190,6 +190,9 @@ def front_lines(findings: ComparisonResult) -> list[str]:
     if front is None:
         return []
     over = listing([lower_label(metric) for metric in front.metrics])
+    undecided = any(row.verdict == "inconclusive" and row.metric in front.metrics for row in findings.comparisons)
+    if undecided and not front.beaten:
+        return [f"no variant is proven worse yet: a verdict in {over} is missing"]
     members = listing([one_line(label) for label in front.members]) or "none"
     lines = [f"variants that no other beats in {over}: {members}"]
     for label, by in front.beaten.items():
