@@ -114,6 +114,10 @@ class Gate:
         return self.result(refuse(self.requirements, reason, headline=baseline.headline), _alone(BASELINE, baseline))
 
 
+_SHOWN = 13
+"""Characters of a run's id, as lists of runs show it."""
+
+
 class _Measured:
     """The runs of a gate as they are checked: with the accuracies that were measured apart from their times.
 
@@ -137,8 +141,6 @@ class _Measured:
             return Variant(label=label, run=run)
         had = {row.metric for row in run.measurements} | {"inference_time"}
         rows = [row for row in judged.measurements if row.metric not in had]
-        if self._refusal:
-            rows = [Measurement.absent(row.metric, self._refusal) if row.metric in OF_LABELS else row for row in rows]
         if judged.failure is not None:
             lacking = [metric for metric in self._wanted if metric not in had and METRICS[metric].unit == "1"]
             rows += [Measurement.absent(metric, judged.failure.message) for metric in lacking]
@@ -150,6 +152,17 @@ class _Measured:
             cautions=(*run.cautions, *about),
         )
         return Variant(label=label, run=run)
+
+    def refuse(self, checks: tuple[Check, ...]) -> tuple[Check, ...]:
+        """`checks`, those of accuracies unmeasured where the baseline was judged otherwise than in its stored run."""
+        if not self._refusal:
+            return checks
+        return tuple(
+            replace(check, verdict="unmeasured", because=self._refusal, ratio=None, ratio_low=None, ratio_high=None)
+            if check.requirement.metric in OF_LABELS
+            else check
+            for check in checks
+        )
 
     @property
     def notes(self) -> tuple[str, ...]:
@@ -174,11 +187,11 @@ def _doubt_baseline(stored: Run, judged: Run, metrics: Sequence[str]) -> tuple[s
         if metric in OF_LABELS and not was.low <= now <= was.high:
             row = METRICS[metric]
             differing = differences_of_judging(("stored", stored), ("now", judged))
-            return (
-                f"{OF_BASELINE} has {row.label} {format_limit(now, row)}, and {format_limit(was.value, row)} in its "
-                f"stored run {stored.id} on the same {b.n} samples"
-                + (f", which judged otherwise: {'; '.join(differing)}" if differing else "")
-            ), bool(differing)
+            doubt = (
+                f"{OF_BASELINE} has {format_limit(now, row)} now, and {format_limit(was.value, row)} in its stored run "
+                f"{stored.id[:_SHOWN]} on the same {b.n} samples"
+            )
+            return doubt + (f", judged otherwise: {'; '.join(differing)}" if differing else ""), bool(differing)
     return "", False
 
 
@@ -293,11 +306,11 @@ def _gate_in_turns(
 ) -> GateResult:
     _require_alike(baseline, candidate)
 
-    def look(variants: Sequence[Variant]) -> tuple[Check, ...]:
-        runs = {variant.label: variant.run for variant in variants}
-        return gate.check(runs[BASELINE], runs[CANDIDATE], attempts=gate.attempts)
-
     def measure(attempt: int, measured: _Measured) -> tuple[ComparisonResult, tuple[Check, ...]]:
+        def look(variants: Sequence[Variant]) -> tuple[Check, ...]:
+            runs = {variant.label: variant.run for variant in variants}
+            return measured.refuse(gate.check(runs[BASELINE], runs[CANDIDATE], attempts=gate.attempts))
+
         findings = run_trial(
             (baseline, candidate),
             labels=(BASELINE, CANDIDATE),
