@@ -201,3 +201,13 @@ def test_a_yaml_file_beside_one_of_two_models_serves_both(coloured, capsys, with
     assert document["gate_notes"][0] == (
         f"{label} names no preparation of its own: those of {with_steps}.onnx.yaml are taken for it"
     )
+
+
+def test_evaluations_of_the_baselines_model_are_taken_only_where_they_were_judged_alike(coloured, capsys):
+    words = ["b.onnx", "--baseline", "a.onnx", *DROP, "--time-budget", "20s"]
+    _, document = gate(capsys, *words)
+    assert document["checks"][0]["value"] == 1.0 and "as in the stored run" in document["gate_notes"][0]
+    Path("other.txt").write_text("\n".join(COLOURS[::-1]), encoding="utf-8")
+    gate(capsys, *words, "--classes", "other.txt")
+    assert run(["gate", *words]) == ExitCode.BAD_INPUT
+    assert "no step converts pixels" in capsys.readouterr().err

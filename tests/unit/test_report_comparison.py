@@ -200,7 +200,7 @@ def test_a_front_says_nothing_of_variants_while_a_verdict_is_missing():
         comparisons=(latency_row(verdict="inconclusive"), row("model_size", "slower", ratio=1.35)),
         front=ParetoFront(metrics=("latency", "model_size"), members=("A", "B"), beaten={}),
     )
-    assert front_lines(findings) == ["no variant is proven worse yet: a verdict in latency and model size is missing"]
+    assert front_lines(findings) == ["no variant is proven worse yet, as there is no verdict on latency"]
 
 
 def test_a_single_winner_is_named_with_the_next():

@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from edgewise.comparing.fairness import has_unsure_classes
+from edgewise.comparing.fairness import differences_of_judging, has_unsure_classes
 from edgewise.comparing.gate import BASELINE, CANDIDATE
 from edgewise.comparing.jobs import Subject
 from edgewise.errors import BadField, BadInput, BadPreparation, EdgewiseError, StoreError
@@ -185,7 +185,7 @@ def _fill(*sources: Instructions) -> tuple[Instructions, Mapping[str, str]]:
 def _find_evaluation(baseline: Subject | None, data: str, store: Store | str | None) -> Run | None:
     """Return the baseline's run where it has an evaluation, else the newest one of its model on the same data.
 
-    One whose classes were in doubt is left out.
+    Those whose classes were in doubt are left out; where the others were judged differently, none is taken.
     """
     if baseline is None:
         return None
@@ -197,9 +197,9 @@ def _find_evaluation(baseline: Subject | None, data: str, store: Store | str | N
         else:
             sha256 = open_model(Path(baseline.thing)).ref.sha256
         runs = _search(sha256, store) if sha256 else ()
-        return next(
-            (run for run in runs if _is_judged(run) and _is_of_data(run, data) and not has_unsure_classes(run)), None
-        )
+        found = [run for run in runs if _is_judged(run) and _is_of_data(run, data) and not has_unsure_classes(run)]
+        differ = any(differences_of_judging(("one", found[0]), ("other", run)) for run in found)
+        return found[0] if found and not differ else None
     except EdgewiseError:  # a store or a model that can't be read is reported where it is needed
         return None
 
