@@ -10,6 +10,7 @@ import numpy as np
 import onnx
 import pytest
 from onnx import TensorProto, helper, numpy_helper
+from PIL import Image
 
 from edgewise.cli.main import run
 from edgewise.errors import ExitCode
@@ -125,3 +126,88 @@ def test_a_stored_candidate_is_refused_and_a_stored_baseline_is_judged_by_its_mo
     assert re.search(says("data-judges-models-candidate-stored"), capsys.readouterr().err)
     code, document = gate(capsys, "net.onnx", "--baseline", "last", *LIMITS)
     assert code == ExitCode.DONE, document["checks"]
+
+
+# --- as the baseline was judged ---
+
+COLOURS = ("red", "green", "blue")
+DROP = ["--data", "photos", "--budget", "accuracy_drop=2pt"]
+
+
+@pytest.fixture
+def coloured(place, capsys) -> Path:
+    """A model of colours, a copy of it, pictures, and a stored evaluation, tagged main, with classes and steps given."""
+    for name, bias in (("a.onnx", 0.0), ("b.onnx", 0.001)):
+        nodes = [
+            helper.make_node("GlobalAveragePool", ["x"], ["means"]),
+            helper.make_node("Flatten", ["means"], ["flat"]),
+            helper.make_node("Add", ["flat", "bias"], ["y"]),
+        ]
+        x = helper.make_tensor_value_info("x", TensorProto.FLOAT, [1, 3, 4, 4])
+        y = helper.make_tensor_value_info("y", TensorProto.FLOAT, [1, 3])
+        added = numpy_helper.from_array(np.full(3, bias, np.float32), "bias")
+        graph = helper.make_graph(nodes, "g", [x], [y], [added])
+        onnx.save(helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)], ir_version=8), name)
+    for number, colour in enumerate(COLOURS):
+        folder = place / "photos" / colour
+        folder.mkdir(parents=True)
+        for index in range(20):
+            pixels = np.zeros((2, 2, 3), np.uint8)
+            pixels[..., number] = 100 + index
+            Image.fromarray(pixels).save(folder / f"{index}.png")
+    Path("classes.txt").write_text("\n".join(COLOURS), encoding="utf-8")
+    steps = ["--prepare", "pad=4,4", "--prepare", "scale=1/255", "--classes", "classes.txt"]
+    words = ["evaluate", "a.onnx", "--data", "photos", *steps, "-r", "onnxruntime", "--sessions", "1", "--no-meters"]
+    assert run([*words, "-q"]) == ExitCode.DONE
+    assert run(["runs", "tag", "main", "last"]) == ExitCode.DONE
+    capsys.readouterr()
+    return place
+
+
+@pytest.mark.parametrize("more", [(), ("--stored",)])
+def test_what_is_not_given_is_that_of_the_baselines_stored_evaluation(coloured, capsys, more):
+    _, document = gate(capsys, "b.onnx", "--baseline", "main", *DROP, *more, "--time-budget", "20s")
+    (check,) = document["checks"]
+    assert (check["before"], check["value"]) == (1.0, 1.0)
+    told = document["gate_notes"][0]
+    assert "as in the stored run" in told and "pad=4,4, scale=1/255" in told
+    assert "3 classes (red, green and blue)" in told
+
+
+def test_a_baseline_judged_otherwise_than_in_its_stored_run_makes_no_check_of_its_accuracy(coloured, capsys):
+    Path("other.txt").write_text("\n".join(COLOURS[::-1]), encoding="utf-8")
+    words = ["b.onnx", "--baseline", "main", *DROP, "--classes", "other.txt", "--time-budget", "20s"]
+    code, document = gate(capsys, *words)
+    (check,) = document["checks"]
+    assert (code, check["verdict"]) == (ExitCode.RUN_FAILED, "unmeasured")
+    assert "the baseline has 33.3 % now, and 100 % in its stored run" in check["because"].replace("100.0", "100")
+    assert "classes: stored red, green, blue, now blue, green, red" in check["because"]
+    assert run(["gate", *words, "--stored"]) == ExitCode.BAD_INPUT
+    assert "--classes differ" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("with_steps", ["a", "b"])
+def test_a_yaml_file_beside_one_of_two_models_serves_both(coloured, capsys, with_steps):
+    store = ["--store", "empty.db", "--time-budget", "20s"]
+    words = ["b.onnx", "--baseline", "a.onnx", *DROP, "--classes", "classes.txt", *store]
+    assert run(["gate", *words]) == ExitCode.BAD_INPUT
+    assert "candidate b.onnx: " in capsys.readouterr().err.replace("baseline a.onnx: ", "candidate b.onnx: ")
+    text = "edgewise: 1\ninputs: [{pad: [4, 4]}, {scale: 1/255}]\n"
+    Path(f"{with_steps}.onnx.yaml").write_text(text, encoding="utf-8")
+    _, document = gate(capsys, *words)
+    (check,) = document["checks"]
+    assert (check["before"], check["value"]) == (1.0, 1.0)
+    label = "candidate b.onnx" if with_steps == "a" else "baseline a.onnx"
+    assert document["gate_notes"][0] == (
+        f"{label} names no preparation of its own: those of {with_steps}.onnx.yaml are taken for it"
+    )
+
+
+def test_evaluations_of_the_baselines_model_are_taken_only_where_they_were_judged_alike(coloured, capsys):
+    words = ["b.onnx", "--baseline", "a.onnx", *DROP, "--time-budget", "20s"]
+    _, document = gate(capsys, *words)
+    assert document["checks"][0]["value"] == 1.0 and "as in the stored run" in document["gate_notes"][0]
+    Path("other.txt").write_text("\n".join(COLOURS[::-1]), encoding="utf-8")
+    gate(capsys, *words, "--classes", "other.txt")
+    assert run(["gate", *words]) == ExitCode.BAD_INPUT
+    assert "no step converts pixels" in capsys.readouterr().err

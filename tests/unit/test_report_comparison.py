@@ -14,11 +14,11 @@ from html.parser import HTMLParser
 import pytest
 
 from edgewise.comparing.assessment import assess
-from edgewise.comparing.comparison import ComparisonResult, Side, Variant
+from edgewise.comparing.comparison import ComparisonResult, ParetoFront, Side, Variant
 from edgewise.comparing.criteria import Criteria
 from edgewise.errors import BadInput, StoreError
 from edgewise.metrics import METRICS
-from edgewise.report.comparison import comparison_document, ranking_table, title_of
+from edgewise.report.comparison import comparison_document, front_lines, ranking_table, title_of
 from edgewise.report.comparison_tables import before_after_table
 from edgewise.verbs.compare.presentation import FORMAT as COMPARISON
 from messages import says
@@ -192,6 +192,15 @@ def test_four_variants_are_ranked():
         "  27 rounds of fresh processes in 60.3 s of measuring; stopped because: the time",
     ):
         assert f"{line}\n" in text, line
+
+
+def test_a_front_says_nothing_of_variants_while_a_verdict_is_missing():
+    findings = replace(
+        two_variants(),
+        comparisons=(latency_row(verdict="inconclusive"), row("model_size", "slower", ratio=1.35)),
+        front=ParetoFront(metrics=("latency", "model_size"), members=("A", "B"), beaten={}),
+    )
+    assert front_lines(findings) == ["no variant is proven worse yet, as there is no verdict on latency"]
 
 
 def test_a_single_winner_is_named_with_the_next():

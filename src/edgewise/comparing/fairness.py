@@ -18,6 +18,7 @@ from edgewise.text import one_line
 from edgewise.units import format_bytes, format_limit
 
 _MOST_NAMED = 8
+_CLASSES_NAMED = 3
 
 T = TypeVar("T")
 Shape = tuple[int, ...]
@@ -223,7 +224,68 @@ _PRECISIONS: tuple[_Aspect[Run], ...] = (
     _Aspect("precision", uses_int8, lambda run: precision_of(run) or "no 8-bit products"),
 )
 """Two aspects, as an engine may report one and not the other."""
+
+
+def has_unsure_classes(run: Run) -> bool:
+    """Whether the order of the classes was assumed where the accuracy of `run` was measured."""
+    settings = {} if run.evaluation is None else run.evaluation.settings
+    return "class_order" in settings and "outputs_of_labels" not in settings
+
+
+def _steps(run: Run) -> str | None:
+    """The preparation steps of the samples, which are equal where nothing differs; None without an accuracy."""
+    if run.evaluation is None or "done" not in run.evaluation.preprocessing:
+        return None
+    return json.dumps(run.evaluation.preprocessing.get("inputs"), sort_keys=True)
+
+
+def _steps_in_words(run: Run) -> str:
+    return "; ".join(map(str, run.evaluation.preprocessing["done"])) if run.evaluation is not None else ""
+
+
+def _classes_in_words(run: Run) -> str:
+    names = () if run.evaluation is None else run.evaluation.classes
+    words = f"{', '.join(names[:_CLASSES_NAMED])}{' …' * (len(names) > _CLASSES_NAMED)}"
+    return f"{words} (the data's order, assumed)" if has_unsure_classes(run) else words
+
+
+_EVALUATED_TASK: _Aspect[Run] = _Aspect(
+    "tasks",
+    lambda run: run.evaluation and run.evaluation.task,
+    lambda run: "" if run.evaluation is None else run.evaluation.task,
+)
+_CLASSES: _Aspect[Run] = _Aspect(
+    "classes", lambda run: (run.evaluation and run.evaluation.classes) or None, _classes_in_words
+)
+_STEPS: _Aspect[Run] = _Aspect("preparation of samples", _steps, _steps_in_words)
+
+
+def describe_unlike(a: tuple[str, Run], b: tuple[str, Run], *, steps: bool = False) -> str:
+    """Return why the accuracies of two labelled runs can't be compared; "" where they can.
+
+    Two models may have their classes in different orders, each its own, but an order that was assumed proves nothing.
+
+    Args:
+        steps: whether other steps of preparation are a reason, too, where both are from flags and so may be of one
+            model; those beside a model are what it needs.
+    """
+    assumed = has_unsure_classes(a[1]) or has_unsure_classes(b[1])
+    told_apart = all(
+        run.evaluation is not None and run.evaluation.preprocessing_from.endswith("flags") for _, run in (a, b)
+    )
+    aspects = [_EVALUATED_TASK, *([_CLASSES] if assumed else []), *([_STEPS] if steps and told_apart else [])]
+    found = _differences(aspects, [a, b])
+    return f"can't be compared: different {'; different '.join(found)}" if found else ""
+
+
+def differences_of_judging(a: tuple[str, Run], b: tuple[str, Run]) -> list[str]:
+    """Return in what the accuracies of two labelled runs were judged differently."""
+    return _differences([_EVALUATED_TASK, _CLASSES, _STEPS], [a, b])
+
+
 _STATED: tuple[_Aspect[Run], ...] = (
+    _STEPS,
+    _CLASSES,
     _Aspect("model", lambda run: run.job.model.sha256, _model_in_words),
     _Aspect("command", lambda run: run.job.command or None, lambda run: run.job.label),
     _Aspect("engine", _engine_in_words, _engine_in_words),

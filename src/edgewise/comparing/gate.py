@@ -14,9 +14,10 @@ from typing import Any, Literal
 
 from edgewise.comparing.comparison import ComparisonResult, Side
 from edgewise.comparing.criteria import FLOORS, Criteria
+from edgewise.comparing.fairness import describe_unlike
 from edgewise.comparing.metrics import SAME_RUN, contrast_of, is_same_run
 from edgewise.comparing.requirement import Requirement, format_limit
-from edgewise.comparing.session_values import OF_DATA, Evidence, are_paired, gather_evidence, why_unpaired
+from edgewise.comparing.session_values import OF_DATA, OF_LABELS, Evidence, are_paired, gather_evidence, why_unpaired
 from edgewise.errors import ExitCode
 from edgewise.metrics import METRICS, Metric
 from edgewise.record import Run
@@ -30,11 +31,15 @@ Policy = Literal["pass", "fail", "retry"]
 
 BASELINE, CANDIDATE = "baseline", "candidate"
 """Labels of the two variants."""
-NAMED = 2
+NAMED = 4
 """Most checks that a conclusion names."""
 OF_BASELINE = "the baseline"
 """Begin of the note that tells where the values of a stored baseline are from."""
 
+_ORDER: tuple[CheckVerdict, ...] = ("fail", "unmeasured", "inconclusive", "pass")
+_STATES: dict[CheckVerdict, str] = {
+    "fail": "failed", "unmeasured": "not measured", "inconclusive": "inconclusive", "pass": "passed"
+}  # fmt: skip
 _VERDICTS: dict[str, CheckVerdict] = {"within": "pass", "beyond": "fail", "inconclusive": "inconclusive"}
 
 MOST_ATTEMPTS = 3
@@ -69,6 +74,14 @@ class Check:
     ratio_low: float | None = None
     ratio_high: float | None = None
 
+    @property
+    def state(self) -> str:
+        """The verdict in short, with its reason: ``latency failed: 3.56× as long, at least 3.41× (limit +3 %)``."""
+        label = METRICS[self.requirement.metric].label
+        name = label if label[1:2].isupper() else label[:1].lower() + label[1:]
+        reason = f": {self.because}" if self.because else ""
+        return f"{name} {_STATES[self.verdict]}{reason}{self.requirement.limit_text}"
+
     def to_document(self) -> dict[str, Any]:
         """The row of the JSON document."""
         required = self.requirement
@@ -94,6 +107,7 @@ class GateResult:
         policy: how an inconclusive check counts in the end.
         attempts: how many times was measured; 0 where stored runs were compared or nothing could be measured.
         notes: one-line statements about how it was done.
+        judging: one-line statements about how the accuracies were judged, which the verdict can't be read without.
     """
 
     checks: tuple[Check, ...]
@@ -101,6 +115,7 @@ class GateResult:
     policy: Policy
     attempts: int
     notes: tuple[str, ...] = ()
+    judging: tuple[str, ...] = ()
 
     def count(self, verdict: CheckVerdict) -> int:
         """How many checks have this verdict."""
@@ -126,29 +141,22 @@ class GateResult:
     def conclusion(self) -> str:
         """One sentence."""
         count = len(self.checks)
-        if failed := self.count("fail"):
-            return f"failed: {_of(failed, count)} not met: {self._named('fail')}"
-        if missing := self.count("unmeasured"):
-            which = "the requirement" if count == 1 else f"{missing} of {count} requirements"
-            return f"not measured: {which} could not be checked: {self._named('unmeasured')}"
+        if self.count("fail"):
+            return f"failed: {self._states()}"
+        if self.count("unmeasured"):
+            return f"not measured: {self._states()}"
         if open_ := self.count("inconclusive"):
             if self.policy == "pass":
                 return f"passed WITHOUT PROOF: {_of(open_, count)} inconclusive, and inconclusive checks pass"
-            named = self._named("inconclusive")
-            return (
-                f"failed: {_of(open_, count)} inconclusive; that the limit is exceeded could not be ruled out: {named}"
-            )
+            return f"failed, as it could not be ruled out that a limit is exceeded: {self._states()}"
         return f"passed: {'the requirement is' if count == 1 else f'all {count} requirements are'} met"
 
-    def _named(self, verdict: CheckVerdict) -> str:
-        """The first checks that ended so, each with its reason: ``"Latency: at most 3 % worse" (25.9 % worse)``."""
-        words = [
-            f'"{check.requirement.text}"{check.because and f" ({check.because})"}'
-            for check in self.checks
-            if check.verdict == verdict
-        ]
-        more = len(words) - NAMED
-        return ", ".join(words[:NAMED]) + (f" and {more} more" if more > 0 else "")
+    def _states(self) -> str:
+        """Every check that is not met, the worst first, and how many are: ``latency failed: 3.56× as long; 1 met``."""
+        worst = sorted(self.checks, key=lambda check: _ORDER.index(check.verdict))
+        words = [check.state for check in worst if check.verdict != "pass"]
+        rest, met = len(words) - NAMED, self.count("pass")
+        return "; ".join([*words[:NAMED], *([f"{rest} more"] if rest > 0 else []), *([f"{met} met"] if met else [])])
 
     def to_document(self) -> dict[str, Any]:
         """The JSON document of ``edgewise gate``: that of ``compare``, with `passed` the gate's own, and the checks."""
@@ -160,7 +168,7 @@ class GateResult:
             "policy": self.policy,
             "attempts": self.attempts,
             "exit_code": int(self.exit_code),
-            "gate_notes": list(self.notes),
+            "gate_notes": [*self.judging, *self.notes],
         }
 
 
@@ -203,10 +211,13 @@ def judge(
         elif after.side.value is not None and is_same_run(baseline, candidate):
             checks.append(_check_itself(check))
         else:
+            sides = (BASELINE, baseline), (CANDIDATE, candidate)
             before = gather_evidence(baseline, one.metric, name=f"the {BASELINE}")
             check = replace(check, before=before.side.value)
             if (found := _lacking(check, [before, after])) is not None:
                 checks.append(found)
+            elif one.metric in OF_LABELS and (unlike := describe_unlike(*sides, steps=True)):
+                checks.append(replace(check, verdict="unmeasured", because=unlike))
             elif one.kind == "drop":
                 checks.append(_check_drop(check, before, after))
             else:
@@ -282,7 +293,7 @@ def _check_regression(check: Check, baseline: Run, candidate: Run, *, criteria: 
     # A size that is exactly at the limit is within it, whatever its logarithm rounds to.
     decision = decide_limit(worse, limit=limit + (_ROUNDING if worse.error == 0.0 else 0.0), tests=tests)
     verdict = _VERDICTS[decision]
-    because = _explain_limit(worse, verdict, limit=limit, tests=tests) + allowance
+    because = _explain_limit(worse, verdict, limit=limit, tests=tests, unit=row.unit) + allowance
     return replace(check, verdict=verdict, because=because, ratio=contrast.ratio, ratio_low=low, ratio_high=high)
 
 
@@ -298,7 +309,7 @@ def _allowance(requirement: Requirement, before: float | None, row: Metric, *, c
     return floor / before, f"; {format_quantity(floor, row.unit)} is allowed, as smaller differences do not matter"
 
 
-def _explain_limit(worse: Contrast, verdict: CheckVerdict, *, limit: float, tests: int) -> str:
+def _explain_limit(worse: Contrast, verdict: CheckVerdict, *, limit: float, tests: int, unit: str) -> str:
     """What the verdict on a regression rests on."""
     if worse.doubt:
         return worse.doubt
@@ -306,29 +317,36 @@ def _explain_limit(worse: Contrast, verdict: CheckVerdict, *, limit: float, test
     if held is None:
         return "how far processes of one model differ is not known"
     if worse.error == 0.0:
-        return _change(worse.log_ratio)
+        return _change(worse.log_ratio, unit)
     if verdict == "fail":
-        return f"{_change(worse.log_ratio)}, {_bound(held[0], math.floor)}"
+        return f"{_change(worse.log_ratio, unit)}, {_bound(held[0], math.floor, unit)}"
     if verdict == "pass":
-        return f"{_change(worse.log_ratio)}, {_bound(held[1], math.ceil)}"
+        return f"{_change(worse.log_ratio, unit)}, {_bound(held[1], math.ceil, unit)}"
     return (
-        f"more than {_change(math.log1p(limit))} could not be ruled out: it is between "
-        f"{_change(held[0], math.floor)} and {_change(held[1], math.ceil)}"
+        f"more than {_change(math.log1p(limit), unit)} could not be ruled out: it is between "
+        f"{_change(held[0], unit, math.floor)} and {_change(held[1], unit, math.ceil)}"
     )
 
 
-def _bound(log_ratio: float, rounding: Callable[[float], int]) -> str:
+def _bound(log_ratio: float, rounding: Callable[[float], int], unit: str) -> str:
     """``at most 2.1 % worse``, from an end of the interval of worse over better."""
-    return (
-        f"{'at most' if (rounding is math.ceil) == (log_ratio >= 0.0) else 'at least'} {_change(log_ratio, rounding)}"
-    )
+    end = "at most" if (rounding is math.ceil) == (log_ratio >= 0.0) else "at least"
+    return f"{end} {_change(log_ratio, unit, rounding)}"
 
 
-def _change(log_ratio: float, rounding: Callable[[float], int] = round) -> str:
-    """``2.1 % worse``, from the logarithm of worse over better, at three digits or 0.01 %."""
+_TIMES_AS: dict[str, str] = {"s": "as long", "B": "as large", "1/s": "slower"}
+"""Unit → what a multiple of the worse value means; of others ``as much``."""
+
+
+def _change(log_ratio: float, unit: str, rounding: Callable[[float], int] = round) -> str:
+    """``2.1 % worse`` or ``3.56× as long``, from the logarithm of worse over better, at three digits or 0.01 %."""
     share = math.expm1(log_ratio) * 100.0
-    places = max(0, 2 - math.floor(math.log10(abs(share)))) if abs(share) >= 1.0 else 2
-    shown = rounding(share * 10.0**places) / 10.0**places
+    many = share >= 100.0
+    number = math.exp(log_ratio) if many else share
+    places = max(0, 2 - math.floor(math.log10(abs(number)))) if abs(number) >= 1.0 else 2
+    shown = rounding(number * 10.0**places) / 10.0**places
+    if many:
+        return f"{shown:.{places}f}× {_TIMES_AS.get(unit, 'as much')}"
     if shown == 0.0:
         return "no worse"
     return f"{abs(shown):.{places}f} % {'worse' if shown > 0.0 else 'better'}"
@@ -396,7 +414,27 @@ def _check_drop(check: Check, old: Evidence, new: Evidence) -> Check:
         told += f" ({why})" if (why := why_unpaired(old, new)) else ""
     verdict: CheckVerdict = "pass" if high <= limit else "fail" if low > limit else "inconclusive"
     because = f"{told}: {_lost(low)} to {_lost(high)}"
+    if verdict == "inconclusive" and are_paired(old, new):
+        because += _estimate_samples(gone, come, len(old.outcomes), limit=limit)
     return replace(check, verdict=verdict, because=because, low=after.low, high=after.high)
+
+
+_LEAST_CHANGED = 10
+"""Outcomes that changed, from which on their rate can be carried on: it is known within about a third (1/√10)."""
+_MOST_TIMES = 50.0
+"""Up to how many times the samples their number is estimated: beyond, it hangs on the last digit of the rates."""
+
+
+def _estimate_samples(gone: int, come: int, n: int, *, limit: float) -> str:
+    """Return how many more samples would decide if outcomes changed as often in them; "" if that can't be estimated."""
+    times = 1.0 if gone + come >= _LEAST_CHANGED else _MOST_TIMES
+    while times < _MOST_TIMES:
+        times *= 1.05
+        low, high = paired_interval(round(gone * times), round(come * times), round(n * times))
+        if not low <= -limit <= high:
+            more = significant(n * (times - 1.0), 2)
+            return f"; about {more} more samples would decide if outcomes change as often in them (an estimate)"
+    return ""
 
 
 def _lost(share: float) -> str:

@@ -12,7 +12,7 @@ from edgewise.comparing.assessment import assess, require_fair
 from edgewise.comparing.comparison import ComparisonResult, Variant
 from edgewise.comparing.criteria import Criteria
 from edgewise.comparing.environments import same_hardware
-from edgewise.comparing.fairness import check_fairness, check_jobs
+from edgewise.comparing.fairness import check_fairness, check_jobs, differences_of_judging
 from edgewise.comparing.gate import (
     BASELINE,
     CANDIDATE,
@@ -27,7 +27,8 @@ from edgewise.comparing.gate import (
 )
 from edgewise.comparing.jobs import JobSettings, Subject, find_model, make_job, make_job_like
 from edgewise.comparing.metrics import is_same_run
-from edgewise.comparing.requirement import Requirement
+from edgewise.comparing.requirement import Requirement, format_limit
+from edgewise.comparing.session_values import OF_LABELS
 from edgewise.comparing.trial import TrialSettings, run_trial
 from edgewise.errors import BadInput, as_flag
 from edgewise.metrics import METRICS
@@ -113,12 +114,25 @@ class Gate:
         return self.result(refuse(self.requirements, reason, headline=baseline.headline), _alone(BASELINE, baseline))
 
 
-class _Measured:
-    """The runs of a gate as they are checked: with the accuracies that were measured apart from their times."""
+_SHOWN = 13
+"""Characters of a run's id, as lists of runs show it."""
 
-    def __init__(self, gate: Gate, jobs: Mapping[str, Job]) -> None:
+
+class _Measured:
+    """The runs of a gate as they are checked: with the accuracies that were measured apart from their times.
+
+    Attributes:
+        doubts: that the baseline scores otherwise than in its stored run, where that makes no check impossible.
+    """
+
+    def __init__(self, gate: Gate, jobs: Mapping[str, Job], *, stored: Run | None) -> None:
         self._accuracies = {} if gate.accuracies is None else gate.accuracies(jobs)
         self._wanted = [one.metric for one in gate.requirements if one.metric]
+        doubt, refused = "", False
+        if stored is not None and (judged := self._accuracies.get(BASELINE)) is not None:
+            doubt, refused = _doubt_baseline(stored, judged, self._wanted)
+        self.doubts = (f"caution: {doubt}",) if doubt and not refused else ()
+        self._refusal = doubt if refused else ""
 
     def variant(self, label: str, run: Run) -> Variant:
         """`run` with the accuracy of its model, or with why there is none."""
@@ -139,6 +153,17 @@ class _Measured:
         )
         return Variant(label=label, run=run)
 
+    def refuse(self, checks: tuple[Check, ...]) -> tuple[Check, ...]:
+        """`checks`, those of accuracies unmeasured where the baseline was judged otherwise than in its stored run."""
+        if not self._refusal:
+            return checks
+        return tuple(
+            replace(check, verdict="unmeasured", because=self._refusal, ratio=None, ratio_low=None, ratio_high=None)
+            if check.requirement.metric in OF_LABELS
+            else check
+            for check in checks
+        )
+
     @property
     def notes(self) -> tuple[str, ...]:
         """On which data the accuracies are, and in which runs they are stored."""
@@ -146,6 +171,28 @@ class _Measured:
         data = {f"{run.evaluation.n} samples of {run.evaluation.data.name}" for run in found.values() if run.evaluation}
         runs = ", ".join(f"{run.id} ({label})" for label, run in found.items())
         return (f"accuracy on {' and on '.join(sorted(data))}: run {runs}",) if data else ()
+
+
+def _doubt_baseline(stored: Run, judged: Run, metrics: Sequence[str]) -> tuple[str, bool]:
+    """Return that the baseline scores beyond the interval of its stored run on the same samples, and whether it was
+    judged otherwise, so that its accuracy can't stand for the stored one; "" and False where it does not.
+    """
+    a, b = stored.evaluation, judged.evaluation
+    if a is None or b is None or a.data.sha256 != b.data.sha256:
+        return "", False
+    for metric in metrics:
+        was, now = stored.measurement(metric), judged.value(metric)
+        if was is None or now is None or was.value is None or was.low is None or was.high is None:
+            continue
+        if metric in OF_LABELS and not was.low <= now <= was.high:
+            row = METRICS[metric]
+            differing = differences_of_judging(("stored", stored), ("now", judged))
+            doubt = (
+                f"{OF_BASELINE} has {format_limit(now, row)} now, and {format_limit(was.value, row)} in its stored run "
+                f"{stored.id[:_SHOWN]} on the same {b.n} samples"
+            )
+            return doubt + (f", judged otherwise: {'; '.join(differing)}" if differing else ""), bool(differing)
+    return "", False
 
 
 Measure = Callable[[int, _Measured], tuple[ComparisonResult, tuple[Check, ...]]]
@@ -224,7 +271,7 @@ def _gate_against_run(
         notes = [f"{OF_BASELINE}'s model was measured again beside the candidate ({found.because}){had}"]
         if then.version and now.version and then.version != now.version and then.name == now.name:
             notes.append(f"both ran on {now.name} {now.version}; the baseline was recorded with {then.version}")
-        return _gate_in_turns(gate, first.job, second.job, notes=(*notes, *first.notes, *second.notes))
+        return _gate_in_turns(gate, first.job, second.job, notes=(*notes, *first.notes, *second.notes), stored=baseline)
     same, reasons = same_hardware(baseline, _here(baseline, second.job))
     if not same:
         what = "other hardware" if same is False else "hardware that its record does not describe"
@@ -254,14 +301,16 @@ def _stored_headline(run: Run) -> str:
     return "" if value is None else f"; its stored run has {row.label.lower()} {format_quantity(value, row.unit)}"
 
 
-def _gate_in_turns(gate: Gate, baseline: Job, candidate: Job, *, notes: Sequence[str]) -> GateResult:
+def _gate_in_turns(
+    gate: Gate, baseline: Job, candidate: Job, *, notes: Sequence[str], stored: Run | None = None
+) -> GateResult:
     _require_alike(baseline, candidate)
 
-    def look(variants: Sequence[Variant]) -> tuple[Check, ...]:
-        runs = {variant.label: variant.run for variant in variants}
-        return gate.check(runs[BASELINE], runs[CANDIDATE], attempts=gate.attempts)
-
     def measure(attempt: int, measured: _Measured) -> tuple[ComparisonResult, tuple[Check, ...]]:
+        def look(variants: Sequence[Variant]) -> tuple[Check, ...]:
+            runs = {variant.label: variant.run for variant in variants}
+            return measured.refuse(gate.check(runs[BASELINE], runs[CANDIDATE], attempts=gate.attempts))
+
         findings = run_trial(
             (baseline, candidate),
             labels=(BASELINE, CANDIDATE),
@@ -278,17 +327,22 @@ def _gate_in_turns(gate: Gate, baseline: Job, candidate: Job, *, notes: Sequence
         _require_fair(findings.obstacles)
         return findings, look(findings.variants)
 
-    return _repeat(gate, measure, {BASELINE: baseline, CANDIDATE: candidate}, notes=notes)
+    return _repeat(gate, measure, {BASELINE: baseline, CANDIDATE: candidate}, notes=notes, stored=stored)
 
 
-def _repeat(gate: Gate, measure: Measure, jobs: Mapping[str, Job], *, notes: Sequence[str]) -> GateResult:
+def _repeat(
+    gate: Gate, measure: Measure, jobs: Mapping[str, Job], *, notes: Sequence[str], stored: Run | None = None
+) -> GateResult:
     """Judge accuracies once, then measure until it is decided, as often as the policy allows.
 
     The time is that of all attempts.
+
+    Args:
+        stored: the baseline's run, where its model is judged again.
     """
     elapsed_s = 0.0
     with gate.holding():
-        measured = _Measured(gate, jobs)
+        measured = _Measured(gate, jobs, stored=stored)
         for attempt in range(gate.attempts):
             begin = now()
             findings, checks = measure(attempt, measured)
@@ -296,7 +350,8 @@ def _repeat(gate: Gate, measure: Measure, jobs: Mapping[str, Job], *, notes: Seq
             if is_settled(checks) is not None or any(check.verdict == "unmeasured" for check in checks):
                 break
     findings = replace(findings, elapsed_s=elapsed_s)
-    return gate.result(checks, findings, attempts=attempt + 1, notes=(*notes, *measured.notes))
+    result = gate.result(checks, findings, attempts=attempt + 1, notes=(*notes, *measured.notes))
+    return replace(result, judging=measured.doubts)
 
 
 def _measure_apart(gate: Gate, job: Job, *, attempt: int) -> Run:

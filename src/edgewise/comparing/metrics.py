@@ -12,9 +12,10 @@ import numpy as np
 
 from edgewise.comparing.comparison import Comparison, Design, Side, Variant, Verdict
 from edgewise.comparing.criteria import METRICS_COMPARED, Criteria, check_metric
-from edgewise.comparing.fairness import is_together
+from edgewise.comparing.fairness import describe_unlike, is_together
 from edgewise.comparing.session_values import (
     LEAST_FOR_PERCENTILE,
+    OF_LABELS,
     PERCENTILE_METRIC,
     Evidence,
     are_paired,
@@ -83,6 +84,7 @@ class _Relation:
         watched: their own results decided when that command stopped, whether or not pairs can be told.
         itself: both are one run.
         doubt: why no verdict on a time can rest on runs measured apart: one has grade D; else "".
+        unlike: why their accuracies can't be compared; "" where they can.
         names: what reasons call them.
     """
 
@@ -92,6 +94,7 @@ class _Relation:
     watched: bool
     itself: bool
     doubt: str
+    unlike: str
     names: tuple[str, str]
 
 
@@ -278,6 +281,7 @@ def _relation(a: Run, b: Run, names: tuple[str, str]) -> _Relation:
         watched=watched,
         itself=is_same_run(a, b),
         doubt="" if watched else "; ".join(filter(None, map(_grade_d, (a, b), names))),
+        unlike=describe_unlike((names[0], a), (names[1], b)),
         names=names,
     )
 
@@ -309,6 +313,8 @@ def _contrast_of_evidence(a: Evidence, b: Evidence, metric: str, *, relation: _R
     nothing = MetricContrast(metric=metric, before=a.side, after=b.side)
     if relation.itself and a.side.value is not None and math.isfinite(a.side.value):
         return replace(nothing, contrast=_OF_ITSELF, design="same-run")
+    if relation.unlike and metric in OF_LABELS and not (a.absent or b.absent):
+        return replace(nothing, because=relation.unlike)
     if a.sessions and b.sessions:
         return _contrast_percentiles(a, b, relation=relation)
     if are_paired(a, b) and not (a.absent or b.absent):

@@ -71,6 +71,16 @@ class Requirement:
             return f"{name}: at least {share} better"
         return f"{name}: at most {share} worse"
 
+    @property
+    def limit_text(self) -> str:
+        """The limit on a change, in short: `` (limit +3 %)``; "" of a budget, whose own value is beside the limit."""
+        if self.kind == "budget":
+            return ""
+        if self.kind == "drop":
+            return f" (limit {_plain(self.limit * 100)} pt)"
+        more = (self.limit >= 0.0) == (METRICS[self.metric].better == "lower")
+        return f" (limit {'+' if more else '−'}{_plain(abs(self.limit) * 100)} %)"
+
     def resolve(self, headline: str) -> Requirement:
         """The same with `headline` in place of `HEADLINE`. Raises `BadInput` where the limit does not suit it."""
         if not self.metric:

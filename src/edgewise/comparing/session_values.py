@@ -35,6 +35,9 @@ OF_ARRIVALS = "deadline_miss_rate"
 OF_DATA = SHARES - {OF_ARRIVALS}
 """Metrics whose interval is over the items of a data set; that of any other one is over processes."""
 
+OF_LABELS = {each for each in OF_DATA if not each.startswith("agreement_")} | {"mae", "rmse", "r2"}
+"""Metrics of answers beside labels."""
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Evidence:

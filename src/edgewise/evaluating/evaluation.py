@@ -31,7 +31,7 @@ from edgewise.evaluating.evaluator import (
     fit_sizes,
     run_samples,
 )
-from edgewise.evaluating.instructions import find_instructions
+from edgewise.evaluating.instructions import Instructions, find_instructions
 from edgewise.evaluating.other_preparation import doubt_preparation
 from edgewise.evaluating.output_format import OutputFormat
 from edgewise.evaluating.plausibility import check_plausible
@@ -69,6 +69,7 @@ class EvaluationPlan:
         task: None where only agreement or custom metrics are wanted.
         assumed: as `assume_task`.
         data: the user's options.
+        instructions: of the models, in place of what `find_instructions` finds; None finds them.
         own: custom metrics: ``module:function`` …
         reference: a job whose outputs are taken as right, where there are no labels.
         form: format of its outputs; None compares them as class scores.
@@ -81,6 +82,7 @@ class EvaluationPlan:
     task: Task | None
     assumed: str = ""
     data: DataOptions = field(default_factory=DataOptions)
+    instructions: Instructions | None = None
     own: tuple[str, ...] = ()
     reference: Job | None = None
     form: OutputFormat | None = None
@@ -97,7 +99,9 @@ class EvaluationPlan:
     def model(self, job: Job) -> ModelUnderTest:
         """Return the model of `job` with its instructions. Raises `BadInput`."""
         path, options = Path(job.model.path), self.data
-        found = find_instructions(path, form=job.model.format, flags=options.prepare, file=options.file)
+        found = self.instructions or find_instructions(
+            path, form=job.model.format, flags=options.prepare, file=options.file
+        )
         return ModelUnderTest(job=job, instructions=found)
 
 
@@ -386,10 +390,13 @@ class _Evaluator:
                 results,
                 table,
                 selection=selection,
-                instructions=tested.instructions,
+                instructions=replace(
+                    tested.instructions,
+                    task_options={**tested.instructions.task_options, **plan.data.task_options},
+                    classes=plan.data.classes or tested.instructions.classes,
+                ),
                 settings=scorer.settings,
                 task=plan.task_name,
-                classes=plan.data.classes,
                 reference=None if plan.reference is None else plan.reference.model.sha256,
             ),
             effective=run.effective or dict(results.effective),

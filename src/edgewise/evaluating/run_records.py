@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import replace
 from hashlib import sha256
 from statistics import median
@@ -92,10 +92,13 @@ def describe(
     instructions: Instructions,
     settings: Mapping[str, Any],
     task: str,
-    classes: Sequence[str] = (),
     reference: str | None = None,
 ) -> Evaluation:
-    """Return the conditions of an accuracy, as a run keeps them."""
+    """Return the conditions of an accuracy, as a run keeps them.
+
+    Args:
+        instructions: with the options and the classes that were given apart.
+    """
     data = selection.data
     confusion = table.confusion() if isinstance(table, HasConfusion) else None
     # Data sets of plug-ins and of users need not have the attribute.
@@ -117,7 +120,7 @@ def describe(
         preprocessing={**instructions.to_document(), "done": list(results.notes)},
         preprocessing_from=", ".join(instructions.origins),
         settings=dict(settings),
-        classes=tuple(classes or instructions.classes or data.classes)[:MOST_CLASSES],
+        classes=tuple(instructions.classes or data.classes)[:MOST_CLASSES],
         confusion=None
         if not confusion or len(confusion) > MOST_CLASSES
         else tuple(tuple(int(count) for count in row) for row in confusion),

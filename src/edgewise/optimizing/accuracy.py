@@ -373,10 +373,11 @@ class AccuracyChecker:
             answers,
             table,
             selection=selection,
-            instructions=self._settings.instructions,
+            instructions=replace(
+                self._settings.instructions, classes=self._settings.classes or self._settings.instructions.classes
+            ),
             settings=scorer.settings,
             task=self._task_name,
-            classes=self._settings.classes,
             reference=None if self._settings.task else self._job.model.sha256,
         )
         if self.form is not None and self.form.kind != "classes":

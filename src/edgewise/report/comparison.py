@@ -190,6 +190,9 @@ def front_lines(findings: ComparisonResult) -> list[str]:
     if front is None:
         return []
     over = listing([lower_label(metric) for metric in front.metrics])
+    undecided = {row.metric for row in findings.comparisons if row.verdict == "inconclusive"}
+    if (missing := [lower_label(metric) for metric in front.metrics if metric in undecided]) and not front.beaten:
+        return [f"no variant is proven worse yet, as there is no verdict on {listing(missing)}"]
     members = listing([one_line(label) for label in front.members]) or "none"
     lines = [f"variants that no other beats in {over}: {members}"]
     for label, by in front.beaten.items():

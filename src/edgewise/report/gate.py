@@ -12,14 +12,15 @@ from edgewise.comparing.fairness import is_same_job
 from edgewise.comparing.gate import BASELINE, CANDIDATE, OF_BASELINE, Check, CheckVerdict, GateResult
 from edgewise.comparing.requirement import format_limit
 from edgewise.formatting import ratio_text
+from edgewise.grouping import by_key
 from edgewise.metrics import METRICS
-from edgewise.record import Run
+from edgewise.record import ABOUT_DATA, Run
 from edgewise.report.comparison import comparison_document
 from edgewise.report.comparison_words import quotient_note
 from edgewise.report.conditions import elsewhere, engine_of, told_apart
 from edgewise.report.document import Cell, Column, Document, Section, Tone, absent, table_by_columns
 from edgewise.report.provenance import how_of, provenance_of_column
-from edgewise.text import one_line
+from edgewise.text import listing, one_line
 from edgewise.units import format_duration
 
 MARKER = "<!-- edgewise gate -->"
@@ -62,7 +63,7 @@ def gate_document(outcome: GateResult, *, folded: bool = True) -> Document:
         ratios = [_ratio_cell(check, compared, interval=not folded) for check in checks]
         methods = "; ".join(dict.fromkeys(row.method for row in outcome.findings.comparisons))
         how = partial(provenance_of_column, "Candidate over baseline", "derived", methods, "beside each ratio")
-        columns.append((Column(title="Ratio", numeric=True, rank=1, how=how), ratios))
+        columns.append((Column(title="Ratio", numeric=True, how=how), ratios))
     verdicts = (Column(title="Verdict", decides=True), [_verdict_cell(check, folded=folded) for check in checks])
     # A page cuts off columns at its right edge, a terminal never this one.
     columns.insert(len(columns) if folded else 0, verdicts)
@@ -88,18 +89,22 @@ def gate_page(outcome: GateResult) -> Document:
 def _doubts(outcome: GateResult) -> list[str]:
     """What casts doubt on checks that passed.
 
-    One file against itself, what differs beside the model, and a preparation that scores better.
+    How accuracies were judged and cautions on that, one file against itself, and what differs beside the model.
     """
     stated = outcome.findings.stated
     differing = [one_line(f"differs: {line}") for line in stated if not line.startswith("model: ")]
     runs = [variant.run for variant in outcome.findings.variants if variant.run is not None]
-    cautions = dict.fromkeys(
-        one_line(f"caution: {caution.message}")
-        for run in runs
-        for caution in run.cautions
-        if caution.code == "better-preparation"
+    cautions = by_key(
+        (caution.message, variant.label)
+        for variant in outcome.findings.variants
+        for caution in variant.run.cautions
+        if caution.code in ABOUT_DATA
     )
-    return [*_one_file(runs), *differing, *cautions]
+    told = [
+        f"caution: {message}" if len(labels) == len(runs) else f"caution on {listing(labels)}: {message}"
+        for message, labels in cautions.items()
+    ]
+    return [*map(one_line, (*outcome.judging, *told)), *_one_file(runs), *differing]
 
 
 def _one_file(runs: Sequence[Run]) -> list[str]:

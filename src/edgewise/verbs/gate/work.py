@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
@@ -11,14 +11,14 @@ from edgewise.comparing.gate import GateResult
 from edgewise.comparing.gate_execution import Gate, run_gate
 from edgewise.comparing.jobs import JobSettings, Subject, runs_among
 from edgewise.comparing.rerun import with_reruns
-from edgewise.comparing.session_values import OF_DATA
+from edgewise.comparing.session_values import OF_LABELS
 from edgewise.device.target import find_target
 from edgewise.errors import BadField, BadInput
-from edgewise.record import Job, Run, Stopping
-from edgewise.run.dispatch import Interrupted
+from edgewise.record import Run
 from edgewise.run.plan import precision_word
 from edgewise.text import enumerate_few, one_line
 from edgewise.verbs.context import Context
+from edgewise.verbs.gate.judging import judge_of
 from edgewise.verbs.gate.request import GateRequest
 from edgewise.verbs.subjects import pair_runs, read_subjects
 
@@ -34,7 +34,9 @@ def gate(request: GateRequest, context: Context) -> GateResult:
     given = _settings_of(request)
     candidate, baseline, notes = choose_sides(request, given, context)
     _require_data(request, candidate)
-    judge = None if request.data is None else _judge_of(request, request.data, candidate)
+    judge = None
+    if request.data is not None:
+        judge = judge_of(request, request.data, candidate, baseline, store=context.store)
     with context.saving() as saver:
         result = run_gate(
             Gate(
@@ -48,69 +50,24 @@ def gate(request: GateRequest, context: Context) -> GateResult:
                 save=saver.save,
                 history=context.history,
                 holding=partial(context.measuring, request.device),
-                accuracies=None if judge is None else partial(judge, saver.save),
+                accuracies=None if judge is None else partial(judge.measure, saver.save),
             ),
             candidate,
             baseline,
         )
     findings = replace(with_reruns(result.findings, context.history), save_errors=saver.errors)
-    return replace(result, notes=(*notes, *result.notes), findings=findings)
-
-
-_OF_LABELS = {each for each in OF_DATA if not each.startswith("agreement_")} | {"mae", "rmse", "r2"}
-"""Metrics of answers beside labels."""
+    judging = (*(() if judge is None else judge.told), *result.judging)
+    return replace(result, notes=(*notes, *result.notes), judging=judging, findings=findings)
 
 
 def _require_data(request: GateRequest, candidate: Subject) -> None:
     """Refuse a limit on an accuracy that measuring times alone can't check. Raises `BadField`."""
-    missing = [one.word for one in request.requirements() if one.metric in _OF_LABELS]
+    missing = [one.word for one in request.requirements() if one.metric in OF_LABELS]
     if missing and request.data is None and not isinstance(candidate.thing, Run):
         raise BadField(
             f"{', '.join(missing)} needs labelled samples, on which the models are judged",
             advice="give them: ⟦data⟧; without them leave this limit out",
         )
-
-
-Judge = Callable[[Callable[[Run], None], Mapping[str, Job]], Mapping[str, Run]]
-
-
-def _judge_of(request: GateRequest, data: str, candidate: Subject) -> Judge:
-    """What measures accuracies with the settings of jobs, and saves their runs. Raises `BadInput` for unfit data."""
-    from edgewise.evaluating.evaluation import EvaluationPlan, plan_evaluation, run_evaluation
-    from edgewise.run.plan import Axes
-    from edgewise.verbs.evaluate.work import data_options_of
-
-    if isinstance(candidate.thing, Run):
-        raise BadField("⟦data⟧ judges models, and the candidate is a stored run", advice="give the model's file")
-    options = data_options_of(request, data)
-
-    def planned(model: str | Path, axes: Axes) -> EvaluationPlan:
-        stopping = Stopping(timeout_s=request.timeout)
-        return plan_evaluation([model], options, axes=axes, stopping=stopping, target=request.target(), latency=False)
-
-    def job_like(job: Job) -> Job:
-        spec = job.runtime
-        axes = Axes(
-            runtimes=(f"{spec.name}/{spec.provider}" if spec.provider else spec.name,),
-            threads=() if spec.threads is None else (spec.threads,),
-            precisions=() if spec.precision is None else (spec.precision,),
-            signatures=(job.model.signature,) if job.model.signature else (),
-            shapes=request.shapes,
-        )
-        return replace(planned(job.model.path, axes).jobs[0], runtime=spec)
-
-    # Data that can't be used are refused before the machine is held.
-    first = planned(Path(candidate.thing), Axes(shapes=request.shapes))
-    options = replace(options, task=None if first.task is None else first.task.name)  # assumed and reported once
-
-    def judge(save: Callable[[Run], None], jobs: Mapping[str, Job]) -> Mapping[str, Run]:
-        results = run_evaluation(replace(first, jobs=tuple(map(job_like, jobs.values()))), save=save)
-        runs = [one.run for one in results.models]
-        if results.interrupted:
-            raise Interrupted(runs)
-        return dict(zip(jobs, runs, strict=True))
-
-    return judge
 
 
 def _settings_of(request: GateRequest) -> JobSettings:
