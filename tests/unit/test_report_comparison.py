@@ -49,7 +49,7 @@ Throughput    2380 /s   5760 /s   2.427 (2.387 to 2.469)   2.43× faster
 Peak memory   48.0 MB   92.0 MB   1.917 (1.910 to 1.924)   1.92× larger
 Model size    53.9 kB   53.9 kB                    1.000   same
 Energy        n/a [2]   n/a [2]                  n/a [3]   inconclusive
-intervals left out for width: Before, After; use a wider terminal or -o
+intervals left out for width: A, B; use a wider terminal or -o
 
 Engine against engine: A | B (continued)
 Metric         Margin   Adjusted p

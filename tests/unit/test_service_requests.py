@@ -190,6 +190,7 @@ def test_arguments_of_factories_keep_their_types_in_json():
 
 
 def test_several_devices_share_a_time_budget():
+    # real time: nothing is run
     request = make_request(BenchRequest, models=["m.onnx"], device="a, b,,b", time_budget=30.0)
     assert [(each.device, each.time_budget) for each in request.on_each_device()] == [("a", 15.0), ("b", 15.0)]
 
