@@ -118,6 +118,15 @@ def test_a_name_that_is_registered_gets_the_new_address_and_what_it_was_is_told(
     }  # fmt: skip
 
 
+def test_a_setting_that_is_added_keeps_the_others_of_the_same_address(file):
+    """The advice after an unknown host key, followed as it was printed, removed the key of the login."""
+    for words in (["a", "ssh://a", "--set", "python=p"], ["a", "ssh://a", "--set", "tags=arm"]):
+        assert run(["devices", "add", *words]) == 0
+    assert dict(read_devices(file)["a"].settings) == {"python": "p", "tags": "arm"}
+    assert run(["devices", "add", "a", "ssh://a", "--set", "python=q"]) == 0
+    assert dict(read_devices(file)["a"].settings) == {"python": "q", "tags": "arm"}
+
+
 @pytest.mark.parametrize("words", [["add", "a", "ssh://b"], ["rm", "a"]])
 def test_a_device_in_another_form_of_toml_is_left_to_its_author(words, file, capsys):
     file.parent.mkdir()

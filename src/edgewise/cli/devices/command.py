@@ -33,8 +33,11 @@ _FILE = option(
     _FILE,
 )
 def add(values: Values) -> None:
-    """Register a device, or replace what is registered by its name. No connection: see 'edgewise devices check'."""
-    from edgewise.device.devices import Device
+    """Register a device, or change a registered one: with the same URL it keeps settings that are not given.
+
+    No connection: see 'edgewise devices check'.
+    """
+    from edgewise.device.devices import Device, read_devices
     from edgewise.estimating.base import is_known
     from edgewise.verbs.devices.work import register
     from edgewise.verbs.words import once
@@ -43,9 +46,10 @@ def add(values: Values) -> None:
     pairs = [word.partition("=") for word in values["set"] or []]
     if any(not key or not value for key, _, value in pairs):
         raise BadInput("--set needs KEY=VALUE", advice="for example --set 'python=~/venv/bin/python'")
-    place, old = register(
-        Device(name=name, url=values["url"], settings=once((key, value) for key, _, value in pairs)), file
-    )
+    before = read_devices(file).get(name)
+    kept = before.settings if before is not None and before.url == values["url"] else {}
+    settings = {**kept, **once((key, value) for key, _, value in pairs)}
+    place, old = register(Device(name=name, url=values["url"], settings=settings), file)
     words = [] if old is None else [old.url, *(f"{key}={value}" for key, value in old.settings.items())]
     said = f"{name} added to {place}" if old is None else f"{name} replaced in {place}; it was {', '.join(words)}"
     err().print(said, markup=False, highlight=False, soft_wrap=True)
