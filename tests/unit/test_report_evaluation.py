@@ -155,6 +155,25 @@ def test_of_three_models_the_title_says_how_each_differs_from_the_first():
     assert "can't be told apart from it: +0.10 pt [−1.00, +1.20], 2 could not be used" in title
 
 
+def test_several_models_that_are_as_good_are_one_phrase_with_their_range():
+    """Of six models the title took eight lines, five times with the same words."""
+    found = two_models()
+    (gap, *others) = found.models[1].differences
+    alike = [
+        replace(
+            found.models[1],
+            run=replace(found.models[1].run, id=f"0193-{number}"),
+            differences=(replace(gap, difference=points / 100, low=-0.03, high=0.03), *others),
+        )
+        for number, points in enumerate((0.5, -1.0, 0.0))
+    ]
+    title = title_of(replace(found, models=(found.models[0], *alike)))
+    assert "none of the others can be told apart from it (−1.00 pt to +0.50 pt)" in title
+    title = title_of(replace(found, models=(*found.models, *alike)))
+    assert "; 3 others can't be told apart from it (−1.00 pt to +0.50 pt); " in title
+    assert title.count("told apart") == 1 and "is worse than it: −2.22 pt [−3.61, −0.89]" in title
+
+
 def test_models_of_one_name_are_told_apart_by_their_engines():
     first, second = evaluated(1), evaluated(2, runtime="openvino")
     assert model_labels(EvaluationResults(models=(first, second))) == ["onnxruntime/cpu", "openvino/cpu"]

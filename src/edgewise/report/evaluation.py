@@ -44,6 +44,7 @@ IMPLAUSIBLE = "This accuracy is implausible"
 ABOUT_ACCURACY = "Cautions on the accuracy"
 ALIKE = "How all samples were changed"
 CHANGED = "samples-changed"
+ALIKE_VERDICT = "can't be told apart from"
 
 
 def describe_results(results: EvaluationResults) -> Document:
@@ -201,7 +202,7 @@ def _verdict(gap: MetricDifference) -> str:
     if gap.low is None or gap.high is None or direction == "none":
         return "against"
     if gap.low <= 0.0 <= gap.high:
-        return "can't be told apart from"
+        return ALIKE_VERDICT
     return "is better than" if (gap.low > 0.0) == (direction == "higher") else "is worse than"
 
 
@@ -213,17 +214,29 @@ def _both_scores(results: EvaluationResults, gap: MetricDifference) -> str:
 
 
 def _against_first(results: EvaluationResults, labels: Sequence[str]) -> list[str]:
-    """The first model's score, and how each of the others differs from it: ``b is worse than a: −2.2 pt [−3, −1]``."""
+    """The first model's score, and how the others differ from it: ``b is worse than it: −2.2 pt [−3, −1]``.
+
+    Several that can't be told apart from it are one phrase with the range of their differences.
+    """
     score = chief_score(results.models[0])
     first = [] if score is None or score.value is None else [
         f"{labels[0]} {value_text(score.metric, METRICS[score.metric].unit, score.value)}"
     ]  # fmt: skip
-    return first + [
+    found = [(label, gap) for one, label in zip(results.models[1:], labels[1:], strict=True) if (gap := chief_gap(one))]
+    alike = [gap for _, gap in found if _verdict(gap) == ALIKE_VERDICT]
+    told = [
         f"{label} {_verdict(gap)} it: {points_text(gap.metric, gap.difference)} "
         f"{points_range(gap.metric, gap.low, gap.high)}".rstrip()
-        for one, label in zip(results.models[1:], labels[1:], strict=True)
-        if (gap := chief_gap(one)) is not None
+        for label, gap in found
+        if gap not in alike or len(alike) < 2
     ]
+    if len(alike) < 2:
+        return first + told
+    who = "none of the others" if len(alike) == len(labels) - 1 else f"{len(alike)} others"
+    ends = sorted(alike, key=lambda gap: gap.difference or 0.0)
+    least, most = (points_text(gap.metric, gap.difference) for gap in (ends[0], ends[-1]))
+    apart = "can" if who.startswith("none") else "can't"
+    return [*first, f"{who} {apart} be told apart from it ({least if least == most else f'{least} to {most}'})", *told]
 
 
 def samples_words(n: int, evaluation: Evaluation | None) -> str:
@@ -381,11 +394,15 @@ def _caution_lines(
     results: EvaluationResults, codes: Collection[str], *, advice: bool = False, alike: bool = False
 ) -> tuple[str, ...]:
     """The messages of cautions with one of `codes`, and what to do; `alike`: of changes that all samples share."""
-    return lines_of(
-        f"{who}{each.message}{f' → {each.advice}' if advice else ''}"
-        for one, who in _named(results)
+    found = by_key(
+        (f"{each.message}{f' → {each.advice}' if advice else ''}", label)
+        for one, label in _pairs(results)
         for each in one.run.cautions
         if each.code in codes and (each.code == CHANGED and are_converted_alike(one.run.evaluation)) == alike
+    )
+    return lines_of(
+        text if len(set(labels)) == len(results.models) else f"{listing(list(dict.fromkeys(labels)))}: {text}"
+        for text, labels in found.items()
     )
 
 

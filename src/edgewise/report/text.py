@@ -87,7 +87,9 @@ def print_hint(left_out: Sequence[str], console: Console) -> None:
     """Print which tables and sections `--details` would add; nothing where there are none."""
     from rich.text import Text
 
-    kinds = dict.fromkeys(re.split(": | for | of ", one_line(title))[0] for title in left_out)
+    kinds = dict.fromkeys(
+        re.split(": | for | of ", re.sub(".* minus .*", "differences", one_line(title)))[0] for title in left_out
+    )
     if kinds:
         words = ", ".join(kind[:1].lower() + kind[1:] for kind in kinds)
         console.print(_hanging(Text("--details adds: ", style="dim"), Text(words, style="dim")))
