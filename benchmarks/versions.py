@@ -177,7 +177,6 @@ def bisect(place: Place, first: int) -> tuple[bool, int]:
     ):
         asked = BisectRequest(model=str(place.model), good=VERSIONS[0], bad=VERSIONS[-1], profile=False)
         result = work.bisect(asked, Context())
-    environments.packages_of.cache_clear()
     close_targets()  # the next search gives the versions other environments
     print(f"<!-- bisect: {result.first} ({result.probability}), it is {VERSIONS[first]} -->", flush=True)
     return result.first == VERSIONS[first], compared.call_count - 1
