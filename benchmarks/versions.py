@@ -27,6 +27,7 @@ import sys
 import tempfile
 import time
 from collections import Counter
+from collections.abc import Callable
 from dataclasses import asdict, dataclass, fields
 from pathlib import Path
 from unittest import mock
@@ -49,7 +50,10 @@ CONVOLUTIONS, CHANNELS, SIZE = 14, 16, 28
 PLANTED = "conv6"
 VERSIONS = [f"1.{minor}.0" for minor in range(9)]
 """The good release and eight later ones."""
-MOST_PROBES = 12
+MOST_PROBES = 24
+LEAST = math.log(1.015)
+NOISES = ((0.0008, 0.007), (0.0008, 0.015), (0.007, 0.007), (0.01, 0.01), (0.015, 0.015), (0.014, 0.007))
+"""Standard deviations between simulated comparisons, and those that they tell."""
 PATCH = """
 _Session = InferenceSession
 class InferenceSession(_Session):
@@ -140,18 +144,18 @@ def names_it(place: Place) -> str:
     return max(pairs, key=lambda pair: pair.change or -math.inf).name
 
 
-def simulate(same: list[Row], slow: list[Row], trials: int) -> tuple[float, float]:
-    """Share of right releases and average probes, with ratios and intervals drawn from the measured ones."""
-    chance = random.Random(0)
+Draw = Callable[[bool], tuple[float, float, float]]
+"""Logarithm of the ratio of a release that is slow or not, and what the comparison tells of its spread."""
 
-    def draw(is_slow: bool) -> tuple[float, float, float]:
-        row = chance.choice(slow if is_slow else same)
-        return math.log(row.ratio), *work.spread_of(row)  # type: ignore[arg-type]  # it has what that reads
 
+def simulate(draw: Draw, trials: int) -> tuple[float, float]:
+    """Share of right releases and average probes."""
     right, probes = 0, 0
     for trial in range(trials):
         first = 1 + trial % (len(VERSIONS) - 1)
-        change, spread, within = draw(True)
+        while (bad := draw(True))[0] < LEAST:  # it would not be called slower, and nothing be searched for
+            pass
+        change, spread, within = bad
         search = Search(number=len(VERSIONS) - 1, change=change, spread=spread, within=within)
         for _ in range(MOST_PROBES):
             if search.is_sure or (at := search.next(())) is None:
@@ -160,6 +164,27 @@ def simulate(same: list[Row], slow: list[Row], trials: int) -> tuple[float, floa
             probes += 1
         right += search.first[0] == first
     return right / trials, probes / trials
+
+
+def draw_measured(same: list[Row], slow: list[Row]) -> Draw:
+    """Ratios and intervals as they were measured."""
+    chance = random.Random(0)
+
+    def draw(is_slow: bool) -> tuple[float, float, float]:
+        row = chance.choice(slow if is_slow else same)
+        return math.log(row.ratio), *work.spread_of(row)  # type: ignore[arg-type]  # it has what that reads
+
+    return draw
+
+
+def draw_normal(spread: float, told: float, change: float = math.log(1.031)) -> Draw:
+    """Ratios with a normal distribution."""
+    chance = random.Random(1)
+
+    def draw(is_slow: bool) -> tuple[float, float, float]:
+        return chance.gauss(change if is_slow else 0.0, spread), told, 0.0
+
+    return draw
 
 
 def bisect(place: Place, first: int) -> tuple[bool, int]:
@@ -177,7 +202,6 @@ def bisect(place: Place, first: int) -> tuple[bool, int]:
     ):
         asked = BisectRequest(model=str(place.model), good=VERSIONS[0], bad=VERSIONS[-1], profile=False)
         result = work.bisect(asked, Context())
-    environments.packages_of.cache_clear()
     close_targets()  # the next search gives the versions other environments
     print(f"<!-- bisect: {result.first} ({result.probability}), it is {VERSIONS[first]} -->", flush=True)
     return result.first == VERSIONS[first], compared.call_count - 1
@@ -232,11 +256,15 @@ def measure(arguments: argparse.Namespace, folder: Path) -> None:
     print(f"\nOperator named first: {names[PLANTED]} of {names.total()}")
     print("\n| bisect over 8 releases | searches | right release | probes on average, beside that of the bad release |")
     print("|---|--:|--:|--:|")
-    right, probes = simulate(same, slow, arguments.trials)
+    right, probes = simulate(draw_measured(same, slow), arguments.trials)
     print(f"| simulated, with the noise of these comparisons | {arguments.trials} | {right:.1%} | {probes:.2f} |")
     if found:
         average = statistics.mean(probes for _, probes in found)
         print(f"| measured | {len(found)} | {sum(right for right, _ in found)} | {average:.2f} |")
+    print("\n| comparisons differ by | and tell | right release | probes |\n|--:|--:|--:|--:|")
+    for spread, told in NOISES:
+        right, probes = simulate(draw_normal(spread, told), arguments.trials)
+        print(f"| {spread:.2%} | {told:.1%} | {right:.1%} | {probes:.1f} |")
     print(f"\nSecond use of an environment, up to its first session: {second_use(place):.2f} s")
 
 

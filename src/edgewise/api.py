@@ -426,7 +426,8 @@ def bench(
         batches: an axis.
         precisions: an axis (``f32``, ``bf16`` …); empty means like for like.
         signatures: an axis: entry points of files that have several; empty means each file's first.
-        environments: an axis: Python environments of this machine, ``onnxruntime==1.30.0`` or the path of one.
+        environments: an axis: Python environments of this machine, ``onnxruntime==1.30.0`` or the path of one, or
+            ``container://IMAGE``; ``local`` is edgewise's own.
         variables: environment variables for the engine's process, ``NAME=VALUE`` each; several values of one name are
             varied.
         settings: of the engines by their own names (``channels_last``); each engine gets those that it has.

@@ -16,6 +16,7 @@ from edgewise.device import target
 from edgewise.device.devices import find_device, open_transport
 from edgewise.device.lease import measuring_on
 from edgewise.errors import BadInput, ExitCode
+from edgewise.store import open_store
 from edgewise.testing import check_target, write_fake_model
 from far_targets import far_python  # noqa: F401
 
@@ -67,6 +68,32 @@ def test_a_device_is_checked_and_benched_and_leaves_no_container(capsys, box):
     assert rows["deployment_time"]["basis"] == "measured"
     target.close_targets()
     assert eventually(lambda: not containers(runtime, os.getpid()))
+
+
+@pytest.mark.engine
+def test_containers_and_this_machine_take_turns_and_each_record_has_its_own_packages(capsys, box, tmp_path):
+    pytest.importorskip("onnxruntime")
+    box()
+    line = ("compare", MODEL, "--vary", "container=local,box", "--store", tmp_path / "runs.db", "--quiet")
+    found = command(capsys, *line, "--rounds", "1")
+    assert [variant["label"] for variant in found["variants"]] == ["edgewise's own", "box"]
+    with open_store(str(tmp_path / "runs.db")) as store:
+        runs = [store.get(variant["run"]) for variant in found["variants"]]
+    assert [run.job.target.environment for run in runs] == [None, "box"]
+    assert ["packages" in run.environment for run in runs] == [False, True]
+    assert all(run.job.workload.interleave == "turns" and run.job.target.device == "local" for run in runs)
+    line = ("profile", MODEL, "-r", "onnxruntime", "--environment", "local", "--environment", "box", "--no-store")
+    profiled = command(capsys, *line, "--sessions", "1", "--iterations", "5", "--quiet")
+    assert [bool(run["layers"]) for run in profiled["runs"]] == [True, True]
+
+
+def test_an_image_that_can_not_be_used_is_named_once(capsys, box, tmp_path):
+    box(url="container://localhost/edgewise-missing")
+    write_fake_model(tmp_path / "m.fake", latency_ns=[2_000_000])
+    line = ["compare", str(tmp_path / "m.fake"), "-r", "fake", "--vary", "container=local,box", "--no-store"]
+    assert edgewise_command(line) == ExitCode.UNAVAILABLE
+    told = capsys.readouterr().err
+    assert told.count("no container of the image localhost/edgewise-missing can be started: ") == 1
 
 
 def test_the_conformance_suite_passes(box, tmp_path):

@@ -68,6 +68,15 @@ def test_how_far_comparisons_differ_is_learnt_from_them(spread, told, least, mos
     assert sum(probes for *_, probes in found) / len(found) <= most
 
 
+def test_the_limit_of_probes_leaves_very_noisy_searches_the_time_to_be_sure():
+    chance = random.Random(10)
+    most = BisectRequest(model="m.onnx", good="1", bad="2").most_probes
+    words = {"change": math.log(1.031), "spread": 0.015, "most": most}
+    found = [(first, *find(chance, first=first, **words)) for first in [*range(1, 9)] * 50]
+    assert sum(first == told for first, told, _ in found) / len(found) >= 0.95
+    assert sum(probes == most for *_, probes in found) / len(found) <= 0.1
+
+
 def test_a_release_between_two_that_differ_cannot_be_told_from_the_next_where_it_is_not_measured():
     search = Search(number=4, change=0.1, spread=0.01)
     search.update(1, 0.0, 0.01)

@@ -14,6 +14,7 @@ from edgewise.comparing.labels import label_jobs
 from edgewise.device import environments
 from edgewise.errors import BadInput, Unavailable
 from edgewise.record import Job, ModelRef, RuntimeSpec, TargetSpec
+from edgewise.run import run_builder
 from edgewise.run.executor import target_of
 from edgewise.testing import write_fake_model
 from edgewise.verbs.bench.request import BenchRequest
@@ -23,10 +24,10 @@ from edgewise.verbs.subjects import split_vary
 @pytest.fixture(autouse=True)
 def nothing_known(tmp_path, monkeypatch):
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
-    for each in (environments.python_of, environments.packages_of, environments.worker_file):
+    for each in (environments.python_of, environments.worker_file):
         each.cache_clear()
     yield
-    for each in (environments.python_of, environments.packages_of, environments.worker_file):
+    for each in (environments.python_of, environments.worker_file):
         each.cache_clear()
 
 
@@ -117,6 +118,19 @@ def test_python_names_a_path_also_where_it_has_no_separator():
         environments.python_of("./env")
 
 
+def test_an_image_is_an_environment_and_so_is_a_registered_container(tmp_path, monkeypatch):
+    monkeypatch.setenv("EDGEWISE_DEVICES", str(tmp_path / "devices.toml"))
+    (tmp_path / "devices.toml").write_text('[box]\nurl = "container://engines"\n[pi]\nurl = "ssh://pi"\n')
+    named = split_vary(["container=engines:1.30,container://engines:1.32,box,local"])
+    assert named == {"environment": ["container://engines:1.30", "container://engines:1.32", "box", "local"]}
+    targets = [TargetSpec(environment=one) for one in named["environment"][:3]]
+    assert [target_of(one).transport._image for one in targets] == ["engines:1.30", "engines:1.32", "engines"]
+    with pytest.raises(BadInput, match=r"ssh://pi is no container"):
+        split_vary(["container=ssh://pi"])
+    with pytest.raises(BadInput, match=r"container://-x names no image"):
+        target_of(TargetSpec(environment="container://-x"))
+
+
 @pytest.mark.parametrize("damage", ["bin/python", "made.json"])
 def test_a_broken_environment_is_made_again(steps, damage):
     python = environments.python_of("onnxruntime==1.30.0")
@@ -165,7 +179,6 @@ def test_a_path_names_an_environment_by_its_folder_or_its_interpreter(tmp_path):
     (tmp_path / "env" / "bin" / "python").symlink_to(sys.executable)
     for name in ("env", "env/bin/python"):
         assert environments.python_of(str(tmp_path / name)) == str(tmp_path / "env" / "bin" / "python")
-    assert "pytest" in environments.packages_of(sys.executable)
 
 
 def test_the_archive_of_the_worker_is_made_again_where_a_source_changes(tmp_path, monkeypatch):
@@ -246,3 +259,10 @@ def test_jobs_are_told_apart_by_their_environments_and_others_keep_their_keys():
     assert len({one.key for one in (*jobs, job(None, "A=1"), job(None, "A=2"))}) == 5
     assert label_jobs([job(None), job(None, "A=1")], [None] * 2) == ["no variables set", "A=1"]
     assert json.dumps(jobs[0].key) == '"' + jobs[0].key + '"' and "environment" not in jobs[0].label
+
+
+def test_each_environment_is_asked_what_it_has(monkeypatch):
+    monkeypatch.setattr(run_builder, "environment_at", lambda spec: {"packages": {"numpy": spec.environment}})
+    builder = run_builder.RunBuilder(save=lambda run: None, sensors=run_builder.METERS_OFF, history=[].__iter__)
+    asked = [builder.environment(TargetSpec(environment=one)) for one in ("numpy==1.26.4", "numpy==2.0.0")]
+    assert [each["packages"]["numpy"] for each in asked] == ["numpy==1.26.4", "numpy==2.0.0"]

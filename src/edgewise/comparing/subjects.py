@@ -208,8 +208,9 @@ def _vary(
     others = [text for text in settings.axes.variables if not names_of([text]) & names_of(given)]
     fixed["variables"] = (*others, *given)
     chosen = replace(settings.axes, **fixed)
-    if not chosen.runtimes and not any(map(engine_in, chosen.environments)):
-        chosen = replace(chosen, runtimes=native_runtime(model, settings.target))
+    if not chosen.runtimes and not any(engine_in(one or "") for one in chosen.environments):
+        place = replace(settings.target, environment=next(iter(chosen.environments), settings.target.environment))
+        chosen = replace(chosen, runtimes=native_runtime(model, place))
     jobs: list[Job] = []
     for batch in chosen.batches:
         plan = make_plan(

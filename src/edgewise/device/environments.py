@@ -1,7 +1,8 @@
 """Python environments of this machine, in which an engine has another version: made once, and kept in a cache.
 
 An environment is named by its requirements, ``onnxruntime==1.30.0``, several parted by blanks, or by the path of one
-that exists: its folder, or its interpreter. A worker needs numpy and the engine there, and nothing of edgewise.
+that exists: its folder, or its interpreter. A worker needs numpy and the engine there, and nothing of edgewise. An
+image of a container, ``container://IMAGE``, is one too, and so is a registered device of that kind.
 """
 
 from __future__ import annotations
@@ -14,7 +15,7 @@ import re
 import shutil
 import sys
 from bisect import bisect_left
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from functools import cache
 from itertools import product
@@ -23,6 +24,7 @@ from typing import TYPE_CHECKING
 
 from edgewise.child_process import Outcome, run_child
 from edgewise.device.bundle import make_bundle
+from edgewise.device.devices import LOCAL, transport_of
 from edgewise.errors import BadInput, Unavailable
 from edgewise.progress import StageStarted, emit
 from edgewise.text import means_disk_full, one_line
@@ -35,7 +37,7 @@ ENGINES = {
     "keras": "keras", "tensorflow": "tensorflow", "numpy": "",
 }  # fmt: skip
 """Packages whose versions can be varied by their names → the runtime that runs them."""
-PYTHON = "python"
+PYTHON, CONTAINER = "python", "container"
 MAKE_S = 1800.0
 """Deadline for making an environment: a large engine over a slow network."""
 _ASK_S = 120.0
@@ -50,13 +52,22 @@ _NO_INDEX = re.compile(
     r"|Name or service not known|Temporary failure in name resolution|dns error|Could not connect",
     re.IGNORECASE,
 )
-_LIST = (
-    "import importlib.metadata as m, json;print(json.dumps({d.metadata['Name']: d.version for d in m.distributions()}))"
-)
+
+
+def is_container(environment: str) -> bool:
+    """Whether an environment is the image of a container, or a registered device of that kind."""
+    return transport_of(environment) == CONTAINER
 
 
 def requirement(package: str, version: str) -> str:
-    """The name of an environment with `version` of `package`; of ``python`` the path itself."""
+    """The name of an environment with `version` of `package`; of ``python`` the path itself, of ``container`` an image.
+
+    Raises `BadInput` for a device that is no container on this machine.
+    """
+    if package == CONTAINER:
+        if "://" in version and not is_container(version):
+            raise BadInput(f"{version} is no container", advice="write container=IMAGE, or local for no container")
+        return version if version == LOCAL or is_container(version) else f"{CONTAINER}://{version}"
     if package != PYTHON:
         return f"{package}=={version}"
     return version if os.sep in version else f".{os.sep}{version}"
@@ -117,17 +128,6 @@ def python_of(environment: str) -> str:
         if not _is_whole(folder):
             _make(folder, requirements)
     return str(folder / "bin" / "python")
-
-
-@cache
-def packages_of(environment: str) -> Mapping[str, str]:
-    """Package → version of what is installed in an environment. Raises as `python_of`."""
-    python = python_of(environment)
-    done = run_child([python, "-I", "-c", _LIST], seconds=_ASK_S)
-    try:
-        return {str(name): str(version) for name, version in sorted(json.loads(done.output).items())}
-    except ValueError as error:
-        raise Unavailable(f"{python} does not work: {done.failure or 'no answer'}", advice="is it Python?") from error
 
 
 @cache

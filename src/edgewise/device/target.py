@@ -504,8 +504,13 @@ def find_target(name: str) -> LocalTarget | RemoteTarget:
     return _TARGETS[name]
 
 
-def find_environment(environment: str) -> EnvironmentTarget:
-    """This machine with that Python environment, which is made where it is not there yet. Raises as `python_of`."""
+def find_environment(environment: str) -> EnvironmentTarget | RemoteTarget:
+    """This machine with that Python environment, which is made where it is not there yet, or in a container.
+
+    Raises as `python_of` and `find_target`.
+    """
+    if environments.is_container(environment) and isinstance(there := find_target(environment), RemoteTarget):
+        return there
     key = f"local {environment}"
     found = _TARGETS.get(key)
     if not isinstance(found, EnvironmentTarget):

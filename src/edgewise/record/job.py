@@ -141,7 +141,8 @@ class TargetSpec:
     Attributes:
         memory_limit_bytes: memory that a worker may allocate.
         constraints: limits that simulate a smaller device; None where there are none.
-        environment: the Python environment with the engine (`edgewise.device.environments`); None is edgewise's own.
+        environment: the Python environment or the container with the engine (`edgewise.device.environments`); None is
+            edgewise's own.
         variables: environment variables that are set for the worker, ``NAME=VALUE`` each.
     """
 

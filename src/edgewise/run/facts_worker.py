@@ -1,7 +1,7 @@
 """Describes a target: engines, sensors, the machine. Sent there with the worker; standard library only.
 
-The request on standard input is a JSON object with the locations of runtimes and meters, or with the time for which
-the machine is to be observed; the answer on standard output is one too.
+The request on standard input is a JSON object with the locations of runtimes and meters, and whether installed packages
+are wanted; or with the time for which the machine is to be observed. The answer on standard output is one too.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from edgewise.run.environment import fingerprint
 from edgewise.run.meters.base import Traits, traits_of
 
 
-def collect(question: Mapping[str, Mapping[str, str]]) -> dict[str, Any]:
+def collect(question: Mapping[str, Any]) -> dict[str, Any]:
     """Facts about this machine, and whether each runtime and meter in `question` can be used here."""
     return {
         "runtimes": {name: asdict(_availability(location)) for name, location in question["runtimes"].items()},
@@ -30,7 +30,16 @@ def collect(question: Mapping[str, Mapping[str, str]]) -> dict[str, Any]:
         "environment": fingerprint(),
         "cores": list(usable_cores()),
         "numpy": find_spec("numpy") is not None,
+        "packages": _installed() if question.get("packages") else {},
     }
+
+
+def _installed() -> dict[str, str]:
+    """Package → version."""
+    from importlib.metadata import distributions  # which takes a while
+
+    found = {str(each.metadata["Name"]): each.version for each in distributions()}
+    return dict(sorted(found.items()))
 
 
 def observe(seconds: float, *, sleep: Callable[[float], object] = time.sleep) -> dict[str, float | None]:

@@ -44,7 +44,8 @@ class Axes:
         threads: None in it means one thread (all usable cores in the offline scenario).
         precisions: as `precision_word` understands them; empty means the like-for-like default.
         signatures: entry points of files that have several; empty means each file's default.
-        environments: Python environments of this machine with the engines; empty means edgewise's own.
+        environments: Python environments or containers of this machine with the engines; empty, None and ``local``
+            mean edgewise's own.
         variables: environment variables, ``NAME=VALUE`` each; several values of one name are varied.
         shapes: input name → shape for open dimensions; the name "" means the only input.
         settings: of the engines, by their own names, as `setting_value` reads them; each engine gets those it has.
@@ -56,13 +57,15 @@ class Axes:
     batches: Sequence[int] = (1,)
     precisions: Sequence[str] = ()
     signatures: Sequence[str] = ()
-    environments: Sequence[str] = ()
+    environments: Sequence[str | None] = ()
     variables: Sequence[str] = ()
     shapes: Mapping[str, tuple[int, ...]] = field(default_factory=dict)
     settings: Mapping[str, str] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "precisions", tuple(map(precision_word, self.precisions)))
+        named = (None if one == LOCAL else one for one in self.environments)
+        object.__setattr__(self, "environments", tuple(dict.fromkeys(named)))
 
 
 def setting_value(text: str) -> bool | int | float | str:
@@ -426,9 +429,9 @@ def _own_inputs(model: Model) -> Path | None:
 
 def _check_place(model: Model, target: TargetSpec) -> None:
     """Raise `BadInput` for a module of PyTorch code on another device: code is never sent."""
-    if model.ref.format == EAGER and target.device != LOCAL:
+    if model.ref.format == EAGER and not target_of(target).is_here:
         raise BadInput(
-            f"{model.ref.name} is a PyTorch module, whose code is not sent to {target.device}",
+            f"{model.ref.name} is a PyTorch module, whose code is not sent to {target.environment or target.device}",
             advice="export it and measure the file there: torch.export.save, torch.onnx.export",
         )
 

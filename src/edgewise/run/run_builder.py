@@ -132,7 +132,7 @@ class RunBuilder:
         self._sensors = sensors
         self._history = history or stored_history()
         self._runtimes = runtimes()
-        self._places: dict[tuple[str, Constraints | None], _Place] = {}
+        self._places: dict[tuple[str, str | None, Constraints | None], _Place] = {}
 
     def usual_variation(self, target: TargetSpec) -> Variation:
         """How the speed of a target varies between runs."""
@@ -144,7 +144,7 @@ class RunBuilder:
 
     def _place(self, target: TargetSpec) -> _Place:
         """Facts about a target, collected once."""
-        key = (target.device, target.constraints)
+        key = (target.device, target.environment, target.constraints)
         if key not in self._places:
             environment = _limited(environment_at(target), target.constraints)
             self._places[key] = _Place(

@@ -10,7 +10,6 @@ from typing import Any
 
 from edgewise.device.bootstrap import PACKAGES, bootstrap, how_to_install
 from edgewise.device.devices import Device
-from edgewise.device.environments import packages_of
 from edgewise.device.link import LinkLost, Unreachable
 from edgewise.device.target import EnvironmentTarget, LocalTarget, RemoteTarget
 from edgewise.device.transport import TellsEmulator
@@ -46,11 +45,7 @@ class WorkerExecutor(Executor):
 
     def facts(self, target: AnyTarget) -> Facts | None:
         """As `Executor.facts`."""
-        if isinstance(target, EnvironmentTarget):
-            found = _ask_facts(target)
-            packages = dict(packages_of(target.environment))
-            return replace(found, environment={**found.environment, "packages": packages})
-        return None if isinstance(target, LocalTarget) else _ask_facts(target)
+        return _ask_facts(target) if isinstance(target, EnvironmentTarget | RemoteTarget) else None
 
     def check(self, job: Job, *, own_inputs: bool) -> None:
         """Engines themselves tell what they lack."""
@@ -114,9 +109,10 @@ class WorkerExecutor(Executor):
 
 def _ask_facts(target: RemoteTarget | EnvironmentTarget) -> Facts:
     registries: Mapping[str, Registry[Any]] = {"runtimes": runtimes(), "meters": meters()}
-    question = {
+    question: dict[str, Any] = {
         kind: {name: registry.location(name) for name in registry.names()} for kind, registry in registries.items()
     }
+    question["packages"] = isinstance(target, EnvironmentTarget) or isinstance(target.transport, ContainerTransport)
     try:
         with job_folder() as folder:
             told = ask(target, _WORKER, question, folder=folder, timeout_s=_PATIENCE_S)
@@ -125,6 +121,8 @@ def _ask_facts(target: RemoteTarget | EnvironmentTarget) -> Facts:
                 raise Unavailable(f"the environment {target.environment} has no numpy", advice="install it there")
             raise Unavailable(f"{target.name} has no numpy", advice=how_to_install(target.transport, "numpy"))
         environment = dict(told["environment"])
+        if question["packages"]:
+            environment["packages"] = {str(name): str(version) for name, version in told["packages"].items()}
         if isinstance(target.transport, TellsEmulator) and target.transport.emulator:
             environment["virtualisation"] |= {"emulator": target.transport.emulator}
         return Facts(

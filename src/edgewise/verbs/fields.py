@@ -93,7 +93,8 @@ Environments = Annotated[
     option(
         "--environment REQ",
         VARY,
-        "Python environment with the engine: onnxruntime==1.30.0, which is made once, or the path of one; repeatable",
+        "Python environment with the engine: onnxruntime==1.30.0, which is made once, the path of one, or "
+        "container://IMAGE; local is edgewise's own; repeatable",
         list[str],
     ),
 ]

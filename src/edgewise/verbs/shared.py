@@ -134,8 +134,8 @@ class MeasuringRequest(LimitedTargetRequest):
     Attributes:
         runtimes: empty is every installed runtime that reads the model.
         precisions: empty is the like-for-like default.
-        environments: Python environments with the engines, ``onnxruntime==1.30.0`` or the path of one; empty is
-            edgewise's own.
+        environments: Python environments with the engines, ``onnxruntime==1.30.0`` or the path of one, or
+            ``container://IMAGE``; empty and ``local`` are edgewise's own.
         variables: environment variables for the engine's process, ``NAME=VALUE`` each.
         set: settings of the engines by their own names; each engine gets those that it has.
         seed: of the random inputs and of every random choice.

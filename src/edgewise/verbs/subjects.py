@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from edgewise.comparing.jobs import AXES, Subject
-from edgewise.device.environments import ENGINES, PYTHON, check_variables, names_of, requirement
+from edgewise.device.environments import CONTAINER, ENGINES, PYTHON, check_variables, names_of, requirement
 from edgewise.errors import BadInput, BadModel, EdgewiseError, StoreError
 from edgewise.folders import absolute_path
 from edgewise.model.eager import EAGER, IN_MEMORY
@@ -33,8 +33,8 @@ SETTINGS = tuple(AXES)
 
 MAX_LABEL = 60
 _COUNTS = ("threads", "batch")
-PACKAGES = (*ENGINES, PYTHON)
-"""Settings whose values are versions, or the path of an interpreter."""
+PACKAGES = (*ENGINES, PYTHON, CONTAINER)
+"""Settings whose values are versions, the path of an interpreter, or images."""
 VARIABLE = "env."
 """How a setting begins that is an environment variable."""
 _ADVICE = f"NAME=model.onnx,threads=2; settings: {', '.join(SETTINGS)}"
@@ -267,7 +267,9 @@ def _read_setting(key: str, value: str, *, where: str) -> tuple[str, SettingValu
         check_variables([variable])
         return "variables", variable
     if key not in SETTINGS and key not in PACKAGES:
-        known = f"settings: {', '.join(SETTINGS)}; env.NAME; python=PATH; versions of {', '.join(ENGINES)}"
+        known = (
+            f"settings: {', '.join(SETTINGS)}; env.NAME; python=PATH; container=IMAGE; versions of {', '.join(ENGINES)}"
+        )
         raise BadInput(f"{where}: unknown setting {key!r}", advice=known)
     if not value:
         raise BadInput(f"{where}: {key} has no value", advice=f"for example {key}={'2' if key in _COUNTS else 'NAME'}")

@@ -73,14 +73,15 @@ class Emulated:
 
 def emulate(
     network: IntNetwork, lowered: Lowered, *, core: Core, offsets: Mapping[int, int], arena_bytes: int,
-    inputs: Sequence[Sequence[NDArray[Any]]], counter: bool = True,
+    inputs: Sequence[Sequence[NDArray[Any]]], counter: bool = True, keep: bool = True,
 ) -> Emulated:  # fmt: skip
     """Build and run `lowered` once per entry of `inputs`, each an array per input of the network.
 
-    What the firmware reports is kept in the cache folder, since it is always the same.
+    What the firmware reports is always the same.
 
     Args:
         counter: use the plug-in that counts classes of instructions, where that is possible.
+        keep: keep the report in the cache folder.
 
     Raises:
         Unavailable: the compiler, the emulator or CMSIS-NN is not installed.
@@ -90,7 +91,7 @@ def emulate(
     with temporary_folder() as folder:
         write_sources(folder, network, lowered, core=core, offsets=offsets, arena_bytes=arena_bytes, inputs=inputs)
         compiler, emulator = (version_of(tool, folder) for tool in (GCC, QEMU))
-        found = _report(folder, network, core, runs=len(inputs), counter=counter, emulator=emulator)
+        found = _report(folder, network, core, runs=len(inputs), counter=counter, emulator=emulator, keep=keep)
     # The inputs of the check are constants of the image, too, which no product has.
     flash = found["image_bytes"] - sum(len(aligned(array)) for arrays in inputs for array in arrays)
     return Emulated(
@@ -100,7 +101,7 @@ def emulate(
 
 
 def _report(
-    folder: Path, network: IntNetwork, core: Core, *, runs: int, counter: bool, emulator: str
+    folder: Path, network: IntNetwork, core: Core, *, runs: int, counter: bool, emulator: str, keep: bool
 ) -> Mapping[str, Any]:
     """What `_execute` returns for the sources in `folder`, from the cache where it has it."""
     library = build_library(core, folder)
@@ -120,6 +121,8 @@ def _report(
         _parse(found, network, core, runs=runs)  # what is damaged is not kept
         return found | ({"uncounted": uncounted} if uncounted else {})
 
+    if not keep:
+        return make()
     return cached_report(f"{core.target}-{identity.hexdigest()[:32]}.json", make, folder=folder)
 
 

@@ -48,7 +48,7 @@ class BisectRequest(Request):
     ] = 60.0
     most_probes: Annotated[
         Whole, option("--most-probes N", MEASURE, "Most releases to measure between the two", int)
-    ] = 12
+    ] = 24
     profile: Annotated[
         bool, option("--profile/--no-profile", MEASURE, "Profile the operators of both neighbours", bool)
     ] = True

@@ -20,8 +20,8 @@ import numpy as np
 
 Array = np.ndarray[Any, np.dtype[np.float64]]
 
-SURE = 0.95
-"""The search ends where one release has this probability."""
+SURE = 0.96
+"""The search ends where one release has this probability: 95 % and what a wrong standard deviation takes off it."""
 FAR = 3.0
 """A ratio this many standard deviations from both levels is of neither."""
 DOUBT = 0.6

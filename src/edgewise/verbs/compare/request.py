@@ -41,8 +41,8 @@ class CompareRequest(MeasuringRequest):
             "--vary threads=1,2",
             VARY,
             "Compare settings: runtime, provider, threads, precision, batch, signature; or versions of an engine, "
-            "onnxruntime=1.30.0,1.32.0, each in a Python environment of its own; or environment variables, "
-            "env.OMP_WAIT_POLICY=active,passive; repeatable",
+            "onnxruntime=1.30.0,1.32.0, each in a Python environment of its own; or container=IMAGE,IMAGE; or "
+            "environment variables, env.OMP_WAIT_POLICY=active,passive; repeatable",
             list[str],
             common=True,
             not_asked="the fields of runtimes, providers, threads, precision and batch take several values",

@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Protocol
 
 from edgewise.converting.exposing import add_onnx_outputs
+from edgewise.verbs.diff.micro_engines import MICRO_ENGINES, MicroEngine
 
 if TYPE_CHECKING:
     import numpy as np
@@ -192,7 +193,11 @@ class TorchTensors:
         return found
 
 
-ENGINES: Mapping[str, type[OnnxTensors] | type[LitertTensors] | type[OpenVinoTensors] | type[TorchTensors]] = {
+ENGINES: Mapping[
+    str, type[OnnxTensors] | type[LitertTensors] | type[OpenVinoTensors] | type[TorchTensors] | MicroEngine
+]
+ENGINES = {
     "onnxruntime": OnnxTensors, "litert": LitertTensors, "openvino": OpenVinoTensors, "torch": TorchTensors,
+    **MICRO_ENGINES,
 }  # fmt: skip
 """Engine → what runs a model in it with all its tensors."""

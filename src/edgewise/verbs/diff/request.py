@@ -49,7 +49,11 @@ class DiffRequest(Request):
         ),
     ] = None  # fmt: skip
     runtimes: Annotated[
-        Runtimes, worded("Runtime of the reference, and of the other model (default: that of each file's format)")
+        Runtimes,
+        worded(
+            "Runtime of the reference, and of the other model; of a .tflite also tflite-micro, or firmware of a core "
+            "such as cortex-m4 (default: that of each file's format)"
+        ),
     ] = ()
     data: Annotated[
         FilePath | None,

@@ -10,6 +10,7 @@ from typing import Any
 
 from edgewise.model.graph import Graph
 from edgewise.profiling.layers import layers_without_times
+from edgewise.record.run import Basis
 from edgewise.report.document import Cell, Column, Document, Provenance, Section, Table, Tone, absent
 from edgewise.report.graph import Graph as Drawing
 from edgewise.report.graph import Metric, Overlay, make_model_graph
@@ -22,6 +23,8 @@ from edgewise.verbs.diff.tensor_worker import NOT_FINITE
 SCHEMA = 1
 CLEAN_DB = 60.0
 """Values that agree better than this count as the same: their difference is a thousandth of their size."""
+EXACT_DB = 120.0
+"""The same between engines of one arithmetic: one value of a million that is off by one makes the ratio worse."""
 ROUNDED_DB = 40.0
 """The same where one side has 8 bits: what rounding alone leaves of a layer's values."""
 STEP_DB = HALF_DB
@@ -108,6 +111,7 @@ class DiffResult:
         unmatched: products with weights of the reference that have no twin.
         structure: what only one of them has, in words.
         graph: of the reference, which pages draw; None where it has too many operators.
+        basis: ``simulated`` where an emulator executed one of them.
     """
 
     models: tuple[Mapping[str, Any], Mapping[str, Any]]
@@ -119,6 +123,7 @@ class DiffResult:
     structure: Sequence[str] = ()
     top: int = 15
     graph: Graph | None = None
+    basis: Basis = "measured"
 
     @property
     def begins(self) -> LayerGap | None:
@@ -140,6 +145,7 @@ class DiffResult:
         return {
             "schema": SCHEMA,
             "models": [dict(model) for model in self.models],
+            "basis": self.basis,
             "samples": self.samples,
             "inputs": self.fed,
             "begins": None if self.begins is None else self.begins.name,
@@ -236,7 +242,7 @@ def _how(title: str, result: DiffResult) -> Provenance:
     one, two = (f"{model['name']}, {model['engine']}" for model in result.models)
     facts = {
         "Value": MEANINGS[title], "Interval": "none: it is exact for these inputs, and says nothing about others",
-        "Basis": "measured", "Reference": one, "Other model": two, "Inputs": result.fed,
+        "Basis": result.basis, "Reference": one, "Other model": two, "Inputs": result.fed,
     }  # fmt: skip
     return Provenance(title=title, facts=list(facts.items()))
 

@@ -13,6 +13,7 @@ from edgewise.model.identity import open_model
 from edgewise.registry import availability_of
 from edgewise.runtime.base import runtimes
 from edgewise.verbs.diff.engines import ENGINES
+from edgewise.verbs.diff.micro_engines import MICRO_ENGINES, Firmware, micro_availability
 from edgewise.verbs.factories import network_name
 
 if TYPE_CHECKING:
@@ -35,7 +36,7 @@ def choose_sides(request: DiffRequest, folder: Path) -> tuple[Side, Side]:
 
     Raises:
         BadInput: an engine that keeps no tensors, or that does not read a file.
-        BadModel: a file can't be read.
+        BadModel: a file can't be read, or no firmware can execute it.
         Unavailable: an engine is not installed.
     """
     wanted = [*request.runtimes, *request.runtimes, "", ""]
@@ -73,6 +74,9 @@ def _side(word: str, path: str, *, engine: str) -> Side:
         raise BadInput(
             f"{name}: {own} gives no tensors inside {model.format}", advice=f"use {' or '.join(engines)}{other}"
         )
-    if not (state := availability_of(runtimes().get(own))):
+    state = micro_availability(own) if own in MICRO_ENGINES else availability_of(runtimes().get(own))
+    if not state:
         raise Unavailable(f"{name} runs in {own}: {state.reason}", advice=state.install_hint)
+    if isinstance(made := ENGINES[own], Firmware):
+        made(Path(path), ())  # what no firmware can execute is refused with its reasons
     return Side(path=path, name=name, format=model.format, sha256=model.sha256, engine=own)

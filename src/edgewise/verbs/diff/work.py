@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 from edgewise.child_process import run_child
 from edgewise.errors import BadInput, RunFailed, as_flag
+from edgewise.estimating.mcu.cores import CORES
 from edgewise.evaluating.data_options import DataOptions, read_instructions
 from edgewise.folders import job_folder
 from edgewise.model.graph import Graph
@@ -23,7 +24,8 @@ from edgewise.progress import StageStarted, emit
 from edgewise.report.graph import MOST_NODES
 from edgewise.verbs.diff.gaps import gaps_of, losing_layers, with_own_losses
 from edgewise.verbs.diff.matching import INPUT, Match, match_tensors, products_of
-from edgewise.verbs.diff.result import CLEAN_DB, ROUNDED_DB, DiffResult, LayerGap
+from edgewise.verbs.diff.micro_engines import MICRO_ENGINES
+from edgewise.verbs.diff.result import CLEAN_DB, EXACT_DB, ROUNDED_DB, DiffResult, LayerGap
 from edgewise.verbs.diff.sides import Side, choose_sides
 from edgewise.workload.inputs import make_arrays
 from edgewise.workload.resolved_graph import ResolvedGraph, read_resolved_graph
@@ -82,6 +84,7 @@ def diff(request: DiffRequest, context: Context) -> DiffResult:
         structure=_structure(one, two),
         top=request.top,
         graph=one if len(one.operators) <= MOST_NODES else None,
+        basis="simulated" if any(side.engine in CORES for side in sides) else "measured",
     )
 
 
@@ -166,9 +169,7 @@ def _measure(
     """What the child process says, and the layers. Raises `RunFailed`."""
     asked = _request_of(sides, matches, graphs, samples=samples)
     told = _ask(asked, seconds=seconds)
-    integers = [is_quantized(graph) for graph in graphs]
-    rounded = integers[0] != integers[1] or (all(integers) and sides[0].engine != sides[1].engine)
-    clean = ROUNDED_DB if rounded else CLEAN_DB
+    clean = _expect_ratio(sides, [is_quantized(graph) for graph in graphs])
     layers = gaps_of(matches, told["layers"], graphs, clean=clean)
     scales = {name: scale for each in asked["layers"] for name, *scale in each["first"]}
     losing = losing_layers(layers, matches, told["layers"], scales) if sides[1].engine == "onnxruntime" else {}
@@ -177,6 +178,14 @@ def _measure(
             alone = _ask({**asked, "alone": list(losing.values())}, seconds=seconds)["alone"]
             layers = with_own_losses(layers, dict(zip(losing, alone, strict=True)), clean=clean)
     return told, layers
+
+
+def _expect_ratio(sides: Sequence[Side], integers: Sequence[bool]) -> float:
+    """The signal-to-noise ratio that two sides without a fault have, at least; which of them are quantised is given."""
+    engines = {side.engine for side in sides}
+    if all(integers) and engines <= MICRO_ENGINES.keys():
+        return EXACT_DB if sides[0].sha256 == sides[1].sha256 else CLEAN_DB
+    return ROUNDED_DB if integers[0] != integers[1] or (all(integers) and len(engines) > 1) else CLEAN_DB
 
 
 def _request_of(
