@@ -19,7 +19,7 @@ from edgewise.record import (
     Workload,
 )
 from edgewise.run.host_protocol import SessionResult
-from edgewise.run.trust import cautions_of, grade_of
+from edgewise.run.trust import about_width, cautions_of, grade_of
 from messages import wording
 
 
@@ -209,3 +209,11 @@ def test_every_caution_has_a_grade_and_advice():
 def test_headlines():
     headlines = {kind: Scenario(kind=kind).headline for kind in ("single-stream", "offline", "paced")}
     assert headlines == {"single-stream": "latency", "offline": "throughput", "paced": "latency_paced"}
+
+
+def test_a_wide_total_time_of_a_program_limits_its_grade():
+    """± 29 % was graded A, as only runs of models were looked at."""
+    row = Measurement.of("total_time", 3.63, "wall time", basis="measured", low=2.58, high=4.68)
+    (caution,) = about_width(row)
+    assert caution.code == "wide-interval" and "± 29" in caution.message
+    assert not list(about_width(replace(row, low=3.6, high=3.66)))

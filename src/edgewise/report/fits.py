@@ -72,7 +72,9 @@ def _answer(fits: Fits, sure: Sequence[Candidate]) -> tuple[str, ...]:
         words[0] = words[0].replace("have enough memory for the model", held)
         words[1:] = [f"{others} may hold it"] if others else []
         slower = f" ({_slower(first)})" if first.fit.board.flash_beside else ""
-        words.append(f"the fastest is {first.fit.board.name}: {quantity(row.value, row.unit)}{slower}")
+        known = sum(_has_latency([each]) for each in sure)
+        whose = "" if known == len(sure) else f" of the {known} whose latency is known"
+        words.append(f"the fastest{whose} is {first.fit.board.name}: {quantity(row.value, row.unit)}{slower}")
         words += _smallest(sure)
     elif row is not None and not _has_latency(fits.listed):
         words.append(f"no latency is known: {_why_no_latency(fits.listed)}")

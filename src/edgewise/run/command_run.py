@@ -14,7 +14,7 @@ from edgewise.record.facts import NOT_A_MODEL, emulation_of
 from edgewise.run.command import NOT_STARTED, Execution
 from edgewise.run.limit_cautions import Use, cautions_about_limits
 from edgewise.run.measurements import distribution, without_processor
-from edgewise.run.trust import grade_of
+from edgewise.run.trust import about_width, grade_of
 from edgewise.text import enumerate_few, means_out_of_memory
 from edgewise.units import format_bytes, format_limit
 
@@ -54,6 +54,7 @@ def build_run(
     if not good and failure is not None:
         rows = [Measurement.absent("total_time", f"the command did not finish: {failure.message}"), *rows[1:]]
     cautions = tuple(cautions_of(good or executions, limits, failed=failure is not None))
+    cautions += tuple(about_width(rows[0]))
     if not_applied:
         cautions += (Caution.of("native-environment", f"not applied: {'; '.join(not_applied)}"),)
     last = executions[-1]

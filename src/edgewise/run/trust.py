@@ -123,23 +123,32 @@ def _about_data(job: Job, headline: Measurement, sessions: Sequence[SessionResul
         yield Caution.of("mean-above-median", f"the mean latency is {above:.3g} times the median")
 
 
-def _about_width(job: Job, headline: Measurement, sessions: Sequence[SessionResult]) -> Iterator[Caution]:
+def about_width(headline: Measurement) -> Iterator[Caution]:
+    """Return the caution about a wide interval, if it is one."""
     half, value, low, high = headline.half_width, headline.value, headline.low, headline.high
     if half is None or not value or low is None or high is None:
         return
-    width = width_text(value, low, high, headline.unit)
     if is_very_wide(low, high):
         ends = " to ".join(format_quantity(end, headline.unit) for end in (low, high))
         message = f"the 95 % interval, {ends}, {VERY_WIDE}"
         yield Caution.of("very-wide-interval", message)
     elif half > WIDE:
+        width = width_text(value, low, high, headline.unit)
         yield Caution.of("wide-interval", f"the 95 % interval is {width} of the value")
+
+
+def _about_width(job: Job, headline: Measurement, sessions: Sequence[SessionResult]) -> Iterator[Caution]:
+    yield from about_width(headline)
+    value, low, high = headline.value, headline.low, headline.high
+    if headline.half_width is None or not value or low is None or high is None:
+        return
     target = job.workload.stopping.relative_half_width
     stopped = [session.facts.get("steady", {}).get("stopped_because") for session in sessions]
     within = headline.within_half_width
     if TIME_BUDGET in stopped and within is not None and within > target:
         if headline.within_low is not None and headline.within_high is not None:
-            width = width_text(value, headline.within_low, headline.within_high, headline.unit)
+            low, high = headline.within_low, headline.within_high
+        width = width_text(value, low, high, headline.unit)
         message = f"the interval within this run is {width}, wider than the target of ± {target:.0%}"
         yield Caution.of("time-budget", message)
 
