@@ -11,7 +11,10 @@ def render_markdown(document: Document, *, only_tables: bool = False) -> str:
     numbers = number_notes(document.tables)
     footnotes = "\n".join(f"[^{number}]: {for_markdown(note)}" for note, number in numbers.items())
     if only_tables:
-        return "\n\n".join(filter(None, [*(_table(table, numbers) for table in document.tables), footnotes])) + "\n"
+        several = len(document.tables) > 1  # what each is about is not said by a heading above them
+        titles = [f"**{for_markdown(table.title)}**\n\n" if several else "" for table in document.tables]
+        tables = [title + _table(table, numbers) for title, table in zip(titles, document.tables, strict=True)]
+        return "\n\n".join(filter(None, [*tables, footnotes])) + "\n"
     blocks = [f"# {for_markdown(document.title)}"]
     blocks += ["  \n".join(map(for_markdown, document.answer))]
     blocks += [block for section in document.lead for block in _section(section)]
