@@ -105,7 +105,7 @@ def test_what_can_not_be_read_is_one_error(capsys, line, told):
         ("runs nothing", "see 'edgewise runs --help'"),
         ("bench a --runtimes x", "did you mean --runtime? see 'edgewise bench --help'"),
         ("bench a --nothing", "see 'edgewise bench --help'"),
-        ("bench a --time-budget 5", "did you mean --duration? see 'edgewise bench --help'"),
+        ("bench a --durations 5", "did you mean --duration or --iterations? see 'edgewise bench --help'"),
         ("exec --memory 256MiB python3 -c pass", "write -- before the program, so that its options are its own; see "),
         ("runs tag last", "'edgewise runs tag NAME last' tags the newest run"),
         ("estimate a.tflite", "'edgewise estimate --devices' lists devices"),

@@ -197,7 +197,7 @@ def test_grade_d_gives_no_verdict():
     assert explain_slowdown(before, after, labels=NAMES) == unsure
     assert explain_slowdown(after, before, labels=NAMES[::-1]) == unsure
     assert "slower" in verdicts(before, dynamic_net()).values()
-    assert set(verdicts(before, after).values()) == {"unclear"}
+    assert set(verdicts(before, after).values()) == {"unclear", "not proven"}
 
 
 def test_nothing_is_said_of_a_quantised_model_that_is_not_slower(monkeypatch):

@@ -41,7 +41,8 @@ class ClassOrder:
 
 def find_better_order(evaluation: Evaluation) -> ClassOrder | None:
     """Return the order in which far more answers would be right; None where none is clearly better."""
-    counts, n = evaluation.confusion, evaluation.n
+    counts = evaluation.confusion
+    n = sum(map(sum, counts or ()))
     if evaluation.task != "classification" or not counts or not n:
         return None
     cells = [(label, answer, count) for label, row in enumerate(counts) for answer, count in enumerate(row) if count]

@@ -119,7 +119,8 @@ def _one_file(runs: Sequence[Run]) -> list[str]:
 
 def conclusion_of(outcome: GateResult) -> str:
     """The conclusion, and where it was measured unless on this machine."""
-    return one_line(outcome.conclusion) + elsewhere(variant.run for variant in outcome.findings.variants)
+    verdict, colon, rest = one_line(outcome.conclusion).partition(": ")
+    return f"{verdict}{elsewhere(variant.run for variant in outcome.findings.variants)}{colon}{rest}"
 
 
 def _origin_of_baseline(outcome: GateResult) -> str:
