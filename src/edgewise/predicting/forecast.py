@@ -192,6 +192,12 @@ def forecast(
     return Forecasts(calibration=calibration, rows=tuple(rows), targets=targets or {})
 
 
+def _next_laws(subject: Subject, choice: Choice, best: Trial) -> list[Trial]:
+    """The other laws that know `subject`, in the order of the choice."""
+    known = [each for each in choice.trials if each.fitted is not None and not each.lacking(subject)]
+    return [each for each in known if each is not best]
+
+
 def _forecast(subject: Subject, metric: str, choice: Choice, target: float | None, *, anyway: bool) -> Forecast:
     unlike, doubt = _unlike(subject, choice.points, metric)
     if unlike and not anyway:
@@ -200,9 +206,13 @@ def _forecast(subject: Subject, metric: str, choice: Choice, target: float | Non
     if trial is None or trial.fitted is None:
         lacks = "; ".join(dict.fromkeys(trial.lacking(subject) for trial in choice.trials if trial.fitted is not None))
         return Forecast(subject=subject, metric=metric, refused=f"no law applies: {lacks}")
-    further = _beyond(subject, choice.points) ** 2 + (doubt / trial.error) ** 2
-    (prediction,), (spread,) = choice.predict_by(trial, [subject], further=further)
-    if not prediction.high <= MOST_SPAN * prediction.low:
+    best = trial
+    for trial in (best, *_next_laws(subject, choice, best)):
+        further = _beyond(subject, choice.points) ** 2 + (doubt / trial.error) ** 2
+        (prediction,), (spread,) = choice.predict_by(trial, [subject], further=further)
+        if prediction.high <= MOST_SPAN * prediction.low:
+            break
+    else:
         return Forecast(
             subject=subject,
             metric=metric,
@@ -213,7 +223,12 @@ def _forecast(subject: Subject, metric: str, choice: Choice, target: float | Non
     if target is not None:
         on_target = _share_below(math.log(target / prediction.value) / spread, trial.freedom)
     cautions = [f"Predicted by {as_flag('anyway')}, with a wider interval: {unlike}."] if unlike else []
-    if trial is not choice.chosen:
+    if trial is not best:
+        cautions.append(
+            f"The better law {best.predictor.name} predicts nothing for a model so unlike the measured ones; "
+            f"{trial.predictor.name} does."
+        )
+    elif trial is not choice.chosen:
         lack = choice.chosen.lacking(subject)
         cautions.append(f"The better law {choice.chosen.predictor.name} can't be used: {lack}.")
     if others := _others_beside(subject, metric, choice, trial, prediction):
