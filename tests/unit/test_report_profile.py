@@ -16,7 +16,8 @@ from edgewise.errors import BadInput
 from edgewise.formatting import plus_minus, quantity
 from edgewise.profiling.layer_matching import LayerPair, pair_layers
 from edgewise.profiling.layers import NAMELESS
-from edgewise.record import Finding, Peak
+from edgewise.record import Caution, Finding, Peak
+from edgewise.report.bench import bench_document
 from edgewise.report.chart_files import scheme_colours, with_colours
 from edgewise.report.charts import render_svg
 from edgewise.report.conditions import engine_of
@@ -140,7 +141,7 @@ def test_without_a_roof_no_profile_says_that_no_cost_is_avoidable():
     run = replace(profiled_run(), profile=clean, layers=tuple(judged))
     assert finding_sections(run)[0].lines == (
         "none: no single cost stands out that this engine could avoid at this precision; what may help: less work "
-        "(int8, a smaller model) or another engine",
+        "(a smaller model), a lower precision (int8, or bf16 where the engine has it) or another engine",
     )
     layers = tuple(replace(layer, roof=None, roof_share=None) for layer in run.layers)
     absent = replace(clean, peaks=(), peaks_absent_because="the measured float32 peak is too low for a roof")
@@ -241,9 +242,14 @@ def test_the_first_lines_divide_the_time_at_the_machines_limit():
         "limit is not known"
     )
     quick = with_times_above_roofs(run, [30, 1, 1, 1])
-    assert limits_of(quick)[0].endswith(": only less work (int8, a smaller model) can shorten it")
+    assert limits_of(quick)[0].endswith(
+        ": only less work (a smaller model) or a lower precision (int8, or bf16 where the engine has it) can shorten it"
+    )
     many = replace(quick, environment={"cpu": {"usable_cores": 4}}, effective={"threads": 1})
-    assert limits_of(many)[0].endswith(": only less work (int8, a smaller model) or more threads can shorten it")
+    assert limits_of(many)[0].endswith(
+        ": only less work (a smaller model), a lower precision (int8, or bf16 where the engine has it) or more threads can "
+        "shorten it"
+    )
     quantised = replace(quick, effective={"precision_of_products": {"i8": 3}})
     assert limits_of(quantised)[0].endswith(": only less work (a smaller model) can shorten it")
 
@@ -777,3 +783,13 @@ def test_layers_that_may_be_as_heavy_as_the_heaviest_are_counted():
         for layer in apart
     )
     assert time_line(replace(run, layers=reaching)).endswith("(1 more may be as heavy)")
+
+
+def test_a_default_precision_that_was_not_measured_stands_in_the_first_lines():
+    """The largest gain of all stood at the end of the cautions."""
+    caution = Caution.of("not-default-precision", "its default is bf16, and this ran in f32; --precision f32,bf16")
+    run = replace(profiled_run(), cautions=(caution,))
+    line = "not measured: its default is bf16, and this ran in f32; --precision f32,bf16"
+    assert profile_document([run, replace(run, id="0193-9")]).answer.count(line) == 1
+    assert bench_document([run]).answer[-1] == line
+    assert line not in profile_document([profiled_run()]).answer

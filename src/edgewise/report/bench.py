@@ -12,7 +12,7 @@ from edgewise.report.accuracy import judged_on
 from edgewise.report.bench_devices import answer_by_device, devices_of, recommendations_by_device
 from edgewise.report.bench_table import bench_tables, ranking_table
 from edgewise.report.candidates import comparable_groups, sweeps
-from edgewise.report.cautions import caution_sections
+from edgewise.report.cautions import caution_sections, default_precision_lines
 from edgewise.report.cells import label_of, reason_of_absence
 from edgewise.report.conditions import (
     delegates_of,
@@ -68,7 +68,7 @@ def bench_document(runs: Sequence[Run], *, title: str = "") -> Document:
         title=title or default_title(runs),
         tables=(*rankings, *tables),
         sections=tuple(filled(sections)),
-        answer=answer_by_device(runs),
+        answer=(*answer_by_device(runs), *default_precision_lines(runs)),
     )
 
 

@@ -53,6 +53,12 @@ def uncovered_reasons(run: Run) -> list[str]:
     return [reason for reason in reasons if not (said and reason.startswith(said))]
 
 
+def default_precision_lines(runs: Sequence[Run]) -> list[str]:
+    """Which engines would have run in another precision by themselves, and how that is measured too."""
+    found = [each.message for run in runs for each in run.cautions if each.code == "not-default-precision"]
+    return [f"not measured: {one_line(message)}" for message in dict.fromkeys(found)]
+
+
 _TOLD = ("limit-not-held", "not-default-precision")
 """Cautions whose words stand beside their names: the limit that was not held, the precision not measured."""
 

@@ -12,7 +12,7 @@ from edgewise.profiling.layers import NAMELESS
 from edgewise.record import Layer, Profile, Run
 from edgewise.record.facts import precision_of, threads_of
 from edgewise.report.bench import default_title, input_sections
-from edgewise.report.cautions import caution_sections
+from edgewise.report.cautions import caution_sections, default_precision_lines
 from edgewise.report.cells import NOT_MEASURED, failure_of
 from edgewise.report.conditions import elsewhere, engine_of, labels_of
 from edgewise.report.document import DASH, Cell, Column, Document, Section, Table, absent, filled
@@ -112,6 +112,7 @@ def profile_document(
         *(load_lines(runs) if order else []),
         headline_of(runs),
         *(line for run in runs for line in (header(run), _cost_line(run), *limit_lines(run))),
+        *default_precision_lines(runs),
     ]
     return Document(
         title=title or f"Profile of {default_title(runs)}",

@@ -154,8 +154,9 @@ def _percent(seconds: float, profile: Profile) -> str:
 
 def _ways(run: Run) -> list[str]:
     """What lowers the least time that a model takes on this machine."""
-    less = "less work (int8, a smaller model)" if _may_be_quantised(run) else "less work (a smaller model)"
-    return [less, *["more threads"] * bool(_idle_cores(run))]
+    ways = ["less work (a smaller model)"]
+    ways += ["a lower precision (int8, or bf16 where the engine has it)"] if _may_be_quantised(run) else []
+    return ways + (["more threads"] if _idle_cores(run) else [])
 
 
 def _may_be_quantised(run: Run) -> bool:
