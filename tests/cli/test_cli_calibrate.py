@@ -795,3 +795,14 @@ def test_an_interval_that_says_nothing_is_not_printed(capsys, tmp_path):
     assert run(["estimate", "new.csv", "-d", "ph", "--anyway"]) == 4
     captured = capsys.readouterr()
     assert "spans more than a factor of 1,000: that predicts nothing" in captured.err and "e+" not in captured.out
+
+
+def test_a_law_that_says_nothing_so_far_away_gives_way_to_the_next(capsys, tmp_path):
+    """A line that is off by 2 % predicted nothing for a model of a twentieth; --anyway promised a wider interval."""
+    (tmp_path / "three.csv").write_text("model,latency_ms,host_latency_ms\nA,31,12\nB,106,41\nC,13.9,5.2\n")
+    assert run(["calibrate", "ph", "--measurements", "three.csv"]) == 0
+    assert "by line" in capsys.readouterr().out
+    (tmp_path / "new.csv").write_text("model,host_latency_ms\nD,0.256\n")
+    assert run(["estimate", "new.csv", "-d", "ph", "--anyway"]) == 0
+    text = " ".join(capsys.readouterr().out.split())
+    assert "The better law line predicts nothing for a model so unlike the measured ones; power does." in text

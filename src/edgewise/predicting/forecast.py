@@ -219,6 +219,7 @@ def _forecast(subject: Subject, metric: str, choice: Choice, target: float | Non
             refused=f"its 90% interval spans more than a factor of {MOST_SPAN:,.0f}: that predicts nothing",
             advice="correct a measured value that does not fit the others, or measure more models like this one",
         )
+    assert trial.fitted is not None
     on_target = None
     if target is not None:
         on_target = _share_below(math.log(target / prediction.value) / spread, trial.freedom)
