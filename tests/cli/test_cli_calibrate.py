@@ -363,7 +363,7 @@ def test_a_mistyped_file_is_named_and_the_counts_say_how_many_models_the_fit_use
         "not used: z/resnet5O.onnx (it was not measured on this machine with the calibration's engine). Latency by scale"
         in told
     )
-    assert "Predict others: edgewise estimate MODEL -d phone" in told
+    assert "Predict others: edgewise estimate TABLE.csv -d phone, a table" in told
     assert "No such file was found, so that nothing but the name is known: z/resnet5O.onnx." in told
     assert run(["estimate", "--devices", "--json"]) == 0
     (found,) = json.loads(capsys.readouterr().out)["calibrated"]
@@ -778,7 +778,10 @@ def test_suggested_networks_as_tflite_for_a_registered_device(capsys, tmp_path, 
 def test_a_table_without_an_engine_asks_for_a_table_of_the_new_model(capsys, tmp_path):
     (tmp_path / "three.csv").write_text("model,latency_ms,host_latency_ms\nA,25,10\nB,51,20\nC,99,40\n")
     assert run(["calibrate", "ph", "--measurements", "three.csv"]) == 0
-    capsys.readouterr()
+    text = " ".join(capsys.readouterr().out.split())
+    assert (
+        "Predict others: edgewise estimate TABLE.csv -d ph, a table with the columns of this machine's values" in text
+    )
     assert run(["estimate", str(edgewise.data.path("digits_cnn.onnx")), "-d", "ph"]) == 4
     assert "ph was learnt from does not name the engine" in (told := capsys.readouterr().err)
     assert "estimate a table with the columns of these values, such as model,host_latency_ms" in told

@@ -55,12 +55,23 @@ def calibration_document(calibration: Calibration) -> Document:
             *(_learnt(metric, choice, calibration.name) for metric, choice in calibration.choices.items()),
             *map(one_line, calibration.doubts),
             *(chosen_law(metric, choice) for metric, choice in calibration.choices.items()),
-            f"Predict others: edgewise estimate MODEL -d {calibration.name}",
+            _way_on(calibration),
             *replaced,
         ),
         tables=tuple(tables),
         sections=tuple(_origin(calibration, said=calibration.doubts)),
         charts=lambda: validation_charts(calibration),
+    )
+
+
+def _way_on(calibration: Calibration) -> str:
+    """The command that predicts others: of a table where it takes values of this machine by an unknown engine."""
+    subjects = [point.subject for points in calibration.points.values() for point in points]
+    if calibration.runtime or not any(subject.host for subject in subjects):
+        return f"Predict others: edgewise estimate MODEL -d {calibration.name}"
+    return (
+        f"Predict others: edgewise estimate TABLE.csv -d {calibration.name}, a table with the columns of this "
+        "machine's values, such as model,host_latency_ms: their engine is not known, so stored runs are not taken"
     )
 
 
