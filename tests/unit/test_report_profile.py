@@ -793,3 +793,13 @@ def test_a_default_precision_that_was_not_measured_stands_in_the_first_lines():
     assert profile_document([run, replace(run, id="0193-9")]).answer.count(line) == 1
     assert bench_document([run]).answer[-1] == line
     assert line not in profile_document([profiled_run()]).answer
+
+
+def test_the_first_lines_of_two_profiles_name_the_layers_that_differ_most():
+    slow, fast = profiled_run(), faster_run()
+    (line,) = [line for line in profile_document([slow, fast]).answer if line.startswith("largest ")]
+    assert line.startswith("largest differences by layer, openvino less onnxruntime: ")
+    rows = diff_table([slow, fast]).rows
+    first = next(cells for cells in rows if cells[4].value is not None and cells[6].text not in ("unpaired", ""))
+    assert f"{first[4].text} µs ({first[6].text})" in line and line.count(" µs (") <= 3
+    assert not any(line.startswith("largest ") for line in profile_document([slow]).answer)

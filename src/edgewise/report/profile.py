@@ -34,7 +34,7 @@ from edgewise.report.profile_cells import (
     timing_line,
     untimed_notes,
 )
-from edgewise.report.profile_diff import diff_tables
+from edgewise.report.profile_diff import diff_line, diff_tables
 from edgewise.report.profile_findings import (
     evidence_sections,
     finding_sections,
@@ -110,6 +110,7 @@ def profile_document(
     lines = [
         order,
         *(load_lines(runs) if order else []),
+        diff_line(runs),
         headline_of(runs),
         *(line for run in runs for line in (header(run), _cost_line(run), *limit_lines(run))),
         *default_precision_lines(runs),

@@ -17,6 +17,7 @@ from edgewise.record import Layer, Run
 from edgewise.record.facts import threads_of
 from edgewise.report.conditions import are_alternatives, differ_in_engine, labels_of, provider_of
 from edgewise.report.document import DASH, Cell, Column, Table, absent
+from edgewise.report.names import keep_end
 from edgewise.report.order import NOT_PROVEN, are_on_one_machine
 from edgewise.report.profile_cells import ELSEWHERE, has_bound, how_times, layers_of, sum_ends, total_cell
 from edgewise.report.profile_findings import BEFORE_AND_AFTER
@@ -25,7 +26,8 @@ from edgewise.report.provenance import provenance_of_column
 from edgewise.text import one_line
 from edgewise.units import significant
 
-MOST_ROWS = 20
+MOST_ROWS, MOST_NAMED = 20, 3
+NAME_WIDTH = 32
 BEFORE_AFTER = ["Before", "After"]
 
 
@@ -88,6 +90,23 @@ def _time_columns(runs: Sequence[Run], names: Sequence[str]) -> list[Column]:
 def _title_of_two(first: Run, second: Run) -> str:
     title = "{}: {} | {}" if are_alternatives(first, second) else "{}: {} → {}"
     return title.format(diff_title(first, second), *labels_of([first, second]))
+
+
+def diff_line(runs: Sequence[Run]) -> str:
+    """Which layers differ most between two profiles of like models, each with its verdict; "" for other runs."""
+    profiled = [run for run in runs if run.profile is not None]
+    if len(profiled) != BEFORE_AND_AFTER or not are_alike(*profiled):
+        return ""
+    pairs = [pair for pair in pair_layers(*profiled) if pair.is_paired and pair.change and not pair.is_bounded]
+    if not pairs:
+        return ""
+    names, change, _ = headings_of_two(*profiled)
+    said = [
+        f"{keep_end(one_line(pair.name), NAME_WIDTH)} {_signed(pair.change or 0.0)} µs ({verdict_cell(pair).text})"
+        for pair in pairs[:MOST_NAMED]
+    ]
+    sides = "" if names == BEFORE_AFTER else f", {names[1]} less {names[0]}"
+    return f"largest {change.lower()}s by layer{sides}: {', '.join(said)}"
 
 
 def diff_table(runs: Sequence[Run], *, most: int | None = MOST_ROWS) -> Table | None:
