@@ -251,7 +251,7 @@ def _find_zero(tensor: Tensor, shape: tuple[int, ...], model: Path) -> tuple[Any
         return (scheme.zero_point if scheme else 0), ""
     if scheme.zero_points.dtype not in _TYPES:
         return 0, f"edgewise can't read zero points of type {scheme.zero_points.dtype}"
-    points = _open(scheme.zero_points, model)
+    points = open_elements(scheme.zero_points, model)
     if points.size and (points == points[0]).all():
         return points[0].item(), ""
     axis = scheme.axis
@@ -260,7 +260,7 @@ def _find_zero(tensor: Tensor, shape: tuple[int, ...], model: Path) -> tuple[Any
     return points.reshape([-1 if at == axis else 1 for at in range(len(shape))]), ""
 
 
-def _open(place: StoredData, model: Path) -> Array:
+def open_elements(place: StoredData, model: Path) -> Array:
     """Return all elements, flattened and not yet read, of bfloat16 their bits.
 
     Raises:
@@ -289,7 +289,7 @@ def _read(
     count = prod(shape)
     if not count:
         return
-    data = _open(place, model)
+    data = open_elements(place, model)
     if data.size < count:
         raise damaged(model, f"a weight of shape {list(shape)} has only {place.size or len(place.inline)} bytes")
     data = np.moveaxis(data[:count].reshape(shape), axes, (0, -1))

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import sys
-from collections import Counter
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from pathlib import Path
@@ -27,6 +26,7 @@ from edgewise.verbs.diff.matching import INPUT, Match, match_tensors, products_o
 from edgewise.verbs.diff.micro_engines import MICRO_ENGINES
 from edgewise.verbs.diff.result import CLEAN_DB, EXACT_DB, ROUNDED_DB, DiffResult, LayerGap
 from edgewise.verbs.diff.sides import Side, choose_sides
+from edgewise.verbs.diff.structure import describe_structure
 from edgewise.workload.inputs import make_arrays
 from edgewise.workload.resolved_graph import ResolvedGraph, read_resolved_graph
 
@@ -81,7 +81,7 @@ def diff(request: DiffRequest, context: Context) -> DiffResult:
         layers=layers,
         outputs={name: value for name, value in outputs.items() if value is not None},
         unmatched=[each.name for each in products_of(one) if each.name not in matched],
-        structure=_structure(one, two),
+        structure=describe_structure((one, two), [Path(side.path) for side in sides]),
         top=request.top,
         graph=one if len(one.operators) <= MOST_NODES else None,
         basis="simulated" if any(side.engine in CORES for side in sides) else "measured",
@@ -222,16 +222,3 @@ def _scaled(names: Sequence[str], graph: Graph) -> list[list[Any]]:
         one = scale is not None and scale.channels == 1 and scale.block is None
         found.append([name, scale.scale, scale.zero_point] if one and scale is not None else [name, None, None])
     return found
-
-
-def _structure(one: Graph, two: Graph) -> list[str]:
-    """Types of operators of which one graph has more; nothing between formats, whose types have other names."""
-    if one.format != two.format:
-        return []
-    counts = [Counter(each.op for each in graph.operators) for graph in (one, two)]
-    gone, new = counts[0] - counts[1], counts[1] - counts[0]
-    return [
-        f"{words}: {', '.join(f'{number} {op}' for op, number in each.most_common())}"
-        for words, each in (("only in the reference", gone), ("only in the other", new))
-        if each
-    ]

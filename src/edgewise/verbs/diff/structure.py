@@ -1,0 +1,161 @@
+"""What differs between two graphs of one format before any value is computed: operators, their options and weights.
+
+Operators are paired in the order of execution: by their names where both graphs have them, else by their type between
+neighbours that are paired (`difflib`). What stands between the same neighbours in place of other operators is a
+replacement, such as a fused operator.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterator, Mapping, Sequence
+from difflib import SequenceMatcher
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from edgewise.errors import BadModel
+from edgewise.grouping import by_key
+from edgewise.model.graph import Graph, Operator, Tensor
+from edgewise.model.sparsity import open_elements
+from edgewise.text import enumerate_few, one_line
+
+MOST_LINES, MOST_NAMES, MOST_TYPES = 12, 3, 6
+MOST_UNNAMED = 3000
+"""Operators without a name in common that are paired by type: more take more than some seconds."""
+_CONVERTS = ("quantize", "dequantize")
+_NEUTRAL, _NO_PADDING = (0, 1, "NOTSET", ""), (0, "NOTSET")
+"""Values of options that mean the same as an option that is left out."""
+_FOLLOWS = ("kernel_shape",)
+"""Options that follow from the weights where they are left out."""
+
+
+def describe_structure(graphs: Sequence[Graph], paths: Sequence[Path]) -> list[str]:
+    """Return a line per difference, the most important first; none between formats, whose types have other names."""
+    one, two = graphs
+    if one.format != two.format:
+        return []
+    # What a quantiser puts between all operators would hide what else changed: counted, and not paired.
+    kept = [[each for each in graph.operators if each.kind not in _CONVERTS] for graph in graphs]
+    left_out = [Counter(each.op for each in graph.operators if each.kind in _CONVERTS) for graph in graphs]
+    pairs: list[tuple[Operator, Operator]] = []
+    found: list[tuple[str, str]] = []
+    for tag, first, second in _aligned(*kept):
+        if tag == "equal":
+            pairs += zip(first, second, strict=True)
+        elif tag == "replace":
+            found.append((f"{_types(second)} in place of {_types(first)}", first[0].title))
+        else:
+            whose = "reference" if first else "other"
+            found += [(f"only in the {whose}: {one_line(each.op)}", each.title) for each in (*first, *second)]
+    found += [(change, first.title) for first, second in pairs for change in _changed_options(first, second)]
+    weights = [_weights_in(graph) for graph in graphs]
+    found += [(change, pair[0].title) for pair in pairs for change in _changed_weights(pair, weights, paths)]
+    lines = [f"{change} ({len(names)}: {_few(names)})" for change, names in by_key(found).items()]
+    lines += [
+        f"only in the {whose}: {', '.join(f'{number} {one_line(op)}' for op, number in counts.most_common())}"
+        for whose, counts in zip(("reference", "other"), _differences(*left_out), strict=True)
+        if counts
+    ]
+    rest = len(lines) - MOST_LINES
+    return [*lines[:MOST_LINES], *([f"{rest} more kinds of differences"] if rest > 0 else [])]
+
+
+def _differences(one: Counter[str], two: Counter[str]) -> tuple[Counter[str], Counter[str]]:
+    return one - two, two - one
+
+
+def _aligned(
+    one: Sequence[Operator], two: Sequence[Operator]
+) -> Iterator[tuple[str, Sequence[Operator], Sequence[Operator]]]:
+    """What `difflib` calls each stretch of both (``equal``, ``replace``, ``delete``, ``insert``), and its operators."""
+    shared = {each.name for each in one} & {each.name for each in two}
+    if max(len(one), len(two)) - len(shared) > MOST_UNNAMED:
+        yield "replace", one, two
+        return
+    keys = [[each.name if each.name in shared else f"\0{each.op}" for each in some] for some in (one, two)]
+    for tag, start, end, begin, stop in SequenceMatcher(None, keys[0], keys[1], autojunk=False).get_opcodes():
+        yield tag, one[start:end], two[begin:stop]
+
+
+def _types(operators: Sequence[Operator]) -> str:
+    """``"HardSigmoid and 2 Mul"``."""
+    counts = Counter(one_line(each.op) for each in operators)
+    words = [op if number == 1 else f"{number} {op}" for op, number in counts.items()]
+    return enumerate_few(words, most=MOST_TYPES)
+
+
+def _few(names: Sequence[str]) -> str:
+    return enumerate_few([one_line(name) for name in names], most=MOST_NAMES)
+
+
+def _changed_options(first: Operator, second: Operator) -> Iterator[str]:
+    """The type, where it differs, else each option with both values."""
+    if first.op != second.op:
+        yield f"{one_line(first.op)} is {one_line(second.op)}"
+        return
+    for name in sorted({*first.attributes, *second.attributes}):
+        before, after = (_plain(each.attributes.get(name)) for each in (first, second))
+        if before != after and not (None in (before, after) and _is_default(name, after if before is None else before)):
+            yield f"{one_line(first.op)}, {name} {one_line(str(before))} → {one_line(str(after))}"
+
+
+def _plain(value: Any) -> Any:
+    return list(value) if isinstance(value, tuple) else value
+
+
+def _is_default(name: str, value: Any) -> bool:
+    """Whether an option with this value means what it means where it is left out."""
+    if name in _FOLLOWS:
+        return True
+    values = value if isinstance(value, list) else [value]
+    neutral = _NO_PADDING if "pad" in name else _NEUTRAL
+    return all(isinstance(each, int | float | str) and each in neutral for each in values)
+
+
+def _changed_weights(
+    pair: tuple[Operator, Operator], weights: Sequence[Mapping[str, Sequence[Tensor]]], paths: Sequence[Path]
+) -> Iterator[str]:
+    """What differs in the weights of a pair: their number, shapes, types, or elements."""
+    sides = [of_graph[one.name] for one, of_graph in zip(pair, weights, strict=True)]
+    op = one_line(pair[0].op)
+    if len(sides[0]) != len(sides[1]):
+        yield f"{op}, {len(sides[0])} weights → {len(sides[1])}"
+        return
+    for first, second in zip(*sides, strict=True):
+        if first.shape != second.shape:
+            yield f"{op}, weights {_shape(first)} → {_shape(second)}"
+        elif first.dtype != second.dtype:
+            yield f"{op}, weights {first.dtype} → {second.dtype}"
+        elif (equal := _are_equal(first, second, paths)) is not True:
+            yield f"{op}, weights {'with other values' if equal is False else 'whose values can not be read here'}"
+
+
+def _weights_in(graph: Graph) -> dict[str, list[Tensor]]:
+    """Operator → its weights, also those that it takes through a dequantise."""
+    stored = {
+        output: each.inputs[0] for each in graph.operators if each.kind == "dequantize" for output in each.outputs
+    }
+    found = {}
+    for each in graph.operators:
+        names = (stored.get(name, name) for name in each.inputs if name in each.weights or name in stored)
+        found[each.name] = [graph.tensors[name] for name in names if graph.tensors[name].constant]
+    return found
+
+
+def _shape(tensor: Tensor) -> str:
+    return "×".join(map(str, tensor.shape or ())) or "scalar"
+
+
+def _are_equal(first: Tensor, second: Tensor, paths: Sequence[Path]) -> bool | None:
+    """Whether the elements agree; None where they can't be read."""
+    places = (first.data, second.data)
+    try:
+        arrays = [open_elements(place, path) for place, path in zip(places, paths, strict=True) if place is not None]
+    except (BadModel, OSError, KeyError):
+        return None
+    if len(arrays) < len(places):
+        return None
+    one, two = (np.ascontiguousarray(each).view(np.uint8) for each in arrays)
+    return bool(np.array_equal(one, two))
