@@ -124,7 +124,7 @@ def test_unknown_settings_list_the_known_ones(folder):
     with pytest.raises(BadInput) as caught:
         only("model.onnx,speed=2")
     assert caught.value.advice == (
-        "settings: runtime, provider, threads, precision, batch, signature, environment; env.NAME; python=PATH; "
+        "settings: runtime, provider, threads, precision, batch, signature, environment; env.NAME; python=PATH; container=IMAGE; "
         "versions of onnxruntime, openvino, ai-edge-litert, torch, keras, tensorflow, numpy"
     )
 
