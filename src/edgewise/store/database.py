@@ -223,7 +223,7 @@ class Store:
         return ids, content.hexdigest()
 
     def list(self, **wanted: Unpack[RunFilter]) -> _Rows:
-        """The rows of `rows`."""
+        """All that `rows` gives: the index of the runs that match, newest first."""
         return list(self.rows(**wanted))
 
     def rows(self, **wanted: Unpack[RunFilter]) -> Iterator[RunRow]:
