@@ -152,7 +152,7 @@ def _print(found: DeviceCheck) -> None:
     from rich.table import Table
     from rich.text import Text
 
-    from edgewise.text import one_line
+    from edgewise.text import listing, one_line
     from edgewise.units import format_bytes
 
     table = Table(box=None, show_header=False, padding=(0, 2, 0, 0))
@@ -172,6 +172,10 @@ def _print(found: DeviceCheck) -> None:
         rows.append(("clock", f"{found.clock.wall_s:+.3f} s from this machine's, ± {found.clock.error_s:.3f} s"))
     for kind, members in (("engine", found.engines), ("sensor", found.sensors)):
         rows += [(kind, f"{name} {state.version or ''}") for name, state in members.items() if state]
+    engines = [name for name, state in found.engines.items() if state]
+    answer = "no connection" if not found.connected else f"can measure with {listing(engines)}" if engines else ""
+    answer = answer or "can't measure yet: it has no engine, and one is enough"
+    out().print(Text(f"{found.device.name}: {answer}", style="bold"))
     for label, text in rows:
         if text:
             table.add_row(Text(label, style="dim"), Text(one_line(text)))
