@@ -37,7 +37,7 @@ class SessionStarted:
 
     Attributes:
         index: from 0.
-        total: as many are expected; fewer may do.
+        total: most sessions or rounds; measuring may end after fewer.
     """
 
     index: int

@@ -91,7 +91,7 @@ class Transport(Protocol):
 
         Args:
             folder: the working folder, which exists, on the machine of the process.
-            environment: environment variables of the process: on this machine all of them, elsewhere those to set.
+            environment: environment variables; on this machine the process has no others, elsewhere they are added.
             stderr: a file on this machine that gets the end of the standard error, of bounded size.
 
         Raises OSError where it can't be started.

@@ -58,7 +58,7 @@ def build_graph(
 
 
 def give_shapes(built: BuiltModel, shapes: Mapping[str, tuple[int, ...]]) -> BuiltModel:
-    """The same network with other shapes of its inputs; the function is not called again. Raises as `build_graph`."""
+    """Return the same network with other input shapes, without calling its factory again. Raises as `build_graph`."""
     with own_code(built.target.rpartition(":")[0]):
         return _read(built.target, built.parameters, built.made, shapes)
 

@@ -41,7 +41,7 @@ def random_words(graph: Graph) -> str:
 
 
 def _reaching(graph: Graph) -> Iterator[str]:
-    """The operators that draw and on which an output depends, in their order."""
+    """Yield the operators that draw random numbers and on which an output depends, in their order."""
     drawn: dict[str, dict[str, None]] = {}
     for operator in graph.operators:
         sources: dict[str, None] = {}

@@ -31,7 +31,7 @@ class Source:
         model: the file, or the factory of a module.
         format: of `model`.
         digest: SHA-256 of the file.
-        prefix: of the names of results: the passes before.
+        prefix: the names of the passes that made it, with which the names of its results begin.
         root: SHA-256 of the given file that the variant was made of; samples are prepared for that file.
         keep_float: operators that passes must leave alone.
     """

@@ -227,7 +227,7 @@ def why_open(turns: InTurns) -> str:
 
 
 def are_apart(one: Candidate, other: Candidate) -> bool:
-    """Whether the verdict in turns says so; without one, whether the 95 % intervals don't overlap.
+    """Return whether one is proven faster: measured in turns, by that verdict; else by intervals that don't overlap.
 
     A value without an interval is never apart from another.
     """
@@ -245,7 +245,7 @@ def is_faster(one: Candidate, other: Candidate) -> bool:
 
 
 def has_better_value(one: Candidate, other: Candidate) -> bool:
-    """Whether the table has a better value for `one`, whatever turns prove."""
+    """Return whether the value of `one` in the table is better, even where measuring in turns proved nothing."""
     return one.value > other.value if one.is_rate else one.value < other.value
 
 

@@ -73,7 +73,10 @@ def field_document(name: str, runs: Sequence[Run], *, options: Options | None = 
 
 
 def field_tables(name: str, runs: Sequence[Run], *, options: Options) -> list[Table]:
-    """The tables of `name`, a key of `FIELD_TABLES`; notes say which numbers are of other runs, and where runs ran."""
+    """Make the tables `name` (a key of `FIELD_TABLES`), with runs of one model merged into a row.
+
+    Footnotes name the run of each number that comes from another run of the row, and the machine.
+    """
     joined = merge_runs(runs, JOINED[name], known=options.known)
     rows = [each.run for each in joined]
     first, *others = FIELD_TABLES[name](rows, options)

@@ -192,7 +192,7 @@ def coverage_chart(left_out: Sequence[LeftOut]) -> Chart:
 
 
 def forecast_chart(found: Forecasts, metric: str) -> Chart | None:
-    """Predicted values with intervals, smallest first; None where no model has one."""
+    """Draw predicted values with intervals, smallest first; None where no model has a predicted value."""
     known = [(row, row.prediction) for row in found.of(metric) if row.prediction is not None]
     drawn = known[:MOST_ROWS]
     if not drawn:

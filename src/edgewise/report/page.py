@@ -38,7 +38,7 @@ class ChartRenderer:
         self._count = 0
 
     def draw(self, chart: Any) -> Any:
-        """What the template needs of `chart`; None where there is no chart or no means to render it."""
+        """Return `chart` rendered as SVG for the template; None where there is no chart or no means to render it."""
         if not isinstance(chart, Chart):
             return chart  # nothing, or drawn already
         if self.missing is not None:

@@ -178,7 +178,7 @@ class HostProtocol:
             self._process.stdin.flush()
 
     def use_host_time(self, wall_offset_s: float) -> None:
-        """Bring the times of day that the worker told to this machine's clock."""
+        """Convert times of day in the worker's result from its clock to this machine's."""
         for reading in dict(self.result.facts.get("reference") or {}).values():
             if isinstance(reading, dict) and isinstance(reading.get("at"), int | float):
                 reading["at"] -= wall_offset_s

@@ -127,7 +127,7 @@ class BetweenRuns:
 
     @property
     def is_learnt(self) -> bool:
-        """Whether the blocks, and the time that they span, suffice without an assumption."""
+        """Return whether the runs are enough, in number and time span, to estimate the variation from them."""
         return self.blocks >= LEAST_BLOCKS and self.span_s >= LEAST_SPAN_S
 
     @property

@@ -34,7 +34,7 @@ def redact_paths(text: str, paths: Iterable[str | Path] = ()) -> str:
 
 
 def redact_run_paths(text: str, runs: Iterable[Run]) -> str:
-    """`redact_paths` with the models of `runs`."""
+    """Return `text` with the folders of the runs' model files removed, as `redact_paths` does."""
     return redact_paths(text, {run.job.model.path for run in runs})
 
 

@@ -242,7 +242,7 @@ class Form:
         return bool(self._fields_of(option)) or _KINDS.get(option.name) == "models"
 
     def _fields_of(self, option: Option) -> list[Any]:
-        """What the requests say of the field that an option fills."""
+        """Return the pydantic field that an option fills, of each request class of the form that has it."""
         return [kind.model_fields[name] for kind in self._requests if (name := option.field_of(kind)) is not None]
 
     def _field(self, option: Option, known: Catalogue) -> Field:

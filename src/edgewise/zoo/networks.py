@@ -119,7 +119,7 @@ def _read_stage(line: str) -> Stage:
 
 
 def _value(text: str) -> Any:
-    """A number, numbers with commas between, or a word."""
+    """Parse a text into a number, a tuple of numbers (with commas between), or the text itself."""
     try:
         return ast.literal_eval(text)
     except ValueError:

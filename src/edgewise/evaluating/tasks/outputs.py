@@ -87,7 +87,7 @@ class OutputTask:
     """A task whose scorer reads one output: subclasses set the attributes of `Task`.
 
     Attributes:
-        options: their model.
+        options: the class of the task's options.
         scorer: made from the context, the options and the task's name.
     """
 

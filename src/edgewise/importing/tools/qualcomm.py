@@ -42,7 +42,7 @@ def _finish_profile(part: Part) -> None:
 
 
 class AiHub(Importer):
-    """Profile JSON of a job, and ``perf.yaml``: one run per job."""
+    """Imports Qualcomm AI Hub's results: the profile JSON of a job and ``perf.yaml``, one run per job."""
 
     title = "Qualcomm AI Hub"
     runtime = "ai-hub"

@@ -116,7 +116,7 @@ def _product(raw: RawOperator) -> Semantics:
 
 
 def _added_product(raw: RawOperator) -> Semantics:
-    """``addmm`` and its kin: beta · bias + alpha · a @ b. A beta of 0 leaves the bias out."""
+    """Return the cost of ``addmm`` and its variants: beta · bias + alpha · a @ b. A beta of 0 leaves the bias out."""
     left = raw.input(1)
     reduction = size_of(left, -1)
     if raw.op == "addbmm":
@@ -141,7 +141,10 @@ def _attention(raw: RawOperator) -> Semantics:
 
 
 def _batch_normalization(raw: RawOperator) -> Semantics:
-    """Statistics are constants in inference and computed in training; ``instance_norm`` computes them by default."""
+    """Return the cost of a normalisation, which is higher where it computes mean and variance itself.
+
+    Batch normalisation does so in training only, ``instance_norm`` unless its statistics are given.
+    """
     if raw.op == "instance_norm":
         computed = raw.attributes.get("use_input_stats", True) is not False
     elif raw.op in ("batch_norm", "native_batch_norm", "_native_batch_norm_legit"):

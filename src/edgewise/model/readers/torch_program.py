@@ -45,11 +45,11 @@ class Refuse:
         return value if isinstance(value, dict) else self(f"{what} in its program is not an object")
 
     def items(self, value: Any, what: str) -> list[Any]:
-        """`value`, which must be a list."""
+        """Return `value`. Raises where it is not a list."""
         return value if isinstance(value, list) else self(f"{what} in its program is not a list")
 
     def name(self, value: Any, what: str) -> str:
-        """`value`, which must be a name that can be borne."""
+        """Return `value`. Raises where it is no name of a bounded length."""
         if not isinstance(value, str) or not value or len(value) > MAX_NAME_CHARACTERS:
             self(f"{what} in its program has no valid name")
         return value

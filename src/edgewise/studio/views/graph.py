@@ -76,7 +76,7 @@ def _asked(request: Request) -> tuple[list[str], tuple[str | int, ...]]:
 
 
 def _profiled(studio: Studio, name: str) -> str:
-    """The newest profile of the same model where this run has none; the run itself where no run has one."""
+    """Return the id of this run if it has a profile, else of the newest profile of its model, else of this run."""
     run = studio.store.get(name)
     return (run.profile is None and _newest_profile(studio, run.job.model.sha256)) or run.id
 

@@ -136,7 +136,7 @@ def result_of(row: RunRow) -> str:
 
 
 def interval_of(row: RunRow) -> str:
-    """The interval of the headline; empty where it has none, or the run is not finished."""
+    """Return the interval of a run's headline value as text; empty without one and for a run that is not finished."""
     if row.status != "done" or not (row.metric and row.unit):
         return ""
     return range_text(row.metric, row.unit, row.low, row.high)

@@ -55,7 +55,7 @@ class JobRunner:
     allow_code: Path | None = None
 
     def __call__(self, job: LabJob, device: LabDevice, token: CancelToken) -> Ended:
-        """How `job` ended on `device`; once more where the link to the device broke.
+        """Carry `job` out on `device`, twice where the link to the device broke, and return how it ended.
 
         Raises `Cancelled`, and `StoreError` where its files can't be fetched now.
         """

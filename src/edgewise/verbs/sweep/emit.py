@@ -157,7 +157,7 @@ def _campaign_of(plan: Plan) -> Campaign:
 
 
 def _line(request: str) -> str:
-    """What carries out `request`, a name that the shell expands, in the sweep's folder."""
+    """Return the shell command that carries out a request in the sweep's folder; `request` is for the shell to expand."""
     outcome, report = f'"{RESULTS}/{PREFIX}{request}"', f'"{RESULTS}/{request}"'
     return f'mkdir -p {RESULTS} && edgewise run "requests/{request}" --outcome {outcome} -o {report} --force'
 
