@@ -157,7 +157,7 @@ def _campaign_of(plan: Plan) -> Campaign:
 
 
 def _line(request: str) -> str:
-    """Return the shell command that carries out a request in the sweep's folder; `request` is for the shell to expand."""
+    """Return the shell command of a request in the sweep's folder; the shell expands the name `request`."""
     outcome, report = f'"{RESULTS}/{PREFIX}{request}"', f'"{RESULTS}/{request}"'
     return f'mkdir -p {RESULTS} && edgewise run "requests/{request}" --outcome {outcome} -o {report} --force'
 
