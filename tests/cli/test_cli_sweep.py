@@ -192,6 +192,23 @@ def test_a_model_measured_in_one_place_has_no_best_and_a_vague_value_is_marked()
     assert "[0.250, 400]" in first[1].text and "best for nets/fast.fake: fake, 1 thread" in document.answer[0]
 
 
+def test_a_value_of_grade_d_is_the_best_only_where_all_are():
+    cells = cells_of(read_suite(Path(write(models=["nets/fast.fake"], threads=["1", "2"], order="listed"))), 9)
+
+    def best(*measured):
+        outcomes = []
+        for cell, (value, grade) in zip(cells, measured, strict=True):
+            number = {"value": value, "low": value, "high": value, "unit": "s", "basis": "measured"}
+            row = {"model": "m", "device": "local", "runtime": "fake", "threads": int(cell.threads), "precision": None,
+                   "status": "done", "headlines": ["latency"], "grade": grade, "metrics": {"latency": number}}  # fmt: skip
+            outcomes.append(Outcome(key=cell.name, cell=cell.name, status="done", seconds=1, finished=1, rows=[row]))
+        return SweepResult(suite="s", verb="bench", folder="f", cells=cells, outcomes=outcomes).describe().answer[0]
+
+    assert "fake, 1 thread" in best((336e-6, "C"), (301e-6, "D"))
+    assert "fake, 2 threads" in best((336e-6, "D"), (301e-6, "D"))
+    assert "fake, 2 threads" in best((336e-6, "C"), (301e-6, "C"))
+
+
 def test_many_places_are_rows_and_a_few_models_are_named_with_their_best():
     threads = [str(count) for count in range(1, 7)]
     models = ["nets/fast.fake", "nets/slow.fake"]

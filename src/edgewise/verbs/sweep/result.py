@@ -192,8 +192,8 @@ def _short_place(place: str) -> str:
 
 
 def _best_of(metric: str, values: Mapping[str, Value]) -> str:
-    """The place with the best value."""
-    return min(values, key=lambda place: sign_of(metric) * values[place].value)
+    """Return the place with the best value; one of grade D only where all are."""
+    return min(values, key=lambda place: (values[place].vague, sign_of(metric) * values[place].value))
 
 
 def _matrix(metric: str, values: Values, limit: float | None, absence: str) -> Table:
