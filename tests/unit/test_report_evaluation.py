@@ -20,6 +20,7 @@ from edgewise.report.evaluation import (
     confused_lines,
     describe_results,
     evaluation_document,
+    sections_of,
     title_of,
 )
 from edgewise.report.evaluation_charts import score_chart
@@ -339,3 +340,15 @@ def test_one_metric_stands_for_a_run():
     assert chief_metric(detection_run()) == "map_50_95"
     agreed = replace(make_run(1), evaluation=evaluation(task="agreement"))
     assert chief_metric(agreed) == "agreement_top1"
+
+
+def test_cautions_on_the_latency_do_not_advise_options_that_evaluate_lacks():
+    found = one_model()
+    (first,) = found.models
+    caution = Caution.of("time-budget", "the interval within this run is ± 9 %, wider than the target of ± 1 %")
+    assert "--duration" in caution.advice or "--time-budget" in caution.advice
+    models = (replace(first, run=replace(first.run, cautions=(caution,))),)
+    (section,) = [one for one in sections_of(replace(found, models=models)) if one.title == "Cautions on the latency"]
+    assert any("wider than the target" in line for line in section.lines)
+    assert section.lines[-1] == "'edgewise bench' measures the latency longer, and has options for it"
+    assert not any("--" in line for line in section.lines)

@@ -409,8 +409,11 @@ def _caution_lines(
 def _latency_cautions(results: EvaluationResults) -> tuple[str, ...]:
     """What is to be known of the latencies; cautions on the accuracy have sections of their own."""
     kept = [tuple(each for each in one.run.cautions if each.code not in (CODE, *ABOUT_DATA)) for one in results.models]
-    runs = [replace(one.run, cautions=cautions) for one, cautions in zip(results.models, kept, strict=True)]
-    return tuple(caution_lines(runs))
+    # Their advice names options of `bench`, which `evaluate` lacks.
+    plain = [tuple(replace(each, advice="") for each in cautions) for cautions in kept]
+    runs = [replace(one.run, cautions=cautions) for one, cautions in zip(results.models, plain, strict=True)]
+    lines = tuple(caution_lines(runs))
+    return (*lines, "'edgewise bench' measures the latency longer, and has options for it") if any(kept) else lines
 
 
 def _grades(results: EvaluationResults) -> tuple[str, ...]:
