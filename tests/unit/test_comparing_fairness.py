@@ -8,7 +8,7 @@ import pytest
 
 from edgewise.comparing.comparison import Variant
 from edgewise.comparing.fairness import check_fairness, check_jobs, is_together
-from edgewise.record import InputSpec, Scenario, TargetSpec
+from edgewise.record import Constraints, InputSpec, Scenario, TargetSpec
 from edgewise.store.codec import decode, encode
 from sample_runs import GROUP, KWS, VWW, failed_run, make_run, offline_run
 
@@ -281,3 +281,21 @@ def test_texts_are_one_line_whatever_names_hold():
     texts = (*fairness.stated, *fairness.obstacles, *fairness.not_excluded, *fairness.notes)
     assert len(texts) > 3
     assert all(text.isprintable() for text in texts)
+
+
+def test_one_program_under_several_limits_is_compared_and_its_limits_are_stated():
+    """Whether a program is slower with half a processor could not be asked: the limits were an obstacle."""
+
+    def within(cpus, command):
+        job = make_run(1).job
+        target = replace(job.target, constraints=Constraints(cpus=cpus))
+        return replace(make_run(1), job=replace(job, command=command, target=target))
+
+    whole, half = within(1.0, ("python", "a.py")), within(0.5, ("python", "a.py"))
+    found = check(whole, half)
+    assert not found.obstacles and any(text.startswith("limits: ") and "0.5 CPUs" in text for text in found.stated)
+    assert check_jobs(whole.job, half.job) == []
+    other = within(0.5, ("python", "b.py"))
+    assert any(text.startswith("limits: ") for text in check(whole, other).obstacles)
+    model = within(0.5, ())
+    assert any(text.startswith("limits: ") for text in check(within(1.0, ()), model).obstacles)

@@ -65,9 +65,10 @@ def check_fairness(variants: Sequence[Variant]) -> Fairness:
     stated = _differences([_LAYOUT], runs) if not _differences([_INPUTS], jobs) else []
     stated += _differences(_PRECISIONS, [(label, run) for label, run in runs if run.effective])
     apart = [text for first, other in later for text in _not_excluded(first, other)]
+    stated += _differences([replace(_LIMITS, why="")], jobs) if _is_one_program(jobs) else []
     return Fairness(
         stated=tuple(dict.fromkeys((*_differences(_STATED, runs), *stated))),
-        obstacles=(*_differences(_OBSTACLES, jobs), *_differences([_TASK], runs)),
+        obstacles=(*_find_obstacles(jobs), *_differences([_TASK], runs)),
         not_excluded=(*apart, *_left_out(runs), *_unchecked(runs)),
         notes=tuple(_notes(runs)),
     )
@@ -75,7 +76,19 @@ def check_fairness(variants: Sequence[Variant]) -> Fairness:
 
 def check_jobs(a: Job, b: Job, *, labels: tuple[str, str] = ("A", "B")) -> list[str]:
     """The obstacles that are known before anything is measured; empty where `a` and `b` may be compared."""
-    return _differences(_OBSTACLES, [(one_line(labels[0]), a), (one_line(labels[1]), b)])
+    return _find_obstacles([(one_line(labels[0]), a), (one_line(labels[1]), b)])
+
+
+def _find_obstacles(jobs: Sequence[tuple[str, Job]]) -> list[str]:
+    """Return the aspects that must not differ; of one program under several limits these are what is compared."""
+    left_out = [_LIMITS] if _is_one_program(jobs) else []
+    return _differences([each for each in _OBSTACLES if each not in left_out], jobs)
+
+
+def _is_one_program(jobs: Sequence[tuple[str, Job]]) -> bool:
+    """Return whether all jobs are of ``exec`` and run the same command."""
+    commands = {job.command for _, job in jobs}
+    return len(commands) == 1 and all(commands)
 
 
 def is_together(a: Run, b: Run) -> bool:
@@ -209,12 +222,15 @@ def _device(job: Job) -> str | None:
 
 
 _INPUTS: _Aspect[Job] = _Aspect("input shapes", _input_sizes, _inputs_in_words, "a different amount of input data")
+_LIMITS: _Aspect[Job] = _Aspect(
+    "limits", lambda job: job.target.constraints or "none", limits_text, "a different device"
+)
 _OBSTACLES: tuple[_Aspect[Job], ...] = (
     _INPUTS,
     _Aspect("batch", lambda job: job.workload.batch, lambda job: str(job.workload.batch), "a different amount of work"),
     _Aspect("scenario", lambda job: job.workload.scenario, _scenario_in_words, "a different scenario"),
     _Aspect("device", _device, lambda job: job.target.device, "a different machine"),
-    _Aspect("limits", lambda job: job.target.constraints or "none", limits_text, "a different device"),
+    _LIMITS,
     _Aspect("kind of job", lambda job: bool(job.command), _kind_in_words, "a different kind of work"),
 )
 _TASK: _Aspect[Run] = _Aspect("outputs", _output_sizes, _outputs_in_words, "a different task")
