@@ -15,7 +15,7 @@ from edgewise.text import one_line
 URGENT = ("poor", "bad")
 """Tones of sections that must be read before the tables, where they have no shorter form."""
 
-NAV_WIDTH = 34
+NAV_WIDTH = 60
 """Characters of a heading in the navigation."""
 WIDE_COLUMNS = 7
 """Columns from which the next one makes a table closer set."""
