@@ -14,7 +14,7 @@ import pytest
 from edgewise.data import path as bundled
 from edgewise.evaluating.dataset import Sample
 from edgewise.evaluating.formats.images import decode_image
-from edgewise.evaluating.instructions import find_instructions, write_instructions
+from edgewise.evaluating.instructions import Instructions, find_instructions, write_instructions
 from edgewise.evaluating.preparing import Preparer, prepare_as_written
 from edgewise.optimizing.loader import write_loader
 from edgewise.record import InputSpec, Scenario, Stopping, TargetSpec
@@ -181,3 +181,23 @@ def test_there_is_no_program_for_an_engine_that_is_not_known(tmp_path):
     job = job_of(model, "onnxruntime")
     job = replace(job, runtime=replace(job.runtime, name="somebody's"))
     assert write_loader(model, job, find_instructions(model, form="onnx"), kind=None, title="") is None
+
+
+def test_the_classes_with_the_highest_scores_are_printed_by_their_names(tmp_path):
+    """A program beside a classifier printed ten scores, though the file beside it names the classes."""
+    pytest.importorskip("onnxruntime")
+    onnx = pytest.importorskip("onnx")
+    from onnx import TensorProto, helper
+
+    graph = helper.make_graph(
+        [helper.make_node("Identity", ["x"], ["scores"])], "g",
+        [helper.make_tensor_value_info("x", TensorProto.FLOAT, [1, 4])],
+        [helper.make_tensor_value_info("scores", TensorProto.FLOAT, [1, 4])],
+    )  # fmt: skip
+    model = tmp_path / "net.onnx"
+    onnx.save(helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)], ir_version=8), model)
+    np.save(tmp_path / "sample.npy", np.array([[0.5, 8.0, -1.0, 2.0]], np.float32))
+    job, names = job_of(model, "onnxruntime"), ("cat", 'it\'s a "dog"', "a\\b", "bird")
+    for task, last in (("classification", ['it\'s a "dog": 8.0', "bird: 2.0", "cat: 0.5"]), ("regression", [])):
+        loader = write_loader(model, job, Instructions(task=task, classes=names), kind="array", title="It.")
+        assert run(loader, tmp_path / "sample.npy").splitlines()[1:] == last

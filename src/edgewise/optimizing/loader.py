@@ -36,6 +36,9 @@ from pathlib import Path
 import numpy as np
 
 MODEL = str(Path(__file__).with_name({{ model|repr }}))
+{% if classes %}
+CLASSES = {{ classes|repr }}
+{% endif %}
 USAGE = "SAMPLE is {{ what }}"
 
 
@@ -155,6 +158,11 @@ def main(path):
     run = load()
     for output in run(prepare(read(path))):
         print(output.dtype, list(output.shape), output.reshape(-1))
+{% if classes %}
+        if output.size == len(CLASSES):
+            for place in np.argsort(output.reshape(-1))[::-1][:3]:
+                print(f"{CLASSES[place]}: {output.reshape(-1)[place]}")
+{% endif %}
 
 
 if __name__ == "__main__":
@@ -202,6 +210,7 @@ def write_loader(file: Path, job: Job, instructions: Instructions, *, kind: Kind
         model=file.name,
         kind=kind,
         preparation=preparation,
+        classes=instructions.classes if instructions.task == "classification" else (),
         needs=listing(needs),
         shapes={spec.name: spec.shape for spec in specs},
         sizes={index: list(spec.shape) for index, spec in enumerate(specs)},
