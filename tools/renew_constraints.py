@@ -18,7 +18,7 @@ from typing import Any
 ROOT = Path(__file__).parents[1]
 FOLDER = ROOT / "constraints"
 SETS = {
-    "all": [".[all]", "--group", "dev", "--group", "docs"],
+    "all": [".[all,mcp]", "--group", "dev", "--group", "docs"],
     "torch": [".[all,huggingface,torch-optimize]", "--group", "dev", "torchmetrics"],
     "tensorflow": [".[openvino,tensorflow,keras]", "--group", "dev"],
 }

@@ -8,13 +8,17 @@ from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Any
 
-import anyio
 import pytest
+
+from tiny_models import write_tiny_onnx
+
+pytest.importorskip("mcp", reason="the tools of an agent need the extra mcp")
+
+import anyio
 from mcp.client import Client
 from mcp.client.stdio import StdioServerParameters, stdio_client
 
 from edgewise.cli.mcp.server import make_server
-from tiny_models import write_tiny_onnx
 
 Ask = Callable[..., Awaitable[tuple[bool, str]]]
 CHARACTERS_A_TOKEN = 4
