@@ -235,6 +235,11 @@ _IDS = tuple(row.id for row in _ROWS)
 _SCORES = frozenset(_IDS[_IDS.index("accuracy_top1") :])
 
 
+def in_sentence(label: str) -> str:
+    """Return a label as it stands inside a sentence: ``top-1 accuracy``; abbreviations keep their capitals."""
+    return label if label[1:2].isupper() else label[:1].lower() + label[1:]
+
+
 def is_score(metric: str) -> bool:
     """Whether a metric says how accurate the answers are."""
     return metric in _SCORES or _OWN.fullmatch(metric) is not None

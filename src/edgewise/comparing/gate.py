@@ -19,7 +19,7 @@ from edgewise.comparing.metrics import SAME_RUN, contrast_of, is_same_run
 from edgewise.comparing.requirement import Requirement, format_limit
 from edgewise.comparing.session_values import OF_DATA, OF_LABELS, Evidence, are_paired, gather_evidence, why_unpaired
 from edgewise.errors import ExitCode
-from edgewise.metrics import METRICS, Metric
+from edgewise.metrics import METRICS, Metric, in_sentence
 from edgewise.record import Run
 from edgewise.stats.comparison import INTERVAL_FACTOR, LEVEL, Contrast, decide_limit
 from edgewise.stats.distributions import t_quantile
@@ -77,8 +77,7 @@ class Check:
     @property
     def state(self) -> str:
         """The verdict in short, with its reason: ``latency failed: 3.56× as long, at least 3.41× (limit +3 %)``."""
-        label = METRICS[self.requirement.metric].label
-        name = label if label[1:2].isupper() else label[:1].lower() + label[1:]
+        name = in_sentence(METRICS[self.requirement.metric].label)
         reason = f": {self.because}" if self.because else ""
         return f"{name} {_STATES[self.verdict]}{reason}{self.requirement.limit_text}"
 

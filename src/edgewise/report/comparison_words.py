@@ -7,6 +7,7 @@ from collections.abc import Sequence
 
 from edgewise.comparing.comparison import Comparison, Ranking
 from edgewise.formatting import factor_text, percent, ratio_text, time_text
+from edgewise.metrics import in_sentence
 from edgewise.report.cells import label_of
 from edgewise.text import listing, one_line
 from edgewise.units import significant
@@ -93,8 +94,7 @@ def metric_phrase(row: Comparison) -> str:
 
 def lower_label(metric: str) -> str:
     """The label of a metric inside a sentence."""
-    label = label_of(metric)
-    return label if label[1:2].isupper() else label[:1].lower() + label[1:]
+    return in_sentence(label_of(metric))
 
 
 def headline_text(row: Comparison) -> str:

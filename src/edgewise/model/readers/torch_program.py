@@ -49,7 +49,7 @@ class Refuse:
         return value if isinstance(value, list) else self(f"{what} in its program is not a list")
 
     def name(self, value: Any, what: str) -> str:
-        """Return `value`. Raises where it is no name of a bounded length."""
+        """Return `value`. Raises for an empty name, and for one that is too long."""
         if not isinstance(value, str) or not value or len(value) > MAX_NAME_CHARACTERS:
             self(f"{what} in its program has no valid name")
         return value
