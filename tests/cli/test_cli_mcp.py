@@ -186,3 +186,14 @@ def test_a_root_that_is_no_folder_is_an_error(tmp_path: Path) -> None:
 
     with pytest.raises(BadInput, match="is no folder"):
         command({"root": tmp_path / "none", "read_only": False, "allow_code": False})
+
+
+def test_a_missing_package_is_named_with_its_extra(root: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    from edgewise.cli.mcp.command import command
+    from edgewise.errors import Unavailable
+
+    monkeypatch.delitem(sys.modules, "edgewise.cli.mcp.server", raising=False)
+    monkeypatch.setitem(sys.modules, "mcp.server.mcpserver", None)
+    with pytest.raises(Unavailable, match=r"^an agent's tools need mcp\n") as caught:
+        command({"root": root, "read_only": False, "allow_code": False})
+    assert "edgewise[mcp]" in str(caught.value.advice)

@@ -27,5 +27,6 @@ def command(values: Values) -> None:
     try:
         from edgewise.cli.mcp.server import make_server
     except ImportError as error:
-        raise Unavailable(f"an agent's tools need {error.name}", advice="pip install 'edgewise[mcp]'") from error
+        package = (error.name or "mcp").partition(".")[0]
+        raise Unavailable(f"an agent's tools need {package}", advice="pip install 'edgewise[mcp]'") from error
     make_server(root, read_only=values["read_only"], allow_code=values["allow_code"]).run()
