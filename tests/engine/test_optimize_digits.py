@@ -92,8 +92,11 @@ def test_static_int8_is_proven_faster_within_its_bound(digits, tmp_path):
     words = [sys.executable, result.files["loader"], str(tmp_path / "sample.npy")]
     done = subprocess.run(words, capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stderr
-    row = [float(word) for word in done.stdout.partition("]")[2].strip().strip("[]").split()]
-    assert done.stdout.startswith("float32 [1, 10]") and (label >= len(row) or int(np.argmax(row)) == label)
+    # The scores, then the three highest, each with its class.
+    scores = done.stdout[: done.stdout.rindex("]") + 1].removeprefix("float32 [1, 10] ")
+    row = [float(word) for word in scores.strip("[]").split()]
+    assert len(row) == 10 and int(np.argmax(row)) == label
+    assert done.stdout[len("float32 [1, 10] ") + len(scores) :].split(":")[0].strip() == str(label)
     assert result.data.size == 540 and result.calibration.size == 128 and result.calibration.split == "train"
     assert result.baseline.metrics["accuracy_top1"].value > 0.9
 
