@@ -247,7 +247,9 @@ def command_page() -> str:
         "progress and cautions to standard error. With `--json`, standard output holds exactly one JSON "
         "document and nothing else.\n\n",
         table(("Command", "What it does"), lines),
-        "\nAnywhere on the line, `--version` prints the version, and `--debug` shows a traceback on errors.\n\n",
+        "\nAnywhere on the line, `--version` prints the version, and `--debug` shows a traceback on errors. "
+        "Where a command takes MODEL, `-m MODEL` and `--model MODEL` are as good. A project's defaults stand in "
+        "[`edgewise.toml`](getting-started.md#defaults-for-a-project).\n\n",
         "## Exit codes\n\n",
         table(("Code", "Meaning"), ((str(code.value), MEANING[code.name]) for code in ExitCode)),
         "\n## Environment\n\n",

@@ -6,11 +6,13 @@ import os
 import sys
 import traceback
 from collections.abc import Mapping, Sequence
+from pathlib import Path
 
 import click
 
 from edgewise.cli.completing import VARIABLE, answer
 from edgewise.cli.parsing import Group, Parsed, group_of, words_of
+from edgewise.cli.project import read_project
 from edgewise.errors import ExitCode, Unavailable
 from edgewise.registry import BOTH
 from edgewise.terminal.console import SteadyStreams, complain
@@ -116,7 +118,8 @@ def _run(arguments: list[str]) -> int:
     try:
         if asked := os.environ.get(VARIABLE):
             return answer(root(), asked)
-        with root().make_context("edgewise", arguments) as context:
+        project = read_project(Path.cwd())
+        with project.in_force(), root().make_context("edgewise", arguments, obj=project) as context:
             return int(context.command.invoke(context) or ExitCode.DONE)
     except click.exceptions.Exit as done:
         return done.exit_code

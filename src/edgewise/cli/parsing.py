@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import shlex
 from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 import click
 
 from edgewise.cli.completing import completions
+from edgewise.cli.project import FILE, Project
 from edgewise.errors import BadInput, ExitCode
 from edgewise.verbs.command import Command
 from edgewise.verbs.option import Option, Values
@@ -20,6 +22,8 @@ _SYNONYMS = (("rm", "remove", "delete", "del"), ("list", "ls"), ("show", "view",
 
 _SAME_FLAGS = ("--duration", "--time-budget")
 """Flags for one thing, of which each command has one."""
+
+_MODEL_FLAGS = {"-m", "--model"}
 
 
 def parameter_of(one: Option) -> click.Parameter:
@@ -69,7 +73,10 @@ class Parsed(click.Command):
 
     def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
         """Read the words, and refuse what click would let pass: the last of several values of an option."""
+        args = self._without_model_flag(args)
         given = list(args)
+        if project := ctx.find_object(Project):
+            ctx.default_map = project.defaults(ctx.command_path.split()[1:], self.declared.options)
         try:
             rest = super().parse_args(ctx, args)
             if not ctx.resilient_parsing:
@@ -78,6 +85,16 @@ class Parsed(click.Command):
             error.ctx = error.ctx or ctx
             raise
         return rest
+
+    def _without_model_flag(self, args: list[str]) -> list[str]:
+        """The words, where ``-m MODEL`` and ``--model MODEL`` are as good as the argument MODEL alone."""
+        flags = {flag for one in self.declared.options for flag in one.flags}
+        models = any(not one.flags and one.metavar.startswith("MODEL") for one in self.declared.options)
+        if not models or flags & _MODEL_FLAGS:
+            return args
+        end = args.index("--") if "--" in args else len(args)
+        own = [word.removeprefix("--model=") for word in args[:end] if word not in _MODEL_FLAGS]
+        return own + args[end:]
 
     def _refuse_repetitions(self, ctx: click.Context, args: list[str]) -> None:
         _, _, order = self.make_parser(ctx).parse_args(args)
@@ -91,7 +108,10 @@ class Parsed(click.Command):
 
     def invoke(self, ctx: click.Context) -> int:
         """Carry the command out."""
-        return self.declared(_values_of(self.declared.options, ctx))
+        values = _values_of(self.declared.options, ctx)
+        if not values.get("quiet"):
+            _tell_project_defaults(self.declared.options, ctx)
+        return self.declared(values)
 
 
 def _values_of(options: Sequence[Option], ctx: click.Context) -> Values:
@@ -105,8 +125,28 @@ def _values_of(options: Sequence[Option], ctx: click.Context) -> Values:
             else:
                 found[one.name] = one.default if given is None else one.convert(given)
         except BadInput as error:
-            raise BadInput(f"{one.flag} {error.message}", advice=f"see '{ctx.command_path} --help'") from None
+            project = ctx.find_object(Project) if _is_from_project(one, ctx) else None
+            place = f"{project.file}: " if project else ""
+            raise BadInput(f"{place}{one.flag} {error.message}", advice=f"see '{ctx.command_path} --help'") from None
     return found
+
+
+def _is_from_project(one: Option, ctx: click.Context) -> bool:
+    return ctx.get_parameter_source(one.name) is click.core.ParameterSource.DEFAULT_MAP
+
+
+def _tell_project_defaults(options: Sequence[Option], ctx: click.Context) -> None:
+    """One line on standard error with the options that the project file sets."""
+    words: list[str] = []
+    for one in options:
+        if _is_from_project(one, ctx):
+            given = ctx.params[one.name]
+            texts = given if isinstance(given, tuple) else (given,)
+            words += one.words(given) if one.kind is bool else [word for text in texts for word in (one.flag, text)]
+    if words:
+        from edgewise.terminal.console import err
+
+        err().print(f"{FILE} sets {shlex.join(words)}", style="dim", markup=False, highlight=False, soft_wrap=True)
 
 
 class Group(click.Group):
