@@ -16,6 +16,8 @@ from edgewise import shown
 from edgewise.errors import BadInput, Namer, as_argument
 from edgewise.record import Run
 from edgewise.record.job import LoadKind, ScenarioKind
+from edgewise.terminal import notebook
+from edgewise.verbs import function
 from edgewise.verbs.function import carry_out, context_of
 from edgewise.verbs.verb import named_for_python
 
@@ -46,6 +48,7 @@ def _presentation() -> shown.Presenter:
 
 
 shown.presenter = _presentation
+function.own_progress = notebook.progress
 
 
 class Runs(list[Run], shown.Shown):

@@ -170,7 +170,10 @@ def plain_text(show: Callable[[Console], None], *, width: int) -> str:
     from rich.console import Console
 
     buffer = io.StringIO()
-    show(Console(file=buffer, width=width, highlight=False, emoji=False, no_color=True, force_terminal=False))
+    console = Console(
+        file=buffer, width=width, highlight=False, emoji=False, no_color=True, force_terminal=False, force_jupyter=False
+    )
+    show(console)
     return "\n".join(line.rstrip() for line in buffer.getvalue().splitlines()) + "\n"
 
 

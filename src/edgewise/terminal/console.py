@@ -108,18 +108,21 @@ class _Trimmed:
 
 
 def out() -> Console:
-    """Standard output, for results. Rich detects whether it is a terminal, and its width."""
+    """Standard output, for results. Rich detects whether it is a terminal, and its width.
+
+    In a notebook Rich would show each line as an output of its own.
+    """
     from rich.console import Console
 
     file = sys.stdout if sys.stdout.isatty() else cast("IO[str]", _Trimmed(sys.stdout))
-    return Console(soft_wrap=False, highlight=False, emoji=False, file=file)
+    return Console(soft_wrap=False, highlight=False, emoji=False, file=file, force_jupyter=False)
 
 
 def err() -> Console:
     """Standard error, for progress, cautions and errors."""
     from rich.console import Console
 
-    return Console(stderr=True, highlight=False, emoji=False)
+    return Console(stderr=True, highlight=False, emoji=False, force_jupyter=False)
 
 
 def complain(message: str, advice: str = "") -> None:

@@ -57,10 +57,16 @@ def function_of(verb: Verb) -> Callable[..., Any]:
 def context_of(
     store: str | Store | None, progress: Progress | None, *, runs: Mapping[str, Run] | None = None
 ) -> Context:
-    """The context of a function: without a store, nothing is kept."""
+    """The context of a function: without a store, nothing is kept; `own_progress` stands in for progress."""
     from edgewise.verbs.context import Context
 
+    if progress is None and own_progress is not None:
+        progress = own_progress()
     return Context(store=store, keep=store is not None, progress=progress, runs=runs or {})
+
+
+own_progress: Callable[[], Progress | None] | None = None
+"""What receives the events of a call that names nothing; `edgewise.api` sets it, since what prints stands above."""
 
 
 def carry_out(verb: str, context: Context, **fields: Any) -> Any:
