@@ -91,6 +91,18 @@ def test_each_condition_has_its_caution():
     assert codes(the_job=job(note="leading dimension reshaped from 1 to 8")) == []
 
 
+def test_a_mean_far_above_the_median_is_told_by_both_numbers():
+    long = latency([1.0, 1.001, 0.999] * 33 + [117.0])
+    assert graded(long) == ("A", ["median 1.00 s, mean 2.16 s: 1.0% of the inferences took longer than the mean"])
+    busy = [session(busy_share_of_others=0.86), session(busy_share_of_others=0.25)]
+    assert graded(long, busy)[1][0] == (
+        "median 1.00 s, mean 2.16 s: 1.0% of the inferences took longer than the mean, while other processes used up "
+        "to 86% of the processor time"
+    )
+    quiet = [session(busy_share_of_others=0.1), session()]
+    assert graded(long, quiet)[1] == graded(long)[1]
+
+
 def test_thresholds_are_not_crossed_by_their_own_value():
     quiet = session(
         busy_share_of_others=0.10,
