@@ -19,8 +19,10 @@ from edgewise.comparing.criteria import Criteria
 from edgewise.comparing.metrics import OF_NEIGHBOURS
 from edgewise.errors import BadInput, StoreError
 from edgewise.metrics import METRICS
+from edgewise.record import Caution
 from edgewise.report.comparison import comparison_document, front_lines, ranking_table, title_of
 from edgewise.report.comparison_tables import before_after_table
+from edgewise.report.text import to_text
 from edgewise.verbs.compare.presentation import FORMAT as COMPARISON
 from messages import says
 from sample_comparisons import (
@@ -491,3 +493,13 @@ def test_the_page_does_without_what_draws(monkeypatch):
     assert "pip install 'edgewise[charts]'" in page.text
     assert "svg" not in page.tags
     assert "2.43× faster" in page.text
+
+
+def test_a_busy_machine_is_told_in_the_first_lines():
+    findings = two_variants()
+    load = Caution.of("busy-host", "other processes used up to 90% of the processor time")
+    busy = [replace(each, run=replace(each.run, cautions=(load,))) for each in findings.variants]
+    text = to_text(comparison_document(replace(findings, variants=tuple(busy))), width=80)
+    assert "Measured while other processes used up to 90% of the processor time: which is" in text
+    assert text.index("Load while measuring") < text.index("Metric")
+    assert comparison_document(findings).lead == ()

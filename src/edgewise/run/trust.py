@@ -223,6 +223,9 @@ def _about_machine(job: Job, sessions: Sequence[SessionResult], usable_cores: in
     busy = _worst(sessions, "busy_share_of_others")
     if busy is not None and busy > BUSY:
         yield Caution.of("busy-host", f"other processes used up to {busy:.0%} of the processor time")
+        if any(session.facts.get("effective", {}).get("cpu_pinning") is True for session in sessions):
+            message = f"{job.runtime.name} pins its threads to processors, where they wait for other programs"
+            yield Caution.of("pinned-threads", message)
     steal = _worst(sessions, "steal_share")
     if steal is not None and steal > STEAL:
         yield Caution.of("steal", f"other virtual machines took up to {steal:.1%} of the processor time")
