@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import queue
 import re
 from collections import Counter
@@ -9,6 +10,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
 from random import Random
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -17,8 +19,9 @@ from edgewise.errors import BadInput
 from edgewise.progress import Event, RunFinished, SessionStarted, reporting_to
 from edgewise.record import Job, Run, Scenario, Stopping, TargetSpec
 from edgewise.run import interleaving
+from edgewise.run.counters import Counters
 from edgewise.run.dispatch import Interrupted
-from edgewise.run.interleaving import Interleaved, Interleaver, Schedule
+from edgewise.run.interleaving import Interleaved, Interleaver, Schedule, leave_out_own_load
 from edgewise.run.measurements import WARMUP_KEPT
 from edgewise.run.plan import Axes, make_plan
 from edgewise.run.run_builder import Sensors
@@ -306,6 +309,62 @@ def test_the_call_is_the_headline_and_the_engines_own_clock_is_kept(tmp_path):
         assert run.value("latency_engine") == pytest.approx(9e-4)
 
 
+# --- the load of other processes ---
+
+
+def counted(others: float | None, *, cpu_s: float | None = 0.5, cores: float = 2) -> dict[str, float | None]:
+    """What a worker tells of a window of 2 s."""
+    return {"busy_share_of_others": others, "window_s": 2.0, "window_cpu_s": cpu_s, "window_cores": cores}
+
+
+@pytest.mark.parametrize(
+    ("workers", "host_cpu_s", "shares"),
+    [
+        # Two workers of 0.5 s each, in 2 s of two cores: each sees 0.125 of the other.
+        ([counted(0.875), counted(0.875)], 0.0, [0.75, 0.75]),
+        ([counted(0.125), counted(0.125)], 0.0, [0.0, 0.0]),
+        ([counted(0.875), counted(0.875)], 0.25, [0.6875, 0.6875]),  # the host's 0.25 s are no others' either
+        ([counted(0.875, cpu_s=1.0), counted(0.75)], 0.0, [0.75, 0.5]),
+        ([counted(0.0625), counted(0.0625)], 0.0, [0.0, 0.0]),  # ticks and exact times are booked apart
+        ([counted(0.5, cpu_s=0.25)] * 1, 0.0, [0.5]),
+        ([counted(None), counted(0.5)], 0.0, [None, 0.375]),
+        ([counted(0.5), counted(0.5, cpu_s=None)], 0.0, [None, 0.375]),  # the second's own time is not in its share
+        ([counted(0.5, cores=0), counted(0.5)], 0.0, [None, 0.375]),
+        ([{}, counted(0.5)], 0.0, [None, None]),
+    ],
+)
+def test_the_load_of_others_is_without_what_takes_turns(workers, host_cpu_s, shares):
+    found = [dict(each) for each in workers]
+    leave_out_own_load(found, host_cpu_s=host_cpu_s)
+    assert found == [{"busy_share_of_others": share} for share in shares]
+
+
+def test_all_count_before_the_first_turn_and_after_the_last(tmp_path, transport):
+    measure(jobs_of(tmp_path, "a", "b"))
+    kinds = [kind for _, kind in transport.orders]
+    assert kinds == ["count"] * 2 + ["turn"] * 10 + ["count"] * 2 + ["end"] * 2
+
+
+BUSY = Counters(monotonic_ns=0, process_cpu_s=0.0, cores=(0, 1), busy_s=0.0, idle_s=0.0, iowait_s=0.0, steal_s=0.0)
+
+
+def test_a_run_in_turns_has_the_caution_and_the_grade_of_a_busy_machine(tmp_path, monkeypatch):
+    """2 s of two cores: 3.5 s were busy, 0.5 s by each of the two workers, so that others used 2.5 of 4 s."""
+    later = replace(BUSY, monotonic_ns=2_000_000_000, process_cpu_s=0.5, busy_s=3.5, idle_s=0.5)
+    before, after = itertools.repeat(BUSY, 6), itertools.repeat(later)  # loading, the phase and the count of each
+    monkeypatch.setattr("edgewise.run.counters.read_counters", itertools.chain(before, after).__next__)
+    monkeypatch.setattr("edgewise.run.interleaving.time", SimpleNamespace(process_time=lambda: 0.0))
+    runs = measure(jobs_of(tmp_path, "a", "b")).runs
+    for run in runs:
+        (session,) = run.sessions
+        assert session.facts["counters"]["busy_share_of_others"] == 0.625
+        assert [each.message for each in run.cautions if each.code == "busy-host"] == [
+            "other processes used up to 62% of the processor time"
+        ]
+        assert run.trust.grade == "C"
+        assert run.measurement("cpu_utilization").absent_because == wording("turns-process-processor-part-time")
+
+
 # --- scenarios ---
 
 
@@ -403,11 +462,18 @@ def test_every_round_and_every_run_is_an_event(tmp_path):
 # --- bad ends ---
 
 
-def vanish(line: Line) -> None:
-    """A worker that dies in its second turn."""
+def come_to_turn(line: Line) -> None:
+    """As every worker does until its first turn."""
     line.say_hello()
     line.send("ready")
-    line.hear()
+    assert line.hear()["kind"] == "count"
+    line.send("counted")
+    assert line.hear()["kind"] == "turn"
+
+
+def vanish(line: Line) -> None:
+    """A worker that dies in its second turn."""
+    come_to_turn(line)
     line.send("turned", count=1)
     line.hear()
 
@@ -416,9 +482,7 @@ def saying(*messages: bytes) -> Part:
     """A worker that says this in its first turn, and then nothing any more."""
 
     def part(line: Line) -> None:
-        line.say_hello()
-        line.send("ready")
-        line.hear()
+        come_to_turn(line)
         for message in messages:
             line.write(message)
         line.hear()
@@ -428,9 +492,7 @@ def saying(*messages: bytes) -> Part:
 
 def silent(line: Line) -> None:
     """A worker that hangs in its first turn."""
-    line.say_hello()
-    line.send("ready")
-    line.hear()
+    come_to_turn(line)
     line.sleep()
 
 

@@ -6,8 +6,10 @@ from dataclasses import dataclass, field
 
 import pytest
 
+from edgewise.comparing.comparison import Variant
 from edgewise.optimizing import race
-from edgewise.optimizing.race import FAR_BEHIND, MOST, SHORT_TURNS, Screening, how_many, room_for, screen
+from edgewise.optimizing.race import FAR_BEHIND, LONG_TURNS, MOST, SHORT_TURNS, Screening, how_many, room_for, screen
+from edgewise.record import Caution
 from sample_runs import make_run
 
 ORIGINAL = ("original", make_run(1).job)
@@ -24,23 +26,30 @@ class Found:
     comparisons: list[Row]
     failures: dict[str, str] = field(default_factory=dict)
     interrupted: bool = False
+    variants: list[Variant] = field(default_factory=list)
 
 
 @pytest.fixture
 def scripted(monkeypatch):
     """Makes what short rounds give: label → ratio, None, or why it failed."""
 
-    def install(known, *, interrupted=False):
-        asked = []
+    def install(known, *, interrupted=False, loads=(), longer=None, takes_s=0.0, clock=None):
+        asked, loads = [], iter(loads)
 
         def run_trial(jobs, *, labels, trial, **settings):
             asked.append((tuple(labels), trial))
             assert len(jobs) == len(labels) and labels[0] == "original"
-            told = [(label, known[label]) for label in labels[1:]]
+            if takes_s:
+                clock.let_pass(takes_s)
+            ratios = known if trial.turns == SHORT_TURNS else longer
+            told = [(label, ratios[label]) for label in labels[1:]]
+            load = next(loads, None)
+            cautions = () if load is None else (Caution.of("busy-host", load),)
             return Found(
                 [Row(label, None if isinstance(each, str) else each) for label, each in told],
                 {label: each for label, each in told if isinstance(each, str)},
                 interrupted,
+                [Variant(label="original", run=make_run(1)), Variant(label="b", run=make_run(2, cautions=cautions))],
             )
 
         monkeypatch.setattr(race, "run_trial", run_trial)
@@ -93,3 +102,43 @@ def test_ctrl_c_in_a_short_measurement_ends_the_search(scripted, clock):
 def test_a_race_that_is_not_decided_may_use_most_of_what_is_left(count, left, room):
     """On a busy machine int8 at 1.5× was not proven in 68 s, and the rest of the budget went to settings of float."""
     assert room_for(count, left=left) == pytest.approx(room)
+
+
+FAR = {"a": 0.5, "b": 0.6, "c": 4.0, "d": 5.0, "e": "it crashed"}
+"""Two are near, two took eight times as long or more, and one has no time."""
+
+
+def test_who_is_far_behind_on_a_busy_machine_is_timed_again_for_longer(scripted, clock):
+    """OpenVINO's pinned threads took 5 to 20 times as long beside a busy process, and all its variants were out."""
+    candidates, asked = scripted(FAR, loads=["others used 86%"], longer={"c": 0.55, "d": 2.0})
+    found = screen(ORIGINAL, candidates, end_by=clock.now() + 100, seed=7)
+    assert [(labels, trial.turns, trial.rounds) for labels, trial in asked] == [
+        (("original", "a", "b", "c", "d", "e"), SHORT_TURNS, 1), (("original", "c", "d"), LONG_TURNS, 1)
+    ]  # fmt: skip
+    # It was quiet in the longer round, so that what it says holds.
+    assert found.times == {"a": 0.5, "b": 0.6, "c": 0.55, "d": 2.0}
+    assert found.busy == {"a": "others used 86%", "b": "others used 86%"}
+    assert (found.near, found.doubtful, found.order) == (["a", "c", "b"], [], ["a", "c", "b"])
+
+
+def test_who_is_far_behind_on_a_machine_that_stays_busy_is_doubtful_and_races_last(scripted, clock):
+    candidates, _ = scripted(FAR, loads=["86%", "90%"], longer={"c": 5.0, "d": "out of memory"})
+    found = screen(ORIGINAL, candidates, end_by=clock.now() + 100, seed=7)
+    assert found.times == {"a": 0.5, "b": 0.6, "c": 5.0, "d": 5.0}  # the time that it had stays
+    assert found.busy == {"a": "86%", "b": "86%", "c": "90%", "d": "86%"}
+    assert found.failures == {"e": "it crashed"}
+    assert found.order == ["a", "b", "c", "d"] and found.doubtful == ["c", "d"]
+
+
+def test_on_a_quiet_machine_nobody_is_timed_twice(scripted, clock):
+    candidates, asked = scripted(FAR)
+    found = screen(ORIGINAL, candidates, end_by=clock.now() + 100, seed=7)
+    assert len(asked) == 1 and found.busy == {} and found.order == ["a", "b"]
+
+
+@pytest.mark.parametrize(("left", "rounds"), [(65.0, 2), (63.0, 1)])
+def test_a_longer_round_may_take_a_quarter_of_the_time_left(scripted, clock, left, rounds):
+    """The first round takes 10 s, so that two of its five need 16 s for four times as many turns."""
+    candidates, asked = scripted(FAR, loads=["86%", "86%"], longer={"c": 4.0, "d": 5.0}, takes_s=10.0, clock=clock)
+    found = screen(ORIGINAL, candidates, end_by=clock.now() + 10.0 + left, seed=7)
+    assert len(asked) == rounds and found.doubtful == ["c", "d"]

@@ -232,6 +232,29 @@ def test_a_variant_that_lost_the_short_race_has_its_ratio(course, monkeypatch):
     assert "speedup" not in one[names[-1]].metrics and "it crashed" in one[names[-1]].why
 
 
+def test_a_variant_that_was_slow_on_a_busy_machine_is_undecided_and_a_note_says_so(course, monkeypatch):
+    names = [f"v{place} @ openvino" for place in range(10)]
+    times = {name: 0.5 if place == 0 else 4.0 for place, name in enumerate(names)}
+    load = "other processes used up to 86% of the processor time"
+    short = Screening(times=times, failures={}, busy=dict.fromkeys(names, load))
+    monkeypatch.setattr(selection, "screen", lambda original, others, **settings: short)
+    monkeypatch.setattr(selection, "how_many", lambda seconds, each: 8)
+    variants = [judged(name, engine="openvino") for name in names]
+    _, one = course([judged(ORIGINAL), *variants], {name: (0.5, 0.4, 0.6) for name in names[:8]})
+    one.race()
+    assert [one[name].stage for name in names] == [*["raced"] * 8, *["screened"] * 2]
+    assert [one[name].is_undecided for name in names] == [*[False] * 8, True, True]
+    for name in names[8:]:
+        assert one[name].value("speedup") == 0.25 and not one[name].accepted
+        assert one[name].why == (
+            f"undecided: in a short measurement it took 1.00× the time of the slowest that raced, while {load}"
+        )
+    assert one.standings.notes == (
+        f"the machine was busy: {load} in the short measurement, which leaves 2 variants in openvino undecided; "
+        "search again on a quiet one",
+    )
+
+
 def test_what_a_race_did_not_reach_was_not_rejected(course, monkeypatch):
     """Pressing Ctrl-C in a race told of the others that "the time budget left no room", and of all they were rejected."""
     names = [f"v{place} @ litert" for place in range(9)]

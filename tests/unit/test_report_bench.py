@@ -112,6 +112,22 @@ def test_a_failed_run_is_a_row_with_its_cause():
     assert "failed" in texts
 
 
+def far_above(run):
+    """`run` with a mean latency of 1.02 ms beside a median of 259 µs."""
+    row = run.measurement("latency")
+    row = replace(row, value=259e-6, summary=replace(row.summary, mean=1.02e-3))
+    others = tuple(each for each in run.measurements if each.metric != "latency")
+    return replace(run, measurements=(row, *others), cautions=(Caution.of("mean-above-median", "far above"),))
+
+
+def test_a_throughput_of_a_mean_far_above_the_median_says_so():
+    table = bench_table([make_run(1), far_above(make_run(2, runtime="openvino"))])
+    place = next(place for place, column in enumerate(table.columns) if column.title.startswith("Throughput"))
+    assert [row[place].notes for row in table.rows] == [
+        (), ("of the mean latency, 1.02 ms; the latency of 259 µs is the median",)
+    ]  # fmt: skip
+
+
 def test_percentiles_without_enough_samples_are_absent_with_the_reason():
     short = make_run(2)
     rows = tuple(

@@ -16,10 +16,13 @@ import pytest
 from edgewise.comparing.assessment import assess
 from edgewise.comparing.comparison import ComparisonResult, ParetoFront, Side, Variant
 from edgewise.comparing.criteria import Criteria
+from edgewise.comparing.metrics import OF_NEIGHBOURS
 from edgewise.errors import BadInput, StoreError
 from edgewise.metrics import METRICS
+from edgewise.record import Caution
 from edgewise.report.comparison import comparison_document, front_lines, ranking_table, title_of
 from edgewise.report.comparison_tables import before_after_table
+from edgewise.report.text import to_text
 from edgewise.verbs.compare.presentation import FORMAT as COMPARISON
 from messages import says
 from sample_comparisons import (
@@ -359,7 +362,16 @@ def test_runs_that_measured_an_accuracy_alone_are_concluded_about_it():
 @pytest.mark.parametrize(
     ("after", "facts", "told"),
     [
-        (12.1e-6, {}, "1.034 is the quotient of the two values, each of all its samples; the ratio is of neighbours"),
+        (
+            12.1e-6,
+            {"method": f"{OF_NEIGHBOURS} in each pair; Student's t"},
+            "1.034 is the quotient of the two values, each of all its samples; the ratio is of neighbours in time",
+        ),
+        (
+            12.1e-6,
+            {},
+            "1.034 is the quotient of the two values, each of all its samples; the ratio is of fresh processes of one",
+        ),
         (
             12.1e-6,
             {"design": "sessions"},
@@ -395,7 +407,10 @@ def p99_row(**facts):
 def test_a_ratio_against_the_columns_says_so_in_every_metric_in_the_table_and_in_the_headline(design):
     cell = before_after_table(replace(two_variants(), comparisons=(p99_row(design=design),)), "B").rows[0][3]
     assert cell.text == "1.066 (1.010 to 1.371)"
-    assert cell.notes[0].startswith("the two values differ the other way: 0.9658 is the quotient of the two values")
+    assert cell.notes == (
+        "the two values differ the other way: 0.9658 is the quotient of the two values, each of all its samples; the "
+        "ratio is of 99th percentiles of groups of fresh processes, each of 1000 samples or more",
+    )
     assert title_of(replace(two_variants(), comparisons=(p99_row(design=design),))) == (
         "B is 1.07× slower than A in latency p99 (ratio 1.066, 95 % interval 1.010 to 1.371, although the two values "
         "differ the other way)"
@@ -478,3 +493,13 @@ def test_the_page_does_without_what_draws(monkeypatch):
     assert "pip install 'edgewise[charts]'" in page.text
     assert "svg" not in page.tags
     assert "2.43× faster" in page.text
+
+
+def test_a_busy_machine_is_told_in_the_first_lines():
+    findings = two_variants()
+    load = Caution.of("busy-host", "other processes used up to 90% of the processor time")
+    busy = [replace(each, run=replace(each.run, cautions=(load,))) for each in findings.variants]
+    text = to_text(comparison_document(replace(findings, variants=tuple(busy))), width=80)
+    assert "Measured while other processes used up to 90% of the processor time: which is" in text
+    assert text.index("Load while measuring") < text.index("Metric")
+    assert comparison_document(findings).lead == ()

@@ -19,7 +19,16 @@ from edgewise.evaluating.evaluator import SampleResults
 from edgewise.formatting import factor_text
 from edgewise.optimizing.accuracy import Accuracy
 from edgewise.optimizing.base import Capabilities
-from edgewise.optimizing.variant import Bound, Factor, MetricValue, NotTried, Prediction, PredictionWithData
+from edgewise.optimizing.variant import (
+    BUSY_MACHINE,
+    Bound,
+    Factor,
+    MetricValue,
+    NotTried,
+    Prediction,
+    PredictionWithData,
+)
+from edgewise.record import Caution
 from edgewise.report.optimization import runtime_text
 from edgewise.report.optimization_tables import before_after_table, layers_table, variants_table
 from edgewise.report.optimization_words import (
@@ -54,6 +63,7 @@ from sample_optimizations import (
     variant,
     without_data,
 )
+from sample_runs import make_run
 
 SEARCHES = (found, nothing_found, bounds_unmet, without_data, hostile_search, changed_search)
 
@@ -110,6 +120,39 @@ def test_doubts_about_the_original_stand_before_the_tables():
     assert lines[at + 1].strip().startswith("the original: --prepare pad=32,32")
     assert at < lines.index("Before and after: original → ort-static @ openvino") < lines.index("Notes")
     assert sum("pad=32,32" in line for line in lines) == 1
+
+
+BUSY = "other processes used up to 86% of the processor time"
+UNDECIDED = f"undecided: in a short measurement it took 8.00× the time of the slowest that raced, while {BUSY}"
+
+
+def busy_search():
+    """Nothing beats the original, and a busy machine left one variant undecided."""
+    lost = losers()[0]
+    run = make_run(1, cautions=(Caution.of("busy-host", BUSY),))
+    open_ = variant("ort-static", stage="screened", why=UNDECIDED, rejected=True, unreached=True)
+    note = f"{BUSY_MACHINE}{BUSY} in the short measurement, so {open_.id} is undecided; search again on a quiet one"
+    return replace(nothing_found(), candidates=(replace(lost, measured=run), open_), notes=(note, "another"))
+
+
+def test_a_busy_machine_stands_before_the_tables_and_what_it_left_undecided():
+    lines = optimization_text(busy_search()).splitlines()
+    at = lines.index("Load while measuring")
+    assert at < lines.index("Before and after: original → ort-static @ openvino") < lines.index("Notes")
+    assert " ".join("".join(lines[at + 1 : at + 7]).split()).startswith(
+        "Measured while other processes used up to 86% of the processor time: how fast it is can differ on a quiet "
+        "machine the machine was busy: other processes used up to 86% of the processor time in the short"
+    )
+
+
+def test_a_variant_that_a_busy_machine_left_undecided_is_not_out():
+    result = busy_search()
+    assert verdict_of(result, result.candidates[-1]) == "undecided"
+    headline, evidence = headline_of(result)
+    assert headline == "Not decided: the machine was busy"
+    assert evidence == (
+        f"the most promising undecided variant is ort-static @ openvino: {UNDECIDED}; search again on a quiet one"
+    )
 
 
 @pytest.mark.parametrize("make", SEARCHES)

@@ -91,6 +91,31 @@ def test_each_condition_has_its_caution():
     assert codes(the_job=job(note="leading dimension reshaped from 1 to 8")) == []
 
 
+def test_an_engine_that_pins_its_threads_is_named_beside_other_processes_alone():
+    def pinned(busy, *, pins=True):
+        one = session(busy_share_of_others=busy)
+        one.facts["effective"]["cpu_pinning"] = pins
+        return one
+
+    assert codes(sessions=[pinned(0.5), session()]) == ["busy-host", "pinned-threads"]
+    assert codes(sessions=[pinned(0.5, pins=False), session()]) == ["busy-host"]
+    assert codes(sessions=[pinned(0.05), session()]) == []
+    found = cautions_of(job(), sessions=[pinned(0.5)] * 2, measurements=[latency()], usable_cores=2)
+    assert found[1].advice.startswith("--set ENABLE_CPU_PINNING=false lets the system move them")
+
+
+def test_a_mean_far_above_the_median_is_told_by_both_numbers():
+    long = latency([1.0, 1.001, 0.999] * 33 + [117.0])
+    assert graded(long) == ("A", ["median 1.00 s, mean 2.16 s: 1.0% of the inferences took longer than the mean"])
+    busy = [session(busy_share_of_others=0.86), session(busy_share_of_others=0.25)]
+    assert graded(long, busy)[1][0] == (
+        "median 1.00 s, mean 2.16 s: 1.0% of the inferences took longer than the mean, while other processes used up "
+        "to 86% of the processor time"
+    )
+    quiet = [session(busy_share_of_others=0.1), session()]
+    assert graded(long, quiet)[1] == graded(long)[1]
+
+
 def test_thresholds_are_not_crossed_by_their_own_value():
     quiet = session(
         busy_share_of_others=0.10,

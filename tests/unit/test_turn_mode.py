@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 
+from edgewise.run.counters import Counters
 from edgewise.run.timing import Clock, Steady
 from edgewise.run.turn_mode import SETTLE_BELOW_S, WARM_S, take_turns
 from edgewise.runtime.base import LoadOptions
@@ -16,6 +17,15 @@ from messages import has, says
 MS = 1_000_000
 TURN = {"kind": "turn", "seconds": 0.004, "most": 50}
 END = {"kind": "end"}
+COUNT = {"kind": "count"}
+BEFORE = Counters(
+    monotonic_ns=0, process_cpu_s=1.0, involuntary_switches=5, cores=(0, 1), busy_s=10.0, idle_s=10.0, iowait_s=0.0,
+    steal_s=0.0, throttled_s=(0.0,), memory_pressure_us=0,
+)  # fmt: skip
+AFTER = Counters(  # 2 s later, of which this process computed 0.5 s, and two processors 3.5 s
+    monotonic_ns=2_000_000_000, process_cpu_s=1.5, involuntary_switches=45, cores=(0, 1), busy_s=13.5, idle_s=10.25,
+    iowait_s=0.0, steal_s=0.25, throttled_s=(0.125,), memory_pressure_us=500_000,
+)  # fmt: skip
 
 
 class Patience:
@@ -48,7 +58,12 @@ def session_of(folder, **script):
 
 
 def turns(
-    session, orders: Sequence[Mapping[str, Any]], *, warmup: int | None = 1, reporter: Patience | None = None
+    session,
+    orders: Sequence[Mapping[str, Any]],
+    *,
+    warmup: int | None = 1,
+    reporter: Patience | None = None,
+    counters: Sequence[Counters] = (),
 ) -> tuple[Steady, list[tuple[str, Mapping[str, Any]]]]:
     """What came of `orders`, and what the host was told."""
     told: list[tuple[str, Mapping[str, Any]]] = []
@@ -60,6 +75,7 @@ def turns(
         reporter=reporter or Patience(),
         tell=lambda kind, **fields: told.append((kind, fields)),
         next_order=lambda: next(waiting),
+        read_counters=iter(counters).__next__,
     )
     return steady, told
 
@@ -170,3 +186,32 @@ def test_inferences_that_take_no_time_do_not_warm_up_for_ever(tmp_path):
 def test_what_reading_the_clock_takes_is_in_every_sample_once(tmp_path):
     steady, _ = turns(session_of(tmp_path, tick_ns=100), [TURN, END])
     assert steady.samples["latency"] == [MS + 100] * 3
+
+
+def test_the_counters_are_of_the_time_between_the_first_and_the_last_turn(tmp_path):
+    orders = [COUNT, *[TURN] * 50, COUNT, END]
+    steady, told = turns(session_of(tmp_path), orders, counters=[BEFORE, AFTER])
+    assert told[1] == told[-1] == ("counted", {}) and len(told) == 53
+    assert steady.elapsed_ns == 200 * MS
+    assert steady.extra["counters"] == {
+        "busy_share_of_others": 0.75,  # of the other workers, too: the host takes these out
+        "steal_share": 0.0625,
+        "memory_pressure_share": 0.25,
+        "throttled_s": 0.125,
+        "involuntary_per_s": pytest.approx(200.0),  # 40 in the 0.2 s of its own turns
+        "window_s": 2.0,
+        "window_cpu_s": 0.5,
+        "window_cores": 2,
+    }
+
+
+def test_switches_have_no_rate_where_the_turns_are_too_short_for_one(tmp_path):
+    steady, _ = turns(session_of(tmp_path), [COUNT, TURN, COUNT, END], counters=[BEFORE, AFTER])
+    assert steady.elapsed_ns == 4 * MS
+    assert steady.extra["counters"]["involuntary_per_s"] is None
+    assert steady.extra["counters"]["busy_share_of_others"] == 0.75
+
+
+def test_without_two_counts_nothing_is_known_of_the_machine(tmp_path):
+    steady, _ = turns(session_of(tmp_path), [COUNT, TURN, END], counters=[BEFORE])
+    assert steady.extra["counters"] == {}

@@ -51,6 +51,8 @@ from edgewise.text import one_line
 
 _WITHOUT_TEST: tuple[Design, ...] = ("exact", "same-run")
 _OF_TIME = ("s", "1/s")
+OF_NEIGHBOURS = "median ratio of neighbouring turns"
+"""Begins the method of a ratio that is of turns, not of processes."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -359,7 +361,7 @@ def _from_turns(a: Sequence[Samples], b: Sequence[Samples]) -> Contrast:
         count = min(len(first), len(second))
         ratios.append(float(np.exp(np.median(np.log(second[:count]) - np.log(first[:count])))))
     contrast = contrast_pairs([1.0] * len(ratios), ratios, sequential=True)
-    return replace(contrast, method=f"median ratio of neighbouring turns in each pair; {contrast.method}")
+    return replace(contrast, method=f"{OF_NEIGHBOURS} in each pair; {contrast.method}")
 
 
 def _from_processes(

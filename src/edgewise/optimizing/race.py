@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 
 from edgewise.clock import now
 from edgewise.comparing.comparison import ComparisonResult, Variant
@@ -12,6 +12,7 @@ from edgewise.comparing.metrics import compare_runs
 from edgewise.comparing.trial import TrialSettings, run_trial
 from edgewise.progress import reporting_to
 from edgewise.record import Job, Run, Stopping
+from edgewise.record.caution import loads_of
 from edgewise.run.dispatch import Dispatcher
 from edgewise.run.plan import Plan
 from edgewise.run.run_builder import METERS_OFF
@@ -27,8 +28,10 @@ ROUNDS, TURNS_S = 8, 0.5
 the turns of a variant in a round, s, besides its start."""
 FAR_BEHIND = 1.5
 """Variants that take this many times as long as the fastest one in a short measurement are not raced."""
-SHORT_TURNS = 25
-"""Turns in a short measurement."""
+SHORT_TURNS, LONG_TURNS = 25, 100
+"""Turns in a short measurement; and where it is repeated for variants that seemed far behind on a busy machine."""
+REPEAT_SHARE = 0.25
+"""Share of the time left that such a repetition may take."""
 
 _LATENCY = Criteria(metrics=("latency",), force=True)
 _TERMS = replace(_LATENCY, metrics=("latency", "memory_peak", "model_size"))
@@ -50,29 +53,63 @@ class Screening:
         times: id → time over the original's time.
         failures: id → why there is no time.
         unreached: ids without a time because the search's time ended.
+        busy: id → the load of other processes meanwhile; only of those that were timed on a busy machine.
     """
 
     times: Mapping[str, float]
     failures: Mapping[str, str]
     unreached: tuple[str, ...] = ()
+    busy: Mapping[str, str] = field(default_factory=dict)
 
     @property
-    def order(self) -> list[str]:
+    def near(self) -> list[str]:
         """Ids, the fastest first, without those that are far slower."""
         limit = FAR_BEHIND * min(self.times.values(), default=0.0)
         return sorted((name for name, taken in self.times.items() if taken <= limit), key=lambda name: self.times[name])
+
+    @property
+    def doubtful(self) -> list[str]:
+        """Ids of those that are far slower, the fastest first, but were timed on a busy machine.
+
+        A load does not slow all engines alike: OpenVINO pins its threads, so that they wait for the processors of their
+        own, and took 8 times as long beside one busy process where ONNX Runtime took the same.
+        """
+        near = self.near
+        return sorted((name for name in self.times if name in self.busy and name not in near), key=self.times.__getitem__)
+
+    @property
+    def order(self) -> list[str]:
+        """Ids in which to race them: the near ones and then the doubtful ones."""
+        return [*self.near, *self.doubtful]
 
 
 def screen(original: NamedJob, candidates: Sequence[NamedJob], *, end_by: float, seed: int) -> Screening:
     """Time each candidate in one short round with the original, a few candidates at a time.
 
     They take turns: on a busy machine the speed changes from one second to the next by more than good variants differ.
+    Those that seem far slower on a busy machine are timed once more, in a longer round.
 
     Args:
         end_by: monotonic time, s.
     """
+    begin = now()
+    short = _time_briefly(original, candidates, turns=SHORT_TURNS, end_by=end_by, seed=seed)
+    again = [one for one in candidates if one[0] in short.doubtful]
+    needed_s = (now() - begin) * len(again) / max(1, len(candidates)) * LONG_TURNS / SHORT_TURNS
+    if not again or needed_s > REPEAT_SHARE * (end_by - now()):
+        return short
+    longer = _time_briefly(original, again, turns=LONG_TURNS, end_by=end_by, seed=seed)
+    known = {name: load for name, load in short.busy.items() if name not in longer.times}
+    return replace(short, times={**short.times, **longer.times}, busy={**known, **longer.busy})
+
+
+def _time_briefly(
+    original: NamedJob, candidates: Sequence[NamedJob], *, turns: int, end_by: float, seed: int
+) -> Screening:
+    """The times of one round of `turns` turns."""
     times: dict[str, float] = {}
     failures: dict[str, str] = {}
+    busy: dict[str, str] = {}
     for begin in range(0, len(candidates), MOST):
         some = [original, *candidates[begin : begin + MOST]]
         budget_s = max(1.0, end_by - now())
@@ -81,16 +118,19 @@ def screen(original: NamedJob, candidates: Sequence[NamedJob], *, end_by: float,
                 [job for _, job in some],
                 labels=[name for name, _ in some],
                 criteria=_LATENCY,
-                trial=TrialSettings(budget_s=budget_s, seed=seed, rounds=1, turns=SHORT_TURNS),
+                trial=TrialSettings(budget_s=budget_s, seed=seed, rounds=1, turns=turns),
                 save=lambda run: None,
                 sensors=METERS_OFF,
             )
         if found.interrupted:
             raise KeyboardInterrupt
-        times |= {row.b: row.ratio for row in found.comparisons if row.ratio is not None}
+        told = {row.b: row.ratio for row in found.comparisons if row.ratio is not None}
+        times |= told
         failures |= found.failures
+        for load in [load for one in found.variants for load in loads_of(one.run.cautions)][:1]:
+            busy |= dict.fromkeys(told, load)
     unreached = tuple(name for name, _ in candidates if name not in times and name not in failures)
-    return Screening(times=times, failures=failures, unreached=unreached)
+    return Screening(times=times, failures=failures, unreached=unreached, busy=busy)
 
 
 def measure_alone(job: Job, *, budget_s: float, save: Callable[[Run], None]) -> Run:

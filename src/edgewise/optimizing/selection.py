@@ -30,6 +30,7 @@ from edgewise.optimizing.factors import find_engine_step
 from edgewise.optimizing.planning import PlannedTask
 from edgewise.optimizing.race import (
     EACH_S,
+    LONG_TURNS,
     MOST,
     ROUNDS,
     SHORT_TURNS,
@@ -43,6 +44,7 @@ from edgewise.optimizing.race import (
 )
 from edgewise.optimizing.search_settings import SearchSettings
 from edgewise.optimizing.variant import (
+    BUSY_MACHINE,
     ORIGINAL,
     UNTRIED_SETTINGS,
     AppliedPass,
@@ -54,11 +56,15 @@ from edgewise.optimizing.variant import (
 )
 from edgewise.progress import StageStarted, emit
 from edgewise.record import Run
+from edgewise.text import listing
 from edgewise.units import significant
 
 LEAST_RACE_S = 8.0
 """Least time for a race, s."""
-SHORT_METHOD = f"the original's latency over the variant's in a short race, {SHORT_TURNS} turns each; no interval"
+SHORT_METHOD = (
+    f"the original's latency over the variant's in a short race, {SHORT_TURNS} turns each, or {LONG_TURNS} where it was "
+    "repeated; no interval"
+)
 """How the speed-up of a variant that was left out of the race is known."""
 
 
@@ -144,7 +150,9 @@ class Selection:
             kept = short.order[: how_many(left - took, min(EACH_S, each))]
             kept += [name for name in _find_references(standings.original, runners, short) if name not in kept]
             behind = {one.id: _leave_behind(one, short, kept) for one in runners if one.id not in kept}
-            standings = replace(standings, candidates={**standings.candidates, **behind})
+            open_ = [one for one in behind.values() if one.is_undecided]
+            notes = (*standings.notes, *([_note_on_load(open_, short)] if open_ else []))
+            standings = replace(standings, candidates={**standings.candidates, **behind}, notes=notes)
             runners = [one for one in runners if one.id in kept]
         if not runners:
             return standings
@@ -342,8 +350,16 @@ def _find_references(original: Candidate, runners: Sequence[Candidate], short: S
     return [min(names, key=lambda name: short.times[name]) for names in (exports, tuned) if names]
 
 
+def _note_on_load(undecided: Sequence[Candidate], short: Screening) -> str:
+    """How many variants the short measurement did not decide on, because other processes ran."""
+    engines = listing(list(dict.fromkeys(one.runtime.name for one in undecided)))
+    load = short.busy[undecided[0].id]
+    count = f"{len(undecided)} variant{'s' if len(undecided) > 1 else ''} in {engines}"
+    return f"{BUSY_MACHINE}{load} in the short measurement, which leaves {count} undecided; search again on a quiet one"
+
+
 def _leave_behind(one: Candidate, short: Screening, kept: Sequence[str]) -> Candidate:
-    """Reject a variant that was too slow in the short measurement."""
+    """Reject a variant that was too slow in the short measurement; leave it undecided where the machine was busy."""
     own = short.times.get(one.id)
     if one.id in short.unreached:
         return one.leave("not raced: the time budget left no room for a short measurement")
@@ -353,7 +369,9 @@ def _leave_behind(one: Candidate, short: Screening, kept: Sequence[str]) -> Cand
         times = significant(own / short.times[kept[-1]])
         reason = f"in a short measurement it took {times}× the time of the slowest that raced"
     ratio = {} if own is None else {"speedup": MetricValue(value=1.0 / own, basis="derived", method=SHORT_METHOD)}
-    one = one.advance("screened", ratio).reject(f"not raced: {reason}")
+    one = one.advance("screened", ratio)
+    load = short.busy.get(one.id, "")
+    one = one.leave(f"undecided: {reason}, while {load}") if load else one.reject(f"not raced: {reason}")
     emit_candidate(one)
     return one
 

@@ -28,6 +28,9 @@ ABOUT_ORIGINAL = "the original: "
 UNTRIED_SETTINGS = "settings of "
 """Begins the note on settings of an engine for which there was no time."""
 
+BUSY_MACHINE = "the machine was busy: "
+"""Begins the note on variants that a short measurement on a busy machine left undecided."""
+
 MOST_FILE_WORDS = 100
 """Characters of a variant's id that the name of its file has, of which systems allow 255 in all."""
 EXPORT = "export"
@@ -197,6 +200,11 @@ class Candidate:
     def may_race(self) -> bool:
         """Whether it passed every check so far."""
         return self.stage == "judged" and not self.rejected and self.job is not None
+
+    @property
+    def is_undecided(self) -> bool:
+        """Whether it is out only because it was timed beside other processes, which may have slowed it."""
+        return self.stage == "screened" and self.unreached
 
     @property
     def kind(self) -> PassKind | None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import dataclass
 
 from edgewise.errors import unmarked
@@ -45,6 +46,10 @@ CAUTIONS: dict[str, tuple[str, str]] = {
         "outputs, accuracy and sizes hold; measure times, energy and memory on a real device",
     ),
     "busy-host": ("C", "other processes used the processor; stop them or measure again"),
+    "pinned-threads": (
+        "A",
+        "⟦set=ENABLE_CPU_PINNING=false⟧ lets the system move them to a free processor, as those of other engines",
+    ),
     "steal": ("C", "the hypervisor gave processor time to other virtual machines; measure on dedicated hardware"),
     "memory-pressure": ("C", "the machine is short of memory and reclaims or swaps; stop other programs"),
     "context-switches": ("B", "the worker was interrupted often; leave one core free for it"),
@@ -139,6 +144,8 @@ CAUTIONS: dict[str, tuple[str, str]] = {
 
 ABOUT_DATA = ("samples-left-out", "samples-changed", "class-order", "unusual-values", "better-preparation")
 """Codes of cautions on an accuracy, from the data that it was measured on and its preparation."""
+OF_LOAD = ("busy-host", "steal")
+"""Codes of cautions on what else ran, which limit the grade to C."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -164,3 +171,8 @@ class Caution:
     def of(cls, code: str, message: str) -> Caution:
         """Return the caution `code` with the catalogue's advice. Raises KeyError for an unknown code."""
         return cls(code=code, message=message, advice=CAUTIONS[code][1])
+
+
+def loads_of(cautions: Iterable[Caution]) -> list[str]:
+    """How much of the processors others used, as those of `cautions` say that limit the grade for it."""
+    return [each.message for each in cautions if each.code in OF_LOAD]

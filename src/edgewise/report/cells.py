@@ -12,7 +12,7 @@ from edgewise.record import Measurement, Run
 from edgewise.report.document import Cell, absent
 from edgewise.report.provenance import how_of
 from edgewise.text import one_line
-from edgewise.units import significant
+from edgewise.units import format_quantity, significant
 
 NOT_MEASURED = "not measured by this run"
 
@@ -61,7 +61,17 @@ def cell_of(run: Run, metric: str, *, scale: Scale = lambda value: value, interv
     row = run.measurement(metric)
     if row is None or row.value is None or not math.isfinite(row.value):
         return absent(reason_of_absence(run, metric))
-    return replace(cell_of_measurement(row, scale=scale, interval=interval), how=how_of(run, metric))
+    cell = cell_of_measurement(row, scale=scale, interval=interval)
+    return replace(cell, notes=(*cell.notes, *mean_notes(run, metric)), how=how_of(run, metric))
+
+
+def mean_notes(run: Run, metric: str) -> tuple[str, ...]:
+    """That a throughput is of the mean latency, where the median beside it is far below; empty elsewhere."""
+    latency = run.measurement("latency") if metric == "throughput" else None
+    if latency is None or latency.summary is None or all(each.code != "mean-above-median" for each in run.cautions):
+        return ()
+    mean, median = (format_quantity(value, "s") for value in (latency.summary.mean, latency.value))
+    return (f"of the mean latency, {mean}; the latency of {median} is the median",)
 
 
 def cell_of_measurement(row: Measurement, *, scale: Scale = lambda value: value, interval: bool = True) -> Cell:

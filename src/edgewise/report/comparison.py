@@ -33,6 +33,7 @@ from edgewise.report.document import (
     value_cell,
 )
 from edgewise.report.provenance import how_of, provenance_of_column
+from edgewise.report.reservations import LOAD, load_lines
 from edgewise.stats.comparison import RISK
 from edgewise.text import listing, one_line
 from edgewise.units import format_duration, significant
@@ -54,13 +55,14 @@ def comparison_document(findings: ComparisonResult) -> Document:
     tables = [table for table in (ranking_table(findings),) if table is not None]
     tables += [before_after_table(findings, label) for label in compared_labels(findings)]
     tables += [table for table in (environments_table(findings), variants_table(findings)) if table is not None]
+    runs = [each.run for each in findings.variants]
     sections = [
         Section(title="Failed", lines=lines_of(f"{who}: {why}" for who, why in findings.failures.items()), tone="bad"),
         Section(title="Not saved", lines=lines_of(map(str, findings.save_errors)), tone="bad"),
         Section(title="Not a fair comparison: it was forced", lines=lines_of(findings.obstacles), tone="bad"),
         Section(title="Other causes that can't be ruled out", lines=lines_of(findings.not_excluded), tone="poor"),
         Section(title="What differs", lines=lines_of(findings.stated), brief=", ".join(differing)),
-        *input_sections([each.run for each in findings.variants]),
+        *input_sections(runs),
         Section(title="Pareto front", lines=tuple(front_lines(findings)), brief=next(iter(front_lines(findings)), "")),
         Section(
             title="Basis of the verdicts",
@@ -84,6 +86,7 @@ def comparison_document(findings: ComparisonResult) -> Document:
         title=title_of(findings),
         tables=tuple(tables),
         sections=tuple(filled(sections)),
+        lead=tuple(filled([Section(title=LOAD, lines=tuple(load_lines(runs)), tone="poor")])),
         charts=lambda: [make(findings) for make in CHARTS],
     )
 

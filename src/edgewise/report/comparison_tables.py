@@ -11,7 +11,7 @@ from edgewise.comparing.comparison import Comparison, ComparisonResult, Side
 from edgewise.device.devices import LOCAL
 from edgewise.formatting import p_text, percent, ratio_text, value_text
 from edgewise.record import Run
-from edgewise.report.cells import amount_cell, label_of, reason_of_absence, scales_of_two
+from edgewise.report.cells import amount_cell, label_of, mean_notes, reason_of_absence, scales_of_two
 from edgewise.report.comparison_words import conclusion, quotient_note, verdict_text, waiting_text
 from edgewise.report.conditions import are_alternatives
 from edgewise.report.document import DASH, Cell, Column, Columns, Provenance, Table, Tone, absent, table_of
@@ -86,6 +86,7 @@ def sides_of(findings: ComparisonResult, row: Comparison) -> tuple[Cell, Cell]:
     before, after = (
         replace(
             amount_cell(row.metric, value, _finite(side.low), _finite(side.high), scale, digits=digits),
+            notes=mean_notes(runs[label], row.metric) if label in runs else (),
             how=partial(_how_side, row, side, runs.get(label)),
         )
         if (value := _finite(side.value)) is not None

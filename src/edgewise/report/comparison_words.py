@@ -6,6 +6,8 @@ import math
 from collections.abc import Sequence
 
 from edgewise.comparing.comparison import Comparison, Ranking
+from edgewise.comparing.metrics import OF_NEIGHBOURS
+from edgewise.comparing.session_values import LEAST_FOR_PERCENTILE, PERCENTILE_METRIC
 from edgewise.formatting import factor_text, percent, ratio_text, time_text
 from edgewise.metrics import in_sentence
 from edgewise.report.cells import label_of
@@ -17,10 +19,11 @@ MOST_BUTS = 2
 _GOOD_AS = {"s": "as fast as", "1/s": "as fast as", "B": "as large as"}
 """unit → how two variants that are the same compare."""
 _RATIO_OF = {
-    "interleaved": "neighbours in time, which share what slows the machine",
+    "interleaved": "fresh processes of one round, which share what slows the machine",
     "sessions": "fresh processes, which count alike",
 }
 """Design → what its ratio is of, where that is not the two values."""
+_RATIO_OF_TURNS = "neighbours in time, which share what slows the machine"
 UNSEEN = 0.005
 """A relative difference of two ratios that three digits hardly show."""
 _SPEEDS = frozenset({"latency", "latency_mean", "latency_p99", "throughput"})
@@ -64,8 +67,17 @@ def quotient_note(row: Comparison) -> str:
         return ""
     return (
         f"{opposite}{significant(after / before, 4)} is the quotient of the two values, each of all its samples; the "
-        f"ratio is of {_RATIO_OF[row.design]}"
+        f"ratio is of {_what_ratio_is_of(row)}"
     )
+
+
+def _what_ratio_is_of(row: Comparison) -> str:
+    """The statistic behind the ratio: turns for a median, processes for a mean, groups of them for a percentile."""
+    if row.metric == PERCENTILE_METRIC:
+        return f"99th percentiles of groups of fresh processes, each of {LEAST_FOR_PERCENTILE} samples or more"
+    if OF_NEIGHBOURS in row.method:
+        return _RATIO_OF_TURNS
+    return _RATIO_OF[row.design]
 
 
 def _is_opposite(row: Comparison) -> bool:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from edgewise.optimizing.variant import ABOUT_ORIGINAL, AppliedPass, Candidate, Optimization
+from edgewise.optimizing.variant import ABOUT_ORIGINAL, BUSY_MACHINE, AppliedPass, Candidate, Optimization
 from edgewise.report.changed_answers import changed_tables
 from edgewise.report.charts import Chart, Matrix
 from edgewise.report.conditions import flatten
@@ -14,6 +14,7 @@ from edgewise.report.evaluation_charts import confusion_matrix
 from edgewise.report.optimization_charts import CHARTS
 from edgewise.report.optimization_tables import before_after_table, featured, front_table, layers_table, variants_table
 from edgewise.report.optimization_words import condition_lines, folded_notes, headline_of, loss_lines, number_of
+from edgewise.report.reservations import LOAD, load_lines
 from edgewise.text import one_line
 
 if TYPE_CHECKING:
@@ -80,7 +81,10 @@ def sections_of(result: Optimization, *, narrow: bool) -> list[Section]:
     """
     notes = folded_notes(result.notes)
     doubts = tuple(note for note in notes if note.startswith(ABOUT_ORIGINAL))
+    raced = [one.measured for one in (result.baseline, *result.candidates) if one.measured is not None]
+    busy = tuple(note for note in notes if note.startswith(BUSY_MACHINE))
     found = [
+        Section(title=LOAD, lines=(*load_lines(raced), *busy), tone="poor"),
         Section(title="Not saved", lines=lines_of(map(str, result.save_errors)), tone="bad"),
         Section(title="Cautions on the accuracy", lines=doubts, tone="poor"),
         Section(
@@ -95,7 +99,7 @@ def sections_of(result: Optimization, *, narrow: bool) -> list[Section]:
         Section(title="Made by", lines=tuple(provenance_lines(result)) if narrow else (), brief=""),
         Section(title="To make it again", lines=lines_of([result.command]), brief=""),
         Section(title="Conditions", lines=tuple(condition_lines(result)), brief=""),
-        Section(title="Notes", lines=tuple(note for note in notes if note not in doubts)),
+        Section(title="Notes", lines=tuple(note for note in notes if note not in (*doubts, *busy))),
     ]
     return filled(found)
 

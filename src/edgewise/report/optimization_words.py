@@ -50,7 +50,7 @@ def verdict_of(result: Optimization, candidate: Candidate) -> str:
         return f"unfinished ({candidate.stage})"
     if candidate.unreached and candidate.stage in ("made", "loaded", "agreed", "sliced"):
         return "not judged"
-    if candidate.stage == "raced" and _is_open(candidate):
+    if candidate.is_undecided or (candidate.stage == "raced" and _is_open(candidate)):
         return "undecided"
     return _OUT[candidate.stage]
 
@@ -276,6 +276,8 @@ def _conclude(result: Optimization) -> tuple[str, str]:
         # Of what nothing is known stands before what was seen to be no faster.
         best = max(undecided, key=lambda one: _hoped(one) or 1.0)
         why = f"the most promising undecided variant is {_promise(best)}: {one_line(best.why)}"
+        if best.is_undecided:
+            return "Not decided: the machine was busy", f"{why}; search again on a quiet one"
         return "Not decided: the time budget ended", f"{why}; {_MORE_TIME}"
     nearest = nearest_of(result)
     if nearest is None and result.candidates:
@@ -310,7 +312,7 @@ def _missed(result: Optimization, chosen: Candidate) -> str:
     Predictions are within an engine: only in the original's own do they compare with what was measured.
     """
     own, speed = result.baseline.runtime.name, number_of(chosen, "speedup").value
-    late = [one for one in result.candidates if _is_open(one) and one.runtime.name == own]
+    late = [one for one in result.candidates if _is_open(one) and not one.is_undecided and one.runtime.name == own]
     best = max(late, key=_hoped, default=None)
     if best is None or speed is None or result.interrupted or _hoped(best) <= speed:
         return ""
@@ -322,7 +324,7 @@ def _is_open(one: Candidate) -> bool:
     if one.accepted:
         return False
     if STAGES.index(one.stage) >= STAGES.index("judged"):
-        return "time budget" in one.why or one.why.startswith("not proven faster")
+        return one.is_undecided or "time budget" in one.why or one.why.startswith("not proven faster")
     slower = (_foretold(one) or math.inf) <= 1.0
     return not slower and ("time budget" in one.why or one.why.startswith("gave up"))
 

@@ -6,19 +6,19 @@ import re
 from collections.abc import Callable, Sequence
 
 from edgewise.record import Run
+from edgewise.record.caution import loads_of
 from edgewise.record.facts import threads_of
 from edgewise.report.candidates import Candidate, has_better_value, turns_of
 from edgewise.report.comparison_words import UNSEEN
 from edgewise.text import enumerate_few, one_line
 from edgewise.units import significant
-
-_LOAD = ("busy-host", "steal")
-"""Cautions on what else ran, which limit the grade to C."""
+LOAD = "Load while measuring"
+"""Title of the section that begins with `load_lines`."""
 
 
 def load_lines(runs: Sequence[Run]) -> list[str]:
     """How much of the processors others used, and what that may change; empty where it limits no grade."""
-    told = [one_line(each.message) for run in runs for each in run.cautions if each.code in _LOAD]
+    told = [one_line(load) for run in runs for load in loads_of(run.cautions)]
     if not told:
         return []
     threads = ", and with how many threads," if len({threads_of(run) for run in runs}) > 1 else ""

@@ -109,7 +109,7 @@ class SessionRequest:
     outputs: bool = False
 
 
-_UNKEPT = frozenset({"alive", "progress", "ready", "turned", "inferred"})
+_UNKEPT = frozenset({"alive", "progress", "ready", "counted", "turned", "inferred"})
 """Kinds of messages that the result does not grow with."""
 
 
@@ -319,7 +319,7 @@ class HostProtocol:
                 self._watch_bins(begins=False)
             case "progress" | "window" | "bin":
                 self._follow(message)
-            case "ready" | "turned" | "inferred":
+            case "ready" | "counted" | "turned" | "inferred":
                 self._check_asked(self.latest)
                 result.answers = self.folder / Path(str(message.get("file", ""))).name
                 result.answer_ns = [int(value) for value in message.get("times_ns", ())]
@@ -432,10 +432,7 @@ class HostProtocol:
 
     def _check_asked(self, kind: str) -> None:
         """Whether turns, or samples, were asked for at all. Raises `ProtocolError`."""
-        if (
-            self.request.mode
-            not in {"ready": ("turns", "samples"), "turned": ("turns",), "inferred": ("samples",)}[kind]
-        ):
+        if self.request.mode not in {"ready": ("turns", "samples"), "inferred": ("samples",)}.get(kind, ("turns",)):
             raise ProtocolError(f"{kind} without an order")
 
     def _failed(self, message: Mapping[str, Any]) -> Failure:

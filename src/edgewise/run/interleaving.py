@@ -8,6 +8,7 @@ moves under all. Scenarios that have a schedule of their own are measured one pr
 from __future__ import annotations
 
 import random
+import time
 from collections.abc import Callable, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass, replace
@@ -271,16 +272,26 @@ class Interleaver:
                 if not live[place].wait_for("ready"):
                     broken = place
                     break
+            used_s = 0.0
             if broken is None:
-                broken = _take_turns(live, turns, order=state.order)
+                broken = _order(live, "count", answer="counted")
+                begin_s = time.process_time()
+                broken = _take_turns(live, turns, order=state.order) if broken is None else broken
+                broken = _order(live, "count", answer="counted") if broken is None else broken
+                used_s = time.process_time() - begin_s
             if broken is None:
-                broken = _end(live)
+                broken = _order(live, "end", answer="done")
             if broken is not None:
                 # What the others did is of no use without it.
                 for place, session in live.items():
                     if place != broken:
                         session.dismiss()
-        return {place: (session.result, session.out_of_time) for place, session in live.items()}
+        told = {place: (session.result, session.out_of_time) for place, session in live.items()}
+        if broken is None:
+            is_here = state.target(state.places[0]).is_here
+            counters = [result.facts["counters"] for result, _ in told.values() if "counters" in result.facts]
+            leave_out_own_load(counters, host_cpu_s=used_s if is_here else 0.0)
+        return told
 
 
 def _take_turns(live: dict[int, LiveSession], turns: int, *, order: random.Random) -> int | None:
@@ -302,13 +313,32 @@ def _take_turns(live: dict[int, LiveSession], turns: int, *, order: random.Rando
     return None
 
 
-def _end(live: dict[int, LiveSession]) -> int | None:
-    """Let every worker send its results and end; returns the place of one that fails."""
+def _order(live: dict[int, LiveSession], order: str, *, answer: str) -> int | None:
+    """Give every worker an order, one after the other; returns the place of one that fails before its answer."""
     for place, session in live.items():
-        session.send("end")
-        if not session.wait_for("done"):
+        session.send(order)
+        if not session.wait_for(answer):
             return place
     return None
+
+
+def leave_out_own_load(counters: Sequence[dict[str, float | None]], *, host_cpu_s: float) -> None:
+    """Take the processor time of edgewise's own processes out of each one's ``busy_share_of_others``.
+
+    Args:
+        counters: of all workers of a round, each over the same window, changed in place: what only served this is
+            removed. The share is unknown where the processor time of one of them is.
+        host_cpu_s: processor time of this process in that window, s, where it runs on the same machine.
+    """
+    windows = [(each.pop("window_s", 0.0), each.pop("window_cores", 0), each.pop("window_cpu_s", None))
+               for each in counters]  # fmt: skip
+    for place, (each, (seconds, cores, _)) in enumerate(zip(counters, windows, strict=True)):
+        others, used = each.get("busy_share_of_others"), [cpu for at, (*_, cpu) in enumerate(windows) if at != place]
+        if others is None or None in used or not seconds or not cores:
+            each["busy_share_of_others"] = None
+            continue
+        own = (sum(cpu or 0.0 for cpu in used) + host_cpu_s) / (seconds * cores)
+        each["busy_share_of_others"] = max(0.0, others - own)
 
 
 def _manner(jobs: Sequence[Job]) -> Interleave:

@@ -57,7 +57,7 @@ def measurements_of(
     rows += throughput(job, sessions, variation, layered=layered)
     rows += _phases(sessions, variation)
     rows += _memory(sessions)
-    rows.append(_cpu_utilization(sessions))
+    rows.append(_cpu_utilization(job, sessions))
     rows += _background_cpu(job, sessions)
     method = "size of the model's files on disk, weight files included"
     rows.append(Measurement.of("model_size", job.model.size_bytes, method))
@@ -395,7 +395,9 @@ def _memory(sessions: Sequence[SessionResult]) -> list[Measurement]:
     return rows
 
 
-def _cpu_utilization(sessions: Sequence[SessionResult]) -> Measurement:
+def _cpu_utilization(job: Job, sessions: Sequence[SessionResult]) -> Measurement:
+    if job.workload.interleave == "turns":
+        return Measurement.absent("cpu_utilization", "in turns, a process has the processor for a part of the time only")
     values = []
     for session in sessions:
         counters = session.facts.get("counters", {})

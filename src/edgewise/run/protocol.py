@@ -30,6 +30,8 @@ MESSAGES: dict[str, tuple[str, ...]] = {
     "ready": (),
     "turn": ("seconds", "most"),
     "turned": ("count",),
+    "count": (),
+    "counted": (),
     "window": ("name", "event"),
     "infer": ("file",),
     "inferred": ("file", "times_ns"),

@@ -118,9 +118,22 @@ def _about_data(job: Job, headline: Measurement, sessions: Sequence[SessionResul
     if far > OUTLIER_SHARE * n:
         yield Caution.of("outliers", f"{far} of {n} samples are more than {FAR:.0%} from the median")
     yield from shape
-    above = summary.mean / headline.value if summary and headline.value else 0.0
-    if headline.metric == "latency" and above > MEAN_ABOVE:
-        yield Caution.of("mean-above-median", f"the mean latency is {above:.3g} times the median")
+    if headline.metric == "latency" and summary and headline.value and summary.mean > MEAN_ABOVE * headline.value:
+        yield _about_mean(headline, summary.mean, _worst(sessions, "busy_share_of_others"))
+
+
+def _about_mean(headline: Measurement, mean: float, busy: float | None) -> Caution:
+    """Return the caution about a mean that is far above the median.
+
+    Args:
+        busy: the largest share of the processor time that other processes used; None where it is unknown.
+    """
+    long = float(np.mean(np.asarray(headline.samples) > mean)) if headline.samples else 0.0
+    message = f"median {format_quantity(headline.value, 's')}, mean {format_quantity(mean, 's')}"
+    message += f": {long:.1%} of the inferences took longer than the mean" if long else ""
+    if busy is not None and busy > BUSY:
+        message += f", while other processes used up to {busy:.0%} of the processor time"
+    return Caution.of("mean-above-median", message)
 
 
 def about_width(headline: Measurement) -> Iterator[Caution]:
@@ -210,6 +223,9 @@ def _about_machine(job: Job, sessions: Sequence[SessionResult], usable_cores: in
     busy = _worst(sessions, "busy_share_of_others")
     if busy is not None and busy > BUSY:
         yield Caution.of("busy-host", f"other processes used up to {busy:.0%} of the processor time")
+        if any(session.facts.get("effective", {}).get("cpu_pinning") is True for session in sessions):
+            message = f"{job.runtime.name} pins its threads to processors, where they wait for other programs"
+            yield Caution.of("pinned-threads", message)
     steal = _worst(sessions, "steal_share")
     if steal is not None and steal > STEAL:
         yield Caution.of("steal", f"other virtual machines took up to {steal:.1%} of the processor time")

@@ -6,9 +6,10 @@ them alike. Standard library and numpy only, as everything that is sent to a dev
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
+from edgewise.run.counters import SHORTEST_WINDOW_S, Counters
 from edgewise.run.timing import BRIEF_WARMUP_S, MAX_SAMPLES, Clock, Recorder, Reporter, Steady, block_size, seconds_of
 from edgewise.runtime.base import Session
 from edgewise.stats.warmup import warmup_length
@@ -17,6 +18,9 @@ SETTLE_BELOW_S = 0.01
 """The other worker has emptied the caches: the first inference of a turn is not timed, where inferences are short."""
 WARM_S = 0.5
 """A session is warmed up alone until its steady state shows, but no longer than this."""
+KEPT = ("busy_share_of_others", "steal_share", "memory_pressure_share", "throttled_s")
+"""Counters of the whole time of the turns. The processor time of this process is not among them: it had the processor
+for a part of that time only."""
 
 
 def take_turns(
@@ -27,21 +31,31 @@ def take_turns(
     reporter: Reporter,
     tell: Callable[..., None],
     next_order: Callable[[], Mapping[str, Any]],
+    read_counters: Callable[[], Counters],
 ) -> Steady:
     """Warm up, say ``ready``, and time inferences in the turns that `next_order` gives, until it says ``end``.
+
+    The host says ``count`` before the first turn and after the last one: the ``counters`` in `Steady.extra` are of the
+    time between, in which the other workers had their turns, too. The host takes these out of the load of others.
 
     Args:
         stopping: a prescribed ``warmup`` counts the first inference, which the caller has run.
         tell: sends a message to the host.
-        next_order: blocks until the host says ``turn`` (with ``seconds`` and ``most`` inferences) or ``end``.
+        next_order: blocks until the host says ``turn`` (with ``seconds`` and ``most`` inferences), ``count`` or ``end``.
+        read_counters: reads them now.
     """
     recorder = Recorder(session, clock)
     found = _warm_up(recorder, stopping, clock=clock, reporter=reporter)
     warmup = len(recorder.wall)
     tell("ready")
     turns: list[int] = []
+    counted: list[Counters] = []
     elapsed = 0
-    while (order := next_order())["kind"] == "turn":
+    while (order := next_order())["kind"] != "end":
+        if order["kind"] == "count":
+            counted.append(read_counters())
+            tell("counted")
+            continue
         typical_s = recorder.typical_ns() * 1e-9
         if typical_s < SETTLE_BELOW_S:
             recorder.settle()
@@ -59,8 +73,27 @@ def take_turns(
         warmup_found=found,
         stopped_because=f"{len(turns)} turns",
         elapsed_ns=elapsed,
-        extra={"turns": turns},
+        extra={"turns": turns, "counters": _counters_of_turns(counted, elapsed * 1e-9)},
     )
+
+
+def _counters_of_turns(counted: Sequence[Counters], own_s: float) -> dict[str, float | None]:
+    """What happened between the first and the last of `counted`, as `edgewise.run.trust` reads it.
+
+    Args:
+        own_s: time of the turns of this process, in which its context switches fall, s.
+    """
+    if len(counted) < 2:
+        return {}
+    delta = counted[-1].delta(counted[0])
+    switches, wall_s = delta["involuntary_per_s"], delta["wall_s"] or 0.0
+    return {
+        **{name: delta[name] for name in KEPT},
+        "involuntary_per_s": switches * wall_s / own_s if switches is not None and own_s >= SHORTEST_WINDOW_S else None,
+        "window_s": wall_s,
+        "window_cpu_s": delta["process_cpu_s"],
+        "window_cores": len(counted[-1].cores),
+    }
 
 
 def _warm_up(recorder: Recorder, stopping: Mapping[str, Any], *, clock: Clock, reporter: Reporter) -> bool:

@@ -312,11 +312,11 @@ class Worker:
         """The steady phase, with what the process used in it among its `extra`."""
         from edgewise.run import timing
 
-        scenario, turns = self._scenario, self.job["mode"] == "turns"
+        scenario = self._scenario
         given = {"stopping": self.job["stopping"], "clock": clock, "reporter": _Reporter(self.channel, self.facts)}
         recorder = timing.recorder_of(session, clock, scenario)
         before, load_before = counters.read_counters(), None if self._load is None else self._load.cpu_s()
-        if turns:
+        if self.job["mode"] == "turns":
             steady = self._take_turns(session, given)
         elif scenario["sustained_s"]:
             steady = self._sustain(recorder, clock, given["reporter"])
@@ -331,10 +331,7 @@ class Worker:
             steady.extra["duty_cycle"] = recorder.achieved
         if self._load is not None:
             self.facts["background_cpu"] = self._load.count(delta, since_s=load_before)
-        # In turns, the larger part of the rest belongs to the other workers.
-        steady.extra.setdefault(
-            "counters", {name: delta[name] for name in ("steal_share", "throttled_s")} if turns else delta
-        )
+        steady.extra.setdefault("counters", delta)  # those of turns are without the warm-up
         return steady
 
     def _take_turns(self, session: Session, given: Mapping[str, Any]) -> Any:
@@ -344,7 +341,8 @@ class Worker:
             self._has_told = True
             self.channel.send(kind, **fields)
 
-        return take_turns(session, **given, tell=tell, next_order=lambda: decode(self._orders.get()))
+        next_order = lambda: decode(self._orders.get())  # noqa: E731
+        return take_turns(session, **given, tell=tell, next_order=next_order, read_counters=counters.read_counters)
 
     def _sustain(self, recorder: Any, clock: Any, reporter: Any) -> Any:
         from edgewise.run.sustained.timing import measure_sustained
