@@ -22,7 +22,7 @@ from edgewise.report.chart_files import scheme_colours, with_colours
 from edgewise.report.charts import render_svg
 from edgewise.report.conditions import engine_of
 from edgewise.report.markdown import render_markdown
-from edgewise.report.names import keep_end, short_names, shorten
+from edgewise.report.names import keep_end, needed_width, short_names, shorten
 from edgewise.report.profile import (
     NAMELESS_NOTE,
     WHOLE_IS_LATENCY,
@@ -471,7 +471,7 @@ def test_long_names_of_layers_are_short_in_findings():
     finding = replace(run.profile.findings[0], message=f"slow. The furthest is {name!r} at 9 %", saving=1e-4)
     run = replace(run, layers=layers, profile=replace(run.profile, findings=(finding,)))
     (line,) = finding_sections(run)[0].lines
-    assert "slow. The furthest is '…network/another_part/reorder a' at 9 % → " in line
+    assert "slow. The furthest is '…another_part/reorder a' at 9 % → " in line
 
 
 def test_evidence_has_units_by_name():
@@ -729,6 +729,23 @@ def test_names_of_layers_keep_their_end_and_stay_apart(names, width):
 )
 def test_the_end_of_a_name_begins_with_a_whole_word_where_there_is_one(name, width, short):
     assert keep_end(name, width) == short
+
+
+@pytest.mark.parametrize(("names", "least"), [(LAYERS["torch"], 24), (LAYERS["openvino"], 27), (["a/b", "a/c"], 2)])
+def test_segments_of_paths_stay_whole_where_there_is_room_for_those_that_tell_apart(names, least):
+    assert needed_width(names) == least
+    for width in (least, least + 5):
+        for name, short in zip(names, short_names(names, width, ends=True), strict=True):
+            assert set(re.split("[/…]", short)) <= {*name.split("/"), ""}
+    assert short_names(LAYERS["torch"][:1] + LAYERS["torch"][-1:], 16, ends=True) == ["…mixer/Conv", "…mixer/Relu"]
+
+
+def test_a_table_of_layers_drops_columns_before_it_cuts_segments():
+    names = [f"/features/features.{at}/conv/conv.{of}/conv.{of}.0/Conv" for at in range(1, 4) for of in (0, 1)]
+    layers = [layer_of(at, name, "Conv", 10.0) for at, name in enumerate(names)]
+    text = profile_text([replace(profiled_run(), layers=tuple(layers))], width=80)
+    assert "…features.1/…conv.0.0/Conv " in text and "…features.3/…conv.1.0/Conv " in text, text
+    assert max(map(len, text.splitlines())) <= 80
 
 
 def test_tables_of_layers_cut_names_at_their_beginning():
