@@ -512,7 +512,9 @@ def test_a_speed_up_of_several_parts_is_taken_apart():
         Factor(kind="threads", what="2 threads", before="v", after="w",
                number=MetricValue(value=2.0, low=1.9, high=2.1, basis="derived")),
     )  # fmt: skip
-    assert reason_line(replace(found(), factors=factors)).startswith("ort-static @ openvino: made of 1.50× [1.40, 1.60] engine (openvino) × 2.00× [1.90, 2.10] threads (2 threads)")
+    assert reason_line(replace(found(), factors=factors)).startswith(
+        "ort-static @ openvino: made of 1.50× [1.40, 1.60] engine (openvino) × 2.00× [1.90, 2.10] threads (2 threads)"
+    )
     told = replace(found(), factors=factors).to_document()["factors"]
     assert (told[1]["value"], told[1]["before"], told[1]["after"]) == (2.0, "v", "w")
     unknown = replace(factors[0], number=MetricValue(value=None, absent_because="not in one race"))

@@ -21,6 +21,7 @@ from edgewise.report.bench import bench_document
 from edgewise.report.chart_files import scheme_colours, with_colours
 from edgewise.report.charts import render_svg
 from edgewise.report.conditions import engine_of
+from edgewise.report.files import render_report
 from edgewise.report.markdown import render_markdown
 from edgewise.report.names import keep_end, needed_width, short_names, shorten
 from edgewise.report.profile import (
@@ -52,6 +53,8 @@ from edgewise.report.profile_findings import (
 from edgewise.report.profile_types import time_line, type_table
 from edgewise.report.text import to_text
 from edgewise.store.codec import decode, from_document, to_document
+from edgewise.verbs.measuring import Measured
+from edgewise.verbs.profile.presentation import ProfilePresentation
 from messages import says
 from report_pages import render_profile_html
 from sample_profiles import (
@@ -167,7 +170,7 @@ OPTIMIZE = (
 )
 
 
-def test_the_next_commands_name_threads_where_cores_were_idle_and_the_options_that_they_need():
+def test_the_next_commands_name_threads_where_cores_were_idle_and_the_options_that_they_need(tmp_path):
     one = replace(profiled_run(), environment={"cpu": {"usable_cores": 4}}, effective={"threads": 1})
     shape = ["--shape", "input=1x49x10x1"]
     assert next_section([one, one], {"optimize": shape, "bench": [*shape, "--input-data", "x y.npz"]}).lines == (
@@ -177,10 +180,17 @@ def test_the_next_commands_name_threads_where_cores_were_idle_and_the_options_th
     )
     assert f"'edgewise optimize kws.onnx {OPTIMIZE}" in " ".join(profile_text([one], width=120).split())
     assert "edgewise bench kws.onnx --threads 1,4" in render_profile_html([one])
-    typed = next_section([one], {}, {one.job.model.path: "nets/a b/kws.onnx"})
+    typed = next_section([one], {}, {one.job.model.sha256: "nets/a b/kws.onnx"})
     assert [line.partition(" kws")[0][:41] for line in typed.lines] == [
         "'edgewise optimize 'nets/a b/kws.onnx' --", "'edgewise bench 'nets/a b/kws.onnx' --thr"
     ]  # fmt: skip
+    page = render_report([one], ".html", typed={one.job.model.sha256: "nets/a b/kws.onnx"}, again={"bench": shape})
+    assert "edgewise bench &#39;nets/a b/kws.onnx&#39; --threads 1,4 --shape input=1x49x10x1" in page
+    for name, shown in (("nets/kws.onnx", "nets/kws.onnx"), ("/home/me/nets/kws.onnx", "kws.onnx")):
+        file = tmp_path / f"{len(name)}.html"
+        result = Measured(runs=[one], again={}, typed={one.job.model.sha256: name})
+        ProfilePresentation().write(result, file, overwrite=False)
+        assert f"edgewise bench {shown} --threads" in file.read_text() and "/home/me" not in file.read_text()
     plain = "'edgewise bench kws.onnx' measures it on every engine"
     for environment, threads in (
         ({"cpu": {"usable_cores": 1}}, 1),

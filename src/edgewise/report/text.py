@@ -79,7 +79,7 @@ def print_titled(document: Document, console: Console, *, details: bool = False,
     from rich.text import Text
 
     console.print(Text(one_line(document.title), style="bold"))
-    if document.tables and not document.lead:
+    if document.tables and not (document.lead or document.answer):
         console.print()
     print_document(document, console, details=details, hint=hint)
 
