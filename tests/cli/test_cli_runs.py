@@ -157,6 +157,21 @@ def test_list_shows_the_next_digits_of_runs_of_one_millisecond(call, path):
     assert "01936b2a-7c10-7abe-8dea " in call("list")[1] and "01936b2a-7c10-7abe-8def " in call("list")[1]
 
 
+def test_the_shown_ids_of_a_part_of_the_runs_are_enough_in_the_whole_store(call, path):
+    """A filter, or a limit, leaves out the run that begins with the same digits."""
+    twin = "01936b2a-7c10-7abd-8def-000000000001"
+    with open_store(str(path)) as store:
+        store.save(replace(RUNS[0], id=twin, job=replace(RUNS[0].job, model=replace(RUNS[0].job.model, name="t.onnx"))))
+    for word in (["--model", "t.onnx"], ["--limit", 1]):
+        assert len(call("list", *word)[1].splitlines()[2].split()[0]) == (18 if "--model" in word else 13)
+    assert call("show", twin[:18])[0] == 0 and call("show", twin[:13])[0] == 2
+    with open_store(str(path)) as store:
+        many = [f"01936b2b-{number:04x}-7abc-8def-0123456789ab" for number in range(250)]
+        for one in many:
+            store.save(replace(RUNS[0], id=one))
+        assert store.id_size(many) == 13 and store.id_size([*many, twin]) == 18
+
+
 def test_list_filters(call):
     def ids(*words):
         code, out, _ = call("list", "--json", *words)

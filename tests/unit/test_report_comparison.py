@@ -422,6 +422,18 @@ def test_a_ratio_against_the_columns_says_so_in_every_metric_in_the_table_and_in
     )
 
 
+def test_two_engines_with_a_file_each_are_no_before_and_after():
+    found = two_variants()
+    a, b = found.variants
+    file = replace(b.run.job.model, name="kws.tflite", sha256="f" * 64)
+    other = replace(b, run=replace(b.run, job=replace(b.run.job, model=file)))
+    table = before_after_table(replace(found, variants=(a, other)), "B")
+    assert table.title == "Engine against engine: A | B" and [one.title for one in table.columns[1:3]] == ["A", "B"]
+    same_engine = replace(other, run=replace(other.run, job=replace(a.run.job, model=file)))
+    table = before_after_table(replace(found, variants=(a, same_engine)), "B")
+    assert [one.title for one in table.columns[1:3]] == ["Before", "After"]
+
+
 def test_what_is_slower_and_larger_says_both_in_the_headline():
     speed = latency_row(
         ratio=1.028, low=1.024, high=1.032, verdict="slower", before=Side(value=89.2e-6), after=Side(value=91.7e-6)

@@ -94,5 +94,6 @@ def test_a_narrow_listing_of_runs_has_their_devices(tmp_path):
     with open_store(str(tmp_path / "runs.db")) as store:
         for run in (make_run(1), on("pi4", make_run(2))):
             store.save(run)
-        text = to_text(listing_document(list(store.rows())), width=80)
+        rows = list(store.rows())
+        text = to_text(listing_document(rows, id_size=store.id_size([row.id for row in rows])), width=80)
     assert "pi4" in text and "local" in text and "Machine" in text

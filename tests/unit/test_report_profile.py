@@ -21,8 +21,9 @@ from edgewise.report.bench import bench_document
 from edgewise.report.chart_files import scheme_colours, with_colours
 from edgewise.report.charts import render_svg
 from edgewise.report.conditions import engine_of
+from edgewise.report.files import render_report
 from edgewise.report.markdown import render_markdown
-from edgewise.report.names import keep_end, short_names, shorten
+from edgewise.report.names import keep_end, needed_width, short_names, shorten
 from edgewise.report.profile import (
     NAMELESS_NOTE,
     WHOLE_IS_LATENCY,
@@ -52,6 +53,8 @@ from edgewise.report.profile_findings import (
 from edgewise.report.profile_types import time_line, type_table
 from edgewise.report.text import to_text
 from edgewise.store.codec import decode, from_document, to_document
+from edgewise.verbs.measuring import Measured
+from edgewise.verbs.profile.presentation import ProfilePresentation
 from messages import says
 from report_pages import render_profile_html
 from sample_profiles import (
@@ -167,7 +170,7 @@ OPTIMIZE = (
 )
 
 
-def test_the_next_commands_name_threads_where_cores_were_idle_and_the_options_that_they_need():
+def test_the_next_commands_name_threads_where_cores_were_idle_and_the_options_that_they_need(tmp_path):
     one = replace(profiled_run(), environment={"cpu": {"usable_cores": 4}}, effective={"threads": 1})
     shape = ["--shape", "input=1x49x10x1"]
     assert next_section([one, one], {"optimize": shape, "bench": [*shape, "--input-data", "x y.npz"]}).lines == (
@@ -177,10 +180,17 @@ def test_the_next_commands_name_threads_where_cores_were_idle_and_the_options_th
     )
     assert f"'edgewise optimize kws.onnx {OPTIMIZE}" in " ".join(profile_text([one], width=120).split())
     assert "edgewise bench kws.onnx --threads 1,4" in render_profile_html([one])
-    typed = next_section([one], {}, {one.job.model.path: "nets/a b/kws.onnx"})
+    typed = next_section([one], {}, {one.job.model.sha256: "nets/a b/kws.onnx"})
     assert [line.partition(" kws")[0][:41] for line in typed.lines] == [
         "'edgewise optimize 'nets/a b/kws.onnx' --", "'edgewise bench 'nets/a b/kws.onnx' --thr"
     ]  # fmt: skip
+    page = render_report([one], ".html", typed={one.job.model.sha256: "nets/a b/kws.onnx"}, again={"bench": shape})
+    assert "edgewise bench &#39;nets/a b/kws.onnx&#39; --threads 1,4 --shape input=1x49x10x1" in page
+    for name, shown in (("nets/kws.onnx", "nets/kws.onnx"), ("/home/me/nets/kws.onnx", "kws.onnx")):
+        file = tmp_path / f"{len(name)}.html"
+        result = Measured(runs=[one], again={}, typed={one.job.model.sha256: name})
+        ProfilePresentation().write(result, file, overwrite=False)
+        assert f"edgewise bench {shown} --threads" in file.read_text() and "/home/me" not in file.read_text()
     plain = "'edgewise bench kws.onnx' measures it on every engine"
     for environment, threads in (
         ({"cpu": {"usable_cores": 1}}, 1),
@@ -471,7 +481,7 @@ def test_long_names_of_layers_are_short_in_findings():
     finding = replace(run.profile.findings[0], message=f"slow. The furthest is {name!r} at 9 %", saving=1e-4)
     run = replace(run, layers=layers, profile=replace(run.profile, findings=(finding,)))
     (line,) = finding_sections(run)[0].lines
-    assert "slow. The furthest is '…network/another_part/reorder a' at 9 % → " in line
+    assert "slow. The furthest is '…another_part/reorder a' at 9 % → " in line
 
 
 def test_evidence_has_units_by_name():
@@ -729,6 +739,23 @@ def test_names_of_layers_keep_their_end_and_stay_apart(names, width):
 )
 def test_the_end_of_a_name_begins_with_a_whole_word_where_there_is_one(name, width, short):
     assert keep_end(name, width) == short
+
+
+@pytest.mark.parametrize(("names", "least"), [(LAYERS["torch"], 24), (LAYERS["openvino"], 27), (["a/b", "a/c"], 2)])
+def test_segments_of_paths_stay_whole_where_there_is_room_for_those_that_tell_apart(names, least):
+    assert needed_width(names) == least
+    for width in (least, least + 5):
+        for name, short in zip(names, short_names(names, width, ends=True), strict=True):
+            assert set(re.split("[/…]", short)) <= {*name.split("/"), ""}
+    assert short_names(LAYERS["torch"][:1] + LAYERS["torch"][-1:], 16, ends=True) == ["…mixer/Conv", "…mixer/Relu"]
+
+
+def test_a_table_of_layers_drops_columns_before_it_cuts_segments():
+    names = [f"/features/features.{at}/conv/conv.{of}/conv.{of}.0/Conv" for at in range(1, 4) for of in (0, 1)]
+    layers = [layer_of(at, name, "Conv", 10.0) for at, name in enumerate(names)]
+    text = profile_text([replace(profiled_run(), layers=tuple(layers))], width=80)
+    assert "…features.1/…conv.0.0/Conv " in text and "…features.3/…conv.1.0/Conv " in text, text
+    assert max(map(len, text.splitlines())) <= 80
 
 
 def test_tables_of_layers_cut_names_at_their_beginning():

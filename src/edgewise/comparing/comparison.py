@@ -191,6 +191,7 @@ class ComparisonResult(Shown):
         elapsed_s: time spent measuring.
         pairs: pairs (rounds) of fresh processes.
         failures: label → why a variant has no result.
+        reasons: label → why it is faster or slower than the first, in one line.
         interrupted: whether Ctrl-C ended the measuring.
         save_errors: why runs could not be saved.
     """
@@ -209,6 +210,7 @@ class ComparisonResult(Shown):
     elapsed_s: float | None = None
     pairs: int | None = None
     failures: Mapping[str, str] = field(default_factory=dict)
+    reasons: Mapping[str, str] = field(default_factory=dict)
     interrupted: bool = False
     save_errors: tuple[StoreError, ...] = ()
 
@@ -239,6 +241,7 @@ class ComparisonResult(Shown):
             "elapsed_s": self.elapsed_s,
             "pairs": self.pairs,
             "failures": dict(self.failures),
+            "reasons": dict(self.reasons),
             "interrupted": self.interrupted,
         }
         if self.ranking is not None:

@@ -114,10 +114,6 @@ class Gate:
         return self.result(refuse(self.requirements, reason, headline=baseline.headline), _alone(BASELINE, baseline))
 
 
-SHOWN_ID = 13
-"""Characters of a run's id, as lists of runs show it."""
-
-
 class _Measured:
     """The runs of a gate as they are checked: with the accuracies that were measured apart from their times.
 
@@ -189,7 +185,7 @@ def _doubt_baseline(stored: Run, judged: Run, metrics: Sequence[str]) -> tuple[s
             differing = differences_of_judging(("stored", stored), ("now", judged))
             doubt = (
                 f"{OF_BASELINE} has {format_limit(now, row)} now, and {format_limit(was.value, row)} in its stored run "
-                f"{stored.id[:SHOWN_ID]} on the same {b.n} samples"
+                f"{stored.id} on the same {b.n} samples"
             )
             return doubt + (f", judged otherwise: {'; '.join(differing)}" if differing else ""), bool(differing)
     return "", False

@@ -38,9 +38,14 @@ def arithmetic(precision: str) -> str:
     return ", ".join(dict.fromkeys(words))
 
 
+def count_products(graph: Graph) -> Counter[str]:
+    """Type of arithmetic → the number of a network's convolutions and products that work on it."""
+    return Counter(_precisions(graph))
+
+
 def find_precision(graph: Graph) -> str:
     """Types that the products of a network work on, the most operators first; of all its data where it has none."""
-    found = Counter(_precisions(graph))
+    found = count_products(graph)
     if not found:
         return ", ".join(dict.fromkeys(graph.tensors[name].dtype for name in graph.inputs))
     return ", ".join(word for word, _ in found.most_common())

@@ -12,6 +12,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
+from edgewise.comparing.reasons import explain_files
 from edgewise.errors import EdgewiseError, as_flag
 from edgewise.evaluating.instructions import write_instructions
 from edgewise.evaluating.output_format import OutputFormat
@@ -67,6 +68,7 @@ def build_result(
         front=members,
         front_metrics=metrics,
         chosen=chosen,
+        reason="" if chosen is None else _explain(everything[chosen], everything),
         chosen_because="" if choice is None else choice.because,
         factors=() if chosen is None else find_factors(chosen, everything, standings.races),
         not_tried=_find_not_tried(others, settings),
@@ -105,6 +107,17 @@ def build_result(
         if one.measured is not None:
             save(_with_provenance(one, one.measured, result))
     return result
+
+
+def _explain(chosen: Candidate, everything: Mapping[str, Candidate]) -> str:
+    """Why a variant is faster: what the pre-flight saw of its pass, else how its file differs from the original's."""
+    made = chosen
+    while made.kind == "tuning" and made.parent is not None:
+        made = everything[made.parent]
+    if made.predicted is not None and made.predicted.speedup is not None:
+        return made.predicted.because
+    before, after = everything[ORIGINAL].model, made.model
+    return "" if before is None or after is None else explain_files(before, after, ("the original", made.id))
 
 
 def _find_changed(

@@ -360,6 +360,8 @@ class Optimization(Shown):
         candidates: all other variants, in the order of the plan.
         front: ids on the Pareto front of `front_metrics`.
         chosen: id of the recommended variant; None where none beats the original.
+        reason: why the chosen variant is faster: the kernels of its layers, else how its file differs; empty where
+            neither is known.
         chosen_because: why it, of those whose latency can't be told apart from its own; empty where there are none.
         factors: of the chosen variant's speed-up; empty where there is only one.
         with_data: without samples, the best prediction of a pass that needs some; else None.
@@ -387,6 +389,7 @@ class Optimization(Shown):
     front: tuple[str, ...] = ()
     front_metrics: tuple[str, ...] = ()
     chosen: str | None = None
+    reason: str = ""
     chosen_because: str = ""
     factors: tuple[Factor, ...] = ()
     not_tried: NotTried = field(default_factory=NotTried)
@@ -455,6 +458,7 @@ class Optimization(Shown):
             "pareto": list(self.front),
             "pareto_metrics": list(self.front_metrics),
             "chosen": self.chosen,
+            "reason": self.reason or None,
             "chosen_because": self.chosen_because or None,
             "best_export": None if self.best_export is None else self.best_export.id,
             "factors": [one.to_document() for one in self.factors],

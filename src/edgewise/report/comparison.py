@@ -86,6 +86,7 @@ def comparison_document(findings: ComparisonResult) -> Document:
         title=title_of(findings),
         tables=tuple(tables),
         sections=tuple(filled(sections)),
+        answer=lines_of(reason_lines(findings)),
         lead=tuple(filled([Section(title=LOAD, lines=tuple(load_lines(runs)), tone="poor")])),
         charts=lambda: [make(findings) for make in CHARTS],
     )
@@ -98,6 +99,12 @@ def title_of(findings: ComparisonResult) -> str:
     first, further, rest = _conclusion(findings).partition("; ")
     where = elsewhere(variant.run for variant in findings.variants)
     return f"{first}{where}{further}{rest}" + (f"{mark}{failed}" if failed else "")
+
+
+def reason_lines(findings: ComparisonResult) -> list[str]:
+    """Why variants are faster or slower, in a line each."""
+    several = len(compared_labels(findings)) > 1
+    return [f"{label}: {why}" if several else why for label, why in findings.reasons.items() if why]
 
 
 def failed_text(findings: ComparisonResult) -> str:

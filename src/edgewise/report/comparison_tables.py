@@ -59,8 +59,8 @@ def before_after_table(findings: ComparisonResult, label: str) -> Table:
     rows = rows_of(findings, label)
     names = [one_line(rows[0].a), one_line(label)]
     runs = [variant.run for name in (rows[0].a, label) for variant in findings.variants if variant.label == name]
-    # Two files or versions are one before and one after a change; engines or threads for one file are not.
-    named = len(runs) == 2 and are_alternatives(*runs) and runs[0].job.model.sha256 == runs[1].job.model.sha256
+    # Two files or versions are one before and one after a change; engines, or threads for one file, are not.
+    named = len(runs) == 2 and are_alternatives(*runs)
     heads = [shorten(name, MOST_LETTERS) for name in names] if named else BEFORE_AFTER
     if len(compared_labels(findings)) > 1:
         title = conclusion_of(findings, label)

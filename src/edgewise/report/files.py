@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TypedDict, Unpack
 
@@ -65,6 +65,7 @@ class ReportSettings(TypedDict, total=False):
         title: heading; empty for one made from the runs.
         known: other runs, whose values fill in for missing ones in the tables of the field.
         first: lines above the answer, such as what was not measured.
+        again, typed: of profiles, as `edgewise.report.profile.profile_document` takes them.
         only_tables: in Markdown nothing but the tables and their footnotes.
     """
 
@@ -75,6 +76,8 @@ class ReportSettings(TypedDict, total=False):
     known: Sequence[Run]
     only_tables: bool
     first: Sequence[str]
+    again: Mapping[str, Sequence[str]]
+    typed: Mapping[str, str]
 
 
 def report_document(runs: Sequence[Run], **settings: Unpack[ReportSettings]) -> Document:
@@ -83,7 +86,8 @@ def report_document(runs: Sequence[Run], **settings: Unpack[ReportSettings]) -> 
     if table == "profile":
         from edgewise.report.profile import profile_document
 
-        return profile_document(runs, top=max(1, *(len(run.layers) for run in runs)), title=title)
+        most = max(1, *(len(run.layers) for run in runs))
+        return profile_document(runs, top=most, title=title, **_next_commands(settings))
     if table == "bench":
         return bench_document(runs, title=title)
     if table == "usage":
@@ -109,7 +113,8 @@ def render_report(
             from edgewise.report.document_html import render_document_page
             from edgewise.report.profile_page import profile_page
 
-            return render_document_page(profile_page(runs, title=title, first=first), kind="profile")
+            page = profile_page(runs, title=title, first=first, **_next_commands(settings))
+            return render_document_page(page, kind="profile")
         case ".html":
             from edgewise.report.bench_page import bench_page
             from edgewise.report.document_html import render_document_page
@@ -211,6 +216,17 @@ def _commands(runs: Sequence[Run]) -> list[Run]:
 
 def _options(settings: ReportSettings) -> Options:
     return Options(task=settings.get("task"), reference=settings.get("reference"), known=settings.get("known", ()))
+
+
+class _NextCommands(TypedDict):
+    """What the commands that a profile leads to need."""
+
+    again: Mapping[str, Sequence[str]]
+    typed: Mapping[str, str]
+
+
+def _next_commands(settings: ReportSettings) -> _NextCommands:
+    return {"again": settings.get("again", {}), "typed": settings.get("typed", {})}
 
 
 def _check(runs: Sequence[Run], table: str | None) -> str:

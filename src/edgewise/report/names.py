@@ -11,7 +11,12 @@ from edgewise.record import Run
 from edgewise.text import one_line
 
 _SEPARATORS = "/.;:_ "
-_FIRST_PART = re.compile(rf"[^{_SEPARATORS}]*[{_SEPARATORS}]")
+_MARKS = ("/", " ", ";", ".:", "_")
+"""What ends a segment of a name; those that divide into the largest parts first."""
+_LEAST_END = 3
+"""Characters of a path's end that say something alone, as ``Add``."""
+MOST_NEEDED = 32
+"""A column is not made wider than this for whole segments alone."""
 
 
 def shorten(text: str, width: int | None) -> str:
@@ -24,14 +29,24 @@ def shorten(text: str, width: int | None) -> str:
 
 
 def keep_end(text: str, width: int | None) -> str:
-    """`text` in at most `width` cells with its beginning left out, up to a separator where that costs half at most."""
+    """`text` in at most `width` cells with its beginning left out: whole segments, or words that fill half."""
     text = one_line(text)
     if width is None or len(text) <= width:
         return text
-    kept = text[len(text) - width + 1 :]
-    part = re.match(_FIRST_PART, text[len(text) - width :])
-    cut = part.end() - 1 if part else 0
-    return f"…{kept[cut:] if cut <= len(kept) // 2 else kept}"
+    for marks in _MARKS:
+        kept = ""
+        for segment in reversed(_segments(text, marks)):
+            if len(segment) + len(kept) >= width:
+                break
+            kept = segment + kept
+        if len(kept) >= (_LEAST_END if marks == "/" else (width - 1) // 2):
+            return f"…{kept}"
+    return f"…{text[len(text) - width + 1 :]}"
+
+
+def _segments(name: str, marks: str) -> list[str]:
+    """The parts of `name` that end in one of `marks`, with it."""
+    return re.findall(rf"[^{marks}]*[{marks}]|[^{marks}]+$", name)
 
 
 def short_names(names: Sequence[str], width: int | None, *, ends: bool = False) -> list[str]:
@@ -68,8 +83,10 @@ def _told_apart(names: Sequence[str], width: int, *, ends: bool) -> dict[str, st
     first, last = min(names), max(names)
     same = next((at for at, (one, other) in enumerate(zip(first, last, strict=False)) if one != other), len(first))
     start = max(first.rfind(mark, 0, same) for mark in _SEPARATORS) + 1
+    whole = _whole_segments(names, width) if ends else []
+    if len(set(whole)) == len(names) and max(map(len, whole)) <= width:
+        return dict(zip(names, whole, strict=True))
     forms = [
-        *([[_both_ends(name[start:], width) for name in names]] if ends else []),
         [shorten(f"…{name[start:]}", width) for name in names],
         *([[_head(name, width) for name in _varying_parts(names)]] if ends else []),
         [_head(f"…{name[start:]}", width) for name in names],
@@ -78,12 +95,54 @@ def _told_apart(names: Sequence[str], width: int, *, ends: bool) -> dict[str, st
     return dict(zip(names, max(forms, key=lambda form: len(set(form))), strict=True))
 
 
-def _both_ends(rest: str, width: int) -> str:
-    """``"…3/…Conv2d_0"``: a name from where it differs from others, its middle left out, up to separators."""
-    first = re.match(_FIRST_PART, rest)
-    if len(rest) < width or first is None or first.end() > width // 2:
-        return shorten(f"…{rest}", width)
-    return f"…{first[0]}{keep_end(rest[first.end() :], width - 1 - first.end())}"
+def _whole_segments(names: Sequence[str], width: int) -> list[str]:
+    """``"…features.3/…Conv"``: the last segment, those that tell names apart, and from the end on those that fit.
+
+    Args:
+        width: of what is added only; forms that need more are longer.
+    """
+    marks = next((each for each in _MARKS if any(mark in name for name in names for mark in each)), "/")
+    parts = [_segments(name, marks) for name in names]
+    kept = [{len(part) - 1} for part in parts]
+    while True:
+        shown = [_elide(part, places) for part, places in zip(parts, kept, strict=True)]
+        alike = next((group for form in shown if len(group := _places_of(form, shown)) > 1), ())
+        deepest = max((len(parts[at]) for at in alike), default=0)
+        told = next(
+            (
+                at
+                for at in range(deepest)
+                if len({parts[one][at] if at < len(parts[one]) else "" for one in alike}) > 1
+                and any(at < len(parts[one]) and at not in kept[one] for one in alike)
+            ),
+            None,
+        )
+        if told is None:
+            break
+        for one in alike:
+            kept[one] |= {told} if told < len(parts[one]) else set()
+    for part, places in zip(parts, kept, strict=True):
+        for at in range(len(part) - 2, -1, -1):
+            if at not in places and len(_elide(part, places | {at})) > width:
+                break
+            places.add(at)
+    return [_elide(part, places) for part, places in zip(parts, kept, strict=True)]
+
+
+def _places_of(form: str, shown: Sequence[str]) -> tuple[int, ...]:
+    return tuple(at for at, each in enumerate(shown) if each == form)
+
+
+def _elide(part: Sequence[str], kept: set[int]) -> str:
+    """The segments at the places `kept`, an ellipsis for each gap."""
+    found = "".join(segment if at in kept else "\0" for at, segment in enumerate(part))
+    return re.sub("\0+", "…", found)
+
+
+def needed_width(names: Sequence[str]) -> int:
+    """The cells that names of layers need to keep whole segments and to be told apart, `MOST_NEEDED` at most."""
+    names = list(dict.fromkeys(map(one_line, names)))
+    return min(max(map(len, _whole_segments(names, 0)), default=0), MOST_NEEDED)
 
 
 def _varying_parts(names: Sequence[str]) -> list[str]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -13,7 +14,14 @@ from edgewise.report.document import Cell, Column, Document, Section, Table, fil
 from edgewise.report.evaluation_charts import confusion_matrix
 from edgewise.report.optimization_charts import CHARTS
 from edgewise.report.optimization_tables import before_after_table, featured, front_table, layers_table, variants_table
-from edgewise.report.optimization_words import condition_lines, folded_notes, headline_of, loss_lines, number_of
+from edgewise.report.optimization_words import (
+    condition_lines,
+    folded_notes,
+    headline_of,
+    loss_lines,
+    number_of,
+    reason_line,
+)
 from edgewise.report.reservations import LOAD, load_lines
 from edgewise.text import one_line
 
@@ -29,10 +37,8 @@ def print_optimization(result: Optimization, console: Console, *, details: bool 
 
     headline, evidence = headline_of(result)
     console.print(Text(one_line(headline), style="bold"))
-    if evidence:
-        console.print(Text(one_line(evidence)))
-    if "chosen" in result.files and not result.device:  # for another device the conclusion names it
-        console.print(Text(f"The file: {one_line(result.files['chosen'])}"))
+    for line in filter(None, (reason_line(result), evidence)):
+        console.print(Text(one_line(line)))
     document = describe_optimization(result, width=console.width)
     if not document.lead:  # a section begins with an empty line
         console.print()
@@ -47,7 +53,8 @@ def describe_optimization(result: Optimization, *, width: int | None = None) -> 
     """
     narrow = width is not None
     sections = sections_of(result, narrow=narrow)
-    headline, evidence = headline_of(result)
+    shown = result if narrow else replace(result, files={k: Path(path).name for k, path in result.files.items()})
+    headline, evidence = headline_of(shown)
     tables = [
         before_after_table(result, narrow=narrow),
         variants_table(result, narrow=narrow) if result.candidates else None,
@@ -57,7 +64,7 @@ def describe_optimization(result: Optimization, *, width: int | None = None) -> 
         None if narrow else provenance_table(result),
     ]
     return Document(
-        title=f"{headline}; {evidence}" if evidence else headline,
+        title="; ".join(filter(None, (headline, reason_line(result), evidence))),
         tables=tuple(table for table in tables if table is not None),
         sections=tuple(section for section in sections if section.tone != "poor"),
         lead=tuple(section for section in sections if section.tone == "poor"),

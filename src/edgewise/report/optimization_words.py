@@ -193,13 +193,29 @@ def nearest_of(result: Optimization) -> Candidate | None:
 def headline_of(result: Optimization) -> tuple[str, str]:
     """The conclusion, and what it rests on or what stands in the way.
 
-    The conclusion also says what was not tried and what data would win, so that the search is not taken as complete.
+    One of them also says what was not tried and what data would win, so that the search is not taken as complete: the
+    second where a variant was chosen, whose file and gain come first.
     """
     headline, evidence = _conclude(result)
     settings = next((one_line(note) for note in result.notes if note.startswith(UNTRIED_SETTINGS)), "")
     further = [] if result.interrupted else [_promised(result), _untried(result), settings]
     doubt = doubt_order(None if result.baseline.accuracy is None else result.baseline.accuracy.evaluation)
-    return "; ".join(filter(None, [headline, doubt, *further])), evidence
+    if result.chosen is None:
+        return "; ".join(filter(None, [headline, doubt, *further])), evidence
+    return headline, "; ".join(filter(None, [doubt, evidence, *further]))
+
+
+def reason_line(result: Optimization) -> str:
+    """Why the chosen variant is faster: its engine and pass, the parts of its speed-up and the layers; "" without one.
+
+    For a device that is not at hand the estimate says it layer by layer.
+    """
+    if result.chosen is None or result.device:
+        return ""
+    parts = factors_text(result)
+    parts = f"made of {parts}" if parts and len(result.factors) > 1 else parts
+    why = one_line(result.reason) or "which layers gain is not known; 'edgewise profile' of both files shows it"
+    return f"{name_of(result, result.candidate(result.chosen))}: {'; '.join(filter(None, (parts, why)))}"
 
 
 def _promised(result: Optimization) -> str:
@@ -257,15 +273,15 @@ def _conclude(result: Optimization) -> tuple[str, str]:
         chosen = result.candidate(result.chosen)
         begun = "interrupted; the best so far: " if result.interrupted else ""
         said = ", ".join(gains_of(result, chosen)) or one_line(chosen.why)
-        doubt = "; ".join(filter(None, [doubt_of(chosen), _samples_words(result)]))
-        parts = factors_text(result)
-        parts = f"made of {parts}" if parts and len(result.factors) > 1 else parts
+        doubt, parts = "; ".join(filter(None, [doubt_of(chosen), _samples_words(result)])), ""
         export = None if chosen.is_export else result.best_export
         if export is not None:
             gain = speed_text(number_of(export, "speedup"))
-            parts = "; ".join(filter(None, (parts, f"the best export without optimization, {export.id}, is {gain}")))
+            parts = f"the best export without optimization, {export.id}, is {gain}"
         told = [parts, _unchanged(result, chosen), one_line(result.chosen_because), doubt, _missed(result, chosen)]
-        return f"{begun}{name_of(result, chosen)}: {said}", "; ".join(filter(None, told))
+        file = one_line(result.files.get("chosen", "")) or name_of(result, chosen)
+        against = f" against {one_line(result.baseline.model.name)}" if result.baseline.model else ""
+        return f"{begun}{file}{against}: {said}", "; ".join(filter(None, told))
     if result.unmet:
         bounds = listing([one_line(bound.words) for bound in result.bounds])
         closest = one_line(result.closest) if result.closest is not None else "none"

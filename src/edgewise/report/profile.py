@@ -89,7 +89,7 @@ def profile_document(
         top: rows of layers; the rest is folded into one row with its sum.
         width: cells of the terminal, on which the memory over time is drawn; None for no drawing.
         again: by verb, the options of the command of these runs that the next commands need too.
-        typed: path of a model's file → how that command named it.
+        typed: sha256 of a model → how that command named its file.
     """
     # A label distinguishes the runs where there are several.
     labelled = list(zip(runs, labels_of(runs) if len(runs) > 1 else [""], strict=True))

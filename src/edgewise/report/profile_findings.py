@@ -179,7 +179,7 @@ def next_section(
 
     Args:
         again: by verb, the options of the command of `runs` that the next commands need too.
-        typed: path of a model's file → how that command named it.
+        typed: sha256 of a model → how that command named its file.
     """
     profiled = [run for run in runs if run.source is None and run.profile is not None]
     return Section(title="Next", lines=lines_of(line for run in profiled for line in _next_lines(run, again, typed)))
@@ -187,7 +187,7 @@ def next_section(
 
 def _next_lines(run: Run, again: Mapping[str, Sequence[str]], typed: Mapping[str, str]) -> list[str]:
     model, device = run.job.model, run.job.target.device
-    name = one_line(model.origin.target if model.origin else typed.get(model.path, model.file_name))
+    name = one_line(model.origin.target if model.origin else typed.get(model.sha256, model.file_name))
     own = ["--signature", one_line(model.signature)] if model.signature else []
     lines = []
     if _may_be_quantised(run):

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from functools import partial
 from itertools import accumulate
+from types import MappingProxyType
 from typing import Any, NamedTuple
 
 from edgewise.formatting import ABSENT, quantity
@@ -68,12 +69,20 @@ class Number(NamedTuple):
     how: How = None
 
 
-def profile_page(runs: Sequence[Run], *, title: str = "", first: Sequence[str] = ()) -> Document:
+def profile_page(
+    runs: Sequence[Run],
+    *,
+    title: str = "",
+    first: Sequence[str] = (),
+    again: Mapping[str, Sequence[str]] = MappingProxyType({}),
+    typed: Mapping[str, str] = MappingProxyType({}),
+) -> Document:
     """What the page of `runs` has: each run's profile, and what changed where there are two.
 
     Args:
         title: heading; empty for one made from the models and the machine.
         first: lines above the answer.
+        again, typed: as `profile_document` takes them.
     """
     document = profile_document(runs)
     labels = labels_of(runs) if len(runs) > 1 else [""] * len(runs)
@@ -109,7 +118,7 @@ def profile_page(runs: Sequence[Run], *, title: str = "", first: Sequence[str] =
         answer=(*first, *document.answer),
         lead=tuple(lacking),
         tables=tuple(tables),
-        sections=(*none, *filled([next_section(runs, {})]), *whole, *document.sections),
+        sections=(*none, *filled([next_section(runs, again, typed)]), *whole, *document.sections),
         charts=lambda: _charts(profiled, runs if compared else ()),
         parts=lambda: [(label or "More of this run", _parts(run)) for _, run, label in numbered],
     )

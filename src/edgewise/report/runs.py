@@ -26,15 +26,16 @@ if TYPE_CHECKING:
     from edgewise.store.tables import RunRow
 
 MOST_LAYERS = 20
-_ID_SIZES = (13, 18, 23)  # of a version 7 UUID: its time in milliseconds, and the groups of digits after it
 _MODEL_ALONE = re.compile(r"\((R|TM)\)|\s+(CPU\b|\d+-Core\b|Processor\b|@).*")
 """Parts of a processor's name that say nothing about the model."""
 
 
-def listing_document(rows: Sequence[RunRow]) -> Document:
-    """One line per run. The heading names the headline metric; each cell does where there are several."""
-    # Runs measured side by side begin in the same millisecond: the next group of digits tells them apart.
-    shown = next((size for size in _ID_SIZES if len({row.id[:size] for row in rows}) == len(rows)), None)
+def listing_document(rows: Sequence[RunRow], *, id_size: int | None = None) -> Document:
+    """One line per run. The heading names the headline metric; each cell does where there are several.
+
+    Args:
+        id_size: the characters of an id that are shown, as `Store.id_size` gives them; None for all.
+    """
     providers: dict[str, set[str | None]] = {}
     for row in rows:
         providers.setdefault(row.runtime, set()).add(row.provider)
@@ -54,7 +55,7 @@ def listing_document(rows: Sequence[RunRow]) -> Document:
     )
     cells = tuple(
         (
-            Cell(text=row.id[:shown]),
+            Cell(text=row.id[:id_size]),
             Cell(text=_moment(row.created_at)),
             Cell(text=row.model),
             _engine_cell(row, short=len(providers[row.runtime]) == 1),

@@ -5,13 +5,14 @@ from __future__ import annotations
 import io
 import re
 import textwrap
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
+from types import MappingProxyType
 from typing import TYPE_CHECKING
 
 from edgewise.report.document import Cell, Document, Section, Table, number_notes
-from edgewise.report.names import short_names
+from edgewise.report.names import needed_width, short_names
 from edgewise.text import one_line
 
 if TYPE_CHECKING:
@@ -78,7 +79,7 @@ def print_titled(document: Document, console: Console, *, details: bool = False,
     from rich.text import Text
 
     console.print(Text(one_line(document.title), style="bold"))
-    if document.tables and not document.lead:
+    if document.tables and not (document.lead or document.answer):
         console.print()
     print_document(document, console, details=details, hint=hint)
 
@@ -181,15 +182,27 @@ def fit(table: Table, width: int) -> tuple[Table, tuple[int, ...]]:
     """`table` for `width` cells and the positions of the columns that fit unfolded; those of rank 0 stay in any case.
 
     Names take their short forms first, then columns go, those of the highest rank first, until the rest fits with names
-    of `LEAST_NAME` cells; before one of rank 1 goes, names shrink to `SHORTEST_NAME`. They get the cells that are left.
-    Other cells take their short forms where the columns of rank 0 don't fit without.
+    of `LEAST_NAME` cells, those of layers of as many as keep segments whole; before one of rank 1 goes, names shrink to
+    `SHORTEST_NAME`. They get the cells that are left. Other cells take their short forms where the columns of rank 0
+    don't fit without.
     """
     if _natural_width(table, list(table.visible)) <= width:
         return table, table.visible
     if _natural_width(table, [index for index in table.visible if not table.columns[index].rank]) > width:
         table = replace(table, rows=tuple(tuple(map(_short_cell, row)) for row in table.rows))
     table = _shortened(table, None)
-    tight, tightest = _shortened(table, LEAST_NAME), _shortened(table, SHORTEST_NAME)
+    least = {
+        index: needed_width([row[index].text for row in table.rows])
+        for index, column in enumerate(table.columns)
+        if column.name and column.ends
+    }
+    found = _fitted(table, width, least)
+    return found if _natural_width(found[0], list(found[1])) <= width else _fitted(table, width, {})
+
+
+def _fitted(table: Table, width: int, least: Mapping[int, int]) -> tuple[Table, tuple[int, ...]]:
+    """The columns that fit and `table` with names as long as there is room; `least`: cells of the names of a column."""
+    tight, tightest = _shortened(table, LEAST_NAME, least), _shortened(table, SHORTEST_NAME, least)
     shown = list(table.visible)
     while highest := max(table.columns[index].rank for index in shown):
         if _natural_width(tight if highest > 1 else tightest, shown) <= width:
@@ -197,7 +210,7 @@ def fit(table: Table, width: int) -> tuple[Table, tuple[int, ...]]:
         shown.remove(max(index for index in shown if table.columns[index].rank == highest))
     names = [len(row[index].text) for row in table.rows for index in shown if table.columns[index].name]
     for size in range(max(names, default=0), SHORTEST_NAME, -1):
-        if _natural_width(roomy := _shortened(table, size), shown) <= width:
+        if _natural_width(roomy := _shortened(table, size, least), shown) <= width:
             return roomy, tuple(shown)
     return tightest, tuple(shown)
 
@@ -206,14 +219,20 @@ def _short_cell(cell: Cell) -> Cell:
     return replace(cell, text=cell.short, notes=(*cell.notes, *cell.short_notes)) if cell.short else cell
 
 
-def _shortened(table: Table, most: int | None) -> Table:
-    """`table` with headings folded to its cells, and the short forms of names in at most `most` cells each."""
+def _shortened(table: Table, most: int | None, least: Mapping[int, int] = MappingProxyType({})) -> Table:
+    """`table` with headings folded to its cells, and the short forms of names in at most `most` cells each, or `least`
+    of their column.
+    """
     from rich.cells import cell_len
 
     columns, cells = list(table.columns), [[row[index] for row in table.rows] for index in range(len(table.columns))]
     for index, column in enumerate(columns):
         if column.name:
-            names = short_names([cell.short or cell.text for cell in cells[index]], most, ends=column.ends)
+            names = short_names(
+                [cell.short or cell.text for cell in cells[index]],
+                None if most is None else max(most, least.get(index, 0)),
+                ends=column.ends,
+            )
             cells[index] = [replace(cell, text=name) for cell, name in zip(cells[index], names, strict=True)]
         if column.numeric and cells[index]:
             room = max(cell_len(cell.text) for cell in cells[index])

@@ -30,7 +30,7 @@ from edgewise.store.jobs import Jobs
 from edgewise.store.leases import Leases
 from edgewise.store.location import find_location
 from edgewise.store.merging import later_version
-from edgewise.store.references import find_all, find_one, require_text, similar_tags, tagged
+from edgewise.store.references import find_all, find_one, require_text, similar_tags, tagged, unique_size
 from edgewise.store.tables import FACETS, NEWEST, RunRow, documents, row_columns, runs
 from edgewise.store.trends import Trend
 from edgewise.store.upgrade import upgrade
@@ -209,6 +209,11 @@ class Store:
         """The ids of the runs that `resolve` would give, found without reading them. Raises `BadInput`."""
         with self._database.reading() as connection:
             return list(find_all(connection, references))
+
+    def id_size(self, ids: Sequence[str]) -> int | None:
+        """The characters that are enough for each of these runs' ids to name one run here; None for all of them."""
+        with self._database.reading() as connection:
+            return unique_size(connection, ids)
 
     def identify(self, references: Iterable[str]) -> tuple[_Texts, str]:
         """The ids of `find`, and a hash of these runs' documents: other content or other tags give another hash.

@@ -7,12 +7,15 @@ from collections.abc import Iterable, Sequence
 from difflib import get_close_matches
 from typing import Any
 
-from sqlalchemy import Connection, func, select
+from sqlalchemy import Connection, func, or_, select
 
 from edgewise.errors import BadInput
 from edgewise.store.tables import NEWEST, documents, runs, tags
 
 MIN_PREFIX = 4
+_ID_SIZES = (13, 18, 23)
+"""Of a version 7 UUID: its time in milliseconds, and the groups of digits after it."""
+_AT_ONCE = 100
 _MAX_LISTED = 8
 _LAST = re.compile(r"last(?:~([0-9]{1,9}))?")
 
@@ -42,6 +45,24 @@ def find_all(connection: Connection, references: Iterable[str]) -> dict[str, Non
     for reference in references:
         ids |= dict.fromkeys(_find_several(connection, reference))
     return ids
+
+
+def unique_size(connection: Connection, ids: Sequence[str]) -> int | None:
+    """The characters by which each of `ids` names one run of the store; None where it takes all.
+
+    Runs that are measured side by side begin in the same millisecond: the next digits tell them apart.
+    """
+    for size in _ID_SIZES:
+        prefixes = sorted({one[:size] for one in ids})
+        if len(prefixes) < len(ids):
+            continue
+        number = 0
+        for first in range(0, len(prefixes), _AT_ONCE):
+            some = or_(*(begins(connection, documents.c.id, one) for one in prefixes[first : first + _AT_ONCE]))
+            number += connection.scalar(select(func.count()).select_from(documents).where(some)) or 0
+        if number == len(ids):
+            return size
+    return None
 
 
 def _find_several(connection: Connection, reference: str) -> Sequence[str]:

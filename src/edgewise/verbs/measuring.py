@@ -47,7 +47,7 @@ class Measured:
         unmeasured: the names of the jobs that an interruption left out.
         way_on: the commands that measure these.
         again: by verb, the options of a profile's command that commands which follow need too.
-        typed: path of a model's file → how the command of a profile named it.
+        typed: sha256 of a model → how the command of a profile named its file.
     """
 
     runs: Sequence[Run]
@@ -123,7 +123,7 @@ def measure(request: BenchRequest | ProfileRequest, context: Context) -> Measure
         else:
             turns = None if request.is_prescribed else "all"
             found = execute(plan, context, meters=False, turns=turns)
-            found = replace(found, again=_again(request), typed=_typed(request))
+            found = replace(found, again=_again(request), typed=_typed(request, found.runs))
     rest = (*(run.job for run in found.runs if run.status == "cancelled"), *plan.jobs[len(found.runs) :])
     return replace(found, way_on=_way_on(request, rest)) if found.first else found
 
@@ -155,9 +155,10 @@ def _again(request: ProfileRequest) -> dict[str, list[str]]:
     return {verb: words_of(request, only=only) for verb, only in fields.items()}
 
 
-def _typed(request: ProfileRequest) -> dict[str, str]:
+def _typed(request: ProfileRequest, runs: Sequence[Run]) -> dict[str, str]:
     """`Measured.typed`."""
-    return {str(Path(name).absolute()): name for name in request.models}
+    names = {str(Path(name).absolute()): name for name in request.models}
+    return {run.job.model.sha256: names[run.job.model.path] for run in runs if run.job.model.path in names}
 
 
 def _way_on(request: BenchRequest | ProfileRequest, rest: Sequence[Job]) -> tuple[str]:
@@ -364,7 +365,9 @@ class RunPresentation(Presentation["Measured"]):
         """In the format of the extension; nothing without runs."""
         from edgewise.report.files import write_report
 
-        write_report(result.runs, path, overwrite=overwrite, first=result.first)
+        # A file is for others too: where models lie on this machine is in no command of it.
+        typed = {sha256: name for sha256, name in result.typed.items() if not Path(name).is_absolute()}
+        write_report(result.runs, path, overwrite=overwrite, first=result.first, again=result.again, typed=typed)
 
     def ending(self, result: Measured, *, kept: bool) -> Ending:
         """Also how to measure what an interruption left out."""

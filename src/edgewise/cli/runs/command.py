@@ -84,11 +84,12 @@ def list_runs(values: Values) -> None:
         rows = list(found)
         more = len(rows) > shown
         rows = opened.named(rows[:shown])
+        id_size = opened.id_size([row.id for row in rows])
     if rows:
         from edgewise.report.runs import listing_document
         from edgewise.report.text import print_document
 
-        print_document(listing_document(rows), out())
+        print_document(listing_document(rows, id_size=id_size), out())
     filtered = any(value is not None for name, value in wanted.items() if name != "limit")
     what = "no runs match" if filtered and not rows else "no runs yet" if not rows else _count(len(rows))
     _say(

@@ -10,11 +10,13 @@ from pathlib import Path
 
 from edgewise.comparing.comparison import ComparisonResult
 from edgewise.comparing.jobs import Subject, runs_among
+from edgewise.comparing.reasons import explain_verdicts
 from edgewise.comparing.rerun import with_reruns
 from edgewise.comparing.subjects import ComparisonSettings, compare_matched, compare_subjects
 from edgewise.comparing.trial import TrialSettings
 from edgewise.device.target import find_target
 from edgewise.errors import BadField
+from edgewise.folders import absolute_path
 from edgewise.run.run_builder import METERS_OFF, is_metered
 from edgewise.verbs.compare.request import CompareRequest
 from edgewise.verbs.context import Context
@@ -51,7 +53,8 @@ def compare(request: CompareRequest, context: Context) -> ComparisonResult:
                 holding=partial(context.measuring, request.device),
             )
             findings = with_reruns(compare_subjects(subjects, settings), context.history)
-            return replace(findings, save_errors=saver.errors)
+        typed = {str(absolute_path(one.thing)): str(one.thing) for one in subjects if isinstance(one.thing, Path)}
+        return replace(findings, save_errors=saver.errors, reasons=explain_verdicts(findings, typed))
 
 
 def _read_subjects(stack: ExitStack, request: CompareRequest, context: Context) -> list[Subject]:

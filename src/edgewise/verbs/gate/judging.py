@@ -10,7 +10,6 @@ from typing import TYPE_CHECKING
 
 from edgewise.comparing.fairness import differences_of_judging, has_unsure_classes
 from edgewise.comparing.gate import BASELINE, CANDIDATE
-from edgewise.comparing.gate_execution import SHOWN_ID
 from edgewise.comparing.jobs import Subject
 from edgewise.errors import BadField, BadInput, BadPreparation, EdgewiseError, StoreError
 from edgewise.model.identity import open_model
@@ -236,7 +235,7 @@ def _read_record(run: Run) -> Instructions:
     elif "outputs_of_labels" in run.evaluation.settings and len(run.evaluation.classes) < MOST_CLASSES:
         document.setdefault("classes", list(run.evaluation.classes))
     try:
-        found = read_document(document, folder=Path(run.job.model.path or ".").parent, name=f"run {run.id[:SHOWN_ID]}")
+        found = read_document(document, folder=Path(run.job.model.path or ".").parent, name=f"run {run.id}")
     except BadInput:
         return Instructions()
     return replace(found, task=run.evaluation.task)
@@ -265,7 +264,7 @@ def _tell_record(run: Run, options: DataOptions, recorded: Instructions, found: 
         words.append(f"{len(recorded.classes)} classes ({enumerate_few(recorded.classes, _MOST_NAMED)})")
     if "task_options" in used and recorded.task_options:
         words.append(", ".join(f"{name}={value}" for name, value in recorded.task_options.items()))
-    return f"accuracy is judged as in the stored run {run.id[:SHOWN_ID]}: {'; '.join(words)}" if words else ""
+    return f"accuracy is judged as in the stored run {run.id}: {'; '.join(words)}" if words else ""
 
 
 def _require_same(request: GateRequest, given: Instructions, recorded: Instructions, run: Run) -> None:
@@ -283,6 +282,6 @@ def _require_same(request: GateRequest, given: Instructions, recorded: Instructi
     if differing:
         names = " and ".join(f"⟦{field}⟧" for field in differing)
         raise BadField(
-            f"can't be compared: {names} differ from those of the baseline's stored accuracy (run {run.id[:SHOWN_ID]})",
+            f"can't be compared: {names} differ from those of the baseline's stored accuracy (run {run.id})",
             advice=f"leave {names} out to judge as that run did, or leave ⟦stored⟧ out to judge both models again",
         )

@@ -1,0 +1,66 @@
+"""Why a variant is faster, in a line: from the files of the two models."""
+
+from dataclasses import replace
+from functools import partial
+from pathlib import Path
+
+import edgewise.data
+from edgewise.comparing.comparison import Variant
+from edgewise.comparing.reasons import explain_files, explain_verdicts
+from edgewise.model.identity import open_model
+from edgewise.report.comparison import comparison_document
+from edgewise.report.text import plain_text, print_titled
+from sample_comparisons import two_variants
+
+FOLDER = Path(edgewise.data.__file__).parent
+FLOAT, INT8, ONNX = (open_model(FOLDER / f"digits_cnn{end}").ref for end in (".tflite", "_int8.tflite", ".onnx"))
+INTO_INT8 = "heavy operators compute in int8 (all 6) in q, in float32 (all 6) in f"
+
+
+def compared(a, b):
+    """A and B of `two_variants` with these model files."""
+    found = two_variants()
+    runs = [
+        replace(one.run, job=replace(one.run.job, model=ref)) for one, ref in zip(found.variants, (a, b), strict=True)
+    ]
+    return replace(found, variants=(Variant(label="A", run=runs[0]), Variant(label="B", run=runs[1])))
+
+
+def test_files_of_one_format_differ_in_types_and_in_numbers_of_operators():
+    assert explain_files(FLOAT, INT8, ("f", "q")) == INTO_INT8
+    assert (
+        explain_files(INT8, FLOAT, ("q", "f"))
+        == "heavy operators compute in float32 (all 6) in f, in int8 (all 6) in q"
+    )
+
+
+def test_files_that_are_gone_changed_or_equal_say_nothing(tmp_path):
+    labels = ("a", "b")
+    assert explain_files(FLOAT, FLOAT, labels) == ""
+    gone = replace(INT8, path=str(tmp_path / "gone.tflite"))
+    other = replace(INT8, path=FLOAT.path)
+    assert explain_files(FLOAT, gone, labels) == explain_files(FLOAT, other, labels) == ""
+
+
+def test_the_reason_stands_on_the_line_after_the_verdict():
+    found = compared(FLOAT, INT8)
+    found = replace(found, reasons=explain_verdicts(found, {}))
+    document = comparison_document(found)
+    assert document.answer == ("heavy operators compute in int8 (all 6) in B, in float32 (all 6) in A",)
+    assert found.to_document()["reasons"] == {"B": document.answer[0]}
+    lines = plain_text(partial(print_titled, document), width=80).splitlines()
+    at = lines.index("heavy operators compute in int8 (all 6) in B, in float32 (all 6) in A")
+    assert lines[at - 1].startswith("larger in peak memory") and lines[at + 1 : at + 3] == ["", lines[at + 2]]
+
+
+def test_one_file_in_two_engines_leads_to_its_profiles():
+    found = compared(ONNX, ONNX)
+    (line,) = explain_verdicts(found, {ONNX.path: "my model.onnx"}).values()
+    assert "'edgewise profile 'my model.onnx' -r onnxruntime,openvino'" in line
+    assert explain_verdicts(found, {}) == {"B": ""}  # stored runs: no file was typed
+
+
+def test_no_verdict_has_no_reason():
+    found = compared(FLOAT, INT8)
+    found = replace(found, comparisons=tuple(replace(row, verdict="inconclusive") for row in found.comparisons))
+    assert explain_verdicts(found, {}) == {}
