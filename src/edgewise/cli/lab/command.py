@@ -73,11 +73,13 @@ def init(values: Values) -> None:
 def work(values: Values) -> None:
     """Carry out jobs on the devices of this host, one at a time on each, until Ctrl-C or 'edgewise lab drain'.
 
-    Ctrl-C queues the running jobs again.
+    Ctrl-C queues the running jobs again. Each device is gauged before and after blocks of jobs, and takes no more of
+    them where it differs from its own earlier gauges.
     """
     from platformdirs import user_cache_path
 
     from edgewise.verbs.lab.files import FileCache
+    from edgewise.verbs.lab.gauge import ChildGauge
     from edgewise.verbs.lab.job import JobRunner
     from edgewise.verbs.lab.worker import Host, devices_of
 
@@ -97,7 +99,7 @@ def work(values: Values) -> None:
         )
         devices = devices_of(host, names, tags)
         _say(f"{host} works for the lab in {store.name}: {', '.join(one.name for one in devices)}")
-        Host(lab=lab, name=host, devices=devices, work=runner, say=_say).run()
+        Host(lab=lab, name=host, devices=devices, work=runner, say=_say, ask=ChildGauge(lab.url)).run()
 
 
 @takes(STORE_TOO, JSON_TOO)
@@ -124,6 +126,15 @@ def status(values: Values) -> None:
         )
     out().print(table)
     out().print()
+    doubted = {one["identity"]: one for one in found["devices"] if one["verdict"] != "fit"}
+    for one in doubted.values():
+        line = f"{one['device']} of {one['host']} is {one['verdict']}: {one['why']}"
+        out().print(one_line(line), markup=False, highlight=False, soft_wrap=True)
+        if one["verdict"] == "suspect":
+            clear = f"  once it is as it should be: edgewise lab clear {one['host']}/{one['device']}"
+            out().print(one_line(clear), markup=False, highlight=False, soft_wrap=True)
+    if doubted:
+        out().print()
     states = ("queued", "running", "done", "failed", "cancelled")
     for head, counts in (("For", found["jobs"]), ("Suite", found["suites"])):
         table = Table(head, *map(str.capitalize, states), box=None, padding=(0, 2, 0, 0))
@@ -159,4 +170,17 @@ def drain(values: Values) -> None:
     _say(f"{values['host']} ends after its running jobs")
 
 
-COMMANDS = {"init": init, "work": work, "status": status, "cancel": cancel, "drain": drain}
+@takes(
+    argument("device", "Its name, HOST/NAME, or its identity.", str, metavar="DEVICE"),
+    option("--forget", PLAIN, "Learn anew what is usual for it, as after a change of its system", bool),
+    STORE_TOO,
+)
+def clear(values: Values) -> None:
+    """Let a suspect device work again, once you have looked at it."""
+    with _open(values) as store:
+        store.lab.settings()
+        names = store.lab.clear(values["device"], forget=values["forget"])
+    _say(f"{', '.join(names)} may work again")
+
+
+COMMANDS = {"init": init, "work": work, "status": status, "cancel": cancel, "drain": drain, "clear": clear}

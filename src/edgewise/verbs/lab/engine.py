@@ -111,6 +111,7 @@ async def free_lost_jobs(app: App, lab: Lab) -> None:
         else:  # a periodic task: the next one does its work
             await manager.finish_job_by_id_async(one.id, Status.FAILED, delete_job=True)
     await manager.prune_stalled_workers(store_lab.STALE_S)
+    await asyncio.to_thread(lab.jobs.release_blocks)
     for job_id, delivery in await asyncio.to_thread(lab.jobs.lost):
         await asyncio.to_thread(lab.jobs.free, job_id, delivery=delivery)
         await asyncio.to_thread(lab.jobs.ring_again, job_id, ring)
