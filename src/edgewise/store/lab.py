@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import asdict, dataclass, replace
 from typing import Any
 
 from sqlalchemy import Connection, and_, case, delete, exists, func, insert, or_, select, text, true, update
@@ -23,6 +23,7 @@ from edgewise.store.index import RunWriter
 from edgewise.store.jobs import ENDED, NO_END, FencedJobs, JobRow
 from edgewise.store.lab_files import LabFiles
 from edgewise.store.lab_gauges import LabGauges
+from edgewise.store.lab_schedules import LabSchedules
 from edgewise.text import one_line
 
 STALE_S = 30.0
@@ -316,6 +317,7 @@ class Lab:
         self.jobs = LabJobs(database)
         self.files = LabFiles(database)
         self.gauges = LabGauges(database)
+        self.schedules = LabSchedules(database, self.jobs.add_within)
 
     @property
     def url(self) -> str:
@@ -492,7 +494,10 @@ class Lab:
             suites.pop("", None)  # what no suite queued
             recent = select(func.count()).select_from(tables.jobs).where(jobs.finished > at - 3600.0)
             ended = connection.scalar(recent)
-        return {"devices": found, "jobs": dict(sorted(counts.items())), "suites": suites, "ended_within_an_hour": ended}
+        return {
+            "devices": found, "jobs": dict(sorted(counts.items())), "suites": suites,
+            "schedules": [asdict(one) for one in self.schedules.all()], "ended_within_an_hour": ended,
+        }  # fmt: skip
 
     def _require_server(self) -> None:
         if self._database.engine.dialect.name != "postgresql":

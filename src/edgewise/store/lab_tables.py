@@ -70,6 +70,18 @@ gauges = Table(
     Index("ix_lab_gauges_identity", "identity", "moment", "id"),
 )
 
+schedules = Table(
+    "lab_schedules",
+    metadata,
+    Column("suite", String(255), primary_key=True),
+    Column("name", String(64), primary_key=True),
+    Column("cron", Text, nullable=False),
+    Column("due", Double, nullable=False),
+    Column("queued", Double),
+    Column("cells", Integer, nullable=False),
+    Column("jobs", Text, nullable=False),  # as JSON
+)
+
 files = Table(
     "lab_files",
     metadata,

@@ -142,21 +142,34 @@ def status(values: Values) -> None:
             table.add_row(Text(one_line(name)), *(str(numbers.get(state, 0)) for state in states))
         out().print(table)
         out().print()
+    if found["schedules"]:
+        table = Table("Schedule", "Suite", "Cells", "When, UTC", "Next, here", box=None, padding=(0, 2, 0, 0))
+        for one in found["schedules"]:
+            moment = time.strftime("%Y-%m-%d %H:%M", time.localtime(one["due"]))
+            told = (one["name"], one["suite"], str(one["cells"]), one["cron"], moment)
+            table.add_row(*(Text(one_line(text)) for text in told))
+        out().print(table)
+        out().print()
     out().print(f"{found['ended_within_an_hour']} jobs ended within the last hour", highlight=False)
 
 
 @takes(
     argument("names", "Parts of the names of cells, or keys.", list[str], metavar="NAME…", default=None),
     option("--all", PLAIN, "Cancel all jobs", bool),
+    option("--schedule SUITE", PLAIN, "Instead: do not queue this suite again by its schedule", field="schedule"),
     STORE_TOO,
 )
 def cancel(values: Values) -> None:
-    """Cancel queued jobs and stop running ones, by parts of their names."""
-    names = values["names"] or []
-    if bool(names) == values["all"]:
-        raise BadInput("give parts of names, or --all", advice="'edgewise lab status' shows what runs")
+    """Cancel queued jobs and stop running ones, by parts of their names; or end the schedule of a suite."""
+    names, suite = values["names"] or [], values["schedule"]
+    if [bool(names), values["all"], suite is not None].count(True) != 1:
+        raise BadInput("give parts of names, --all or --schedule", advice="'edgewise lab status' shows what there is")
     with _open(values) as store:
         store.lab.settings()
+        if suite is not None:
+            store.lab.schedules.remove(suite)
+            _say(f"{suite} is not queued again")
+            return
         queued, running = store.lab.jobs.end_all(names)
     _say(f"{queued} cancelled, {running} being stopped")
 

@@ -25,7 +25,18 @@ from edgewise.store.lab import Lab, LabDevice, LabJob
 from edgewise.text import one_line
 from edgewise.verbs.lab import engine
 from edgewise.verbs.lab.blocks import SUSPECT, Ask, Blocks
-from edgewise.verbs.lab.engine import ANY, DELIVER, HOUSE, SWEEP, free_lost_jobs, open_app, queue_of, ring, settings_of
+from edgewise.verbs.lab.engine import (
+    ANY,
+    DELIVER,
+    HOUSE,
+    SWEEP,
+    free_lost_jobs,
+    open_app,
+    queue_due_suites,
+    queue_of,
+    ring,
+    settings_of,
+)
 from edgewise.verbs.lab.job import Ended
 from edgewise.verbs.lab.safety import takes_times
 from edgewise.version import __version__
@@ -143,6 +154,8 @@ class Host:
         @house.task(name=SWEEP, queue=HOUSE, queueing_lock=HOUSE)
         async def sweep(timestamp: int) -> None:
             await free_lost_jobs(house, self.lab)
+            for one in await asyncio.to_thread(queue_due_suites, self.lab):
+                self.say(f"queued the {one.cells} cells of {one.suite}, as {one.name} says")
 
         async with app.open_async(), house.open_async():
             tasks = [asyncio.create_task(self._serve(app, one.name, one)) for one in self.devices]
