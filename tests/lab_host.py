@@ -1,9 +1,11 @@
 """A host of a lab as a process, whose jobs wait for a file: ``python lab_host.py URL HOST DEVICES FOLDER``.
 
 It appends to ``log`` in FOLDER what it begins and ends. A job ends once ``go`` is there. ``fast`` in the environment
-makes gone hosts be noticed within seconds.
+makes gone hosts be noticed within seconds. With ``gauge`` in FOLDER at the start, devices are gauged, and the file has
+the answer: as JSON the factor by which the kernels are slower than usual.
 """
 
+import json
 import os
 import sys
 import time
@@ -11,6 +13,7 @@ from dataclasses import asdict
 from pathlib import Path
 
 from edgewise.cancellation import Cancelled
+from edgewise.run.reference import VERSION
 from edgewise.store import lab as store_lab
 from edgewise.store import open_store
 from edgewise.verbs.lab import engine, worker
@@ -47,14 +50,20 @@ def main(url, host, names, folder):
         ended = Outcome(key=job.id, cell=job.title, status="done", seconds=1.0, finished=time.time())
         return Ended(outcome=asdict(ended))
 
+    def ask(_device):
+        factor = json.loads((folder / "gauge").read_text())
+        reading = {"at": 1.0, "compute_s": 1e-4 * factor, "copy_s": 1e-4 * factor}
+        return {"version": VERSION, "readings": [reading] * 4}
+
     devices = [
         store_lab.LabDevice(host=host, name=name, identity=f"fake://{name}", answers=(name, "any"))
         for name in names.split(",")
     ]
     with open_store(url) as store:
         worker.Host(
-            lab=store.lab, name=host, devices=devices, work=work, say=lambda line: note(folder, "say", host, line)
-        ).run()
+            lab=store.lab, name=host, devices=devices, work=work, say=lambda line: note(folder, "say", host, line),
+            ask=ask if (folder / "gauge").exists() else None,
+        ).run()  # fmt: skip
 
 
 if __name__ == "__main__":

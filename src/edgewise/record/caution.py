@@ -24,6 +24,7 @@ CAUTIONS: dict[str, tuple[str, str]] = {
         "B",
         "the machine changed since earlier runs (load, clock, temperature, neighbours); measure again before you quote",
     ),
+    "suspect-device": ("C", "its lab was to measure it again: see 'edgewise lab status' before you quote it"),
     "sessions-differ": ("B", "processes differ by more than the noise within each; raise ⟦sessions⟧"),
     "drift": ("C", "latency rose or fell while measuring; let the machine settle (temperature, caches, other load)"),
     "multimodal": ("B", "samples form separate clusters; look at the histogram before quoting one number"),

@@ -208,6 +208,13 @@ class Executor(Protocol):
         """
         return {}
 
+    def gauge(self, target: AnyTarget, seconds: float, count: int) -> Mapping[str, Any]:
+        """How the device is now, as `edgewise.run.facts_worker.gauge`; empty where it can't tell.
+
+        Raises `Unavailable`.
+        """
+        return {}
+
     def fitness(self, environment: Mapping[str, Any], activity: Mapping[str, float | None]) -> Fitness:
         """How suitable the device is for measuring."""
         reason = "it is unknown what else the device does while it measures"

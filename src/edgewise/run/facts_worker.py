@@ -1,7 +1,8 @@
 """Describes a target: engines, sensors, the machine. Sent there with the worker; standard library only.
 
 The request on standard input is a JSON object with the locations of runtimes and meters, and whether installed packages
-are wanted; or with the time for which the machine is to be observed. The answer on standard output is one too.
+are wanted; or with the time for which the machine is to be observed, and the number of readings of the reference
+kernels after that. The answer on standard output is one too.
 """
 
 from __future__ import annotations
@@ -49,9 +50,31 @@ def observe(seconds: float, *, sleep: Callable[[float], object] = time.sleep) ->
     return read_counters().delta(before)
 
 
+def gauge(seconds: float, count: int, *, sleep: Callable[[float], object] = time.sleep) -> dict[str, Any]:
+    """How this machine is: what can't be read is None.
+
+    Returns:
+        ``load``, the busy share of its cores while this process sleeps, 0…1; ``temperature`` of its processor, K;
+        ``clock``, Hz; ``readings``, `count` of `edgewise.run.reference.time_reference`, and their ``version``.
+    """
+    from edgewise.run.meters.thermal import ThermalMeter
+    from edgewise.run.reference import VERSION, time_reference
+
+    load, meter = observe(seconds, sleep=sleep)["busy_share"], ThermalMeter()
+    meter.begin()
+    hot = [reading.value for reading in meter.end() if reading.metric == "temperature"]
+    readings = [reading for _ in range(count) if (reading := time_reference()) is not None]
+    clock = fingerprint()["state"]["clock_hz"]
+    return {"load": load, "temperature": next(iter(hot), None), "clock": clock, "readings": readings,
+            "version": VERSION}  # fmt: skip
+
+
 def _answer(request: bytes) -> bytes:
     question = json.loads(request)
-    answer = observe(question["observe_s"]) if "observe_s" in question else collect(question)
+    if "references" in question:
+        answer = gauge(question["observe_s"], question["references"])
+    else:
+        answer = observe(question["observe_s"]) if "observe_s" in question else collect(question)
     return json.dumps(answer).encode()
 
 

@@ -293,8 +293,26 @@ def _blocks(readings: Sequence[Reading], kernel: str) -> ReadingBlocks:
     return join_blocks([reading.at for reading in known], [getattr(reading, kernel) for reading in known])
 
 
-def _shift(usual: Mapping[str, BetweenRuns], readings: Sequence[Reading]) -> float:
-    """Return the largest unusual difference of a kernel's time from its usual one, as a logarithm; 0 if none."""
+def shift_from(earlier: Sequence[Reading], readings: Sequence[Reading], *, risk: float) -> float | None:
+    """How far the kernels are from their usual times, as the largest logarithm that is unusual; 0 if none is.
+
+    None where `earlier` is too little to learn what is usual, or `readings` too few.
+
+    Args:
+        risk: of a machine that is as usual, to be called unusual.
+    """
+    usual = {kernel: part for kernel, part in _of_kernels(earlier).items() if part.is_learnt}
+    if len(usual) < len(KERNELS) or not len(_blocks(readings, KERNELS[0]).levels):
+        return None
+    return _shift(usual, readings, risk=risk)
+
+
+def _shift(usual: Mapping[str, BetweenRuns], readings: Sequence[Reading], *, risk: float | None = None) -> float:
+    """Return the largest unusual difference of a kernel's time from its usual one, as a logarithm; 0 if none.
+
+    Args:
+        risk: as of `shift_from`, shared by the kernels; None means beyond `UNUSUAL` standard deviations.
+    """
     shifts = [0.0]
     for kernel, part in usual.items():
         blocks = _blocks(readings, kernel)
@@ -302,7 +320,8 @@ def _shift(usual: Mapping[str, BetweenRuns], readings: Sequence[Reading]) -> flo
             continue
         shift = float(blocks.levels.mean()) - part.level
         scatter = math.sqrt(part.sigma**2 + max(blocks.noise, part.noise) / len(blocks.levels))
-        if abs(shift) > max(UNUSUAL * scatter, LEAST_SHIFT):
+        width = UNUSUAL if risk is None else t_quantile(1.0 - risk / (2.0 * len(usual)), part.degrees)
+        if abs(shift) > max(width * scatter, LEAST_SHIFT):
             shifts.append(shift)
     return max(shifts, key=abs)
 

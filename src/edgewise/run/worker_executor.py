@@ -92,11 +92,11 @@ class WorkerExecutor(Executor):
         """As `Executor.activity`."""
         if isinstance(target, LocalTarget):
             return observe(seconds, sleep=sleep)
-        try:
-            with job_folder() as folder:
-                return ask(target, _WORKER, {"observe_s": seconds}, folder=folder, timeout_s=_PATIENCE_S)
-        except (OSError, ValueError, TypeError) as error:
-            raise target.unavailable(error) from error
+        return _ask_now(target, {"observe_s": seconds})
+
+    def gauge(self, target: AnyTarget, seconds: float, count: int) -> Mapping[str, Any]:
+        """As `Executor.gauge`."""
+        return _ask_now(target, {"observe_s": seconds, "references": count})
 
     def fitness(self, environment: Mapping[str, Any], activity: Mapping[str, float | None]) -> fitness.Fitness:
         """As `Executor.fitness`."""
@@ -105,6 +105,17 @@ class WorkerExecutor(Executor):
     def words(self, environment: Mapping[str, Any]) -> str | None:
         """A computer."""
         return None
+
+
+def _ask_now(target: AnyTarget, question: Mapping[str, Any]) -> Mapping[str, Any]:
+    """What the target answers about this moment. Raises `Unavailable`."""
+    try:
+        with job_folder() as folder:
+            return ask(target, _WORKER, question, folder=folder, timeout_s=_PATIENCE_S)
+    except (OSError, ValueError, TypeError) as error:
+        if isinstance(target, RemoteTarget | EnvironmentTarget):
+            raise target.unavailable(error) from error
+        raise Unavailable(f"this machine can't be observed: {error}", advice="see its memory and its disk") from error
 
 
 def _ask_facts(target: RemoteTarget | EnvironmentTarget) -> Facts:

@@ -8,29 +8,34 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import asdict, dataclass, replace
 from typing import Any
 
-from sqlalchemy import Connection, and_, delete, func, insert, or_, select, text, true, update
+from sqlalchemy import Connection, and_, case, delete, exists, func, insert, or_, select, text, true, update
 
 from edgewise.errors import BadInput, Unavailable
 from edgewise.record import LabPlace, Run
 from edgewise.store import lab_tables as tables
-from edgewise.store.codec import encode
+from edgewise.store import tables as run_tables
+from edgewise.store.codec import decode, encode
 from edgewise.store.connection import Database
 from edgewise.store.index import RunWriter
 from edgewise.store.jobs import ENDED, NO_END, FencedJobs, JobRow
 from edgewise.store.lab_files import LabFiles
+from edgewise.store.lab_gauges import LabGauges
+from edgewise.store.lab_schedules import LabSchedules
 from edgewise.text import one_line
 
 STALE_S = 30.0
 """A host that has not been seen for so long counts as gone."""
 MOST_ATTEMPTS = 5
 """Starts of a job whose workers all ended before it did; then it has failed."""
+CLEAR = "look at the device, then let it work again: edgewise lab clear DEVICE"
 _PART = 1000
 _NEW_COLUMNS = """
 ALTER TABLE lab_jobs
-ADD COLUMN IF NOT EXISTS suite TEXT NOT NULL DEFAULT '', ADD COLUMN IF NOT EXISTS model TEXT NOT NULL DEFAULT ''
+ADD COLUMN IF NOT EXISTS suite TEXT NOT NULL DEFAULT '', ADD COLUMN IF NOT EXISTS model TEXT NOT NULL DEFAULT '',
+ADD COLUMN IF NOT EXISTS block VARCHAR(64), ADD COLUMN IF NOT EXISTS repeated INTEGER NOT NULL DEFAULT 0
 """  # which labs of an earlier version lack
 _MAKE_LOCK = 0x6C616273  # any number that all edgewise processes share: PostgreSQL's advisory lock
 
@@ -47,6 +52,7 @@ class LabJob(JobRow):
         outcome: how it ended, as JSON; None as long as it has not, and where no worker ended it.
         suite: the name of the suite that queued it last.
         model: as that suite names it; the title begins with it.
+        block: of jobs on its device, as long as that may still turn out to be suspect; None where it does not.
     """
 
     lock: str | None
@@ -57,6 +63,7 @@ class LabJob(JobRow):
     outcome: str | None
     suite: str
     model: str
+    block: str | None
 
     @property
     def end(self) -> Mapping[str, Any]:
@@ -102,12 +109,12 @@ class LabJobs(FencedJobs[LabJob]):
     row = LabJob
 
     def find(self, keys: Iterable[str], *, ended: bool = False) -> dict[str, LabJob]:
-        """The jobs with these ids; with `ended` those that have ended."""
+        """The jobs with these ids; with `ended` those that have ended, as has the block of each."""
         wanted, found = list(keys), {}
         with self._database.reading() as connection:
             for at in range(0, len(wanted), _PART):
                 part = select(self.table).where(self.table.c.id.in_(wanted[at : at + _PART]))
-                part = part.where(self.table.c.status.in_(ENDED)) if ended else part
+                part = part.where(self.table.c.status.in_(ENDED), self.table.c.block.is_(None)) if ended else part
                 found.update({row.id: self._row(row) for row in connection.execute(part)})
         return found
 
@@ -124,34 +131,41 @@ class LabJobs(FencedJobs[LabJob]):
     def add(self, jobs: Sequence[Mapping[str, Any]], ring: Ring) -> int:
         """Queue jobs that are new or have ended, all or none; how many. Those queued or running already stay so.
 
+        So do those whose block of jobs has not ended.
+
         Args:
             jobs: of each the columns that are not about its course.
         """
-        rung = 0
         with self._database.writing() as connection:
-            now = connection.scalar(select(self._database.now))
-            for at in range(0, len(jobs), _PART):
-                part = {job["id"]: job for job in jobs[at : at + _PART]}
-                states = select(self.table.c.id).where(self.table.c.id.in_(part))
-                known = set(connection.scalars(states))
-                fresh = {"created": now, "status": "queued", **NO_END, "outcome": None}
-                filled = {name: value for name, value in fresh.items() if value is not None}
-                new = [
-                    {**job, **filled, "attempt": 0, "fence": 0, "holder": "", "host": "", "place": ""}
-                    for key, job in part.items()
-                    if key not in known
-                ]
-                queued = [str(job["id"]) for job in new]
-                if new:
-                    connection.execute(insert(self.table), new)
-                for key in known:
-                    changes = {**part[key], **fresh, "attempt": 0}
-                    if self._update(self.table.c.id == key, ENDED, changes, connection):
-                        queued.append(key)
-                order = {key: place for place, key in enumerate(part)}
-                rows = connection.execute(select(self.table).where(self.table.c.id.in_(queued)))
-                ring(connection, sorted(map(self._row, rows), key=lambda job: order[job.id]))
-                rung += len(queued)
+            return self.add_within(connection, jobs, ring)
+
+    def add_within(self, connection: Connection, jobs: Sequence[Mapping[str, Any]], ring: Ring) -> int:
+        """As `add`, in a transaction that writes."""
+        rung = 0
+        now = connection.scalar(select(self._database.now))
+        for at in range(0, len(jobs), _PART):
+            part = {job["id"]: job for job in jobs[at : at + _PART]}
+            states = select(self.table.c.id).where(self.table.c.id.in_(part))
+            known = set(connection.scalars(states))
+            fresh = {"created": now, "status": "queued", **NO_END, "outcome": None}
+            filled = {name: value for name, value in fresh.items() if value is not None}
+            new = [
+                {**job, **filled, "attempt": 0, "fence": 0, "holder": "", "host": "", "place": ""}
+                for key, job in part.items()
+                if key not in known
+            ]
+            queued = [str(job["id"]) for job in new]
+            if new:
+                connection.execute(insert(self.table), new)
+            for key in known:
+                changes = {**part[key], **fresh, "attempt": 0, "repeated": 0}
+                judged = (self.table.c.id == key) & self.table.c.block.is_(None)
+                if self._update(judged, ENDED, changes, connection):
+                    queued.append(key)
+            order = {key: place for place, key in enumerate(part)}
+            rows = connection.execute(select(self.table).where(self.table.c.id.in_(queued)))
+            ring(connection, sorted(map(self._row, rows), key=lambda job: order[job.id]))
+            rung += len(queued)
         return rung
 
     def begin(
@@ -165,10 +179,15 @@ class LabJobs(FencedJobs[LabJob]):
             found = connection.execute(query.values(changes).returning(*jobs.c)).first()
         return self._row(found) if found is not None else None
 
-    def end(self, job: LabJob, outcome: Mapping[str, Any], runs: Iterable[Run] = ()) -> bool:
+    def end(
+        self, job: LabJob, outcome: Mapping[str, Any], runs: Iterable[Run] = (), *, block: str | None = None
+    ) -> bool:
         """Save how a started job ended, and its runs, in one transaction; False, and nothing, where it is not `job`'s.
 
         A job that was queued again and not started since is ended too, so that nothing is measured twice.
+
+        Args:
+            block: of jobs on its device, which `close_block` ends.
         """
         place = LabPlace(job=job.id, attempt=job.attempt, fence=job.fence, host=job.host, worker=job.holder)
         marked = [replace(run, lab=place) for run in runs]
@@ -176,6 +195,7 @@ class LabJobs(FencedJobs[LabJob]):
             "status": "done" if outcome["status"] == "done" else "failed", "finished": self._database.now,
             "message": one_line(outcome["cause"]), "advice": one_line(outcome["advice"]),
             "runs": json.dumps([run.id for run in marked]), "outcome": json.dumps(outcome, allow_nan=False),
+            "block": block,
         }  # fmt: skip
         with self._database.writing() as connection:
             if not self._update(self._held(job), ("running", "queued"), changes, connection):
@@ -186,6 +206,50 @@ class LabJobs(FencedJobs[LabJob]):
                     writer.write(run, encode(run))
                 writer.finish()
         return True
+
+    def close_block(self, block: str, why: str, *, flag: Callable[[Run, str], Run], ring: Ring) -> None:
+        """End a block of jobs: their ends are known to others from now on, unless the device turned out to be suspect.
+
+        Then they are queued again, once, and what was measured a second time has failed.
+
+        Args:
+            why: the device is suspect; "" where it is not.
+            flag: puts that as a caution on a run of the block.
+        """
+        jobs, documents = self.table, run_tables.documents
+        mine = jobs.c.block == block
+        with self._database.writing() as connection:
+            if why:
+                ended = list(map(self._row, connection.execute(select(jobs).where(mine))))
+                writer = RunWriter(connection)
+                ids = [run for job in ended for run in job.runs]
+                for document in connection.scalars(select(documents.c.document).where(documents.c.id.in_(ids))).all():
+                    run = flag(decode(document), why)
+                    writer.write(run, encode(run))
+                writer.finish()
+                twice = mine & (jobs.c.repeated == 1) & (jobs.c.status == "done")
+                failed = {"status": "failed", "outcome": None, "message": f"its device was suspect twice: {why}"}
+                connection.execute(update(jobs).where(twice).values(**failed, advice=CLEAR))
+                again = {**NO_END, "status": "queued", "outcome": None, "attempt": 0, "repeated": 1, "block": None}
+                once = mine & (jobs.c.repeated == 0) & jobs.c.status.in_(("done", "failed"))
+                queued = update(jobs).where(once).values(again).returning(*jobs.c)
+                ring(connection, list(map(self._row, connection.execute(queued))))
+            connection.execute(update(jobs).where(mine).values(block=None))
+
+    def release_blocks(self) -> None:
+        """End the blocks of hosts that are gone, whose devices nobody can ask."""
+        hosts, jobs = tables.hosts.c, self.table
+        seen = hosts.seen > self._database.now - STALE_S
+        alive = exists().where(hosts.name == jobs.c.host, hosts.worker == jobs.c.holder, seen)
+        gone = jobs.c.block.is_not(None) & jobs.c.status.in_(ENDED) & ~alive
+        with self._database.writing() as connection:
+            connection.execute(update(jobs).where(gone).values(block=None))
+
+    def is_any_queued(self, queues: Sequence[str]) -> bool:
+        """Whether a job of these queues waits."""
+        waits = exists().where(self.table.c.status == "queued", self.table.c.queue.in_(queues))
+        with self._database.reading() as connection:
+            return bool(connection.scalar(select(waits)))
 
     def free(self, job_id: str, *, delivery: int | None, ring: Ring | None = None, counts: bool = True) -> None:
         """Queue a running job whose worker is gone again; after `MOST_ATTEMPTS` it has failed.
@@ -252,6 +316,8 @@ class Lab:
         self.name = database.name
         self.jobs = LabJobs(database)
         self.files = LabFiles(database)
+        self.gauges = LabGauges(database)
+        self.schedules = LabSchedules(database, self.jobs.add_within)
 
     @property
     def url(self) -> str:
@@ -352,6 +418,23 @@ class Lab:
                 known = ", ".join(connection.scalars(select(tables.hosts.c.name).order_by(tables.hosts.c.name)))
                 raise BadInput(f"the lab has no host {host}", advice=f"its hosts: {known or 'none'}")
 
+    def clear(self, name: str, *, forget: bool) -> list[str]:
+        """Let a suspect device work again; what it is called at its hosts.
+
+        Args:
+            name: the device's, ``HOST/NAME``, or its identity.
+            forget: all that was learnt about it, too.
+
+        Raises `BadInput` for an unknown one.
+        """
+        every = self.devices()
+        found = [one for one in every if name in (one.name, f"{one.host}/{one.name}", one.identity)]
+        if not found:
+            known = ", ".join(f"{one.host}/{one.name}" for one in every)
+            raise BadInput(f"the lab has no device {name}", advice=f"its devices: {known or 'none'}")
+        self.gauges.clear({one.identity for one in found}, forget=forget)
+        return [f"{one.name} of {one.host}" for one in found]
+
     def devices(self) -> list[LabDevice]:
         """All devices that hosts registered."""
         query = select(tables.devices).order_by(tables.devices.c.host, tables.devices.c.name)
@@ -367,7 +450,8 @@ class Lab:
     def status(self) -> dict[str, Any]:
         """Devices with what they do, numbers of jobs, and the jobs that ended within an hour; JSON-shaped.
 
-        A suite counts the cells that it queued last; the suite that queued last comes first.
+        A suite counts the cells that it queued last; the suite that queued last comes first. A job counts as running
+        until its block of jobs has ended.
         """
         jobs, hosts, devices = tables.jobs.c, tables.hosts.c, tables.devices
         now = self._database.now
@@ -381,20 +465,25 @@ class Lab:
             .order_by(devices.c.host, devices.c.name)
         )
         newest = func.max(jobs.created)
-        counted = select(jobs.device, jobs.suite, jobs.status, func.count(), newest)
-        counted = counted.group_by(jobs.device, jobs.suite, jobs.status).order_by(newest.desc())
+        status = case((jobs.block.is_not(None), "running"), else_=jobs.status).label("state")
+        counted = select(jobs.device, jobs.suite, status, func.count(), newest)
+        counted = counted.group_by(jobs.device, jobs.suite, "state").order_by(newest.desc())
+        verdicts = self.gauges.verdicts()
         with self._database.reading() as connection:
             at = connection.scalar(select(now)) or 0.0
             found = [
                 {
                     "host": row.host, "device": row.name, "identity": row.identity,
                     "answers": json.loads(row.answers), "version": row.version,
-                    "state": "gone" if at - row.seen > STALE_S else "draining" if row.draining else "ready",
+                    "state": "gone" if at - row.seen > STALE_S else "suspect" if judged[0] == "suspect"
+                    else "draining" if row.draining else "ready",
+                    "verdict": judged[0], "why": judged[1],
                     "worker": row.worker, "seen_s": at - row.seen if row.seen else None,
                     "job": row.job, "title": row.title, "model": row.model, "since": row.started,
                     "busy_s": None if row.started is None else at - row.started,
                 }
                 for row in connection.execute(rows)
+                for judged in [verdicts.get(row.identity, ("not judged", "no job has run on it"))]
             ]  # fmt: skip
             counts: dict[str, dict[str, int]] = {}
             suites: dict[str, dict[str, int]] = {}
@@ -405,7 +494,10 @@ class Lab:
             suites.pop("", None)  # what no suite queued
             recent = select(func.count()).select_from(tables.jobs).where(jobs.finished > at - 3600.0)
             ended = connection.scalar(recent)
-        return {"devices": found, "jobs": dict(sorted(counts.items())), "suites": suites, "ended_within_an_hour": ended}
+        return {
+            "devices": found, "jobs": dict(sorted(counts.items())), "suites": suites,
+            "schedules": [asdict(one) for one in self.schedules.all()], "ended_within_an_hour": ended,
+        }  # fmt: skip
 
     def _require_server(self) -> None:
         if self._database.engine.dialect.name != "postgresql":

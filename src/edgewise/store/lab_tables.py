@@ -49,10 +49,37 @@ jobs = Table(
     Column("outcome", Text),
     Column("suite", Text, nullable=False, server_default=""),
     Column("model", Text, nullable=False, server_default=""),
+    Column("block", String(64)),  # of jobs on the device that has not ended; only then is the job's end known to others
+    Column("repeated", Integer, nullable=False, server_default="0"),  # queued again because its device was suspect
     Index("ix_lab_jobs_status", "status", "device"),
     Index("ix_lab_jobs_place", "host", "place", "status"),
     Index("ix_lab_jobs_finished", "finished"),
     Index("ix_lab_jobs_suite", "suite", "status"),
+)
+
+gauges = Table(
+    "lab_gauges",
+    metadata,
+    Column("id", BigInteger, primary_key=True),
+    Column("identity", Text, nullable=False),  # of the device
+    Column("moment", String(8), nullable=False),
+    Column("at", Double, nullable=False),
+    Column("verdict", String(16), nullable=False),
+    Column("why", Text, nullable=False),
+    Column("document", Text, nullable=False),  # as edgewise.run.facts_worker.gauge
+    Index("ix_lab_gauges_identity", "identity", "moment", "id"),
+)
+
+schedules = Table(
+    "lab_schedules",
+    metadata,
+    Column("suite", String(255), primary_key=True),
+    Column("name", String(64), primary_key=True),
+    Column("cron", Text, nullable=False),
+    Column("due", Double, nullable=False),
+    Column("queued", Double),
+    Column("cells", Integer, nullable=False),
+    Column("jobs", Text, nullable=False),  # as JSON
 )
 
 files = Table(

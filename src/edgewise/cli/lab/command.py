@@ -73,11 +73,13 @@ def init(values: Values) -> None:
 def work(values: Values) -> None:
     """Carry out jobs on the devices of this host, one at a time on each, until Ctrl-C or 'edgewise lab drain'.
 
-    Ctrl-C queues the running jobs again.
+    Ctrl-C queues the running jobs again. Each device is gauged before and after blocks of jobs, and takes no more of
+    them where it differs from its own earlier gauges.
     """
     from platformdirs import user_cache_path
 
     from edgewise.verbs.lab.files import FileCache
+    from edgewise.verbs.lab.gauge import ChildGauge
     from edgewise.verbs.lab.job import JobRunner
     from edgewise.verbs.lab.worker import Host, devices_of
 
@@ -97,7 +99,7 @@ def work(values: Values) -> None:
         )
         devices = devices_of(host, names, tags)
         _say(f"{host} works for the lab in {store.name}: {', '.join(one.name for one in devices)}")
-        Host(lab=lab, name=host, devices=devices, work=runner, say=_say).run()
+        Host(lab=lab, name=host, devices=devices, work=runner, say=_say, ask=ChildGauge(lab.url)).run()
 
 
 @takes(STORE_TOO, JSON_TOO)
@@ -124,11 +126,28 @@ def status(values: Values) -> None:
         )
     out().print(table)
     out().print()
+    doubted = {one["identity"]: one for one in found["devices"] if one["verdict"] != "fit"}
+    for one in doubted.values():
+        line = f"{one['device']} of {one['host']} is {one['verdict']}: {one['why']}"
+        out().print(one_line(line), markup=False, highlight=False, soft_wrap=True)
+        if one["verdict"] == "suspect":
+            clear = f"  once it is as it should be: edgewise lab clear {one['host']}/{one['device']}"
+            out().print(one_line(clear), markup=False, highlight=False, soft_wrap=True)
+    if doubted:
+        out().print()
     states = ("queued", "running", "done", "failed", "cancelled")
     for head, counts in (("For", found["jobs"]), ("Suite", found["suites"])):
         table = Table(head, *map(str.capitalize, states), box=None, padding=(0, 2, 0, 0))
         for name, numbers in counts.items():
             table.add_row(Text(one_line(name)), *(str(numbers.get(state, 0)) for state in states))
+        out().print(table)
+        out().print()
+    if found["schedules"]:
+        table = Table("Schedule", "Suite", "Cells", "When, UTC", "Next, here", box=None, padding=(0, 2, 0, 0))
+        for one in found["schedules"]:
+            moment = time.strftime("%Y-%m-%d %H:%M", time.localtime(one["due"]))
+            told = (one["name"], one["suite"], str(one["cells"]), one["cron"], moment)
+            table.add_row(*(Text(one_line(text)) for text in told))
         out().print(table)
         out().print()
     out().print(f"{found['ended_within_an_hour']} jobs ended within the last hour", highlight=False)
@@ -137,15 +156,20 @@ def status(values: Values) -> None:
 @takes(
     argument("names", "Parts of the names of cells, or keys.", list[str], metavar="NAME…", default=None),
     option("--all", PLAIN, "Cancel all jobs", bool),
+    option("--schedule SUITE", PLAIN, "Instead: do not queue this suite again by its schedule", field="schedule"),
     STORE_TOO,
 )
 def cancel(values: Values) -> None:
-    """Cancel queued jobs and stop running ones, by parts of their names."""
-    names = values["names"] or []
-    if bool(names) == values["all"]:
-        raise BadInput("give parts of names, or --all", advice="'edgewise lab status' shows what runs")
+    """Cancel queued jobs and stop running ones, by parts of their names; or end the schedule of a suite."""
+    names, suite = values["names"] or [], values["schedule"]
+    if [bool(names), values["all"], suite is not None].count(True) != 1:
+        raise BadInput("give parts of names, --all or --schedule", advice="'edgewise lab status' shows what there is")
     with _open(values) as store:
         store.lab.settings()
+        if suite is not None:
+            store.lab.schedules.remove(suite)
+            _say(f"{suite} is not queued again")
+            return
         queued, running = store.lab.jobs.end_all(names)
     _say(f"{queued} cancelled, {running} being stopped")
 
@@ -159,4 +183,17 @@ def drain(values: Values) -> None:
     _say(f"{values['host']} ends after its running jobs")
 
 
-COMMANDS = {"init": init, "work": work, "status": status, "cancel": cancel, "drain": drain}
+@takes(
+    argument("device", "Its name, HOST/NAME, or its identity.", str, metavar="DEVICE"),
+    option("--forget", PLAIN, "Learn anew what is usual for it, as after a change of its system", bool),
+    STORE_TOO,
+)
+def clear(values: Values) -> None:
+    """Let a suspect device work again, once you have looked at it."""
+    with _open(values) as store:
+        store.lab.settings()
+        names = store.lab.clear(values["device"], forget=values["forget"])
+    _say(f"{', '.join(names)} may work again")
+
+
+COMMANDS = {"init": init, "work": work, "status": status, "cancel": cancel, "drain": drain, "clear": clear}

@@ -31,7 +31,7 @@ MOST_ENDED = 50
 MOST_WORDS = 120
 """Characters of the reason of a failure."""
 STATES = ("queued", "running", "done", "failed", "cancelled")
-_TONES = {"free": "good", "busy": "fair", "draining": "poor", "gone": "bad"}
+_TONES = {"free": "good", "busy": "fair", "draining": "poor", "suspect": "bad", "gone": "bad"}
 
 
 class Cell(NamedTuple):

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 from sqlalchemy import Connection, text
 
-from edgewise.errors import Unavailable
+from edgewise.errors import BadInput, Unavailable
 from edgewise.store import lab as store_lab
 from edgewise.version import __version__
 
@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     from procrastinate import App
 
     from edgewise.store.lab import Lab, LabJob, LabSettings
+    from edgewise.store.lab_schedules import Schedule
 
 DELIVER, SWEEP = "edgewise.lab.deliver", "edgewise.lab.sweep"
 """Names of the engine's tasks."""
@@ -31,6 +32,7 @@ SWEEP_CRON = "* * * * * */10"
 """Every ten seconds; the last field is that of the seconds."""
 HEARTBEAT_S = 10.0
 """How often the engine notes that a worker is alive; `edgewise.store.lab.STALE_S` is when it counts as gone."""
+_CRON_FIELDS = 5
 _LONGEST_QUEUE = 40
 """PostgreSQL takes 63 bytes for the name of a channel, and the engine puts 23 before that of the queue."""
 
@@ -61,6 +63,31 @@ def settings_of(lab: Lab) -> LabSettings:
             advice=f"pip install edgewise=={settings.version}; or move the lab to this version: edgewise lab init",
         )
     return settings
+
+
+def next_time(cron: str, after: float) -> float:
+    """When a schedule comes next, in UTC, s since 1970. Raises `BadInput` where it never does, or is none.
+
+    Args:
+        after: s since 1970.
+    """
+    from croniter import croniter
+    from croniter.croniter import CroniterError
+
+    try:
+        if len(cron.split()) == _CRON_FIELDS:
+            return float(croniter(cron, start_time=after, ret_type=float).get_next())
+    except (CroniterError, ValueError):
+        pass
+    raise BadInput(
+        f"{cron[:60]!r} is no schedule",
+        advice='give minute, hour, day of the month, month and day of the week, in UTC: "0 3 * * *" is 3:00 each night',
+    )
+
+
+def queue_due_suites(lab: Lab) -> list[Schedule]:
+    """Queue the suites whose time has come, by the database's clock, each once; what was queued."""
+    return lab.schedules.queue_due(__version__, next_time, ring)
 
 
 def make_engine(connection: Connection) -> None:
@@ -111,6 +138,7 @@ async def free_lost_jobs(app: App, lab: Lab) -> None:
         else:  # a periodic task: the next one does its work
             await manager.finish_job_by_id_async(one.id, Status.FAILED, delete_job=True)
     await manager.prune_stalled_workers(store_lab.STALE_S)
+    await asyncio.to_thread(lab.jobs.release_blocks)
     for job_id, delivery in await asyncio.to_thread(lab.jobs.lost):
         await asyncio.to_thread(lab.jobs.free, job_id, delivery=delivery)
         await asyncio.to_thread(lab.jobs.ring_again, job_id, ring)

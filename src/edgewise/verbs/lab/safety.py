@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterator
 from pathlib import Path, PurePath
 from typing import TYPE_CHECKING, Any
@@ -12,6 +13,7 @@ from edgewise.text import listing, one_line
 from edgewise.verbs.lab.files import is_lab_path
 
 if TYPE_CHECKING:
+    from edgewise.store.lab import LabJob
     from edgewise.verbs.request import Request
 
 MEASURING = ("bench", "profile", "evaluate")
@@ -20,6 +22,11 @@ VERBS = (*MEASURING, "estimate")
 """What a lab carries out: these give all that they find, and write no files."""
 _RUN_CODE = ("cases", "environments", "own_metrics", "variables")
 """Fields whose values run code, install packages or change what a process loads."""
+
+
+def takes_times(job: LabJob) -> bool:
+    """Whether a job times its device, which has to be fit for that."""
+    return job.verb in MEASURING and json.loads(job.request).get("latency") is not False
 
 
 def check_verb(verb: str) -> None:

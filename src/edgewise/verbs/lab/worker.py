@@ -15,7 +15,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from edgewise.cancellation import Cancelled, CancelToken
+from edgewise.cancellation import Cancelled, CancelToken, cancellable
 from edgewise.clock import now
 from edgewise.device.devices import LOCAL, TAGS, Device, find_device, read_devices
 from edgewise.errors import BadInput, EdgewiseError, StoreError, Unavailable
@@ -24,8 +24,21 @@ from edgewise.run.environment import fingerprint
 from edgewise.store.lab import Lab, LabDevice, LabJob
 from edgewise.text import one_line
 from edgewise.verbs.lab import engine
-from edgewise.verbs.lab.engine import ANY, DELIVER, HOUSE, SWEEP, free_lost_jobs, open_app, queue_of, ring, settings_of
+from edgewise.verbs.lab.blocks import SUSPECT, Ask, Blocks
+from edgewise.verbs.lab.engine import (
+    ANY,
+    DELIVER,
+    HOUSE,
+    SWEEP,
+    free_lost_jobs,
+    open_app,
+    queue_due_suites,
+    queue_of,
+    ring,
+    settings_of,
+)
 from edgewise.verbs.lab.job import Ended
+from edgewise.verbs.lab.safety import takes_times
 from edgewise.version import __version__
 
 if TYPE_CHECKING:
@@ -79,6 +92,7 @@ class Host:
     Attributes:
         work: carries out a job.
         say: tells its owner what happens.
+        ask: asks a device how it is, before and after blocks of jobs; None judges no device.
         worker: names this process in the store.
     """
 
@@ -87,10 +101,14 @@ class Host:
     devices: Sequence[LabDevice]
     work: Work
     say: Say
+    ask: Ask | None = None
     worker: str = field(default_factory=lambda: f"{socket.gethostname()}:{os.getpid()}:{new_run_id()[-12:]}")
     _running: dict[str, tuple[LabJob, CancelToken]] = field(default_factory=dict)
     _workers: dict[str, Worker] = field(default_factory=dict)
     _locks: dict[str, threading.Lock] = field(default_factory=dict)
+    _blocks: dict[str, Blocks] = field(default_factory=dict)
+    _suspects: set[str] = field(default_factory=set)
+    _loop: asyncio.AbstractEventLoop | None = None
     _stopping: threading.Event = field(default_factory=threading.Event)
     _draining: bool = False
     _problem: EdgewiseError | None = None
@@ -108,6 +126,9 @@ class Host:
         ):
             self.say(f"{line}: they take turns")
         self._locks = {one.name: threading.Lock() for one in self.devices}
+        if self.ask is not None:
+            for one in self.devices:
+                self._blocks[one.name] = Blocks(lab=self.lab, device=one, ask=self.ask, say=self.say)
         asyncio.run(self._run())
         with suppress(StoreError):
             self.lab.leave(self.name, self.worker)
@@ -115,7 +136,7 @@ class Host:
             raise self._problem
 
     async def _run(self) -> None:
-        loop = asyncio.get_running_loop()
+        loop = self._loop = asyncio.get_running_loop()
         for number in (signal.SIGINT, signal.SIGTERM):
             with suppress(ValueError, RuntimeError):  # not in the main thread
                 loop.add_signal_handler(number, self.stop)
@@ -133,15 +154,16 @@ class Host:
         @house.task(name=SWEEP, queue=HOUSE, queueing_lock=HOUSE)
         async def sweep(timestamp: int) -> None:
             await free_lost_jobs(house, self.lab)
+            for one in await asyncio.to_thread(queue_due_suites, self.lab):
+                self.say(f"queued the {one.cells} cells of {one.suite}, as {one.name} says")
 
         async with app.open_async(), house.open_async():
-            tasks = [
-                asyncio.create_task(self._serve(app, one.name, [ANY, *map(queue_of, one.answers)]))
-                for one in self.devices
-            ]
-            keeping = asyncio.create_task(self._serve(house, HOUSE, [HOUSE]))
-            beating = asyncio.create_task(self._beat(app))
+            tasks = [asyncio.create_task(self._serve(app, one.name, one)) for one in self.devices]
+            keeping = asyncio.create_task(self._serve(house, HOUSE))
+            beating = asyncio.create_task(self._beat(app, threads))
             await asyncio.gather(*tasks)
+            for blocks in self._blocks.values():
+                await loop.run_in_executor(threads, self._close, blocks)
             self._draining = True
             self._workers[HOUSE].stop()  # type: ignore[no-untyped-call]  # the engine's
             await keeping
@@ -155,6 +177,8 @@ class Host:
         self._drain()
         for _, token in list(self._running.values()):
             token.cancel("stopped")
+        for blocks in self._blocks.values():
+            blocks.stop()
 
     def _drain(self) -> None:
         """Take no more jobs, and end with the last one."""
@@ -163,11 +187,19 @@ class Host:
             if name != HOUSE:
                 worker.stop()  # type: ignore[no-untyped-call]
 
-    async def _serve(self, app: App, name: str, queues: Sequence[str]) -> None:
-        """Have the engine deliver the jobs of some queues, again and again where its database goes away."""
+    def _queues(self, device: LabDevice | None) -> list[str]:
+        """Of the jobs that a device takes, those without a time only where it is suspect; None is for the house."""
+        if device is None:
+            return [HOUSE]
+        is_fit = device.identity not in self._suspects
+        return [ANY, *(queue_of(one) for one in device.answers if is_fit or one.startswith(f"{LOCAL}:"))]
+
+    async def _serve(self, app: App, name: str, device: LabDevice | None = None) -> None:
+        """Have the engine deliver jobs, again and again where its database goes away."""
         from procrastinate.worker import Worker
 
         while not self._draining:
+            queues = self._queues(device)
             worker = self._workers[name] = Worker(
                 app, queues=queues, name=name, concurrency=1, delete_jobs="always", install_signal_handlers=False,
                 stalled_worker_timeout=_NEVER_S, update_heartbeat_interval=engine.HEARTBEAT_S,
@@ -181,15 +213,22 @@ class Host:
             if not self._draining:
                 await asyncio.sleep(RETRY_S)
 
-    async def _beat(self, app: App) -> None:
-        """Say that this host is alive, and stop jobs that are cancelled or no longer this host's."""
-        told = 0.0
+    async def _beat(self, app: App, threads: ThreadPoolExecutor) -> None:
+        """Say that this host is alive, stop jobs that are cancelled or no longer this host's, and end idle blocks."""
+        told, loop = 0.0, asyncio.get_running_loop()
         while True:
             with suppress(StoreError):
                 draining = await asyncio.to_thread(self._look)
                 if draining and not self._draining:
                     self.say("draining: no more jobs are taken")
                     self._drain()
+                await asyncio.to_thread(self._look_at_devices)
+            for one in self.devices:
+                if (worker := self._workers.get(one.name)) and set(worker.queues or ()) != set(self._queues(one)):
+                    worker.stop()  # type: ignore[no-untyped-call]  # it begins again with the others
+                blocks = self._blocks.get(one.name)
+                if blocks is not None and blocks.is_idle and not self._locks[one.name].locked():
+                    loop.run_in_executor(threads, self._close, blocks)
             if now() - told >= engine.HEARTBEAT_S:
                 told = now()
                 # The engine's own heartbeat of a worker ends before its last job does: when it is told to stop, and
@@ -225,6 +264,44 @@ class Host:
                 token.cancel("cancelled")
         return draining
 
+    def _look_at_devices(self) -> None:
+        """See which devices are suspect, and say which no longer are."""
+        if self._blocks:
+            mine = {one.identity for one in self.devices}
+            verdicts = self.lab.gauges.verdicts()
+            self._suspects = {one for one, (verdict, _) in verdicts.items() if verdict == SUSPECT and one in mine}
+
+    def _close(self, blocks: Blocks) -> None:
+        """End the open block of an idle device, if it has one."""
+        with self._locks[blocks.device.name]:
+            self._end_block(blocks)
+
+    def _enter(self, blocks: Blocks, token: CancelToken) -> None:
+        """Begin a block where none is open. Raises `Cancelled` with the reason `SUSPECT` where the device is out."""
+        with cancellable(token):
+            if blocks.enter():
+                self._put_out(blocks.device)
+                raise Cancelled(SUSPECT)
+
+    def _leave(self, blocks: Blocks) -> None:
+        """End the block after a job, where it has lasted long enough or no job waits."""
+        blocks.touch()
+        queues = [queue_of(one) for one in blocks.device.answers]
+        more = not self._draining and self._persist(lambda: self.lab.jobs.is_any_queued(queues))
+        if blocks.is_over(waiting=bool(more)):
+            self._end_block(blocks)
+
+    def _end_block(self, blocks: Blocks) -> None:
+        """End the open block of a device, whose lock is held; it takes no more jobs where it is suspect."""
+        if blocks.close(self._persist, judged=not self._stopping.is_set()):
+            self._put_out(blocks.device)
+
+    def _put_out(self, device: LabDevice) -> None:
+        """Have a suspect device take no more jobs whose times count."""
+        self._suspects.add(device.identity)
+        if (worker := self._workers.get(device.name)) is not None and self._loop is not None:
+            self._loop.call_soon_threadsafe(worker.stop)  # before the engine knows that this job has ended
+
     def _carry_out(self, device: LabDevice, job_id: str, delivery: int | None) -> None:
         """Carry out a delivered job unless another worker has begun it. Runs in a thread of its device."""
         with self._locks[device.name]:
@@ -238,13 +315,16 @@ class Host:
                 return
             token = CancelToken()
             self._running[job_id] = job, token
+            blocks = self._blocks.get(device.name) if takes_times(job) else None
             try:
+                if blocks is not None:
+                    self._enter(blocks, token)
                 self.say(f"{device.name}: {job.title}")
                 ended = self.work(job, device, token)
             except Cancelled as error:
                 if error.reason == "cancelled":
                     self._persist(lambda: self.lab.jobs.finish(job, "cancelled", message="cancelled"))
-                elif error.reason == "stopped":
+                elif error.reason in ("stopped", SUSPECT):
                     self._persist(lambda: self.lab.jobs.free(job_id, delivery=delivery, ring=ring, counts=False))
                 return
             except StoreError as error:
@@ -256,8 +336,11 @@ class Host:
                 ended = Ended.failed(job, f"internal error: {type(error).__name__}: {error}")
             finally:
                 del self._running[job_id]
-            if not self._persist(lambda: self.lab.jobs.end(job, ended.outcome, ended.runs)):
+            block = None if blocks is None else blocks.id
+            if not self._persist(lambda: self.lab.jobs.end(job, ended.outcome, ended.runs, block=block)):
                 self.say(f"{device.name}: {job.title}: refused, as it was started again elsewhere")
+            if blocks is not None:
+                self._leave(blocks)
 
     def _persist(self, write: Callable[[], Any]) -> Any:
         """What `write` gives, once the database takes it."""

@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Mapping
 from dataclasses import replace
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
-from edgewise.errors import EdgewiseError, StoreError
+from edgewise.errors import BadInput, EdgewiseError, StoreError
 from edgewise.progress import StageStarted, emit
 from edgewise.store import open_store
 from edgewise.store.jobs import ENDED
 from edgewise.verbs.lab.client import Queue, open_queue, outcome_of_job
+from edgewise.verbs.lab.engine import next_time
 from edgewise.verbs.outcome import outcome_by
 from edgewise.verbs.sweep.cells import Cell
 from edgewise.verbs.sweep.result import SweepResult
@@ -42,6 +44,7 @@ def carry_out_in_lab(plan: Plan, request: SweepRequest, context: Context) -> tup
         queue = open_queue(store.lab)
         for device, verb in verbs.items():
             queue.check(verb, device)
+        schedule = _schedule(plan)
         if plan.collected:
             plan.ledger.write(plan.collected)
         left = {plan.keys[at]: at for at in plan.waiting if plan.keys[at]}
@@ -50,8 +53,14 @@ def carry_out_in_lab(plan: Plan, request: SweepRequest, context: Context) -> tup
                 outcome = outcome_by(plan.unread[at], plan.name_of(at), plan.cells[at].name)
                 plan.ledger.write([replace(outcome, status="failed")])
         if not request.again:
-            _collect(plan, left, queue.jobs.find(left, ended=True), if_newer=True)
-        _queue(plan, left, queue)
+            known = {key: at for at, key in enumerate(plan.keys) if key} if schedule else dict(left)
+            _collect(plan, known, queue.jobs.find(known, ended=True), if_newer=True)
+            left = {key: at for key, at in left.items() if key in known}
+        jobs = _queue(plan, left, queue)
+        if not request.only:
+            rest = {key: at for at, key in enumerate(plan.keys) if key and key not in jobs} if schedule else {}
+            every = [*jobs.values(), *_jobs(plan, rest, queue).values()]
+            store.lab.schedules.put(plan.requests.file.path.stem, schedule, every, next_time)
         interrupted = False
         if request.wait:
             try:
@@ -74,13 +83,31 @@ def result_of_suite(lab: Lab, suite: str) -> SweepResult:
     )
 
 
-def _queue(plan: Plan, left: dict[str, int], queue: Queue) -> None:
-    """Queue the cells that are left; those whose requests can't be made have failed."""
-    jobs = []
-    models: dict[str, Model] = {}
+def _schedule(plan: Plan) -> Mapping[str, str]:
+    """When the suite is queued again. Raises `BadInput`, which names the line."""
+    file = plan.requests.file
+    for name, cron in file.suite.schedule.items():
+        try:
+            next_time(cron, time.time())
+        except BadInput as error:
+            raise file.error(("schedule", name), *error.marked) from None
+    return file.suite.schedule
+
+
+def _queue(plan: Plan, left: dict[str, int], queue: Queue) -> dict[str, dict[str, Any]]:
+    """Queue the cells that are left, by their keys; those whose requests can't be made have failed."""
     if not left:
-        return
+        return {}
     emit(StageStarted(title=f"Queueing {len(left)} of {len(plan.cells)} cells"))
+    jobs = _jobs(plan, left, queue)
+    queue.add(list(jobs.values()))
+    return jobs
+
+
+def _jobs(plan: Plan, left: dict[str, int], queue: Queue) -> dict[str, dict[str, Any]]:
+    """The jobs of cells, by their keys. Those whose requests can't be made have failed, and are not left."""
+    jobs = {}
+    models: dict[str, Model] = {}
     for key, at in list(left.items()):
         cell = plan.cells[at]
         try:
@@ -95,8 +122,8 @@ def _queue(plan: Plan, left: dict[str, int], queue: Queue) -> None:
             plan.ledger.write([outcome_by(error, key, cell.name)])
             del left[key]
             continue
-        jobs.append(job)
-    queue.add(jobs)
+        jobs[key] = job
+    return jobs
 
 
 def _wait(plan: Plan, left: dict[str, int], queue: Queue) -> None:

@@ -44,6 +44,7 @@ class Suite(BaseModel):
         limits: metric → largest value, or smallest of a metric where more is better; values beyond are marked.
         repeats: how often each cell is carried out.
         order: of the cells of a device: ``random`` (by `seed`) or ``listed``.
+        schedule: name → when a lab queues all cells again, as five fields of cron in UTC.
     """
 
     model_config = ConfigDict(extra="forbid", frozen=True)
@@ -61,6 +62,7 @@ class Suite(BaseModel):
     repeats: int = Field(default=1, ge=1, le=1000)
     order: Literal["random", "listed"] = "random"
     seed: int = 0
+    schedule: dict[Annotated[str, Field(min_length=1, max_length=64)], Text] = Field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
