@@ -95,7 +95,11 @@ def measure(sessions: int) -> None:
     os.chdir(tempfile.mkdtemp())
     here = Path.cwd()
     (here / "locks").mkdir()
-    os.environ |= {"EDGEWISE_LOCKS": str(here / "locks"), "EDGEWISE_DEVICES": str(here / "devices.toml"), "COLUMNS": "100"}
+    os.environ |= {
+        "EDGEWISE_LOCKS": str(here / "locks"),
+        "EDGEWISE_DEVICES": str(here / "devices.toml"),
+        "COLUMNS": "100",
+    }
     packages = {path for path in sys.path if path.endswith("site-packages")}
     python = make_python(here / "far", packages=[Path(path) for path in packages])
     board = SshServer(here / "board", namespace="board", address=BOARD)
