@@ -1,8 +1,8 @@
 """A host of a lab as a process, whose jobs wait for a file: ``python lab_host.py URL HOST DEVICES FOLDER``.
 
-It appends to ``log`` in FOLDER what it begins and ends. A job ends once ``go`` is there. ``fast`` in the environment
-makes gone hosts be noticed within seconds. With ``gauge`` in FOLDER at the start, devices are gauged, and the file has
-the answer: as JSON the factor by which the kernels are slower than usual.
+It appends to ``log`` in FOLDER what it begins and ends. A job ends once ``go`` is there. Its clock is fast by
+``LAB_CLOCK_AHEAD_S`` of the environment. With ``gauge`` in FOLDER at the start, devices are gauged, and the file has the
+answer: as JSON the factor by which the kernels are slower than usual.
 """
 
 import json
@@ -21,6 +21,8 @@ from edgewise.verbs.lab.job import Ended
 from edgewise.verbs.outcome import Outcome
 
 SECONDS = float(os.environ.get("LAB_JOB_S", "0"))
+AHEAD = float(os.environ.get("LAB_CLOCK_AHEAD_S", "0"))
+right_time = time.time
 
 
 def make_fast():
@@ -37,6 +39,8 @@ def note(folder, *words):
 def main(url, host, names, folder):
     folder = Path(folder)
     make_fast()
+    if AHEAD:
+        time.time = lambda: right_time() + AHEAD
 
     def work(job, device, token):
         note(folder, "begin", job.id, host, device.name, job.fence, repr(time.time()))

@@ -24,18 +24,23 @@ class Server:
 
     Args:
         connections: the most of them.
+        address: of this machine, to listen at beside the socket; whoever reaches it is let in.
     """
 
-    def __init__(self, *, connections=100):
+    def __init__(self, *, connections=100, address=""):
         self._programs = find_programs()
         self._folder = Path(tempfile.mkdtemp(prefix="edgewise-pg-"))
         self._user = "postgres" if os.getuid() == 0 else None
         if self._user:
             os.chown(self._folder, pwd.getpwnam(self._user).pw_uid, -1)
         self._data = self._folder / "data"
-        self._connections = connections
+        self._connections, self._address = connections, address
         self._run("initdb", "-D", self._data, "-U", "edgewise", "-A", "trust", "-E", "UTF8", "--no-sync")
         self.url = f"postgresql://edgewise@/postgres?host={self._folder}"
+        if address:
+            self.url = f"postgresql://edgewise@{address}/postgres?sslmode=disable"
+            with (self._data / "pg_hba.conf").open("a") as file:
+                file.write("host all all samenet trust\n")
         self.start()
 
     def _run(self, program, *words, check=True):
@@ -45,7 +50,7 @@ class Server:
         )
 
     def start(self):
-        settings = f"-c listen_addresses= -c fsync=off -c max_connections={self._connections} -k {self._folder}"
+        settings = f"-c listen_addresses={self._address} -c fsync=off -c max_connections={self._connections} -k {self._folder}"
         # pg_ctl would hand its own streams to the server, and reading them to their end would wait for that.
         words = ["-D", self._data, "-w", "-t", "120", "-l", self._folder / "log", "-o", settings, "start"]
         subprocess.run(

@@ -369,9 +369,9 @@ def place(tmp_path, monkeypatch, url):
 
 
 @contextmanager
-def working(*words):
-    """``edgewise lab work`` as a process."""
-    command = [sys.executable, "-m", "edgewise", "lab", "work", "--cache", "cache", *words]
+def working(*words, prefix=()):
+    """``edgewise lab work`` as a process, started by `prefix`."""
+    command = [*prefix, sys.executable, "-m", "edgewise", "lab", "work", "--cache", "cache", *words]
     environment = {**os.environ, "EDGEWISE_LOCKS": os.environ.get("EDGEWISE_LOCKS", str(Path.cwd()))}
     with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, env=environment) as process:
         try:

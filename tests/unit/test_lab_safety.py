@@ -110,6 +110,24 @@ def test_a_host_offers_itself_and_its_registered_devices_with_their_tags(tmp_pat
         devices_of("bench", ["pi5"], [])
 
 
+@pytest.mark.parametrize(
+    ("device", "is_shared"),
+    [
+        ("ssh://pi@10.0.0.7", True),
+        ("adb://1234", True),
+        ("ssh://pi@localhost:2222", False),
+        ("ssh://127.0.0.1:2222", False),
+        ("ssh://pi@[::1]:2222", False),
+        ("serial:///dev/ttyACM0?baud=115200", False),
+        ("adb://", False),
+        ("container://python:3.12", False),
+    ],
+)
+def test_what_every_host_has_of_its_own_is_not_shared_between_hosts(device, is_shared):
+    one, two = (devices_of(host, [device], [])[0].identity for host in ("a", "b"))
+    assert (one == two) is is_shared
+
+
 def test_a_sweep_without_a_lab_imports_none():
     code = "import sys, edgewise.verbs.sweep.work, edgewise.store; print([m for m in sys.modules if 'lab' in m.split('.') or m == 'procrastinate'])"
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)

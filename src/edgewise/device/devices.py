@@ -65,6 +65,12 @@ class Device:
         found = _SCHEME.fullmatch(self.url)
         return found[2] if found else ""
 
+    @property
+    def is_of_host(self) -> bool:
+        """Whether its URL is another device's at another host: a port, a container, whatever is connected there."""
+        place = self.address.rpartition("@")[2]
+        return self.transport == "container" or not place or place.startswith(("/", "localhost", "127.", "[::1]"))
+
 
 def devices_file(path: Path | None = None) -> Path:
     """`path`, else ``EDGEWISE_DEVICES``, else ``devices.toml`` in the user's folder of settings."""

@@ -7,7 +7,7 @@ import threading
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
-from edgewise.device.devices import LOCAL, find_device
+from edgewise.device.devices import find_device
 from edgewise.device.holder import holder
 from edgewise.device.lease import wait_for_lock
 from edgewise.errors import StoreError
@@ -26,11 +26,11 @@ RENEW_S = 30.0
 def leased(store: str | Store | None, device: str) -> Iterator[None]:
     """Hold the lease of `device` inside, renewed by a thread; wait for the holder of another one.
 
-    This machine needs none, and neither does a store in a file, which is one host's. A store that fails costs no
-    measurement: the lock of the device's machine is held all the same.
+    A device that only this machine has needs none, and neither does a store in a file, which is one host's. A store
+    that fails costs no measurement: the lock of the device's machine is held all the same.
     """
     url = store if isinstance(store, str) or store is None else ""
-    if device == LOCAL or (not url and store is not None) or find_location(url).path is not None:
+    if (not url and store is not None) or find_location(url).path is not None or find_device(device).is_of_host:
         yield
         return
     from edgewise.store import open_store

@@ -5,12 +5,11 @@ It carries out ``request.json`` in FOLDER. It leaves its runs in ``runs.jsonl`` 
 
 from __future__ import annotations
 
-import contextlib
 import json
 import sys
 from pathlib import Path
 
-from edgewise.errors import EdgewiseError
+from edgewise.errors import EdgewiseError, StoreError
 from edgewise.record import Run
 from edgewise.run.sandbox import die_with_host
 from edgewise.store.codec import encode
@@ -31,8 +30,12 @@ def main(folder: Path, key: str) -> None:
             file.flush()
 
         request = read_request(json.loads((folder / "request.json").read_bytes()))
-        with contextlib.suppress(EdgewiseError):  # which is noted
+        try:
             carry_out_and_note(folder / f"{PREFIX}{key}.json", request, Context(save=keep))
+        except StoreError as error:
+            sys.exit(error.message)
+        except EdgewiseError:  # which is noted
+            pass
 
 
 if __name__ == "__main__":

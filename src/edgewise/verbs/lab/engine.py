@@ -33,6 +33,8 @@ SWEEP_CRON = "* * * * * */10"
 HEARTBEAT_S = 10.0
 """How often the engine notes that a worker is alive; `edgewise.store.lab.STALE_S` is when it counts as gone."""
 _CRON_FIELDS = 5
+RECONNECT_S = 10.0
+"""How long the engine goes on with one attempt to connect, whose pauses double; then it begins a new one."""
 _LONGEST_QUEUE = 40
 """PostgreSQL takes 63 bytes for the name of a channel, and the engine puts 23 before that of the queue."""
 
@@ -106,7 +108,7 @@ def open_app(url: str, **pool: Any) -> App:
     """
     from procrastinate import App, PsycopgConnector
 
-    return App(connector=PsycopgConnector(conninfo=url, **pool))
+    return App(connector=PsycopgConnector(conninfo=url, reconnect_timeout=RECONNECT_S, **pool))
 
 
 def ring(connection: Connection, jobs: Sequence[LabJob]) -> None:
@@ -133,7 +135,8 @@ async def free_lost_jobs(app: App, lab: Lab) -> None:
     for one in await manager.get_stalled_jobs(seconds_since_heartbeat=store_lab.STALE_S):
         assert one.id is not None
         if one.task_name == DELIVER:
-            await asyncio.to_thread(lab.jobs.free, str(one.task_kwargs["job"]), delivery=one.id)
+            # Who may only queue can put a row without a job there.
+            await asyncio.to_thread(lab.jobs.free, str(one.task_kwargs.get("job")), delivery=one.id)
             await manager.retry_job(one)
         else:  # a periodic task: the next one does its work
             await manager.finish_job_by_id_async(one.id, Status.FAILED, delete_job=True)

@@ -155,7 +155,7 @@ class FileCache:
             if not folder.exists():
                 self._fetch(sha256, folder, None if archive else name)
             os.utime(folder)
-        except (OSError, tarfile.TarError) as error:
+        except (OSError, ValueError, tarfile.TarError) as error:  # a name that no file can have is a ValueError
             reason = getattr(error, "strerror", None) or error
             raise BadInput(f"the worker can't keep {name}: {reason}", advice="see its disk") from error
         return str(folder / name)

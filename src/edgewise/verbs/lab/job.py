@@ -6,16 +6,17 @@ import json
 import os
 import sys
 from collections.abc import Mapping, Sequence
+from contextlib import ExitStack
 from dataclasses import asdict, dataclass, replace
 from math import inf
 from pathlib import Path
 from typing import Any
 
-from edgewise.cancellation import CancelToken, cancellable
+from edgewise.cancellation import CancelToken, cancellable, sleep
 from edgewise.child_process import ChildProcess, explain_end
 from edgewise.clock import now
 from edgewise.device.devices import LOCAL
-from edgewise.errors import EdgewiseError, StoreError
+from edgewise.errors import BadInput, EdgewiseError, StoreError
 from edgewise.folders import job_folder
 from edgewise.record import Run
 from edgewise.store.codec import decode
@@ -26,6 +27,9 @@ from edgewise.verbs.lab.files import FileCache, is_lab_path
 from edgewise.verbs.lab.safety import MEASURING, check_request
 from edgewise.verbs.outcome import PREFIX, Outcome, outcome_by, read_outcome
 from edgewise.verbs.reading import read_request
+
+RETURN_S, RETRY_S = 120.0, 10.0
+"""How long a device that broke off in the middle of a job may take to come back, and how often it is tried."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -55,14 +59,16 @@ class JobRunner:
     allow_code: Path | None = None
 
     def __call__(self, job: LabJob, device: LabDevice, token: CancelToken) -> Ended:
-        """Carry `job` out on `device`, twice where the link to the device broke, and return how it ended.
+        """Carry `job` out on `device`, and return how it ended.
+
+        Where the link to the device broke, it is carried out once more, as soon as the device is back from its reboot.
 
         Raises `Cancelled`, and `StoreError` where its files can't be fetched now.
         """
         begun = now()
         with self.cache.keeping() as place:
             try:
-                request = read_request(json.loads(job.request))
+                request = read_request(_read_json(job.request))
                 check_request(request, self.allow_code)
                 if request.verb in MEASURING:  # another one names hardware that is not at hand
                     request = request.model_copy(update={"device": device.name, "lab": False})
@@ -72,10 +78,13 @@ class JobRunner:
                 raise
             except EdgewiseError as error:
                 return self._ended(job, device, outcome_by(error, job.id, job.title), ())
-            for again in (False, True):
-                outcome, runs = self._run(job, document, token, begun)
-                if outcome.status != "lost" or again:
-                    break
+            outcome, runs = self._run(job, document, token, begun)
+            if outcome.status == "lost":
+                end = now() + RETURN_S
+                while not (found := self._run(job, document, token, begun))[0].rows and now() < end:
+                    with cancellable(token):  # the device could not be used
+                        sleep(RETRY_S)
+                outcome, runs = found if found[0].rows else (outcome, runs)
         return self._ended(job, device, outcome, runs)
 
     def _ended(self, job: LabJob, device: LabDevice, outcome: Outcome, runs: Sequence[Run]) -> Ended:
@@ -89,10 +98,12 @@ class JobRunner:
     ) -> tuple[Outcome, Sequence[Run]]:
         """How the process of the job ended, and the runs that it kept."""
         environment = {**os.environ, ENVIRONMENT_VARIABLE: self.store}
-        with job_folder() as folder, cancellable(token):
-            (folder / "request.json").write_text(json.dumps(document), encoding="utf-8")
-            command = [sys.executable, "-P", "-m", "edgewise.verbs.lab.child", str(folder), job.id]
+        with ExitStack() as stack:
             try:
+                folder = stack.enter_context(job_folder())
+                stack.enter_context(cancellable(token))
+                (folder / "request.json").write_text(json.dumps(document), encoding="utf-8")
+                command = [sys.executable, "-P", "-m", "edgewise.verbs.lab.child", str(folder), job.id]
                 with ChildProcess(command, environment=environment, folder=folder) as child:
                     while child.read(until=inf):
                         pass
@@ -104,6 +115,14 @@ class JobRunner:
                 return _failed(job, f"the process of this job {failure or 'ended without a result'}", now() - begun), ()
             runs = map(decode, (folder / RUNS).read_text(encoding="ascii").splitlines())
             return outcome, tuple({run.id: run for run in runs}.values())  # of a run's versions the last one
+
+
+def _read_json(text: str) -> Any:
+    """What a text says; anybody who may queue wrote it. Raises `BadInput`."""
+    try:
+        return json.loads(text)
+    except (ValueError, RecursionError) as error:
+        raise BadInput("the request is not JSON", advice="queue it with edgewise") from error
 
 
 def _failed(job: LabJob, cause: str, seconds: float = 0.0) -> Outcome:

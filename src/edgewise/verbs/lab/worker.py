@@ -78,7 +78,7 @@ def devices_of(host: str, names: Sequence[str], tags: Sequence[str]) -> list[Lab
         hosts = [f"{LOCAL}:{tag}" for tag in (*own, *tags)] if here else []  # what needs no device
         answers = dict.fromkeys((*((LOCAL, host) if here else (device.name,)), *own, *tags, *hosts))
         processor = fingerprint()["cpu"]["model"] if here else None
-        identity = f"{LOCAL}://{host}" if here else device.url
+        identity = f"{LOCAL}://{host}" if here else f"{device.url} of {host}" if device.is_of_host else device.url
         found.append(
             LabDevice(host=host, name=device.name, identity=identity, answers=tuple(answers), processor=processor)
         )
@@ -150,8 +150,10 @@ class Host:
             device = by_name[str(context.worker_name)]
             await loop.run_in_executor(threads, self._carry_out, device, job, context.job.id)
 
-        @house.periodic(cron=engine.SWEEP_CRON)
-        @house.task(name=SWEEP, queue=HOUSE, queueing_lock=HOUSE)
+        # The engine queues what is due once per identifier and moment, by the clock of a host: with one identifier, the
+        # other hosts would do nothing for an hour after the end of one whose clock is an hour fast.
+        @house.periodic(cron=engine.SWEEP_CRON, periodic_id=self.name)
+        @house.task(name=SWEEP, queue=HOUSE, queueing_lock=HOUSE, lock=HOUSE)
         async def sweep(timestamp: int) -> None:
             await free_lost_jobs(house, self.lab)
             for one in await asyncio.to_thread(queue_due_suites, self.lab):
