@@ -12,6 +12,7 @@ from edgewise.report.candidates import Candidate, has_better_value, turns_of
 from edgewise.report.comparison_words import UNSEEN
 from edgewise.text import enumerate_few, one_line
 from edgewise.units import significant
+
 LOAD = "Load while measuring"
 """Title of the section that begins with `load_lines`."""
 
