@@ -240,7 +240,7 @@ def test_a_variant_that_was_slow_on_a_busy_machine_is_undecided_and_a_note_says_
     monkeypatch.setattr(selection, "screen", lambda original, others, **settings: short)
     monkeypatch.setattr(selection, "how_many", lambda seconds, each: 8)
     variants = [judged(name, engine="openvino") for name in names]
-    _, one = course([judged(ORIGINAL), *variants], {name: (0.5, 0.4, 0.6) for name in names[:8]})
+    _, one = course([judged(ORIGINAL), *variants], dict.fromkeys(names[:8], (0.5, 0.4, 0.6)))
     one.race()
     assert [one[name].stage for name in names] == [*["raced"] * 8, *["screened"] * 2]
     assert [one[name].is_undecided for name in names] == [*[False] * 8, True, True]

@@ -515,3 +515,10 @@ def test_a_busy_machine_is_told_in_the_first_lines():
     assert "Measured while other processes used up to 90% of the processor time: which is" in text
     assert text.index("Load while measuring") < text.index("Metric")
     assert comparison_document(findings).lead == ()
+
+
+def test_a_percentile_of_too_few_samples_says_so_and_not_that_nobody_measured_it():
+    few = "a ratio of 99th percentiles needs 3 groups"
+    found = p99_row(after=Side(value=None), ratio=None, because=few, design="none")
+    row = before_after_table(replace(two_variants(), comparisons=(found,)), "B").rows[0]
+    assert row[2].notes == row[3].notes == (few,)

@@ -74,8 +74,8 @@ class Screening:
         A load does not slow all engines alike: OpenVINO pins its threads, so that they wait for the processors of their
         own, and took 8 times as long beside one busy process where ONNX Runtime took the same.
         """
-        near = self.near
-        return sorted((name for name in self.times if name in self.busy and name not in near), key=self.times.__getitem__)
+        far = self.times.keys() & self.busy.keys() - set(self.near)
+        return sorted(far, key=lambda name: (self.times[name], name))
 
     @property
     def order(self) -> list[str]:

@@ -62,8 +62,8 @@ from edgewise.units import significant
 LEAST_RACE_S = 8.0
 """Least time for a race, s."""
 SHORT_METHOD = (
-    f"the original's latency over the variant's in a short race, {SHORT_TURNS} turns each, or {LONG_TURNS} where it was "
-    "repeated; no interval"
+    f"the original's latency over the variant's in a short race, {SHORT_TURNS} turns each, or {LONG_TURNS} where it "
+    "was repeated; no interval"
 )
 """How the speed-up of a variant that was left out of the race is known."""
 

@@ -68,7 +68,9 @@ def cell_of(run: Run, metric: str, *, scale: Scale = lambda value: value, interv
 def mean_notes(run: Run, metric: str) -> tuple[str, ...]:
     """That a throughput is of the mean latency, where the median beside it is far below; empty elsewhere."""
     latency = run.measurement("latency") if metric == "throughput" else None
-    if latency is None or latency.summary is None or all(each.code != "mean-above-median" for each in run.cautions):
+    if all(each.code != "mean-above-median" for each in run.cautions):
+        return ()
+    if latency is None or latency.summary is None or latency.value is None:
         return ()
     mean, median = (format_quantity(value, "s") for value in (latency.summary.mean, latency.value))
     return (f"of the mean latency, {mean}; the latency of {median} is the median",)

@@ -11,7 +11,7 @@ from edgewise.comparing.comparison import Comparison, ComparisonResult, Side
 from edgewise.device.devices import LOCAL
 from edgewise.formatting import p_text, percent, ratio_text, value_text
 from edgewise.record import Run
-from edgewise.report.cells import amount_cell, label_of, mean_notes, reason_of_absence, scales_of_two
+from edgewise.report.cells import NOT_MEASURED, amount_cell, label_of, mean_notes, reason_of_absence, scales_of_two
 from edgewise.report.comparison_words import conclusion, quotient_note, verdict_text, waiting_text
 from edgewise.report.conditions import are_alternatives
 from edgewise.report.document import DASH, Cell, Column, Columns, Provenance, Table, Tone, absent, table_of
@@ -139,8 +139,8 @@ def _digits_apart(values: Sequence[float]) -> int:
 
 def _reasons(row: Comparison, label: str, run: Run | None, findings: ComparisonResult) -> tuple[str, ...]:
     """Why a variant has no value of a metric."""
-    if run is not None:
-        return (reason_of_absence(run, row.metric),)
+    if run is not None and ((reason := reason_of_absence(run, row.metric)) != NOT_MEASURED or not row.because):
+        return (reason,)
     return (one_line(findings.failures.get(label, "") or row.because) or NO_REASON,)
 
 

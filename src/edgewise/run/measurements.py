@@ -397,7 +397,7 @@ def _memory(sessions: Sequence[SessionResult]) -> list[Measurement]:
 
 def _cpu_utilization(job: Job, sessions: Sequence[SessionResult]) -> Measurement:
     if job.workload.interleave == "turns":
-        return Measurement.absent("cpu_utilization", "in turns, a process has the processor for a part of the time only")
+        return Measurement.absent("cpu_utilization", "in turns, a process computes for a part of the time only")
     values = []
     for session in sessions:
         counters = session.facts.get("counters", {})

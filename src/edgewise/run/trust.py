@@ -119,17 +119,17 @@ def _about_data(job: Job, headline: Measurement, sessions: Sequence[SessionResul
         yield Caution.of("outliers", f"{far} of {n} samples are more than {FAR:.0%} from the median")
     yield from shape
     if headline.metric == "latency" and summary and headline.value and summary.mean > MEAN_ABOVE * headline.value:
-        yield _about_mean(headline, summary.mean, _worst(sessions, "busy_share_of_others"))
+        yield _about_mean(headline, summary.mean, headline.value, _worst(sessions, "busy_share_of_others"))
 
 
-def _about_mean(headline: Measurement, mean: float, busy: float | None) -> Caution:
+def _about_mean(headline: Measurement, mean: float, median: float, busy: float | None) -> Caution:
     """Return the caution about a mean that is far above the median.
 
     Args:
         busy: the largest share of the processor time that other processes used; None where it is unknown.
     """
     long = float(np.mean(np.asarray(headline.samples) > mean)) if headline.samples else 0.0
-    message = f"median {format_quantity(headline.value, 's')}, mean {format_quantity(mean, 's')}"
+    message = f"median {format_quantity(median, 's')}, mean {format_quantity(mean, 's')}"
     message += f": {long:.1%} of the inferences took longer than the mean" if long else ""
     if busy is not None and busy > BUSY:
         message += f", while other processes used up to {busy:.0%} of the processor time"

@@ -41,7 +41,8 @@ def take_turns(
     Args:
         stopping: a prescribed ``warmup`` counts the first inference, which the caller has run.
         tell: sends a message to the host.
-        next_order: blocks until the host says ``turn`` (with ``seconds`` and ``most`` inferences), ``count`` or ``end``.
+        next_order: blocks until the host says ``turn`` (with ``seconds`` and ``most`` inferences), ``count`` or
+            ``end``.
         read_counters: reads them now.
     """
     recorder = Recorder(session, clock)
