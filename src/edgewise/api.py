@@ -213,7 +213,8 @@ def calibrate(
             the device, or stored ones (id, its beginning, tag); files of exported runs or of another tool's output;
             folders of these. Without any, the stored runs of the device.
         method: the law to take; None chooses the one with the least error, here and on public devices together.
-        host: engine whose stored runs on this machine are taken, or its beginning; None takes the one with the most.
+        host: engine whose stored runs on this machine are taken, and that measured a table's ``host_`` columns, or its
+            beginning; None takes the one with the most runs.
         runtime: engine whose runs of the device are taken; needed where `measurements` has runs of several.
         model_dir: folder of the measured models, which are found by their names or hashes.
         keep: whether the calibration is kept with the store, where `predict` finds it.

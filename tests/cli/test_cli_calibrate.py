@@ -28,7 +28,7 @@ from edgewise.record.run import Trust
 from edgewise.report.forecast import _off_text
 from edgewise.store.exchange import export_runs, read_runs
 from edgewise.verbs.calibrate import work as prediction
-from edgewise.verbs.calibrate.device_runs import ModelFiles, Notes, of_one_engine
+from edgewise.verbs.calibrate.device_runs import ModelFiles, Notes, engine_text, of_one_engine
 from edgewise.verbs.context import Context
 from edgewise.verbs.optimize.request import OptimizeRequest
 from edgewise.verbs.optimize.work import _find_judge
@@ -788,6 +788,28 @@ def test_a_table_without_an_engine_asks_for_a_table_of_the_new_model(capsys, tmp
     (tmp_path / "new.csv").write_text("model,host_latency_ms\nD,30\n")
     assert run(["estimate", "new.csv", "-d", "ph"]) == 0
     assert capsys.readouterr().out.startswith("Latency on ph: D, ")
+
+
+def test_the_engine_of_a_tables_values_of_this_machine_is_named_and_its_stored_runs_are_taken(capsys, tmp_path):
+    digits = edgewise.data.path("digits_cnn.onnx")
+    base = next(run for run in all_runs() if run.status == "done" and run.value("latency"))
+    model = replace(
+        base.job.model, name=digits.name, path=str(digits), sha256=hashlib.sha256(digits.read_bytes()).hexdigest()
+    )
+    job = replace(base.job, model=model, target=replace(base.job.target, device="local"))
+    rival = replace(job, runtime=replace(job.runtime, name="openvino", provider="cpu"))
+    with edgewise.open_store() as opened:
+        opened.save(with_times(replace(base, job=job), day=1, grade="B", ms=30.0))
+        opened.save(with_times(replace(base, job=rival), day=2, grade="A", ms=90.0))
+    (tmp_path / "three.csv").write_text("model,latency_ms,host_latency_ms\nA,25,10\nB,51,20\nC,99,40\n")
+    unnamed = edgewise.calibrate("ph", "three.csv")
+    assert unnamed.runtime == "" and any("No engine is named" in each for each in unnamed.cautions)
+    engine = engine_text(job)
+    assert engine.startswith("onnxruntime/cpu, 1 thread")
+    named = edgewise.calibrate("ph", "three.csv", host=engine)
+    assert named.runtime == engine and not any("No engine is named" in each for each in named.cautions)
+    (row,) = edgewise.predict(digits, "ph").rows
+    assert row.subject.host == pytest.approx(0.030)
 
 
 def test_an_interval_that_says_nothing_is_not_printed(capsys, tmp_path):

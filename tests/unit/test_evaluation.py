@@ -5,7 +5,11 @@ from __future__ import annotations
 import itertools
 import json
 import re
+from contextlib import nullcontext
+from dataclasses import asdict, replace
+from functools import partial
 from pathlib import Path
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -15,14 +19,20 @@ from edgewise.cancellation import CancelToken, cancellable
 from edgewise.errors import BadInput, StoreError, Unavailable
 from edgewise.evaluating import custom_metric, table_bootstrap
 from edgewise.evaluating.data_options import DataOptions, find_task, open_splits, select_samples
-from edgewise.evaluating.evaluation import EvaluationPlan, plan_evaluation, run_evaluation
+from edgewise.evaluating.evaluation import EvaluationPlan, plan_evaluation, run_evaluation, run_shard
 from edgewise.evaluating.instructions import Instructions
 from edgewise.evaluating.task import tasks
 from edgewise.progress import SamplesDone, SamplesFinished, SamplesStarted, reporting_to
 from edgewise.record import Stopping, TargetSpec
 from edgewise.run.plan import Axes
+from edgewise.store.lab import LabDevice
 from edgewise.testing import write_fake_model
+from edgewise.verbs.checking import make_request
 from edgewise.verbs.context import Context, Saver
+from edgewise.verbs.evaluate import in_lab
+from edgewise.verbs.evaluate.request import EvaluateRequest
+from edgewise.verbs.outcome import Outcome, _ended_with
+from edgewise.verbs.verb import VERBS
 from messages import says, wording
 from small_selections import NET, Rows, corrupt, job_of, rows, selection
 
@@ -426,3 +436,107 @@ def test_an_accuracy_that_guessing_reaches_is_doubted_with_what_was_fed(tmp_path
 def test_a_plausible_accuracy_is_not_doubted(tmp_path):
     (one,) = evaluate(classifier(tmp_path / "m.fake"), data=Rows(rows(COUNT), [2] * COUNT)).models
     assert not any(each.code == "implausible-accuracy" for each in one.run.cautions)
+
+
+def odd_one(path):
+    """A model whose input the samples don't fit."""
+    return classifier(path, inputs=[{"name": "x", "shape": [1, 7], "dtype": "float32"}])
+
+
+def test_a_model_that_the_samples_do_not_fit_leaves_the_scores_of_the_others(tmp_path):
+    good, odd, saved = classifier(tmp_path / "a.fake"), odd_one(tmp_path / "b.fake"), []
+    for models in ((good, odd), (odd, good)):
+        found = evaluate(*models, data=labelled(), saved=saved).models
+        by_name = {one.run.job.model.name: one for one in found}
+        assert by_name["a.fake"].run.status == "done" and by_name["a.fake"].scores
+        failed = by_name["b.fake"].run
+        assert (failed.status, failed.failure.cause, failed.failure.phase) == ("failed", "BadInput", "evaluate")
+        assert by_name["b.fake"].scores == () and failed in saved
+    with pytest.raises(BadInput):  # none can be judged: it is about the data
+        evaluate(odd, odd_one(tmp_path / "c.fake"), data=labelled())
+
+
+class Lab:
+    """A lab whose hosts run shards in this process; `dying` are the shards in which the first model dies."""
+
+    def __init__(self, plan, dying=(), processors=("x", "x")):
+        self.plan, self.dying, self.packer, self.jobs = plan, dying, None, SimpleNamespace(find=self.find)
+        self.hosts = [
+            LabDevice(host=f"h{at}", name="local", identity=str(at), answers=("local",), processor=each)
+            for at, each in enumerate(processors)
+        ]
+        self.devices, self.ended, self.run = {"local": self.hosts}, {}, []
+
+    def find(self, keys, *, ended):
+        return {key: job for key, job in self.ended.items() if key in keys}
+
+    def answering(self, device):
+        return self.devices[device]
+
+    def job(self, key, title, device, request):
+        return {"id": key, "version": "1", "request": f"{request.shards}", "shards": request.shards}
+
+    def carry_out(self, jobs):
+        for job in jobs:
+            number, count = job["shards"]
+            self.run.append(number)
+            plan = self.plan
+            if number in self.dying:
+                first = plan.jobs[0]
+                dying = classifier(Path(first.model.path).with_name("dying.fake"), behaviour=DIES)
+                plan = replace(plan, jobs=(replace(first, model=job_of(dying).model), *plan.jobs[1:]))
+            results = run_shard(plan, number, count)
+            fields = _ended_with(results, VERBS.get("evaluate").presentation())
+            outcome = Outcome(key=job["id"], cell="c", seconds=1.0, finished=2.0, **fields)
+            made = SimpleNamespace(
+                id=job["id"], status=outcome.status, host=f"h{(number - 1) % len(self.hosts)}", finished=2.0,
+                outcome=json.dumps(asdict(outcome)), title="t",
+            )  # fmt: skip
+            self.ended[job["id"]] = made
+            yield made
+
+
+DIES = {"at": "invoke", "after": 1, "do": "segfault"}
+
+
+@pytest.fixture
+def shared(monkeypatch, tmp_path):
+    """Evaluates models on a `Lab`, each shard as a job."""
+    monkeypatch.setattr(in_lab, "open_splits", lambda data: {})
+    request = make_request(EvaluateRequest, models=["a.fake", "b.fake"], data=str(tmp_path), lab=True, shards=4)
+
+    def evaluated(lab):
+        monkeypatch.setattr(in_lab, "lab_of", lambda context: nullcontext((None, lab)))
+        lab.run.clear()
+        shards = partial(in_lab.run_in_lab, request, lab.plan, None)
+        return run_evaluation(lab.plan, save=lambda run: None, shards=shards).models
+
+    return evaluated
+
+
+def test_a_model_that_fails_in_a_shard_leaves_the_others_and_is_tried_again(tmp_path, shared):
+    plan = plan_of(classifier(tmp_path / "a.fake"), classifier(tmp_path / "b.fake"), data=labelled())
+    alone = run_evaluation(plan, save=lambda run: None).models
+    lab = Lab(plan, dying=(2,))
+    first, second = shared(lab)
+    assert lab.run == [1, 2, 3, 4]
+    assert first.run.status == "failed" and first.scores == ()
+    assert first.run.failure.message.startswith("shard 2 of 4 at h1: ") and first.run.failure.cause == "EngineError"
+    assert second.run.status == "done" and second.scores == alone[1].scores
+    lab.dying = ()
+    again = shared(lab)
+    assert lab.run == [2] and [one.scores for one in again] == [one.scores for one in alone]
+
+
+def test_hosts_with_different_processors_are_a_caution(tmp_path, shared):
+    plan = plan_of(classifier(tmp_path / "a.fake"), classifier(tmp_path / "b.fake"), data=labelled())
+    codes = [[each.code for each in one.run.cautions] for one in shared(Lab(plan))]
+    assert not any("processors-differ" in each for each in codes)
+    (told,) = [
+        each for each in shared(Lab(plan, processors=("x", "y")))[0].run.cautions if each.code == "processors-differ"
+    ]
+    assert told.message.endswith("(x: h0; y: h1)")
+    three = Lab(plan, processors=("x", "y", "z"))
+    three.devices = {"local": three.hosts[:2]}  # the third has left the lab
+    (told,) = [each for each in shared(three)[0].run.cautions if each.code == "processors-differ"]
+    assert told.message.endswith("(x: h0; y: h1; not known: h2)")

@@ -43,8 +43,9 @@ from edgewise.evaluating.task import ClassAnswer, Scorer, Task, TaskContext
 from edgewise.model.identity import open_model, read_graph
 from edgewise.model.random_operators import random_words
 from edgewise.progress import JobStarted, RunFinished, emit
-from edgewise.record import Caution, Job, Run, Scenario, Stopping, TargetSpec, new_run_id
+from edgewise.record import Caution, Failure, Job, Run, Scenario, Stopping, TargetSpec, new_run_id
 from edgewise.record.facts import emulation_of
+from edgewise.record.run import Cause
 from edgewise.run.complexity import complexity_of
 from edgewise.run.dispatch import Dispatcher, Interrupted
 from edgewise.run.executor import executor_at
@@ -245,6 +246,7 @@ def run_evaluation(
     jobs = tuple(tested.job for tested, _ in admitted)
     ready = None if shards is None else shards([tested for tested, _ in admitted])
     done: list[ModelEvaluation] = []
+    errors: list[BadInput | Unavailable] = []
     interrupted = False
     with alone or nullcontext():
         try:
@@ -258,7 +260,13 @@ def run_evaluation(
                 continue
             if not plan.latency:
                 emit(JobStarted(job=tested.job, index=index, total=len(admitted)))
-            evaluated, interrupted = evaluator.evaluate(tested, scorer, run, ready[index] if ready else None)
+            try:
+                evaluated, interrupted = evaluator.evaluate(tested, scorer, run, ready[index] if ready else None)
+            except (BadInput, Unavailable) as error:
+                errors.append(error)
+                if len(errors) == len(admitted):  # it is about the data, or the only model
+                    raise errors[0] from None
+                evaluated = evaluator.fail(run, scorer, error)
             emit(RunFinished(run=evaluated.run))
             done.append(evaluated)
     return EvaluationResults(models=tuple(done), interrupted=interrupted)
@@ -273,10 +281,10 @@ def run_shard(plan: EvaluationPlan, number: int, count: int) -> EvaluationResult
         results = run_samples(tested, part, scorer, builder=evaluator.builder)
         if results.interrupted:
             return EvaluationResults(models=(), interrupted=True)
-        if (failure := results.failure) is not None:
-            rows = [{"status": "failed", "failure": {"cause": failure.cause, "message": failure.message}}]
-            break
-        rows.append({"samples": write_results(tested, results)})
+        if (failure := results.failure) is not None:  # the other models have their samples all the same
+            rows.append({"status": "failed", "failure": {"cause": failure.cause, "message": failure.message}})
+        else:
+            rows.append({"samples": write_results(tested, results)})
     return EvaluationResults(models=(), shard=tuple(rows))
 
 
@@ -333,6 +341,14 @@ class _Evaluator:
         if results.checkpoint is not None and evaluated.run.status == "done":
             results.checkpoint.unlink(missing_ok=True)
         return evaluated, interrupted
+
+    def fail(self, run: Run, scorer: Scorer, error: EdgewiseError) -> ModelEvaluation:
+        """Return the run of a model whose evaluation ended with `error`, saved."""
+        cause: Cause = "Unavailable" if isinstance(error, Unavailable) else "BadInput"
+        failure = Failure(cause=cause, message=error.message, advice=error.advice, phase="evaluate")
+        run = replace(run, status="failed", failure=failure)
+        self.builder.save(run)
+        return ModelEvaluation(run=run, headline=scorer.headline)
 
     def _make_scorer(self, tested: ModelUnderTest) -> Scorer:
         plan, data, instructions = self._plan, self._plan.selection.data, tested.instructions
@@ -405,7 +421,7 @@ class _Evaluator:
             told = Caution.of(KEEPS_STATE, results.notes[-1])
             run = replace(run, cautions=(*(each for each in run.cautions if each.code != KEEPS_STATE), told))
         doubt = check_plausible(scores, table, headline=scorer.headline, results=results, settings=scorer.settings)
-        about_data = () if run.evaluation is None else cautions_of(run.evaluation)
+        about_data = () if run.evaluation is None else cautions_of(run.evaluation, results.processors)
         about_pictures: tuple[Caution, ...] = ()
         if run.status == "done" and plan.reference is None:
             about_pictures = doubt_preparation(tested, selection, scorer, results, builder=self.builder)

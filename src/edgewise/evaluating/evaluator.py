@@ -82,6 +82,7 @@ class SampleResults:
         example: the model's answer to the first sample, as `Evaluation.example` has it.
         batch: how many samples the model answers at once.
         hosts: of samples that hosts of a lab ran, the host → their number; empty otherwise.
+        processors: of `hosts`, where they are known.
         checkpoint: the file from which it can be resumed; None where there is none.
     """
 
@@ -98,6 +99,7 @@ class SampleResults:
     example: Mapping[str, Any] | None = None
     batch: int = 1
     hosts: Mapping[str, int] = field(default_factory=dict)
+    processors: Mapping[str, str] = field(default_factory=dict)
     checkpoint: Path | None = None
 
     @property

@@ -7,6 +7,7 @@ from collections.abc import Mapping
 from dataclasses import replace
 from hashlib import sha256
 from statistics import median
+from types import MappingProxyType
 from typing import Any
 
 from edgewise.evaluating.class_order import find_better_order
@@ -14,9 +15,11 @@ from edgewise.evaluating.evaluator import SampleResults, SampleSelection
 from edgewise.evaluating.instructions import Instructions
 from edgewise.evaluating.scores import Score
 from edgewise.evaluating.task import HasConfusion, MetricTable, RunsModel, Scorer
+from edgewise.grouping import by_key
 from edgewise.metrics import METRICS
 from edgewise.record import Caution, DataRef, Evaluation, Measurement, Skipped, Variation
 from edgewise.run.measurements import distribution
+from edgewise.text import listing, one_line
 from edgewise.units import format_duration
 
 MOST_CLASSES = 200
@@ -134,9 +137,18 @@ def describe(
     )
 
 
-def cautions_of(evaluation: Evaluation) -> tuple[Caution, ...]:
-    """Return cautions about an accuracy: samples that were left out or changed, and the order of classes."""
+def cautions_of(evaluation: Evaluation, processors: Mapping[str, str] = MappingProxyType({})) -> tuple[Caution, ...]:
+    """Return cautions about an accuracy: samples left out or changed, the order of classes, and differing `processors`
+    of the hosts that ran the samples.
+    """
     found = []
+    if len(set(processors.values())) > 1:
+        by_processor = by_key((processor, host) for host, processor in processors.items())
+        told = "; ".join(f"{one_line(kind)}: {listing(hosts)}" for kind, hosts in by_processor.items())
+        unknown = sorted(evaluation.hosts.keys() - processors.keys())
+        told += f"; not known: {listing(unknown)}" if unknown else ""
+        message = f"hosts with different processors ran the samples, which may round outputs differently ({told})"
+        found.append(Caution.of("processors-differ", message))
     if count := evaluation.skipped_count:
         named = "; ".join(f"{each.name} ({each.reason})" for each in evaluation.skipped[:_MOST_NAMED])
         more = f" and {count - _MOST_NAMED} more" if count > _MOST_NAMED else ""

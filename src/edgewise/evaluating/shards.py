@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import json
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
+from types import MappingProxyType
 from typing import Any
 
 from edgewise.errors import BadInput
@@ -56,8 +57,14 @@ def read_results(text: str, tested: ModelUnderTest, wanted: Sequence[int], host:
     )  # fmt: skip
 
 
-def join_results(shards: Sequence[SampleResults], *, seconds: float) -> SampleResults:
-    """Return the results of all shards as those of one process, but for its times."""
+def join_results(
+    shards: Sequence[SampleResults], *, seconds: float, processors: Mapping[str, str] = MappingProxyType({})
+) -> SampleResults:
+    """Return the results of all shards as those of one process, but for its times; failed where one of them has.
+
+    Args:
+        processors: of hosts, where they are known.
+    """
     fed: dict[str, tuple[float, float]] = {}
     hosts = Counter[str]()
     for shard in shards:
@@ -67,6 +74,8 @@ def join_results(shards: Sequence[SampleResults], *, seconds: float) -> SampleRe
             fed[name] = min(lowest, low), max(highest, high)
     return replace(
         shards[0], entries=tuple(entry for shard in shards for entry in shard.entries), fed=fed, hosts=hosts,
+        processors={host: processors[host] for host in hosts if host in processors},
+        failure=next((shard.failure for shard in shards if shard.failure is not None), None),
         seconds=seconds, untimed="hosts of a lab ran the samples: 'edgewise bench' measures latency",
         example=next((shard.example for shard in shards if shard.example is not None), None),
     )  # fmt: skip

@@ -95,6 +95,11 @@ CAUTIONS: dict[str, tuple[str, str]] = {
     "better-preparation": ("A", "prepare pictures as in training; another way to the input's size costs accuracy"),
     "samples-left-out": ("A", "fix or remove them; ⟦strict⟧ ends the evaluation at the first one"),
     "samples-changed": ("A", "check that the model was trained with samples changed in the same way"),
+    "processors-differ": (
+        "A",
+        "name hosts with one kind of processor (⟦device⟧), or run the samples on one machine, before you compare close "
+        "scores",
+    ),
     "class-order": (
         "A",
         "give the data's names of the classes in the order of the model's outputs: ⟦classes⟧ FILE, one per line; for "

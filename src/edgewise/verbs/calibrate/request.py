@@ -63,7 +63,8 @@ class CalibrateRequest(Request):
         option(
             "--host ENGINE",
             MEASURE,
-            "Engine whose stored runs on this machine are taken, such as litert (default: the one with the most)",
+            "Engine whose stored runs on this machine are taken, such as litert or 'litert/cpu, 1 thread', and that "
+            "measured a table's host_ columns (default: the one with the most runs)",
         ),
     ] = None
     runtime: Annotated[

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import shlex
 from collections import Counter
 from collections.abc import Mapping, Sequence
@@ -11,7 +12,7 @@ from typing import TYPE_CHECKING
 
 from edgewise.device.calibrations import file_of
 from edgewise.device.devices import LOCAL
-from edgewise.errors import BadInput, EdgewiseError
+from edgewise.errors import BadInput, EdgewiseError, as_flag
 from edgewise.estimating.base import is_known
 from edgewise.model.identity import open_model
 from edgewise.model.precision import find_precision
@@ -34,6 +35,7 @@ from edgewise.predicting.points import (
 from edgewise.record import Run
 from edgewise.run.observation import observe_file
 from edgewise.run.peaks import known_rates
+from edgewise.runtime.base import runtimes
 from edgewise.text import enumerate_few
 from edgewise.verbs.calibrate.device_runs import (
     MODELS,
@@ -333,7 +335,8 @@ def _with_host_values(
 
     Args:
         wanted: the engine and its settings, or the beginning of it; None takes those with the most models.
-        required: whether it is an error that no model has a run with `wanted`.
+        required: whether it is an error that no model has a run with `wanted`, nor a value of this machine in a table,
+            whose engine `wanted` names then.
     """
     machines: dict[str, str] = {}
     with reading(context) as store:
@@ -347,7 +350,15 @@ def _with_host_values(
         if model.noisy and not model.stored and not model.hosts:
             notes.add(NOISY, model.subject.name)
     known = Counter(engine for model in models for engine in model.stored)
+    written = [model.subject.name for model in models if model.hosts]
+    if required and not wanted:
+        for name in written:
+            notes.add(_unnamed(known), name)
     if not known:
+        # The user names the engine of the table's values: one that may have runs here later.
+        if wanted and required and written and re.split("[/,]", wanted)[0].strip() in runtimes().names():
+            notes.add(f"Measured on this machine with {wanted}, as the command says", enumerate_few(written))
+            return "", wanted
         if wanted and required:
             engines = sorted({engine_text(run.job) for run, _ in runs})
             raise BadInput(
@@ -357,6 +368,15 @@ def _with_host_values(
         return "", ""
     engine = wanted if wanted is not None and wanted in known else max(sorted(known), key=lambda each: known[each])
     return machines[engine], engine
+
+
+def _unnamed(stored: Mapping[str, int]) -> str:
+    """That the engine of a table's values of this machine is not known, and what follows."""
+    follows = "so that estimates take no stored runs beside them"
+    if stored:
+        follows = f"and values of other models are of {max(sorted(stored), key=lambda each: stored[each])}"
+    name = as_flag("host", "ENGINE")
+    return f"No engine is named for values of this machine in a table, {follows} ({name} names it)"
 
 
 def _runs_here(models: Sequence[_Model], store: Store, notes: Notes) -> list[tuple[Run, str]]:

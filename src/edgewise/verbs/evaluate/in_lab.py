@@ -19,6 +19,7 @@ from edgewise.evaluating.shards import join_results, read_results, select_shard
 from edgewise.folders import absolute_path
 from edgewise.model.callable_loader import is_factory
 from edgewise.progress import LogLine, emit
+from edgewise.record import Failure
 from edgewise.text import enumerate_few
 from edgewise.verbs.evaluate.request import EvaluateRequest
 from edgewise.verbs.lab.client import Queue, lab_of, outcome_of_job
@@ -35,7 +36,7 @@ def run_in_lab(
 
     Raises:
         BadInput: no host answers, or one has another version of the engine.
-        RunFailed: shards that failed.
+        RunFailed: shards that failed as a whole; a model that failed in one has a failure among its results.
         Cancelled: what has ended is kept in the lab.
     """
     begin, samples = now(), plan.selection.indices
@@ -51,13 +52,16 @@ def run_in_lab(
         count = min(len(samples), request.shards if isinstance(request.shards, int) else len(devices))
         keys, jobs = _jobs(asked, plan.data, queue, tested, count)
         done = {} if request.fresh else queue.jobs.find(keys, ended=True)
-        ended: dict[str, LabJob] = {key: job for key, job in done.items() if job.status == "done"}
+        ended: dict[str, LabJob] = {key: job for key, job in done.items() if job.status == "done" and _is_whole(job)}
         if ended:
             emit(LogLine(text=f"{len(ended)} of {count} shards were run before"))
         left = [job for job in jobs if job["id"] not in ended]
         ended |= {job.id: job for job in queue.carry_out(left)}
+        processors = {one.host: one.processor for each in queue.devices.values() for one in each if one.processor}
     outcomes = [outcome_of_job(ended[key]) for key in keys]
-    failed = {f"shard {at} ({one.cause})": one.advice for at, one in enumerate(outcomes, 1) if one.status != "done"}
+    # A model that failed alone is a row of its shard.
+    lost = [(at, one) for at, one in enumerate(outcomes, 1) if len(one.rows) != len(tested)]
+    failed = {f"shard {at} ({one.cause})": one.advice for at, one in lost}
     if failed:
         raise RunFailed(
             f"{len(failed)} of {count} shards failed: {enumerate_few(list(failed))}",
@@ -65,11 +69,19 @@ def run_in_lab(
         )
 
     def read(at: int, number: int) -> SampleResults:
-        text, host = outcomes[number].rows[at]["samples"], ended[keys[number]].host
-        return read_results(text, tested[at], select_shard(samples, number + 1, count), host)
+        row, host = outcomes[number].rows[at], ended[keys[number]].host
+        if why := row.get("failure"):
+            message = f"shard {number + 1} of {count} at {host}: {why['message']}"
+            return SampleResults(entries=(), failure=Failure(cause=why["cause"], message=message))
+        return read_results(row["samples"], tested[at], select_shard(samples, number + 1, count), host)
 
     parts = [[read(at, number) for number in range(count)] for at in range(len(tested))]
-    return [join_results(part, seconds=now() - begin) for part in parts]
+    return [join_results(part, seconds=now() - begin, processors=processors) for part in parts]
+
+
+def _is_whole(job: LabJob) -> bool:
+    """Whether no model failed in a shard that has ended: one in which any did is run again."""
+    return not any(row.get("failure") for row in outcome_of_job(job).rows)
 
 
 def _jobs(

@@ -58,7 +58,7 @@ def _more_for(row: Forecast, calibration: Calibration) -> str:
     if row.subject.host is None and not calibration.runtime and any(point.subject.host for point in measured):
         return (
             f"the table that {calibration.name} was learnt from does not name the engine of this machine's values, so "
-            "stored runs are not taken: estimate a table with the columns of these values, such as "
-            "model,host_latency_ms"
+            "stored runs are not taken: name it with ⟦host⟧ of 'edgewise calibrate', or estimate a table with the "
+            "columns of these values, such as model,host_latency_ms"
         )
     return "'edgewise calibrate' learns from more models"
