@@ -19,7 +19,8 @@ from edgewise.errors import EdgewiseError, StoreError
 from edgewise.folders import job_folder
 from edgewise.record import Run
 from edgewise.store.codec import decode
-from edgewise.store.lab import LabDevice, LabJob
+from edgewise.store.lab import LabDevice
+from edgewise.store.lab_jobs import LabJob
 from edgewise.store.location import ENVIRONMENT_VARIABLE
 from edgewise.verbs.lab.child import RUNS
 from edgewise.verbs.lab.files import FileCache, is_lab_path

@@ -13,7 +13,7 @@ from edgewise.text import listing, one_line
 from edgewise.verbs.lab.files import is_lab_path
 
 if TYPE_CHECKING:
-    from edgewise.store.lab import LabJob
+    from edgewise.store.lab_jobs import LabJob
     from edgewise.verbs.request import Request
 
 MEASURING = ("bench", "profile", "evaluate")

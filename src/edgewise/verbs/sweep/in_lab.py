@@ -18,7 +18,8 @@ from edgewise.verbs.sweep.cells import Cell
 from edgewise.verbs.sweep.result import SweepResult
 
 if TYPE_CHECKING:
-    from edgewise.store.lab import Lab, LabJob
+    from edgewise.store.lab import Lab
+    from edgewise.store.lab_jobs import LabJob
     from edgewise.verbs.context import Context
     from edgewise.verbs.sweep.cells import Model
     from edgewise.verbs.sweep.request import SweepRequest
