@@ -15,6 +15,8 @@ from edgewise.record import Run
 from edgewise.run.sandbox import die_with_host
 from edgewise.store.codec import encode
 from edgewise.verbs.context import Context
+from edgewise.verbs.optimize.in_lab import leave_reports
+from edgewise.verbs.optimize.request import OptimizeRequest
 from edgewise.verbs.outcome import PREFIX, carry_out_and_note
 from edgewise.verbs.reading import read_request
 
@@ -32,7 +34,9 @@ def main(folder: Path, key: str) -> None:
 
         request = read_request(json.loads((folder / "request.json").read_bytes()))
         with contextlib.suppress(EdgewiseError):  # which is noted
-            carry_out_and_note(folder / f"{PREFIX}{key}.json", request, Context(save=keep))
+            result = carry_out_and_note(folder / f"{PREFIX}{key}.json", request, Context(save=keep))
+            if isinstance(request, OptimizeRequest) and request.folder:
+                leave_reports(result, Path(request.folder))
 
 
 if __name__ == "__main__":
