@@ -248,7 +248,10 @@ def test_a_job_keeps_how_it_ended_before_up_to_a_number(lab, monkeypatch):
     assert [(one.status, one.message, one.fence, len(one.runs)) for one in ends] == [
         ("cancelled", "cancelled", 4, 0), ("done", "end 4", 4, 1), ("failed", "end 3", 3, 1),
     ]  # fmt: skip
-    assert [one.message for one in lab.jobs.ended_on("h", "d1", most=9)] == ["end 4", "end 3"]  # it was cancelled nowhere
+    assert [one.message for one in lab.jobs.ended_on("h", "d1", most=9)] == [
+        "end 4",
+        "end 3",
+    ]  # it was cancelled nowhere
     assert [one.message for one in lab.jobs.ended_on("h", "d1", most=1)] == ["end 4"]
     assert lab.status()["suites"] == {"s": {"cancelled": 1, "queued": 1}}
 
