@@ -24,10 +24,10 @@ from sqlalchemy import text
 from edgewise.cancellation import CancelToken
 from edgewise.cli.main import run
 from edgewise.errors import BadInput, StoreError, Unavailable
-from edgewise.store import lab as store_lab
-from edgewise.store import open_store
+from edgewise.store import lab_jobs, open_store
 from edgewise.store.lab import LabDevice, LabSettings
 from edgewise.store.lab_files import CHUNK
+from edgewise.store.lab_jobs import MOST_ATTEMPTS
 from edgewise.testing import write_fake_model
 from edgewise.verbs.lab.client import open_queue
 from edgewise.verbs.lab.engine import make_engine, queue_of, ring
@@ -76,7 +76,7 @@ def lab(store):
 
 
 def column(key, device="d1", **others):
-    return {"id": key, "queue": queue_of(device), "device": device, "verb": "bench", "title": f"cell {key}",
+    return {"id": key, "queue": queue_of(device), "device": device, "verb": "bench", "title": f"cell {key}", "model": "",
             "request": "{}", "version": __version__, "lock": f"fake://{device}", **others}  # fmt: skip
 
 
@@ -160,11 +160,11 @@ def test_a_second_delivery_of_a_job_starts_nothing(lab):
 
 def test_a_job_whose_workers_all_end_has_failed(lab):
     add(lab, "k")
-    for delivery in range(store_lab.MOST_ATTEMPTS):
+    for delivery in range(MOST_ATTEMPTS):
         assert begin(lab, "k", delivery=delivery) is not None
         lab.jobs.free("k", delivery=delivery)
     job = lab.jobs.get("k")
-    assert (job.status, job.attempt) == ("failed", store_lab.MOST_ATTEMPTS)
+    assert (job.status, job.attempt) == ("failed", MOST_ATTEMPTS)
     assert "5 times" in job.message
     assert add(lab, "k") == 1
     assert (status(lab, "k"), lab.jobs.get("k").attempt) == ("queued", 0)
@@ -193,19 +193,18 @@ def test_a_client_that_ends_while_it_queues_leaves_nothing(store, lab):
     assert not lab.jobs.find(["k"])
 
 
-def test_jobs_that_the_engine_lost_are_found(store, lab, monkeypatch):
-    monkeypatch.setattr(store_lab, "STALE_S", -1.0)
+def test_jobs_that_the_engine_lost_are_found(store, lab):
     add(lab, "queued", "running")
     with store._database.reading() as connection:
         rows = connection.execute(text("SELECT args->>'job', id FROM procrastinate_jobs"))
         ids = {row[0]: row[1] for row in rows}
     begin(lab, "running", delivery=ids["running"])
-    assert lab.jobs.lost() == []
+    assert lab.jobs.lost(-1.0) == []
     with store._database.writing() as connection:
         connection.execute(text("DELETE FROM procrastinate_jobs"))
-    assert dict(lab.jobs.lost()) == {"queued": None, "running": ids["running"]}
+    assert dict(lab.jobs.lost(-1.0)) == {"queued": None, "running": ids["running"]}
     lab.jobs.ring_again("queued", ring)
-    assert dict(lab.jobs.lost()) == {"running": ids["running"]}
+    assert dict(lab.jobs.lost(-1.0)) == {"running": ids["running"]}
 
 
 def test_a_lab_is_made_twice_without_loss_and_moves_to_a_version(lab):
@@ -221,10 +220,55 @@ def test_a_lab_is_made_twice_without_loss_and_moves_to_a_version(lab):
 def test_a_lab_of_an_earlier_version_gets_the_columns_that_it_lacks(store, lab):
     add(lab, "k")
     with store._database.writing() as connection:
-        connection.execute(text("ALTER TABLE lab_jobs DROP COLUMN suite, DROP COLUMN model"))
+        connection.execute(text("ALTER TABLE lab_jobs DROP COLUMN suite, DROP COLUMN model, DROP COLUMN block"))
     lab.make(LabSettings(version=__version__, most_file=1), make_engine)
     assert lab.status()["suites"] == {}
     assert lab.jobs.get("k").model == ""
+
+
+def test_a_lab_of_an_earlier_version_knows_the_cells_of_its_suites(store, lab):
+    add(lab, "k", suite="s", model="m")
+    with store._database.writing() as connection:
+        connection.execute(text("DROP TABLE lab_cells, lab_earlier, lab_gauges, lab_schedules"))
+    lab.make(LabSettings(version=__version__, most_file=1), make_engine)
+    assert lab.status()["suites"] == {"s": {"queued": 1}}
+    lab.make(LabSettings(version=__version__, most_file=1), make_engine)
+    assert [job.id for job in lab.jobs.of_suite("s", most=9)] == ["k"]
+
+
+def test_a_job_keeps_how_it_ended_before_up_to_a_number(lab, monkeypatch):
+    monkeypatch.setattr(lab_jobs, "MOST_KEPT", 2)
+    add(lab, "k", "other", suite="s")
+    for number in range(1, 5):
+        outcome = {**DONE, "status": "failed" if number % 2 else "done", "cause": f"end {number}"}
+        assert lab.jobs.end(begin(lab, "k", delivery=number), outcome, [make_run(number)])
+        assert add(lab, "k", suite="s") == 1
+    assert lab.jobs.end_all(["k"]) == (1, 0)
+    ends = lab.jobs.ends_of("k")
+    assert [(one.status, one.message, one.fence, len(one.runs)) for one in ends] == [
+        ("cancelled", "cancelled", 4, 0), ("done", "end 4", 4, 1), ("failed", "end 3", 3, 1),
+    ]  # fmt: skip
+    assert [one.message for one in lab.jobs.ended_on("h", "d1", most=9)] == [
+        "end 4",
+        "end 3",
+    ]  # it was cancelled nowhere
+    assert [one.message for one in lab.jobs.ended_on("h", "d1", most=1)] == ["end 4"]
+    assert lab.status()["suites"] == {"s": {"cancelled": 1, "queued": 1}}
+
+
+def test_a_cell_of_two_suites_is_one_job_that_both_have(lab):
+    add(lab, "shared", "mine", suite="one", model="nets/m.onnx")
+    add(lab, "shared", "theirs", suite="two", model="../m.onnx", title="as two names it")
+    assert {(job.id, job.model) for job in lab.jobs.of_suite("one", most=9)} == {
+        ("shared", "nets/m.onnx"), ("mine", "nets/m.onnx"),
+    }  # fmt: skip
+    assert lab.jobs.end(begin(lab, "shared"), DONE)
+    add(lab, "shared", suite="two", model="../m.onnx", title="as two names it")
+    assert lab.jobs.end(begin(lab, "shared", delivery=2), DONE)
+    (shared,) = (job for job in lab.jobs.of_suite("two", most=9) if job.id == "shared")
+    assert (shared.title, shared.model, shared.suite, shared.status) == ("as two names it", "../m.onnx", "two", "done")
+    assert lab.status()["suites"] == {"one": {"done": 1, "queued": 1}, "two": {"done": 1, "queued": 1}}
+    assert len(lab.jobs.ends_of("shared")) == 2
 
 
 def test_a_store_without_a_lab_says_how_to_make_one(url, tmp_path):

@@ -15,7 +15,7 @@ from edgewise.cli.main import run
 from edgewise.errors import BadInput
 from edgewise.run.reference import VERSION
 from edgewise.store import lab_gauges
-from edgewise.store.lab import LabDevice
+from edgewise.store.lab import STALE_S, LabDevice
 from edgewise.verbs.lab.blocks import flag
 from edgewise.verbs.lab.engine import ring
 from edgewise.version import __version__
@@ -99,10 +99,10 @@ def test_the_blocks_of_a_host_that_is_gone_end(lab):
     register(lab, "d1")
     add(lab, "k", "m")
     assert lab.jobs.end(begin(lab, "k"), DONE, block="b1")
-    lab.jobs.release_blocks()
+    lab.jobs.release_blocks(STALE_S)
     assert lab.jobs.get("k").block == "b1"
     lab.leave("h", "w")
-    lab.jobs.release_blocks()
+    lab.jobs.release_blocks(STALE_S)
     assert lab.jobs.find(["k"], ended=True)
 
 

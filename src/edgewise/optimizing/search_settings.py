@@ -148,6 +148,13 @@ class SearchSettings:
         return self.format in ("torch", "keras")
 
 
+def usual_folder(model: str, signature: str) -> Path:
+    """``MODEL-optimized``, in the current folder."""
+    path = Path(model.rpartition(":")[0] if is_factory(model) else model)
+    stem = path.stem if path.suffix in _SUFFIXES else path.name.rpartition(".")[2]
+    return Path(f"{name_with(stem, signature)}-optimized")
+
+
 def build_settings(
     wanted: SearchSettings,
     *,
@@ -170,8 +177,7 @@ def build_settings(
     model, limits = wanted.model, wanted.limits
     form = "torch" if is_factory(model) else open_model(model, wanted.signature).ref.format
     path = Path(model.rpartition(":")[0] if is_factory(model) else model)
-    stem = path.stem if path.suffix in _SUFFIXES else path.name.rpartition(".")[2]
-    start = replace(wanted, format=form, folder=folder or Path(f"{name_with(stem, wanted.signature)}-optimized"))
+    start = replace(wanted, format=form, folder=folder or usual_folder(model, wanted.signature))
     _require_passes(start.passes, has_data=options is not None)
     if not 0 < start.budget_s < math.inf:
         raise BadInput(f"⟦time_budget⟧ must be more than 0 s, not {start.budget_s:g} s", advice="for example 5min")

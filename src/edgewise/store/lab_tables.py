@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 from sqlalchemy import BigInteger, Column, Double, Index, Integer, LargeBinary, MetaData, String, Table, Text
 
 from edgewise.store.tables import job_columns
@@ -37,24 +39,48 @@ devices = Table(
     Column("processor", Text),
 )
 
+_IN_LAB: tuple[tuple[str, Any, dict[str, Any]], ...] = (
+    ("lock", Text, {}),
+    ("version", String(32), {"nullable": False}),
+    ("host", String(128), {"nullable": False}),
+    ("place", String(64), {"nullable": False}),
+    ("delivery", BigInteger, {}),
+    ("outcome", Text, {}),
+    ("suite", Text, {"nullable": False, "server_default": ""}),
+    ("model", Text, {"nullable": False, "server_default": ""}),
+    # of jobs on the device that has not ended; only then is the job's end known to others
+    ("block", String(64), {}),
+    # queued again because its device was suspect
+    ("repeated", Integer, {"nullable": False, "server_default": "0"}),
+)
+
 jobs = Table(
     "lab_jobs",
     metadata,
     *job_columns(),
-    Column("lock", Text),
-    Column("version", String(32), nullable=False),
-    Column("host", String(128), nullable=False),
-    Column("place", String(64), nullable=False),
-    Column("delivery", BigInteger),
-    Column("outcome", Text),
-    Column("suite", Text, nullable=False, server_default=""),
-    Column("model", Text, nullable=False, server_default=""),
-    Column("block", String(64)),  # of jobs on the device that has not ended; only then is the job's end known to others
-    Column("repeated", Integer, nullable=False, server_default="0"),  # queued again because its device was suspect
+    *(Column(name, kind, **rules) for name, kind, rules in _IN_LAB),
     Index("ix_lab_jobs_status", "status", "device"),
     Index("ix_lab_jobs_place", "host", "place", "status"),
     Index("ix_lab_jobs_finished", "finished"),
     Index("ix_lab_jobs_suite", "suite", "status"),
+)
+
+earlier = Table(  # how jobs ended before they were queued again, without their requests
+    "lab_earlier",
+    metadata,
+    Column("number", BigInteger, primary_key=True),
+    *(Column(one.name, one.type, nullable=one.nullable) for one in jobs.columns),
+    Index("ix_lab_earlier_id", "id", "number"),
+    Index("ix_lab_earlier_place", "host", "place", "finished"),
+)
+
+cells = Table(  # the jobs of each suite, as it names them
+    "lab_cells",
+    metadata,
+    Column("suite", Text, primary_key=True),
+    Column("job", String(64), primary_key=True),
+    Column("title", Text, nullable=False),
+    Column("model", Text, nullable=False),
 )
 
 gauges = Table(

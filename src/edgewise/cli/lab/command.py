@@ -96,6 +96,7 @@ def work(values: Values) -> None:
             store=lab.url,
             cache=FileCache(folder / host, lab.files, most=parse_size(values["cache_size"])),
             allow_code=values["allow_code"],
+            most_file=lab.settings().most_file,
         )
         devices = devices_of(host, names, tags)
         _say(f"{host} works for the lab in {store.name}: {', '.join(one.name for one in devices)}")

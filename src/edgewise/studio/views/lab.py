@@ -21,7 +21,8 @@ from edgewise.studio.views.jobs import TONES, moment, took
 from edgewise.units import long_time
 
 if TYPE_CHECKING:
-    from edgewise.store.lab import Lab, LabJob
+    from edgewise.store.lab import Lab
+    from edgewise.store.lab_jobs import LabJob
     from edgewise.studio.studio import Studio
 
 MOST_CELLS = 1000
@@ -107,18 +108,18 @@ def _suite(jobs: Sequence[LabJob]) -> Table:
         for model, of_model in sorted(cells.items())
     ]
     newest = "newest " if len(jobs) == MOST_CELLS else ""
-    words = f"The {newest}{len(jobs):,} cells that this suite queued last." if jobs else "It has queued no cell."
+    words = f"The {newest}{len(jobs):,} cells of this suite." if jobs else "It has queued no cell."
     return Table("Cells", words, ("Model", *places), rows)
 
 
 def _history(jobs: Sequence[LabJob]) -> Table:
-    """The latest job of each cell that a device carried out."""
+    """The jobs that a device carried out, the latest first."""
     rows = [
         [Cell(_without_folder(job.title, job.model)), _state(job), Cell(", ".join(dict.fromkeys(_results_of(job)))),
          Cell(moment(job.finished) if job.finished else ""), Cell(took(job))]
         for job in jobs
     ]  # fmt: skip
-    words = f"The latest {len(jobs)} of its jobs, of each cell the last one." if jobs else "No job has ended on it."
+    words = f"The latest {len(jobs)} of its jobs, also several of a cell." if jobs else "No job has ended on it."
     return Table("Jobs", words, ("Cell", "State", "Result", "Ended, UTC", "Took"), rows)
 
 

@@ -25,7 +25,7 @@ from edgewise.verbs.evaluate.request import EvaluateRequest
 from edgewise.verbs.lab.client import Queue, lab_of, outcome_of_job
 
 if TYPE_CHECKING:
-    from edgewise.store.lab import LabJob
+    from edgewise.store.lab_jobs import LabJob
     from edgewise.verbs.context import Context
 
 

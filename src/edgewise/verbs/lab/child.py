@@ -14,6 +14,8 @@ from edgewise.record import Run
 from edgewise.run.sandbox import die_with_host
 from edgewise.store.codec import encode
 from edgewise.verbs.context import Context
+from edgewise.verbs.optimize.in_lab import leave_reports
+from edgewise.verbs.optimize.request import OptimizeRequest
 from edgewise.verbs.outcome import PREFIX, carry_out_and_note
 from edgewise.verbs.reading import read_request
 
@@ -31,7 +33,9 @@ def main(folder: Path, key: str) -> None:
 
         request = read_request(json.loads((folder / "request.json").read_bytes()))
         try:
-            carry_out_and_note(folder / f"{PREFIX}{key}.json", request, Context(save=keep))
+            result = carry_out_and_note(folder / f"{PREFIX}{key}.json", request, Context(save=keep))
+            if isinstance(request, OptimizeRequest) and request.folder:
+                leave_reports(result, Path(request.folder))
         except StoreError as error:
             sys.exit(error.message)
         except EdgewiseError:  # which is noted

@@ -23,7 +23,8 @@ from edgewise.version import __version__
 
 if TYPE_CHECKING:
     from edgewise.store import Store
-    from edgewise.store.lab import Lab, LabDevice, LabJob, LabJobs
+    from edgewise.store.lab import Lab, LabDevice
+    from edgewise.store.lab_jobs import LabJob, LabJobs
     from edgewise.verbs.context import Context
     from edgewise.verbs.request import Request
 

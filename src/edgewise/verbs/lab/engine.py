@@ -19,7 +19,8 @@ from edgewise.version import __version__
 if TYPE_CHECKING:
     from procrastinate import App
 
-    from edgewise.store.lab import Lab, LabJob, LabSettings
+    from edgewise.store.lab import Lab, LabSettings
+    from edgewise.store.lab_jobs import LabJob
     from edgewise.store.lab_schedules import Schedule
 
 DELIVER, SWEEP = "edgewise.lab.deliver", "edgewise.lab.sweep"
@@ -141,8 +142,8 @@ async def free_lost_jobs(app: App, lab: Lab) -> None:
         else:  # a periodic task: the next one does its work
             await manager.finish_job_by_id_async(one.id, Status.FAILED, delete_job=True)
     await manager.prune_stalled_workers(store_lab.STALE_S)
-    await asyncio.to_thread(lab.jobs.release_blocks)
-    for job_id, delivery in await asyncio.to_thread(lab.jobs.lost):
+    await asyncio.to_thread(lab.jobs.release_blocks, store_lab.STALE_S)
+    for job_id, delivery in await asyncio.to_thread(lab.jobs.lost, store_lab.STALE_S):
         await asyncio.to_thread(lab.jobs.free, job_id, delivery=delivery)
         await asyncio.to_thread(lab.jobs.ring_again, job_id, ring)
 

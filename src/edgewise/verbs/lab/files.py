@@ -116,7 +116,7 @@ class FileCache:
 
     def __init__(self, folder: Path, files: LabFiles, *, most: int) -> None:
         self._folder = folder
-        self._files = files
+        self.files = files
         self._most = most
         self._lock = threading.Lock()
         self._kept = Counter[Path]()
@@ -167,7 +167,7 @@ class FileCache:
 
     def _fetch(self, sha256: str, folder: Path, name: str | None) -> None:
         """Fetch content into a new folder; `name` is that of the file, None unpacks an archive."""
-        size = self._files.size(sha256)
+        size = self.files.size(sha256)
         if size is None:
             raise BadInput(f"the lab has no file {sha256[:12]}", advice="queue the sweep again")
         self._make_room(size if name else 2 * size)
@@ -175,7 +175,7 @@ class FileCache:
         whole = partial.stat().st_size // CHUNK if partial.exists() else 0
         with partial.open("ab") as file:
             file.truncate(whole * CHUNK)
-            for piece in self._files.read(sha256, first=whole):
+            for piece in self.files.read(sha256, first=whole):
                 file.write(piece)
         if not self._is_whole(partial, sha256):
             partial.unlink()

@@ -20,11 +20,14 @@ from edgewise.errors import BadInput, EdgewiseError, StoreError
 from edgewise.folders import job_folder
 from edgewise.record import Run
 from edgewise.store.codec import decode
-from edgewise.store.lab import LabDevice, LabJob
+from edgewise.store.lab import LabDevice
+from edgewise.store.lab_jobs import LabJob
 from edgewise.store.location import ENVIRONMENT_VARIABLE
 from edgewise.verbs.lab.child import RUNS
-from edgewise.verbs.lab.files import FileCache, is_lab_path
+from edgewise.verbs.lab.files import FileCache, Packer, is_lab_path
 from edgewise.verbs.lab.safety import MEASURING, check_request
+from edgewise.verbs.optimize.in_lab import FILES, name_of_folder
+from edgewise.verbs.optimize.request import OptimizeRequest
 from edgewise.verbs.outcome import PREFIX, Outcome, outcome_by, read_outcome
 from edgewise.verbs.reading import read_request
 
@@ -52,11 +55,13 @@ class JobRunner:
     Attributes:
         store: URL of the lab's database: earlier runs there tell how a machine varies.
         allow_code: the folder whose code and files jobs may name; None allows none.
+        most_file: the most bytes of what a job gives back.
     """
 
     store: str
     cache: FileCache
     allow_code: Path | None = None
+    most_file: int = 2 * 2**30
 
     def __call__(self, job: LabJob, device: LabDevice, token: CancelToken) -> Ended:
         """Carry `job` out on `device`, and return how it ended.
@@ -69,11 +74,14 @@ class JobRunner:
         with self.cache.keeping() as place:
             try:
                 request = read_request(_read_json(job.request))
+                made = name_of_folder(request.folder) if isinstance(request, OptimizeRequest) else ""
+                if made:
+                    request = request.model_copy(update={"folder": None})
                 check_request(request, self.allow_code)
                 if request.verb in MEASURING:  # another one names hardware that is not at hand
                     request = request.model_copy(update={"device": device.name, "lab": False})
                 here = request.with_changed_paths(lambda path: place(path) if is_lab_path(path) else path)
-                document = here.to_document()
+                document = {**here.to_document(), **({"folder": made} if made else {})}
             except StoreError:
                 raise
             except EdgewiseError as error:
@@ -113,6 +121,12 @@ class JobRunner:
             if outcome is None:
                 _, failure = explain_end(child.returncode, child.tail)
                 return _failed(job, f"the process of this job {failure or 'ended without a result'}", now() - begun), ()
+            if (made := document.get("folder")) and outcome.rows:
+                try:
+                    place = Packer(self.cache.files, most=self.most_file).pack(str(folder / made))
+                    outcome = replace(outcome, rows=[{**outcome.rows[0], FILES: place}, *outcome.rows[1:]])
+                except BadInput as error:
+                    return outcome_by(error, job.id, job.title, seconds=now() - begun), ()
             runs = map(decode, (folder / RUNS).read_text(encoding="ascii").splitlines())
             return outcome, tuple({run.id: run for run in runs}.values())  # of a run's versions the last one
 

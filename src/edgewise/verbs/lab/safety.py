@@ -13,13 +13,13 @@ from edgewise.text import listing, one_line
 from edgewise.verbs.lab.files import is_lab_path
 
 if TYPE_CHECKING:
-    from edgewise.store.lab import LabJob
+    from edgewise.store.lab_jobs import LabJob
     from edgewise.verbs.request import Request
 
-MEASURING = ("bench", "profile", "evaluate")
+MEASURING = ("bench", "profile", "evaluate", "optimize")
 """Verbs that measure on a device of the lab."""
 VERBS = (*MEASURING, "estimate")
-"""What a lab carries out: these give all that they find, and write no files."""
+"""What a lab carries out: these give all that they find. The files that `optimize` makes go back with it."""
 _RUN_CODE = ("cases", "environments", "own_metrics", "variables")
 """Fields whose values run code, install packages or change what a process loads."""
 

@@ -21,7 +21,8 @@ from edgewise.device.devices import LOCAL, TAGS, Device, find_device, read_devic
 from edgewise.errors import BadInput, EdgewiseError, StoreError, Unavailable
 from edgewise.record import new_run_id
 from edgewise.run.environment import fingerprint
-from edgewise.store.lab import Lab, LabDevice, LabJob
+from edgewise.store.lab import Lab, LabDevice
+from edgewise.store.lab_jobs import LabJob
 from edgewise.text import one_line
 from edgewise.verbs.lab import engine
 from edgewise.verbs.lab.blocks import SUSPECT, Ask, Blocks

@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 from edgewise.device.devices import LOCAL
 from edgewise.errors import EdgewiseError, RunFailed
 from edgewise.metrics import METRICS
 from edgewise.report.result_files import ResultFormat, result_format
+from edgewise.store.exchange import write_file
+from edgewise.text import one_line
+from edgewise.verbs.optimize.in_lab import FarOptimization, problems_of
 from edgewise.verbs.presentation import Presentation, View
 from edgewise.verbs.rows import Row, estimated_row, number_of
 
@@ -27,20 +31,34 @@ FORMAT: ResultFormat[Optimization] = result_format(
 )
 
 
-class OptimizePresentation(Presentation["Optimization"]):
-    """How the result of a search is shown."""
+class OptimizePresentation(Presentation["Optimization | FarOptimization"]):
+    """How the result of a search is shown: that of a lab as its host wrote it."""
 
     files = FORMAT
     left = "the best so far is above; run the same command again to resume"
 
-    def show(self, result: Optimization, console: Console, *, view: View) -> None:
+    def write(self, result: Optimization | FarOptimization, path: Path, *, overwrite: bool) -> None:
+        """Write a report."""
+        if not isinstance(result, FarOptimization):
+            return super().write(result, path, overwrite=overwrite)
+        self.check_file(path, overwrite=overwrite)
+        write_file(path, result.report(path.suffix.lower()), overwrite=overwrite)
+
+    def show(self, result: Optimization | FarOptimization, console: Console, *, view: View) -> None:
         """Variants before and after, and the choice."""
+        if isinstance(result, FarOptimization):
+            console.print(result.report(".txt"), markup=False, highlight=False, soft_wrap=True, end="")
+            where = f"Searched in the lab, at {result.host}; its files are in {result.folder}"
+            console.print(one_line(where), markup=False, highlight=False, soft_wrap=True)
+            return
         from edgewise.report.optimization import print_optimization
 
         print_optimization(result, console, details=view.details)
 
-    def rows(self, result: Optimization) -> list[Row]:
+    def rows(self, result: Optimization | FarOptimization) -> list[Row]:
         """The chosen variant, or the original where none is better."""
+        if isinstance(result, FarOptimization):
+            return [dict(row) for row in result.outcome.rows]
         one = result.baseline if result.chosen is None else result.candidate(result.chosen)
         names = [name for name in ("latency", result.headline, "speedup", "model_size") if name in one.metrics]
         metrics = {
@@ -54,8 +72,10 @@ class OptimizePresentation(Presentation["Optimization"]):
         row = estimated_row(model, result.device or LOCAL, [name for name in names if name in metrics], metrics)
         return [{**row, **runtime, "variant": one.id, "run": one.run}]
 
-    def problems(self, result: Optimization) -> tuple[EdgewiseError, ...]:
+    def problems(self, result: Optimization | FarOptimization) -> tuple[EdgewiseError, ...]:
         """Why no variant keeps to the bounds, and what is the closest."""
+        if isinstance(result, FarOptimization):
+            return tuple(problems_of(result))
         found: list[EdgewiseError] = []
         if result.unmet:
             closest = f"the closest is {result.closest}; " if result.closest else ""

@@ -10,7 +10,7 @@ from edgewise.run.limits import require_at_least, require_time
 from edgewise.units import parse_duration
 from edgewise.verbs import choices, words
 from edgewise.verbs.declared import declared_options, request_of
-from edgewise.verbs.fields import Device, Runtimes, Signature
+from edgewise.verbs.fields import Device, Lab, Runtimes, Signature
 from edgewise.verbs.option import Values, argument, option, worded
 from edgewise.verbs.request import FilePath, Number, Texts, Whole
 from edgewise.verbs.shared import DataRequest, check_signature
@@ -182,6 +182,7 @@ class OptimizeRequest(DataRequest):
             common=True,
         ),
     ] = 300.0
+    lab: Lab = False
     fresh: Annotated[bool, option("--fresh", MEASURE, "Ignore files and answers kept from an earlier search")] = False
     folder: Annotated[
         FilePath | None,

@@ -28,6 +28,7 @@ from edgewise.verbs.context import Context
 from edgewise.verbs.estimate.request import EstimateRequest
 from edgewise.verbs.estimate.work import estimate
 from edgewise.verbs.evaluate.work import data_options_of
+from edgewise.verbs.optimize.in_lab import FarOptimization, optimize_in_lab
 from edgewise.verbs.optimize.request import OptimizeRequest
 from edgewise.verbs.predict.request import PredictRequest
 from edgewise.verbs.verb import words_of
@@ -43,8 +44,10 @@ INT8 = tuple(f"{QUANTISATION}:{label}" for label in FULL)
 _SHOWN = (*TIMES, "memory_sram", "flash", "memory_peak", "energy")
 
 
-def optimize(request: OptimizeRequest, context: Context) -> Optimization:
+def optimize(request: OptimizeRequest, context: Context) -> Optimization | FarOptimization:
     """Search for the fastest variant, saving what is measured."""
+    if request.lab:
+        return optimize_in_lab(request, context)
     judge = _find_judge(request, context)
     device = request.device if judge is None else LOCAL
     quantises = judge is not None and judge.int8 and not request.passes and _check_int8(request, judge)

@@ -18,7 +18,8 @@ from edgewise.verbs.sweep.cells import Cell
 from edgewise.verbs.sweep.result import SweepResult
 
 if TYPE_CHECKING:
-    from edgewise.store.lab import Lab, LabJob
+    from edgewise.store.lab import Lab
+    from edgewise.store.lab_jobs import LabJob
     from edgewise.verbs.context import Context
     from edgewise.verbs.sweep.cells import Model
     from edgewise.verbs.sweep.request import SweepRequest
@@ -43,6 +44,8 @@ def carry_out_in_lab(plan: Plan, request: SweepRequest, context: Context) -> tup
     with open_store(context.store if isinstance(context.store, str) else None) as store, plan.ledger.held():
         queue = open_queue(store.lab)
         for device, verb in verbs.items():
+            if verb == "optimize":
+                raise BadInput("a sweep in a lab has no place for variants", advice="edgewise optimize MODEL ⟦lab⟧")
             queue.check(verb, device)
         schedule = _schedule(plan)
         if plan.collected:
