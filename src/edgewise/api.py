@@ -430,7 +430,7 @@ def bench(
         batches: an axis.
         precisions: an axis (``f32``, ``bf16`` …); empty means like for like.
         signatures: an axis: entry points of files that have several; empty means each file's first.
-        environments: an axis: Python environments of this machine, ``onnxruntime==1.30.0`` or the path of one, or
+        environments: an axis: Python environments on the device, ``onnxruntime==1.30.0`` or the path of one, or
             ``container://IMAGE``; ``local`` is edgewise's own.
         variables: environment variables for the engine's process, ``NAME=VALUE`` each; several values of one name are
             varied.

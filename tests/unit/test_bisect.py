@@ -13,6 +13,7 @@ import numpy as np
 import pytest
 
 from edgewise.child_process import Outcome
+from edgewise.device import environment_maker
 from edgewise.errors import BadInput, Unavailable
 from edgewise.model.identity import read_graph
 from edgewise.record import Scenario, Stopping, TargetSpec
@@ -90,7 +91,7 @@ def test_a_release_between_two_that_differ_cannot_be_told_from_the_next_where_it
 @pytest.fixture
 def steps(monkeypatch, tmp_path):
     """Scripted comparisons: version → ratio to the good release, or an error; what was compared, in order."""
-    monkeypatch.setattr(work, "releases_of", lambda package: VERSIONS)
+    monkeypatch.setattr(work, "releases_of", lambda package, device: VERSIONS)
     ratios: dict[str, object] = {}
     compared: list[str] = []
 
@@ -197,7 +198,7 @@ def test_a_last_release_that_cannot_be_measured_ends_it(steps, bad):
 @pytest.fixture
 def outputs(monkeypatch, tmp_path):
     """Scripted outputs: version → an array, or an error; which releases were run, in order."""
-    monkeypatch.setattr(work, "releases_of", lambda package: VERSIONS)
+    monkeypatch.setattr(work, "releases_of", lambda package, device: VERSIONS)
     told: dict[str, object] = {}
     ran: list[str] = []
 
@@ -270,7 +271,7 @@ def test_outputs_that_cannot_be_repeated_tell_no_release(outputs):
 
 def test_workers_compute_the_outputs_and_one_that_crashes_is_told(monkeypatch, tmp_path):
     scripts = {"1.20.0": {}, "1.21.0": {"behaviour": {"at": "load", "do": "segfault"}}, "1.22.0": {"outputs_value": 3}}
-    monkeypatch.setattr(work, "releases_of", lambda package: [*scripts])
+    monkeypatch.setattr(work, "releases_of", lambda package, device: [*scripts])
 
     def job(self, version):
         path = write_fake_model(tmp_path / f"{version}.fake", **scripts[version])
@@ -288,8 +289,10 @@ def test_workers_compute_the_outputs_and_one_that_crashes_is_told(monkeypatch, t
 
 def test_final_releases_are_read_from_pip_in_order(monkeypatch):
     answer = b"x (1.10.0)\nAvailable versions: 1.10.0, 1.9.1, 1.9.0.post1, 1.9.0, 1.9.0rc1, 1.8.0.dev2\n"
-    monkeypatch.setattr(work, "run_child", lambda *words, **more: Outcome(output=answer))
+    monkeypatch.setattr(environment_maker, "run_child", lambda *words, **more: Outcome(output=answer))
     assert work.releases_of("x") == ["1.9.0", "1.9.0.post1", "1.9.1", "1.10.0"]
-    monkeypatch.setattr(work, "run_child", lambda *words, **more: Outcome(tail="ERROR: no index", failure="ended"))
+    monkeypatch.setattr(
+        environment_maker, "run_child", lambda *words, **more: Outcome(tail="ERROR: no index", failure="ended")
+    )
     with pytest.raises(Unavailable, match="can't list the releases of x: ERROR: no index"):
         work.releases_of("x")

@@ -11,7 +11,7 @@ import pytest
 from edgewise.child_process import Outcome
 from edgewise.comparing.jobs import JobSettings, make_job_like
 from edgewise.comparing.labels import label_jobs
-from edgewise.device import environments
+from edgewise.device import environment_maker, environments
 from edgewise.errors import BadInput, Unavailable
 from edgewise.record import Job, ModelRef, RuntimeSpec, TargetSpec
 from edgewise.run import run_builder
@@ -51,7 +51,7 @@ def steps(monkeypatch):
             python.symlink_to(sys.executable)
         return Outcome()
 
-    monkeypatch.setattr(environments, "run_child", run_child)
+    monkeypatch.setattr(environment_maker, "run_child", run_child)
     run_child.done, run_child.failures = done, failures
     return run_child
 
@@ -64,6 +64,17 @@ def test_an_environment_is_made_once_with_its_packages_and_numpy(steps):
     assert environments.python_of("onnxruntime==1.31.0") != python and len(steps.done) == 4
     same = environments.python_of("numpy==2.0.0 onnxruntime==1.30.0")
     assert environments.python_of("onnxruntime==1.30.0 numpy==2.0.0") == same and len(steps.done) == 6
+
+
+def test_a_python_that_makes_none_says_what_to_install(steps):
+    steps.failures.append(Outcome(output=b"ensurepip is not available.\nFailing command: x", failure="ended with 1"))
+    with pytest.raises(Unavailable, match=r"its Python has no module venv .*python3-venv"):
+        environments.python_of("onnxruntime==1.30.0")
+
+
+def test_a_machine_that_answers_nothing_of_use_has_no_environment():
+    with pytest.raises(Unavailable, match="can be made on pi4: no reason was told"):
+        environments.ask_for_python("onnxruntime==1.30.0", lambda question: {}, where=" on pi4")
 
 
 def test_uv_makes_it_where_it_is_installed(steps, monkeypatch):
@@ -196,9 +207,14 @@ def test_the_archive_of_the_worker_is_made_again_where_a_source_changes(tmp_path
     assert len(made) == len(names) == 2 and all(Path(name).read_bytes() == b"zip" for name in names)
 
 
-def test_environments_are_of_this_machine_alone():
-    with pytest.raises(BadInput, match="environments are made on this machine, not on pi4"):
-        target_of(TargetSpec(device="pi4", transport="ssh", environment="onnxruntime==1.30.0"))
+def test_devices_without_a_python_of_their_own_keep_no_environments(tmp_path, monkeypatch):
+    monkeypatch.setenv("EDGEWISE_DEVICES", str(tmp_path / "devices.toml"))
+    (tmp_path / "devices.toml").write_text('[box]\nurl = "container://engines"\n[phone]\nurl = "adb://1"\n')
+    for device, transport in (("box", "container"), ("phone", "adb")):
+        with pytest.raises(BadInput, match=f"{device} keeps no Python environments"):
+            target_of(TargetSpec(device=device, transport=transport, environment="onnxruntime==1.30.0"))
+    with pytest.raises(BadInput, match="containers run on this machine, not on phone"):
+        target_of(TargetSpec(device="phone", transport="adb", environment="container://engines"))
 
 
 def test_versions_of_packages_are_varied_by_their_names():

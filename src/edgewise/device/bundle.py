@@ -9,7 +9,7 @@ from functools import cache
 from pathlib import Path
 
 _ROOT = Path(__file__).parents[1]
-_ENTRY_MODULES = ("run/worker.py", "run/facts_worker.py", "run/peak_worker.py")
+_ENTRY_MODULES = ("run/worker.py", "run/facts_worker.py", "run/peak_worker.py", "device/environment_maker.py")
 _ENTRY_FOLDERS = ("runtime", "run/meters")
 _OF_THE_HOST = {"runtime/device_tools.py", "runtime/describing.py"}
 """Modules in these folders that run on the host alone."""

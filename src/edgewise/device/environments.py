@@ -1,4 +1,4 @@
-"""Python environments of this machine, in which an engine has another version: made once, and kept in a cache.
+"""Python environments in which an engine has another version: made once, where it runs, and kept in a cache there.
 
 An environment is named by its requirements, ``onnxruntime==1.30.0``, several parted by blanks, or by the path of one
 that exists: its folder, or its interpreter. A worker needs numpy and the engine there, and nothing of edgewise. An
@@ -7,22 +7,18 @@ image of a container, ``container://IMAGE``, is one too, and so is a registered 
 
 from __future__ import annotations
 
-import fcntl
 import hashlib
-import json
 import os
 import re
-import shutil
-import sys
 from bisect import bisect_left
-from collections.abc import Iterable, Iterator, Sequence
-from contextlib import contextmanager, suppress
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from contextlib import suppress
 from functools import cache
 from itertools import product
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
-from edgewise.child_process import Outcome, run_child
+from edgewise.device import environment_maker as maker
 from edgewise.device.bundle import make_bundle
 from edgewise.device.devices import LOCAL, transport_of
 from edgewise.errors import BadInput, Unavailable
@@ -38,9 +34,6 @@ ENGINES = {
 }  # fmt: skip
 """Packages whose versions can be varied by their names → the runtime that runs them."""
 PYTHON, CONTAINER = "python", "container"
-MAKE_S = 1800.0
-"""Deadline for making an environment: a large engine over a slow network."""
-_ASK_S = 120.0
 _PACKAGE = Path(__file__).parents[1]
 _REQUIREMENT = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]*(\[[A-Za-z0-9,._-]+\])?==[A-Za-z0-9][A-Za-z0-9.!+_-]*")
 _VARIABLE = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
@@ -52,6 +45,7 @@ _NO_INDEX = re.compile(
     r"|Name or service not known|Temporary failure in name resolution|dns error|Could not connect",
     re.IGNORECASE,
 )
+_NO_VENV = re.compile(r"ensurepip|No module named '?venv")
 
 
 def is_container(environment: str) -> bool:
@@ -109,25 +103,49 @@ def variable_sets(variables: Sequence[str]) -> list[tuple[str, ...]]:
 
 @cache
 def python_of(environment: str) -> str:
-    """The interpreter of an environment, which is made where it is not there yet or broken.
+    """The interpreter of an environment of this machine, which is made where it is not there yet or broken.
+
+    Raises as `ask_for_python`.
+    """
+    if os.sep not in environment and Path(environment).exists():
+        environment = f".{os.sep}{environment}"
+
+    def ask(question: Mapping[str, Any]) -> Mapping[str, str]:
+        if "path" in question:
+            return {"python": maker.find_python(question["path"])}
+        return maker.provide(_cache(), question["requirements"], make=question["make"])
+
+    return ask_for_python(environment, ask)
+
+
+def ask_for_python(environment: str, ask: Callable[[Mapping[str, Any]], Mapping[str, str]], *, where: str = "") -> str:
+    """The interpreter of an environment on the machine that `ask` asks; made where it is not there yet or broken.
+
+    Args:
+        ask: takes a question of `edgewise.device.environment_maker` and gives its answer.
+        where: what follows "made" in an error: `` on pi4``.
 
     Raises:
         BadInput: neither requirements with versions nor a path with an interpreter, or a version that does not exist.
-        Unavailable: it can't be made: no index, no wheel for this Python, a full disk.
+        Unavailable: it can't be made: no index, no wheel for that Python, a full disk.
     """
-    if os.sep in environment or Path(environment).exists():
-        return _existing(environment)
+    if os.sep in environment:
+        if python := ask({"path": environment}).get("python"):
+            return python
+        advice = "name the folder of a virtual environment, or its python"
+        raise BadInput(f"there is no Python at {environment}{where}", advice=advice)
     requirements = sorted(set(environment.split()))
     if wrong := [one for one in requirements if not _REQUIREMENT.fullmatch(one)] or ([""] if not requirements else []):
         advice = "write NAME==VERSION, or the path of an environment"
         raise BadInput(f"{wrong[0]!r} is no package with a version", advice=advice)
-    version = ".".join(map(str, sys.version_info[:3]))
-    name = hashlib.sha256(" ".join((version, *requirements)).encode()).hexdigest()[:16]
-    folder = _cache() / name
-    with _locked(folder):
-        if not _is_whole(folder):
-            _make(folder, requirements)
-    return str(folder / "bin" / "python")
+    question = {"requirements": requirements, "make": False}
+    answer = ask(question)
+    if not (answer.get("python") or answer.get("failure")):
+        emit(StageStarted(title=f"Making a Python environment with {' '.join(requirements)}{where}; it is kept"))
+        answer = ask({**question, "make": True})
+    if python := answer.get("python"):
+        return python
+    raise _why(" ".join(requirements), answer.get("tail", ""), answer.get("failure", "no reason was told"), where)
 
 
 @cache
@@ -150,77 +168,31 @@ def _cache() -> Path:
     return user_cache_path("edgewise") / "environments"
 
 
-def _existing(text: str) -> str:
-    path = Path(text).expanduser().absolute()
-    for python in (path, path / "bin" / "python", path / "bin" / "python3"):
-        if python.is_file() and os.access(python, os.X_OK):
-            return str(python)
-    raise BadInput(f"there is no Python at {text}", advice="name the folder of a virtual environment, or its python")
-
-
-@contextmanager
-def _locked(folder: Path) -> Iterator[None]:
-    """Two commands that need one environment make it once. Raises `Unavailable` where the cache can't be written."""
-    try:
-        folder.parent.mkdir(parents=True, exist_ok=True)
-        lock = folder.with_suffix(".lock").open("ab")
-    except OSError as error:
-        raise _unmade(folder.name, error.strerror or str(error)) from error
-    with lock:
-        fcntl.flock(lock, fcntl.LOCK_EX)
-        yield
-
-
-def _is_whole(folder: Path) -> bool:
-    """Whether it was made to its end, its interpreter still starts, and no file of its packages was removed since."""
-    python = folder / "bin" / "python"
-    try:
-        made = json.loads((folder / "made.json").read_bytes())
-    except (OSError, ValueError):
-        return False
-    whole = _count_files(folder) >= made.get("files", 0)
-    return whole and run_child([str(python), "-I", "-c", ""], seconds=_ASK_S).failure == ""
-
-
-def _count_files(folder: Path) -> int:
-    """How many files of packages it has, without what Python compiled."""
-    return sum(not name.endswith(".pyc") for _, _, names in os.walk(folder / "lib") for name in names)
-
-
-def _make(folder: Path, requirements: Sequence[str]) -> None:
-    shutil.rmtree(folder, ignore_errors=True)
-    wanted = " ".join(requirements)
-    emit(StageStarted(title=f"Making a Python environment with {wanted}; it is kept"))
-    python = str(folder / "bin" / "python")
-    if uv := shutil.which("uv"):
-        make = [uv, "venv", "--quiet", "--python", sys.executable, str(folder)]
-        install = [uv, "pip", "install", "--quiet", "--python", python]
-    else:
-        make = [sys.executable, "-m", "venv", str(folder)]
-        install = [python, "-m", "pip", "install", "--quiet", "--no-input", "--disable-pip-version-check"]
-    for step in (make, [*install, *requirements, "numpy"]):
-        done = run_child(step, seconds=MAKE_S)
-        if done.failure:
-            shutil.rmtree(folder, ignore_errors=True)
-            raise _why(wanted, done)
-    (folder / "made.json").write_text(json.dumps({"requirements": list(requirements), "files": _count_files(folder)}))
-
-
-def _why(wanted: str, done: Outcome) -> BadInput | Unavailable:
+def _why(wanted: str, tail: str, failure: str, where: str) -> BadInput | Unavailable:
     """What to tell of an environment that could not be made."""
-    if is_unreachable(done.tail):
-        return _unmade(wanted, "the package index can't be reached")
-    if versions := _KNOWN_VERSIONS.search(done.tail):
+    if is_unreachable(tail):
+        return _unmade(wanted, "the package index can't be reached", where)
+    if versions := _KNOWN_VERSIONS.search(tail):
         known = [one.strip() for one in versions[1].split(",") if one.strip() not in ("", "none")]
         asked = wanted.rsplit("==", maxsplit=1)[-1]
         near = nearest_versions(asked, known)
         if known:
-            return BadInput(f"{wanted} does not exist for this Python", advice=f"versions near it: {', '.join(near)}")
-    if means_disk_full(done.tail):
-        return _unmade(wanted, "the disk is full")
-    lines = [line for line in done.tail.splitlines() if line.strip()]
+            python = f"the Python{where}" if where else "this Python"
+            return BadInput(f"{wanted} does not exist for {python}", advice=f"versions near it: {', '.join(near)}")
+    if means_disk_full(tail):
+        return _unmade(wanted, "the disk is full", where)
+    if _NO_VENV.search(tail):
+        return _unmade(wanted, "its Python has no module venv (Debian: apt install python3-venv)", where)
+    lines = [line for line in tail.splitlines() if line.strip()]
     reason = next((line for line in reversed(lines) if line.lower().startswith("error")), lines[-1] if lines else "")
-    return _unmade(wanted, one_line(reason)[:300] or done.failure)
+    return _unmade(wanted, one_line(reason)[:300] or failure, where)
+
+
+def _unmade(wanted: str, reason: str, where: str) -> Unavailable:
+    return Unavailable(
+        f"no Python environment with {wanted} can be made{where}: {reason}",
+        advice="check the package index and the free space, or name an environment that you made",
+    )
 
 
 def is_unreachable(tail: str) -> bool:
@@ -245,10 +217,3 @@ def nearest_versions(asked: str, known: Sequence[str], *, most: int = 3) -> list
     wanted = next(iter(parse_versions([asked])), None)
     place = len(versions) if wanted is None else bisect_left(versions, wanted) - 0.5
     return [str(versions[at]) for at in sorted(range(len(versions)), key=lambda at: (abs(at - place), at))[:most]]
-
-
-def _unmade(wanted: str, reason: str) -> Unavailable:
-    return Unavailable(
-        f"no Python environment with {wanted} can be made: {reason}",
-        advice="check the package index and the free space, or name an environment that you made",
-    )

@@ -19,14 +19,14 @@ from dataclasses import dataclass
 from functools import lru_cache
 from pathlib import Path, PurePath, PurePosixPath
 from types import TracebackType
-from typing import BinaryIO, Protocol, Self, TypeVar
+from typing import Any, BinaryIO, Protocol, Self, TypeVar, cast
 
 from edgewise.cancellation import sleep
 from edgewise.clock import now
-from edgewise.device import environments
 from edgewise.device.agent import count_oom_kills
 from edgewise.device.bundle import make_bundle
-from edgewise.device.devices import LOCAL, find_device, open_transport
+from edgewise.device.devices import find_device, open_transport
+from edgewise.device.environment_maker import FOREIGN
 from edgewise.device.link import ClockOffset, Link, LinkGone, LinkLost, TargetError, Unreachable
 from edgewise.device.transport import Closes, Process, Remote, Transport
 from edgewise.errors import Unavailable
@@ -41,7 +41,7 @@ RETURN_S = 60.0
 """How long a target that was reached before may be gone: it restarts, or its network does."""
 RETRY_S = 2.0
 
-_LAUNCH = (
+LAUNCH = (
     "import os, sys, time; os.environ['EDGEWISE_SPAWNED_NS'] = str(time.monotonic_ns());"
     "os.execv(sys.executable, [sys.executable, '-P', *sys.argv[1:]])"
 )
@@ -174,23 +174,6 @@ class LocalWorkspace:
         return 0.0, 0.0
 
 
-class EnvironmentWorkspace(LocalWorkspace):
-    """As `LocalWorkspace`; the worker runs in another Python environment."""
-
-    def __init__(self, transport: Transport, folder: Path, python: str) -> None:
-        super().__init__(transport, folder)
-        self._python = python
-
-    def start(self, module: str, *, environment: Mapping[str, str] | None = None) -> Process:
-        """Start the module of the bundle, which needs only numpy and the engine there."""
-        # What belongs to edgewise's own Python must not be found by another one.
-        foreign = ("PYTHONPATH", "PYTHONHOME", "VIRTUAL_ENV")
-        kept = {name: value for name, value in os.environ.items() if name not in foreign}
-        own = {**kept, **(environment or {}), "TMPDIR": str(self._folder)}
-        command = (self._python, "-P", "-c", _LAUNCH, environments.worker_file(), module)
-        return self._transport.start(command, folder=self._folder, environment=own, stderr=self._folder / "stderr")
-
-
 def command_of(module: str) -> Sequence[str]:
     """What runs ``main`` of a module of the installed package on this machine."""
     return sys.executable, "-P", "-m", module
@@ -217,29 +200,6 @@ class LocalTarget:
         """Where it is."""
         del workspace, name
         return str(file)
-
-
-class EnvironmentTarget(LocalTarget):
-    """This machine, with workers in another Python environment.
-
-    Attributes:
-        environment: as `edgewise.device.environments.python_of` takes it.
-    """
-
-    def __init__(self, transport: Transport, environment: str) -> None:
-        super().__init__(transport)
-        self.environment = environment
-        self._python = environments.python_of(environment)
-
-    def workspace(self, folder: Path, files: Mapping[str, Path] | None = None) -> EnvironmentWorkspace:
-        """`folder` itself."""
-        del files
-        return EnvironmentWorkspace(self.transport, folder, self._python)
-
-    def unavailable(self, error: Exception) -> Unavailable:
-        """The error for users, where `error` shows that the environment can't be used."""
-        message = f"the environment {self.environment} can't be used: {error}"
-        return Unavailable(message, advice="it needs Python 3.11 or newer, numpy and the engine")
 
 
 class RemoteTarget:
@@ -418,7 +378,13 @@ class RemoteTarget:
 
 
 class RemoteWorkspace:
-    """A work folder of an agent's."""
+    """A work folder of an agent's.
+
+    Attributes:
+        python: the interpreter there that runs what is started; "" is that of the transport.
+    """
+
+    python = ""
 
     def __init__(self, target: RemoteTarget, worker: str, folder: Path, path: PurePath, use: LinkUse) -> None:
         self.path = path
@@ -460,11 +426,13 @@ class RemoteWorkspace:
     def start(self, module: str, *, environment: Mapping[str, str] | None = None) -> Process:
         """Start the module of the worker that was sent."""
         transport = self._target.transport
+        python = [self.python] if self.python else transport.python
+        foreign = dict.fromkeys(FOREIGN, "") if self.python else {}  # Python takes no notice of empty ones
         try:
             return transport.start(
-                [*transport.python, "-P", "-c", _LAUNCH, self._worker, module],
+                [*python, "-P", "-c", LAUNCH, self._worker, module],
                 folder=self.path,
-                environment={**(environment or {}), "TMPDIR": str(self.path)},
+                environment={**foreign, **(environment or {}), "TMPDIR": str(self.path)},
                 stderr=self._folder / "stderr",
             )
         except TargetError:
@@ -490,7 +458,23 @@ def report_no_lock(device: str, why: str) -> None:
     emit(LogLine(text=f"no lock of {device}: {why}, so other measurements there don't wait; {advice}"))
 
 
-_TARGETS: dict[str, LocalTarget | RemoteTarget] = {}
+class Kept(Protocol):
+    """A target until `close_targets`."""
+
+    transport: Any
+
+    def close(self) -> None:
+        """End its connection."""
+
+
+_TARGETS: dict[str, Kept] = {}
+
+
+def keep_target(key: str, make: Callable[[], Result]) -> Result:
+    """The target that `make` made for `key`, the same one until `close_targets`. Raises as `make`."""
+    if key not in _TARGETS:
+        _TARGETS[key] = cast(Kept, make())
+    return cast(Result, _TARGETS[key])
 
 
 def find_target(name: str) -> LocalTarget | RemoteTarget:
@@ -498,24 +482,12 @@ def find_target(name: str) -> LocalTarget | RemoteTarget:
 
     Raises `Unavailable` where there is none, and `BadInput` where its registration can't be used.
     """
-    if name not in _TARGETS:
+
+    def make() -> LocalTarget | RemoteTarget:
         transport = open_transport(find_device(name))
-        _TARGETS[name] = RemoteTarget(transport) if isinstance(transport, Remote) else LocalTarget(transport)
-    return _TARGETS[name]
+        return RemoteTarget(transport) if isinstance(transport, Remote) else LocalTarget(transport)
 
-
-def find_environment(environment: str) -> EnvironmentTarget | RemoteTarget:
-    """This machine with that Python environment, which is made where it is not there yet, or in a container.
-
-    Raises as `python_of` and `find_target`.
-    """
-    if environments.is_container(environment) and isinstance(there := find_target(environment), RemoteTarget):
-        return there
-    key = f"local {environment}"
-    found = _TARGETS.get(key)
-    if not isinstance(found, EnvironmentTarget):
-        found = _TARGETS[key] = EnvironmentTarget(open_transport(find_device(LOCAL)), environment)
-    return found
+    return keep_target(name, make)
 
 
 @atexit.register

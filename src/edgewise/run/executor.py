@@ -13,8 +13,9 @@ from pathlib import Path
 from typing import Any, Protocol
 from weakref import WeakKeyDictionary
 
-from edgewise.device.devices import LOCAL, Device
-from edgewise.device.target import LocalTarget, RemoteTarget, find_environment, find_target
+from edgewise.device.devices import Device
+from edgewise.device.environment_targets import RemoteEnvironment, find_environment
+from edgewise.device.target import LocalTarget, RemoteTarget, find_target
 from edgewise.errors import BadInput, Unavailable
 from edgewise.folders import job_folder
 from edgewise.record import Job, Measurement, Run, Scenario, TargetSpec, Variation
@@ -28,7 +29,7 @@ from edgewise.run.meters.base import Traits, meters
 from edgewise.runtime.base import runtimes
 
 WORKER = "worker"
-AnyTarget = LocalTarget | RemoteTarget
+AnyTarget = LocalTarget | RemoteTarget | RemoteEnvironment
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -251,15 +252,10 @@ def executor_at(spec: TargetSpec) -> Executor:
 
 
 def target_of(spec: TargetSpec) -> AnyTarget:
-    """Where jobs with this target run. Raises `Unavailable`, and `BadInput` for an environment on another machine."""
+    """Where jobs with this target run. Raises `Unavailable`, and `BadInput` for an environment that can't be there."""
     if spec.environment is None:
         return find_target(spec.device)
-    if spec.device != LOCAL:
-        raise BadInput(
-            f"environments are made on this machine, not on {spec.device}",
-            advice="leave ⟦device⟧ out, or install the version there",
-        )
-    return find_environment(spec.environment)
+    return find_environment(spec.environment, spec.device)
 
 
 _KNOWN: WeakKeyDictionary[AnyTarget, Facts] = WeakKeyDictionary()

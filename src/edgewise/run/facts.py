@@ -1,14 +1,10 @@
-"""Facts about the target of a job: engines, cores, the fingerprint of the machine; and how a process there is asked."""
+"""Facts about the target of a job: engines, cores, the fingerprint of the machine."""
 
 from __future__ import annotations
 
-import json
-from collections.abc import Mapping, Sequence
-from pathlib import Path
+from collections.abc import Sequence
 from typing import Any
 
-from edgewise.device.link import FREE_SPACE, TargetError, read_all
-from edgewise.device.target import Target
 from edgewise.errors import Unavailable
 from edgewise.record import TargetSpec
 from edgewise.record.facts import emulation_of
@@ -17,9 +13,6 @@ from edgewise.run.counters import usable_cores
 from edgewise.run.environment import fingerprint
 from edgewise.run.executor import executor_at, facts_of, target_of
 from edgewise.runtime.base import Runtime, runtimes
-from edgewise.text import means_disk_full, one_line
-
-MOST_ANSWER = 64 * 2**20
 
 
 def require_workers(spec: TargetSpec) -> None:
@@ -86,41 +79,3 @@ def require_real_processor(spec: TargetSpec) -> None:
             f"{spec.device}: {emulated}, so times there can't be compared",
             advice="compare and optimize on a real device; bench and evaluate give outputs, accuracy and sizes there",
         )
-
-
-def ask(
-    target: Target,
-    module: str,
-    question: Mapping[str, Any],
-    *,
-    folder: Path,
-    timeout_s: float,
-    files: Mapping[str, Path] | None = None,
-    environment: Mapping[str, str] | None = None,
-) -> dict[str, Any]:
-    """What a process on `target` answers to one JSON object on its standard input.
-
-    Args:
-        module: whose ``main`` answers with one JSON object on standard output.
-        files: name → file on this machine; a value of `question` that is the name in braces becomes its path there.
-
-    Raises:
-        OSError: the process can't be started, crashed or is silent for longer than `timeout_s`.
-        TypeError, ValueError: it answered something else.
-        Cancelled: the work was stopped.
-    """
-    with target.workspace(folder, files) as workspace:
-        paths = {f"{{{name}}}": target.locate(workspace, name, file) for name, file in (files or {}).items()}
-        fitted = {key: paths.get(value, value) if isinstance(value, str) else value for key, value in question.items()}
-        process = workspace.start(module, environment=environment)
-        try:
-            process.stdin.write(json.dumps(fitted).encode())
-            process.stdin.close()
-            answer = read_all(process, timeout_s=timeout_s, most=MOST_ANSWER)
-        finally:
-            process.kill()
-    if not answer:
-        told = process.stderr.read_text(errors="replace").strip().splitlines() if process.stderr.exists() else []
-        why = one_line(told[-1])[:300] if told else "it ended without an answer"
-        raise TargetError(why, advice=FREE_SPACE if means_disk_full(why) else "")
-    return dict(json.loads(answer))

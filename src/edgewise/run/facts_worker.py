@@ -39,7 +39,9 @@ def _installed() -> dict[str, str]:
     """Package → version."""
     from importlib.metadata import distributions  # which takes a while
 
-    found = {str(each.metadata["Name"]): each.version for each in distributions()}
+    found: dict[str, str] = {}
+    for each in distributions():
+        found.setdefault(str(each.metadata["Name"]), each.version)  # the first on the path is the one that is imported
     return dict(sorted(found.items()))
 
 

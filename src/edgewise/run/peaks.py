@@ -19,11 +19,12 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
+from edgewise.device.asking import ask
 from edgewise.folders import job_folder
 from edgewise.record import Peak, TargetSpec
 from edgewise.run.counters import usable_cores
 from edgewise.run.executor import target_of
-from edgewise.run.facts import ask, availability_at, environment_at
+from edgewise.run.facts import availability_at, environment_at
 from edgewise.run.trust import BUSY
 from edgewise.runtime.base import runtimes
 

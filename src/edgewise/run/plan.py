@@ -44,8 +44,8 @@ class Axes:
         threads: None in it means one thread (all usable cores in the offline scenario).
         precisions: as `precision_word` understands them; empty means the like-for-like default.
         signatures: entry points of files that have several; empty means each file's default.
-        environments: Python environments or containers of this machine with the engines; empty, None and ``local``
-            mean edgewise's own.
+        environments: Python environments on the device, or containers of this machine, with the engines; empty, None
+            and ``local`` mean edgewise's own.
         variables: environment variables, ``NAME=VALUE`` each; several values of one name are varied.
         shapes: input name → shape for open dimensions; the name "" means the only input.
         settings: of the engines, by their own names, as `setting_value` reads them; each engine gets those it has.

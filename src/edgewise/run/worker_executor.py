@@ -8,10 +8,12 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+from edgewise.device.asking import ask
 from edgewise.device.bootstrap import PACKAGES, bootstrap, how_to_install
 from edgewise.device.devices import Device
+from edgewise.device.environment_targets import EnvironmentTarget, RemoteEnvironment
 from edgewise.device.link import LinkLost, Unreachable
-from edgewise.device.target import EnvironmentTarget, LocalTarget, RemoteTarget
+from edgewise.device.target import LocalTarget, RemoteTarget
 from edgewise.device.transport import TellsEmulator
 from edgewise.device.transports.container import ContainerTransport
 from edgewise.errors import BadInput, EdgewiseError, Unavailable
@@ -22,7 +24,6 @@ from edgewise.run import fitness
 from edgewise.run.device_check import DeviceCheck, Missing, missing_engines
 from edgewise.run.environment import fingerprint
 from edgewise.run.executor import AnyTarget, Beside, Executor, Facts, facts_of
-from edgewise.run.facts import ask
 from edgewise.run.facts_worker import observe
 from edgewise.run.host import run_session
 from edgewise.run.host_protocol import SessionRequest, SessionResult
@@ -34,6 +35,7 @@ from edgewise.text import one_line
 LEAST_FREE_BYTES = 2**30
 """Less free space on a device is reported: a model, an engine's temporary files and its cache may not fit."""
 IN_IMAGE = "install what is missing in the image: FROM IMAGE, then RUN pip install numpy and the engines"
+Environment = EnvironmentTarget | RemoteEnvironment
 _PATIENCE_S = 120.0
 _WORKER = "edgewise.run.facts_worker"
 
@@ -45,7 +47,7 @@ class WorkerExecutor(Executor):
 
     def facts(self, target: AnyTarget) -> Facts | None:
         """As `Executor.facts`."""
-        return _ask_facts(target) if isinstance(target, EnvironmentTarget | RemoteTarget) else None
+        return _ask_facts(target) if isinstance(target, Environment | RemoteTarget) else None
 
     def check(self, job: Job, *, own_inputs: bool) -> None:
         """Engines themselves tell what they lack."""
@@ -72,6 +74,7 @@ class WorkerExecutor(Executor):
             if install is not None:
                 raise BadInput("⟦bootstrap⟧ is for other machines", advice="pip install 'edgewise[engines]'")
             return _examine_here(device)
+        assert isinstance(target, RemoteTarget)  # environments are not examined
         if install is not None and isinstance(target.transport, ContainerTransport):
             raise BadInput("⟦bootstrap⟧ does not work for a container", advice=IN_IMAGE)
         try:
@@ -113,22 +116,22 @@ def _ask_now(target: AnyTarget, question: Mapping[str, Any]) -> Mapping[str, Any
         with job_folder() as folder:
             return ask(target, _WORKER, question, folder=folder, timeout_s=_PATIENCE_S)
     except (OSError, ValueError, TypeError) as error:
-        if isinstance(target, RemoteTarget | EnvironmentTarget):
+        if isinstance(target, RemoteTarget | Environment):
             raise target.unavailable(error) from error
         raise Unavailable(f"this machine can't be observed: {error}", advice="see its memory and its disk") from error
 
 
-def _ask_facts(target: RemoteTarget | EnvironmentTarget) -> Facts:
+def _ask_facts(target: RemoteTarget | Environment) -> Facts:
     registries: Mapping[str, Registry[Any]] = {"runtimes": runtimes(), "meters": meters()}
     question: dict[str, Any] = {
         kind: {name: registry.location(name) for name in registry.names()} for kind, registry in registries.items()
     }
-    question["packages"] = isinstance(target, EnvironmentTarget) or isinstance(target.transport, ContainerTransport)
+    question["packages"] = isinstance(target, Environment) or isinstance(target.transport, ContainerTransport)
     try:
         with job_folder() as folder:
             told = ask(target, _WORKER, question, folder=folder, timeout_s=_PATIENCE_S)
         if not told["numpy"]:
-            if isinstance(target, EnvironmentTarget):
+            if isinstance(target, Environment):
                 raise Unavailable(f"the environment {target.environment} has no numpy", advice="install it there")
             raise Unavailable(f"{target.name} has no numpy", advice=how_to_install(target.transport, "numpy"))
         environment = dict(told["environment"])
@@ -147,11 +150,11 @@ def _ask_facts(target: RemoteTarget | EnvironmentTarget) -> Facts:
         raise target.unavailable(error) from error
 
 
-def _there(target: RemoteTarget | EnvironmentTarget, engine: str, found: Availability) -> Availability:
+def _there(target: RemoteTarget | Environment, engine: str, found: Availability) -> Availability:
     """Where an engine is missing, and how it gets onto that device: its own words are of the machine that runs it."""
     if found:
         return found
-    if isinstance(target, EnvironmentTarget):
+    if isinstance(target, Environment):
         hint = f"install {PACKAGES.get(engine, engine)} there"
         return replace(found, reason=f"{found.reason} in the environment {target.environment}", install_hint=hint)
     transport = target.transport

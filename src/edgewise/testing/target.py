@@ -5,9 +5,9 @@ from __future__ import annotations
 import json
 from pathlib import Path
 
+from edgewise.device.asking import ask
 from edgewise.device.target import LocalTarget, RemoteTarget, Workspace
 from edgewise.device.transport import Remote, Transport
-from edgewise.run.facts import ask
 from edgewise.testing.rules import requiring
 from edgewise.testing.transport import check_transport
 

@@ -8,7 +8,7 @@ from pathlib import Path
 
 from edgewise.device.devices import Device
 from edgewise.device.link import LinkLost
-from edgewise.device.target import LinkUse, LocalTarget, RemoteTarget
+from edgewise.device.target import LinkUse, RemoteTarget
 from edgewise.device.transport import RunsPrograms
 from edgewise.errors import BadInput, EdgewiseError, Unavailable
 from edgewise.record import Failure, Job, Measurement, Scenario
@@ -61,7 +61,7 @@ class DeviceTools(WorkerExecutor):
     ) -> SessionResult:
         """As `Executor.run`."""
         tool, spec, facts = _tool_of(request.job), request.job.target, facts_of(request.job.target)
-        if facts is None or tool.name not in facts.programs or isinstance(target, LocalTarget):
+        if facts is None or tool.name not in facts.programs or not isinstance(target, RemoteTarget):
             raise Unavailable(f"{spec.device} has no {tool.name}", advice=f"edgewise devices check {spec.device}")
         result = SessionResult(index=request.index, link=LinkUse())
         try:

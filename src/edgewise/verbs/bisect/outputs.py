@@ -17,7 +17,7 @@ from edgewise.errors import BadInput, EdgewiseError, Unavailable
 from edgewise.model.identity import read_graph
 from edgewise.model.precision import reduced_precision
 from edgewise.progress import StageStarted, emit
-from edgewise.record import Job, Scenario, Stopping, TargetSpec
+from edgewise.record import Job, Scenario, Stopping
 from edgewise.run.agreement import Outputs, difference_of, difference_words
 from edgewise.run.executor import facts_of
 from edgewise.run.inference import Inference, InferenceFailed
@@ -94,7 +94,7 @@ class OutputSearch:
             environments=(f"{request.engine}=={version}",),
         )
         plan = make_plan(
-            [Path(request.model)], axes=axes, scenario=Scenario(), stopping=Stopping(), target=TargetSpec()
+            [Path(request.model)], axes=axes, scenario=Scenario(), stopping=Stopping(), target=request.target()
         )
         return plan.jobs[0]
 

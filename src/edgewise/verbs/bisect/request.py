@@ -4,10 +4,13 @@ from __future__ import annotations
 
 from typing import Annotated, Literal
 
+from edgewise.device.devices import transport_of
 from edgewise.device.environments import ENGINES
 from edgewise.errors import BadField
+from edgewise.record import TargetSpec
 from edgewise.run.limits import require_at_least, require_time
 from edgewise.units import parse_duration
+from edgewise.verbs.fields import Device
 from edgewise.verbs.option import argument, option
 from edgewise.verbs.request import FilePath, Number, Request, Whole
 from edgewise.verbs.shared_options import MEASURE, OUTPUT, VARY
@@ -20,6 +23,7 @@ class BisectRequest(Request):
         engine: the package whose releases are searched.
         good, bad: releases before and after the change.
         on: what is compared.
+        device: its name or URL; ``local`` is this machine.
         time_budget: s, of each comparison.
         most_probes: of comparisons after that of `bad` with `good`.
         subgraph: file for the smallest part of an ONNX model that still is slower, with random weights.
@@ -42,6 +46,7 @@ class BisectRequest(Request):
         Literal["latency", "memory", "output"],
         option("--on METRIC", VARY, "What is compared: latency, memory or output", common=True),
     ] = "latency"
+    device: Device = "local"
     threads: Annotated[Whole, option("-t --threads N", VARY, "Number of inference threads", int, common=True)] = 1
     time_budget: Annotated[
         Number, option("--time-budget T", MEASURE, "Time limit of each comparison", read=parse_duration, common=True)
@@ -71,3 +76,7 @@ class BisectRequest(Request):
             )
         if self.good == self.bad:
             raise BadField("⟦good⟧ and ⟦bad⟧ are the same release", advice="name two releases")
+
+    def target(self) -> TargetSpec:
+        """As a job has it."""
+        return TargetSpec(device=self.device, transport=transport_of(self.device))

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import shlex
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
 from typing import Any
 
+from edgewise.device.devices import LOCAL
 from edgewise.device.environments import ENGINES
 from edgewise.errors import as_flag
 from edgewise.formatting import ratio_text
@@ -55,6 +57,7 @@ class BisectResult:
         between: releases whose ratio is between the two levels: more than one release changed it.
         profiles: of the release before `first` and of `first`; empty where there are none.
         command: that makes this again.
+        device: where it was measured.
         part: the smallest part of the model that still is slower; None where it was not asked for.
         part_absent_because: why there is none.
         undecided: whether more measuring might show that the bad release is worse.
@@ -70,6 +73,7 @@ class BisectResult:
     between: Sequence[str] = ()
     profiles: Sequence[Run] = ()
     command: str = ""
+    device: str = LOCAL
     conditions: Sequence[str] = ()
     interrupted: bool = False
     undecided: bool = False
@@ -85,7 +89,7 @@ class BisectResult:
     def to_document(self) -> dict[str, Any]:
         """JSON-shaped."""
         return {
-            "schema": SCHEMA, "model": dict(self.model), "engine": self.engine, "on": self.on,
+            "schema": SCHEMA, "model": dict(self.model), "engine": self.engine, "on": self.on, "device": self.device,
             "releases": [asdict(release) for release in self.releases], "first": self.first,
             "probability": self.probability, "others": list(self.others), "between": list(self.between),
             "profiles": [run.id for run in self.profiles], "command": self.command,
@@ -159,11 +163,12 @@ class BisectResult:
     def _again(self) -> list[str]:
         lines = [self.command]
         if self.first is not None:
+            place = "" if self.device == LOCAL else f" -d {shlex.quote(self.device)}"
             sides = f" --environment {self.engine}=={self.before} --environment {self.engine}=={self.first}"
             lines += [
-                f"edgewise bench MODEL -r {ENGINES[self.engine]}{sides}"
+                f"edgewise bench MODEL -r {ENGINES[self.engine]}{sides}{place}"
                 if self.on == "output"
-                else f"edgewise compare MODEL --vary {self.engine}={self.before},{self.first}",
+                else f"edgewise compare MODEL --vary {self.engine}={self.before},{self.first}{place}",
                 f"environments: pip install {self.engine}=={self.before} numpy; "
                 f"pip install {self.engine}=={self.first} numpy",
             ]

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import math
 import re
-import sys
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from edgewise.child_process import run_child
+from edgewise.device.devices import LOCAL
+from edgewise.device.environment_targets import list_releases
 from edgewise.device.environments import ENGINES, is_unreachable, nearest_versions, parse_versions
 from edgewise.errors import BadInput, EdgewiseError, Unavailable
 from edgewise.folders import check_place
@@ -29,20 +29,24 @@ if TYPE_CHECKING:
     from edgewise.verbs.context import Context
 
 _METRICS = {"latency": "latency", "memory": "memory_peak"}
-_LIST_S = 120.0
 
 
-def releases_of(package: str) -> list[str]:
-    """The final releases of `package` that the index has for this Python, the oldest first. Raises `Unavailable`."""
-    command = [sys.executable, "-m", "pip", "index", "versions", package, "--disable-pip-version-check"]
-    done = run_child(command, seconds=_LIST_S)
-    found = re.search(r"^Available versions: (.*)$", done.output.decode(errors="replace"), re.MULTILINE)
-    if is_unreachable(done.tail):
+def releases_of(package: str, device: str = LOCAL) -> list[str]:
+    """The final releases of `package` that the index has for the Python of a device, the oldest first.
+
+    Raises `Unavailable`, and `BadInput` for a device that keeps no environments.
+    """
+    told = list_releases(package, device)
+    tail = told.get("tail", "")
+    found = re.search(r"^Available versions: (.*)$", told.get("output", ""), re.MULTILINE)
+    package += "" if device == LOCAL else f" on {device}"
+    if is_unreachable(tail):
         raise Unavailable(f"pip can't list the releases of {package}", advice="the package index can't be reached")
-    if done.failure or found is None:
-        lines = done.tail.strip().splitlines()
-        reason = one_line(lines[-1])[:200] if lines else done.failure or "no answer"
-        raise Unavailable(f"pip can't list the releases of {package}: {reason}", advice="check the package index")
+    if told.get("failure") or found is None:
+        lines = tail.strip().splitlines()
+        reason = one_line(lines[-1])[:200] if lines else told.get("failure") or "no answer"
+        advice = "install pip for it" if "No module named pip" in tail else "check the package index"
+        raise Unavailable(f"pip can't list the releases of {package}: {reason}", advice=advice)
     return [str(one) for one in parse_versions(map(str.strip, found[1].split(","))) if not one.is_prerelease]
 
 
@@ -58,7 +62,7 @@ def bisect(request: BisectRequest, context: Context) -> BisectResult:
         check_place(Path(request.subgraph), overwrite=False, example="part.onnx")
         if ref.format != "onnx":
             raise BadInput(f"{ref.name} is no ONNX file, of which a part can be cut out", advice="leave out ⟦subgraph⟧")
-    versions = _between(releases_of(request.engine), request)
+    versions = _between(releases_of(request.engine, request.device), request)
     if request.on == "output":
         return _bisect_outputs(request, ref, versions)
     steps = _Steps(request=request, context=context, releases=[Release(version=one) for one in versions])
@@ -107,7 +111,7 @@ def _empty_result(request: BisectRequest, ref: ModelRef, releases: Sequence[Rele
     model = {"name": ref.name, "format": ref.format, "sha256": ref.sha256}
     return BisectResult(
         model=model, engine=request.engine, on=request.on, releases=releases, first=None, probability=None,
-        command=command_of(request),
+        command=command_of(request), device=request.device,
     )  # fmt: skip
 
 
@@ -138,11 +142,12 @@ def _bisect_outputs(request: BisectRequest, ref: ModelRef, versions: Sequence[st
 
 def _between(versions: Sequence[str], request: BisectRequest) -> list[str]:
     """The releases from the good one to the bad one. Raises `BadInput`."""
+    python = "this Python" if request.device == LOCAL else f"the Python on {request.device}"
     for flag, version in (("good", request.good), ("bad", request.bad)):
         if version not in versions:
             near = ", ".join(nearest_versions(version, versions))
             raise BadInput(
-                f"the index has no {request.engine} {version} for this Python ({flag})",
+                f"the index has no {request.engine} {version} for {python} ({flag})",
                 advice=f"versions near it: {near or 'none'}",
             )
     first, last = versions.index(request.good), versions.index(request.bad)
@@ -217,7 +222,7 @@ class _Steps:
         asked = CompareRequest(
             subjects=(model,), environments=tuple(f"{request.engine}=={one}" for one in (before, after)),
             runtimes=(ENGINES[request.engine],), threads=(request.threads,), time_budget=request.time_budget,
-            until=_METRICS[request.on],
+            until=_METRICS[request.on], device=request.device,
         )  # fmt: skip
         found: ComparisonResult = carry_out(asked, replace(self.context, progress=None, cancel=None))
         return found
@@ -245,7 +250,8 @@ class _Steps:
         emit(StageStarted(title=f"The operators of {request.engine} {before} and {after}"))
         asked = ProfileRequest(
             models=(request.model,), environments=tuple(f"{request.engine}=={one}" for one in (before, after)),
-            runtimes=(ENGINES[request.engine],), threads=(request.threads,), sessions=SESSIONS,  # and no turns
+            runtimes=(ENGINES[request.engine],), threads=(request.threads,), device=request.device,
+            sessions=SESSIONS,  # and no turns
         )  # fmt: skip
         try:
             found = carry_out(asked, replace(self.context, progress=None, cancel=None))
