@@ -16,7 +16,7 @@ from edgewise.evaluating.scores import Score
 from edgewise.evaluating.task import HasConfusion, MetricTable, RunsModel, Scorer
 from edgewise.metrics import METRICS
 from edgewise.record import Caution, DataRef, Evaluation, Measurement, Skipped, Variation
-from edgewise.run.measurements import distribution
+from edgewise.run.rates import distribution
 from edgewise.units import format_duration
 
 MOST_CLASSES = 200

@@ -150,11 +150,11 @@ class GgufHeader:
         kept = self.metadata.get(f"{self.architecture}.attention.head_count_kv", heads)
         width = self.number("embedding_length")
         head = width // heads if width and heads else None
-        key, value = (self.number(f"attention.{name}_length") or head for name in ("key", "value"))
+        a_key, a_value = (self.number(f"attention.{name}_length") or head for name in ("key", "value"))
         each = kept if isinstance(kept, tuple) else (kept,) * layers if layers and layers <= MOST_TENSORS else ()
-        if not layers or not key or not value or len(each) != layers or not all(type(one) is int for one in each):
+        if not layers or not a_key or not a_value or len(each) != layers or not all(type(one) is int for one in each):
             return None, "the header does not tell its layers, its heads of keys or their size"
-        return sum(each) * (key + value), ""
+        return sum(each) * (a_key + a_value), ""
 
 
 class _Stream:
