@@ -391,6 +391,9 @@ def bench(
     input_data: PathLike | None = None,
     seed: int = 0,
     scenario: ScenarioKind = "single-stream",
+    prompt_tokens: int | Sequence[int] = (),
+    new_tokens: int | None = None,
+    depth: int | Sequence[int] = (),
     fps: float | None = None,
     streams: int | None = None,
     requests: int | None = None,
@@ -438,7 +441,9 @@ def bench(
         shapes: input name → shape for open dimensions.
         input_data: an ``.npz`` with one array per input; without it inputs are random from `seed`.
         scenario: ``single-stream``, ``offline`` (with `streams`, `requests`), ``paced`` (with `fps`) or
-            ``cold-start`` (one inference per fresh process; 10 by default).
+            ``cold-start`` (one inference per fresh process; 10 by default), or ``generate`` (a language model makes
+            `new_tokens` tokens after a prompt; `input_data` is then a ``.jsonl`` of prompts).
+        prompt_tokens, depth: axes of the scenario ``generate``: tokens of the prompt, and in the KV cache before it.
         iterations, warmup, duration (s): per session; None is found from the data.
         sessions: fresh processes; None is 5, or 1 where iterations, warmup or duration are given.
         time_budget: time limit of all sessions together, s; each job has two or more.
@@ -470,7 +475,8 @@ def bench(
         "runtimes": runtimes, "providers": providers, "threads": threads, "batches": batches,
         "precisions": precisions, "signatures": signatures, "environments": environments, "variables": variables,
         "shapes": shapes, "input_data": input_data, "seed": seed,
-        "scenario": scenario, "fps": fps, "streams": streams, "requests": requests, "iterations": iterations,
+        "scenario": scenario, "prompt_tokens": prompt_tokens, "new_tokens": new_tokens, "depth": depth,
+        "fps": fps, "streams": streams, "requests": requests, "iterations": iterations,
         "warmup": warmup, "duration": duration, "sessions": sessions, "spread": spread, "sustained": sustained,
         "time_budget": time_budget, "duty_cycle": duty_cycle, "drop_cache": drop_cache,
         "background_load": background_load, "background_kind": background_kind, "report_every": report_every,

@@ -75,6 +75,26 @@ _ROWS = (
            "Time to copy the model to the target and load it there."),
     Metric("throughput", "1/s", "Throughput", "higher", "mean",
            "Samples (inferences × batch) per second in the run's scenario."),
+    Metric("ttft", "s", "Time to first text", "lower", "median",
+           "Language model: time of a request from its text to the first new token as text: the prompt is tokenised "
+           "and computed, and the first token is made text. The first request of a process is not among them."),
+    Metric("ttft_model", "s", "Time to first token", "lower", "median",
+           "Language model: time from the tokens of the prompt to the first new token, without making tokens of text "
+           "and text of tokens."),
+    Metric("ttft_first", "s", "Time to first text (cold)", "lower", "median",
+           "Language model: the time to first text of the first request of a process after loading."),
+    Metric("tpot", "s", "Time per token", "lower", "mean",
+           "Language model: (time of the last token − time of the first) / (tokens − 1), which is the mean of the gaps "
+           "between the new tokens. Each gap is a sample."),
+    Metric("prefill_rate", "1/s", "Prompt rate", "higher", "ratio",
+           "Language model: tokens of the prompts divided by the sum of their times to first token, at the run's "
+           "depth."),
+    Metric("decode_rate", "1/s", "Generation rate", "higher", "ratio",
+           "Language model: number of gaps between new tokens divided by their sum, 1 / time per token, at the run's "
+           "depth and after its prompt."),
+    Metric("kv_cache_bytes", "B", "KV cache", "lower", "last",
+           "Language model: keys and values that attention keeps of the run's whole context: 2 × layers × heads of "
+           "keys × size of a head × bytes of a number × tokens."),
     Metric("model_size", "B", "Model size", "lower", "last", "Size of the model's files on disk, with weights."),
     Metric("parameters_size", "B", "Parameters size", "lower", "last", "Size of the model's constant weights."),
     Metric("parameters", "1", "Parameters", "lower", "last", "Number of the model's constant weights."),

@@ -262,7 +262,7 @@ REFUSED = {
     "text": (("notes.txt", b"not a model"), says("unknown-format")),
     "empty": (("net.onnx", b""), "empty"),
     "cut model": (("net.tflite", DIGITS[:3000]), "net.tflite"),
-    "another program's model": (("llm.gguf", b"GGUF\x03\0\0\0" + b"\0" * 60), "GGUF"),
+    "another program's model": (("llm.litertlm", b"LITERTLM" + b"\0" * 60), "LiteRT-LM"),
     "Python": (("factory.py", b"def make(): ..."), says("file-can-run-code-which", suffix=".py")),
     "pickle": (("net.pt", pickle.dumps({})), says("file-can-run-code-which", suffix=".pt")),
     "hidden pickle": (("net.onnx", pickle.dumps({"a": 1})), "pickle"),

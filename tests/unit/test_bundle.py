@@ -7,7 +7,18 @@ import zipfile
 
 from edgewise.device.bundle import make_bundle
 
-ENGINES = {"onnxruntime", "openvino", "ai_edge_litert", "torch", "cloudpickle", "tensorflow", "keras", "jax", "google"}
+ENGINES = {
+    "onnxruntime",
+    "openvino",
+    "openvino_genai",
+    "ai_edge_litert",
+    "torch",
+    "cloudpickle",
+    "tensorflow",
+    "keras",
+    "jax",
+    "google",
+}
 
 
 def names():

@@ -8,7 +8,8 @@ import pytest
 from edgewise.metrics import METRICS
 from edgewise.record import Job, ModelRef, RuntimeSpec, Scenario, Workload
 from edgewise.run.host_protocol import SessionResult
-from edgewise.run.measurements import Z95, distribution, measurements_of, session_record
+from edgewise.run.measurements import Z95, measurements_of, session_record
+from edgewise.run.rates import distribution
 from edgewise.run.variation import FLOOR
 from messages import says, wording
 

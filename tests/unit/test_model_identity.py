@@ -150,7 +150,6 @@ SAFETENSORS = struct.pack("<Q", 20) + b'{"__metadata__":{} }'
         ("m.zip", zip_of("m.onnx"), "zip"),
         ("m.pkl", b"\x80\x04\x95abc", "pickle"),
         ("m.h5", b"\x89HDF\r\n\x1a\n" + b"\0" * 50, "HDF5"),
-        ("m.gguf", b"GGUF\3\0\0\0", "GGUF"),
         ("m.safetensors", SAFETENSORS, "safetensors"),
         ("m.mlmodel", b"\x08\x04\x12\x03abc", "Core ML"),
         ("m.pb", b"\x0a\x03abc", "TensorFlow"),

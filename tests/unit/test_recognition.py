@@ -93,7 +93,6 @@ def test_hugging_face_folders_and_their_files(tmp_path):
 @pytest.mark.parametrize(
     ("name", "content", "what", "command"),
     [
-        ("m.gguf", b"GGUF\3\0\0\0", "a GGUF model; llama.cpp reads it", says("llama-bench-m")),
         (
             "m.h5",
             b"\x89HDF\r\n\x1a\n" + b"\0" * 50,

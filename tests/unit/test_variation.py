@@ -12,7 +12,8 @@ from hypothesis import strategies as st
 from edgewise.errors import StoreError
 from edgewise.record import Job, ModelRef, RuntimeSpec, SessionRecord, Stopping, Variation, Workload
 from edgewise.record.reference import Reading, machine_key, readings_of
-from edgewise.run.measurements import Z95, distribution
+from edgewise.run.measurements import Z95
+from edgewise.run.rates import distribution
 from edgewise.run.reference import VERSION
 from edgewise.run.variation import (
     BEYOND,

@@ -18,7 +18,7 @@ from edgewise.evaluating.task import HasConfusion, MetricTable, RunsModel, Score
 from edgewise.grouping import by_key
 from edgewise.metrics import METRICS
 from edgewise.record import Caution, DataRef, Evaluation, Measurement, Skipped, Variation
-from edgewise.run.measurements import distribution
+from edgewise.run.rates import distribution
 from edgewise.text import listing, one_line
 from edgewise.units import format_duration
 

@@ -33,7 +33,7 @@ from edgewise.record import (
     Workload,
 )
 from edgewise.record.job import NAME_ALONE, UNKNOWN_DEVICE, ScenarioKind
-from edgewise.run.measurements import distribution
+from edgewise.run.rates import distribution
 from edgewise.run.trust import LEAST_SAMPLES, grade_of
 from edgewise.run.variation import UNKNOWN, assumed, cautions_about
 from edgewise.store.codec import parse_time

@@ -23,6 +23,9 @@ BITS: dict[str, int] = {
     "float4_e2m1": 4, "nf4": 4, "fp4": 4, "uint3": 3, "uint6": 6,
 }  # fmt: skip
 
+LANGUAGE_MODEL = "language_model"
+"""Key in `Graph.metadata` of what the header of a language model's weights says, where the file has no network."""
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class StoredData:

@@ -7,7 +7,7 @@ from dataclasses import asdict, dataclass
 from typing import Any
 
 from edgewise.model.cost import KINDS, OperatorCost, Total, count, total_of
-from edgewise.model.graph import Graph, Operator, Quantization, Tensor
+from edgewise.model.graph import LANGUAGE_MODEL, Graph, Operator, Quantization, Tensor
 from edgewise.model.memory_plan import MemoryPlan, describe_plan, plan_memory
 from edgewise.model.precision import find_precision
 from edgewise.model.sparsity import Sparsity
@@ -84,7 +84,7 @@ class Inspection(Shown):
                 "weight_bytes": total.weight_bytes,
                 "scale_bytes": total.scale_bytes,
                 "activation_peak_bytes": None if self.plan.unknown else self.plan.lower_bound_bytes,
-                "depth": total.depth,
+                "depth": None if LANGUAGE_MODEL in graph.metadata else total.depth,
                 "layers": len(graph.operators),
                 "layers_with_parameters": sum(
                     1 for operator in graph.operators if operator.weights or operator.option_weights

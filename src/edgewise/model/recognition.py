@@ -24,7 +24,7 @@ class Known(NamedTuple):
     """What a file or folder is.
 
     Attributes:
-        what: with its article: ``a GGUF model``.
+        what: with its article: ``a TensorRT engine``.
         advice: the next command, which can be pasted into a shell, or what to do where no command helps.
         reader: the program that reads it, where there is one.
     """
@@ -156,16 +156,11 @@ def _hdf5(path: Path) -> Known:
     return Known(what, advise_conversion("keras", path), reader="Keras")
 
 
-def _gguf(path: Path) -> Known:
-    return Known("a GGUF model", f"llama-bench -m {quote(str(path))}", reader="llama.cpp")
-
-
 _UNPACK = "unpack it first"
 #: (where, mark, what it is or how to find out).
 _MARKS: tuple[tuple[int, bytes, Known | Callable[[Path], Known]], ...] = (
     (0, b"version https://git-lfs",
      Known("a Git LFS pointer, not the model itself", "run 'git lfs pull' in its repository")),
-    (0, b"GGUF", _gguf),
     (0, b"LITERTLM",
      Known("a LiteRT-LM bundle of a language model", "give a .tflite file that it was built from", "LiteRT-LM")),
     (0, b"\x89HDF\r\n\x1a\n", _hdf5),

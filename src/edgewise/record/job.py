@@ -16,7 +16,7 @@ UNKNOWN_DEVICE = "unknown"
 NAME_ALONE = "name"
 """`ModelRef.format` of an imported run whose model file is not known: its hash is that of the name."""
 
-ScenarioKind = Literal["single-stream", "offline", "paced", "cold-start"]
+ScenarioKind = Literal["single-stream", "offline", "paced", "cold-start", "generate"]
 LoadKind = Literal["compute", "memory"]
 Interleave = Literal["turns", "duet", "rounds"]
 
@@ -160,8 +160,8 @@ class Scenario:
 
     Attributes:
         kind: ``single-stream`` (back to back), ``offline`` (several in flight), ``paced`` (on a schedule),
-            ``cold-start`` (one inference per fresh process), or ``command`` (one execution of a program per session,
-            see `Job.command`).
+            ``cold-start`` (one inference per fresh process), ``generate`` (a language model answers prompts), or
+            ``command`` (one execution of a program per session, see `Job.command`).
         fps: paced: arrivals per second.
         streams: offline: number of parallel execution streams; None means the engine's choice.
         requests: offline: number of requests in flight; None means the engine's choice.
@@ -170,6 +170,9 @@ class Scenario:
         drop_cache: cold-start: drop the model's files from the kernel's file cache before each start.
         background_load: number of busy processes beside the model; None for none.
         background_kind: what they do: ``compute`` or ``memory`` (copy memory); None without them.
+        prompt_tokens: generate: tokens of each prompt; None takes those of a file as they are.
+        new_tokens: generate: tokens that each request makes, two or more.
+        depth: generate: tokens that are in the KV cache before the prompt.
     """
 
     kind: ScenarioKind | Literal["command"] = "single-stream"
@@ -181,6 +184,9 @@ class Scenario:
     drop_cache: bool = False
     background_load: int | None = None
     background_kind: LoadKind | None = None
+    prompt_tokens: int | None = None
+    new_tokens: int | None = None
+    depth: int | None = None
 
     @property
     def words(self) -> str:
@@ -197,6 +203,9 @@ class Scenario:
     def conditions(self) -> list[str]:
         """What is unlike the scenario's usual conditions, in words."""
         words = [f"sustained for {long_time(self.sustained_s)}"] if self.sustained_s is not None else []
+        if self.kind == "generate":
+            prompt = "own length" if self.prompt_tokens is None else str(self.prompt_tokens)
+            words += [f"prompt {prompt}", f"{self.new_tokens} new tokens", f"depth {self.depth}"]
         words += [f"duty cycle {self.duty_cycle * 100:.3g}%"] if self.duty_cycle is not None else []
         words += ["file cache dropped"] if self.drop_cache else []
         busy = "busy process" if self.background_load == 1 else "busy processes"
@@ -212,7 +221,10 @@ class Scenario:
 _LATER_FIELDS = (
     ("target", "environment"), ("target", "variables"), ("target", "constraints"), ("workload", "interleave"),
 )  # fmt: skip
-_LATER_SCENARIO_FIELDS = ("sustained_s", "duty_cycle", "drop_cache", "background_load", "background_kind")
+_LATER_SCENARIO_FIELDS = (
+    "sustained_s", "duty_cycle", "drop_cache", "background_load", "background_kind", "prompt_tokens", "new_tokens",
+    "depth",
+)  # fmt: skip
 """Fields of `Scenario` that the key of a job leaves out where they are not set: earlier jobs keep their keys."""
 
 _HEADLINES = {
@@ -221,6 +233,7 @@ _HEADLINES = {
     "offline": "throughput",
     "cold-start": "startup_time",
     "command": "total_time",
+    "generate": "tpot",
 }
 
 
@@ -277,7 +290,8 @@ class Workload:
 
     Attributes:
         inputs: inputs in the model's order.
-        input_data: sha256 of the given ``.npz`` file; None if inputs are random from `seed`.
+        input_data: sha256 of the given ``.npz`` file, or of the ``.jsonl`` file of prompts; None if inputs are random
+            from `seed`.
         input_path: path of that file.
         profile: whether layers are also timed, in separate processes.
         keep_state: whether the samples of an evaluation are one sequence: each starts from the state that the one

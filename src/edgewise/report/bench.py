@@ -28,6 +28,7 @@ from edgewise.report.conditions import (
     told_apart,
 )
 from edgewise.report.document import Document, Section, Table, filled
+from edgewise.report.generated import is_generated
 from edgewise.report.recommendation import Recommendation
 from edgewise.report.sustained import sustained_sections
 from edgewise.run.agreement import BEYOND, NO_MAJORITY, REFERENCE
@@ -47,7 +48,7 @@ def bench_document(runs: Sequence[Run], *, title: str = "") -> Document:
     tables = bench_tables(runs)
     in_engines = [run for run in runs if not run.job.command]
     sections = [
-        *recommendation_sections(in_engines),
+        *recommendation_sections([run for run in in_engines if not is_generated(run)]),
         *sustained_sections(runs),
         *input_sections(runs),
         _settings(in_engines),

@@ -12,6 +12,7 @@ from edgewise.record import Run
 from edgewise.record.facts import precision_of, threads_of
 from edgewise.report.candidates import Candidate, are_apart, factor_of, noun_of, objection_of
 from edgewise.report.conditions import elsewhere, labels_of, provider_of, scenario_of, told_apart
+from edgewise.report.generated import generated_answer, is_generated
 from edgewise.report.recommendation import Recommendation, answer_of, group_title, recommendations
 from edgewise.text import enumerate_few, listing, one_line
 
@@ -52,6 +53,9 @@ def answer_by_device(runs: Sequence[Run], *, each: bool = False) -> tuple[str, .
     Args:
         each: whether several models also have a line each.
     """
+    if made := [run for run in runs if is_generated(run)]:
+        others = [run for run in runs if not is_generated(run)]
+        return (*generated_answer(made), *(answer_by_device(others, each=each) if others else ()))
     parts = _by_device(runs)
     if len(parts) < 2:
         return answer_of(runs, each=each)

@@ -24,6 +24,7 @@ from edgewise.report.conditions import (
     short_providers,
 )
 from edgewise.report.document import DASH, Cell, Column, Table, Tone, absent, table_by_columns
+from edgewise.report.generated import GENERATED_COLUMNS, depth_of, is_generated, prompt_of
 from edgewise.report.provenance import how_of
 from edgewise.report.recommendation import group_title
 from edgewise.text import one_line, tells_apart
@@ -74,6 +75,11 @@ _TITLES = {
     "memory_group_peak": "Peak memory",
     "memory_limit_hits": "Limit reached",
     "latency_first": "First",
+    "ttft": "First text",
+    "ttft_model": "First token",
+    "ttft_first": "First text, cold",
+    "decode_rate": "Tokens",
+    "prefill_rate": "Prompt tokens",
     "memory_delta": "Model memory",
     "memory_peak": "Process peak",
     "parameters_size": "Weights",
@@ -100,7 +106,8 @@ def bench_table(runs: Sequence[Run]) -> Table:
         columns.append((Column(title="Path"), [Cell(text=whole or "–", short=short) for whole, short in paths]))
     for metric, rank, interval in [*_metric_columns(runs), *(_EXPORT_COLUMNS if exported else ())]:
         columns.append(metric_column(runs, metric, rank=rank, interval=interval))
-        if interval and metric != "throughput" and (found := _percentile_column(runs, metric, "p99")):
+        is_time = metric not in ("throughput", "decode_rate")
+        if interval and is_time and (found := _percentile_column(runs, metric, "p99")):
             columns.append(found)
     columns.append((Column(title="Grade", rank=0), [_grade(run) for run in runs]))
     return table_by_columns(_table_title(runs), columns)
@@ -173,7 +180,8 @@ def _identity(runs: Sequence[Run]) -> list[tuple[Column, list[Cell]]]:
         column("Threads", lambda run: str(threads) if (threads := threads_of(run)) else None),
         column("Batch", lambda run: str(run.job.workload.batch)),
         column("Precision", precision_of),
-        column("Scenario", scenario_of),
+        *([column("Prompt", prompt_of), column("Depth", depth_of)] if any(map(is_generated, runs)) else []),
+        column("Scenario", lambda run: None if is_generated(run) else scenario_of(run)),
         column("Device", lambda run: one_line(run.job.target.device)),
         column("Environment", lambda run: environment_words(run.job.target.environment)),
         column("Variables", lambda run: variable_words(run.job.target.variables)),
@@ -188,7 +196,7 @@ def _status(run: Run) -> str:
 
 def _metric_columns(runs: Sequence[Run]) -> list[tuple[str, int, bool]]:
     """(metric, rank, interval in the text) of the columns that these scenarios call for, each metric once."""
-    apart = {"total_time": COMMAND_COLUMNS, "startup_time": COLD_START_COLUMNS}
+    apart = {"total_time": COMMAND_COLUMNS, "startup_time": COLD_START_COLUMNS, "tpot": GENERATED_COLUMNS}
     others = [run for run in runs if run.headline not in apart]
     columns = _inference_columns(others) if others else []
     for headline in dict.fromkeys(run.headline for run in runs if run.headline in apart):

@@ -6,7 +6,7 @@ from collections import defaultdict
 from collections.abc import Iterator, Mapping, Sequence
 
 from edgewise.formatting import quantity
-from edgewise.model.graph import Graph, Tensor
+from edgewise.model.graph import LANGUAGE_MODEL, Graph, Tensor
 from edgewise.model.inspection import Inspection, describe_tensor, name_kind
 from edgewise.model.support import Support
 from edgewise.report.document import DASH, Cell, Column, Table, absent
@@ -25,13 +25,13 @@ def totals_table(inspection: Inspection) -> Table:
     rows = [
         ("Format", _text(" · ".join(filter(None, (graph.format, graph.version, one_line(graph.producer)))))),
         *_signature_rows(graph),
-        ("Precision", _text(inspection.precision)),
+        *(_language_rows(graph) or [("Precision", _text(inspection.precision))]),
         *(("Input", _text(tensor_words(graph.tensors[name]))) for name in graph.inputs),
         *(("Output", _text(tensor_words(graph.tensors[name]))) for name in graph.outputs),
         *([("State", _text(f"kept between inferences: {one_line(', '.join(graph.states))}"))] if graph.states else []),
         ("File size", _amount(size, "B", str(source.get("size_absent_because", "it is not a file")))),
         ("Layers", plain_cell(len(graph.operators))),
-        ("Depth", plain_cell(total.depth)),
+        *([] if LANGUAGE_MODEL in graph.metadata else [("Depth", plain_cell(total.depth))]),
         ("MACs", _known(total.macs, total.macs_known, total.why)),
         ("Operations", _known(total.ops, total.ops_known, total.why)),
         ("Parameters", _amount(total.parameters, "1", "the shape of a weight is open")),
@@ -49,6 +49,29 @@ def totals_table(inspection: Inspection) -> Table:
         columns=(Column(title=""), Column(title="")),
         rows=tuple((Cell(text=name), cell) for name, cell in rows),
     )
+
+
+def _language_rows(graph: Graph) -> list[tuple[str, Cell]]:
+    """What the header of a language model says; empty for other models."""
+    told = graph.metadata.get(LANGUAGE_MODEL)
+    if told is None:
+        return []
+    tokens, numbers, kind = told["context_length"], told["kv_cache_numbers_per_token"], told["tokenizer"]
+    unsaid = "the header does not say"
+    words = [f"{one_line(kind or '')}, {told['vocabulary'] or 0:,} tokens"]
+    words += [f"chat template {told['chat_template']}"] if told["chat_template"] else []
+    return [
+        ("Architecture", _text(one_line(told["architecture"] or ""))),
+        ("Quantisation", _text(told["quantisation"])),
+        ("Context", absent(unsaid) if tokens is None else Cell(text=f"{tokens:,} tokens", value=tokens)),
+        ("Tokenizer", _text("; ".join(words)) if kind else absent("the file has none")),
+        (
+            "KV cache, a token",
+            absent(told["kv_cache_absent_because"])
+            if numbers is None
+            else Cell(text=f"{quantity(2 * numbers, 'B')} in f16 ({numbers:,} numbers)", value=2 * numbers),
+        ),
+    ]
 
 
 def _signature_rows(graph: Graph) -> Iterator[tuple[str, Cell]]:

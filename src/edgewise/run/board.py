@@ -26,7 +26,7 @@ from edgewise.run.agreement import Outputs
 from edgewise.run.executor import AnyTarget, Beside, Executor, Facts, only_facts, unknown_machine
 from edgewise.run.fitness import Finding, Fitness
 from edgewise.run.host_protocol import ADVICE, SessionRequest, SessionResult
-from edgewise.run.measurements import distribution
+from edgewise.run.rates import distribution
 from edgewise.runtime.base import UnsupportedModel
 from edgewise.workload.inputs import load_arrays, make_arrays
 

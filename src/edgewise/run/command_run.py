@@ -13,7 +13,8 @@ from edgewise.record import Caution, Constraints, Failure, Job, Measurement, Run
 from edgewise.record.facts import NOT_A_MODEL, emulation_of
 from edgewise.run.command import NOT_STARTED, Execution
 from edgewise.run.limit_cautions import Use, cautions_about_limits
-from edgewise.run.measurements import distribution, without_processor
+from edgewise.run.measurements import without_processor
+from edgewise.run.rates import distribution
 from edgewise.run.trust import about_width, grade_of
 from edgewise.text import enumerate_few, means_out_of_memory
 from edgewise.units import format_bytes, format_limit

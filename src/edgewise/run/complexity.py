@@ -7,6 +7,7 @@ from dataclasses import replace
 from edgewise.errors import BadModel, EdgewiseError
 from edgewise.model.cost import total_of
 from edgewise.model.eager import UNEXPORTED
+from edgewise.model.graph import LANGUAGE_MODEL
 from edgewise.model.memory_plan import find_peak
 from edgewise.record import Job, Measurement
 from edgewise.run.observation import read_run_graph
@@ -31,7 +32,8 @@ def complexity_of(job: Job) -> tuple[Measurement, ...]:
         return tuple(Measurement.absent(metric, why) for metric in COUNTED)
     why = "; ".join(filter(None, (total.why, graph.metadata.get("unobserved")))) or "a shape is unknown"
     seen = graph.metadata.get("observed", "")
-    values = (total.parameters, total.weight_bytes, total.macs, total.ops, total.depth, find_peak(graph))
+    depth = None if LANGUAGE_MODEL in graph.metadata else total.depth
+    values = (total.parameters, total.weight_bytes, total.macs, total.ops, depth, find_peak(graph))
     rows = (_row(metric, value, why) for metric, value in zip(COUNTED, values, strict=True))
     # Parameters and depth are the file's; the others follow from shapes.
     by_shape = {"macs", "ops", "memory_activations"} if seen else set()

@@ -257,7 +257,8 @@ class HostProtocol:
         workload = self.request.job.workload
         stopping, fps = workload.stopping, workload.scenario.fps
         count = (stopping.iterations or 0) + (stopping.warmup or 0) + _LEAST
-        each = max(self.result.samples.get("latency_first", [0])) / 1e9 + (1.0 / fps if fps else 0.0)
+        first = self.result.samples.get("latency_first") or self.result.samples.get("request_first", [0])
+        each = max(first) / 1e9 + (1.0 / fps if fps else 0.0)
         measuring_s = workload.scenario.sustained_s or stopping.duration_s or stopping.max_s
         return SLACK * (self._limit() + count * each + measuring_s)
 
@@ -423,9 +424,14 @@ class HostProtocol:
             raise ProtocolError("done without layers")
         if self.request.mode in ("layers", "samples"):
             return
+        if scenario.kind == "generate":
+            _check_requests(result)
+            first = "ttft_first"
+        else:
+            first = "latency_first"
         phases = ("python", "prepare", "import", "load", "first", *(() if is_cold else ("steady",)))
         lacking = [name for name in phases if name not in result.phases]
-        lacking += [name for name in (samples, "latency_first") if name not in result.samples]
+        lacking += [name for name in (samples, first) if name not in result.samples]
         lacking += [name for name in ("steady", "effective") if not isinstance(result.facts.get(name), dict)]
         if lacking:
             raise ProtocolError(f"done without {', '.join(lacking)}")
@@ -463,6 +469,20 @@ class HostProtocol:
 
     def _garbage(self, what: str) -> Failure:
         return Failure(cause="Garbage", message=f"the worker broke the protocol: {what[:200]}", phase=self.phase)
+
+
+def _check_requests(result: SessionResult) -> None:
+    """Whether requests of a language model and their samples belong together. Raises `ProtocolError`."""
+    told = result.facts.get("generation", {})
+    counts = [len(result.samples.get(name, ())) for name in ("ttft", "ttft_model")]
+    counts += [len(told.get(name, ())) for name in ("prompt_tokens", "gaps", "first_text_s")]
+    numbers = [*told.get("prompt_tokens", ()), *told.get("gaps", ())]
+    if len(set(counts)) != 1 or not all(type(each) is int and each > 0 for each in numbers):
+        raise ProtocolError("requests without their times")
+    if not all(isinstance(each, int | float) and math.isfinite(each) for each in told["first_text_s"]):
+        raise ProtocolError("a request without the time of its first text")
+    if sum(told["gaps"]) != len(result.samples.get("tpot", ())) or not sum(result.samples["tpot"]):
+        raise ProtocolError("tokens without their times")
 
 
 def refuses_sizes(failure: Failure | None, job: Job) -> bool:

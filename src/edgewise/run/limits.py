@@ -7,9 +7,11 @@ from collections.abc import Sequence
 from edgewise.errors import BadField
 from edgewise.record import Scenario, Stopping, TargetSpec
 from edgewise.run.counters import usable_cores
+from edgewise.text import listing
 
 MAX_THREADS = 1024
 LEAST_DUTY = 0.001
+MOST_TOKENS = 2**20
 LONGEST_S = 7 * 24 * 3600.0
 
 
@@ -32,6 +34,7 @@ def check_settings(
     for batch in batches:
         require_at_least(1, batches=batch)
     _check_scenario(scenario)
+    check_generation(scenario, batches)
     _check_stopping(stopping)
     prescribed = stopping.iterations or stopping.duration_s or stopping.warmup is not None
     if stopping.report_every and not (prescribed and scenario.kind == "single-stream"):
@@ -78,6 +81,26 @@ def _check_scenario(scenario: Scenario) -> None:
         )
     if scenario.kind != "offline" and (scenario.streams or scenario.requests):
         raise BadField("⟦streams⟧ and ⟦requests⟧ apply only to the scenario offline", advice="add ⟦scenario=offline⟧")
+
+
+def check_generation(scenario: Scenario, batches: Sequence[int]) -> None:
+    """Reject numbers of tokens that no request has, and those of a scenario without tokens. Raises `BadField`."""
+    counts = {"prompt_tokens": scenario.prompt_tokens, "new_tokens": scenario.new_tokens, "depth": scenario.depth}
+    if scenario.kind != "generate":
+        if given := [f"⟦{name}⟧" for name, count in counts.items() if count is not None]:
+            raise BadField(
+                f"{listing(given)} {'apply' if len(given) > 1 else 'applies'} only to the scenario generate",
+                advice="add ⟦scenario=generate⟧",
+            )
+        return
+    if tuple(batches) != (1,):
+        raise BadField("the scenario generate has one request at a time", advice="leave ⟦batch⟧ out")
+    # The times between tokens need two; at a depth the first token of the prompt is the one that filling it has made.
+    require_at_least(2, new_tokens=scenario.new_tokens)
+    require_at_least(2 if scenario.depth else 1, prompt_tokens=scenario.prompt_tokens)
+    require_at_least(0, depth=scenario.depth)
+    if (most := max(count or 0 for count in counts.values())) > MOST_TOKENS:
+        raise BadField(f"{most} tokens are more than {MOST_TOKENS}", advice="for example ⟦new_tokens=128⟧")
 
 
 def _check_edge(scenario: Scenario) -> None:

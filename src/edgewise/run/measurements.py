@@ -9,21 +9,18 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, replace
 from itertools import pairwise
-from typing import Any
 
 import numpy as np
 
-from edgewise.metrics import METRICS
 from edgewise.record import Job, Measurement, SessionRecord, Variation
-from edgewise.record.run import Basis
 from edgewise.run.energy import OF_ENERGY, energy_rows, failures_of, source_of
+from edgewise.run.generated import generated_rows
 from edgewise.run.host_protocol import SessionResult
+from edgewise.run.rates import distribution, rate_ends
 from edgewise.run.variation import widen
 from edgewise.stats import intervals
 from edgewise.stats.proportions import wilson_interval
 from edgewise.stats.summary import summarise
-
-Lengths = tuple[int, ...]
 
 WARMUP_KEPT = 1000
 """Warm-up times that are kept: a fast model has tens of thousands, and only the first ones are of interest."""
@@ -48,20 +45,23 @@ def measurements_of(
         layered: sessions that timed layers in turns with ordinary inferences, which the latency is then of.
     """
     rows: list[Measurement] = []
-    if layered:
+    if (kind := job.workload.scenario.kind) == "generate":
+        rows += generated_rows(job, sessions, variation)
+    elif layered:
         rows.append(_latency_in_turns(layered, variation))
         own = [row for row in _latencies(job, sessions, variation) if row.metric != "latency"]
         rows += [replace(row, method=_APART + row.method) if row.metric == "latency_engine" else row for row in own]
     else:
         rows += _latencies(job, sessions, variation)
-    rows += throughput(job, sessions, variation, layered=layered)
-    rows += _phases(sessions, variation)
+    if kind != "generate":
+        rows += throughput(job, sessions, variation, layered=layered)
+    rows += _phases(sessions, variation, starts=kind != "generate")
     rows += _memory(sessions)
     rows.append(_cpu_utilization(job, sessions))
     rows += _background_cpu(job, sessions)
     method = "size of the model's files on disk, weight files included"
     rows.append(Measurement.of("model_size", job.model.size_bytes, method))
-    rows += _metered(sessions, meter_absences)
+    rows += _metered(sessions, meter_absences if kind != "generate" else UNMETERED)
     rows += deployment(sessions)
     return tuple(rows)
 
@@ -69,12 +69,19 @@ def measurements_of(
 def headline_of(job: Job, sessions: Sequence[SessionResult], variation: Variation | None) -> Measurement | None:
     """The headline alone, as `measurements_of` has it; None where it has no value."""
     headline = job.workload.scenario.headline
-    if headline == "throughput":
+    if job.workload.scenario.kind == "generate":
+        rows = generated_rows(job, sessions, variation)
+    elif headline == "throughput":
         rows = throughput(job, sessions, variation)
     else:
         rows = _latencies(job, sessions, variation, only=headline)
     return next((row for row in rows if row.metric == headline and row.value is not None), None)
 
+
+UNMETERED = dict.fromkeys(
+    ("energy", "power", "temperature", "clock_rate"), "no meter is read in the scenario generate yet"
+)
+"""Why a language model's run has no reading of a meter."""
 
 INDEPENDENT = frozenset({"model_size", "network_bytes", "memory_limit"})
 """Measurements that don't depend on the processor."""
@@ -107,43 +114,6 @@ def deployment(sessions: Sequence[SessionResult]) -> list[Measurement]:
             f"bytes sent and received for {len(links)} session(s): files, requests and messages, as handed to the link",
         ),
     ]
-
-
-def distribution(
-    metric: str,
-    per_session: Sequence[Sequence[float]],
-    method: str,
-    *,
-    basis: Basis = "measured",
-    variation: Variation | None = None,
-) -> Measurement:
-    """A measurement with raw samples, a summary and 95 % intervals that include the variance between sessions."""
-    samples = np.concatenate([np.asarray(values, dtype=float) for values in per_session])
-    lengths: Lengths = tuple(len(values) for values in per_session)
-    aggregate = METRICS[metric].aggregation
-    interval: intervals.Interval | None = None
-    if aggregate == "max":
-        value = float(samples.max())  # an extreme has no interval that a few samples could give
-    elif aggregate == "mean":
-        interval, value = intervals.mean_interval(samples, lengths), float(samples.mean())
-    else:
-        interval, value = intervals.median_interval(samples, lengths), intervals.location(samples, lengths)
-    within = None
-    if interval and METRICS[metric].unit in ("s", "1/s"):
-        within, interval = interval, widen(interval, value, variation)
-    return Measurement.of(
-        metric,
-        value,
-        method + (f"; 95 % interval: {interval.method}" if interval else "; no interval"),
-        basis=basis,
-        low=interval.low if interval else None,
-        high=interval.high if interval else None,
-        within_low=within.low if within else None,
-        within_high=within.high if within else None,
-        samples=tuple(round(float(sample), 10) for sample in samples),
-        session_lengths=lengths,
-        summary=summarise(samples, lengths),
-    )
 
 
 def _seconds(sessions: Sequence[SessionResult], name: str) -> list[list[float]]:
@@ -264,20 +234,8 @@ def throughput(
         interval = intervals.mean_interval(samples, tuple(map(len, per_session)))
     value = count * batch / total
     widened = None if interval is None else widen(interval, total / count, variation)
-    rates = _rates(widened, value, batch, within=interval)
+    rates = rate_ends(widened, value, batch, within=interval)
     return [Measurement.of("throughput", value, method, basis="derived", **rates)]
-
-
-def _rates(
-    times: intervals.Interval | None, value: float, batch: int, *, within: intervals.Interval | None
-) -> dict[str, Any]:
-    """Both intervals of a rate, from those of the mean time of an inference; `value`, the rate, is always inside."""
-    ends: dict[str, Any] = {}
-    for prefix, each in (("", times), ("within_", within)):
-        if each is not None:
-            ends[f"{prefix}low"] = min(value, batch / each.high) if each.high > 0 else None
-            ends[f"{prefix}high"] = max(value, batch / each.low) if each.low > 0 else None
-    return ends
 
 
 def _offline_throughput(job: Job, sessions: Sequence[SessionResult], variation: Variation | None) -> Measurement:
@@ -305,7 +263,7 @@ def _offline_throughput(job: Job, sessions: Sequence[SessionResult], variation: 
         "throughput",
         value,
         method,
-        **_rates(widened, value, batch, within=interval),
+        **rate_ends(widened, value, batch, within=interval),
         samples=tuple(round(float(rate), 6) for rate in rates),
         session_lengths=lengths,
         summary=summarise(rates, lengths),
@@ -325,8 +283,12 @@ def _window_times(completions: Sequence[int], requests: int) -> list[float]:
     return times if min(times) > 0 else [completions[-1] / len(completions) * 1e-9]
 
 
-def _phases(sessions: Sequence[SessionResult], variation: Variation | None) -> list[Measurement]:
-    """Import, load and start-up, one sample a fresh process."""
+def _phases(sessions: Sequence[SessionResult], variation: Variation | None, *, starts: bool) -> list[Measurement]:
+    """Import, load and start-up, one sample a fresh process.
+
+    Args:
+        starts: whether the first inference is part of starting up; a language model's request is as long as asked.
+    """
     rows = [
         distribution(
             metric, [[session.phases[phase]] for session in sessions], f"monotonic clock, {what}", variation=variation
@@ -342,6 +304,8 @@ def _phases(sessions: Sequence[SessionResult], variation: Variation | None) -> l
         method += "; the others took the code from the job's cache" if len(anew) < len(sessions) else ""
         times = [[session.phases["compile"]] for session in anew]
         rows.append(distribution("compile_time", times, method, variation=variation))
+    if not starts:
+        return rows
     # Making the inputs is ours and not part of starting up.
     parts = ("python", "prepare", "import", "load", "first")
     startup = [[sum(session.phases[part] for part in parts) + _compiling_at_start(session)] for session in sessions]
@@ -448,7 +412,16 @@ def session_record(session: SessionResult, *, timed: bool = True) -> SessionReco
     warmup = session.samples.get("warmup", ()) if timed else ()
     kept: tuple[str, ...] = ("constraints", "tool", "board", "conditions", "file_cache")
     if timed:
-        kept += ("memory_baseline", "memory_load", "memory_peak", "counters", "reference", "steady", "meters")
+        kept += (
+            "memory_baseline",
+            "memory_load",
+            "memory_peak",
+            "counters",
+            "reference",
+            "steady",
+            "meters",
+            "generation",
+        )
     return SessionRecord(
         index=session.index,
         started_at=session.started_at,

@@ -20,6 +20,7 @@ from edgewise.record import InputSpec, Job, Origin, RuntimeSpec, Scenario, Stopp
 from edgewise.registry import Registry
 from edgewise.run.executor import WORKER, executor_at, executor_for, executor_of, name_of_executor, target_of
 from edgewise.run.facts import advise_readers, availability_at, cores_at, find_engine, require_workers
+from edgewise.run.language_models import check_language_model, generates
 from edgewise.run.limits import check_settings
 from edgewise.runtime.base import (
     ExplainsProviders,
@@ -32,6 +33,7 @@ from edgewise.runtime.base import (
 )
 from edgewise.workload.input_shapes import ASSUMED, batch_of, open_axes, other_inputs, resolve_inputs
 from edgewise.workload.inputs import read_arrays, read_shapes
+from edgewise.workload.prompts import read_prompts
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -49,6 +51,7 @@ class Axes:
         variables: environment variables, ``NAME=VALUE`` each; several values of one name are varied.
         shapes: input name → shape for open dimensions; the name "" means the only input.
         settings: of the engines, by their own names, as `setting_value` reads them; each engine gets those it has.
+        prompt_tokens, depths: of the scenario generate; empty means those of the scenario.
     """
 
     runtimes: Sequence[str] = ()
@@ -61,6 +64,8 @@ class Axes:
     variables: Sequence[str] = ()
     shapes: Mapping[str, tuple[int, ...]] = field(default_factory=dict)
     settings: Mapping[str, str] = field(default_factory=dict)
+    prompt_tokens: Sequence[int] = ()
+    depths: Sequence[int] = ()
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "precisions", tuple(map(precision_word, self.precisions)))
@@ -155,7 +160,7 @@ def make_plan(
         target=target,
         seed=seed,
     )
-    digest = _digest(input_data) if input_data is not None else None
+    digest = _digest(input_data, prompts=scenario.kind == "generate") if input_data is not None else None
     if not with_tools:
         require_workers(target)
     if axes.environments or axes.variables:
@@ -196,24 +201,26 @@ def make_plan(
             shapes = {name: shape for name, shape in axes.shapes.items() if name in known}
             wanted = replace(axes, runtimes=path.runtimes, shapes=shapes)
         _check_place(model, target)
+        scenarios = _scenarios(scenario, axes, model, target)
+        wanted = _generating(model, wanted, registry) if scenario.kind == "generate" else wanted
         choices = list(_choose_engines(model, wanted, registry, skipped, target, with_tools=with_tools))
         if not choices and not isinstance(path, NetworkFile):
             raise _no_engine(model, axes, registry, target)
         taken |= {f"{name}/{provider.name}": settings_of(runtime, provider) for name, runtime, provider, _ in choices}
         # What is fed depends on the model and the batch alone: read and checked once, not for every engine.
         workloads = []
-        for batch in axes.batches:
+        for batch, one in product(axes.batches, scenarios):
             data = input_data or (own_data if batch == 1 and not axes.shapes else None)
             try:
-                inputs = _inputs_of(model, batch, wanted.shapes, data)
+                inputs = () if one.kind == "generate" else _inputs_of(model, batch, wanted.shapes, data)
             except BadInput as error:
                 if not isinstance(path, NetworkFile) or path.origin.original or input_data is not None:
                     raise
                 skipped.append(f"{', '.join(path.runtimes)}: {model.ref.format} takes other inputs: {error.message}")
                 continue
             workload = Workload(
-                scenario=scenario,
-                batch=batch if batch != 1 else batch_of(model.signature, inputs),
+                scenario=one,
+                batch=batch if batch != 1 or not inputs else batch_of(model.signature, inputs),
                 inputs=inputs,
                 seed=seed,
                 input_data=digest if data is input_data or data is None else _digest(data),
@@ -244,6 +251,28 @@ def make_plan(
     if paths and not jobs:
         raise BadInput("no engine can run it with these settings", advice="; ".join(dict.fromkeys(skipped)))
     return Plan(jobs=tuple(jobs), skipped=tuple(dict.fromkeys(skipped)))
+
+
+def _scenarios(scenario: Scenario, axes: Axes, model: Model, target: TargetSpec) -> list[Scenario]:
+    """`scenario` with each length of a prompt at each depth. Raises as `check_language_model`."""
+    prompts, depths = axes.prompt_tokens or (scenario.prompt_tokens,), axes.depths or (scenario.depth,)
+    found = [replace(scenario, prompt_tokens=each, depth=depth) for depth, each in product(depths, prompts)]
+    for each in found:
+        check_language_model(model.ref, each, target)
+    return found
+
+
+def _generating(model: Model, axes: Axes, registry: Registry[Runtime]) -> Axes:
+    """`axes` with the runtimes that make text of `model`. Raises `BadInput` where none of those asked for does."""
+    able = [name for name, runtime in registry if generates(runtime, model.ref.format)]
+    asked = [name for name in axes.runtimes or able if name.partition("/")[0] in able]
+    if not asked:
+        what = f"{model.ref.name} ({model.ref.format})"
+        raise BadInput(
+            f"no runtime that was asked for makes text with {what}" if able else f"no runtime makes text with {what}",
+            advice=f"use ⟦runtime={','.join(able)}⟧" if able else "give a language model in GGUF",
+        )
+    return replace(axes, runtimes=tuple(asked))
 
 
 def _unknown_settings(settings: Mapping[str, str], known: Mapping[str, Collection[str]]) -> list[str]:
@@ -414,7 +443,10 @@ def _with_data(path: Path, inputs: tuple[InputSpec, ...]) -> tuple[InputSpec, ..
     )
 
 
-def _digest(path: Path) -> str:
+def _digest(path: Path, *, prompts: bool = False) -> str:
+    """SHA-256 of what a model is fed; a wrong file of prompts is one clear error here and not a failed worker."""
+    if prompts:
+        read_prompts(path)
     try:
         with path.open("rb") as file:
             return file_digest(file, "sha256").hexdigest()

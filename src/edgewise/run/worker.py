@@ -35,6 +35,7 @@ from edgewise.runtime.base import (
     CannotProfile,
     Compiles,
     FallsBack,
+    Generates,
     InvalidModel,
     LoadOptions,
     Runtime,
@@ -138,7 +139,7 @@ class Worker:
         self.facts["engine_version"] = version
         self.facts["memory_baseline"] = counters.memory_figures()
         with self.phase("inputs"):
-            arrays = self._inputs()
+            arrays = [] if self._scenario["kind"] == "generate" else self._inputs()
             self.facts["inputs"] = [
                 _fed(spec["name"], array) for spec, array in zip(self.job["workload"]["inputs"], arrays, strict=True)
             ]
@@ -159,13 +160,16 @@ class Worker:
         self.facts["outputs"] = [_described(spec) for spec in session.outputs]
         if isinstance(session, TellsCautions):
             self.facts["cautions"] = dict(session.cautions)
-        session.bind(arrays)
-        self._tell_states(states_of(session))
+        if self._scenario["kind"] != "generate":
+            session.bind(arrays)
+            self._tell_states(states_of(session))
         reload = partial(self._reload, runtime, options)
         if self.job["mode"] == "layers":
             self._time_layers(session)
         elif self.job["mode"] == "samples":
             self._answer_samples(session, reload)
+        elif self._scenario["kind"] == "generate":
+            self._generate(session)
         else:
             self._measure(session, before)
             self._outputs(session, arrays, reload)
@@ -227,6 +231,38 @@ class Worker:
         self.channel.send("samples", name="warmup", values_ns=steady.warmup)
         if not self._scenario["sustained_s"]:  # a hot processor is not this machine's usual speed
             self._time_reference(session, "end")
+
+    def _generate(self, session: Session) -> None:
+        """Time requests of a language model: the first of the process, and those that follow it."""
+        from edgewise.run import generation, timing
+
+        if not isinstance(session, Generates):
+            raise UnsupportedModel(f"{self.facts['effective'].get('provider')} generates no text")
+        clock = timing.Clock.of(session)
+        self.facts["effective"]["kv_cache_type"] = session.kv_cache_type
+        requests = generation.Requests(session, self.job["workload"], clock, _Reporter(self.channel, self.facts))
+        self._time_reference(session, "start")
+        self.facts["peak_was_reset"] = counters.reset_peak_memory()
+        gc.collect()
+        gc.freeze()
+        gc.disable()
+        with self.phase("first"):
+            first = requests.make()
+        self.channel.send("samples", name="request_first", values_ns=[first.tokens[-1]])
+        self.channel.send("samples", name="ttft_first", values_ns=[first.first_text])
+        before, load_before = counters.read_counters(), None if self._load is None else self._load.cpu_s()
+        with self.phase("steady"):
+            done, reason = generation.measure(requests.make, stopping=self.job["stopping"], clock=clock)
+        gc.enable()
+        self.facts["memory_peak"] = counters.memory_figures()
+        self.facts["counters"] = counters.read_counters().delta(before)
+        if self._load is not None:
+            self.facts["background_cpu"] = self._load.count(self.facts["counters"], since_s=load_before)
+        self.facts["steady"] = {"warmup": self.job["stopping"]["warmup"] or 1, "stopped_because": reason}
+        samples, self.facts["generation"] = generation.tell_requests(done)
+        for name, values in samples.items():
+            self.channel.send("samples", name=name, values_ns=values)
+        self._time_reference(session, "end")
 
     def _time_reference(self, session: Session, when: str) -> None:
         """Time the reference kernels, except in sessions whose own clock has no kernel times.

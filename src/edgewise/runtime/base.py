@@ -466,6 +466,51 @@ class ProfilesLayers(Protocol):
         """Run this number of inferences under the engine's profiler. Raises `CannotProfile`."""
 
 
+@runtime_checkable
+class Generates(Protocol):
+    """A session of a language model, which makes text one token after the other.
+
+    Attributes:
+        vocabulary: number of its tokens.
+        kv_cache_type: type of the numbers that its KV cache keeps, ``u8``; None where the engine does not tell.
+    """
+
+    vocabulary: int
+    kv_cache_type: str | None
+
+    def encode(self, text: str) -> Sequence[int]:
+        """The tokens of `text`, with none added."""
+
+    def decode(self, tokens: Sequence[int]) -> str:
+        """The text of `tokens`."""
+
+    def fill(self, tokens: Sequence[int]) -> None:
+        """Forget everything, then compute `tokens` (none: nothing), which `generate` goes on from.
+
+        Raises `UnsupportedModel` where the engine can't go on from a prompt.
+        """
+
+    def generate(self, tokens: Sequence[int], count: int, take: Callable[[int], None]) -> None:
+        """Compute the prompt `tokens` behind those of `fill`, then `count` new tokens, each the likeliest.
+
+        No prompt computed before shortens this one, the end of the text ends nothing, and no template is applied.
+
+        Args:
+            take: called with each new token as soon as it is known.
+        """
+
+
+@runtime_checkable
+class RunsLanguageModels(Protocol):
+    """A runtime whose sessions are `Generates`.
+
+    Attributes:
+        language_formats: model formats of which they are.
+    """
+
+    language_formats: Collection[str]
+
+
 def package_availability(distribution: str, *, extra: str, module: str) -> Availability:
     """Whether `distribution` is installed, from metadata only.
 

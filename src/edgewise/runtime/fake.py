@@ -18,6 +18,7 @@ A model is a text file: a first line ``edgewise-fake 1``, then one JSON object w
 | ``speeds`` | a list of ``[ns, percent]``: from that reading of the session's clock on, an inference takes this share of its time | ``[]`` |
 | ``graph`` | operators and tensors that the format's reader tells (`edgewise.model.readers.fake`) | absent |
 | ``outputs_value`` | a number, or a list with one number per output, that fills the outputs | a mix of the inputs |
+| ``generation`` | makes text: ``{"token_ns", "prefill_ns", "encode_ns", "decode_ns", "tokens", "depth", "kv_cache_type"}``: times of new tokens, cycled through, of each token of a prompt, of making tokens of text and text of tokens; how many tokens it makes, whatever was asked; the depth that it takes | absent |
 | ``states`` | names of states: each inference adds the number of inferences since the last reset to the outputs | absent |
 | ``effective`` | an object that is added to what the session says came into force | ``{}`` |
 | ``behaviour`` | ``{"at", "after", "do", "touch"}``: when to misbehave and how, and a file made as it begins | absent |
@@ -50,10 +51,12 @@ from edgewise.runtime.base import (
     Provider,
     UnsupportedModel,
 )
-from edgewise.runtime.fake_script import FakeBehaviour, read_script, read_spec
+from edgewise.runtime.fake_script import GENERATION, FakeBehaviour, read_script, read_spec
 from edgewise.runtime.profiler_cost import Alternation, Timed, take_turns
 
 VERSION = "1"
+LETTERS = "abcdefghijklmnopqrstuvwxyz "
+"""The tokens of a model that makes text."""
 
 
 class FakeClock:
@@ -91,6 +94,7 @@ class FakeRuntime:
     formats: Sequence[str] = ("fake",)
     providers: Sequence[Provider] = (Provider(name="cpu", title="Fake", precisions=("f32", "bf16", "f16")),)
     in_default = False
+    language_formats = frozenset(formats)
 
     def __init__(self) -> None:
         self._imported = False
@@ -153,6 +157,11 @@ class FakeSession:
         if "states" in script:
             self.states = tuple(script["states"])
             self.reset_state = self._reset_state
+        if "generation" in script:
+            told = {**GENERATION, **script["generation"]}
+            self.vocabulary, self.kv_cache_type = len(LETTERS), told.get("kv_cache_type")
+            self.encode, self.decode = partial(self._encode, told), partial(self._decode, told)
+            self.fill, self.generate = partial(self._fill, told), partial(self._generate, told, cycle(told["token_ns"]))
         if "layers" in script and options.profile:
             self.profile_layers = self._profile_layers
         self._latencies: Iterator[int] = chain(script["warmup_ns"], cycle(script["latency_ns"]))
@@ -194,6 +203,35 @@ class FakeSession:
     def _infer(self) -> None:
         self._begin()
         self.clock.advance(self._slowed(next(self._latencies)))
+
+    def _encode(self, told: Mapping[str, Any], text: str) -> list[int]:
+        self.clock.advance(told["encode_ns"])
+        return [LETTERS.find(letter) % len(LETTERS) for letter in text]
+
+    def _decode(self, told: Mapping[str, Any], tokens: Sequence[int]) -> str:
+        self.clock.advance(told["decode_ns"])
+        return "".join(LETTERS[token] for token in tokens)
+
+    def _fill(self, told: Mapping[str, Any], tokens: Sequence[int]) -> None:
+        if len(tokens) > told["depth"]:
+            raise UnsupportedModel("the fake engine can't go on from a prompt")
+        self.clock.advance(told["prefill_ns"] * len(tokens))
+
+    def _generate(
+        self,
+        told: Mapping[str, Any],
+        times: Iterator[int],
+        tokens: Sequence[int],
+        count: int,
+        take: Callable[[int], None],
+    ) -> None:
+        self._behaviour.invoked()
+        self.clock.advance(told["prefill_ns"] * len(tokens))
+        made = count if told["tokens"] < 0 else told["tokens"]
+        for number in range(made):
+            if number:
+                self.clock.advance(self._slowed(next(times)))
+            take(number % len(LETTERS))
 
     def _slowed(self, nanoseconds: int) -> int:
         """What takes this time by the script takes just now."""

@@ -162,9 +162,25 @@ _DEFAULTS: Mapping[str, Any] = {
 
 
 _OPTIONAL = frozenset(
-    {"engine_latency_ns", "requests", "layers", "layer_overheads", "turns", "graph", "reference_ns", "states"}
+    {
+        "engine_latency_ns",
+        "requests",
+        "layers",
+        "layer_overheads",
+        "turns",
+        "graph",
+        "reference_ns",
+        "states",
+        "generation",
+    }
 )
 """Keys that change what the session can do; ``graph`` is read by the format's reader only."""
+
+
+#: key of ``generation`` → what it is where the script does not say
+GENERATION: Mapping[str, Any] = {
+    "token_ns": [1_000_000], "prefill_ns": 0, "encode_ns": 0, "decode_ns": 0, "tokens": -1, "depth": 2**62,
+}  # fmt: skip
 
 
 def _check_script(script: Mapping[str, Any]) -> None:
@@ -173,6 +189,8 @@ def _check_script(script: Mapping[str, Any]) -> None:
         raise InvalidModel(f"the script has unknown keys: {', '.join(sorted(unknown))}")
     for key in ("latency_ns", "warmup_ns", "engine_latency_ns", "reference_ns"):
         _check_times(key, script.get(key, [0]), may_be_empty=key == "warmup_ns")
+    if "generation" in script:
+        _check_generation(script["generation"])
     for key in ("import_ns", "load_ns", "tick_ns"):
         if type(script[key]) is not int or script[key] < 0:
             raise InvalidModel(f"{key!r} is not a whole number of nanoseconds")
@@ -188,6 +206,16 @@ def _check_script(script: Mapping[str, Any]) -> None:
         raise InvalidModel("'after' is not a number of inferences")
     if behaviour and (behaviour.get("at") not in PLACES or behaviour.get("do") not in DEEDS):
         raise InvalidModel(f"'behaviour' needs at: {', '.join(PLACES)} and do: {', '.join(DEEDS)}")
+
+
+def _check_generation(told: Any) -> None:
+    if not isinstance(told, dict) or set(told) - {*GENERATION, "kv_cache_type"}:
+        raise InvalidModel(f"'generation' is not an object with {', '.join(GENERATION)}, kv_cache_type")
+    for key, value in told.items():
+        if key == "token_ns":
+            _check_times(key, value)
+        elif key != "kv_cache_type" and (type(value) is not int or value < 0):
+            raise InvalidModel(f"{key!r} is not a whole number of 0 or more")
 
 
 def _check_shapes(script: Mapping[str, Any]) -> None:

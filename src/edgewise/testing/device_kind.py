@@ -16,7 +16,7 @@ from edgewise.record import Failure, Job, Measurement
 from edgewise.registry import Availability
 from edgewise.run.executor import AnyTarget, Beside, Executor, Facts, only_facts, unknown_machine
 from edgewise.run.host_protocol import SessionRequest, SessionResult
-from edgewise.run.measurements import distribution
+from edgewise.run.rates import distribution
 from edgewise.runtime.base import OnDevices, Provider
 from edgewise.runtime.fake_script import read_script
 

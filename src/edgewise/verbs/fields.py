@@ -15,7 +15,8 @@ Models = Annotated[
     tuple[FilePath, ...],
     argument(
         "models",
-        ".onnx, .ort, .tflite, OpenVINO .xml, .pt2, .keras, .pb, .pdmodel, a SavedModel's folder, or FILE.py:FUNCTION.",
+        ".onnx, .ort, .tflite, OpenVINO .xml, .pt2, .keras, .pb, .pdmodel, .gguf, a SavedModel's folder, or "
+        "FILE.py:FUNCTION.",
         list[str],
         metavar="MODEL",
     ),
@@ -124,7 +125,8 @@ InputData = Annotated[
     option(
         "--input-data F.npz",
         MEASURE,
-        "File with one array per input; its sizes also fix open dimensions (default: random inputs)",
+        "File with one array per input; its sizes also fix open dimensions (default: random inputs); prompts of the "
+        'scenario generate: a .jsonl with a line {"prompt": …} each',
         Path,
     ),
 ]

@@ -13,7 +13,8 @@ from dataclasses import replace
 from edgewise.record import Job, Measurement, Variation
 from edgewise.record.run import Summary
 from edgewise.run.host_protocol import SessionResult
-from edgewise.run.measurements import deployment, distribution, throughput
+from edgewise.run.measurements import deployment, throughput
+from edgewise.run.rates import distribution
 from edgewise.runtime.device_tools import DeviceTool
 
 

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Literal, Self
+from dataclasses import replace
+from itertools import product
+from typing import TYPE_CHECKING, Annotated, Literal, Self
 
 from edgewise.errors import BadField
 from edgewise.record import Scenario, Stopping
 from edgewise.record.job import LoadKind, ScenarioKind
-from edgewise.run.limits import require_time
+from edgewise.run.limits import check_generation, require_time
 from edgewise.text import listing
 from edgewise.units import parse_duration
 from edgewise.verbs import words
@@ -15,7 +17,14 @@ from edgewise.verbs.fields import Device, Fps, Threads
 from edgewise.verbs.option import option, worded
 from edgewise.verbs.request import Number, Whole
 from edgewise.verbs.shared import COLD_STARTS, SPREAD_SESSIONS, UNUSED, ProtocolRequest
-from edgewise.verbs.shared_options import MEASURE
+from edgewise.verbs.shared_options import MEASURE, VARY
+
+if TYPE_CHECKING:
+    from edgewise.run.plan import Axes
+
+
+GENERATED = 128
+"""Tokens of a prompt, and tokens that are made, unless their number is given."""
 
 
 class BenchRequest(ProtocolRequest):
@@ -36,8 +45,23 @@ class BenchRequest(ProtocolRequest):
     ] = "local"
     threads: Annotated[Threads, worded("Thread counts (default: 1; offline: all usable cores)")] = ()
     scenario: Annotated[
-        ScenarioKind, option("--scenario KIND", MEASURE, "single-stream, offline, paced or cold-start", common=True)
+        ScenarioKind,
+        option("--scenario KIND", MEASURE, "single-stream, offline, paced, cold-start or generate", common=True),
     ] = "single-stream"
+    prompt_tokens: Annotated[
+        tuple[Whole, ...],
+        option("--prompt-tokens 128,512", VARY, "Tokens of the prompt in the scenario generate (default: 128)"),
+    ] = ()
+    new_tokens: Annotated[
+        Whole | None,
+        option("--new-tokens N", MEASURE, "Tokens that each request of the scenario generate makes (default: 128)"),
+    ] = None
+    depth: Annotated[
+        tuple[Whole, ...],
+        option(
+            "--depth 0,4096", VARY, "Tokens in the KV cache before the prompt, in the scenario generate (default: 0)"
+        ),
+    ] = ()
     fps: Fps = None
     streams: Annotated[
         Whole | None, option("--streams N", MEASURE, "Number of parallel streams in the scenario offline")
@@ -121,10 +145,19 @@ class BenchRequest(ProtocolRequest):
         each = self.time_budget and self.time_budget / max(1, len(names))
         return tuple(self.model_copy(update={"device": name, "time_budget": each}) for name in names) or (self,)
 
+    def axes(self) -> Axes:
+        """What is varied, lengths of prompts and depths among it."""
+        return replace(super().axes(), prompt_tokens=self.prompt_tokens, depths=self.depth)
+
     def scenario_spec(self) -> Scenario:
-        """As a job has it."""
+        """As a job has it, of the least prompt and depth where there are several."""
+        own = self.scenario == "generate"
+        usual = GENERATED if own and self.input_data is None else None
         return Scenario(
             kind=self.scenario,
+            prompt_tokens=min(self.prompt_tokens, default=usual),
+            new_tokens=GENERATED if own and self.new_tokens is None else self.new_tokens,
+            depth=min(self.depth, default=0 if own else None),
             fps=self.fps,
             streams=self.streams,
             requests=self.requests,
@@ -163,6 +196,8 @@ class BenchRequest(ProtocolRequest):
         """Reject settings that no engine supports, and settings that a sustained measurement has no use for."""
         super().check()
         require_time(time_budget=self.time_budget)
+        for tokens, depth in product(self.prompt_tokens, self.depth):  # as the plan has them
+            check_generation(replace(self.scenario_spec(), prompt_tokens=tokens, depth=depth), self.batches)
         unused: tuple[str, ...] = ()
         why = ""
         if self.sustained is not None:

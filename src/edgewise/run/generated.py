@@ -1,0 +1,199 @@
+"""The measurements of a language model from the requests of its sessions. Pure data → data."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from itertools import accumulate, pairwise
+from statistics import median
+
+import numpy as np
+
+from edgewise.record import Job, Measurement, Variation
+from edgewise.run.host_protocol import SessionResult
+from edgewise.run.language_models import kv_cache_row
+from edgewise.run.rates import distribution, rate_ends
+from edgewise.run.variation import widen
+from edgewise.stats import intervals
+from edgewise.stats.level_changes import level_changes
+from edgewise.stats.summary import summarise
+from edgewise.units import long_time, significant
+
+CHANGED = 0.15
+"""A change of the time per token that is less, relative to the faster side, is no other state of the machine."""
+BLOCKS = 60
+LEAST_BLOCK = 3
+"""Gaps whose median is one value of the series in which changes are looked for."""
+LEAST_REQUESTS = 3
+"""From so many requests on, the way that the gaps go with the growing context is known and taken out."""
+MOST_TOLD = 4
+
+
+@dataclass(frozen=True, slots=True)
+class Stretch:
+    """A stretch of a session in which tokens came at one speed.
+
+    Attributes:
+        session: its number, from 0.
+        begin_s: after the session's first timed request began, s.
+        gap_s: the median time between tokens, s.
+    """
+
+    session: int
+    begin_s: float
+    gap_s: float
+
+
+def generated_rows(job: Job, sessions: Sequence[SessionResult], variation: Variation | None) -> list[Measurement]:
+    """Times and rates of a language model, the headline first, and its KV cache."""
+    scenario, n = job.workload.scenario, len(sessions)
+    processes = f"{n} fresh process{'es' if n > 1 else ''}"
+    where = (
+        f"depth {scenario.depth or 0}, {scenario.new_tokens} tokens per request, greedy, no prefix cache, {processes}"
+    )
+    clock = "one monotonic clock"
+    tpot = distribution(
+        "tpot",
+        _seconds(sessions, "tpot"),
+        f"{clock}, each gap between new tokens, {where}",
+        variation=variation,
+    )
+    rows = [tpot, decode_rate(tpot)]
+    changed = stretches(sessions)
+    if changed:
+        rows = [replace(_without_value(row), absent_because=words_of(changed)) for row in rows]
+    rows.append(
+        distribution(
+            "ttft",
+            _seconds(sessions, "ttft"),
+            f"{clock}, from the text of the prompt to the first token as text, warm, {where}",
+            variation=variation,
+        )
+    )
+    model = _seconds(sessions, "ttft_model")
+    method = f"{clock}, from the tokens of the prompt to the first new token, warm, {where}"
+    rows.append(distribution("ttft_model", model, method, variation=variation))
+    prompts = [list(map(int, session.facts["generation"]["prompt_tokens"])) for session in sessions]
+    rows.append(prefill_rate(model, prompts, where, variation))
+    first = f"{clock}, as ttft, the first request after loading, {processes}"
+    rows.append(distribution("ttft_first", _seconds(sessions, "ttft_first"), first, variation=variation))
+    kind = sessions[0].facts.get("effective", {}).get("kv_cache_type")
+    rows.append(kv_cache_row(job, None if kind is None else str(kind)))
+    return rows
+
+
+def _seconds(sessions: Sequence[SessionResult], name: str) -> list[list[float]]:
+    return [[value * 1e-9 for value in session.samples[name]] for session in sessions]
+
+
+def decode_rate(tpot: Measurement) -> Measurement:
+    """1 / time per token, from the samples of that."""
+    assert tpot.value is not None
+    count, total = len(tpot.samples), sum(tpot.samples)
+    ends: dict[str, float | None] = {}
+    for prefix in ("", "within_"):
+        low, high = getattr(tpot, f"{prefix}low"), getattr(tpot, f"{prefix}high")
+        ends |= {f"{prefix}low": 1 / high if high else None, f"{prefix}high": 1 / low if low else None}
+    method = f"gaps / time: {count} / {total:.6g} s, of the samples of tpot"
+    return Measurement.of("decode_rate", 1 / tpot.value, method, basis="derived", **ends)
+
+
+def prefill_rate(
+    times: Sequence[Sequence[float]], prompts: Sequence[Sequence[int]], where: str, variation: Variation | None
+) -> Measurement:
+    """Tokens of all prompts over the sum of their times to first token.
+
+    Args:
+        times: of each session, ttft_model of its requests, s.
+        prompts: of each session, tokens of the prompts of its requests.
+    """
+    tokens, total = sum(map(sum, prompts)), sum(map(sum, times))
+    if not total:
+        return Measurement.absent("prefill_rate", "no time passed on the clock")
+    each = [
+        [time / count for time, count in zip(some, counts, strict=True)]
+        for some, counts in zip(times, prompts, strict=True)
+    ]
+    flat, lengths = np.concatenate([np.asarray(some) for some in each]), tuple(map(len, each))
+    method = f"tokens of the prompts / time to first token: {tokens} / {total:.6g} s, samples of ttft_model, {where}"
+    several = len({count for counts in prompts for count in counts}) > 1
+    # The mean time of a token is the value's own only where every prompt has as many of them.
+    interval = None if several else intervals.mean_interval(flat, lengths)
+    widened = None if interval is None else widen(interval, total / tokens, variation)
+    method += "; no interval: the prompts have several lengths" if several else ""
+    rates = 1 / flat if flat.min() > 0 else np.zeros(0)
+    return Measurement.of(
+        "prefill_rate",
+        tokens / total,
+        method,
+        basis="derived",
+        **rate_ends(widened, tokens / total, 1, within=interval),
+        samples=tuple(round(float(rate), 6) for rate in rates),
+        session_lengths=lengths if len(rates) else (),
+        summary=summarise(rates, lengths) if len(rates) else None,
+    )
+
+
+def _without_value(row: Measurement) -> Measurement:
+    """`row` with its samples alone: the mean of two speeds is none at which the machine ran."""
+    return replace(row, value=None, low=None, high=None, within_low=None, within_high=None)
+
+
+def stretches(sessions: Sequence[SessionResult]) -> list[Stretch]:
+    """The stretches of the sessions in which the speed changed; empty where it changed in none.
+
+    The gaps of a request become longer with its context. Their way is the median over all requests, and is taken out
+    where there are enough of them.
+    """
+    requests = [_by_request(session) for session in sessions]
+    every = [gaps for some in requests for gaps in some]
+    way = np.ones(max(map(len, every)))
+    if len(every) >= LEAST_REQUESTS:
+        columns = [[gaps[at] for gaps in every if len(gaps) > at] for at in range(len(way))]
+        way = np.asarray([median(column) for column in columns])
+        way = way / np.median(way) if np.median(way) > 0 and way.min() > 0 else np.ones(len(way))
+    found = []
+    for index, (session, some) in enumerate(zip(sessions, requests, strict=True)):
+        raw = np.concatenate(some)
+        level = np.concatenate([gaps / way[: len(gaps)] for gaps in some])
+        ends = _ends(session, some)
+        size = max(LEAST_BLOCK, -(-len(raw) // BLOCKS))
+        starts = list(range(0, len(raw) - size + 1, size))
+        changes = level_changes([float(np.median(level[at : at + size])) for at in starts])
+        kept = [each for each in changes if max(each.before, each.after) > min(each.before, each.after) * (1 + CHANGED)]
+        if not kept:
+            continue
+        edges = [0, *(starts[each.index] for each in kept), len(raw)]
+        found += [
+            Stretch(index, float(ends[begin - 1]) if begin else 0.0, float(np.median(raw[begin:until])))
+            for begin, until in pairwise(edges)
+        ]
+    return found
+
+
+def _by_request(session: SessionResult) -> list[np.ndarray[tuple[int], np.dtype[np.float64]]]:
+    counts = list(accumulate(session.facts["generation"]["gaps"], initial=0))
+    gaps = np.asarray(session.samples["tpot"], dtype=np.float64) * 1e-9
+    return [gaps[begin:end] for begin, end in pairwise(counts)]
+
+
+def _ends(session: SessionResult, requests: Sequence[np.ndarray[tuple[int], np.dtype[np.float64]]]) -> list[float]:
+    """When each gap of a session ended, s after its first timed request began."""
+    firsts = session.facts["generation"]["first_text_s"]
+    return [float(end) for first, gaps in zip(firsts, requests, strict=True) for end in first + np.cumsum(gaps)]
+
+
+def words_of(found: Sequence[Stretch]) -> str:
+    """``"the speed changed: 98 tokens/s, from 12 s on 51 tokens/s (process 1)"``, never a mean of both."""
+    sessions = dict.fromkeys(each.session for each in found)
+    told = []
+    for session in list(sessions)[:MOST_TOLD]:
+        own = [each for each in found if each.session == session]
+        parts = [
+            (f"from {long_time(each.begin_s)} on " if place else "") + f"{significant(1 / each.gap_s)} tokens/s"
+            for place, each in enumerate(own)
+            if each.gap_s > 0
+        ]
+        told.append(f"{', '.join(parts)} (process {session + 1})")
+    more = [f"{len(sessions) - MOST_TOLD} more processes"] if len(sessions) > MOST_TOLD else []
+    return f"the speed changed while it was measured: {'; '.join([*told, *more])}"

@@ -1,0 +1,150 @@
+"""The timed requests of a language model. Standard library only, as everything that is sent to a device.
+
+A request goes from the text of its prompt to its last new token. These times are taken, all by one clock:
+
+    begin → tokens of the prompt are known → first token is known → it is text → second token … last token
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from itertools import pairwise
+from pathlib import Path
+from typing import Any
+
+from edgewise.run.timing import Clock, Reporter
+from edgewise.runtime.base import Generates, UnsupportedModel
+from edgewise.workload.prompts import long_enough, random_text, read_prompts
+
+LEAST_REQUESTS = 2
+"""Timed requests of a session whose number is not prescribed, however long they take."""
+MEASURE_S = 5.0
+"""And more until this time has passed, s."""
+MOST_REQUESTS = 1000
+
+
+@dataclass(slots=True)
+class Request:
+    """The times of one request, ns from its begin.
+
+    Attributes:
+        prompt_tokens: computed of its prompt.
+        ready: the tokens of the prompt were known.
+        first_text: the first new token was text.
+        tokens: each new token was known; the first one before `first_text`.
+    """
+
+    prompt_tokens: int
+    begin: int = 0
+    ready: int = 0
+    first_text: int = 0
+    tokens: list[int] = field(default_factory=list)
+
+    @property
+    def gaps(self) -> list[int]:
+        """Between the new tokens. The first one begins when the first token was text: that is no time of the model."""
+        return [later - earlier for earlier, later in pairwise([self.first_text, *self.tokens[1:]])]
+
+
+class Requests:
+    """Makes requests of one scenario, each with another prompt.
+
+    Args:
+        workload: as in the job's message.
+    """
+
+    def __init__(self, session: Generates, workload: Mapping[str, Any], clock: Clock, reporter: Reporter) -> None:
+        scenario = workload["scenario"]
+        self._session, self._now, self._reporter = session, clock.now, reporter
+        self._new: int = scenario["new_tokens"]
+        self._depth: int = scenario["depth"] or 0
+        self._wanted: int | None = scenario["prompt_tokens"]
+        self._seed: int = workload["seed"]
+        self._done = 0
+        path = workload["input_path"]
+        self._given = long_enough(session, read_prompts(Path(path)), self._taken()) if path else []
+        self._filling = self._tokens(f"{self._seed} depth", self._depth) if self._depth else []
+
+    def _taken(self) -> int | None:
+        """Tokens that are taken of a prompt's text. At a depth, its first token is the one that filling has made."""
+        return None if self._wanted is None else self._wanted - bool(self._depth)
+
+    def _tokens(self, seed: str, count: int) -> list[int]:
+        return list(self._session.encode(random_text(self._session, count, seed=seed)))[:count]
+
+    def make(self) -> Request:
+        """The next request, timed. Raises `UnsupportedModel` where it does not make the tokens that it is to."""
+        session, now, new, most = self._session, self._now, self._new, self._taken()
+        number, self._done = self._done, self._done + 1
+        if self._given:
+            text = self._given[number % len(self._given)]
+        else:
+            text = random_text(session, most or 0, seed=f"{self._seed} {number}")
+        session.fill(self._filling)
+        self._reporter.beat()
+        stamps: list[int] = []
+        first_text = 0
+        beat = self._reporter.beat
+
+        def take(token: int) -> None:
+            nonlocal first_text
+            stamps.append(now())
+            if len(stamps) == 1:
+                session.decode([token])
+                first_text = now()
+            elif len(stamps) <= new:  # more than were asked for are no sign of life
+                beat()
+
+        begin = now()
+        tokens = session.encode(text)[:most]
+        ready = now()
+        session.generate(tokens, new, take)
+        if len(stamps) != new:
+            raise UnsupportedModel(f"the engine made {len(stamps)} tokens instead of {new}")
+        return Request(
+            prompt_tokens=len(tokens) + bool(self._depth),
+            begin=begin,
+            ready=ready - begin,
+            first_text=first_text - begin,
+            tokens=[stamp - begin for stamp in stamps],
+        )
+
+
+def measure(make: Callable[[], Request], *, stopping: Mapping[str, Any], clock: Clock) -> tuple[list[Request], str]:
+    """Timed requests behind the first of the process, and the rule that ended them.
+
+    A prescribed warm-up is `stopping` ``warmup`` requests, the first of the process among them.
+    """
+    for _ in range((stopping["warmup"] or 1) - 1):
+        make()
+    count, seconds = stopping["iterations"], stopping["duration_s"]
+    least = count or (1 if seconds else LEAST_REQUESTS)
+    begin = clock.now()
+    done: list[Request] = []
+    while True:
+        done.append(make())
+        elapsed = (clock.now() - begin) / 1e9
+        if count is not None:
+            if len(done) == count:
+                return done, f"{count} requests"
+        elif len(done) >= MOST_REQUESTS:
+            return done, f"{MOST_REQUESTS} requests"
+        elif len(done) >= least and elapsed >= (seconds or MEASURE_S):
+            return done, f"{seconds or MEASURE_S:g} s of requests"
+
+
+def tell_requests(requests: list[Request]) -> tuple[dict[str, list[int]], dict[str, Any]]:
+    """Samples, ns, and what they are of: tokens of each prompt, gaps of each request, and when they began, s."""
+    samples = {
+        "ttft": [each.first_text for each in requests],
+        "ttft_model": [each.tokens[0] - each.ready for each in requests],
+        "tpot": [gap for each in requests for gap in each.gaps],
+    }
+    start = requests[0].begin
+    facts = {
+        "prompt_tokens": [each.prompt_tokens for each in requests],
+        "gaps": [len(each.gaps) for each in requests],
+        "first_text_s": [(each.begin + each.first_text - start) / 1e9 for each in requests],
+    }
+    return samples, facts

@@ -1,0 +1,89 @@
+"""What is known of a language model before it is loaded: whether the scenario fits it, its KV cache, and its memory."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from edgewise.device.devices import LOCAL
+from edgewise.errors import BadInput, BadModel
+from edgewise.model.readers.gguf import GgufHeader, GgufReader, read_header
+from edgewise.record import Job, Measurement, ModelRef, Scenario, TargetSpec
+from edgewise.run.sandbox import available_memory
+from edgewise.runtime.base import RunsLanguageModels, Runtime
+from edgewise.units import format_bytes, format_limit
+
+BYTES = {"f32": 4.0, "f16": 2.0, "bf16": 2.0, "u8": 1.0, "i8": 1.0, "u4": 0.5}
+"""Type of the numbers of a KV cache → bytes of one, without the scales of integers."""
+
+
+def generates(runtime: Runtime, form: str) -> bool:
+    """Whether `runtime` makes text with models of the format `form`."""
+    return isinstance(runtime, RunsLanguageModels) and form in runtime.language_formats
+
+
+def header_of(model: ModelRef) -> GgufHeader | None:
+    """The header of a model in GGUF; None for other formats. Raises `BadModel`."""
+    return read_header(Path(model.path)) if model.format == GgufReader.format else None
+
+
+def check_language_model(model: ModelRef, scenario: Scenario, target: TargetSpec) -> None:
+    """Refuse what can't work, from the header alone: nothing is loaded.
+
+    Raises:
+        BadInput: another scenario than generate, more tokens than the model's context, more memory than there is.
+        BadModel: it has no tokenizer.
+    """
+    header = header_of(model)
+    if header is None:
+        return
+    if scenario.kind != "generate":
+        raise BadInput(
+            f"{model.name} is a language model, which the scenario {scenario.kind} can't measure",
+            advice="add ⟦scenario=generate⟧",
+        )
+    if not header.tokenizer:
+        raise BadModel(
+            f"{model.name} has no tokenizer (tokenizer.ggml.model and tokenizer.ggml.tokens)",
+            advice="convert the model again with its tokenizer",
+        )
+    asked, longest = tokens_of(scenario), header.context_length
+    if longest is not None and asked > longest:
+        raise BadInput(
+            f"depth {scenario.depth or 0} + prompt {scenario.prompt_tokens or 0} + {scenario.new_tokens} new tokens "
+            f"are {asked} tokens; {model.name} has a context of {longest}",
+            advice="lower ⟦depth⟧, ⟦prompt_tokens⟧ or ⟦new_tokens⟧",
+        )
+    room = target.memory_limit_bytes or (available_memory() if target.device == LOCAL else None)
+    if room is not None and header.weight_bytes > room:
+        raise BadInput(
+            f"the weights of {model.name} are {format_bytes(header.weight_bytes)}, and {format_limit(room)} of memory "
+            "are available",
+            advice="stop other programs, raise ⟦memory_limit⟧ if it is set, or take a smaller quantisation",
+        )
+
+
+def tokens_of(scenario: Scenario) -> int:
+    """Tokens in the KV cache at the end of a request; prompts of their own length are not among them."""
+    return (scenario.depth or 0) + (scenario.prompt_tokens or 0) + (scenario.new_tokens or 0)
+
+
+def kv_cache_row(job: Job, kind: str | None) -> Measurement:
+    """Bytes of the KV cache at the end of a request, or why they are not known.
+
+    Args:
+        kind: type of its numbers, as the engine tells it.
+    """
+    header, scenario = header_of(job.model), job.workload.scenario
+    if header is None:
+        return Measurement.absent("kv_cache_bytes", f"files of the format {job.model.format} don't tell its size")
+    if scenario.prompt_tokens is None:
+        return Measurement.absent("kv_cache_bytes", "the prompts have lengths of their own")
+    numbers, why = header.cached_numbers()
+    if numbers is None:
+        return Measurement.absent("kv_cache_bytes", why)
+    if kind not in BYTES:
+        return Measurement.absent("kv_cache_bytes", f"the engine does not tell the type of its numbers ({kind})")
+    count = tokens_of(scenario)
+    method = f"{numbers} numbers of a token by the file's header × {count} tokens × {BYTES[kind]:g} B ({kind})"
+    method += "; scales of the integers are not included" if kind in ("u8", "i8", "u4") else ""
+    return Measurement.of("kv_cache_bytes", numbers * count * BYTES[kind], method, basis="derived")

@@ -1,0 +1,192 @@
+"""OpenVINO GenAI: language models in GGUF, whose graph it builds itself.
+
+The pipeline with a KV cache of its own (``SDPA``) is used: it has no prefix cache, so that no prompt is computed from
+an earlier one. Its chat is the way to go on from a prompt; no template is applied, as it is given tokens.
+"""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from edgewise.errors import as_flag
+from edgewise.model.signature import TensorSpec
+from edgewise.registry import Availability
+from edgewise.runtime.arrays import closed, tell
+from edgewise.runtime.base import (
+    InvalidModel,
+    LoadOptions,
+    Provider,
+    UnsupportedModel,
+    check_settings,
+    package_availability,
+)
+from edgewise.text import means_out_of_memory
+
+_BACKEND = "SDPA"
+
+
+class OpenVinoGenAi:
+    """Intel's OpenVINO GenAI."""
+
+    name = "openvino-genai"
+    title = "OpenVINO GenAI"
+    formats: Sequence[str] = ("gguf",)
+    language_formats = frozenset(formats)
+    providers: Sequence[Provider] = (
+        Provider(name="cpu", title="CPU", precisions=("f32", "bf16", "f16")),
+        Provider(name="gpu", title="GPU", precisions=("f32", "f16"), accelerator=True),
+    )
+    in_default = False
+    settings = frozenset({"DYNAMIC_QUANTIZATION_GROUP_SIZE", "KV_CACHE_PRECISION", "PERFORMANCE_HINT"})
+
+    def availability(self) -> Availability:
+        """Whether the package openvino-genai is installed."""
+        return package_availability("openvino-genai", extra="openvino-genai", module="openvino_genai")
+
+    def import_engine(self) -> str:
+        """Import the engine and return its version as its package has it."""
+        from importlib.metadata import version
+
+        import openvino_genai
+
+        del openvino_genai
+        return version("openvino-genai")
+
+    def load(self, path: Path, options: LoadOptions) -> GenAiSession:
+        """A session for the model at `path`. Raises `UnsupportedModel`, `InvalidModel` or MemoryError."""
+        check_settings(self.title, self.settings, options.extra)
+        import openvino_genai
+
+        config: dict[str, Any] = {"INFERENCE_PRECISION_HINT": options.precision or "f32", "NUM_STREAMS": 1}
+        if options.threads is not None and options.provider == "cpu":
+            config["INFERENCE_NUM_THREADS"] = options.threads
+        config |= options.extra
+        try:
+            pipeline = openvino_genai.LLMPipeline(
+                str(path), options.provider.upper(), ATTENTION_BACKEND=_BACKEND, **config
+            )
+        except Exception as error:
+            raise _explain(error) from error
+        return GenAiSession(pipeline, options, config)
+
+
+class GenAiSession:
+    """A loaded language model; see `edgewise.runtime.base.Generates`. It has no inputs and outputs of its own."""
+
+    inputs: Sequence[TensorSpec] = ()
+    outputs: Sequence[TensorSpec] = ()
+
+    def __init__(self, pipeline: Any, options: LoadOptions, config: Mapping[str, Any]) -> None:
+        self._pipeline = pipeline
+        self._tokenizer = pipeline.get_tokenizer()
+        self._chats = False
+        self.invoke: Callable[[], object] = closed
+        self.vocabulary = len(self._tokenizer.get_vocab())
+        told = _probe(options.provider.upper(), config)
+        self.kv_cache_type = told.pop("kv_cache_type")
+        self.effective: Mapping[str, Any] = {"provider": options.provider, "backend": _BACKEND, **told}
+
+    def bind(self, arrays: Sequence[Any]) -> None:
+        """Nothing: a language model is given text."""
+
+    def read_outputs(self) -> Sequence[Any]:
+        """None: a language model gives text."""
+        return ()
+
+    def close(self) -> None:
+        """Release the pipeline."""
+        del self._pipeline
+
+    def encode(self, text: str) -> list[int]:
+        """As `Generates.encode`."""
+        ids: list[int] = self._tokenizer.encode(text, add_special_tokens=False).input_ids.data[0].tolist()
+        return ids
+
+    def decode(self, tokens: Sequence[int]) -> str:
+        """As `Generates.decode`."""
+        text: str = self._tokenizer.decode(list(tokens), skip_special_tokens=False)
+        return text
+
+    def fill(self, tokens: Sequence[int]) -> None:
+        """As `Generates.fill`. The chat keeps the token that ends filling, which is the next prompt's first."""
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore", DeprecationWarning)
+            if self._chats:
+                self._pipeline.finish_chat()
+            self._chats = bool(tokens)
+            if not tokens:
+                return
+            if not hasattr(self._pipeline, "start_chat"):
+                advice = f"leave {as_flag('depth')} out"
+                raise UnsupportedModel(f"this version of OpenVINO GenAI can't go on from a prompt: {advice}")
+            self._pipeline.start_chat()
+        self.generate(tokens, 1, lambda token: None)
+
+    def generate(self, tokens: Sequence[int], count: int, take: Callable[[int], None]) -> None:
+        """As `Generates.generate`."""
+        import numpy as np
+        import openvino
+        import openvino_genai
+
+        running = openvino_genai.StreamingStatus.RUNNING
+
+        class Stream(openvino_genai.StreamerBase):  # type: ignore[misc, name-defined]
+            def write(self, made: int | Sequence[int]) -> Any:
+                for token in (made,) if isinstance(made, int) else made:
+                    take(token)
+                return running
+
+            def end(self) -> None:
+                pass
+
+        config = openvino_genai.GenerationConfig()
+        config.max_new_tokens = count
+        config.ignore_eos = True
+        config.do_sample = False
+        config.apply_chat_template = False
+        ids = np.asarray([tokens], dtype=np.int64)
+        given = openvino_genai.TokenizedInputs(openvino.Tensor(ids), openvino.Tensor(np.ones_like(ids)))
+        try:
+            self._pipeline.generate(given, config, Stream())
+        except Exception as error:
+            raise _explain(error) from error
+
+
+def _probe(device: str, config: Mapping[str, Any]) -> dict[str, Any]:
+    """Threads, precision and type of the KV cache that the device has in force with `config`; None it does not tell.
+
+    The pipeline tells nothing of its compiled model, so that a network of one operator is compiled in the same way.
+    """
+    import openvino
+    from openvino import opset13
+
+    given = opset13.parameter([1], openvino.Type.f32)
+    network = openvino.Model([opset13.relu(given)], [given], "probe")
+    compiled = openvino.Core().compile_model(network, device, dict(config))
+
+    def ask(name: str) -> Any:
+        try:
+            return compiled.get_property(name)
+        except RuntimeError:
+            return None
+
+    kinds = (ask(name) for name in ("INFERENCE_PRECISION_HINT", "KV_CACHE_PRECISION"))
+    precision, kept = (None if kind is None else str(kind.get_type_name()) for kind in kinds)
+    return {"threads": ask("INFERENCE_NUM_THREADS"), "precision": precision, "kv_cache_type": kept}
+
+
+def _explain(error: Exception) -> Exception:
+    """The engine's error as one of ours."""
+    if isinstance(error, MemoryError | UnsupportedModel):
+        return error
+    text = str(error)
+    if means_out_of_memory(text):
+        return MemoryError(tell(text, noise=_NOISE))
+    kind = UnsupportedModel if "support" in text.lower() else InvalidModel
+    return kind(tell(text, noise=_NOISE))
+
+
+_NOISE = r"Exception from |Check '.*' failed at "

@@ -1,0 +1,264 @@
+"""The scenario generate: exact times of a scripted language model, its rates, two speeds in a run, and bad input."""
+
+from __future__ import annotations
+
+import pytest
+
+import edgewise
+from edgewise.errors import BadInput, BadModel
+from edgewise.record import Job, ModelRef, RuntimeSpec, Scenario, TargetSpec, Workload
+from edgewise.run.generated import stretches
+from edgewise.run.host_protocol import SessionResult
+from edgewise.run.language_models import check_language_model, kv_cache_row
+from edgewise.testing import write_fake_model
+from edgewise.workload.prompts import MOST_PROMPTS, random_text, read_prompts
+from gguf_files import LLAMA, gguf
+from messages import says
+
+pytestmark = pytest.mark.usefixtures("threads")
+
+MS = 1_000_000
+TOLD = {"token_ns": [10 * MS, 30 * MS], "prefill_ns": MS, "encode_ns": 500_000, "decode_ns": 200_000}
+
+
+def generate(tmp_path, told=TOLD, *, behaviour=None, **settings):
+    path = write_fake_model(tmp_path / "m.fake", generation=told, **({"behaviour": behaviour} if behaviour else {}))
+    given = {"sessions": 2, "iterations": 2, "new_tokens": 5, "prompt_tokens": 16, "meters": False, **settings}
+    return edgewise.bench(path, scenario="generate", **given)
+
+
+def test_every_time_is_exact(tmp_path):
+    (run,) = generate(tmp_path)
+    assert run.headline == "tpot"
+    assert run.value("ttft") == pytest.approx(0.5e-3 + 16e-3 + 0.2e-3)
+    assert run.value("ttft_model") == pytest.approx(16e-3)
+    assert run.value("ttft_first") == run.value("ttft")
+    assert run.value("tpot") == pytest.approx(20e-3)
+    assert run.value("decode_rate") == pytest.approx(50)
+    assert run.value("prefill_rate") == pytest.approx(1000)
+    row = run.measurement("tpot")
+    assert row.samples == pytest.approx([10e-3, 30e-3] * 2 * 4)
+    assert row.session_lengths == (8, 8)
+    assert run.measurement("ttft").session_lengths == (2, 2)
+    assert [session.warmup for session in run.sessions] == [1, 1]
+    assert run.sessions[0].facts["generation"]["prompt_tokens"] == [16, 16]
+    assert run.sessions[0].stopped_because == "2 requests"
+
+
+def test_rates_follow_from_the_samples(tmp_path):
+    (run,) = generate(tmp_path)
+    gaps, firsts = run.measurement("tpot").samples, run.measurement("ttft_model").samples
+    told = [session.facts["generation"] for session in run.sessions]
+    assert run.value("decode_rate") == pytest.approx(len(gaps) / sum(gaps))
+    prompts = [count for each in told for count in each["prompt_tokens"]]
+    assert run.value("prefill_rate") == pytest.approx(sum(prompts) / sum(firsts))
+    assert run.measurement("prefill_rate").samples == pytest.approx(
+        [n / t for n, t in zip(prompts, firsts, strict=True)]
+    )
+    assert sum(count for each in told for count in each["gaps"]) == len(gaps)
+
+
+def test_prompts_and_depths_are_rows(tmp_path):
+    runs = generate(tmp_path, prompt_tokens=(16, 32), depth=(0, 64))
+    scenarios = [run.job.workload.scenario for run in runs]
+    assert [(each.depth, each.prompt_tokens) for each in scenarios] == [(0, 16), (0, 32), (64, 16), (64, 32)]
+    assert len({run.job.key for run in runs}) == 4
+    # At a depth, the first token of the prompt is the one that filling has made.
+    assert [round(run.value("ttft_model") * 1e3) for run in runs] == [16, 32, 15, 31]
+    assert runs[3].sessions[0].facts["generation"]["prompt_tokens"] == [32, 32]
+
+
+def test_the_number_of_requests_follows_from_the_time(tmp_path):
+    (run,) = generate(tmp_path, {**TOLD, "token_ns": [400 * MS]}, iterations=None, sessions=1)
+    assert run.sessions[0].stopped_because == "5 s of requests"
+    assert len(run.measurement("ttft").samples) == 4  # of 1.6167 s each
+    (run,) = generate(tmp_path, iterations=None, duration=1.0, sessions=1)
+    assert len(run.measurement("ttft").samples) == 11  # of 0.0967 s
+
+
+def test_warm_up_is_requests(tmp_path):
+    (run,) = generate(tmp_path, {**TOLD, "token_ns": [10 * MS] * 12 + [20 * MS]}, warmup=3, sessions=1, iterations=1)
+    assert run.measurement("tpot").samples == pytest.approx([20e-3, 10e-3, 10e-3, 10e-3])
+
+
+def test_prompts_of_a_file(tmp_path):
+    prompts = tmp_path / "p.jsonl"
+    prompts.write_text('{"prompt": "abc"}\n\n"abcde"\n{"text": "abcdefg", "id": 7}\n')
+    (run,) = generate(tmp_path, input_data=prompts, prompt_tokens=(), iterations=4, sessions=1)
+    told = run.sessions[0].facts["generation"]
+    assert told["prompt_tokens"] == [5, 7, 3, 5]  # the cold request had the first
+    assert run.value("prefill_rate") == pytest.approx(1000)
+    row = run.measurement("prefill_rate")
+    assert (row.low, row.high) == (None, None)
+    assert "several lengths" in row.method
+    (cut,) = generate(tmp_path, input_data=prompts, prompt_tokens=4, sessions=1)
+    assert cut.sessions[0].facts["generation"]["prompt_tokens"] == [4, 4]
+    (none,) = generate(tmp_path, input_data=prompts, prompt_tokens=100, sessions=1)
+    assert none.failure.cause == "Unsupported"
+    assert "the longest has 7" in none.failure.message
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ("", says("no-prompt")),
+        ("\n\n", says("no-prompt")),
+        ("abc\n", says("not-json-in-prompts")),
+        ('{"question": "a"}', says("no-text-under")),
+        ('"a"\n5\n', says("no-text-under", where="line 2 of p.jsonl")),
+        ('"' + "a" * 2**20 + '"', says("line-longer-than-b")),
+    ],
+)
+def test_wrong_files_of_prompts(tmp_path, text, message):
+    path = tmp_path / "p.jsonl"
+    path.write_text(text)
+    with pytest.raises(BadInput, match=message):
+        generate(tmp_path, input_data=path)
+
+
+def test_a_million_prompts_are_not_read(tmp_path):
+    path = tmp_path / "p.jsonl"
+    path.write_text('"a"\n' * MOST_PROMPTS + "no JSON\n")
+    assert read_prompts(path) == ["a"] * MOST_PROMPTS
+
+
+class Doubling:
+    """A tokenizer that makes two tokens of each letter a, so that no text of random tokens has as many."""
+
+    vocabulary, kv_cache_type = 2, None
+
+    def encode(self, text):
+        return [token for letter in text for token in ([0, 0] if letter == "a" else [1])]
+
+    def decode(self, tokens):
+        return "".join("ab"[token] for token in tokens)
+
+
+def test_random_text_has_the_tokens_that_were_asked_for():
+    for count in (1, 2, 17):
+        text = random_text(Doubling(), count, seed="1")
+        assert len(Doubling().encode(text)) >= count
+        assert text == random_text(Doubling(), count, seed="1") != random_text(Doubling(), count, seed="2") * 9
+
+
+def test_too_few_or_too_many_tokens_are_no_measurement(tmp_path):
+    for made in (3, 9):
+        (run,) = generate(tmp_path, {**TOLD, "tokens": made})
+        assert run.failure.cause == "Unsupported"
+        assert f"{made} tokens instead of 5" in run.failure.message
+
+
+def test_an_endless_request_ends_at_the_timeout(tmp_path, clock):
+    begin = clock.now()
+    (run,) = generate(tmp_path, behaviour={"at": "invoke", "after": 0, "do": "hang"}, timeout=30.0)
+    assert clock.now() - begin == 30.0
+    assert (run.failure.cause, run.failure.phase) == ("Timeout", "steady")
+
+
+def test_an_engine_without_a_depth_says_so(tmp_path):
+    (run,) = generate(tmp_path, {**TOLD, "depth": 10}, depth=11)
+    assert (run.failure.cause, run.failure.phase) == ("Unsupported", "first")
+
+
+def test_a_model_that_makes_no_text(tmp_path):
+    path = write_fake_model(tmp_path / "m.fake")
+    (run,) = edgewise.bench(path, scenario="generate", sessions=1, meters=False)
+    assert run.failure.cause == "Unsupported"
+
+
+def result(*requests):
+    """A session of requests, each a list of gaps, s."""
+    firsts, now = [], 0.0
+    for gaps in requests:
+        firsts.append(now + 1.0)
+        now += 1.0 + sum(gaps)
+    facts = {"gaps": [len(gaps) for gaps in requests], "first_text_s": firsts}
+    return SessionResult(
+        index=0,
+        samples={"tpot": [round(gap * 1e9) for gaps in requests for gap in gaps]},
+        facts={"generation": facts},
+    )
+
+
+def wobbling(gap, count=128):
+    return [gap * (1 + 0.01 * ((at * 7919) % 13 - 6) / 6) for at in range(count)]
+
+
+def test_a_clock_that_falls_is_told_with_both_speeds():
+    found = stretches([result(wobbling(0.01), wobbling(0.01), wobbling(0.02), wobbling(0.02))])
+    assert [round(each.gap_s, 3) for each in found] == [0.01, 0.02]
+    assert found[0].begin_s == 0.0
+    assert found[1].begin_s == pytest.approx(1 + 1.28 + 1 + 1.28, abs=0.2)
+
+
+def test_gaps_that_grow_with_the_context_are_no_change():
+    growing = [gap * (1 + at / 128) for at, gap in enumerate(wobbling(0.01))]
+    assert stretches([result(growing, growing, growing), result(growing, growing)]) == []
+    assert stretches([result(wobbling(0.01)), result(wobbling(0.0105))]) == []
+
+
+def test_a_run_of_two_speeds_has_no_mean(tmp_path):
+    times = [round(gap * 1e9) for gap in [*wobbling(0.01, 300), *wobbling(0.02, 300)]]
+    (run,) = generate(tmp_path, {**TOLD, "token_ns": times}, new_tokens=101, iterations=5, sessions=1)
+    for metric in ("tpot", "decode_rate"):
+        row = run.measurement(metric)
+        assert row.value is None
+        assert "100 tokens/s" in row.absent_because
+        assert "50 tokens/s" in row.absent_because or "50.0 tokens/s" in row.absent_because
+    assert len(run.measurement("tpot").samples) == 500
+    assert run.value("ttft") is not None
+    assert run.trust.grade == "D"
+
+
+def write(tmp_path, **change):
+    path = tmp_path / "m.gguf"
+    path.write_bytes(gguf({**LLAMA, **change}))
+    return path
+
+
+@pytest.mark.parametrize(
+    ("settings", "change", "message"),
+    [
+        ({"scenario": "single-stream"}, {}, says("language-model-which-scenario-cant")),
+        ({"new_tokens": 40, "prompt_tokens": 30}, {}, "context of 64"),
+        ({"new_tokens": 40, "prompt_tokens": (8, 30)}, {}, "context of 64"),
+        ({"new_tokens": 4, "prompt_tokens": 8, "depth": 60}, {}, "context of 64"),
+        ({"new_tokens": 4, "prompt_tokens": 8, "memory_limit": 100}, {}, says("weights-memory-available")),
+        (
+            {"new_tokens": 4, "prompt_tokens": 8},
+            {"tokenizer.ggml.tokens": ()},
+            says("no-tokenizer-tokenizer-ggml-model"),
+        ),
+        ({"new_tokens": 4, "prompt_tokens": 8, "runtimes": "onnxruntime"}, {}, says("no-runtime-asked-makes-text")),
+    ],
+)
+def test_what_can_not_work_is_refused_before_loading(tmp_path, settings, change, message):
+    with pytest.raises((BadInput, BadModel), match=message):
+        edgewise.bench(write(tmp_path, **change), **{"scenario": "generate", **settings})
+
+
+@pytest.mark.parametrize(
+    ("settings", "message"),
+    [
+        ({"prompt_tokens": 8}, says("only-scenario-generate")),
+        ({"scenario": "generate", "batches": 2}, says("scenario-generate-one-request-time")),
+        ({"scenario": "generate", "new_tokens": 1}, says("field-must-least-not", field="new_tokens")),
+        ({"scenario": "generate", "prompt_tokens": 1, "depth": 8}, says("field-must-least-not", field="prompt_tokens")),
+        ({"scenario": "generate", "prompt_tokens": (8, 0)}, says("field-must-least-not", field="prompt_tokens")),
+        ({"scenario": "generate", "depth": 2**30}, says("tokens-more-than")),
+    ],
+)
+def test_numbers_of_tokens_are_checked(tmp_path, settings, message):
+    with pytest.raises(BadInput, match=message):
+        edgewise.bench(write_fake_model(tmp_path / "m.fake"), **settings)
+
+
+def test_the_kv_cache_follows_from_the_header(tmp_path):
+    model = ModelRef(name="m", path=str(write(tmp_path)), format="gguf", sha256="0" * 64, size_bytes=1)
+    scenario = Scenario(kind="generate", prompt_tokens=10, new_tokens=6, depth=16)
+    check_language_model(model, scenario, TargetSpec())
+    job = Job(model=model, runtime=RuntimeSpec(name="fake"), workload=Workload(scenario=scenario))
+    row = kv_cache_row(job, "f16")
+    assert (row.value, row.basis) == (64 * 32 * 2, "derived")
+    assert kv_cache_row(job, "u8").value == 64 * 32
+    assert "does not tell the type" in kv_cache_row(job, None).absent_because
