@@ -15,7 +15,8 @@ Models = Annotated[
     tuple[FilePath, ...],
     argument(
         "models",
-        ".onnx, .ort, .tflite, OpenVINO .xml, .pt2, .keras, .pb, .pdmodel, a SavedModel's folder, or FILE.py:FUNCTION.",
+        ".onnx, .ort, .tflite, OpenVINO .xml, .pt2, .pte, .keras, .pb, .pdmodel, a SavedModel's folder, or "
+        "FILE.py:FUNCTION.",
         list[str],
         metavar="MODEL",
     ),
