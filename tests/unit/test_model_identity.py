@@ -153,7 +153,6 @@ SAFETENSORS = struct.pack("<Q", 20) + b'{"__metadata__":{} }'
         ("m.safetensors", SAFETENSORS, "safetensors"),
         ("m.mlmodel", b"\x08\x04\x12\x03abc", "Core ML"),
         ("m.pb", b"\x0a\x03abc", "TensorFlow"),
-        ("m.pte", b"\x10\0\0\0ET12", "ExecuTorch"),
         ("m.ort", b"\x10\0\0\0ORTM", ".ort"),
         ("m.onnx.gz", b"\x1f\x8b\x08\0", "gzip"),
         ("m.tar", TAR, "tar"),

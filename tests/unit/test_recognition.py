@@ -113,7 +113,6 @@ def test_hugging_face_folders_and_their_files(tmp_path):
             says("reads-edgewise-does-not", reader=has("PaddlePaddle")),
             "paddle2onnx ",
         ),
-        ("m.pte", b"\x10\0\0\0ET12", "ExecuTorch", says("edgewise-bench-file-py-function")),
     ],
 )
 def test_other_formats(tmp_path, name, content, what, command):

@@ -28,7 +28,7 @@ Array = np.ndarray[Any, np.dtype[Any]]
 Answers = list[list[Array]]
 """Per input, one array per output."""
 
-_ENGINES = ("onnxruntime", "litert", "tensorflow", "keras", "torch", "openvino")
+_ENGINES = ("onnxruntime", "litert", "tensorflow", "keras", "torch", "executorch", "openvino")
 """Engines in the order in which they are chosen: OpenVINO last, since it also converts what it then reads."""
 _NUMBERED = re.compile(r"(?:args?|output|inputs?)_?(\d+)")
 

@@ -72,6 +72,7 @@ TARGETS = {
     "ort": Target(format="ort", suffix=".ort", title="ONNX Runtime's format"),
     "openvino": Target(format="openvino", suffix=".xml", title="OpenVINO IR"),
     "tflite": Target(format="tflite", suffix=".tflite", title="TFLite"),
+    "executorch": Target(format="executorch", suffix=".pte", title="ExecuTorch"),
     "pt2": Target(format="torch", suffix=".pt2", title="PyTorch's export"),
     "keras": Target(format="keras", suffix=".keras", title="Keras"),
     "savedmodel": Target(format="savedmodel", suffix="", title="TensorFlow SavedModel"),

@@ -13,8 +13,9 @@ from edgewise.errors import BadInput, Unavailable
 from edgewise.packages import packages_availability
 from edgewise.registry import Availability, load_class
 
-Writer = Callable[[Any, Path, ConvertOptions], None]
-"""Writes a source to a path: a file's path, a `torch_program.TorchSource`, or a Keras model."""
+Writer = Callable[[Any, Path, ConvertOptions], str | None]
+"""Writes a source to a path: a file's path, a `torch_program.TorchSource`, or a Keras model. It may return what there
+is to say of the step."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,8 +54,9 @@ class Step:
             BadInput: the model can't be read.
         """
         writer: Writer = load_class(f"edgewise.converting.{self.writer}")
-        writer(source, path, options)
-        return f"{self.tool} ({self.availability().version})"
+        told = writer(source, path, options)
+        step = f"{self.tool} ({self.availability().version})"
+        return f"{step}; {told}" if told else step
 
 
 MODULE, KERAS_MODEL = "torch-module", "keras-model"
@@ -73,6 +75,14 @@ STEPS = (
         "litert_torch.convert",
         ("litert-torch", "torch", "ai-edge-litert"),
         "torch-optimize",
+    ),
+    Step(
+        MODULE,
+        "executorch",
+        "torch_program:write_executorch",
+        "to_edge_transform_and_lower",
+        ("executorch", "torch"),
+        "executorch",
     ),
     Step(KERAS_MODEL, "keras", "keras_model:write_keras", "keras.Model.save", ("keras",), "keras"),
     Step(

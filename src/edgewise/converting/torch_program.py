@@ -1,8 +1,9 @@
-"""PyTorch modules and exports as files: ``.pt2``, ONNX and TFLite, by PyTorch's own exporters and litert-torch."""
+"""PyTorch modules and exports as files, by PyTorch's own exporters, ExecuTorch's and litert-torch."""
 
 from __future__ import annotations
 
 import contextlib
+import logging
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -118,6 +119,61 @@ def write_tflite(source: TorchSource, path: Path, options: ConvertOptions) -> No
         import litert_torch
 
         litert_torch.convert(source.runnable, source.inputs).export(str(path))
+
+
+def write_executorch(source: TorchSource, path: Path, options: ConvertOptions) -> str:
+    """Lower to ExecuTorch, XNNPACK for what it supports. Returns which operators it does not run, and why."""
+    del options
+    reasons = _Reasons()
+    with calling("ExecuTorch", to="ExecuTorch's format"), _without_places(source.program), reasons:
+        from executorch.backends.xnnpack.partition.xnnpack_partitioner import XnnpackPartitioner
+        from executorch.exir import to_edge_transform_and_lower
+
+        lowered = to_edge_transform_and_lower(source.program, partitioner=[XnnpackPartitioner()])
+        steps = [each for each in lowered.exported_program().graph.nodes if each.op == "call_function"]
+        path.write_bytes(lowered.to_executorch().buffer)
+    names = {each.name: op for each in steps if (op := _operator_of(each))}
+    words = [f"{op} ({reason})" if (reason := reasons.found.get(name)) else op for name, op in names.items()]
+    return f"not run by XNNPACK: {', '.join(dict.fromkeys(words))}" if words else "XNNPACK runs all of its operators"
+
+
+def _operator_of(node: Any) -> str:
+    """``aten.mean.dim``; "" for what is no operator: the call of a delegate, an item of a tuple."""
+    schema = getattr(node.target, "_schema", None)
+    if schema is None or "::" not in schema.name:
+        return ""
+    return ".".join(filter(None, (schema.name.replace("::", "."), schema.overload_name)))
+
+
+class _Reasons(logging.Handler):
+    """Why XNNPACK's partitioner leaves operators out, which it only logs.
+
+    Attributes:
+        found: name of a step → the first reason.
+    """
+
+    _LOGGER = logging.getLogger("executorch.backends.xnnpack.partition")
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.found: dict[str, str] = {}
+
+    def emit(self, record: logging.LogRecord) -> None:
+        """Keep the reason of a ``WhyNoPartition``; other records say nothing of a step."""
+        node, reason = getattr(record.msg, "node", None), getattr(record.msg, "reason", "")
+        if node is not None and reason:
+            self.found.setdefault(node.name, " ".join(str(reason).split()).rstrip("."))
+
+    def __enter__(self) -> None:
+        self._level, self._passes = self._LOGGER.level, self._LOGGER.propagate
+        self._LOGGER.setLevel(logging.DEBUG)
+        self._LOGGER.propagate = False
+        self._LOGGER.addHandler(self)
+
+    def __exit__(self, *error: object) -> None:
+        self._LOGGER.removeHandler(self)
+        self._LOGGER.setLevel(self._level)
+        self._LOGGER.propagate = self._passes
 
 
 def run_torch(source: TorchSource, feed: Sequence[Array]) -> list[Array]:

@@ -10,7 +10,7 @@ from edgewise.errors import BadModel
 from edgewise.model.readers.archive import Archive, open_archive
 
 TASK = ".task"
-MODELS = (".tflite", ".lite", ".onnx", ".ort", ".xml", ".pb", ".pt2", ".keras", ".pdmodel", ".mlmodel")
+MODELS = (".tflite", ".lite", ".onnx", ".ort", ".xml", ".pb", ".pt2", ".pte", ".keras", ".pdmodel", ".mlmodel")
 MOST_ENTRIES = 256
 """Entries of one archive that are looked at."""
 MOST_INNER = 8

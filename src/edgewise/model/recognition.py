@@ -164,7 +164,6 @@ _MARKS: tuple[tuple[int, bytes, Known | Callable[[Path], Known]], ...] = (
     (0, b"LITERTLM",
      Known("a LiteRT-LM bundle of a language model", "give a .tflite file that it was built from", "LiteRT-LM")),
     (0, b"\x89HDF\r\n\x1a\n", _hdf5),
-    (4, b"ET1", Known("an ExecuTorch program", "edgewise bench FILE.py:function  # one that makes the original")),
     (0, b"\x1f\x8b", Known("compressed with gzip", _UNPACK)),
     (0, b"\xfd7zXZ\x00", Known("compressed with xz", _UNPACK)),
     (0, b"\x28\xb5\x2f\xfd", Known("compressed with zstd", _UNPACK)),

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections import defaultdict
+from collections import Counter, defaultdict
 from collections.abc import Iterator, Mapping, Sequence
 
 from edgewise.formatting import quantity
@@ -13,7 +13,7 @@ from edgewise.report.document import DASH, Cell, Column, Table, absent
 from edgewise.report.names import keep_end
 from edgewise.report.sparsity import ZERO_TITLES, zero_cells
 from edgewise.report.timeline import describe_memory
-from edgewise.text import one_line
+from edgewise.text import enumerate_few, one_line
 from edgewise.units import format_bytes, format_si, significant
 
 
@@ -41,6 +41,7 @@ def totals_table(inspection: Inspection) -> Table:
             if total.scale_bytes != 0
             else ()
         ),
+        *_program_rows(graph),
         ("Activations, arena", _arena(inspection)),
         ("Activations, at least", _amount(None if plan.unknown else plan.lower_bound_bytes, "B", _open(inspection))),
     ]
@@ -83,6 +84,20 @@ def _signature_rows(graph: Graph) -> Iterator[tuple[str, Cell]]:
         if name != graph.signature:
             takes = ", ".join(map(tensor_words, inputs)) or "no inputs"
             yield "Other signature", _text(f"{one_line(name)}, of {takes}")
+
+
+def _program_rows(graph: Graph) -> Iterator[tuple[str, Cell]]:
+    """Of a program that says so: what runs its layers, and the memory that it plans for activations."""
+    places = Counter(str(each.attributes["runs_in"]) for each in graph.operators if "runs_in" in each.attributes)
+    for place, count in places.items():
+        own = Counter(one_line(each.op) for each in graph.operators if each.attributes.get("runs_in") == place)
+        words = "layer" if count == 1 else "layers"
+        yield one_line(place), _text(f"{count} {words}: {enumerate_few(list(own), most=6)}")
+    planned = graph.metadata.get("planned_bytes")
+    if planned is not None:
+        yield "Activations, planned", _amount(sum(planned), "B", "")
+    for name, shape in graph.metadata.get("bounds", {}).items():
+        yield "Largest input", _text(f"{one_line(name)} {shape}")
 
 
 def _open(inspection: Inspection) -> str:

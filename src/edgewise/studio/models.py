@@ -35,6 +35,7 @@ FORMATS = {
     ".lite": "tflite",
     ".xml": "openvino",
     ".pt2": "torch",
+    ".pte": "executorch",
     ".keras": "keras",
     ".ort": "ort",
     ".pb": "tensorflow",

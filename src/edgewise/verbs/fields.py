@@ -15,7 +15,7 @@ Models = Annotated[
     tuple[FilePath, ...],
     argument(
         "models",
-        ".onnx, .ort, .tflite, OpenVINO .xml, .pt2, .keras, .pb, .pdmodel, .gguf, a SavedModel's folder, or "
+        ".onnx, .ort, .tflite, OpenVINO .xml, .pt2, .pte, .keras, .pb, .pdmodel, .gguf, a SavedModel's folder, or "
         "FILE.py:FUNCTION.",
         list[str],
         metavar="MODEL",

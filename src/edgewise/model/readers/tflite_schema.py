@@ -74,7 +74,10 @@ ENUMERATIONS: dict[str, tuple[str, ...]] = {
 _WIDE = {"StablehloComparisonDirection", "StablehloComparisonType", "StablehloPrecisionConfig"}
 """Enumerations of 32 bits without a sign; one is of 32 bits with it, the others of 8."""
 
-_UNIONS: dict[str, Sequence[str]] = {
+Unions = Mapping[str, Sequence[str]]
+"""Union → the tables that it may be, by number; 0 is none."""
+
+_UNIONS: Unions = {
     "BuiltinOptions": BUILTIN_OPTIONS,
     "BuiltinOptions2": BUILTIN_OPTIONS_2,
     "QuantizationDetails": ("NONE", "CustomQuantization", "BlockwiseQuantization", "MultiAxisQuantization"),
@@ -160,8 +163,8 @@ class Field:
 
 
 _LAYOUTS = {
-    "i8": ("b", 1), "u8": ("B", 1), "bool": ("?", 1), "u16": ("H", 2), "i32": ("i", 4), "u32": ("I", 4),
-    "f32": ("f", 4), "i64": ("q", 8), "u64": ("Q", 8),
+    "i8": ("b", 1), "u8": ("B", 1), "bool": ("?", 1), "i16": ("h", 2), "u16": ("H", 2), "i32": ("i", 4),
+    "u32": ("I", 4), "f32": ("f", 4), "i64": ("q", 8), "u64": ("Q", 8), "f64": ("d", 8),
 }  # fmt: skip
 
 
@@ -178,14 +181,14 @@ def _number_of(kind: str) -> tuple[str, int, str]:
     return *_LAYOUTS["u32" if kind in _WIDE else "i32" if kind == "ReduceWindowFunction" else "i8"], kind
 
 
-def _parse_field(slot: int, text: str) -> Field:
+def _parse_field(slot: int, text: str, unions: Unions) -> Field:
     name, kind = text.split(":")
     kind, _, default = kind.partition("=")
     match kind[0], kind.strip("[]"):
         case _, "text":
             return Field(name, slot, "text")
         case "<", _:
-            return Field(name, slot, "union", union=_UNIONS[kind[1:-1]])
+            return Field(name, slot, "union", union=unions[kind[1:-1]])
         case "@", _:
             return Field(name, slot, "table", table=kind[1:])
         case "[", inner if inner.startswith("@"):
@@ -194,20 +197,21 @@ def _parse_field(slot: int, text: str) -> Field:
             layout, width, table = _number_of(inner)
             return Field(name, slot, "vector", layout, width, table)
     layout, width, table = _number_of(kind)
-    number = {"f": float, "?": bool}.get(layout, int)(int(default or 0))
+    number = {"f": float, "d": float, "?": bool}.get(layout, int)(int(default or 0))
     return Field(
         name, slot, "number", layout, width, table, default=name_value(table, int(number)) if table else number
     )
 
 
-def _parse_table(fields: str) -> tuple[Field, ...]:
-    return tuple(_parse_field(slot, text) for slot, text in enumerate(fields.split()) if text != "-")
+def parse_schema(tables: Mapping[str, str], unions: Unions) -> dict[str, tuple[Field, ...]]:
+    """Table → its fields, of tables that are written as this module says."""
+    return {
+        name: tuple(_parse_field(slot, text, unions) for slot, text in enumerate(fields.split()) if text != "-")
+        for name, fields in tables.items()
+    }
 
 
-SCHEMA: Mapping[str, tuple[Field, ...]] = {
-    name: _parse_table(fields)
-    for name, fields in (
-        dict.fromkeys([*BUILTIN_OPTIONS[1:], *BUILTIN_OPTIONS_2[1:]], "") | OPTION_FIELDS | _TABLES
-    ).items()
-}
+SCHEMA: Mapping[str, tuple[Field, ...]] = parse_schema(
+    dict.fromkeys([*BUILTIN_OPTIONS[1:], *BUILTIN_OPTIONS_2[1:]], "") | OPTION_FIELDS | _TABLES, _UNIONS
+)
 """Table → its fields."""

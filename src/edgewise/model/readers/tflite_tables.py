@@ -1,4 +1,4 @@
-"""Reads the tables of a TFLite flatbuffer and believes none of its offsets.
+"""Reads the tables of a flatbuffer, a TFLite model or an ExecuTorch program, and believes none of its offsets.
 
 The layout of flatbuffers is described at https://flatbuffers.dev/internals/. A flatbuffer is a web of offsets: every
 one of them, every length and every count is checked against the file before it is followed. Vectors of numbers stay
@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import mmap
 import struct
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from math import isfinite
 from pathlib import Path
@@ -57,8 +57,34 @@ class Vector(NamedTuple):
     table: str = ""
 
 
+Layouts = Mapping[str, tuple[Mapping[int, Field], Mapping[str, Any]]]
+"""Table → its fields by number, and what they are where they are left out."""
+
+
+def lay_out(schema: Mapping[str, Sequence[Field]]) -> Layouts:
+    """The layouts of the tables of `schema`."""
+    return {
+        name: ({field.slot: field for field in fields}, {field.name: _default(field) for field in fields})
+        for name, fields in schema.items()
+    }
+
+
+def _default(field: Field) -> Any:
+    match field.kind:
+        case "number":
+            return field.default
+        case "text":
+            return ""
+        case "tables":
+            return ()
+    return None
+
+
+TFLITE = lay_out(SCHEMA)
+
+
 @contextmanager
-def open_tables(path: Path) -> Iterator[Tables]:
+def open_tables(path: Path, layouts: Layouts = TFLITE) -> Iterator[Tables]:
     """Open the tables of the file at `path`. Raises `BadModel`, for what is `Wrong` later too, or OSError."""
     # Mapped, not read: a signature needs a few pages of a file that may be gigabytes of weights.
     with path.open("rb") as file:
@@ -67,14 +93,15 @@ def open_tables(path: Path) -> Iterator[Tables]:
         except ValueError as error:
             raise damaged(path, "it is empty") from error
     with explain_damage(path), buffer:
-        yield Tables(path, buffer)
+        yield Tables(path, buffer, layouts)
 
 
 class Tables:
     """The tables of one file."""
 
-    def __init__(self, path: Path, buffer: mmap.mmap) -> None:
+    def __init__(self, path: Path, buffer: mmap.mmap, layouts: Layouts) -> None:
         self.path = path
+        self._layouts = layouts
         self.buffer = buffer
         self.size = len(buffer)
         self._references = 0
@@ -114,7 +141,7 @@ class Tables:
         if known is not None:
             return known
         slots, table_bytes = self._layout_of(at)
-        fields, defaults = _LAYOUTS[name]
+        fields, defaults = self._layouts[name]
         table: Table = dict(defaults)
         for slot, offset in enumerate(slots):
             field = fields.get(slot) if offset else None
@@ -173,7 +200,7 @@ class Tables:
         (value,) = struct.unpack_from(f"<{field.layout}", self.buffer, at)
         if field.table:
             return name_value(field.table, value)
-        return printable(value) if field.layout == "f" else value
+        return printable(value) if field.layout in "fd" else value
 
     def _text(self, start: int, count: int, *, cut: bool) -> str:
         # Text ends with a NUL that its length does not count.
@@ -208,21 +235,3 @@ class Tables:
 def printable(value: float) -> float | str:
     """JSON has no infinities."""
     return value if isfinite(value) else str(value)
-
-
-def _default(field: Field) -> Any:
-    match field.kind:
-        case "number":
-            return field.default
-        case "text":
-            return ""
-        case "tables":
-            return ()
-    return None
-
-
-_LAYOUTS = {
-    name: ({field.slot: field for field in fields}, {field.name: _default(field) for field in fields})
-    for name, fields in SCHEMA.items()
-}
-"""Table → its fields by number, and what they are where they are left out."""

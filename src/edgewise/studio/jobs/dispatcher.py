@@ -40,7 +40,7 @@ TICK_S = 30.0
 LOOK_S = 2.0
 """How often a running job is looked at in the store: another server may have cancelled it."""
 
-MODELS = (".onnx", ".ort", ".tflite", ".xml", ".bin", ".pt2", ".keras", ".data")
+MODELS = (".onnx", ".ort", ".tflite", ".xml", ".bin", ".pt2", ".pte", ".keras", ".data")
 """Endings of the files of models that a job may make, such as the variants of an optimization."""
 
 MOST_MODELS = 200

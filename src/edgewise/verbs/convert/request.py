@@ -151,7 +151,7 @@ class ConvertRequest(Request):
         if self.to is None and ending is None:
             raise BadField(
                 f"⟦to⟧ is required: one of {words}",
-                advice="give ⟦to⟧, or an output name that ends with .onnx, .ort, .xml, .tflite, .pt2 or .keras",
+                advice="give ⟦to⟧, or an output name that ends with .onnx, .ort, .xml, .tflite, .pte, .pt2 or .keras",
             )
         to = ending if self.to is None else self.to
         if to not in TARGETS:

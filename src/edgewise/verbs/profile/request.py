@@ -43,7 +43,7 @@ class ProfileRequest(ProtocolRequest):
 
     verb: Literal["profile"] = "profile"
     models: Annotated[
-        Models, worded(".onnx, .tflite, OpenVINO .xml, .pt2 or .keras files, or FILE.py:FUNCTION.", optional=True)
+        Models, worded(".onnx, .tflite, OpenVINO .xml, .pt2, .pte or .keras files, or FILE.py:FUNCTION.", optional=True)
     ] = Field(min_length=1)
     device: Annotated[
         Device,
