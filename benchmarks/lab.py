@@ -1,6 +1,7 @@
 """What a lab loses when everything in it is killed, and how much of its devices' time it uses.
 
-python benchmarks/lab.py chaos [KILLS]     kills of workers, of the client and of the database
+python benchmarks/lab.py chaos [KILLS] [FILE]  kills of workers, of the client and of the database, 25 in each lab; FILE
+                                           has a line for each lab, and the next call goes on from it
 python benchmarks/lab.py scale [JOBS]      64 simulated devices at 4 hosts, JOBS jobs of 2 s in all
 python benchmarks/lab.py latency [JOBS]    time from queueing to start on a free device
 python benchmarks/lab.py cells [CELLS]     time to queue, look up and count CELLS cells
@@ -11,6 +12,7 @@ are noticed after 6 s instead of 30 s, so that kills follow one another quickly.
 
 from __future__ import annotations
 
+import json
 import os
 import random
 import signal
@@ -39,6 +41,8 @@ from edgewise.version import __version__
 from lab_host import make_fast
 from postgresql import Server
 from sample_runs import make_run
+
+KILLED, KILLS_IN_LAB = ("worker", "client", "database"), 25
 
 
 def job(key: str, device: str, lock: str | None = None) -> dict[str, Any]:
@@ -120,10 +124,24 @@ def ended(url: str, count: int) -> bool:
     return False
 
 
-def chaos(kills: int) -> None:
+def chaos(kills: int, file: str = "") -> None:
+    """Kill in one lab after the other, beside those that `file` has; print what was lost in all of them."""
+    path = Path(file or tempfile.mkstemp()[1])
+    labs = [json.loads(line) for line in path.read_text().splitlines()] if path.exists() else []
+    while (left := kills - sum(one["kills"] for one in labs)) > 0:
+        labs.append(kill_in_lab(min(left, KILLS_IN_LAB), seed=len(labs)))
+        with path.open("a") as kept:
+            kept.write(json.dumps(labs[-1]) + "\n")
+        print(labs[-1], flush=True)
+    for name in labs[0]:
+        of_labs = [one[name] for one in labs]
+        print(f"{name}: {max(of_labs) if name.startswith('longest') else sum(of_labs)}")
+
+
+def kill_in_lab(kills: int, *, seed: int) -> dict[str, float]:
     """Kill at random while cells are carried out; then count what was lost."""
-    chance, hosts, each = random.Random(0), 3, 4
-    cells = 60 * kills
+    chance, hosts, each = random.Random(seed), 3, 4
+    cells = 40 * kills
     server, folder = Server(connections=200), tempfile.mkdtemp()
     made_lab(server.url)
     processes = {f"h{at}": start("host", server.url, f"h{at}", at * each, each, folder, 0.2) for at in range(hosts)}
@@ -133,7 +151,7 @@ def chaos(kills: int) -> None:
     begun = time.time()
     for _ in range(kills):
         time.sleep(chance.uniform(1.5, 3.0))
-        what = chance.choices(("worker", "client", "database"), (7, 2, 1))[0]
+        what = chance.choices(KILLED, (7, 2, 1))[0]
         numbers[what] += 1
         if what == "database":
             server.restart()
@@ -166,16 +184,21 @@ def chaos(kills: int) -> None:
         runs = Counter(store.get(row.id).lab.job for row in store.list())
     server.close()
     lines = [line.split() for line in (Path(folder) / "log").read_text().splitlines()]
-    print(f"kills: {sum(numbers.values())} ({dict(numbers)}), cells: {cells}, {took:.0f} s")
-    print(f"cells done: {sum(row.status == 'done' for row in rows.values())}, attempts above 1: "
-          f"{sum(row.attempt > 1 for row in rows.values())}")  # fmt: skip
-    print(f"finished cells without their run: {sum(key not in runs for key in rows)}")
-    print(f"cells with two runs: {sum(number > 1 for number in runs.values())}")
     finished = Counter(words[1].partition(":")[0] for words in lines if words[0] == "end")
-    print(f"cells whose work was done twice, as the first could not be saved: {sum(n > 1 for n in finished.values())}")
-    print(f"overlaps on a device: {overlaps(lines, killed)}")
-    print(*shown_overlaps(lines, killed), sep="\n")
-    print(f"longest pause of a device after a kill: {longest_pause(lines, killed):.1f} s")
+    print(*shown_overlaps(lines, killed), sep="\n", end="")
+    return {
+        "kills": sum(numbers.values()),
+        **{f"of them, of a {what}": numbers[what] for what in KILLED},
+        "cells": cells,
+        "cells done": sum(row.status == "done" for row in rows.values()),
+        "cells that were started again": sum(row.attempt > 1 for row in rows.values()),
+        "finished cells without their run": sum(key not in runs for key in rows),
+        "cells with two runs": sum(number > 1 for number in runs.values()),
+        "cells whose work was done twice, as the first could not be saved": sum(n > 1 for n in finished.values()),
+        "overlaps on a device": overlaps(lines, killed),
+        "longest pause of a device after a kill, s": round(longest_pause(lines, killed), 1),
+        "seconds": round(took),
+    }
 
 
 def spans(lines: list[list[str]], killed: dict[int, float]) -> dict[str, list[tuple[float, float]]]:
@@ -292,7 +315,8 @@ def main() -> None:
         {"host": host, "client": client}[name](*words)
         return
     usual = {"chaos": 100, "scale": 1280, "latency": 200, "cells": 100_000}
-    {"chaos": chaos, "scale": scale, "latency": latency, "cells": cells}[name](int(words[0]) if words else usual[name])
+    part = {"chaos": chaos, "scale": scale, "latency": latency, "cells": cells}[name]
+    part(int(words[0]) if words else usual[name], *words[1:])
 
 
 if __name__ == "__main__":

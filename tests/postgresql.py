@@ -50,7 +50,9 @@ class Server:
         )
 
     def start(self):
-        settings = f"-c listen_addresses={self._address} -c fsync=off -c max_connections={self._connections} -k {self._folder}"
+        settings = (
+            f"-c listen_addresses={self._address} -c fsync=off -c max_connections={self._connections} -k {self._folder}"
+        )
         # pg_ctl would hand its own streams to the server, and reading them to their end would wait for that.
         words = ["-D", self._data, "-w", "-t", "120", "-l", self._folder / "log", "-o", settings, "start"]
         subprocess.run(

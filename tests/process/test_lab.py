@@ -26,7 +26,7 @@ from edgewise.cli.main import run
 from edgewise.errors import BadInput, StoreError, Unavailable
 from edgewise.store import lab_jobs, open_store
 from edgewise.store.lab import LabDevice, LabSettings
-from edgewise.store.lab_files import CHUNK
+from edgewise.store.lab_folder import CHUNK
 from edgewise.store.lab_jobs import MOST_ATTEMPTS
 from edgewise.testing import write_fake_model
 from edgewise.verbs.lab.client import open_queue

@@ -3,22 +3,26 @@
 from __future__ import annotations
 
 import asyncio
+import hashlib
 import os
+import shutil
 import subprocess
 import threading
 from pathlib import Path
 
 import pytest
+from fsspec.core import url_to_fs
 from sqlalchemy import text
 from test_lab import add, begin, board, hosts, lab, local, log, open_gate, place, server, status, store, url, working  # noqa: F401
 
 from edgewise.cancellation import CancelToken
 from edgewise.cli.main import run
-from edgewise.errors import StoreError
+from edgewise.errors import BadInput, StoreError
 from edgewise.store import lab as store_lab
 from edgewise.store import open_store
+from edgewise.store.lab_folder import CHUNK, LabFolder
 from edgewise.verbs.lab.engine import DELIVER, free_lost_jobs, open_app
-from edgewise.verbs.lab.files import FileCache
+from edgewise.verbs.lab.files import FileCache, Packer
 from edgewise.verbs.lab.job import JobRunner
 from edgewise.verbs.lab.worker import RETRY_S, Host
 from edgewise.verbs.sweep import in_lab
@@ -179,3 +183,85 @@ def test_cells_of_a_host_whose_disk_is_full_fail_and_are_measured_once_there_is_
         filler.unlink()
         assert run(["sweep", "suite.yaml", "--lab", "--wait"]) == 0
     assert {state for _, state, _ in board("suite-results")} == {"done"}
+
+
+@pytest.fixture(params=["folder", "memory", "file"])
+def far(request, tmp_path):
+    """The URL of an empty folder for files."""
+    return {"folder": str(tmp_path / "far"), "memory": f"memory://{tmp_path}", "file": (tmp_path / "far").as_uri()}[
+        request.param
+    ]
+
+
+def contents(folder):
+    system, root = url_to_fs(folder)
+    return {name.rpartition("/")[2]: system.cat_file(name) for name in system.ls(root, detail=False)}
+
+
+def test_files_elsewhere_are_kept_once_and_checked(far, url, store, lab, tmp_path):  # noqa: F811
+    assert run(["lab", "init", url, "--files", far]) == 0
+    one, folder = tmp_path / "one.bin", tmp_path / "data"
+    one.write_bytes(os.urandom(CHUNK + 7))
+    (folder / "in").mkdir(parents=True)
+    (folder / "in" / "a.txt").write_text("a")
+    packer = Packer(lab.files, most=10**8)
+    single, several = packer.pack(str(one)), packer.pack(str(folder))
+    sha256 = single.partition("/")[0]
+    assert contents(far).keys() == {sha256, several.partition(".")[0]}
+    with store._database.reading() as connection:
+        assert connection.scalar(text("SELECT count(*) FROM lab_files")) == 0
+    cache = FileCache(tmp_path / "cache", lab.files, most=10**8)
+    assert (Path(cache.place(several)) / "in" / "a.txt").read_text() == "a"
+    (tmp_path / "cache" / f"{sha256}.part").write_bytes(one.read_bytes()[: CHUNK + 3])  # a worker was killed
+    assert Path(cache.place(single)).read_bytes() == one.read_bytes()
+    with pytest.raises(BadInput, match="the lab has no file"):
+        cache.place(f"{HASH}/x")
+    system, root = url_to_fs(far)
+    system.pipe_file(f"{root}/{sha256}", b"short")
+    shutil.rmtree(tmp_path / "cache")
+    with pytest.raises(BadInput, match="was damaged on its way"):
+        cache.place(single)
+    assert Packer(lab.files, most=10**8).pack(str(one)) == single  # another size: it is brought again
+    assert Path(cache.place(single)).read_bytes() == one.read_bytes()
+    with pytest.raises(BadInput, match="changed while it was read"):
+        lab.files.put(HASH, one)
+    assert contents(far).keys() == {sha256, several.partition(".")[0]}
+    assert run(["lab", "init", url]) == 0  # which keeps the place
+    assert lab.settings().files.rpartition("/")[2] == Path(far).name
+    assert run(["lab", "init", url, "--files", "database"]) == 0
+    assert lab.settings().files == ""
+    assert lab.files.size(sha256) is None
+
+
+def test_a_transfer_goes_on_where_it_broke(lab, tmp_path):  # noqa: F811
+    folder = LabFolder((tmp_path / "far").as_uri())
+    (tmp_path / "one").write_bytes(content := os.urandom(2 * CHUNK + 5))
+    folder.put(sha256 := hashlib.sha256(content).hexdigest(), tmp_path / "one")
+    assert [len(piece) for piece in folder.read(sha256, first=1)] == [CHUNK, 5]
+    assert b"".join(folder.read(sha256, first=0)) == content
+
+
+@pytest.mark.parametrize(
+    ("files", "code", "told"),
+    [
+        ("sftp://me:secret@host/lab", 2, "must not contain a password"),
+        ("nosuch://x", 3, "can't be used: Protocol not known: nosuch"),
+        ("/dev/null/lab", 3, "can't be used: [Errno 20] Not a directory"),
+    ],
+)
+def test_a_place_for_files_is_checked_first(url, lab, capsys, files, code, told):  # noqa: F811
+    assert run(["lab", "init", url, "--files", files]) == code
+    errors = " ".join(capsys.readouterr().err.split())
+    assert told in errors
+    assert "secret" not in errors
+    assert lab.settings().files == ""
+
+
+def test_a_sweep_whose_files_are_in_a_folder_gives_what_a_sweep_alone_gives(place, url):  # noqa: F811
+    assert run(["sweep", "suite.yaml", "--folder", "alone", "--store", "alone.db"]) == 0
+    assert run(["lab", "init", "--files", "far"]) == 0
+    with working("--host", "bench") as process, open_store(url) as opened:
+        wait_until(opened.lab.devices, process)
+        assert run(["sweep", "suite.yaml", "--folder", "shared", "--lab", "--wait"]) == 0
+    assert board("shared") == board("alone")
+    assert len(list(Path("far").iterdir())) == 2

@@ -50,10 +50,17 @@ class LabDevice:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LabSettings:
-    """What holds for the whole lab: the version of edgewise, and the most bytes of a file."""
+    """What holds for the whole lab.
+
+    Attributes:
+        version: of edgewise.
+        most_file: bytes of the largest file that it takes.
+        files: URL of the folder of its files; "" is the database.
+    """
 
     version: str
     most_file: int
+    files: str = ""
 
 
 class Lab:
@@ -94,7 +101,7 @@ class Lab:
             queued = update(tables.jobs).where(tables.jobs.c.status == "queued")
             connection.execute(queued.values(version=settings.version))
             connection.execute(delete(tables.settings))
-            values = {"version": settings.version, "most_file": str(settings.most_file)}
+            values = {"version": settings.version, "most_file": str(settings.most_file), "files": settings.files}
             connection.execute(insert(tables.settings), [{"name": k, "value": v} for k, v in values.items()])
 
     @property
@@ -113,7 +120,9 @@ class Lab:
         with self._database.reading() as connection:
             rows = connection.execute(select(tables.settings.c.name, tables.settings.c.value))
             found = {row.name: row.value for row in rows}
-        return LabSettings(version=found["version"], most_file=int(found["most_file"]))
+        return LabSettings(
+            version=found["version"], most_file=int(found["most_file"]), files=found.get("files", "")
+        )  # one of an earlier version lacks it
 
     def register(self, host: str, worker: str, *, version: str, boot: str, devices: Sequence[LabDevice]) -> list[str]:
         """Make a host and its devices part of the lab; the devices that other hosts have, too.

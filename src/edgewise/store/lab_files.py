@@ -1,9 +1,9 @@
-"""Files in a lab's database, by the hash of their content, in chunks."""
+"""Files of a lab by the hash of their content: in its database in chunks, or in the folder that its owner named."""
 
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 from pathlib import Path
 
 from sqlalchemy import select
@@ -11,10 +11,8 @@ from sqlalchemy.dialects.postgresql import insert
 
 from edgewise.errors import BadInput
 from edgewise.store.connection import Database
-from edgewise.store.lab_tables import chunks, files
-
-CHUNK = 4 * 2**20
-"""Bytes of a chunk."""
+from edgewise.store.lab_folder import CHUNK, LabFolder
+from edgewise.store.lab_tables import chunks, files, settings
 
 
 class LabFiles:
@@ -23,14 +21,17 @@ class LabFiles:
     def __init__(self, database: Database) -> None:
         self._database = database
 
-    def missing(self, hashes: Iterable[str]) -> set[str]:
-        """Those of `hashes` that are not there."""
-        wanted = set(hashes)
+    def _folder(self) -> LabFolder | None:
+        """Where they are kept now; None is the database."""
         with self._database.reading() as connection:
-            return wanted - set(connection.scalars(select(files.c.sha256).where(files.c.sha256.in_(wanted))))
+            url = connection.scalar(select(settings.c.value).where(settings.c.name == "files"))
+        return LabFolder(url) if url else None
 
     def put(self, sha256: str, path: Path) -> None:
-        """Keep the content of a file, in one transaction. Raises `BadInput` where it is not what `sha256` says."""
+        """Keep the content of a file, whole or not at all. Raises `BadInput` where it is not what `sha256` says."""
+        if folder := self._folder():
+            folder.put(sha256, path)
+            return
         content = hashlib.sha256()
         with self._database.writing() as connection, path.open("rb") as file:
             for position, piece in enumerate(iter(lambda: file.read(CHUNK), b"")):
@@ -44,11 +45,16 @@ class LabFiles:
 
     def size(self, sha256: str) -> int | None:
         """The bytes of a file; None where it is not there."""
+        if folder := self._folder():
+            return folder.size(sha256)
         with self._database.reading() as connection:
             return connection.scalar(select(files.c.size).where(files.c.sha256 == sha256))
 
     def read(self, sha256: str, *, first: int = 0) -> Iterator[bytes]:
-        """The chunks of a file from the chunk `first` on, one transaction each."""
+        """The chunks of a file from the chunk `first` on, in the database one transaction each."""
+        if folder := self._folder():
+            yield from folder.read(sha256, first=first)
+            return
         position = first
         while True:
             chunk = select(chunks.c.content).where(chunks.c.sha256 == sha256, chunks.c.position == position)

@@ -43,17 +43,32 @@ def _say(line: str) -> None:
 @takes(
     argument("store", "postgresql://USER@HOST/DATABASE (default: EDGEWISE_STORE).", str, metavar="URL", default=None),
     option("--most-file SIZE", PLAIN, "The largest file that a job may bring", default="2GiB"),
+    option(
+        "--files URL",
+        PLAIN,
+        "Folder for files of jobs that all hosts reach, such as s3://BUCKET/lab, or 'database' (default: as it is)",
+    ),
 )
 def init(values: Values) -> None:
     """Make the tables of a lab in a store, or move a lab to this version of edgewise. What is there stays."""
     from edgewise.store.lab import LabSettings
+    from edgewise.store.lab_folder import check_folder
     from edgewise.verbs.lab.engine import make_engine
     from edgewise.version import __version__
 
     most = parse_size(values["most_file"])
     with _open(values) as store:
-        store.lab.make(LabSettings(version=__version__, most_file=most), make_engine)
-        _say(f"the lab in {store.name} works with edgewise {__version__} and takes files of up to {format_bytes(most)}")
+        if values["files"] in (None, "database"):
+            keeps = values["files"] is None and store.lab.exists
+            files = store.lab.settings().files if keeps else ""
+        else:
+            files = check_folder(values["files"])
+        store.lab.make(LabSettings(version=__version__, most_file=most, files=files), make_engine)
+        place = f", which are in {files}" if files else ""
+        _say(
+            f"the lab in {store.name} works with edgewise {__version__} and takes files of up to "
+            f"{format_bytes(most)}{place}"
+        )
 
 
 @takes(

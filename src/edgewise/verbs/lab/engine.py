@@ -8,6 +8,7 @@ from __future__ import annotations
 import asyncio
 import hashlib
 from collections.abc import Sequence
+from contextlib import suppress
 from typing import TYPE_CHECKING, Any
 
 from sqlalchemy import Connection, text
@@ -130,17 +131,19 @@ async def free_lost_jobs(app: App, lab: Lab) -> None:
 
     The order matters: a job of a worker that is forgotten may no longer be found.
     """
+    from procrastinate.exceptions import ConnectorException
     from procrastinate.jobs import Status
 
     manager = app.job_manager
     for one in await manager.get_stalled_jobs(seconds_since_heartbeat=store_lab.STALE_S):
         assert one.id is not None
-        if one.task_name == DELIVER:
-            # Who may only queue can put a row without a job there.
-            await asyncio.to_thread(lab.jobs.free, str(one.task_kwargs.get("job")), delivery=one.id)
-            await manager.retry_job(one)
-        else:  # a periodic task: the next one does its work
-            await manager.finish_job_by_id_async(one.id, Status.FAILED, delete_job=True)
+        with suppress(ConnectorException):  # another host was faster
+            if one.task_name == DELIVER:
+                # Who may only queue can put a row without a job there.
+                await asyncio.to_thread(lab.jobs.free, str(one.task_kwargs.get("job")), delivery=one.id)
+                await manager.retry_job(one)
+            else:  # a periodic task: the next one does its work
+                await manager.finish_job_by_id_async(one.id, Status.FAILED, delete_job=True)
     await manager.prune_stalled_workers(store_lab.STALE_S)
     await asyncio.to_thread(lab.jobs.release_blocks, store_lab.STALE_S)
     for job_id, delivery in await asyncio.to_thread(lab.jobs.lost, store_lab.STALE_S):

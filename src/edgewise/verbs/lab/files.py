@@ -1,4 +1,4 @@
-"""Files of a lab's jobs: packed and kept in the database by who queues, fetched and checked by the worker.
+"""Files of a lab's jobs: packed and kept in the lab by who queues, fetched and checked by the worker.
 
 In a queued request a path is ``SHA256/NAME`` for a file and ``SHA256.tar/NAME`` for several files or a folder, which
 counts from the worker's cache.
@@ -22,7 +22,8 @@ from edgewise.errors import BadInput, BadModel
 from edgewise.folders import job_folder
 from edgewise.model.callable_loader import is_factory
 from edgewise.model.identity import open_model
-from edgewise.store.lab_files import CHUNK, LabFiles
+from edgewise.store.lab_files import LabFiles
+from edgewise.store.lab_folder import CHUNK
 from edgewise.units import format_bytes
 
 _PLACE = re.compile(r"([0-9a-f]{64})(\.tar)?/(.+)", re.DOTALL)
@@ -36,7 +37,7 @@ def is_lab_path(path: str) -> bool:
 
 
 class Packer:
-    """Puts files of requests into a lab's database, each content once."""
+    """Puts files of requests into a lab, each content once."""
 
     def __init__(self, files: LabFiles, *, most: int) -> None:
         self._files = files
@@ -83,7 +84,7 @@ class Packer:
                 f"{path.name} has {format_bytes(size)}, and the lab takes files of up to {format_bytes(self._most)}",
                 advice="the lab's owner can allow more: edgewise lab init ⟦most_file=SIZE⟧",
             )
-        if self._files.missing([sha256]):
+        if self._files.size(sha256) != size:
             self._files.put(sha256, path)
 
 

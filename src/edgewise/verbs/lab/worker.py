@@ -151,10 +151,8 @@ class Host:
             device = by_name[str(context.worker_name)]
             await loop.run_in_executor(threads, self._carry_out, device, job, context.job.id)
 
-        # The engine queues what is due once per identifier and moment, by the clock of a host: with one identifier, the
-        # other hosts would do nothing for an hour after the end of one whose clock is an hour fast.
-        @house.periodic(cron=engine.SWEEP_CRON, periodic_id=self.name)
-        @house.task(name=SWEEP, queue=HOUSE, queueing_lock=HOUSE, lock=HOUSE)
+        @house.periodic(cron=engine.SWEEP_CRON)
+        @house.task(name=SWEEP, queue=HOUSE, queueing_lock=HOUSE)
         async def sweep(timestamp: int) -> None:
             await free_lost_jobs(house, self.lab)
             for one in await asyncio.to_thread(queue_due_suites, self.lab):
