@@ -15,8 +15,10 @@ from edgewise import data
 from edgewise.cli.main import run as edgewise_command
 from edgewise.device import target
 from edgewise.device.link import FREE_SPACE
+from edgewise.errors import Unavailable
 from edgewise.record import Scenario, Stopping, TargetSpec
 from edgewise.run.dispatch import Dispatcher
+from edgewise.run.executor import target_of
 from edgewise.run.plan import Axes, make_plan
 from edgewise.run.run_builder import METERS_OFF
 from far_targets import far_python  # noqa: F401
@@ -112,3 +114,10 @@ def test_no_room_for_the_worker_is_an_error_with_advice(board, disk_bytes, capsy
     assert edgewise_command(["bench", str(data.path("digits_cnn.onnx")), "-d", "board", "--no-store"]) == 3
     told = capsys.readouterr().err
     assert FULL in told and FREE_SPACE in told
+
+
+def test_an_environment_that_does_not_fit_is_told_and_removed(board):
+    board(2 * WORKER_BYTES)
+    with pytest.raises(Unavailable, match="can be made on board: the disk is full"):
+        target_of(TargetSpec(device="board", transport="ssh", environment="onnxruntime==1.30.0"))
+    assert bench(data.path("digits_cnn.onnx")).status == "done"  # its room is free again

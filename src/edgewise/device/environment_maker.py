@@ -95,13 +95,14 @@ def _make(folder: Path, requirements: Sequence[str]) -> dict[str, str]:
     shutil.rmtree(folder, ignore_errors=True)
     python = str(folder / "bin" / "python")
     if uv := shutil.which("uv"):
-        make = [uv, "venv", "--quiet", "--python", sys.executable, str(folder)]
+        make = [[uv, "venv", "--quiet", "--python", sys.executable, str(folder)]]
         install = [uv, "pip", "install", "--quiet", "--python", python]
     else:
-        make = [sys.executable, "-m", "venv", str(folder)]
+        # In two steps: venv itself does not tell why it could not install pip.
+        make = [[sys.executable, "-m", "venv", "--without-pip", str(folder)], [python, "-m", "ensurepip"]]
         install = [python, "-m", "pip", "install", "--quiet", "--no-input", "--disable-pip-version-check"]
     own = {name: value for name, value in os.environ.items() if name not in FOREIGN}
-    for step in (make, [*install, *requirements, "numpy"]):
+    for step in (*make, [*install, *requirements, "numpy"]):
         done = run_child(step, seconds=MAKE_S, environment=own)
         if done.failure:
             return {"failure": done.failure, "tail": done.tail or done.output.decode(errors="replace")}

@@ -45,7 +45,7 @@ _NO_INDEX = re.compile(
     r"|Name or service not known|Temporary failure in name resolution|dns error|Could not connect",
     re.IGNORECASE,
 )
-_NO_VENV = re.compile(r"ensurepip|No module named '?venv")
+_NO_VENV = re.compile(r"ensurepip is|No module named '?(ensurepip|venv)")
 
 
 def is_container(environment: str) -> bool:
