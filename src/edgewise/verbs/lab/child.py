@@ -14,7 +14,7 @@ from edgewise.record import Run
 from edgewise.run.sandbox import die_with_host
 from edgewise.store.codec import encode
 from edgewise.verbs.context import Context
-from edgewise.verbs.optimize.in_lab import leave_reports
+from edgewise.verbs.optimize.presentation import leave_reports
 from edgewise.verbs.optimize.request import OptimizeRequest
 from edgewise.verbs.outcome import PREFIX, carry_out_and_note
 from edgewise.verbs.reading import read_request

@@ -7,7 +7,6 @@ import shutil
 import sys
 from collections.abc import Sequence
 from dataclasses import dataclass
-from io import StringIO
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING, Any
@@ -21,10 +20,8 @@ from edgewise.report.result_files import make_folder
 from edgewise.verbs.lab.client import lab_of, outcome_of_job
 from edgewise.verbs.lab.files import FileCache
 from edgewise.verbs.outcome import Outcome
-from edgewise.verbs.presentation import View
 
 if TYPE_CHECKING:
-    from edgewise.optimizing.variant import Optimization
     from edgewise.verbs.context import Context
     from edgewise.verbs.optimize.request import OptimizeRequest
 
@@ -84,22 +81,6 @@ def optimize_in_lab(request: OptimizeRequest, context: Context) -> FarOptimizati
             shutil.copytree(FileCache(Path(near), store.lab.files, most=sys.maxsize).place(places[0]), folder,
                             dirs_exist_ok=True)  # fmt: skip
     return FarOptimization(host=ended.host, folder=folder, outcome=outcome)
-
-
-def leave_reports(result: Optimization, folder: Path) -> None:
-    """Write the result of a search into its folder, in all formats, for those who get the folder."""
-    from dataclasses import replace
-
-    from rich.console import Console
-
-    from edgewise.verbs.optimize.presentation import FORMAT, OptimizePresentation
-
-    told = replace(result, command="")  # it names files of this host
-    for extension in FORMATS:
-        FORMAT.write(told, folder / f"{REPORT}{extension}", overwrite=True)
-    text = StringIO()
-    OptimizePresentation().show(told, Console(file=text, width=80, no_color=True), view=View())
-    folder.joinpath(f"{REPORT}.txt").write_text(text.getvalue(), encoding="utf-8")
 
 
 def name_of_folder(folder: str | None) -> str:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+from io import StringIO
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -11,7 +13,7 @@ from edgewise.metrics import METRICS
 from edgewise.report.result_files import ResultFormat, result_format
 from edgewise.store.exchange import write_file
 from edgewise.text import one_line
-from edgewise.verbs.optimize.in_lab import FarOptimization, problems_of
+from edgewise.verbs.optimize.in_lab import FORMATS, REPORT, FarOptimization, problems_of
 from edgewise.verbs.presentation import Presentation, View
 from edgewise.verbs.rows import Row, estimated_row, number_of
 
@@ -88,3 +90,15 @@ class OptimizePresentation(Presentation["Optimization | FarOptimization"]):
             advice = advice or "loosen a bound, or try other passes with ⟦passes⟧"
             found.append(RunFailed(f"no variant for {result.device}: {why}", advice=advice))
         return tuple(found)
+
+
+def leave_reports(result: Optimization, folder: Path) -> None:
+    """Write the result of a search into its folder, in all formats, for those who get the folder."""
+    from rich.console import Console
+
+    told = replace(result, command="")  # it names files of this host
+    for extension in FORMATS:
+        FORMAT.write(told, folder / f"{REPORT}{extension}", overwrite=True)
+    text = StringIO()
+    OptimizePresentation().show(told, Console(file=text, width=80, no_color=True), view=View())
+    folder.joinpath(f"{REPORT}.txt").write_text(text.getvalue(), encoding="utf-8")
