@@ -7,12 +7,12 @@ import warnings
 from pathlib import Path
 
 import pytest
-from gguf_files import LLAMA, gguf, smollm2
 
 import edgewise
 from edgewise.model.readers.gguf import read_header
 from edgewise.runtime.base import Generates, LoadOptions
 from edgewise.runtime.openvino_genai import OpenVinoGenAi
+from gguf_files import LLAMA, gguf, smollm2
 
 genai = pytest.importorskip("openvino_genai")
 pytestmark = pytest.mark.engine
