@@ -8,10 +8,11 @@ import edgewise
 from edgewise.errors import BadInput, BadModel
 from edgewise.record import Job, ModelRef, RuntimeSpec, Scenario, TargetSpec, Workload
 from edgewise.run.generated import stretches
+from edgewise.run.generation import random_text
 from edgewise.run.host_protocol import SessionResult
 from edgewise.run.language_models import check_language_model, kv_cache_row
 from edgewise.testing import write_fake_model
-from edgewise.workload.prompts import MOST_PROMPTS, random_text, read_prompts
+from edgewise.workload.prompts import MOST_PROMPTS, read_prompts
 from gguf_files import LLAMA, gguf
 from messages import says
 

@@ -133,7 +133,7 @@ class GenAiSession:
 
         running = openvino_genai.StreamingStatus.RUNNING
 
-        class Stream(openvino_genai.StreamerBase):  # type: ignore[misc, name-defined]
+        class Stream(openvino_genai.StreamerBase):  # type: ignore[misc]
             def write(self, made: int | Sequence[int]) -> Any:
                 for token in (made,) if isinstance(made, int) else made:
                     take(token)
