@@ -83,8 +83,9 @@ def test_the_engine_s_own_times_lie_within_ours(session):
         session._pipeline = pipeline
     raw = results[0].perf_metrics.raw_metrics
     assert len(stamps) == 32
-    assert 0 < raw.m_times_to_first_token[0] <= (stamps[0] - begin) / 1e3
-    assert 0 < raw.m_times_to_first_token[0] + sum(raw.m_durations[:31]) <= (end - begin) / 1e3
+    first, rest = raw.m_times_to_first_token[0], sum(raw.m_durations[:31])
+    assert 0 < first <= (stamps[0] - begin) / 1e3  # real time: one span within another, on any machine
+    assert 0 < first + rest <= (end - begin) / 1e3  # real time: one span within another, on any machine
 
 
 def test_a_run_of_it():

@@ -2,16 +2,21 @@
 
 from __future__ import annotations
 
+import random
+
 import pytest
 
 import edgewise
 from edgewise.errors import BadInput, BadModel
 from edgewise.record import Job, ModelRef, RuntimeSpec, Scenario, TargetSpec, Workload
+from edgewise.report.bench import bench_document
 from edgewise.run.generated import stretches
-from edgewise.run.host_protocol import SessionResult
+from edgewise.run.generation import random_text
+from edgewise.run.host_protocol import SessionResult, _check_requests
 from edgewise.run.language_models import check_language_model, kv_cache_row
+from edgewise.run.protocol import ProtocolError
 from edgewise.testing import write_fake_model
-from edgewise.workload.prompts import MOST_PROMPTS, random_text, read_prompts
+from edgewise.workload.prompts import MOST_PROMPTS, read_prompts
 from gguf_files import LLAMA, gguf
 from messages import says
 
@@ -262,3 +267,69 @@ def test_the_kv_cache_follows_from_the_header(tmp_path):
     assert (row.value, row.basis) == (64 * 32 * 2, "derived")
     assert kv_cache_row(job, "u8").value == 64 * 32
     assert "does not tell the type" in kv_cache_row(job, None).absent_because
+
+
+def noisy(chance, requests, count, *, slow_from=None):
+    """Gaps with the noise and the outliers of a real machine, twice as long from the gap number `slow_from` on."""
+    slow_from = requests * count if slow_from is None else slow_from
+    gaps = [
+        0.01 * (2 if at >= slow_from else 1) * chance.lognormvariate(0, 0.05) * (1.5 if chance.random() < 0.02 else 1)
+        for at in range(requests * count)
+    ]
+    return result(*(gaps[at : at + count] for at in range(0, len(gaps), count)))
+
+
+def test_a_planted_throttle_is_named_and_a_quiet_series_is_not():
+    chance = random.Random(1)
+    found = [stretches([noisy(chance, 2, 127, slow_from=chance.randrange(60, 200))]) for _ in range(20)]
+    assert [len(each) for each in found] == [2] * 20
+    assert not any(stretches([noisy(chance, 2, 127)]) for _ in range(100))
+
+
+def test_the_first_line_is_the_answer(tmp_path):
+    document = bench_document(generate(tmp_path, prompt_tokens=(16, 32), depth=64))
+    assert [line.partition(" at ")[2] for line in document.answer] == [
+        "depth 64, after a prompt of 16",
+        "depth 64, after a prompt of 32",
+    ]
+    assert document.answer[0].startswith("first text after 15.7")
+    (table,) = document.tables
+    titles = [column.title for column in table.columns]
+    assert {"Prompt", "Depth", "First text (ms)", "Tokens (1/s)", "Prompt tokens (1/s)"} <= set(titles)
+    assert [row[titles.index("Prompt")].text for row in table.rows] == ["16", "32"]
+    assert [row[titles.index("Tokens (1/s)")].value for row in table.rows] == pytest.approx([50, 50])
+    assert not any(section.title.startswith("Recommended") for section in document.sections)
+
+
+def test_the_first_line_has_both_speeds_and_failures(tmp_path):
+    times = [round(gap * 1e9) for gap in [*wobbling(0.01, 300), *wobbling(0.02, 300)]]
+    runs = generate(tmp_path, {**TOLD, "token_ns": times}, new_tokens=101, iterations=5, sessions=1)
+    (line,) = bench_document(runs).answer
+    assert line == (
+        "first text after 16.7 ± 0.1 ms, then no one rate at depth 0, after a prompt of 16: the speed changed while it "
+        "was measured: 100 tokens/s, from 2.01 s on 50.0 tokens/s (process 1)"
+    )
+    (line,) = bench_document(generate(tmp_path, {**TOLD, "tokens": 3})).answer
+    assert line.startswith("nothing was measured at depth 0, after a prompt of 16: ")
+    assert "3 tokens instead of 5" in line
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        {"gaps": [4]},
+        {"gaps": [4, 5]},
+        {"gaps": [4, "4"]},
+        {"prompt_tokens": [0, 1]},
+        {"first_text_s": [0.0, float("nan")]},
+        {"first_text_s": [0.0]},
+    ],
+)
+def test_requests_that_do_not_fit_their_times_are_garbage(change):
+    told = {"gaps": [4, 4], "prompt_tokens": [16, 16], "first_text_s": [0.0, 1.0]}
+    samples = {"ttft": [1, 1], "ttft_model": [1, 1], "tpot": [1] * 8}
+    _check_requests(SessionResult(index=0, samples=samples, facts={"generation": told}))
+    with pytest.raises(ProtocolError):
+        _check_requests(SessionResult(index=0, samples=samples, facts={"generation": {**told, **change}}))
+    with pytest.raises(ProtocolError):
+        _check_requests(SessionResult(index=0))

@@ -378,7 +378,8 @@ def _unchecked(runs: Sequence[tuple[str, Run]]) -> list[str]:
         if unknown:
             found.append(f"{what} in the record of {', '.join(unknown)}")
     runs = [(label, run) for label, run in runs if not run.job.command]  # a program has neither inputs nor outputs
-    silent = [label for label, run in runs if not run.job.workload.inputs]
+    fed = [(label, run) for label, run in runs if run.job.workload.scenario.kind != "generate"]  # others: with arrays
+    silent = [label for label, run in fed if not run.job.workload.inputs]
     if silent:
         found.append(f"other inputs: no input shapes in the record of {', '.join(silent)}")
     silent = [label for label, run in runs if run.status == "done" and _outputs(run) is None]

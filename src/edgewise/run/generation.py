@@ -7,7 +7,8 @@ A request goes from the text of its prompt to its last new token. These times ar
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+import random
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import pairwise
 from pathlib import Path
@@ -15,13 +16,14 @@ from typing import Any
 
 from edgewise.run.timing import Clock, Reporter
 from edgewise.runtime.base import Generates, UnsupportedModel
-from edgewise.workload.prompts import long_enough, random_text, read_prompts
+from edgewise.workload.prompts import read_prompts
 
 LEAST_REQUESTS = 2
 """Timed requests of a session whose number is not prescribed, however long they take."""
 MEASURE_S = 5.0
 """And more until this time has passed, s."""
 MOST_REQUESTS = 1000
+_ATTEMPTS = 8
 
 
 @dataclass(slots=True)
@@ -148,3 +150,38 @@ def tell_requests(requests: list[Request]) -> tuple[dict[str, list[int]], dict[s
         "first_text_s": [(each.begin + each.first_text - start) / 1e9 for each in requests],
     }
     return samples, facts
+
+
+def random_text(session: Generates, count: int, *, seed: str) -> str:
+    """A text of `count` random tokens or a few more, the same for each `seed`.
+
+    The text of random tokens is seldom made of the same ones, so that its own tokens are taken until their number fits.
+    """
+    chance = random.Random(seed)  # noqa: S311  nothing is kept secret by it
+    tokens = list(_some(session, count, chance))
+    text = ""
+    for _ in range(_ATTEMPTS):
+        text = session.decode(tokens)
+        found = list(session.encode(text))
+        if len(found) == count:
+            return text
+        tokens = found[:count] + _some(session, count - len(found), chance)
+    while len(session.encode(text)) < count:
+        tokens += _some(session, count, chance)
+        text = session.decode(tokens)
+    return text
+
+
+def _some(session: Generates, count: int, chance: random.Random) -> list[int]:
+    return [chance.randrange(session.vocabulary) for _ in range(count)]
+
+
+def long_enough(session: Generates, prompts: Sequence[str], count: int | None) -> list[str]:
+    """Those of `prompts` with `count` tokens or more; without a `count` all. Raises `UnsupportedModel` for none."""
+    lengths = [len(session.encode(prompt)) for prompt in prompts]
+    found = [prompt for prompt, length in zip(prompts, lengths, strict=True) if length >= (count or 1)]
+    if not found:
+        raise UnsupportedModel(
+            f"no prompt of the file has {count or 1} tokens in this model; the longest has {max(lengths)}"
+        )
+    return found

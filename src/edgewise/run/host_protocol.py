@@ -477,7 +477,7 @@ def _check_requests(result: SessionResult) -> None:
     counts = [len(result.samples.get(name, ())) for name in ("ttft", "ttft_model")]
     counts += [len(told.get(name, ())) for name in ("prompt_tokens", "gaps", "first_text_s")]
     numbers = [*told.get("prompt_tokens", ()), *told.get("gaps", ())]
-    if len(set(counts)) != 1 or not all(type(each) is int and each > 0 for each in numbers):
+    if len(set(counts)) != 1 or not counts[0] or not all(type(each) is int and each > 0 for each in numbers):
         raise ProtocolError("requests without their times")
     if not all(isinstance(each, int | float) and math.isfinite(each) for each in told["first_text_s"]):
         raise ProtocolError("a request without the time of its first text")
