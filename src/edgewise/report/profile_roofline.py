@@ -36,9 +36,9 @@ def roofline_chart(run: Run) -> Chart | None:
         return None
     # The highest level roof meets the lowest slanted one there.
     ridge = max(peak.value for peak in compute) / min(peak.value for peak in bandwidth)
-    left, right = _span([layer.intensity or 0.0 for layer in found] + [ridge])
+    left, right = _powers_around([layer.intensity or 0.0 for layer in found] + [ridge])
     rates = [layer.ops_per_second or 0.0 for layer in found] + [peak.value for peak in compute]
-    low, high = _span(rates)
+    low, high = _powers_around(rates)
     lines = [row for peak in bandwidth for row in _slanted(peak, max(each.value for each in compute), left, low)]
     lines += [row for peak in compute for row in _level(peak, max(each.value for each in bandwidth), right)]
     colours = colours_of(run)
@@ -81,7 +81,7 @@ def _roofs(peaks: Sequence[Peak], kind: str) -> list[Peak]:
     return sorted(best.values(), key=lambda peak: -peak.value)
 
 
-def _span(values: Sequence[float]) -> tuple[float, float]:
+def _powers_around(values: Sequence[float]) -> tuple[float, float]:
     """Powers of ten around positive values."""
     return 10.0 ** math.floor(math.log10(min(values)) - 0.05), 10.0 ** math.ceil(math.log10(max(values)) + 0.15)
 
