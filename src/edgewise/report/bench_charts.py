@@ -10,7 +10,7 @@ from itertools import pairwise
 from edgewise.formatting import quantity, time_unit_of
 from edgewise.metrics import METRICS
 from edgewise.record import Measurement, Run
-from edgewise.report.chart_kinds import bars_chart, lines_at
+from edgewise.report.chart_kinds import bars_chart, layer, lines_at
 from edgewise.report.chart_kinds import series_chart as series
 from edgewise.report.chart_text import Spec, legend_below
 from edgewise.report.charts import (
@@ -82,23 +82,19 @@ def distribution_chart(group: Sequence[Series], *, zoomed: bool = False) -> Char
         kind = "log" if logarithmic else "linear"
         x = number_axis("x", title, ticks=8, type=kind, domain=ends, nice=False, zero=False)
     jitter = {"field": "jitter", "type": "quantitative", "scale": {"domain": [-0.6, 1.6]}}
+    place = {"y": shared["y"], "x": x}
     layers = [
-        {
-            "data": {"values": points},
-            "mark": {"type": "circle", "size": 10, "opacity": 0.3},
-            "encoding": {**shared, "x": x, "yOffset": jitter},
-        },
-        {
-            "data": {"values": boxes},
-            "mark": {"type": "bar", "height": 16, "opacity": 0.45, "cornerRadius": 2},
-            "encoding": {**shared, "x": {**x, "field": "q1"}, "x2": {"field": "q3"}},
-        },
-        {"data": {"values": boxes}, **interval_lines({"y": shared["y"], "x": x}, strokeWidth=4, color=INK)},
-        {
-            "data": {"values": boxes},
-            "mark": {"type": "tick", "thickness": 2, "size": 24, "color": INK},
-            "encoding": {"y": shared["y"], "x": {**x, "field": "value"}},
-        },
+        layer("circle", {**shared, "x": x, "yOffset": jitter}, points, size=10, opacity=0.3),
+        layer(
+            "bar",
+            {**shared, "x": {**x, "field": "q1"}, "x2": {"field": "q3"}},
+            boxes,
+            height=16,
+            opacity=0.45,
+            cornerRadius=2,
+        ),
+        {"data": {"values": boxes}, **interval_lines(place, strokeWidth=4, color=INK)},
+        layer("tick", {**place, "x": {**x, "field": "value"}}, boxes, thickness=2, size=24, color=INK),
     ]
     caption = (
         "Dots are samples, the band is their middle half, the line the headline value, the thick bar its 95 % interval."

@@ -10,11 +10,10 @@ from collections.abc import Iterable, Sequence
 from typing import Any
 
 from edgewise.report.chart_text import Spec
-from edgewise.report.charts import INK, RULE, SOFT, Chart, colour_of, interval_lines, layered_spec, wide_chart
+from edgewise.report.charts import INK, PAPER, RULE, SOFT, Chart, colour_of, interval_lines, layered_spec, wide_chart
 
 DASHED: Spec = {"type": "line", "color": SOFT, "strokeDash": [5, 4]}
 """The mark of a line that helps to read."""
-_PAPER = "var(--paper)"
 
 
 def layer(mark: str | Spec, channels: Spec, rows: Sequence[Spec] | None = None, **settings: Any) -> Spec:
@@ -35,7 +34,7 @@ def legible(channels: Spec, rows: Sequence[Spec] | None = None, **mark: Any) -> 
     """Texts on a ground that keeps them legible above other marks."""
     plain = {name: channel for name, channel in channels.items() if name != "color"}
     halo = {key: value for key, value in mark.items() if key != "color"}
-    return [layer("text", plain, rows, **halo, stroke=_PAPER, strokeWidth=4), layer("text", channels, rows, **mark)]
+    return [layer("text", plain, rows, **halo, stroke=PAPER, strokeWidth=4), layer("text", channels, rows, **mark)]
 
 
 def intervals_chart(
@@ -138,7 +137,7 @@ def bars_chart(
     said = {"description": mark} if mark else {}
     layers = [layer("bar", {"y": y, "x": x, "color": colour, **said}, height=thick, cornerRadiusEnd=3)]
     if base:
-        pale = layer("bar", {"y": y, "x": {**x, "field": base}}, height=thick, color=_PAPER, opacity=0.55)
+        pale = layer("bar", {"y": y, "x": {**x, "field": base}}, height=thick, color=PAPER, opacity=0.55)
         layers.append({"transform": [{"filter": f"isValid(datum.{base})"}]} | pale)
     if any("low" in row for row in rows):
         layers.append(interval_lines({"x": x, "y": y}, color=INK, strokeWidth=1.5))

@@ -6,6 +6,7 @@ the runs don't hold; what is left out of a drawing (far outliers, every k-th sam
 
 from __future__ import annotations
 
+import math
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -16,8 +17,11 @@ from edgewise.report.chart_text import FONT, FONT_SIZE, Spec, fit_texts, row_axi
 from edgewise.text import without_controls
 
 SERIES_COLOURS = 8
+MOST_TICKS = 8
+SHORT_AXIS = 1.5
+"""Ratio of its ends below which a logarithmic axis has ticks at equal steps."""
 WIDE, NARROW = 860, 400
-INK, SOFT, RULE = "var(--ink)", "var(--soft)", "var(--rule)"
+INK, SOFT, RULE, PAPER = "var(--ink)", "var(--soft)", "var(--rule)", "var(--paper)"
 KEEP_APART = "\u2003"
 """An em space, which no name has: what follows it keeps rows of one name apart, and the axis does not show it."""
 _NEEDLESS = re.compile(
@@ -130,6 +134,27 @@ def number_axis(field: str, title: str | None, *, ticks: int | None = None, **sc
     """The channel of a number; `scale` as Vega-Lite has it."""
     channel: Spec = {"field": field, "type": "quantitative", "title": title}
     return channel | ({"scale": scale} if scale else {}) | ({"axis": {"tickCount": ticks}} if ticks else {})
+
+
+def logarithmic_axis(field: str, title: str, lower: float, upper: float) -> Spec:
+    """The logarithmic channel of a number from `lower` to `upper`, with round numbers at its ticks."""
+    channel = number_axis(field, title, type="log", domain=[rounded(lower), rounded(upper)], nice=False)
+    return channel | {"axis": {"values": _round_numbers(lower, upper), "format": "~g"}}
+
+
+def _round_numbers(lower: float, upper: float) -> list[float]:
+    """Round numbers of an axis: in equal steps on a short one, fewer for each power of ten on a long one."""
+    if upper < SHORT_AXIS * lower:
+        power = 10.0 ** math.floor(math.log10(upper - lower))
+        step = next(part * power for part in (0.1, 0.2, 0.5) if (upper - lower) / (part * power) <= 2 * MOST_TICKS)
+        found = [rounded(step * at) for at in range(math.ceil(lower / step), math.floor(upper / step) + 1)]
+    else:
+        powers = range(math.floor(math.log10(lower)), math.ceil(math.log10(upper)) + 1)
+        heads = (
+            (1, 1.2, 1.5, 2, 3, 5, 8) if upper < 10 * lower else (1, 2, 5) if len(powers) <= MOST_TICKS // 2 else (1,)
+        )
+        found = [float(f"{head}e{power}") for power in powers[:: -(-len(powers) // MOST_TICKS)] for head in heads]
+    return [value for value in found if lower <= value <= upper]
 
 
 def name_axis(field: str, keys: Sequence[str], *, limit: int) -> Spec:

@@ -25,6 +25,7 @@ from edgewise.report.charts import (
     Chart,
     colour_channel,
     colour_of,
+    logarithmic_axis,
     name_axis,
     number_axis,
     rounded,
@@ -36,14 +37,6 @@ from edgewise.text import one_line
 LEAST_SAMPLES = 9
 """Fewer make no distribution."""
 _COLOURS = {"faster": "var(--good)", "slower": "var(--bad)", "same": INK, "inconclusive": SOFT}
-
-_TICKS: tuple[tuple[float, list[float]], ...] = (
-    (1.15, [0.9, 0.92, 0.94, 0.96, 0.97, 0.98, 0.99, 1.0, 1.01, 1.02, 1.03, 1.04, 1.06, 1.08, 1.1]),
-    (1.5, [0.7, 0.75, 0.8, 0.85, 0.9, 0.95, 1.0, 1.05, 1.1, 1.15, 1.2, 1.25, 1.3, 1.35, 1.4]),
-    (15.0, [0.1, 0.15, 0.2, 0.3, 0.4, 0.5, 0.6, 0.8, 1.0, 1.25, 1.5, 2.0, 2.5, 3.0, 4.0, 5.0, 7.0, 10.0]),
-    (math.inf, [0.001, 0.01, 0.02, 0.05, 0.1, 0.2, 0.5, 1.0, 2.0, 5.0, 10.0, 20.0, 50.0, 100.0, 1000.0]),
-)
-"""Up to which span of the axis which ratios are written at it."""
 
 
 def sampled_variants(findings: ComparisonResult) -> list[Series]:
@@ -141,9 +134,7 @@ def forest_chart(findings: ComparisonResult) -> Chart | None:
     ends = [end for row in rows for key in ("ratio", "low", "high", "from", "to") if (end := row.get(key)) is not None]
     lower, upper = min(*ends, 0.97), max(*ends, 1.03)
     room = (upper / lower) ** 0.04
-    ends = [rounded(lower / room), rounded(upper * room)]
-    x = number_axis("ratio", "after / before", type="log", domain=ends, nice=False)
-    x["axis"] = {"values": _ticks(lower / room, upper * room), "format": "~g"}
+    x = logarithmic_axis("ratio", "after / before", lower / room, upper * room)
     missing = len(findings.comparisons) - len(known)
     margins = list(dict.fromkeys(percent(row.margin) for row in known if row.margin is not None))
     band = f" (± {margins[0]})" if len(margins) == 1 else ""
@@ -178,17 +169,6 @@ def _forest_row(row: Comparison, name: str, place: int) -> Spec:
     if row.margin is not None:
         told |= {"from": 1.0 / (1.0 + row.margin), "to": 1.0 + row.margin}
     return {key: rounded(item) if isinstance(item, float) else item for key, item in told.items()}
-
-
-def _ticks(lower: float, upper: float) -> list[float]:
-    """Round ratios for the ticks between `lower` and `upper`."""
-    span = upper / lower
-    if span > 1e3:
-        powers = range(math.floor(math.log10(lower)), math.ceil(math.log10(upper)) + 1)
-        chosen = [10.0**power for power in powers if power % max(1, len(powers) // 8) == 0]
-    else:
-        chosen = next(values for most, values in _TICKS if span < most)
-    return [value for value in chosen if lower <= value <= upper]
 
 
 def _left_out(findings: ComparisonResult, found: Sequence[Series]) -> str:

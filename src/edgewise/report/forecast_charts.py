@@ -29,6 +29,7 @@ from edgewise.report.charts import (
     Chart,
     colour_channel,
     colour_of,
+    logarithmic_axis,
     name_axis,
     number_axis,
     rounded,
@@ -38,7 +39,6 @@ from edgewise.text import one_line
 
 MOST_ROWS = 40
 CURVE_STEPS = 24
-MOST_TICKS = 8
 MANY = 20
 """Points below which the share inside an interval says little."""
 BEYOND = 3.0
@@ -267,18 +267,7 @@ def _logarithmic(
     field: str, title: str, values: Sequence[float], convert: Callable[[float], float] = float
 ) -> tuple[Spec, Callable[[float], float]]:
     lower, upper = min(values) / 1.1, max(values) * 1.1
-    channel = number_axis(field, title, type="log", domain=[rounded(lower), rounded(upper)], nice=False)
-    axis = {"axis": {"values": _ticks(lower, upper), "format": "~g"}}
-    return channel | axis, lambda value: rounded(min(max(convert(value), lower), upper))
-
-
-def _ticks(lower: float, upper: float) -> list[float]:
-    """Round numbers between `lower` and `upper`: fewer for each power of ten where there are many."""
-    powers = range(math.floor(math.log10(lower)), math.ceil(math.log10(upper)) + 1)
-    heads = (1, 1.2, 1.5, 2, 3, 5, 8) if upper < 10 * lower else (1, 2, 5) if len(powers) <= MOST_TICKS // 2 else (1,)
-    each = -(-len(powers) // MOST_TICKS)
-    found = [float(f"{head}e{power}") for power in powers[::each] for head in heads]
-    return [value for value in found if lower <= value <= upper]
+    return logarithmic_axis(field, title, lower, upper), lambda value: rounded(min(max(convert(value), lower), upper))
 
 
 def _cut(found: Sequence[Prediction], values: Sequence[float]) -> str:

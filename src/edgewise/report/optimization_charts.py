@@ -21,6 +21,7 @@ from edgewise.report.charts import (
     RULE,
     Chart,
     colour_channel,
+    logarithmic_axis,
     name_axis,
     number_axis,
     rounded,
@@ -38,7 +39,6 @@ _KINDS: dict[str, str] = {
     "original": INK, "chosen": "var(--good)", "accepted": "var(--series-1)", "not accepted": "var(--series-2)",
 }  # fmt: skip
 _COLOUR = colour_channel("kind", _KINDS, legend=LEGEND)
-_RATIOS = [0.05, 0.1, 0.2, 0.3, 0.5, 0.7, 1.0, 1.5, 2.0, 3.0, 4.0, 5.0, 7.0, 10.0, 20.0, 50.0, 100.0]
 
 
 def front_chart(result: Optimization) -> Chart | None:
@@ -137,14 +137,11 @@ def prediction_chart(result: Optimization) -> Chart | None:
     rows = [{key: value for key, value in row.items() if key in ("n", "kind") or value > 0.0} for row in rows]
     ends = [row[key] for row in rows for key in ("x", "xlow", "xhigh", "y", "ylow", "yhigh") if key in row]
     lower, upper = min(*ends, 0.9) / 1.08, max(*ends, 1.1) * 1.08
-    ticks = [value for value in _RATIOS if lower <= value <= upper]
-    ends = [rounded(lower), rounded(upper)]
     x, y = (
-        number_axis(field, f"{word} speed-up", type="log", domain=ends, nice=False)
-        | {"axis": {"values": ticks, "format": "~g"}}
+        logarithmic_axis(field, f"{word} speed-up", lower, upper)
         for field, word in (("x", "predicted"), ("y", "measured"))
     )
-    diagonal = [{"x": end, "y": end} for end in ends]
+    diagonal = [{"x": end, "y": end} for end in (rounded(lower), rounded(upper))]
     left = len(result.candidates) - len(found)
     own = {"color": RULE, "strokeWidth": 1.5, "strokeDash": []}
     return scatter_chart(

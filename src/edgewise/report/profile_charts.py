@@ -14,10 +14,12 @@ from edgewise.profiling.layer_matching import are_alike, pair_layers
 from edgewise.record import Layer, Run
 from edgewise.report.chart_files import render_chart_file
 from edgewise.report.chart_kinds import bars_chart as bars
+from edgewise.report.chart_kinds import layer
 from edgewise.report.chart_text import Spec, legend_below
 from edgewise.report.charts import (
     INK,
     KEEP_APART,
+    PAPER,
     WIDE,
     Chart,
     colour_channel,
@@ -31,7 +33,7 @@ from edgewise.report.names import distinct_names, keep_end, layer_names, short_n
 from edgewise.report.profile import header, operator_names
 from edgewise.report.profile_cells import ranked
 from edgewise.report.profile_roofline import roofline_chart
-from edgewise.report.profile_style import colours_of, fitted, legend, op_of, profile_chart
+from edgewise.report.profile_style import KEY, colours_of, fitted, legend, op_of, profile_chart
 from edgewise.report.trace import place_in_latency
 from edgewise.text import one_line
 from edgewise.units import format_bytes, format_duration
@@ -69,7 +71,7 @@ def bars_chart(run: Run) -> Chart | None:
         y=y,
         colour=legend(colours, rows),
         text_at="end",
-        mark={"field": "key", "type": "nominal"},
+        mark=KEY,
         description="; ".join(f"{row['name']}: {row['text']}" for row in rows[:8]),
         caption="The thin line is the 95 % interval. " + (f"{rest} shorter ones are not drawn." if rest > 0 else ""),
     )
@@ -112,13 +114,17 @@ def timeline_chart(run: Run) -> Chart | None:
          "axis": {"ticks": False, "domain": False, "labelPadding": 8}}  # fmt: skip
     end_of_axis = _short(end * scale)
     x = number_axis("x", f"time since the inference began ({unit})", ticks=8, domain=[0, end_of_axis], nice=False)
-    layers: list[Spec] = [
-        {"data": {"values": rows}, "mark": {"type": "bar", "height": 40, "stroke": "var(--paper)", "strokeWidth": 0.6},
-         "encoding": {"y": y, "x": x, "x2": {"field": "x2"}, "color": legend(colours, rows),
-                      "description": {"field": "key", "type": "nominal"}}},
-        {"data": {"values": labels}, "mark": {"type": "text", "color": "var(--paper)", "fontSize": 11},
-         "encoding": {"y": y, "x": {**x}, "text": {"field": "short", "type": "nominal"}}},
-    ]  # fmt: skip
+    bar = {"y": y, "x": x, "x2": {"field": "x2"}, "color": legend(colours, rows), "description": KEY}
+    layers = [
+        layer("bar", bar, rows, height=40, stroke=PAPER, strokeWidth=0.6),
+        layer(
+            "text",
+            {"y": y, "x": {**x}, "text": {"field": "short", "type": "nominal"}},
+            labels,
+            color=PAPER,
+            fontSize=11,
+        ),
+    ]
     lacking = any(layer.start is None for layer, lane, *_ in placed if lane is not None)
     where = "" if not lacking else " The engine does not report when layers begin: they are drawn one after another."
     return profile_chart(
@@ -165,16 +171,14 @@ def memory_chart(run: Run) -> Chart | None:
     y = number_axis("bytes", f"live activations ({unit})", ticks=5)
     peak = live.index(max(live))
     at = [{"i": peak + 0.5, "bytes": live[peak] * scale}]
-    layers: list[Spec] = [
-        {"data": {"values": steps}, "encoding": {"x": x, "y": y},
-         "mark": {"type": "area", "interpolate": "step-after", "color": "var(--series-1)", "opacity": 0.3,
-                  "line": {"color": "var(--series-1)", "strokeWidth": 1.5}}},
-        {"data": {"values": lines}, "mark": {"type": "rule", "color": INK, "strokeDash": [5, 4]}, "encoding": {"y": y}},
-        {"data": {"values": lines}, "encoding": {"y": y, "text": {"field": "text"}, "x": {"value": "width"}},
-         "mark": {"type": "text", "align": "right", "dy": -7, "color": INK}},
-        {"data": {"values": at}, "mark": {"type": "circle", "color": "var(--series-2)", "size": 70, "opacity": 1},
-         "encoding": {"x": x, "y": y}},
-    ]  # fmt: skip
+    outline = {"color": colour_of(0), "strokeWidth": 1.5}
+    label = {"y": y, "text": {"field": "text"}, "x": {"value": "width"}}
+    layers = [
+        layer("area", {"x": x, "y": y}, steps, interpolate="step-after", color=colour_of(0), opacity=0.3, line=outline),
+        layer("rule", {"y": y}, lines, color=INK, strokeDash=[5, 4]),
+        layer("text", label, lines, align="right", dy=-7, color=INK),
+        layer("circle", {"x": x, "y": y}, at, color=colour_of(1), size=70, opacity=1),
+    ]
     name = operator_names(run).get(peak)
     where = f"operator {peak}" + (f" ({keep_end(name, 60)})" if name else "")
     return profile_chart(
@@ -203,23 +207,16 @@ def changes_chart(before: Run, after: Run) -> Chart | None:
         for place, pair in enumerate(pairs)
         for label, time in zip(labels, pair.times, strict=True)
     ]
-    layer = {
-        "data": {"values": rows},
-        "mark": {"type": "bar", "cornerRadiusEnd": 2},
-        "encoding": {
-            "y": name_axis("row", list(dict.fromkeys(row["row"] for row in rows)), limit=300),
-            "yOffset": {"field": "run", "sort": labels},
-            "x": number_axis("time", f"time per inference ({unit})"),
-            "color": colour_channel(
-                "run",
-                {label: colour_of(index) for index, label in enumerate(labels)},
-                legend=legend_below(labels, width=WIDE // 2, limit=300),
-            ),
-        },
+    colours = {label: colour_of(index) for index, label in enumerate(labels)}
+    channels = {
+        "y": name_axis("row", list(dict.fromkeys(row["row"] for row in rows)), limit=300),
+        "yOffset": {"field": "run", "sort": labels},
+        "x": number_axis("time", f"time per inference ({unit})"),
+        "color": colour_channel("run", colours, legend=legend_below(labels, width=WIDE // 2, limit=300)),
     }
     return profile_chart(
         "The largest differences",
-        [layer],
+        [layer("bar", channels, rows, cornerRadiusEnd=2)],
         height={"step": 17},
         description="; ".join(
             f"{pair.name}: {' | '.join('n/a' if time is None else format_duration(time) for time in pair.times)}"

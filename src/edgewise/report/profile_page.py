@@ -12,12 +12,11 @@ from typing import Any, NamedTuple
 from edgewise.formatting import ABSENT, quantity
 from edgewise.profiling.roofline import ABOVE_ROOF
 from edgewise.record import Finding, Layer, Profile, Run
-from edgewise.record.facts import precision_of, threads_of
 from edgewise.report import profile_charts as charts
 from edgewise.report.bench import default_title
 from edgewise.report.cells import NOT_MEASURED
 from edgewise.report.charts import Chart
-from edgewise.report.conditions import engine_of, file_of, flatten, labels_of, processor_of, provider_of, system_of
+from edgewise.report.conditions import flatten, labels_of
 from edgewise.report.document import (
     About,
     Cell,
@@ -50,6 +49,7 @@ from edgewise.report.profile_diff import diff_tables
 from edgewise.report.profile_findings import finding_sections, next_section, ranked_findings, titled, with_fusions
 from edgewise.report.profile_types import type_table
 from edgewise.report.provenance import how_of
+from edgewise.report.runs import run_document
 from edgewise.text import one_line
 from edgewise.units import format_bytes, format_duration, format_si, significant
 
@@ -125,7 +125,7 @@ def _charts(profiled: Sequence[tuple[int, Run, str]], compared: Sequence[Run]) -
 
 def _parts(run: Run) -> list[Document]:
     """What is not read by everyone."""
-    found = [Document(title="What was run", tables=(pairs_table("What was run", _facts(run)),))]
+    found = [replace(run_document(run), title="What was run", id="", answer=())]
     for title, kind in (("Not matched", "unmatched"), ("Removed by the engine", "eliminated")):
         if layers := layers_of(run, kind):
             count = f"{title}: {len(layers)} operator{'' if len(layers) == 1 else 's'}"
@@ -148,22 +148,6 @@ def _parts(run: Run) -> list[Document]:
     machine = pairs_table("The machine", flatten(run.environment))
     none = () if run.environment else ("the record holds no environment",)
     return [*found, Document(title="The machine", tables=(machine,), answer=none)]
-
-
-def _facts(run: Run) -> list[tuple[str, str]]:
-    """Facts under the heading."""
-    threads = threads_of(run)
-    return [
-        ("Model", f"{run.job.model.name} ({file_of(run)})"),
-        ("Engine", engine_of(run)),
-        ("Provider", provider_of(run)),
-        ("Threads", "not reported" if threads is None else str(threads)),
-        ("Precision", precision_of(run) or "not reported"),
-        ("Batch", str(run.job.workload.batch)),
-        ("Processor", processor_of(run) or "not reported"),
-        ("System", system_of(run) or "not reported"),
-        ("Measured", run.created_at[:19].replace("T", " ")),
-    ]
 
 
 def _numbers_table(run: Run, label: str) -> Table:

@@ -11,10 +11,11 @@ import math
 from collections.abc import Sequence
 
 from edgewise.record import Layer, Peak, Run
+from edgewise.report.chart_kinds import layer
 from edgewise.report.chart_text import Spec
-from edgewise.report.charts import INK, SOFT, WIDE, Chart, number_axis
+from edgewise.report.charts import INK, PAPER, SOFT, WIDE, Chart, number_axis
 from edgewise.report.profile_cells import ranked
-from edgewise.report.profile_style import colours_of, legend, op_of, profile_chart
+from edgewise.report.profile_style import KEY, colours_of, legend, op_of, profile_chart
 from edgewise.units import format_bytes, format_si, significant
 
 CLOSE = 2.0
@@ -114,17 +115,14 @@ def _marks(
     steep = _angle(domain)
     size = {"field": "time", "type": "quantitative", "legend": None, "scale": {"range": [30, 900], "zero": True}}
     colour = legend(colours_of(run), points)
+    place, names = {"x": x, "y": y}, {"x": x, "y": y, "text": {"field": "roof"}}
+    marks = {**place, "size": size, "color": colour, "description": KEY}
     return [
-        {"data": {"values": lines}, "mark": {"type": "line", "strokeWidth": 2, "color": INK, "clip": True},
-         "encoding": {"x": x, "y": y, "detail": {"field": "roof"}}},
-        {"data": {"values": points}, "mark": {"type": "circle", "opacity": 0.75, "stroke": "var(--paper)"},
-         "encoding": {"x": x, "y": y, "size": size, "color": colour,
-                      "description": {"field": "key", "type": "nominal"}}},
-        {"data": {"values": level}, "mark": {"type": "text", "align": "right", "dy": -8, "dx": -4, "color": INK},
-         "encoding": {"x": x, "y": y, "text": {"field": "roof"}}},
-        {"data": {"values": slanted}, "encoding": {"x": x, "y": y, "text": {"field": "roof"}},
-         "mark": {"type": "text", "align": "left", "angle": steep, "dy": -8, "dx": 6, "color": SOFT, "fontSize": 11}},
-    ]  # fmt: skip
+        layer("line", {**place, "detail": {"field": "roof"}}, lines, strokeWidth=2, color=INK, clip=True),
+        layer("circle", marks, points, opacity=0.75, stroke=PAPER),
+        layer("text", names, level, align="right", dy=-8, dx=-4, color=INK),
+        layer("text", names, slanted, align="left", angle=steep, dy=-8, dx=6, color=SOFT, fontSize=11),
+    ]
 
 
 def _legible(rows: Sequence[Spec]) -> list[Spec]:

@@ -12,6 +12,8 @@ from edgewise.text import one_line
 
 OVERHEAD = "overhead"
 OTHER = "other"
+KEY: Spec = {"field": "key", "type": "nominal"}
+"""The channel of the layer that a mark stands for, which leads from it to a row of a page."""
 
 
 def colours_of(run: Run) -> dict[str, str]:
