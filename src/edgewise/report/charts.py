@@ -153,7 +153,8 @@ def _round_numbers(lower: float, upper: float) -> list[float]:
         heads = (
             (1, 1.2, 1.5, 2, 3, 5, 8) if upper < 10 * lower else (1, 2, 5) if len(powers) <= MOST_TICKS // 2 else (1,)
         )
-        found = [float(f"{head}e{power}") for power in powers[:: -(-len(powers) // MOST_TICKS)] for head in heads]
+        every = -(-len(powers) // MOST_TICKS)
+        found = [float(f"{head}e{power}") for power in powers if power % every == 0 for head in heads]
     return [value for value in found if lower <= value <= upper]
 
 
