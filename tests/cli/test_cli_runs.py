@@ -190,7 +190,7 @@ def test_list_refuses_an_unknown_metric(call):
 
 
 def test_a_list_of_several_metrics_names_each_and_is_not_headed_by_one():
-    from edgewise.report.runs import listing_document
+    from edgewise.report.runs.document import listing_document
     from edgewise.store.database import RunRow
 
     def row(metric, unit, value):
@@ -209,7 +209,7 @@ def test_a_list_of_several_metrics_names_each_and_is_not_headed_by_one():
 
 
 def test_a_narrow_list_keeps_the_providers_of_one_runtime_apart():
-    from edgewise.report.runs import listing_document
+    from edgewise.report.runs.document import listing_document
     from edgewise.store.database import RunRow
 
     def row(runtime, provider):

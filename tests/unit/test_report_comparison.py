@@ -18,8 +18,8 @@ from edgewise.comparing.comparison import ComparisonResult, ParetoFront, Side, V
 from edgewise.comparing.criteria import Criteria
 from edgewise.errors import BadInput, StoreError
 from edgewise.metrics import METRICS
-from edgewise.report.comparison import comparison_document, front_lines, ranking_table, title_of
-from edgewise.report.comparison_tables import before_after_table
+from edgewise.report.comparison.document import comparison_document, front_lines, ranking_table, title_of
+from edgewise.report.comparison.tables import before_after_table
 from edgewise.verbs.compare.presentation import FORMAT as COMPARISON
 from messages import says
 from sample_comparisons import (

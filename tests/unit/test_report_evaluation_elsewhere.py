@@ -9,13 +9,13 @@ from functools import partial
 
 import pytest
 
-from edgewise.report.bench import bench_document
-from edgewise.report.bench_charts import Series, curve_chart, distribution_chart, series_chart
-from edgewise.report.bench_table import bench_table
-from edgewise.report.csv import render_csv
-from edgewise.report.field_tables import Options, field_document
-from edgewise.report.runs import print_run
-from edgewise.report.text import plain_text, to_text
+from edgewise.report.bench.charts import Series, curve_chart, distribution_chart, series_chart
+from edgewise.report.bench.document import bench_document
+from edgewise.report.bench.tables import bench_table
+from edgewise.report.document.csv import render_csv
+from edgewise.report.document.text import plain_text, to_text
+from edgewise.report.runs.document import print_run
+from edgewise.report.runs.field_tables import Options, field_document
 from report_pages import render_html
 from sample_optimizations import detection_run, evaluation, one_model, two_models
 from sample_runs import make_run, measured

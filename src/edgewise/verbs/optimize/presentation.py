@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 from edgewise.device.devices import LOCAL
 from edgewise.errors import EdgewiseError, RunFailed
 from edgewise.metrics import METRICS
-from edgewise.report.result_files import ResultFormat, result_format
+from edgewise.report.files import ResultFormat, result_format
 from edgewise.verbs.presentation import Presentation, View
 from edgewise.verbs.rows import Row, estimated_row, number_of
 
@@ -20,8 +20,8 @@ if TYPE_CHECKING:
 FORMAT: ResultFormat[Optimization] = result_format(
     "Optimization",
     "optimization",
-    "optimization:describe_optimization",
-    table="optimization_tables:csv_table",
+    "optimization.document:describe_optimization",
+    table="optimization.tables:csv_table",
     kind="optimization",
     model_paths=lambda result: [] if result.baseline.model is None else [result.baseline.model.path],
 )
@@ -35,7 +35,7 @@ class OptimizePresentation(Presentation["Optimization"]):
 
     def show(self, result: Optimization, console: Console, *, view: View) -> None:
         """Variants before and after, and the choice."""
-        from edgewise.report.optimization import print_optimization
+        from edgewise.report.optimization.document import print_optimization
 
         print_optimization(result, console, details=view.details)
 
