@@ -22,7 +22,7 @@ from dataclasses import replace
 from pathlib import Path
 
 from edgewise.report.graph import make_graph
-from edgewise.report.graph_document import document_of
+from edgewise.report.graph.columns import document_of
 from edgewise.store import open_store
 
 sys.path.insert(0, str(Path(__file__).parents[1] / "tests"))

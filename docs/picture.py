@@ -16,9 +16,9 @@ from rich.terminal_theme import MONOKAI
 
 import edgewise
 from edgewise.data import path as bundled
-from edgewise.report.bench import bench_document
-from edgewise.report.profile_charts import render_chart
-from edgewise.report.text import print_document
+from edgewise.report.bench.document import bench_document
+from edgewise.report.document.text import print_document
+from edgewise.report.profile.charts import render_chart
 
 IMAGES = Path(__file__).parent / "images"
 

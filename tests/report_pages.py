@@ -6,9 +6,9 @@ from collections.abc import Sequence
 from typing import Any
 
 from edgewise.record import Run
-from edgewise.report.bench_page import bench_page
-from edgewise.report.document_html import render_document_page
-from edgewise.report.profile_page import profile_page
+from edgewise.report.bench.page import bench_page
+from edgewise.report.document.page import render_document_page
+from edgewise.report.profile.page import profile_page
 
 
 def render_html(runs: Sequence[Run], **settings: Any) -> str:

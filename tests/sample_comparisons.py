@@ -19,8 +19,8 @@ from edgewise.comparing.comparison import (
 from edgewise.comparing.criteria import Criteria
 from edgewise.comparing.gate import GateResult, judge
 from edgewise.comparing.requirement import parse_requirements
-from edgewise.report.comparison import comparison_document
-from edgewise.report.text import plain_text, print_titled
+from edgewise.report.comparison.document import comparison_document
+from edgewise.report.document.text import plain_text, print_titled
 from sample_runs import NO_ENERGY, failed_run, make_run, single_session
 
 PAIRED = "Student's t on the log ratios of 18 pairs of fresh processes, several looks allowed for"

@@ -18,9 +18,9 @@ from edgewise.optimizing.variant import (
     Prediction,
 )
 from edgewise.record import DataRef, Evaluation, ModelRef, RuntimeSpec, Skipped
-from edgewise.report.evaluation import describe_results
-from edgewise.report.optimization import print_optimization
-from edgewise.report.text import plain_text, print_titled
+from edgewise.report.document.text import plain_text, print_titled
+from edgewise.report.evaluation.document import describe_results
+from edgewise.report.optimization.document import print_optimization
 from sample_comparisons import HOSTILE
 from sample_runs import KWS, failed_run, make_run, measured
 

@@ -42,7 +42,7 @@ IMPORTED = (
     "edgewise.run.metering", "edgewise.run.reference", "edgewise.run.sample_mode", "edgewise.run.timing",
     "edgewise.run.turn_mode", "edgewise.runtime.fake", "edgewise.runtime.litert_profile",
     "edgewise.runtime.onnxruntime_profile", "edgewise.runtime.openvino_profile", "edgewise.workload.inputs",
-    "edgewise.terminal.progress", "edgewise.report.files", "edgewise.report.inspection", "edgewise.report.result_files",
+    "edgewise.terminal.progress", "edgewise.report.files", "edgewise.report.inspection.document",
     "edgewise.verbs.context", "edgewise.verbs.reading", "edgewise.store", "inspect",
     "json", "runpy", "email.message",
 )  # fmt: skip

@@ -25,7 +25,7 @@ from edgewise.predicting.calibration import Calibration
 from edgewise.predicting.forecast import forecast
 from edgewise.record.job import Constraints
 from edgewise.record.run import Trust
-from edgewise.report.forecast import _off_text
+from edgewise.report.estimate.forecast import _off_text
 from edgewise.store.exchange import export_runs, read_runs
 from edgewise.verbs.calibrate import work as prediction
 from edgewise.verbs.calibrate.device_runs import ModelFiles, Notes, engine_text, of_one_engine

@@ -13,8 +13,8 @@ from edgewise.cli.main import run
 from edgewise.errors import BadInput, ExitCode
 from edgewise.metrics import METRICS
 from edgewise.record.run import Failure
-from edgewise.report.csv import render_csv
-from edgewise.report.text import to_text
+from edgewise.report.document.csv import render_csv
+from edgewise.report.document.text import to_text
 from edgewise.run.dispatch import Dispatcher
 from edgewise.store import open_store
 from edgewise.testing import write_fake_model

@@ -16,7 +16,7 @@ from edgewise.optimizing.candidate_checks import job_of
 from edgewise.optimizing.search_settings import SearchSettings, build_settings
 from edgewise.optimizing.thumbnails import draw_thumbnails
 from edgewise.record import RuntimeSpec
-from edgewise.report.evaluation import describe_results, evaluation_document
+from edgewise.report.evaluation.document import describe_results, evaluation_document
 from edgewise.run.run_builder import METERS_OFF, RunBuilder
 from edgewise.verbs.evaluate.presentation import FORMAT as EVALUATION
 from small_pictures import pixels_of

@@ -7,7 +7,7 @@ import pytest
 
 import edgewise
 from edgewise.data import path
-from edgewise.report.field_tables import Options, field_document
+from edgewise.report.runs.field_tables import Options, field_document
 from messages import wording
 
 onnxruntime = pytest.importorskip("onnxruntime")

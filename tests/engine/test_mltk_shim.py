@@ -15,7 +15,7 @@ from edgewise.device.target import close_targets
 from edgewise.errors import BadInput
 from edgewise.estimating.base import estimators
 from edgewise.registry import availability_of
-from edgewise.report.mltk import LAYER_LABELS, SUMMARY_LABELS
+from edgewise.report.profile.mltk import LAYER_LABELS, SUMMARY_LABELS
 from edgewise.shims import mltk
 from messages import says, wording
 

@@ -18,7 +18,7 @@ from edgewise.errors import BadInput, BadModel, Unavailable
 from edgewise.model import eager
 from edgewise.model.build import build_graph
 from edgewise.model.identity import open_model, read_graph
-from edgewise.report.conditions import input_text
+from edgewise.report.runs.conditions import input_text
 from edgewise.runtime.base import InvalidModel, LoadOptions, UnsupportedModel
 from edgewise.runtime.torch import Torch
 from edgewise.testing import check_runtime

@@ -83,9 +83,7 @@ def test_what_was_measured_is_kept_without_a_store_and_without_a_reader(place):
 
 
 def test_one_report_that_fails_costs_neither_the_others_nor_the_verdict(place):
-    slow_disk = (
-        "import sys; from edgewise.report.result_files import ResultFormat; from edgewise.errors import StoreError\n"
-    )
+    slow_disk = "import sys; from edgewise.report.files import ResultFormat; from edgewise.errors import StoreError\n"
     slow_disk += "write = ResultFormat.write\n"
     slow_disk += "def fail(self, outcome, path, overwrite):\n"
     slow_disk += "    if path.suffix == '.xml': raise StoreError('the disk is full')\n"

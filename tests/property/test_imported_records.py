@@ -20,13 +20,13 @@ from edgewise.comparing.requirement import parse_requirements
 from edgewise.comparing.subjects import compare_stored
 from edgewise.errors import BadInput, EdgewiseError
 from edgewise.record import Run
-from edgewise.report.bench import bench_document
-from edgewise.report.comparison import comparison_document
+from edgewise.report.bench.document import bench_document
+from edgewise.report.comparison.document import comparison_document
+from edgewise.report.comparison.gate import gate_document
+from edgewise.report.document.text import print_document
 from edgewise.report.files import TABLES, render_report, report_document
-from edgewise.report.gate import gate_document
-from edgewise.report.profile import profile_document
-from edgewise.report.runs import print_run
-from edgewise.report.text import print_document
+from edgewise.report.profile.document import profile_document
+from edgewise.report.runs.document import print_run
 from edgewise.store import open_store, to_document
 from edgewise.store.exchange import csv_lines, import_runs
 from edgewise.verbs.compare.presentation import FORMAT as COMPARISON

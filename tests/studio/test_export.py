@@ -14,8 +14,8 @@ import pytest
 
 from edgewise.cli.main import run as run_command
 from edgewise.record import Failure
-from edgewise.report.chart_data import chart_csv
-from edgewise.report.page import as_part
+from edgewise.report.charts.files import chart_csv
+from edgewise.report.document.page import as_part
 from edgewise.studio.sharing import frozen
 from edgewise.verbs.calibrate.presentation import FORMAT as CALIBRATIONS
 from edgewise.verbs.evaluate.presentation import FORMAT as EVALUATION

@@ -12,14 +12,14 @@ import pytest
 
 from edgewise.errors import BadInput
 from edgewise.report import graph as module
+from edgewise.report.document.text import to_text
 from edgewise.report.graph import NO_SNR, make_graph, plain_type, scopes_of
-from edgewise.report.graph_document import bounds, document_of
-from edgewise.report.order import NOT_PROVEN
-from edgewise.report.profile import profile_document
-from edgewise.report.profile_cells import BELOW
-from edgewise.report.profile_csv import layers_csv
-from edgewise.report.profile_diff import NO_ENDS
-from edgewise.report.text import to_text
+from edgewise.report.graph.columns import bounds, document_of
+from edgewise.report.profile.cells import BELOW
+from edgewise.report.profile.csv import layers_csv
+from edgewise.report.profile.diff import NO_ENDS
+from edgewise.report.profile.document import profile_document
+from edgewise.report.profile.order import NOT_PROVEN
 from edgewise.studio.graph_part import render_graph
 from messages import says, wording
 from report_pages import render_profile_html

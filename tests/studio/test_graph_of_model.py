@@ -14,7 +14,7 @@ from edgewise.errors import BadInput, BadModel
 from edgewise.profiling.layers import layers_without_times
 from edgewise.report import graph as module
 from edgewise.report.graph import make_model_graph
-from edgewise.report.graph_document import document_of
+from edgewise.report.graph.columns import document_of
 from edgewise.studio.graph_part import NOT_PROFILED
 from edgewise.studio.model_worker import answer, inspect
 from messages import says, wording

@@ -8,7 +8,7 @@ import pytest
 
 from edgewise.cli.main import run as command_line
 from edgewise.report.graph import make_graph
-from edgewise.report.profile_cells import PARTLY_BELOW
+from edgewise.report.profile.cells import PARTLY_BELOW
 from messages import says, wording
 from sample_profiles import HOSTILE, faster_run, layer_of, many_layers_run, profiled_run, tensor
 

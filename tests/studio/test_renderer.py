@@ -18,7 +18,7 @@ import pytest
 
 import warm_start
 from edgewise.errors import BadInput, Unavailable
-from edgewise.report.page import as_part
+from edgewise.report.document.page import as_part
 from edgewise.store import open_store
 from edgewise.studio.renderer import Renderer
 from messages import says

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from edgewise.report.field_tables import Options
+from edgewise.report.runs.field_tables import Options
 from report_pages import render_html
 from sample_runs import all_runs
 

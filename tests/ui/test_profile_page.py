@@ -6,7 +6,7 @@ import sys
 
 import pytest
 
-from edgewise.report.page import MOST_PRESSED
+from edgewise.report.document.page import MOST_PRESSED
 from report_pages import render_profile_html
 from sample_profiles import FORMULA, LONG, faster_run, many_layers_run, profiled_run, unprofiled_run
 

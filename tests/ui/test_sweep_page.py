@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from edgewise.report.document_html import render_document_page
+from edgewise.report.document.page import render_document_page
 from sample_sweeps import with_front
 
 

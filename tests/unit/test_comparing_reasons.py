@@ -8,8 +8,8 @@ import edgewise.data
 from edgewise.comparing.comparison import Variant
 from edgewise.comparing.reasons import explain_files, explain_verdicts
 from edgewise.model.identity import open_model
-from edgewise.report.comparison import comparison_document
-from edgewise.report.text import plain_text, print_titled
+from edgewise.report.comparison.document import comparison_document
+from edgewise.report.document.text import plain_text, print_titled
 from sample_comparisons import two_variants
 
 FOLDER = Path(edgewise.data.__file__).parent

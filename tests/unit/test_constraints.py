@@ -18,7 +18,7 @@ from edgewise.constraints.process_limits import ProcessLimits
 from edgewise.errors import BadField
 from edgewise.formatting import value_text
 from edgewise.record import Constraints, Job, ModelRef, RuntimeSpec, Scenario, TargetSpec, Workload
-from edgewise.report.bench_table import bench_table
+from edgewise.report.bench.tables import bench_table
 from edgewise.run.command import Execution
 from edgewise.run.command_run import build_run, cautions_of, failure_of, measurements_of
 from edgewise.run.program import network_bytes

@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 from edgewise.report.document import Cell, Column, Document, Section, Table, absent
-from edgewise.report.document_html import render_document_page
-from edgewise.report.page import as_part
+from edgewise.report.document.page import as_part, render_document_page
 
 NAME = '<script>alert("1")</script>\x00\u202e'
 DOCUMENT = Document(

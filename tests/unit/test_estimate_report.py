@@ -8,7 +8,7 @@ import pytest
 
 from edgewise.estimating.base import EstimatedLayer
 from edgewise.record import Measurement
-from edgewise.report.estimate import estimate_document, layer_table
+from edgewise.report.estimate.document import estimate_document, layer_table
 from estimates import estimated, on_board
 
 

@@ -11,8 +11,8 @@ import pytest
 
 from edgewise.errors import BadInput, Unavailable
 from edgewise.estimating.base import is_known
-from edgewise.report import mltk
-from edgewise.report.estimate import estimate_document, layer_table
+from edgewise.report.estimate.document import estimate_document, layer_table
+from edgewise.report.profile import mltk
 from edgewise.verbs.estimate.presentation import FORMAT as ESTIMATES
 from edgewise.verbs.reading import request_for
 from edgewise.verbs.verb import carry_out

@@ -13,8 +13,8 @@ from edgewise.cli.main import run as edgewise_command
 from edgewise.errors import BadInput
 from edgewise.estimating.fits import Fits, Limits, boards_by_core, rank
 from edgewise.record import Measurement
-from edgewise.report.fits import boards_table, fits_document
-from edgewise.report.markdown import render_markdown
+from edgewise.report.document.markdown import render_markdown
+from edgewise.report.estimate.fits import boards_table, fits_document
 from edgewise.run.battery import DAY_S, Quantity
 from edgewise.verbs.estimate.work import with_battery
 from edgewise.verbs.fits.request import FitsRequest

@@ -9,7 +9,7 @@ import pytest
 import edgewise
 from edgewise.errors import BadInput, BadModel
 from edgewise.record import Job, ModelRef, RuntimeSpec, Scenario, TargetSpec, Workload
-from edgewise.report.bench import bench_document
+from edgewise.report.bench.document import bench_document
 from edgewise.run.generated import stretches
 from edgewise.run.generation import random_text
 from edgewise.run.host_protocol import SessionResult, _check_requests

@@ -23,9 +23,9 @@ from edgewise.importing.reading import HEAD_CHARACTERS, MOST_BYTES
 from edgewise.importing.spec import SETTINGS
 from edgewise.importing.tools import mlperf
 from edgewise.metrics import METRICS
-from edgewise.report.candidates import comparable_groups
+from edgewise.report.bench.ranking import comparable_groups
+from edgewise.report.bench.recommendation import recommendations
 from edgewise.report.files import render_report
-from edgewise.report.recommendation import recommendations
 from edgewise.store.exchange import export_runs, import_runs
 from messages import has, is_in, says, wording
 

@@ -7,12 +7,10 @@ import re
 import pytest
 
 from edgewise.model.inspection import Inspection, inspect_graph
-from edgewise.report import inspection_charts
-from edgewise.report.document_html import render_document_page
-from edgewise.report.inspection import inspection_page
-from edgewise.report.inspection_charts import memory_chart
-from edgewise.report.inspection_tables import operator_table, support_matrix
-from edgewise.report.page import as_part
+from edgewise.report.document.page import as_part, render_document_page
+from edgewise.report.inspection import document as inspection_charts
+from edgewise.report.inspection.document import inspection_page, memory_chart
+from edgewise.report.inspection.tables import operator_table, support_matrix
 from graphs import convnet, graph, op, tensor
 
 HOSTILE = "</title><script>alert(1)</script>"

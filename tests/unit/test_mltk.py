@@ -9,9 +9,9 @@ import pytest
 from rich.cells import cell_len
 
 from edgewise.record import Measurement
-from edgewise.report import mltk
 from edgewise.report.document import Document
-from edgewise.report.text import to_text
+from edgewise.report.document.text import to_text
+from edgewise.report.profile import mltk
 from sample_profiles import NO_COST, measured, profiled_run, unprofiled_run
 from sample_runs import NO_ENERGY
 

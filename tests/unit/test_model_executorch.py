@@ -17,7 +17,7 @@ from edgewise.model.graph import Tensor
 from edgewise.model.identity import open_model, read_graph
 from edgewise.model.inspection import inspect_graph
 from edgewise.model.sparsity import count_zeros
-from edgewise.report.inspection_tables import totals_table
+from edgewise.report.inspection.tables import totals_table
 from messages import is_in
 
 FILE = Path(__file__).parents[1] / "executorch" / "methods.pte"

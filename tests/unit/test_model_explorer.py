@@ -7,7 +7,7 @@ import json
 import pytest
 
 from edgewise.errors import BadInput
-from edgewise.report.model_explorer import METRICS, node_data, render_node_data
+from edgewise.report.profile.model_explorer import METRICS, node_data, render_node_data
 from messages import says
 from sample_profiles import FORMULA, HOSTILE, LONG, many_layers_run, profiled_run, unprofiled_run
 

@@ -10,11 +10,11 @@ from edgewise.errors import BadInput, RunFailed, Unavailable
 from edgewise.model.identity import open_model
 from edgewise.record import Origin, Scenario, Stopping, TargetSpec
 from edgewise.registry import Availability
-from edgewise.report.bench import bench_document
-from edgewise.report.candidates import comparable_groups
-from edgewise.report.recommendation import recommendation
-from edgewise.report.runs import run_document
-from edgewise.report.text import to_text
+from edgewise.report.bench.document import bench_document
+from edgewise.report.bench.ranking import comparable_groups
+from edgewise.report.bench.recommendation import recommendation
+from edgewise.report.document.text import to_text
+from edgewise.report.runs.document import run_document
 from edgewise.run.dispatch import Dispatcher
 from edgewise.run.plan import Axes, NetworkFile, make_plan
 from edgewise.run.run_builder import METERS_OFF

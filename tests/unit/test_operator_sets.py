@@ -17,7 +17,7 @@ from edgewise.model.operator_sets import (
     TorchPrograms,
 )
 from edgewise.model.support import AdmitsUnknown, judge, operator_sets
-from edgewise.report.inspection_tables import support_table
+from edgewise.report.inspection.tables import support_table
 from graphs import graph, op, tensor
 from messages import says, wording
 

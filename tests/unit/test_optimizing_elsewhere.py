@@ -16,11 +16,11 @@ from edgewise.optimizing.elsewhere import Judge
 from edgewise.optimizing.pipeline import find_best_variant
 from edgewise.optimizing.search_settings import Limits, SearchSettings
 from edgewise.optimizing.variant import DeviceEstimate, MetricValue
-from edgewise.report.optimization import print_optimization
-from edgewise.report.optimization_charts import front_chart
-from edgewise.report.optimization_tables import csv_table
-from edgewise.report.optimization_words import headline_of
-from edgewise.report.text import plain_text
+from edgewise.report.document.text import plain_text
+from edgewise.report.optimization.charts import front_chart
+from edgewise.report.optimization.document import print_optimization
+from edgewise.report.optimization.tables import csv_table
+from edgewise.report.optimization.words import headline_of
 from edgewise.verbs.optimize.presentation import FORMAT as OPTIMIZATION
 from edgewise.verbs.optimize.presentation import OptimizePresentation
 from messages import says, wording

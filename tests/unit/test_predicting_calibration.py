@@ -27,7 +27,7 @@ from edgewise.predicting.choice import Choice, Trial, choose, leave_out
 from edgewise.predicting.features import TERMS, OperatorProfile
 from edgewise.predicting.forecast import forecast, refusal
 from edgewise.predicting.points import check_points, doubt_units, join_repeats, read_table
-from edgewise.report.forecast import chosen_law, laws_table
+from edgewise.report.estimate.forecast import chosen_law, laws_table
 from messages import says
 
 HOSTS = {"a": 0.010, "b": 0.012, "c": 0.030, "d": 0.100, "e": 0.140}

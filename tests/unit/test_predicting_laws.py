@@ -26,7 +26,7 @@ from edgewise.predicting.laws import (
     known_profile,
     least_squares_from_zero,
 )
-from edgewise.report.forecast import laws_table
+from edgewise.report.estimate.forecast import laws_table
 from messages import says
 
 HOSTS = (0.002, 0.005, 0.011, 0.04, 0.09)

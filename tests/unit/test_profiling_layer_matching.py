@@ -12,10 +12,10 @@ from edgewise.profiling.layer_matching import are_alike, pair_layers
 from edgewise.profiling.quantisation import find_held_back, find_wrapping
 from edgewise.profiling.slowdown import explain_slowdown
 from edgewise.record import LayerTensor, Trust
-from edgewise.report.markdown import render_markdown
-from edgewise.report.profile import profile_document
-from edgewise.report.profile_diff import diff_table
-from edgewise.report.text import to_text
+from edgewise.report.document.markdown import render_markdown
+from edgewise.report.document.text import to_text
+from edgewise.report.profile.diff import diff_table
+from edgewise.report.profile.document import profile_document
 from messages import has, says, wording
 from report_pages import render_profile_html
 from sample_profiles import layer_of, sample_profile

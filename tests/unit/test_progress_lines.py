@@ -26,8 +26,8 @@ from edgewise.progress import (
     VariantPredicted,
     VariantTested,
 )
-from edgewise.report.cells import amount_cell
-from edgewise.report.recommendation import headline_text
+from edgewise.report.bench.recommendation import headline_text
+from edgewise.report.runs.cells import amount_cell
 from edgewise.terminal.progress import ProgressLines
 from messages import wording
 from sample_runs import make_run

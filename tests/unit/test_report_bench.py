@@ -17,15 +17,15 @@ import pytest
 from rich.cells import cell_len
 
 from edgewise.record import Caution, Measurement, Trust
-from edgewise.report.bench import bench_document
-from edgewise.report.bench_table import bench_table
-from edgewise.report.cautions import caution_lines
-from edgewise.report.conditions import engine_of, lines_by_run, processor_of
-from edgewise.report.csv import render_csv
+from edgewise.report.bench.document import bench_document
+from edgewise.report.bench.tables import bench_table
 from edgewise.report.document import Cell, Column, Document, Table
-from edgewise.report.field_tables import Options, field_document
-from edgewise.report.markdown import render_markdown
-from edgewise.report.text import to_text
+from edgewise.report.document.csv import render_csv
+from edgewise.report.document.markdown import render_markdown
+from edgewise.report.document.text import to_text
+from edgewise.report.runs.cautions import caution_lines
+from edgewise.report.runs.conditions import engine_of, lines_by_run, processor_of
+from edgewise.report.runs.field_tables import Options, field_document
 from edgewise.run.agreement import Outputs, compare_outputs
 from edgewise.text import for_markdown
 from sample_runs import KWS, VWW, all_runs, failed_run, make_run, missing, paced_run, run_id, same_model_runs

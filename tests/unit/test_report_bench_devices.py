@@ -7,9 +7,9 @@ from dataclasses import replace
 import pytest
 
 from edgewise.record import InTurns, Run
-from edgewise.report.bench import bench_document, default_title
+from edgewise.report.bench.document import bench_document, default_title
+from edgewise.report.document.text import to_text
 from edgewise.report.files import runs_document
-from edgewise.report.text import to_text
 from report_pages import render_html
 from sample_runs import KWS, make_run
 

@@ -15,14 +15,14 @@ from rich.console import Console
 from edgewise.formatting import plus_minus
 from edgewise.metrics import SHARES
 from edgewise.record.facts import precision_of, threads_of
-from edgewise.report.bench import bench_document
-from edgewise.report.bench_table import bench_table
-from edgewise.report.cells import cell_of, cell_of_measurement, failure_of, reason_of_absence, times
-from edgewise.report.conditions import engine_of, flatten, labels_of, platform_of, processing_unit_of
-from edgewise.report.csv import render_csv
+from edgewise.report.bench.document import bench_document
+from edgewise.report.bench.tables import bench_table
 from edgewise.report.document import Cell, Column, Table, number_notes
-from edgewise.report.markdown import render_markdown
-from edgewise.report.text import print_document
+from edgewise.report.document.csv import render_csv
+from edgewise.report.document.markdown import render_markdown
+from edgewise.report.document.text import print_document
+from edgewise.report.runs.cells import cell_of, cell_of_measurement, failure_of, reason_of_absence, times
+from edgewise.report.runs.conditions import engine_of, flatten, labels_of, platform_of, processing_unit_of
 from edgewise.text import one_line
 from messages import says
 from sample_runs import all_runs, failed_run, make_run, measured, same_model_runs

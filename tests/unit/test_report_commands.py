@@ -6,7 +6,7 @@ from dataclasses import replace
 
 from edgewise.constraints.base import Usage
 from edgewise.record import Constraints, Job, ModelRef, RuntimeSpec, Scenario, TargetSpec, Workload
-from edgewise.report.bench import bench_document
+from edgewise.report.bench.document import bench_document
 from edgewise.report.files import render_report
 from edgewise.run.command import Execution
 from edgewise.run.command_run import build_run

@@ -7,8 +7,8 @@ from dataclasses import replace
 import pytest
 
 from edgewise.comparing.comparison import ComparisonResult, Variant
-from edgewise.report import comparison_charts as charts
 from edgewise.report.charts import render_svg
+from edgewise.report.comparison import charts
 from edgewise.verbs.compare.presentation import FORMAT as COMPARISON
 from sample_comparisons import (
     latency_row,

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from edgewise.comparing.comparison import Side
 from edgewise.formatting import ends_text, percent, ratio_text, time_text
-from edgewise.report.comparison_words import conclusion, factor_of, verdict_text
+from edgewise.report.comparison.words import conclusion, factor_of, verdict_text
 from sample_comparisons import (
     latency_row,
     row,

@@ -7,11 +7,11 @@ from dataclasses import replace
 import pytest
 
 from edgewise.record.run import Variation
-from edgewise.report.bench import bench_document, interval_sections
+from edgewise.report.bench.document import bench_document, interval_sections
+from edgewise.report.document.text import to_text
 from edgewise.report.files import render_report
-from edgewise.report.profile import profile_document
-from edgewise.report.runs import listing_document
-from edgewise.report.text import to_text
+from edgewise.report.profile.document import profile_document
+from edgewise.report.runs.document import listing_document
 from edgewise.store import open_store
 from edgewise.verbs.compare.presentation import FORMAT as COMPARISON
 from edgewise.verbs.evaluate.presentation import FORMAT as EVALUATION

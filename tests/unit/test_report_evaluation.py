@@ -15,16 +15,16 @@ from edgewise.errors import BadInput, StoreError
 from edgewise.evaluating.evaluation import EvaluationResults
 from edgewise.formatting import points_range, points_text, range_text, share_text, value_text, with_range
 from edgewise.record import Caution
-from edgewise.report.accuracy import chief_metric, judged_rows
-from edgewise.report.evaluation import (
+from edgewise.report.evaluation.charts import score_chart
+from edgewise.report.evaluation.document import (
     confused_lines,
     describe_results,
     evaluation_document,
     sections_of,
     title_of,
 )
-from edgewise.report.evaluation_charts import score_chart
-from edgewise.report.evaluation_tables import model_labels
+from edgewise.report.evaluation.tables import model_labels
+from edgewise.report.runs.cells import chief_metric, judged_rows
 from edgewise.store import from_document, to_document
 from edgewise.verbs.evaluate.presentation import FORMAT as EVALUATION
 from messages import says

@@ -7,7 +7,7 @@ from dataclasses import replace
 import pytest
 
 from edgewise.errors import BadInput
-from edgewise.report.field_tables import FIELD_TABLES, Options, field_document
+from edgewise.report.runs.field_tables import FIELD_TABLES, Options, field_document
 from messages import says
 from sample_runs import KWS, failed_run, make_run, measured, same_model_runs
 

@@ -14,13 +14,13 @@ from edgewise.comparing.gate import Check, GateResult, refuse
 from edgewise.comparing.requirement import parse_requirements
 from edgewise.errors import BadInput
 from edgewise.record.caution import Caution
-from edgewise.report.gate import (
+from edgewise.report.comparison.gate import (
     MARKER,
     gate_document,
     render_gate_markdown,
 )
-from edgewise.report.junit import render_junit
-from edgewise.report.text import to_text
+from edgewise.report.comparison.junit import render_junit
+from edgewise.report.document.text import to_text
 from edgewise.verbs.gate.presentation import FORMAT as GATE
 from messages import is_in, says
 from sample_comparisons import judged

@@ -20,11 +20,11 @@ from edgewise.errors import Unavailable
 from edgewise.formatting import quantity
 from edgewise.metrics import METRICS
 from edgewise.record import Caution
-from edgewise.report import bench_charts as charts
-from edgewise.report.bench_charts import Series
+from edgewise.report.bench import charts
+from edgewise.report.bench.charts import Series
 from edgewise.report.charts import colour_of, render_svg
-from edgewise.report.field_tables import Options
 from edgewise.report.files import write_report
+from edgewise.report.runs.field_tables import Options
 from report_pages import render_html
 from sample_runs import all_runs, failed_run, make_run, run_id, same_model_runs, sampled
 

@@ -8,8 +8,8 @@ import pytest
 
 from edgewise.cli.main import run as run_command
 from edgewise.record import DataRef, Evaluation, Run
-from edgewise.report.field_tables import Options, field_document
-from edgewise.report.merged_runs import ACCURACY, merge_runs
+from edgewise.report.runs.field_tables import Options, field_document
+from edgewise.report.runs.merged import ACCURACY, merge_runs
 from edgewise.store import open_store
 from sample_runs import ENVIRONMENT, KWS, make_run, measured, run_id
 

@@ -29,9 +29,10 @@ from edgewise.optimizing.variant import (
     PredictionWithData,
 )
 from edgewise.record import Caution
-from edgewise.report.optimization import runtime_text
-from edgewise.report.optimization_tables import before_after_table, layers_table, variants_table
-from edgewise.report.optimization_words import (
+from edgewise.report.document.page import as_part
+from edgewise.report.optimization.document import runtime_text
+from edgewise.report.optimization.tables import before_after_table, layers_table, variants_table
+from edgewise.report.optimization.words import (
     accuracy_text,
     bytes_text,
     headline_of,
@@ -41,7 +42,6 @@ from edgewise.report.optimization_words import (
     speedup_text,
     verdict_of,
 )
-from edgewise.report.page import as_part
 from edgewise.store.redaction import redact_paths
 from edgewise.studio.sharing import frozen
 from edgewise.verbs.optimize.presentation import FORMAT as OPTIMIZATION

@@ -8,8 +8,8 @@ import pytest
 
 from edgewise.formatting import factor_text
 from edgewise.optimizing.variant import MetricValue, Prediction
-from edgewise.report.optimization_charts import CHARTS, front_chart, layers_chart, prediction_chart
-from edgewise.report.optimization_tables import variants_table
+from edgewise.report.optimization.charts import CHARTS, front_chart, layers_chart, prediction_chart
+from edgewise.report.optimization.tables import variants_table
 from sample_comparisons import HOSTILE
 from sample_optimizations import bounds_unmet, chosen_variant, found, hostile_search, nothing_found, without_data
 

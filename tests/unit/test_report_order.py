@@ -12,10 +12,10 @@ from edgewise.comparing.jobs import Subject
 from edgewise.comparing.subjects import compare_stored
 from edgewise.profiling.layer_matching import pair_layers
 from edgewise.record import InTurns, Run
-from edgewise.report.comparison import comparison_document
-from edgewise.report.order import NOT_PROVEN, order_line
-from edgewise.report.profile import profile_document
-from edgewise.report.profile_diff import diff_table, diff_tables
+from edgewise.report.comparison.document import comparison_document
+from edgewise.report.profile.diff import diff_table, diff_tables
+from edgewise.report.profile.document import profile_document
+from edgewise.report.profile.order import NOT_PROVEN, order_line
 from edgewise.studio.graph_part import render_graph
 from report_pages import render_profile_html
 from sample_profiles import faster_run, profiled_run

@@ -17,14 +17,18 @@ from edgewise.formatting import plus_minus, quantity
 from edgewise.profiling.layer_matching import LayerPair, pair_layers
 from edgewise.profiling.layers import NAMELESS
 from edgewise.record import Caution, Finding, Peak
-from edgewise.report.bench import bench_document
-from edgewise.report.chart_files import scheme_colours, with_colours
+from edgewise.report.bench.document import bench_document
 from edgewise.report.charts import render_svg
-from edgewise.report.conditions import engine_of
+from edgewise.report.charts.files import scheme_colours, with_colours
+from edgewise.report.document.markdown import render_markdown
+from edgewise.report.document.names import keep_end, needed_width, short_names, shorten
+from edgewise.report.document.text import to_text
 from edgewise.report.files import render_report
-from edgewise.report.markdown import render_markdown
-from edgewise.report.names import keep_end, needed_width, short_names, shorten
-from edgewise.report.profile import (
+from edgewise.report.profile.cells import BELOW, time_line, type_table
+from edgewise.report.profile.charts import KINDS, chart_of, render_chart
+from edgewise.report.profile.csv import layers_csv
+from edgewise.report.profile.diff import diff_table, pair_row
+from edgewise.report.profile.document import (
     NAMELESS_NOTE,
     WHOLE_IS_LATENCY,
     WHOLE_NOTE,
@@ -37,11 +41,7 @@ from edgewise.report.profile import (
     profile_document,
     sum_line,
 )
-from edgewise.report.profile_cells import BELOW
-from edgewise.report.profile_charts import KINDS, chart_of, render_chart
-from edgewise.report.profile_csv import layers_csv
-from edgewise.report.profile_diff import diff_table, pair_row
-from edgewise.report.profile_findings import (
+from edgewise.report.profile.findings import (
     evidence_of,
     evidence_sections,
     finding_line,
@@ -50,8 +50,7 @@ from edgewise.report.profile_findings import (
     ranked_findings,
     with_fusions,
 )
-from edgewise.report.profile_types import time_line, type_table
-from edgewise.report.text import to_text
+from edgewise.report.runs.conditions import engine_of
 from edgewise.store.codec import decode, from_document, to_document
 from edgewise.verbs.measuring import Measured
 from edgewise.verbs.profile.presentation import ProfilePresentation

@@ -10,12 +10,12 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from edgewise.record import Caution, InTurns, Scenario, Trust
-from edgewise.report.bench import bench_document
-from edgewise.report.candidates import comparable_groups, finalists, rank_models
+from edgewise.report.bench.document import bench_document
+from edgewise.report.bench.ranking import comparable_groups, finalists, rank_models
+from edgewise.report.bench.recommendation import answer_of, recommendation, recommendations
+from edgewise.report.document.markdown import render_markdown
+from edgewise.report.document.text import to_text
 from edgewise.report.files import runs_document
-from edgewise.report.markdown import render_markdown
-from edgewise.report.recommendation import answer_of, recommendation, recommendations
-from edgewise.report.text import to_text
 from messages import has, says, wording
 from report_pages import render_html
 from sample_runs import (

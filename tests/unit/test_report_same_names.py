@@ -13,12 +13,12 @@ from edgewise.comparing.criteria import Criteria
 from edgewise.comparing.gate import GateResult
 from edgewise.evaluating.evaluation import EvaluationResults, ModelEvaluation
 from edgewise.record import Run
-from edgewise.report.bench import bench_document
-from edgewise.report.comparison import comparison_document
-from edgewise.report.evaluation import describe_results
+from edgewise.report.bench.document import bench_document
+from edgewise.report.comparison.document import comparison_document
+from edgewise.report.comparison.gate import gate_document
+from edgewise.report.document.text import to_text
+from edgewise.report.evaluation.document import describe_results
 from edgewise.report.files import runs_document
-from edgewise.report.gate import gate_document
-from edgewise.report.text import to_text
 from report_pages import render_html
 from sample_runs import make_run
 

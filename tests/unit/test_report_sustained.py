@@ -6,11 +6,11 @@ from dataclasses import replace
 
 from comparable_runs import run_of
 from edgewise.record import Run, Scenario, Sustained, Window
-from edgewise.report.bench import bench_document
-from edgewise.report.bench_charts import Series
+from edgewise.report.bench.charts import Series
+from edgewise.report.bench.document import bench_document
+from edgewise.report.bench.sustained import sustained_charts, sustained_sections
 from edgewise.report.charts import render_svg
-from edgewise.report.sustained import sustained_charts, sustained_sections
-from edgewise.report.text import to_text
+from edgewise.report.document.text import to_text
 
 BINS = 600
 

@@ -10,13 +10,13 @@ import pytest
 from rich.cells import cell_len
 
 from edgewise.record import Caution, ModelRef, Trust
-from edgewise.report.bench import bench_document
-from edgewise.report.candidates import rank_models
+from edgewise.report.bench.document import bench_document
+from edgewise.report.bench.ranking import rank_models
+from edgewise.report.bench.recommendation import answer_of
 from edgewise.report.document import Cell, Column, Document, Section, Table
-from edgewise.report.document_html import render_document_page
-from edgewise.report.markdown import render_markdown
-from edgewise.report.recommendation import answer_of
-from edgewise.report.text import to_text
+from edgewise.report.document.markdown import render_markdown
+from edgewise.report.document.page import render_document_page
+from edgewise.report.document.text import to_text
 from sample_comparisons import comparison_text, two_variants
 from sample_optimizations import evaluation_text, found, optimization_text, two_models
 from sample_runs import failed_run, make_run, same_model_runs

@@ -17,9 +17,9 @@ from edgewise import data
 from edgewise.api import Runs
 from edgewise.errors import BadInput, Unavailable
 from edgewise.record import Failure
-from edgewise.report.bench import bench_document
-from edgewise.report.result_files import DESCRIBED
-from edgewise.report.text import to_text
+from edgewise.report.bench.document import bench_document
+from edgewise.report.document.text import to_text
+from edgewise.report.files import DESCRIBED
 from edgewise.shown import Shown
 from edgewise.verbs import shown_in_python
 from messages import says

@@ -13,7 +13,7 @@ from edgewise.errors import BadModel
 from edgewise.model import sparsity
 from edgewise.model.identity import read_graph
 from edgewise.model.sparsity import LayerSparsity, count_zeros
-from edgewise.report.sparsity import sparsity_section
+from edgewise.report.inspection.tables import sparsity_section
 from exported_programs import graph as torch_graph
 from exported_programs import meta, node, program
 from messages import says, wording

@@ -8,7 +8,7 @@ from itertools import pairwise
 
 import pytest
 
-from edgewise.report.trace import INFERENCE, LAYERS, OVERHEADS, place_in_latency, render_trace, trace_document
+from edgewise.report.profile.trace import INFERENCE, LAYERS, OVERHEADS, place_in_latency, render_trace, trace_document
 from messages import wording
 from sample_profiles import MEMORY, faster_run, layer_of, many_layers_run, profiled_run, unprofiled_run
 

@@ -1,22 +1,22 @@
-"""Reports as files: the extension says the format."""
+"""Reports as files: of runs and of other results, for each kind a table of extension → writer."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass
 from pathlib import Path
-from typing import TypedDict, Unpack
+from typing import Any, Generic, TypedDict, TypeVar, Unpack
 
 from edgewise.errors import BadInput
 from edgewise.folders import check_place
 from edgewise.record import SCHEMA, Run
-from edgewise.report.bench import bench_document, default_title
-from edgewise.report.bench_devices import recommendations_by_device
-from edgewise.report.bench_table import bench_table
+from edgewise.registry import load_class
+from edgewise.report.bench.document import bench_document, default_title, recommendations_by_device
+from edgewise.report.bench.recommendation import recommendation
+from edgewise.report.bench.tables import bench_table
 from edgewise.report.document import Document, Table, json_text
-from edgewise.report.field_tables import FIELD_TABLES, Options, field_document
-from edgewise.report.profile import is_profiled
-from edgewise.report.recommendation import recommendation
-from edgewise.report.usage import usage_table
+from edgewise.report.profile.document import is_profiled
+from edgewise.report.runs.field_tables import FIELD_TABLES, Options, field_document, usage_table
 
 PROFILE_EXTENSIONS = (".trace.json", ".nodes.json", ".mltk.json", ".svg", ".png")
 """Extensions of files that need a profile."""
@@ -61,7 +61,7 @@ class ReportSettings(TypedDict, total=False):
     Attributes:
         table: one of `TABLES`, or None for what suits the runs. There are two pages: that of profiles, and one with all
             other tables. JSON has the runs themselves, whatever this says.
-        task, reference: as in `edgewise.report.field_tables.Options`.
+        task, reference: as in `edgewise.report.runs.field_tables.Options`.
         title: heading; empty for one made from the runs.
         known: other runs, whose values fill in for missing ones in the tables of the field.
         first: lines above the answer, such as what was not measured.
@@ -84,7 +84,7 @@ def report_document(runs: Sequence[Run], **settings: Unpack[ReportSettings]) -> 
     """The document of one of `TABLES`, or of what suits the runs. Raises `BadInput` for an unknown table or no runs."""
     table, title = _check(runs, settings.get("table")), settings.get("title", "")
     if table == "profile":
-        from edgewise.report.profile import profile_document
+        from edgewise.report.profile.document import profile_document
 
         most = max(1, *(len(run.layers) for run in runs))
         return profile_document(runs, top=most, title=title, **_next_commands(settings))
@@ -110,29 +110,29 @@ def render_report(
     first = settings.get("first", ())
     match extension.lower():
         case ".html" if table == "profile":
-            from edgewise.report.document_html import render_document_page
-            from edgewise.report.profile_page import profile_page
+            from edgewise.report.document.page import render_document_page
+            from edgewise.report.profile.page import profile_page
 
             page = profile_page(runs, title=title, first=first, **_next_commands(settings))
             return render_document_page(page, kind="profile")
         case ".html":
-            from edgewise.report.bench_page import bench_page
-            from edgewise.report.document_html import render_document_page
+            from edgewise.report.bench.page import bench_page
+            from edgewise.report.document.page import render_document_page
 
             page = bench_page(runs, title=title, options=_options(settings), first=first)
             return render_document_page(page, kind="report")
         case ".json":
             return json_text(runs_document(runs, first=first))
         case ".csv" if table == "profile":
-            from edgewise.report.profile_csv import layers_csv
+            from edgewise.report.profile.csv import layers_csv
 
             return layers_csv(profiled(runs))
         case ".csv":
-            from edgewise.report.csv import render_csv
+            from edgewise.report.document.csv import render_csv
 
             return render_csv(_one_table(runs, table, _options(settings)))
         case ".md":
-            from edgewise.report.markdown import render_markdown
+            from edgewise.report.document.markdown import render_markdown
 
             document = report_document(runs, **settings).led_by(first)
             return render_markdown(document, only_tables=settings.get("only_tables", False))
@@ -155,7 +155,7 @@ def render_profile_file(runs: Sequence[Run], extension: str, word: str = "") -> 
     """
     found = profiled(runs)
     if extension == ".trace.json":
-        from edgewise.report.trace import render_trace
+        from edgewise.report.profile.trace import render_trace
 
         return render_trace(found)
     if len(found) > 1:
@@ -163,15 +163,15 @@ def render_profile_file(runs: Sequence[Run], extension: str, word: str = "") -> 
     run = found[0]
     match extension:
         case ".nodes.json":
-            from edgewise.report.model_explorer import METRICS, render_node_data
+            from edgewise.report.profile.model_explorer import METRICS, render_node_data
 
             return render_node_data(run, word if word in METRICS else "time")
         case ".mltk.json":
-            from edgewise.report.mltk import to_json
+            from edgewise.report.profile.mltk import to_json
 
             return to_json(run)
         case ".svg" | ".png":
-            from edgewise.report.profile_charts import KINDS, render_chart
+            from edgewise.report.profile.charts import KINDS, render_chart
 
             return render_chart(run, word if word in KINDS else "layers", extension)
         case _:
@@ -267,3 +267,160 @@ def runs_document(runs: Sequence[Run], *, first: Sequence[str] = ()) -> dict[str
         "recommendations": [{"group": one.group, **one.to_document()} for one in recommendations_by_device(in_engines)],
         **({"not_measured": list(first)} if first else {}),
     }
+
+
+T = TypeVar("T")
+Writer = Callable[[Any], str]
+"""Returns the content of a file with a result."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ResultFormat(Generic[T]):
+    """How results of one kind are written to files.
+
+    Attributes:
+        noun: what error messages call the result.
+        shows: name of the class of the results; empty for results that describe themselves.
+        document: ``module:function`` of this package that makes the result's `Document`.
+        writers: extension → writer of a file with it.
+        model_paths: paths that are removed from the text, as a report is for other people's eyes.
+        is_own: whether a file may be replaced without being asked, such as the report of an earlier gate.
+        in_folder: name → writer of the files that a folder gets; None where results go to files only.
+    """
+
+    noun: str
+    document: str
+    writers: Mapping[str, Writer]
+    model_paths: Callable[[T], Iterable[str]]
+    is_own: Callable[[Path], bool] = lambda path: False
+    in_folder: Mapping[str, Writer] | None = None
+    shows: str = ""
+
+    @property
+    def extensions(self) -> tuple[str, ...]:
+        """Extensions of the files that can hold a result, the usual one first."""
+        return tuple(self.writers)
+
+    def check(self, path: Path, *, overwrite: bool) -> None:
+        """Raise `BadInput` with advice where the result can't be written to `path`."""
+        files = self._writers_by_path(path) if path.is_dir() or not self._is_folder(path) else (path,)
+        for file in files:
+            check_place(file, overwrite=overwrite or self.is_own(file), example=f"{self.noun}{self.extensions[0]}")
+
+    def render(self, result: T, extension: str) -> str:
+        """The content of a file. Raises `BadInput` for an extension that is not in `extensions`."""
+        self._check_extension(extension.lower())
+        return self.writers[extension.lower()](result)
+
+    def write(self, result: T, path: Path, *, overwrite: bool = False) -> None:
+        """Write `result` in the format of the extension of `path`, or all files of a folder, each whole or not at all.
+
+        Raises `BadInput` where `check` does and where a file can't be written; `StoreError` where the disk fails.
+        """
+        from edgewise.store.exchange import write_file
+        from edgewise.store.redaction import redact_paths
+
+        self.check(path, overwrite=overwrite)
+        if self._is_folder(path):
+            make_folder(path)
+        for file, render in self._writers_by_path(path).items():
+            text = redact_paths(render(result), self.model_paths(result))
+            write_file(file, text, overwrite=overwrite or self.is_own(file))
+
+    def _is_folder(self, path: Path) -> bool:
+        return self.in_folder is not None and (path.is_dir() or not path.suffix)
+
+    def _writers_by_path(self, path: Path) -> dict[Path, Writer]:
+        """The files that `path` stands for: itself, or those in it. Raises `BadInput` for an unknown extension."""
+        if self.in_folder is not None and self._is_folder(path):
+            return {path / name: writer for name, writer in self.in_folder.items()}
+        self._check_extension(extension_of(path), path)
+        return {path: self.writers[extension_of(path)]}
+
+    def _check_extension(self, extension: str, path: Path | None = None) -> None:
+        if extension not in self.extensions:
+            problem = f"can't be written as {extension}" if extension else "needs a file name with an extension"
+            raise BadInput(
+                f"{f'{path}: ' if path else ''}the {self.noun} {problem}",
+                advice=f"end the file's name with one of: {', '.join(self.extensions)}",
+            )
+
+
+def make_folder(path: Path) -> None:
+    """Make the folder `path` and those above it, where they are missing. Raises `BadInput`."""
+    try:
+        path.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise BadInput(f"can't write to {path}: {error.strerror}", advice="name another folder") from error
+
+
+def writer(render: str, make: str = "", **settings: Any) -> Writer:
+    """A writer that calls `render` on a result, or on what `make` makes of it.
+
+    Args:
+        render, make: ``module:function`` of this package, imported when a file is written.
+        settings: keyword arguments of `render`.
+    """
+
+    def write(result: Any) -> str:
+        made = load_class(f"edgewise.report.{make}")(result) if make else result
+        return str(load_class(f"edgewise.report.{render}")(made, **settings))
+
+    return write
+
+
+def json_writer(result: Any) -> str:
+    """The JSON document of a result."""
+    return json_text(result.to_document())
+
+
+def _usual(document: str, *, table: str = "", page: str = "", kind: str = "") -> dict[str, Writer]:
+    """Writers of Markdown, HTML, CSV and JSON.
+
+    Args:
+        document, table, page: ``module:function`` of this package; without `table`, CSV has the document's last table.
+        page: as `document`, where the page has one of its own.
+        kind: what it is a page of.
+    """
+    return {
+        ".md": writer("document.markdown:render_markdown", document),
+        ".html": writer("document.page:render_document_page", page or document, kind=kind),
+        ".csv": writer("document.csv:render_csv", table)
+        if table
+        else writer("document.csv:render_last_table", document),
+        ".json": json_writer,
+    }
+
+
+def result_format(
+    shows: str,
+    noun: str,
+    document: str,
+    *,
+    model_paths: Callable[[Any], Iterable[str]],
+    own: Mapping[str, Writer] | None = None,
+    **places: str,
+) -> ResultFormat[Any]:
+    """The format of a result that is written as `document` says.
+
+    Args:
+        shows, noun, document, model_paths: as `ResultFormat` has them.
+        own: writers beside or instead of the usual ones.
+        places: the arguments of `_usual`.
+    """
+    writers = _usual(document, **places) | dict(own or {})
+    return ResultFormat(shows=shows, noun=noun, document=document, writers=writers, model_paths=model_paths)
+
+
+def path_in(name: str) -> Callable[[Any], Iterable[str]]:
+    """Return the path, if any, in the description of a model that a result has as `name`."""
+
+    def paths(result: Any) -> Iterable[str]:
+        path = getattr(result, name).get("path")
+        return [str(path)] if path else []
+
+    return paths
+
+
+DESCRIBED: ResultFormat[Any] = result_format("", "result", "document:described", model_paths=lambda result: ())
+"""Results that describe themselves, such as those of verbs that other packages bring."""

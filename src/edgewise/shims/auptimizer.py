@@ -45,7 +45,7 @@ def _called(field: str, value: str | None = None) -> str:
 
 
 def _profile(environment: Path, models: str, models_file: Path | None) -> int:
-    from edgewise.report.usage import as_text, usage_table
+    from edgewise.report.runs.field_tables import as_text, usage_table
 
     env_file = read_env_file(environment)
     names = tuple(word.strip() for word in models.split(",") if word.strip())

@@ -186,8 +186,8 @@ def _measure(words: argparse.Namespace, folder: Path) -> Run:
 
 def _as_text(result: Run | Estimate, words: argparse.Namespace, *, width: int) -> str:
     """MLTK's report: the summary line by line, and the table of layers without the columns that have no value."""
-    from edgewise.report.mltk import to_dict
-    from edgewise.report.text import to_text
+    from edgewise.report.document.text import to_text
+    from edgewise.report.profile.mltk import to_dict
 
     document, show = to_dict(result), partial(_shown, units=not words.no_format)
     summary, reasons, layers = document["summary"], document["absent_because"], document["layers"]
@@ -223,8 +223,8 @@ def _shown(value: Any, *, units: bool) -> str:
 
 def _write(result: Run | Estimate, words: argparse.Namespace) -> None:
     """Write MLTK's files, which replace those of an earlier report. Raises `BadInput`, `StoreError`."""
-    from edgewise.report.mltk import to_dict, to_json
-    from edgewise.report.result_files import make_folder
+    from edgewise.report.files import make_folder
+    from edgewise.report.profile.mltk import to_dict, to_json
     from edgewise.store.exchange import write_file
 
     document, folder = to_dict(result), words.output

@@ -104,7 +104,7 @@ def draw(kind: str, runs: Sequence[Run], extension: str, settings: Settings) -> 
 
     Raises `BadInput` for an unknown kind or extension and for runs that have nothing of the kind; `Unavailable`.
     """
-    from edgewise.report.page import as_part
+    from edgewise.report.document.page import as_part
     from edgewise.store.redaction import redact_run
 
     if extension:
@@ -142,8 +142,7 @@ def _render(kind: str, runs: Sequence[Run], extension: str, settings: Settings) 
 
 def draw_suite(store: Store, suite: str) -> str:
     """The results of the cells that a suite of a lab queued last, without the folders of their models."""
-    from edgewise.report.document_html import render_document_page
-    from edgewise.report.page import as_part
+    from edgewise.report.document.page import as_part, render_document_page
     from edgewise.store.redaction import redact_paths
     from edgewise.verbs.sweep.in_lab import result_of_suite
 
@@ -175,7 +174,7 @@ def evaluations(runs: Sequence[Run]) -> EvaluationResults:
     """
     from edgewise.evaluating.evaluation import EvaluationResults, ModelEvaluation
     from edgewise.evaluating.scores import Score
-    from edgewise.report.accuracy import chief_metric, judged_rows
+    from edgewise.report.runs.cells import chief_metric, judged_rows
 
     def scores(run: Run, n: int) -> tuple[Score, ...]:
         return tuple(

@@ -12,7 +12,7 @@ from urllib.parse import urlencode
 
 from edgewise.errors import BadInput, EdgewiseError
 from edgewise.folders import job_folder
-from edgewise.report.cells import label_of
+from edgewise.report.runs.cells import label_of
 from edgewise.store import open_store
 from edgewise.store.exchange import write_with_folder
 from edgewise.studio.pages import templates

@@ -16,8 +16,6 @@ from edgewise.model.inspection import Inspection
 from edgewise.profiling.layer_matching import LayerPair
 from edgewise.profiling.layers import layers_without_times
 from edgewise.record import Run
-from edgewise.report.cells import reason_of_absence
-from edgewise.report.conditions import engine_of, labels_of
 from edgewise.report.document import DASH, Cell, absent
 from edgewise.report.graph import (
     Graph,
@@ -25,11 +23,13 @@ from edgewise.report.graph import (
     make_model_graph,
     short_line,
 )
-from edgewise.report.graph_document import bounds, document_of, shapes_words
-from edgewise.report.inspection import summary
-from edgewise.report.order import order_line
-from edgewise.report.profile_cells import bound_note, share_cell, time_cell
-from edgewise.report.profile_diff import BEFORE_AFTER, change_cell, pair_row, verdict_cell, whole_row
+from edgewise.report.graph.columns import bounds, document_of, shapes_words
+from edgewise.report.inspection.document import summary
+from edgewise.report.profile.cells import bound_note, share_cell, time_cell
+from edgewise.report.profile.diff import BEFORE_AFTER, change_cell, pair_row, verdict_cell, whole_row
+from edgewise.report.profile.order import order_line
+from edgewise.report.runs.cells import reason_of_absence
+from edgewise.report.runs.conditions import engine_of, labels_of
 from edgewise.studio.pages import templates
 from edgewise.text import one_line
 from edgewise.units import format_bytes, format_duration, format_si, significant

@@ -76,9 +76,8 @@ def inspect(path: Path, *, title: str, as_graph: bool = False) -> dict[str, Any]
         title: what the page calls it.
         as_graph: whether the page draws the network instead of telling what is in it.
     """
-    from edgewise.report.document_html import render_document_page
-    from edgewise.report.inspection import inspection_page
-    from edgewise.report.page import as_part
+    from edgewise.report.document.page import as_part, render_document_page
+    from edgewise.report.inspection.document import inspection_page
     from edgewise.verbs.context import Context
     from edgewise.verbs.inspect.request import InspectRequest
     from edgewise.verbs.verb import carry_out

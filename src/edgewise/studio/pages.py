@@ -72,7 +72,7 @@ def templates() -> Environment:
     """The templates of the studio and, behind them, of the reports."""
     from jinja2 import ChoiceLoader, PackageLoader
 
-    from edgewise.report.page import environment
+    from edgewise.report.document.page import environment
 
     found = environment().overlay(
         loader=ChoiceLoader([PackageLoader("edgewise.studio"), PackageLoader("edgewise.report")])

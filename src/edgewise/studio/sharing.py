@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 from urllib.parse import unquote, urlsplit
 
 from edgewise.errors import BadInput, EdgewiseError
-from edgewise.report.assets import graph_script
+from edgewise.report.document.assets import graph_script
 from edgewise.studio.pages import static_file, templates
 from edgewise.text import without_controls
 from edgewise.version import __version__

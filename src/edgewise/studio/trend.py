@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from edgewise.errors import StoreError
 from edgewise.formatting import range_text, scale_of, value_text
-from edgewise.report.cells import label_of
+from edgewise.report.runs.cells import label_of
 from edgewise.stats.level_changes import level_changes
 from edgewise.store.codec import parse_time
 

@@ -111,7 +111,7 @@ def write_result(result: Any, presentation: Presentation[Any], folder: Path, *, 
 
     Raises `BadInput` where there is nothing to write, `StoreError` where the disk is full.
     """
-    from edgewise.report.page import as_part
+    from edgewise.report.document.page import as_part
 
     new, place = folder / ".result", folder / "result"
     try:

@@ -30,7 +30,7 @@ from edgewise.verbs.profile.request import ProfileRequest
 if TYPE_CHECKING:
     from rich.console import Console
 
-    from edgewise.report.recommendation import Recommendation
+    from edgewise.report.bench.recommendation import Recommendation
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -70,7 +70,7 @@ class Measured:
     @property
     def recommendation(self) -> Recommendation | None:
         """Which run to take, and why; None where none qualifies."""
-        from edgewise.report.recommendation import recommendation
+        from edgewise.report.bench.recommendation import recommendation
 
         return recommendation(self.runs)
 
@@ -274,8 +274,8 @@ def _compare_files(runs: list[Run], save: Callable[[Run], None]) -> list[Run]:
 def _take_turns(runs: Sequence[Run], save: Callable[[Run], None], context: Context, *, everyone: bool) -> list[Run]:
     """The runs, finalists among them (or `everyone`) with the ratios that turns prove, and these saved again."""
     from edgewise.comparing.finals import EACH_S, MOST, PROFILED_S, can_take_turns, with_turns
-    from edgewise.report.candidates import finalists
-    from edgewise.report.conditions import labels_of
+    from edgewise.report.bench.ranking import finalists
+    from edgewise.report.runs.conditions import labels_of
 
     labels = dict(zip((run.id for run in runs), labels_of(runs), strict=True))
     known = {run.id: run for run in runs}
@@ -350,8 +350,8 @@ class RunPresentation(Presentation["Measured"]):
 
     def show(self, result: Measured, console: Console, *, view: View) -> None:
         """The table of `bench`."""
-        from edgewise.report.bench import bench_document
-        from edgewise.report.text import print_document
+        from edgewise.report.bench.document import bench_document
+        from edgewise.report.document.text import print_document
 
         if result.runs:
             document = bench_document(result.runs).led_by(result.led_by)

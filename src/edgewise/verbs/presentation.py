@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from rich.console import Console
 
     from edgewise.report.document import Document
-    from edgewise.report.result_files import ResultFormat
+    from edgewise.report.files import ResultFormat
 
 T = TypeVar("T")
 
@@ -90,7 +90,7 @@ class Presentation(Generic[T]):
 
     def show(self, result: T, console: Console, *, view: View) -> None:
         """Print tables for a person."""
-        from edgewise.report.text import print_document, print_titled
+        from edgewise.report.document.text import print_document, print_titled
 
         print_ = print_titled if self.titled else print_document
         print_(self.describe(result), console, details=view.details)
@@ -135,7 +135,7 @@ class Presentation(Generic[T]):
 
     @property
     def _format(self) -> ResultFormat[Any]:
-        from edgewise.report import result_files
+        from edgewise.report import files as result_files
 
         return self.files or result_files.DESCRIBED
 

@@ -17,10 +17,11 @@ from edgewise.metrics import WITHOUT_A_RUN
 from edgewise.record import Run
 from edgewise.record.facts import precision_of, threads_of
 from edgewise.registry import load_class
-from edgewise.report import files, result_files
-from edgewise.report.cells import failure_of, label_of, reason_of_absence
+from edgewise.report import files
+from edgewise.report import files as result_files
 from edgewise.report.document import Document, number_notes
-from edgewise.report.text import plain_text, print_document, print_titled
+from edgewise.report.document.text import plain_text, print_document, print_titled
+from edgewise.report.runs.cells import failure_of, label_of, reason_of_absence
 from edgewise.text import without_controls
 from edgewise.verbs.verb import VERBS
 
@@ -50,7 +51,7 @@ def text_of(result: Any) -> str:
 
 def html_of(result: Any) -> str:
     """`result` for a notebook: the answer, the tables that the command line prints, and the sections, folded."""
-    from edgewise.report.page import environment  # pages need much that text does not
+    from edgewise.report.document.page import environment  # pages need much that text does not
 
     document: Document = _document_of([result] if isinstance(result, Run) else result)
     shown = [table for table in document.tables if not table.detail]

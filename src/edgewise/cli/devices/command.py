@@ -70,8 +70,8 @@ def list_devices(values: Values) -> None:
     from edgewise.predicting.atlas import devices_of, stamp, tables
     from edgewise.predicting.calibration import summaries
     from edgewise.report.document import Document
-    from edgewise.report.forecast import atlas_devices_table, calibrations_table
-    from edgewise.report.text import print_document
+    from edgewise.report.document.text import print_document
+    from edgewise.report.estimate.forecast import atlas_devices_table, calibrations_table
     from edgewise.run.device_check import device_document
 
     devices = list({LOCAL: Device(name=LOCAL, url=LOCAL), **read_devices(values["file"])}.values())

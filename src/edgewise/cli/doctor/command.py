@@ -62,7 +62,7 @@ def command(values: Values) -> int:
 
     The machine, or the one that --device names, is observed for one second. Only --calibrate runs an engine.
     """
-    from edgewise.report.text import print_document
+    from edgewise.report.document.text import print_document
     from edgewise.terminal.console import err, out, print_json
 
     store, calibrate, device = values["store"], values["calibrate"], values["device"]

@@ -110,9 +110,9 @@ def read_runs(references: Sequence[str], *, store: str | None) -> list[Run]:
 def find_related(runs: Sequence[Run], *, table: str | None, output: Sequence[Path], store: str | None) -> list[Run]:
     """The newest stored runs of the same models that have the numbers which `runs` lack for the tables."""
     from edgewise.errors import EdgewiseError
-    from edgewise.report.accuracy import CHIEF
-    from edgewise.report.field_tables import JOINED
-    from edgewise.report.merged_runs import ACCURACY, is_lacking
+    from edgewise.report.runs.cells import CHIEF
+    from edgewise.report.runs.field_tables import JOINED
+    from edgewise.report.runs.merged import ACCURACY, is_lacking
     from edgewise.store import open_store
 
     page = table != "profile" and any(path.suffix.lower() == ".html" for path in output)
@@ -145,15 +145,15 @@ def _print(runs: Sequence[Run], document: Document, settings: ReportSettings, *,
 
     console, only_tables = out(), settings["only_tables"]
     if only_tables or not console.is_terminal:
-        from edgewise.report.markdown import render_markdown
+        from edgewise.report.document.markdown import render_markdown
         from edgewise.store.redaction import redact_run_paths
 
         sys.stdout.write(redact_run_paths(render_markdown(document, only_tables=only_tables), runs))
         return
-    from edgewise.report.text import print_document
+    from edgewise.report.document.text import print_document
 
     if table_of(runs, settings["table"]) == "profile":
-        from edgewise.report.profile import profile_document
+        from edgewise.report.profile.document import profile_document
 
         document = profile_document(runs, width=console.width)
     print_document(document, console, details=details)

@@ -86,8 +86,8 @@ def list_runs(values: Values) -> None:
         rows = opened.named(rows[:shown])
         id_size = opened.id_size([row.id for row in rows])
     if rows:
-        from edgewise.report.runs import listing_document
-        from edgewise.report.text import print_document
+        from edgewise.report.document.text import print_document
+        from edgewise.report.runs.document import listing_document
 
         print_document(listing_document(rows, id_size=id_size), out())
     filtered = any(value is not None for name, value in wanted.items() if name != "limit")
@@ -107,7 +107,7 @@ def show(values: Values) -> None:
 
         print_json({"schema": SCHEMA, "runs": [to_document(run) for run in runs], "recommendation": None})
         return
-    from edgewise.report.runs import print_run
+    from edgewise.report.runs.document import print_run
 
     for index, run in enumerate(runs):
         if index:

@@ -233,8 +233,8 @@ class BriefEstimate(EstimatePresentation):
     def show(self, result: Estimate, console: Console, *, view: View) -> None:
         """Print the row; nothing where there is no estimate."""
         from edgewise.report.document import Document
-        from edgewise.report.estimate import summary_table
-        from edgewise.report.text import print_document
+        from edgewise.report.document.text import print_document
+        from edgewise.report.estimate.document import summary_table
 
         if result.refused is None:
             print_document(Document(title="", tables=(replace(summary_table(result), title=""),)), console)

@@ -97,8 +97,8 @@ class _KerasTable(RunPresentation):
 
     def show(self, result: Measured, console: Console, *, view: View) -> None:
         """The table ``long``."""
+        from edgewise.report.document.text import print_document
         from edgewise.report.files import report_document
-        from edgewise.report.text import print_document
 
         if result.runs:
             print_document(report_document(result.runs, table="long"), console, details=view.details)

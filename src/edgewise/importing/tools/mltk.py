@@ -1,8 +1,8 @@
 """Silicon Labs' MLTK: the JSON report of its model profiler.
 
 Format of MLTK 0.20 (``mltk profile --format json --no-format``): the objects ``summary`` and ``layers``, as
-`edgewise.report.mltk` writes them. Without ``--device``, MLTK counts the accelerator's cycles in a simulator and
-estimates cycles, time and energy of the processor; only then does a report have energy.
+`edgewise.report.profile.mltk` writes them. Without ``--device``, MLTK counts the accelerator's cycles in a simulator
+and estimates cycles, time and energy of the processor; only then does a report have energy.
 """
 
 from __future__ import annotations

@@ -16,8 +16,8 @@ from starlette.responses import Response
 from edgewise.device import calibrations
 from edgewise.errors import BadInput
 from edgewise.formatting import percent, range_text, value_text
-from edgewise.report.cells import label_of
-from edgewise.report.provenance import BASES
+from edgewise.report.runs.cells import label_of
+from edgewise.report.runs.provenance import BASES
 from edgewise.store import Store
 from edgewise.store.best import Best, Matrix, ModelFile, Workload
 from edgewise.store.location import default_path

@@ -13,7 +13,7 @@ from starlette.responses import Response
 
 from edgewise.errors import BadInput
 from edgewise.formatting import with_range
-from edgewise.report.names import shorten
+from edgewise.report.document.names import shorten
 from edgewise.store.redaction import redact_paths
 from edgewise.studio.pages import page
 from edgewise.studio.studio import studio_of

@@ -12,9 +12,9 @@ from starlette.responses import HTMLResponse, RedirectResponse, Response
 from edgewise.errors import BadInput
 from edgewise.formatting import range_text, value_text
 from edgewise.metrics import METRICS
-from edgewise.report.cells import failure_of, label_of
-from edgewise.report.conditions import flatten, input_text, processing_unit_of
-from edgewise.report.provenance import cautions_of, conditions_of, measurement_facts
+from edgewise.report.runs.cells import failure_of, label_of
+from edgewise.report.runs.conditions import flatten, input_text, processing_unit_of
+from edgewise.report.runs.provenance import cautions_of, conditions_of, measurement_facts
 from edgewise.studio.pages import page
 from edgewise.studio.studio import studio_of
 from edgewise.studio.views.runs import GRADE_TONES, ticked

@@ -15,7 +15,7 @@ from starlette.responses import RedirectResponse, Response
 from edgewise.errors import BadInput, StoreError
 from edgewise.formatting import range_text, value_text
 from edgewise.record.run import half_width
-from edgewise.report.cells import label_of
+from edgewise.report.runs.cells import label_of
 from edgewise.studio.pages import page
 from edgewise.studio.studio import studio_of
 from edgewise.units import significant

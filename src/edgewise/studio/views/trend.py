@@ -11,8 +11,8 @@ from starlette.requests import Request
 from starlette.responses import Response
 
 from edgewise.errors import BadInput
-from edgewise.report.cells import label_of
-from edgewise.report.chart_data import csv_text
+from edgewise.report.charts.files import csv_text
+from edgewise.report.runs.cells import label_of
 from edgewise.studio.pages import page
 from edgewise.studio.studio import studio_of
 from edgewise.studio.trend import BREAKS, CHOICES, MOST, ModelTrend, find_trend

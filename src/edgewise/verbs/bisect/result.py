@@ -12,9 +12,9 @@ from edgewise.device.environments import ENGINES
 from edgewise.errors import as_flag
 from edgewise.formatting import ratio_text
 from edgewise.record import Run
-from edgewise.report.conditions import processor_in, system_in
 from edgewise.report.document import Cell, Column, Document, Section, Table, absent
-from edgewise.report.profile_diff import diff_table
+from edgewise.report.profile.diff import diff_table
+from edgewise.report.runs.conditions import processor_in, system_in
 from edgewise.text import listing, one_line
 from edgewise.verbs.bisect.part import Part
 

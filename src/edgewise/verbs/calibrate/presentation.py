@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from typing import Any
 
-from edgewise.report.result_files import ResultFormat, result_format
+from edgewise.report.files import ResultFormat, result_format
 from edgewise.verbs.presentation import Presentation
 
 FORMAT: ResultFormat[Any] = result_format(
     "Calibration",
     "calibration",
-    "forecast:calibration_document",
+    "estimate.forecast:calibration_document",
     kind="calibration",
     model_paths=lambda result: [str(result.path)] if result.path else [],
 )

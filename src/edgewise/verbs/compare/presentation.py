@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from edgewise.errors import EdgewiseError, RunFailed
-from edgewise.report.result_files import ResultFormat, result_format
+from edgewise.report.files import ResultFormat, result_format
 from edgewise.verbs.presentation import Presentation
 
 if TYPE_CHECKING:
@@ -15,8 +15,8 @@ if TYPE_CHECKING:
 FORMAT: ResultFormat[ComparisonResult] = result_format(
     "ComparisonResult",
     "comparison",
-    "comparison:comparison_document",
-    table="comparison_tables:csv_table",
+    "comparison.document:comparison_document",
+    table="comparison.tables:csv_table",
     kind="comparison",
     model_paths=lambda result: {variant.run.job.model.path for variant in result.variants},
 )

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from edgewise.errors import EdgewiseError, RunFailed, as_flag
-from edgewise.report.result_files import ResultFormat, path_in, result_format
+from edgewise.report.files import ResultFormat, path_in, result_format
 from edgewise.verbs.presentation import Presentation
 
 if TYPE_CHECKING:
@@ -13,7 +13,11 @@ if TYPE_CHECKING:
 
 
 FORMAT: ResultFormat[Conversion] = result_format(
-    "Conversion", "conversion", "conversion:conversion_document", kind="conversion", model_paths=path_in("source")
+    "Conversion",
+    "conversion",
+    "inspection.conversion:conversion_document",
+    kind="conversion",
+    model_paths=path_in("source"),
 )
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from edgewise.report.result_files import ResultFormat, result_format
+from edgewise.report.files import ResultFormat, result_format
 from edgewise.verbs.diff.result import DiffResult
 from edgewise.verbs.presentation import Presentation
 

@@ -12,9 +12,9 @@ from edgewise.model.graph import Graph
 from edgewise.profiling.layers import layers_without_times
 from edgewise.record.run import Basis
 from edgewise.report.document import Cell, Column, Document, Provenance, Section, Table, Tone, absent
+from edgewise.report.document.names import keep_end
 from edgewise.report.graph import Graph as Drawing
 from edgewise.report.graph import Metric, Overlay, make_model_graph
-from edgewise.report.names import keep_end
 from edgewise.stats.differences import HALF_DB
 from edgewise.text import listing, one_line
 from edgewise.units import significant

@@ -7,7 +7,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from edgewise.errors import EdgewiseError, RunFailed
-from edgewise.report.result_files import ResultFormat, path_in, result_format, writer
+from edgewise.report.files import ResultFormat, path_in, result_format, writer
 from edgewise.verbs.presentation import Presentation, View
 from edgewise.verbs.rows import Row, estimated_row, metrics_of
 
@@ -20,12 +20,12 @@ if TYPE_CHECKING:
 _FILES: ResultFormat[Estimate] = result_format(
     "Estimate",
     "estimate",
-    "estimate:estimate_document",
-    table="estimate:layer_table",
+    "estimate.document:estimate_document",
+    table="estimate.document:layer_table",
     kind="estimate",
     own={
-        ".txt": writer("text:to_text", "estimate:estimate_document", width=160, details=True),
-        ".mltk.json": writer("mltk:to_json"),
+        ".txt": writer("document.text:to_text", "estimate.document:estimate_document", width=160, details=True),
+        ".mltk.json": writer("profile.mltk:to_json"),
     },
     model_paths=path_in("model"),
 )
@@ -34,7 +34,7 @@ FORMAT: ResultFormat[Estimate] = replace(
     in_folder={
         **{f"report{extension}": _FILES.writers[extension] for extension in (".txt", ".json", ".mltk.json")},
         "layers.csv": _FILES.writers[".csv"],
-        "summary.csv": writer("csv:render_csv", "estimate:summary_table"),
+        "summary.csv": writer("document.csv:render_csv", "estimate.document:summary_table"),
     },
 )
 
@@ -49,8 +49,8 @@ class EstimatePresentation(Presentation["Estimate"]):
         """The totals, the layers, and what the estimate rests on; of a refused one what is known of the memory."""
         if not result.measurements and result.fit is None:
             return
-        from edgewise.report.estimate import estimate_document
-        from edgewise.report.text import print_document
+        from edgewise.report.document.text import print_document
+        from edgewise.report.estimate.document import estimate_document
 
         document = estimate_document(result, top=view.top)
         if not result.measurements:

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 from edgewise.errors import EdgewiseError, RunFailed
-from edgewise.report.result_files import ResultFormat, result_format, writer
+from edgewise.report.files import ResultFormat, result_format, writer
 from edgewise.verbs.presentation import Presentation
 from edgewise.verbs.rows import Row
 
@@ -17,10 +17,10 @@ if TYPE_CHECKING:
 FORMAT: ResultFormat[EvaluationResults] = result_format(
     "EvaluationResults",
     "evaluation",
-    "evaluation:describe_results",
-    table="evaluation_tables:csv_table",
+    "evaluation.document:describe_results",
+    table="evaluation.tables:csv_table",
     kind="evaluation",
-    own={".json": writer("document:json_text", "evaluation:evaluation_document")},
+    own={".json": writer("document:json_text", "evaluation.document:evaluation_document")},
     model_paths=lambda result: {one.run.job.model.path for one in result.models},
 )
 
@@ -34,7 +34,7 @@ class EvaluatePresentation(Presentation["EvaluationResults"]):
 
     def document(self, result: EvaluationResults) -> Any:
         """Metrics, and the runs."""
-        from edgewise.report.evaluation import evaluation_document
+        from edgewise.report.evaluation.document import evaluation_document
 
         return evaluation_document(result)
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from edgewise.errors import EdgewiseError, RunFailed
-from edgewise.report.result_files import ResultFormat, path_in, result_format
+from edgewise.report.files import ResultFormat, path_in, result_format
 from edgewise.verbs.presentation import Presentation
 
 if TYPE_CHECKING:
@@ -13,7 +13,12 @@ if TYPE_CHECKING:
 
 
 FORMAT: ResultFormat[Fits] = result_format(
-    "Fits", "list of boards", "fits:fits_document", table="fits:csv_table", kind="fits", model_paths=path_in("model")
+    "Fits",
+    "list of boards",
+    "estimate.fits:fits_document",
+    table="estimate.fits:csv_table",
+    kind="fits",
+    model_paths=path_in("model"),
 )
 
 

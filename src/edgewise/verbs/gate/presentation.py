@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from edgewise.errors import ExitCode, RunFailed
-from edgewise.report.result_files import ResultFormat, json_writer, writer
+from edgewise.report.files import ResultFormat, json_writer, writer
 from edgewise.verbs.presentation import Ending, Presentation
 
 if TYPE_CHECKING:
@@ -14,19 +14,19 @@ if TYPE_CHECKING:
 
 
 def _is_report(path: Path) -> bool:
-    from edgewise.report.gate import is_gate_report
+    from edgewise.report.comparison.gate import is_gate_report
 
     return is_gate_report(path)
 
 
 FORMAT: ResultFormat[GateResult] = ResultFormat(
     noun="gate",
-    document="gate:gate_document",
+    document="comparison.gate:gate_document",
     writers={
-        ".xml": writer("junit:render_junit"),
-        ".md": writer("gate:render_gate_markdown"),
+        ".xml": writer("comparison.junit:render_junit"),
+        ".md": writer("comparison.gate:render_gate_markdown"),
         ".json": json_writer,
-        ".html": writer("document_html:render_document_page", "gate:gate_page", kind="gate"),
+        ".html": writer("document.page:render_document_page", "comparison.gate:gate_page", kind="gate"),
     },
     model_paths=lambda result: {variant.run.job.model.path for variant in result.findings.variants},
     is_own=_is_report,

@@ -38,8 +38,8 @@ class HardwareList:
 
     def describe(self) -> Document:
         """Tables for a person."""
-        from edgewise.report.estimate import devices_document
-        from edgewise.report.forecast import calibrations_table
+        from edgewise.report.estimate.document import devices_document
+        from edgewise.report.estimate.forecast import calibrations_table
 
         document = devices_document(self.estimated)
         tables = (calibrations_table(self.calibrated), *document.tables) if self.calibrated else document.tables

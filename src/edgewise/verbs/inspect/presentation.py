@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from edgewise.errors import BadInput
 from edgewise.report.document import json_text
-from edgewise.report.result_files import ResultFormat, path_in, result_format
+from edgewise.report.files import ResultFormat, path_in, result_format
 from edgewise.verbs.presentation import Presentation, View
 
 if TYPE_CHECKING:
@@ -21,9 +21,9 @@ if TYPE_CHECKING:
 FORMAT: ResultFormat[Inspection] = result_format(
     "Inspection",
     "inspection",
-    "inspection:inspection_document",
-    table="inspection_tables:layer_table",
-    page="inspection:inspection_page",
+    "inspection.document:inspection_document",
+    table="inspection.tables:layer_table",
+    page="inspection.document:inspection_page",
     kind="inspection",
     own={".json": lambda result: json_text(result.to_dict())},
     model_paths=path_in("source"),
@@ -49,8 +49,8 @@ class InspectPresentation(Presentation["Sequence[Inspection]"]):
 
     def show(self, result: Sequence[Inspection], console: Console, *, view: View) -> None:
         """Layers of one model; a row for each of several."""
-        from edgewise.report.inspection import inspection_document, sweep_document
-        from edgewise.report.text import print_document
+        from edgewise.report.document.text import print_document
+        from edgewise.report.inspection.document import inspection_document, sweep_document
 
         if len(result) == 1:
             print_document(inspection_document(result[0], top=view.top, width=console.width), console)

@@ -16,7 +16,7 @@ from edgewise.model.callable_loader import is_factory
 from edgewise.model.identity import open_model
 from edgewise.optimizing.search_settings import usual_folder
 from edgewise.record import new_run_id
-from edgewise.report.result_files import make_folder
+from edgewise.report.files import make_folder
 from edgewise.verbs.lab.client import lab_of, outcome_of_job
 from edgewise.verbs.lab.files import FileCache
 from edgewise.verbs.outcome import Outcome

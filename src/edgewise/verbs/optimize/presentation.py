@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 from edgewise.device.devices import LOCAL
 from edgewise.errors import EdgewiseError, RunFailed
 from edgewise.metrics import METRICS
-from edgewise.report.result_files import ResultFormat, result_format
+from edgewise.report.files import ResultFormat, result_format
 from edgewise.store.exchange import write_file
 from edgewise.text import one_line
 from edgewise.verbs.optimize.in_lab import FORMATS, REPORT, FarOptimization, problems_of
@@ -26,8 +26,8 @@ if TYPE_CHECKING:
 FORMAT: ResultFormat[Optimization] = result_format(
     "Optimization",
     "optimization",
-    "optimization:describe_optimization",
-    table="optimization_tables:csv_table",
+    "optimization.document:describe_optimization",
+    table="optimization.tables:csv_table",
     kind="optimization",
     model_paths=lambda result: [] if result.baseline.model is None else [result.baseline.model.path],
 )
@@ -53,7 +53,7 @@ class OptimizePresentation(Presentation["Optimization | FarOptimization"]):
             where = f"Searched in the lab, at {result.host}; its files are in {result.folder}"
             console.print(one_line(where), markup=False, highlight=False, soft_wrap=True)
             return
-        from edgewise.report.optimization import print_optimization
+        from edgewise.report.optimization.document import print_optimization
 
         print_optimization(result, console, details=view.details)
 

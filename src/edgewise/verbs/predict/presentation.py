@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from edgewise.errors import EdgewiseError, RunFailed
-from edgewise.report.result_files import ResultFormat, result_format
+from edgewise.report.files import ResultFormat, result_format
 from edgewise.verbs.presentation import Presentation
 from edgewise.verbs.rows import Row, estimated_row, number_of
 
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 FORMAT: ResultFormat[Forecasts] = result_format(
     "Forecasts",
     "estimates",
-    "forecast:forecasts_document",
+    "estimate.forecast:forecasts_document",
     kind="estimates",
     model_paths=lambda result: [str(result.calibration.path)] if result.calibration.path else [],
 )

@@ -41,8 +41,8 @@ class ProfilePresentation(RunPresentation):
 
     def show(self, result: Measured, console: Console, *, view: View) -> None:
         """The table of layers."""
-        from edgewise.report.profile import profile_document
-        from edgewise.report.text import print_document
+        from edgewise.report.document.text import print_document
+        from edgewise.report.profile.document import profile_document
 
         if result.runs:
             top = view.top or max(len(run.layers) for run in result.runs)

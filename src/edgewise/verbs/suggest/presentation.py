@@ -18,6 +18,6 @@ class SuggestionPresentation(Unwritten["Suggestion"]):
 
     def describe(self, result: Suggestion) -> Document:
         """Networks and commands."""
-        from edgewise.report.forecast import suggestion_document
+        from edgewise.report.estimate.forecast import suggestion_document
 
         return suggestion_document(result)

@@ -7,11 +7,11 @@ from dataclasses import dataclass, replace
 
 from edgewise.formatting import scale_of, with_range
 from edgewise.metrics import METRICS, is_score
-from edgewise.report.cells import label_of
 from edgewise.report.charts import Chart, colour_channel, colour_of
-from edgewise.report.comparison_words import lower_label
+from edgewise.report.charts.pareto import LEGEND, ON_FRONT, fields_of, pareto_chart
+from edgewise.report.comparison.words import lower_label
 from edgewise.report.document import Section
-from edgewise.report.pareto_chart import LEGEND, ON_FRONT, fields_of, pareto_chart
+from edgewise.report.runs.cells import label_of
 from edgewise.text import one_line
 from edgewise.verbs.rows import Row
 from edgewise.verbs.sweep.values import Value, is_apart, sign_of, values_of

@@ -14,7 +14,7 @@ from edgewise.verbs.sweep.request import SweepRequest
 from edgewise.verbs.sweep.result import SweepResult
 
 if TYPE_CHECKING:
-    from edgewise.report.result_files import ResultFormat
+    from edgewise.report.files import ResultFormat
 
 
 class SweepPresentation(Presentation[SweepResult]):
@@ -55,7 +55,7 @@ _MARKS = (b"# Sweep ", b"<title>Sweep ", b'"suite":', b"Model,", b"Place,")
 
 
 def _as_csv(result: SweepResult) -> str:
-    from edgewise.report.csv import render_csv
+    from edgewise.report.document.csv import render_csv
 
     return render_csv(result.all_metrics())
 

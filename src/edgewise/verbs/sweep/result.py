@@ -13,9 +13,9 @@ from typing import Any
 from edgewise.errors import as_flag
 from edgewise.formatting import quantity, scale_of
 from edgewise.metrics import METRICS
-from edgewise.report.cells import amount_cell, label_of
 from edgewise.report.document import Cell, Column, Document, Section, Table, absent, table_by_columns
-from edgewise.report.names import short_names
+from edgewise.report.document.names import short_names
+from edgewise.report.runs.cells import amount_cell, label_of
 from edgewise.store.exchange import write_file
 from edgewise.text import enumerate_few, listing, one_line
 from edgewise.units import format_duration

@@ -1,0 +1,1 @@
+"""Measured runs: their ranking and recommendation, tables, charts, pages."""

@@ -1,0 +1,318 @@
+"""Charts of measured runs: distributions, shares within a time, memory, and samples in their order."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from itertools import pairwise
+
+from edgewise.formatting import quantity, time_unit_of
+from edgewise.metrics import METRICS
+from edgewise.record import Measurement, Run
+from edgewise.report.charts import (
+    INK,
+    NARROW,
+    SOFT,
+    Chart,
+    bars_chart,
+    colour_channel,
+    interval_lines,
+    layer,
+    lines_at,
+    name_axis,
+    number_axis,
+    rounded,
+    wide_chart,
+)
+from edgewise.report.charts import series_chart as series
+from edgewise.report.charts.texts import Spec, legend_below
+
+STRIP_POINTS = 120
+CURVE_POINTS = 100
+SERIES_POINTS = 240
+"""Most points of one run in each of its charts: with more, a page of 20 runs is slow to load and to draw."""
+_BY_RANK = "evenly picked by rank with the smallest and the largest"
+LOGARITHMIC_FROM = 6.0
+"""Ratio of the longest to the shortest time from which the axis of a comparison is logarithmic."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Series:
+    """A run with its name and colour on the page."""
+
+    run: Run
+    label: str
+    colour: str
+
+    @property
+    def row(self) -> Measurement | None:
+        """The headline of the run; None where it failed or has no value."""
+        row = self.run.measurement(self.run.headline)
+        return row if row is not None and row.value is not None and self.run.status != "failed" else None
+
+
+def distribution_chart(group: Sequence[Series], *, zoomed: bool = False) -> Chart | None:
+    """Samples, middle half, median and interval of runs with one headline metric; None where no run has samples.
+
+    Args:
+        zoomed: whether the axis begins near the smallest sample, for a comparison, instead of at 0.
+    """
+    found = [(one, row) for one in group if (row := one.row) is not None and row.samples]
+    if not found:
+        return None
+    metric = found[0][1].metric
+    rows = [row for _, row in found]
+    scale, unit, limit = _axis(rows)
+    lower = 0.0
+    if zoomed:
+        lower, limit = _bulk(rows)
+    points, boxes, beyond, thinned = [], [], 0, False
+    for one, row in found:
+        ordered = sorted(row.samples)
+        inside = [value for value in ordered if lower <= value <= limit]
+        beyond += len(ordered) - len(inside)
+        thinned |= len(inside) > STRIP_POINTS
+        points += _strip(one.label, inside, scale=scale)
+        boxes.append(_box(one.label, row, ordered, scale))
+    shared = {"y": _rows([one for one, _ in found]), "color": _colours(group)}
+    title = f"{METRICS[metric].label} ({unit})"
+    logarithmic = lower > 0.0 and limit / lower >= LOGARITHMIC_FROM
+    x = _from_zero("x", title, upper=_short(limit * scale))
+    if zoomed:
+        ends = [_short(lower * scale), _short(limit * scale)]
+        kind = "log" if logarithmic else "linear"
+        x = number_axis("x", title, ticks=8, type=kind, domain=ends, nice=False, zero=False)
+    jitter = {"field": "jitter", "type": "quantitative", "scale": {"domain": [-0.6, 1.6]}}
+    place = {"y": shared["y"], "x": x}
+    layers = [
+        layer("circle", {**shared, "x": x, "yOffset": jitter}, points, size=10, opacity=0.3),
+        layer(
+            "bar",
+            {**shared, "x": {**x, "field": "q1"}, "x2": {"field": "q3"}},
+            boxes,
+            height=16,
+            opacity=0.45,
+            cornerRadius=2,
+        ),
+        {"data": {"values": boxes}, **interval_lines(place, strokeWidth=4, color=INK)},
+        layer("tick", {**place, "x": {**x, "field": "value"}}, boxes, thickness=2, size=24, color=INK),
+    ]
+    caption = (
+        "Dots are samples, the band is their middle half, the line the headline value, the thick bar its 95 % interval."
+        + (f" Of a run with more than {STRIP_POINTS} samples, {STRIP_POINTS} are drawn, {_BY_RANK}." if thinned else "")
+        + (" The axis is logarithmic." if logarithmic else "")
+    )
+    return wide_chart(
+        f"{METRICS[metric].label} by run",
+        layers,
+        height={"step": 46},
+        description="; ".join(_in_words(one.label, row) for one, row in found),
+        caption=caption + _beyond(beyond, found),
+    )
+
+
+def curve_chart(group: Sequence[Series]) -> Chart | None:
+    """The share of inferences that are done within a time (ECDF); None where no run has samples of a time."""
+    found = [(one, row) for one in group if (row := one.row) is not None and row.samples and row.unit == "s"]
+    if not found:
+        return None
+    scale, unit, limit = _axis([row for _, row in found])
+    values, beyond, thinned = [], 0, False
+    for one, row in found:
+        inside = [value for value in sorted(row.samples) if value <= limit]
+        beyond += len(row.samples) - len(inside)
+        thinned |= len(inside) > CURVE_POINTS
+        for index in _positions(len(inside), CURVE_POINTS):
+            share = (index + 1) / len(row.samples)
+            values.append({"run": one.label, "x": _short(inside[index] * scale), "share": _short(share)})
+    legend = legend_below([one.label for one, _ in found], width=NARROW)
+    tails = [f"{one.label}: {_quantiles(row)}" for one, row in found]
+    shares = number_axis("share", "share of inferences", domain=[0, 1]) | {"axis": {"format": "%", "tickCount": 5}}
+    return series(
+        "Share of inferences done within a time",
+        values,
+        x=_from_zero("x", f"{METRICS[found[0][1].metric].label} ({unit})", upper=_short(limit * scale)),
+        y=shares,
+        colour=_colours([one for one, _ in found], legend=legend),
+        line={"interpolate": "step-after", "strokeWidth": 2},
+        height=220,
+        wide=False,
+        description="; ".join(tails),
+        caption="Steeper is steadier; a long tail to the right means that some inferences are slow."
+        + (f" Drawn through {CURVE_POINTS} samples a run, {_BY_RANK}." if thinned else "")
+        + _beyond(beyond, found),
+    )
+
+
+def memory_chart(group: Sequence[Series]) -> Chart | None:
+    """Peak memory with the part that the engine alone takes; None where no run knows its peak."""
+    rows, words = [], []
+    for one in group:
+        peak, base = one.run.value("memory_peak"), one.run.value("memory_baseline")
+        if peak is None:
+            continue
+        row = {"run": one.label, "peak": _short(peak * 1e-6), "text": quantity(peak, "B")}
+        rows.append(row if base is None else {**row, "base": _short(base * 1e-6)})
+        known = f", of which {quantity(base, 'B')} before the model was loaded" if base is not None else ""
+        words.append(f"{one.label}: peak {quantity(peak, 'B')}{known}")
+    if not rows:
+        return None
+    return bars_chart(
+        "Peak memory",
+        rows,
+        x=number_axis("peak", "Memory (MB)", ticks=6, zero=True),
+        y=_rows(group),
+        colour=_colours(group),
+        text_at="peak",
+        base="base",
+        thick=18,
+        step=32,
+        wide=False,
+        description="; ".join(words),
+        caption="Resident memory at its highest in inference; the pale part is the process with the engine, "
+        "before the model was loaded.",
+    )
+
+
+def series_chart(one: Series) -> Chart | None:
+    """Samples in the order they were taken, session after session; None where there are none."""
+    row = one.row
+    if row is None or not row.samples:
+        return None
+    scale, unit, limit = _axis([row])
+    picked = _stretches(row.samples, SERIES_POINTS)
+    values = [{"i": index, "x": _short(row.samples[index] * scale)} for index in picked if row.samples[index] <= limit]
+    beyond = sum(value > limit for value in row.samples)
+    edges, total = [], 0
+    for length in row.session_lengths[:-1]:
+        total += length
+        edges.append(total)
+    x = number_axis("i", "sample, session after session", ticks=8, nice=False)
+    y = number_axis("x", f"{METRICS[row.metric].label} ({unit})", ticks=4, zero=False)
+    thinned = (
+        f" {len(picked)} of {len(row.samples)} samples are picked: of each of {SERIES_POINTS // 4} equal stretches the "
+        "smallest, the largest and two others."
+        if len(picked) < len(row.samples)
+        else ""
+    )
+    return series(
+        "Samples over time",
+        values,
+        x=x,
+        y=y,
+        point={"size": 9, "opacity": 0.55, "color": one.colour},
+        above=[lines_at({"x": x}, edges, color=SOFT, strokeDash=[3, 3])] if edges else [],
+        height=150,
+        description=_in_words(one.label, row),
+        caption="Dashed lines are where a fresh process begins." + thinned + _beyond(beyond, [(one, row)]),
+    )
+
+
+def _axis(rows: Sequence[Measurement]) -> tuple[float, str, float]:
+    """The factor to the unit of the axis, the unit, and the largest SI value that is drawn."""
+    limit = max(max(_at(sorted(row.samples), 0.995), row.high or 0.0, row.value or 0.0) for row in rows) * 1.02
+    if rows[0].unit != "s":
+        return 1.0, rows[0].unit, limit
+    unit, factor = time_unit_of(limit)
+    return factor, unit, limit
+
+
+def _bulk(rows: Sequence[Measurement]) -> tuple[float, float]:
+    """The part of the axis with the bulk of all samples and every interval; far tails would squeeze the rest."""
+    ends = []
+    for row in rows:
+        ordered = sorted(row.samples)
+        quarter, three = _at(ordered, 0.25), _at(ordered, 0.75)
+        reach = 6.0 * (three - quarter)
+        ends += [max(_at(ordered, 0.002), quarter - reach), min(_at(ordered, 0.99), three + reach)]
+        ends += [end for end in (row.low, row.value, row.high) if end is not None]
+    lower, upper = min(ends), max(ends)
+    room = 0.03 * (upper - lower) or 0.01 * abs(upper) or 1.0
+    return (lower - room if lower > room else lower), upper + room
+
+
+def _strip(label: str, ordered: Sequence[float], *, scale: float) -> list[Spec]:
+    """Some of the samples, spread over the height of the row."""
+    # Multiples of the golden ratio spread evenly and are the same in every process.
+    return [
+        {"run": label, "x": _short(ordered[index] * scale), "jitter": _short(place * 0.6180339887 % 1.0)}
+        for place, index in enumerate(_positions(len(ordered), STRIP_POINTS))
+    ]
+
+
+def _box(label: str, row: Measurement, ordered: Sequence[float], scale: float) -> Spec:
+    value = row.value if row.value is not None else math.nan
+    box = {"run": label, "value": value * scale, "q1": _at(ordered, 0.25) * scale, "q3": _at(ordered, 0.75) * scale}
+    if row.low is not None and row.high is not None:
+        box |= {"low": row.low * scale, "high": row.high * scale}
+    return {key: _short(item) if isinstance(item, float) else item for key, item in box.items()}
+
+
+def _at(ordered: Sequence[float], share: float) -> float:
+    """The smallest sample that at least `share` of the samples don't exceed."""
+    return ordered[max(0, math.ceil(share * len(ordered)) - 1)]
+
+
+def _positions(n: int, most: int) -> list[int]:
+    """At most `most` positions, evenly over 0 … n−1, the last one included."""
+    count = min(n, most)
+    return sorted({round(index * (n - 1) / max(1, count - 1)) for index in range(count)})
+
+
+def _stretches(samples: Sequence[float], most: int) -> list[int]:
+    """At most `most` positions: of each of equal stretches the smallest sample's, the largest's, and two others'."""
+    if len(samples) <= most:
+        return list(range(len(samples)))
+    edges = [index * len(samples) // (most // 4) for index in range(most // 4 + 1)]
+    found: set[int] = set()
+    for begin, end in pairwise(edges):
+        stretch = range(begin, end)
+        found |= {
+            begin,
+            (begin + end) // 2,
+            min(stretch, key=samples.__getitem__),
+            max(stretch, key=samples.__getitem__),
+        }
+    return sorted(found)
+
+
+def _short(value: float) -> float:
+    return rounded(value, 5)
+
+
+def _in_words(label: str, row: Measurement) -> str:
+    value = quantity(row.value, row.unit) if row.value is not None else "n/a"
+    interval = ""
+    if row.low is not None and row.high is not None:
+        interval = f" (95 % interval {quantity(row.low, row.unit)} to {quantity(row.high, row.unit)})"
+    return f"{label}: {METRICS[row.metric].label.lower()} {value}{interval}"
+
+
+def _quantiles(row: Measurement) -> str:
+    percentiles = row.summary.percentiles if row.summary is not None else {}
+    said = ", ".join(f"{name} {quantity(value, row.unit)}" for name, value in percentiles.items())
+    return said or "too few samples for percentiles"
+
+
+def _beyond(count: int, found: Sequence[tuple[Series, Measurement]]) -> str:
+    total = sum(len(row.samples) for _, row in found)
+    largest, unit = max((max(row.samples), row.unit) for _, row in found)
+    return f" {count} of {total} samples lie beyond the axis, up to {quantity(largest, unit)}." if count else ""
+
+
+def _rows(group: Sequence[Series]) -> Spec:
+    return name_axis("run", [one.label for one in group], limit=230)
+
+
+def _colours(group: Sequence[Series], *, legend: Spec | None = None) -> Spec:
+    return colour_channel("run", {one.label: one.colour for one in group}, legend=legend)
+
+
+def _from_zero(field: str, title: str, *, upper: float) -> Spec:
+    return number_axis(field, title, ticks=7, zero=True, domainMin=0, domainMax=upper, nice=False)
+
+
+Maker = Callable[[Sequence[Series]], Chart | None]
+GROUP_CHARTS: tuple[Maker, ...] = (distribution_chart, curve_chart, memory_chart)
+"""The charts of one group of comparable runs."""

@@ -1,0 +1,71 @@
+"""What is told of runs of language models: the answer of each in a line, and the columns of their table."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from edgewise.formatting import plus_minus, time_unit_of
+from edgewise.record import Measurement, Run
+from edgewise.report.runs.cells import failure_of, reason_of_absence
+from edgewise.report.runs.conditions import provider_of
+from edgewise.text import one_line
+
+GENERATED_COLUMNS = (
+    ("ttft", 0, True),
+    ("decode_rate", 0, True),
+    ("prefill_rate", 1, False),
+    ("ttft_model", 4, False),
+    ("tpot", 3, True),
+    ("ttft_first", 4, False),
+    ("load_time", 5, False),
+    ("memory_peak", 2, False),
+    ("kv_cache_bytes", 3, False),
+)
+"""(metric, rank, interval in the text) of runs of language models."""
+
+
+def is_generated(run: Run) -> bool:
+    """Whether a language model made text in the run."""
+    return run.job.workload.scenario.kind == "generate"
+
+
+def generated_answer(runs: Sequence[Run]) -> list[str]:
+    """``"first text after 120 ± 3 ms, then 98.2 ± 1.1 tokens/s at depth 0, after a prompt of 128"``, a line a run.
+
+    Model and engine stand in front where there are several.
+    """
+    names = [f"{one_line(run.job.model.name)} on {provider_of(run)}" for run in runs]
+    several = len(set(names)) > 1
+    return [(f"{name}: " if several else "") + _answer_of(run) for run, name in zip(runs, names, strict=True)]
+
+
+def _answer_of(run: Run) -> str:
+    scenario = run.job.workload.scenario
+    prompt = "prompts of the file" if scenario.prompt_tokens is None else f"a prompt of {scenario.prompt_tokens}"
+    where = f"at depth {scenario.depth or 0}, after {prompt}"
+    if run.status == "failed":
+        return f"nothing was measured {where}: {failure_of(run)}"
+    text, rate = run.measurement("ttft"), run.measurement("decode_rate")
+    first = f"first text after {_time(text)}" if text is not None and text.value is not None else "first text not known"
+    if rate is None or rate.value is None:
+        return f"{first}, then no one rate {where}: {reason_of_absence(run, 'decode_rate')}"
+    return f"{first}, then {plus_minus(rate.value, rate.low, rate.high)} tokens/s {where}"
+
+
+def _time(row: Measurement) -> str:
+    word, factor = time_unit_of(row.value or 0.0)
+    low, high = (None if end is None else end * factor for end in (row.low, row.high))
+    return f"{plus_minus((row.value or 0.0) * factor, low, high)} {word}"
+
+
+def prompt_of(run: Run) -> str | None:
+    """Tokens of the prompts: ``"128"``; None where no language model made text."""
+    if not is_generated(run):
+        return None
+    tokens = run.job.workload.scenario.prompt_tokens
+    return "own length" if tokens is None else str(tokens)
+
+
+def depth_of(run: Run) -> str | None:
+    """Tokens in the KV cache before the prompt; None where no language model made text."""
+    return str(run.job.workload.scenario.depth or 0) if is_generated(run) else None

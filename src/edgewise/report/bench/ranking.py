@@ -1,0 +1,426 @@
+"""The runs and models that may be recommended, in order: who is proven faster than whom, and where that may not hold.
+
+Runs are set against each other by their ratio where they took turns, else by their intervals. An answer may be another
+one on a quiet machine, where this one was busy, and later, where turns decided.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+from typing import NamedTuple
+
+from edgewise.formatting import factor_text, quantity
+from edgewise.grouping import by_key
+from edgewise.metrics import METRICS
+from edgewise.record import InTurns, Measurement, Run
+from edgewise.record.caution import loads_of
+from edgewise.record.facts import threads_of
+from edgewise.report.comparison.words import UNSEEN
+from edgewise.report.runs.cells import failure_of, reason_of_absence
+from edgewise.report.runs.conditions import labels_of, processor_of, scenario_of
+from edgewise.stats.comparison import RISK
+from edgewise.text import enumerate_few, listing, one_line
+from edgewise.units import significant
+
+PRACTICAL = 0.05
+"""Memory or start-up that differs by less than this share decides nothing."""
+
+NOT_TOLD = "can't be told apart from it"
+
+DISQUALIFYING = {
+    "output-mismatch": "outputs differ",
+    "output-not-finite": "outputs not finite",
+    "overloaded": "overloaded",
+}
+"""Code of a caution with which a run is not recommended → why, in few words."""
+
+
+@dataclass(frozen=True, slots=True)
+class Candidate:
+    """A run that qualifies, with its headline's measurement."""
+
+    run: Run
+    label: str
+    row: Measurement
+
+    @property
+    def value(self) -> float:
+        """The headline in its SI unit."""
+        return self.row.value if self.row.value is not None else float("nan")
+
+    @property
+    def is_rate(self) -> bool:
+        """Whether more of the headline is better."""
+        return METRICS[self.row.metric].better == "higher"
+
+
+def comparable_groups(runs: Sequence[Run]) -> list[list[Run]]:
+    """Runs that may be compared with each other, in order of first appearance.
+
+    Model file, shapes, batch, scenario, headline, device, limits and processor are the same; threads, precision and
+    engine may differ.
+    """
+
+    def conditions(run: Run) -> tuple[object, ...]:
+        model, workload = run.job.model, run.job.workload
+        scenario = replace(workload.scenario, streams=None, requests=None)  # the engine's own setting may differ
+        # Exports of one network may name its inputs differently.
+        named = model.origin is None
+        shapes = tuple((spec.name if named else "", spec.shape) for spec in workload.inputs)
+        return model.family, run.job.command, shapes, workload.batch, scenario, run.job.target.transport, *_place(run)
+
+    return list(by_key((conditions(run), run) for run in runs).values())
+
+
+def sweeps(runs: Sequence[Run]) -> list[list[Run]]:
+    """Runs that differ in model, engine and settings alone: same scenario, batch, target and processor."""
+    return list(by_key(((scenario_of(run), run.job.workload.batch, *_place(run)), run) for run in runs).values())
+
+
+def _place(run: Run) -> tuple[object, ...]:
+    """What the run is about, and where it took place; without a processor where it failed before that was read."""
+    target = run.job.target
+    return run.headline, target.device, target.memory_limit_bytes, target.constraints, processor_of(run)
+
+
+def candidates_of(group: Sequence[Run]) -> tuple[list[Candidate], list[str]]:
+    """The runs of a comparable group that qualify, the fastest first, and the objection to each of the others."""
+    metric = group[0].headline
+    candidates: list[Candidate] = []
+    objections: list[str] = []
+    for run, label in zip(group, labels_of(group), strict=True):
+        objection = objection_of(run).full
+        row = run.measurement(metric)
+        if objection or row is None:
+            objections.append(f"{label} is left out: {objection}")
+        else:
+            candidates.append(Candidate(run, label, row))
+    able = []
+    for one in candidates:
+        if (rival := _preferred_to(one, candidates)) is None:
+            able.append(one)
+        else:
+            why = f"{_UNRELIABLE}, and not proven faster in turns than {rival.label}"
+            objections.append(f"{one.label} is left out: {why}")
+    return in_order(able), objections
+
+
+def every_candidate(sweep: Sequence[Run]) -> list[Candidate]:
+    """The runs of all models of one of `sweeps` that qualify."""
+    return [one for group in comparable_groups(sweep) for one in candidates_of(group)[0]]
+
+
+def _is_unreliable(run: Run) -> bool:
+    return run.trust is not None and run.trust.grade == "D"
+
+
+def _preferred_to(one: Candidate, group: Sequence[Candidate]) -> Candidate | None:
+    """A run that stands for the model rather than `one` of grade D; what turns decided needs no such rule."""
+    told = {each.against: each.verdict for each in one.run.in_turns}
+    others = [each for each in group if each is not one]
+    if not _is_unreliable(one.run) or any(told.get(each.run.id) == "slower" for each in others):
+        return None
+    reliable = (each for each in others if not _is_unreliable(each.run))
+    return next((each for each in reliable if told.get(each.run.id) != "faster"), None)
+
+
+def in_order(candidates: Sequence[Candidate]) -> list[Candidate]:
+    """The fastest first: none stands before one that is proven faster; for the rest the values decide."""
+    return [one for some in levels(candidates) for one in some]
+
+
+def levels(candidates: Sequence[Candidate]) -> list[list[Candidate]]:
+    """Those that none is proven faster than, then those that none of the rest is proven faster than, and so on."""
+    left = sorted(candidates, key=lambda one: -one.value if one.is_rate else one.value)
+    faster = {one.run.id: {each.run.id for each in left if is_faster(each, one)} for one in left}
+    found = []
+    while left:
+        # Ratios in turns and intervals may prove a circle: then the best value leads.
+        found.append([one for one in left if not faster[one.run.id]] or left[:1])
+        done = {one.run.id for one in found[-1]}
+        left = [one for one in left if one.run.id not in done]
+        for one in left:
+            faster[one.run.id] -= done
+    return found
+
+
+def finalists(runs: Sequence[Run], *, everyone: bool = False) -> list[list[Run]]:
+    """Of each of `sweeps`, the runs of which any may be the fastest: two or more that one measurement can't tell apart.
+
+    How trustworthy their own numbers are is no matter, as their ratios are to be measured. With one of grade D come
+    those of its model that it can't be told apart from: only turns can prove that it is to be preferred to them.
+
+    Args:
+        everyone: all of them that have a number, the fastest first, also those that can be told apart.
+    """
+    found = []
+    for sweep in sweeps(runs):
+        able = [run for run in sweep if everyone or objection_of(run).brief in ("", _UNRELIABLE)]
+        rows = [Candidate(run, "", row) for run in able if (row := run.measurement(run.headline)) is not None]
+        if everyone:
+            found.append([one.run for one in in_order([one for one in rows if one.value > 0])])
+            continue
+        first, *rest = levels(rows) or [[]]
+        doubtful = [one for one in first if _is_unreliable(one.run)]
+        beside = [
+            each
+            for some in rest
+            for each in some
+            if any(
+                one.run.job.model.family == each.run.job.model.family and not are_apart(one, each) for one in doubtful
+            )
+        ]
+        found.append([one.run for one in (*first, *beside)])
+    return [some for some in found if len(some) > 1]
+
+
+def peers_of(ranked: Sequence[Candidate], beside: Sequence[Candidate] = ()) -> list[Candidate]:
+    """Those of one group that none of it is proven faster than, so that none can be told from another.
+
+    Args:
+        beside: runs of other models: what is slower than one that a peer is faster than is slower than that peer.
+    """
+    peers = levels(ranked)[0]
+    between = [other for other in beside if any(is_faster(one, other) for one in peers)]
+    return [one for one in peers if not any(is_faster(other, one) for other in between)] or peers
+
+
+_UNRELIABLE = "grade D"
+
+
+class Objection(NamedTuple):
+    """Why a run can't be recommended, in a word or two and in a sentence; both are empty where it can."""
+
+    brief: str
+    full: str
+
+
+def objection_of(run: Run) -> Objection:
+    """What speaks against recommending a run; grade D does not where its ratios were measured in turns."""
+    if run.status != "done":
+        return Objection(run.failure.cause if run.failure is not None else run.status, failure_of(run))
+    codes = {caution.code: caution.message for caution in run.cautions}
+    for code, words in DISQUALIFYING.items():
+        if code in codes:
+            return Objection(words, f"{words}: {one_line(codes[code])}")
+    value = run.value(run.headline)
+    if value is None or not value > 0:
+        return Objection("no number", f"no {noun_of(run)}: {reason_of_absence(run, run.headline)}")
+    if run.trust is not None and _is_unreliable(run) and not run.in_turns:
+        why = one_line("; ".join(run.trust.reasons)) or "its numbers are unreliable"
+        return Objection(_UNRELIABLE, f"{_UNRELIABLE}: {why}")
+    return Objection("", "")
+
+
+def interval_of(row: Measurement) -> tuple[float, float] | None:
+    """The 95 % interval; None where there is none."""
+    return (row.low, row.high) if row.low is not None and row.high is not None else None
+
+
+def turns_of(one: Candidate, other: Candidate) -> InTurns | None:
+    """What measuring both in turns found, from the side of `one`; None where they were not."""
+    return one.run.turns_against(other.run)
+
+
+def why_open(turns: InTurns) -> str:
+    """Why nothing is proven where the interval leaves 1 out."""
+    sure = turns.low is not None and turns.high is not None and not turns.low <= 1.0 <= turns.high
+    words = f"; no proof, which takes a risk of error below {RISK * 100:g} % over all pairs, while the interval has 5 %"
+    return words if sure and turns.verdict == "inconclusive" else ""
+
+
+def are_apart(one: Candidate, other: Candidate) -> bool:
+    """Return whether one is proven faster: measured in turns, by that verdict; else by intervals that don't overlap.
+
+    A value without an interval is never apart from another.
+    """
+    if (turns := turns_of(one, other)) is not None:
+        return turns.verdict in ("faster", "slower")
+    a, b = interval_of(one.row), interval_of(other.row)
+    return a is not None and b is not None and (a[1] < b[0] or b[1] < a[0])
+
+
+def is_faster(one: Candidate, other: Candidate) -> bool:
+    """Whether `one` is proven faster than `other`, see `are_apart`."""
+    if (turns := turns_of(one, other)) is not None:
+        return turns.verdict == "faster"
+    return are_apart(one, other) and has_better_value(one, other)
+
+
+def has_better_value(one: Candidate, other: Candidate) -> bool:
+    """Return whether the value of `one` in the table is better, even where measuring in turns proved nothing."""
+    return one.value > other.value if one.is_rate else one.value < other.value
+
+
+def times_as_fast(one: Candidate, other: Candidate) -> float:
+    """How many times as fast `one` is as `other`, by their values."""
+    return one.value / other.value if one.is_rate else other.value / one.value
+
+
+def factor_of(fast: Candidate, slow: Candidate) -> str:
+    """``2.1× [1.9, 2.3]``: the quotient of two intervals that don't overlap, at its widest."""
+    above, below = (fast, slow) if fast.is_rate else (slow, fast)
+    high, low = interval_of(above.row), interval_of(below.row)
+    assert high is not None and low is not None
+    return factor_text(above.value / below.value, high[0] / low[1], high[1] / low[0])
+
+
+def prefer(peers: Sequence[Candidate]) -> tuple[Candidate, list[str]]:
+    """Among runs whose speeds can't be told apart: fewest threads, better grade, least memory, quickest start-up.
+
+    A metric decides nothing unless all of them have it.
+    """
+    left, reasons, without = list(peers), list[str](), list[str]()
+    for words, read, shown, share in _COSTS:
+        known = {one.run.id: read(one.run) for one in left}
+        costs = {key: cost for key, cost in known.items() if cost is not None}
+        if len(left) < 2:
+            continue
+        if len(costs) < len(left):
+            without.append(words.partition(" ")[2])
+            continue
+        limit = min(costs.values()) * (1 + share)
+        near = [one for one in left if costs[one.run.id] <= limit]
+        far = [one for one in left if costs[one.run.id] > limit]
+        if far:
+            against = ", ".join(f"{one.label} {shown(costs[one.run.id])}" for one in far)
+            reasons.append(f"{words} of those: {shown(costs[near[0].run.id])} against {against}")
+        left = near
+    if len(left) > 1:
+        alike = [name for words, *_ in _COSTS if (name := words.partition(" ")[2]) not in without]
+        said = [f"no difference that matters in {listing(alike)}"] if alike else []
+        said += [f"no interval for each run of {listing(without)}"] if without else []
+        reasons.append(f"chosen by its headline alone: {'; '.join(said)}")
+    return left[0], reasons
+
+
+def _cost_in(metric: str) -> Callable[[Run], float | None]:
+    """What a run costs in a metric. One sample decides nothing, so only values with an interval count."""
+
+    def read(run: Run) -> float | None:
+        row = run.measurement(metric)
+        return row.value if row is not None and row.low is not None else None
+
+    return read
+
+
+_COSTS: tuple[tuple[str, Callable[[Run], float | None], Callable[[float], str], float], ...] = (
+    ("fewest threads", threads_of, lambda value: f"{value:g}", 0.0),
+    (
+        "best grade",
+        lambda run: None if run.trust is None else float(ord(run.trust.grade)),
+        lambda cost: chr(int(cost)),
+        0.0,
+    ),
+    ("least peak memory", _cost_in("memory_peak"), lambda value: quantity(value, "B"), PRACTICAL),
+    ("quickest start-up", _cost_in("startup_time"), lambda value: quantity(value, "s"), PRACTICAL),
+)
+"""In the order in which they decide: what it is, how a run tells it, its text, and the share that doesn't matter."""
+TIES = tuple(words for words, *_ in _COSTS[1:])
+"""How reasons of `prefer` begin, but for threads."""
+
+
+def noun_of(run: Run) -> str:
+    """``"latency"``, ``"throughput"``: what the run is about."""
+    return METRICS[run.headline].label.lower()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RankedModel:
+    """One model among others.
+
+    Attributes:
+        run: the model's recommended run, else its first.
+        place: 1 for all that none is proven faster than, 2 for those of the rest that none of it is, and so on; None
+            where no run of the model qualifies.
+        note: why a model with a better value has a worse place; empty where none has.
+    """
+
+    run: Run
+    place: int | None
+    note: str = ""
+
+    @property
+    def model(self) -> str:
+        """The model's name."""
+        return one_line(self.run.job.model.name)
+
+
+def rank_models(runs: Sequence[Run]) -> list[RankedModel]:
+    """The models of one of `sweeps`, the fastest first, then those without a run that qualifies.
+
+    Those of one place have recommended runs of which none is proven faster than another, see `are_apart`.
+    """
+    best: list[Candidate] = []
+    rest: list[RankedModel] = []
+    every = every_candidate(runs)
+    for group in comparable_groups(runs):
+        candidates, _ = candidates_of(group)
+        if candidates:
+            best.append(prefer(peers_of(candidates, every))[0])
+        else:
+            rest.append(RankedModel(run=group[0], place=None))
+    placed = [(place, one) for place, some in enumerate(levels(best), 1) for one in some]
+    ranked = []
+    for index, (place, one) in enumerate(placed):
+        smaller = next(
+            (each for other, each in placed[index + 1 :] if other > place and has_better_value(each, one)), None
+        )
+        note = _why_before(one, smaller, best) if smaller is not None else ""
+        ranked.append(RankedModel(run=one.run, place=place, note=note))
+    return ranked + rest
+
+
+def _why_before(one: Candidate, other: Candidate, best: Sequence[Candidate]) -> str:
+    """Why `one` has the better place, though the value of `other` is better."""
+    model = one_line(other.run.job.model.name)
+    if is_faster(one, other):
+        return f"measured in turns it is faster than {model}"
+    rival = next(each for each in best if is_faster(each, other))
+    return f"no model is proven faster, while {one_line(rival.run.job.model.name)} is faster than {model}"
+
+
+LOAD = "Load while measuring"
+"""Title of the section that begins with `load_lines`."""
+
+
+def load_lines(runs: Sequence[Run]) -> list[str]:
+    """How much of the processors others used, and what that may change; empty where it limits no grade."""
+    told = [one_line(load) for run in runs for load in loads_of(run.cautions)]
+    if not told:
+        return []
+    threads = ", and with how many threads," if len({threads_of(run) for run in runs}) > 1 else ""
+    what = f"which is fastest{threads}" if len(runs) > 1 else "how fast it is"
+    return [f"Measured while {max(told, key=_share_in)}: {what} can differ on a quiet machine"]
+
+
+def _share_in(message: str) -> float:
+    found = re.search(r"([\d.]+) ?%", message)
+    return float(found[1]) if found else 0.0
+
+
+def turns_lines(chosen: Candidate, others: Sequence[Candidate], name: Callable[[Run], str]) -> list[str]:
+    """That ratios in turns hold for the minutes in which they were measured; empty where none was."""
+    told = [(one, turns.verdict) for one in others if (turns := turns_of(one, chosen)) is not None]
+    if not told:
+        return []
+    off = [
+        f"{quotient} for {name(one.run)}"
+        for one, verdict in told
+        if verdict in ("faster", "slower") and (quotient := quotient_of(chosen, one))
+    ]
+    words = f"; quotients of the values, each measured alone, differ: {enumerate_few(off)}" if off else ""
+    return [f"Ratios in turns hold within these minutes{words}"]
+
+
+def quotient_of(one: Candidate, other: Candidate) -> str:
+    """The quotient of the two values, where the ratio in turns is another one in the same direction; else ""."""
+    turns = turns_of(one, other)
+    if turns is None or has_better_value(one, other) != ((turns.ratio > 1.0) == one.is_rate):
+        return ""
+    value, ratio = one.value / other.value, turns.ratio
+    if abs(ratio / value - 1.0) <= UNSEEN:
+        return ""
+    return significant(max(value, 1.0 / value), 4)

@@ -1,0 +1,504 @@
+"""The conclusion of a benchmark: the recommended runtime of a model and why; the fastest and smallest model of several.
+
+Only comparable runs are set against each other, and only by what was measured: by their ratio where they took turns,
+else by their intervals. Among those that can't be told apart from the fastest, the cheapest is recommended.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from decimal import Decimal
+
+from edgewise.comparing.fairness import limits_text
+from edgewise.formatting import factor_text, percent_of, plus_minus, quantity, time_unit_of
+from edgewise.metrics import METRICS
+from edgewise.record import InTurns, Run
+from edgewise.record.facts import precision_of, threads_of
+from edgewise.report.bench.ranking import (
+    NOT_TOLD,
+    TIES,
+    Candidate,
+    are_apart,
+    candidates_of,
+    comparable_groups,
+    every_candidate,
+    factor_of,
+    has_better_value,
+    in_order,
+    interval_of,
+    is_faster,
+    load_lines,
+    noun_of,
+    objection_of,
+    peers_of,
+    prefer,
+    quotient_of,
+    rank_models,
+    sweeps,
+    times_as_fast,
+    turns_lines,
+    turns_of,
+    why_open,
+)
+from edgewise.report.runs.cells import failure_of
+from edgewise.report.runs.conditions import (
+    command_of,
+    is_original,
+    labels_of,
+    path_of,
+    provider_of,
+    scenario_of,
+    short_providers,
+    told_apart,
+)
+from edgewise.run.agreement import BEYOND, REFERENCE, compared_with, not_compared
+from edgewise.text import enumerate_few, one_line
+from edgewise.units import format_limit, significant
+from edgewise.workload.input_shapes import ASSUMED
+
+MOST_LINES = 8
+"""Number of models with a line each in an answer."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Recommendation:
+    """One run and the reasons for it.
+
+    Attributes:
+        run: id of the run; None where no run qualifies, and then `why` has the objection to each.
+        why: one sentence each, with the numbers.
+        group: what was compared, such as ``"kws.tflite, single-stream, batch 1"``.
+        label: the run's short name within that group; empty where there is none.
+        tie: what it costs less than runs that are as fast, threads aside; empty where there are none.
+    """
+
+    run: str | None
+    why: tuple[str, ...]
+    group: str
+    label: str = ""
+    tie: str = ""
+
+    def to_document(self) -> dict[str, object]:
+        """``{"run": id or null, "why": […]}``, the shape on the command line."""
+        return {"run": self.run, "why": list(self.why)}
+
+
+def group_title(run: Run) -> str:
+    """``"kws.tflite, single-stream, batch 1"``, or ``"kws.tflite, command, limits: 0.5 CPUs, 512 MB"``."""
+    return f"{one_line(run.job.model.name)}, {_scope_of(run)}"
+
+
+def _scope_of(run: Run) -> str:
+    """What a group of runs shares beside the model."""
+    if run.job.command:
+        return f"command, limits: {limits_text(run.job)}"
+    limits = f", limits: {limits_text(run.job)}" if run.job.target.constraints else ""
+    usual = run.headline == run.job.workload.scenario.headline
+    told = "" if usual else f", by {METRICS[run.headline].label.lower()}"
+    return f"{scenario_of(run)}, batch {run.job.workload.batch}{limits}{told}"
+
+
+def recommendation(runs: Sequence[Run]) -> Recommendation | None:
+    """The recommended run of the first group of comparable runs that has one, or None where no run qualifies.
+
+    With several groups the reasons begin with what the recommendation is for; `recommendations` gives all of them.
+    """
+    found = recommendations(runs)
+    first = next((one for one in found if one.run is not None), None)
+    if first is None or len(found) == 1:
+        return first
+    scope = f"for {first.group}; other models and scenarios are judged apart"
+    return replace(first, why=(scope, *first.why))
+
+
+def recommendations(runs: Sequence[Run]) -> list[Recommendation]:
+    """One recommendation per group of comparable runs; `Recommendation.run` is None where none qualifies."""
+    runs = told_apart(runs)
+    beside = {run.id: every for sweep in sweeps(runs) for every in [every_candidate(sweep)] for run in sweep}
+    return [_recommend(group, beside[group[0].id]) for group in comparable_groups(runs)]
+
+
+def _recommend(group: Sequence[Run], every: Sequence[Candidate]) -> Recommendation:
+    title = group_title(group[0])
+    ranked, objections = candidates_of(group)
+    if not ranked:
+        return Recommendation(run=None, why=(*objections, *load_lines(group)), group=title)
+    chosen, reasons = prefer(peers_of(ranked, every))
+    why = _why(chosen, ranked) + reasons
+    why += _remarks(chosen, ranked) + load_lines(group)
+    path = "" if is_original(chosen.run) else path_of(chosen.run)[1]
+    label = chosen.label if path in chosen.label else f"{chosen.label} from {path}"
+    tie = next((reason for reason in reasons if reason.startswith(TIES)), "")
+    return Recommendation(run=chosen.run.id, why=(*why, *objections), group=title, label=label, tie=tie)
+
+
+_NOUNS = {"latency": "median latency", "latency_paced": "median paced latency", "startup_time": "median latency"}
+
+
+def _why(chosen: Candidate, ranked: Sequence[Candidate]) -> list[str]:
+    """One sentence per other candidate, with both numbers."""
+    unit, label = METRICS[chosen.row.metric].unit, METRICS[chosen.row.metric].label
+    noun = "throughput" if chosen.is_rate else _NOUNS.get(chosen.row.metric, label.lower())
+    if len(ranked) == 1:
+        return [f"the only run that can be recommended: {noun} {quantity(chosen.value, unit)}"]
+    lines = []
+    for other in sorted(ranked, key=lambda one: not is_original(one.run)):
+        if other is chosen:
+            continue
+        numbers = f"{quantity(chosen.value, unit)} against {quantity(other.value, unit)}"
+        if (turns := turns_of(chosen, other)) is not None:
+            quotient = quotient_of(chosen, other)
+            aside = f"; {quotient} is the quotient of the two values, each measured alone" if quotient else ""
+            lines.append(_of_turns(turns, chosen, other) + _against_values(chosen, other) + aside)
+            continue
+        ratio = times_as_fast(chosen, other)
+        if are_apart(chosen, other) and ratio > 1:
+            factor = factor_of(chosen, other)
+            lines.append(f"{factor} faster than {other.label} ({noun} {numbers}); the 95 % intervals don't overlap")
+        elif are_apart(chosen, other):
+            lines.append(f"{factor_of(other, chosen)} slower than {other.label} ({noun} {numbers})")
+        else:  # as `_of_not_told` says
+            both = interval_of(chosen.row) is not None and interval_of(other.row) is not None
+            because = "the 95 % intervals overlap" if both else "there is no interval for both"
+            lines.append(f"can't be told apart from {other.label} in speed ({noun} {numbers}): {because}")
+    return lines
+
+
+def _of_turns(turns: InTurns, chosen: Candidate, other: Candidate) -> str:
+    """What measuring in turns says of `chosen` against `other`."""
+    factor = _speed_text(turns, chosen, inverted=turns.verdict == "slower")
+    if turns.verdict in ("faster", "slower"):
+        return f"{factor} {turns.verdict} than {other.label}, measured in turns within these minutes"
+    word = "as fast as" if turns.verdict == "same" else "can't be told apart from"
+    return f"{word} {other.label}: {factor} its speed, measured in turns within these minutes{why_open(turns)}"
+
+
+def _against_values(one: Candidate, other: Candidate) -> str:
+    """That each alone had the other order, where turns prove one; else ""."""
+    turns = turns_of(one, other)
+    if turns is None or turns.verdict not in ("faster", "slower"):
+        return ""
+    if not (has_better_value(other, one) if turns.verdict == "faster" else has_better_value(one, other)):
+        return ""
+    numbers = " against ".join(headline_text(each.run, interval=False) for each in (one, other))
+    return f", though measured alone {numbers}: repeat it on an idle machine"
+
+
+def _speed_text(turns: InTurns, one: Candidate, *, inverted: bool = False) -> str:
+    """How many times as fast `one` is as the other run of `turns`; `inverted`: as slow."""
+    if one.is_rate != inverted:
+        return factor_text(turns.ratio, turns.low, turns.high)
+    low, high = (1.0 / end if end else None for end in (turns.high, turns.low))
+    return factor_text(1.0 / turns.ratio, low, high)
+
+
+def _beside(other: Candidate, chosen: Candidate) -> str:
+    """What taking `other` instead costs: ``1.8× [1.7, 1.9] slower``, ``as fast``; "" where they can't be told apart."""
+    turns = turns_of(other, chosen)
+    if not are_apart(other, chosen):
+        return "as fast" if turns is not None and turns.verdict == "same" else ""
+    if turns is not None:
+        factor = _speed_text(turns, other, inverted=turns.verdict == "slower")
+        return f"{factor} {turns.verdict} in turns{_against_values(other, chosen)}"
+    fast, slow = (chosen, other) if times_as_fast(chosen, other) > 1 else (other, chosen)
+    return f"{factor_of(fast, slow)} {'slower' if slow is other else 'faster'}"
+
+
+def _how_apart(other: Candidate, chosen: Candidate) -> str:
+    """How it is known which of two is faster that took no turns; "" where they did, or where it isn't known."""
+    return (
+        ", as their 95 % intervals don't overlap"
+        if turns_of(other, chosen) is None and are_apart(other, chosen)
+        else ""
+    )
+
+
+def _of_threads(chosen: Candidate, ranked: Sequence[Candidate]) -> str:
+    """What the threads of `chosen` cost, or what more would gain; "" where its engine had one number of threads."""
+    own = threads_of(chosen.run)
+    alike = {
+        count: one
+        for one in reversed(ranked)
+        if provider_of(one.run) == provider_of(chosen.run) and path_of(one.run) == path_of(chosen.run)
+        if (count := threads_of(one.run)) is not None and count != own
+    }
+    if own is None or not alike:
+        return ""
+    least = min(alike)
+    if least > own:
+        best = next(one for one in ranked if one in alike.values())
+        said = _beside(best, chosen)
+        return f"{threads_of(best.run)} threads are {said}{_how_apart(best, chosen)}" if said else ""
+    other, cores = alike[least], "twice" if own == 2 * least else f"{own / least:.3g} times"
+    proven = is_faster(chosen, other)
+    gain = factor_of(chosen, other) if proven and turns_of(chosen, other) is None else ""
+    gain = gain or f"{_times(times_as_fast(chosen, other))}×"
+    if (turns := turns_of(chosen, other)) is not None:
+        gain = f"{_speed_text(turns, chosen)} in turns{_against_values(chosen, other)}"
+    doubt = "" if proven else ", which is not proven"
+    return f"{own} threads: {cores} the cores for {gain}{doubt}"
+
+
+def _of_second_engine(chosen: Candidate, ranked: Sequence[Candidate]) -> str:
+    """What the fastest other engine costs; "" where there is none, or that can't be told."""
+    own = provider_of(chosen.run)
+    other = next((one for one in ranked if provider_of(one.run) != own), None)
+    said = _beside(other, chosen) if other is not None else ""
+    return f"{other.label} is {said}{_how_apart(other, chosen)}" if other is not None and said else ""
+
+
+def _of_not_told(chosen: Candidate, ranked: Sequence[Candidate]) -> str:
+    """All that can't be told apart from `chosen`; "" where all can."""
+    alike = [one for one in ranked if one is not chosen and not _beside(one, chosen)]
+    ways = {words: [one.label for one in alike if _not_told(one, chosen) == words] for words in (NOT_TOLD, _IN_TURNS)}
+    return "; ".join(f"{enumerate_few(labels)} {words}" for words, labels in ways.items() if labels)
+
+
+_IN_TURNS = f"{NOT_TOLD} in turns"
+
+
+def _not_told(other: Candidate, chosen: Candidate) -> str:
+    """That nothing is proven, and whether it is turns that prove nothing: intervals may be apart all the same."""
+    return NOT_TOLD if turns_of(other, chosen) is None else _IN_TURNS
+
+
+def _times(ratio: float) -> str:
+    """A ratio above 1 with two decimals where it is close to 1."""
+    return f"{ratio:.2f}" if ratio < 1.095 else significant(ratio, 2)
+
+
+def _remarks(chosen: Candidate, candidates: Sequence[Candidate]) -> list[str]:
+    """Limitations of the recommended run."""
+    lines = []
+    agreement = chosen.run.measurement("output_max_abs_error")
+    if agreement is not None and agreement.value is not None and chosen.run.job.model.origin is not None:
+        lines.append(f"its outputs agree within {significant(agreement.value)} ({one_line(agreement.method)})")
+    if agreement is None or (agreement.value is None and agreement.absent_because != REFERENCE):
+        others = "; there was no other run to compare with" if len(candidates) == 1 else ""
+        lines.append(f"its outputs were not compared with another runtime's{others}")
+    if any(caution.code == "output-not-finite" for caution in chosen.run.cautions):
+        lines.append("its outputs contain NaN or infinity for the inputs used, so agreement means little")
+    precisions = {one.label: precision_of(one.run) for one in candidates}
+    known = {precision for precision in precisions.values() if precision}
+    if len(known) > 1:
+        told = ", ".join(f"{label} {precision or 'not reported'}" for label, precision in precisions.items())
+        lines.append(f"precisions differ: {told}")
+    trust = chosen.run.trust
+    if trust is None:
+        lines.append("the run has no trust grade")
+    elif trust.grade != "A":
+        lines.append(f"grade {trust.grade}: {one_line('; '.join(trust.reasons)) or 'no reason is recorded'}")
+    return lines
+
+
+def answer_of(runs: Sequence[Run], *, each: bool = False) -> tuple[str, ...]:
+    """The conclusion, a line each: the recommended runtime, or the fastest and the smallest model.
+
+    Args:
+        each: whether several models also have a line each.
+    """
+    lines: list[str] = []
+    found = sweeps(runs)
+    for sweep in found:
+        groups = comparable_groups(sweep)
+        scope = f"{_scope_of(sweep[0])}: " if len(found) > 1 else ""
+        if scope and len(groups) == 1 and sweep[0].job.command:  # of one run the line itself has all of it
+            scope = f"{group_title(sweep[0])}: " if len(sweep) > 1 else ""
+        lines += [f"{scope}{line}" for line in (_of_models(sweep) if len(groups) > 1 else _of_group(sweep))]
+        if each and len(groups) > 1:
+            lines += [
+                (f"{group_title(group[0])}: " if len(group) > 1 else scope) + _of_runtimes(group)
+                for group in groups[:MOST_LINES]
+            ]
+            left = len(groups) - MOST_LINES
+            lines += [f"{left} more models: see the recommendation of each"] if left > 0 else []
+    return (*lines, *_of_files(runs), *_of_assumed_sizes(runs))
+
+
+_SAME_BELOW = 1e-7
+"""A share of the scale that one rounding of a 32-bit number makes: below it nothing can be told."""
+
+
+def _of_files(runs: Sequence[Run]) -> list[str]:
+    """Whether files of one network put out the same, as far as they were compared."""
+    names = list(dict.fromkeys(run.job.model.name for run in runs))
+    told = [(run, name, row) for run in runs if (row := run.measurement("output_max_rel_error")) for name in names]
+    said = []
+    for run, name, row in told:
+        if row.value is None and (row.absent_because or "").startswith(not_compared(name)):
+            said.append(f"{run.job.model.name} {row.absent_because}")
+        elif row.value is not None and row.method.startswith(compared_with(name)):
+            words = "differs from {} by" if row.method.endswith(BEYOND) else "agrees with {} within"
+            share = "at most 0.00001" if row.value < _SAME_BELOW else f"{Decimal(f'{percent_of(row.value):.3g}'):f}"
+            said.append(f"{run.job.model.name} {words.format(name)} {share} % of their scale")
+    return [f"Outputs: {one_line('; '.join(dict.fromkeys(said)))}"] if said else []
+
+
+def _of_assumed_sizes(runs: Sequence[Run]) -> list[str]:
+    """Sizes of inputs that the files leave open: with others, every number may be another one."""
+    found = dict.fromkeys(
+        (spec.name, spec.shape) for run in runs for spec in run.job.workload.inputs if ASSUMED in spec.note
+    )
+    if not found:
+        return []
+    shown = [f"{name} {'×'.join(map(str, shape)) or 'its value'}" for name, shape in found]
+    name, shape = next(((name, shape) for name, shape in found if shape), ("", ()))
+    advice = f" → set yours: --shape {name}={'x'.join(map(str, shape))}" if shape else ""
+    return [one_line(f"Assumed: {enumerate_few(shown)}; other sizes take other times{advice}")]
+
+
+def _of_models(runs: Sequence[Run]) -> list[str]:
+    """Which model is the fastest, and which the smallest."""
+    ranked = rank_models(runs)
+    first = [one for one in ranked if one.place == 1]
+    reserved = load_lines(runs)
+    if not first:
+        fastest = "Fastest: can't be told"
+    else:
+        every = in_order(every_candidate(runs))
+        own = {one.run.id: one for one in every}
+        leaders = [own[one.run.id] for one in first]
+        chosen, _ = prefer(leaders)
+        short = short_providers(runs)
+        varied = len({threads_of(run) for run in runs}) > 1
+        threads = " with 1 thread" if varied and threads_of(chosen.run) == 1 else ""
+        fastest = f"Fastest: {_named(chosen.run, short)}{threads}, {headline_text(chosen.run)}"
+        others = [one.run for one in first if one.run.id != chosen.run.id]
+        alike = [
+            f"{_named(run, short)} ({headline_text(run, interval=False)}"
+            f"{', took no turns' if chosen.run.in_turns and not run.in_turns else ''})"
+            for run in others
+        ]
+        turned = any(turns_of(own[run.id], chosen) is not None for run in others)
+        fastest += f"; {enumerate_few(alike)} {_IN_TURNS if turned else NOT_TOLD}" if alike else ""
+        family = [one for one in every if one.run.job.model.family == chosen.run.job.model.family]
+        for words in (_of_threads(chosen, family), _of_not_told(chosen, family)):
+            fastest += f"; {words}" if words else ""
+        after = next((one.run for one in ranked if one.place == 2), None)
+        if after is not None:
+            cost = "; ".join(filter(None, [_cost_of(own[after.id], chosen, leaders), _better_of(own[after.id], every)]))
+            shown = {chosen.run.id, *(run.id for run in others)}
+            between = any(has_better_value(one, own[after.id]) for one in every if one.run.id not in shown)
+            fastest += f"; next{' model' if between else ''} {_named(after, short)}, {headline_text(after)} ({cost})"
+        told = {provider_of(run) for run in (chosen.run, *others, *([after] if after is not None else []))}
+        second = next((one for one in every if provider_of(one.run) not in told), None) if len(told) < 2 else None
+        if second is not None and ((said := _beside(second, chosen)) or second not in family):
+            fastest += f"; {_named(second.run, short)} {f'is {said}' if said else _not_told(second, chosen)}"
+            fastest += _how_apart(second, chosen)
+        named = {one.model for one in ranked if one.place is None}
+        fastest += _overlooked([run for run in runs if one_line(run.job.model.name) not in named], chosen, short)
+        # Proofs in a circle: by intervals it is slower than what is slower than the fastest.
+        against = next((one for one in ranked if one.place and is_faster(own[one.run.id], chosen)), None)
+        fastest += f"; but {against.model} is faster in turns: repeat it on an idle machine" if against else ""
+        reserved += turns_lines(chosen, every, lambda run: _named(run, short))
+    if left := [f"{one.model} ({objection_of(one.run).brief})" for one in ranked if one.place is None]:
+        fastest += f"; not ranked: {enumerate_few(left)}"
+    ran = {one_line(run.job.model.name) for run in runs if run.status != "failed"}
+    files = [one for one in ranked if not command_of(one.run)]  # what starts a program is no model
+    sizes = {one.model: size for one in files if (size := one.run.job.model.size_bytes) and one.model in ran}
+    least = min(sizes.values(), default=0)
+    smallest = " and ".join(model for model, size in sizes.items() if size == least)
+    return [fastest, *reserved, *([f"Smallest: {smallest}, {quantity(least, 'B')}"] if smallest else [])]
+
+
+def _cost_of(after: Candidate, chosen: Candidate, leaders: Sequence[Candidate]) -> str:
+    """How much slower the next model is than `chosen`, or than one of the same place where only that is proven."""
+    if is_faster(chosen, after):
+        return _beside(after, chosen)
+    rival = next((one for one in leaders if is_faster(one, after)), None)
+    if rival is None:
+        return _not_told(after, chosen)
+    return f"{_beside(after, rival)} than {one_line(rival.run.job.model.name)}"
+
+
+def _better_of(after: Candidate, every: Sequence[Candidate]) -> str:
+    """The run of the same model that has a better value and is not proven faster; "" where there is none."""
+    family = (one for one in every if one.run.job.model.family == after.run.job.model.family)
+    best = next((one for one in family if has_better_value(one, after) and not are_apart(one, after)), None)
+    return f"{best.label}, {headline_text(best.run)}, {_not_told(best, after)}" if best is not None else ""
+
+
+def _of_group(runs: Sequence[Run]) -> list[str]:
+    """The recommended runtime of one model, and where that may not hold."""
+    ranked, _ = candidates_of(runs)
+    found = recommendations(runs)[0].run
+    labels = {one.run.id: one.label for one in ranked}
+    chosen = next((one for one in ranked if one.run.id == found), None)
+    turns = turns_lines(chosen, ranked, lambda run: labels[run.id]) if chosen is not None else []
+    return [_of_runtimes(runs), *load_lines(runs), *turns]
+
+
+def _of_runtimes(runs: Sequence[Run]) -> str:
+    """The recommended runtime of one model, and its advantage."""
+    if len(runs) == 1:
+        run = runs[0]
+        what = failure_of(run) if run.status != "done" else f"{noun_of(run)} {_judged_text(run)}{_use_of(run)}"
+        return f"{one_line(run.job.model.name)} {_where(run, {})}: {what}"
+    (found,) = recommendations(runs)
+    if found.run is None:
+        said = [f"{label} ({objection_of(run).brief})" for run, label in zip(runs, labels_of(runs), strict=True)]
+        return f"No run can be recommended: {enumerate_few(said)}"
+    ranked, _ = candidates_of(runs)
+    chosen = next(one for one in ranked if one.run.id == found.run)
+    ways = (_of_threads, _of_second_engine, _of_not_told)
+    why = [told for told in (*(way(chosen, ranked) for way in ways), found.tie) if told] or [found.why[0]]
+    words = f"Recommended: {found.label}, {noun_of(chosen.run)} {_judged_text(chosen.run)}; {'; '.join(why)}"
+    return words + _overlooked(runs, chosen, short_providers(runs))
+
+
+def _overlooked(runs: Sequence[Run], chosen: Candidate, short: Mapping[str, str]) -> str:
+    """Runs that are not ranked though their values are better: each with its value and why; "" where there are none."""
+
+    def is_better(run: Run) -> bool:
+        value = run.value(run.headline) if run.headline == chosen.run.headline else None
+        return value is not None and (value > chosen.value if chosen.is_rate else value < chosen.value)
+
+    found = [(run, brief) for run in runs if (brief := objection_of(run).brief) and is_better(run)]
+    said = [f"{_named(run, short)}, {headline_text(run, interval=False)} ({brief})" for run, brief in found]
+    return f"; not ranked, though its value is better: {enumerate_few(said)}" if said else ""
+
+
+def _use_of(run: Run) -> str:
+    """``; peak memory 51.2 MB of 512 MiB, 0.48 processors in use (limit 0.5, paused by it for 1.20 s)``: of a program.
+
+    "" for a model.
+    """
+    if not run.job.command:
+        return ""
+    limits, peak, busy = run.job.target.constraints, run.value("memory_group_peak"), run.value("cpu_utilization")
+    most, cpus = (limits.memory_bytes, limits.cpus) if limits else (None, None)
+    of = f" of {format_limit(most)}" if most else ""
+    words = [] if peak is None else [f"peak memory {quantity(peak, 'B')}{of}"]
+    paused = run.value("throttled_time")
+    held = "" if paused is None else f", paused by it for {quantity(paused, 's')}" if paused else ", never paused by it"
+    limit = f" (limit {cpus:g}{held})" if cpus else ""
+    words += [] if busy is None else [f"{significant(busy, 2)} processors in use{limit}"]
+    return f"; {', '.join(words)}" if words else ""
+
+
+def _named(run: Run, short: Mapping[str, str]) -> str:
+    """``kws.onnx on onnxruntime, 2 threads``; a thread goes without saying."""
+    threads = threads_of(run) or 1
+    return f"{one_line(run.job.model.name)} {_where(run, short)}" + (f" with {threads} threads" if threads > 1 else "")
+
+
+def _where(run: Run, short: Mapping[str, str]) -> str:
+    """Return ``on onnxruntime/cpu``, or its name in `short`; for a program ``(mechanism cgroup-v2)``."""
+    engine = provider_of(run)
+    return f"(mechanism {engine.partition('/')[2]})" if run.job.command else f"on {short.get(engine, engine)}"
+
+
+def _judged_text(run: Run) -> str:
+    grade = "" if run.trust is None else f", grade {run.trust.grade}"
+    return headline_text(run) + grade + (" (unreliable)" if grade.endswith("D") else "")
+
+
+def headline_text(run: Run, *, interval: bool = True) -> str:
+    """``"409 ± 17 µs"``: the number that the run's scenario is about, or that there is none."""
+    row = run.measurement(run.headline)
+    if row is None or row.value is None:
+        return f"no {METRICS[run.headline].label.lower()}"
+    word, factor = time_unit_of(row.value) if row.unit == "s" else ("/s", 1.0)
+    low, high = (None if end is None or not interval else end * factor for end in (row.low, row.high))
+    return f"{plus_minus(row.value * factor, low, high)} {word}"

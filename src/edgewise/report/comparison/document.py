@@ -1,0 +1,320 @@
+"""A comparison as a document: conclusion, before and after by metric, and the evidence of the verdicts."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+from functools import partial
+
+from edgewise.comparing.comparison import Comparison, ComparisonResult, Ranked, Ranking, Side
+from edgewise.formatting import percent, ratio_text, scale_of
+from edgewise.grouping import by_key
+from edgewise.record import Run
+from edgewise.record.facts import precision_of, threads_of
+from edgewise.report.bench.document import input_sections
+from edgewise.report.bench.ranking import LOAD, load_lines
+from edgewise.report.comparison.charts import CHARTS
+from edgewise.report.comparison.tables import NO_REASON, before_after_table, compared_labels, conclusion_of
+from edgewise.report.comparison.words import lower_label, quotient_note, ranking_conclusion
+from edgewise.report.document import (
+    DASH,
+    Cell,
+    Column,
+    Document,
+    Section,
+    Table,
+    absent,
+    filled,
+    lines_of,
+    table_by_columns,
+    text_cell,
+    value_cell,
+)
+from edgewise.report.runs.cautions import merge_cautions
+from edgewise.report.runs.cells import failure_of, label_of, reason_of_absence
+from edgewise.report.runs.conditions import elsewhere, engine_of, names_of
+from edgewise.report.runs.provenance import how_of, provenance_of_column
+from edgewise.stats.comparison import RISK
+from edgewise.text import listing, one_line
+from edgewise.units import format_duration, significant
+
+_DESIGNS = {
+    "interleaved": "fresh processes of all variants took turns in random order",
+    "sessions": "fresh processes that were measured apart",
+    "paired": "the same samples of the data",
+    "intervals": "two quoted intervals",
+    "exact": "both numbers are exact",
+    "same-run": "the two are one run",
+    "none": "no evidence",
+}
+
+
+def comparison_document(findings: ComparisonResult) -> Document:
+    """The whole comparison; its title is the conclusion."""
+    differing = dict.fromkeys(one_line(line).partition(":")[0] for line in findings.stated)
+    tables = [table for table in (ranking_table(findings),) if table is not None]
+    tables += [before_after_table(findings, label) for label in compared_labels(findings)]
+    tables += [table for table in (environments_table(findings), variants_table(findings)) if table is not None]
+    runs = [each.run for each in findings.variants]
+    sections = [
+        Section(title="Failed", lines=lines_of(f"{who}: {why}" for who, why in findings.failures.items()), tone="bad"),
+        Section(title="Not saved", lines=lines_of(map(str, findings.save_errors)), tone="bad"),
+        Section(title="Not a fair comparison: it was forced", lines=lines_of(findings.obstacles), tone="bad"),
+        Section(title="Other causes that can't be ruled out", lines=lines_of(findings.not_excluded), tone="poor"),
+        Section(title="What differs", lines=lines_of(findings.stated), brief=", ".join(differing)),
+        *input_sections(runs),
+        Section(title="Pareto front", lines=tuple(front_lines(findings)), brief=next(iter(front_lines(findings)), "")),
+        Section(
+            title="Basis of the verdicts",
+            lines=tuple(evidence_lines(findings)),
+            brief="; ".join(_amount_lines(findings)),
+        ),
+        Section(
+            title="Reference kernels meanwhile",
+            lines=lines_of(findings.conditions),
+            brief="; ".join(lines_of(findings.conditions)),
+        ),
+        Section(title="Notes", lines=lines_of(findings.notes)),
+        Section(
+            title="Cautions about the variants' own numbers",
+            lines=tuple(caution_lines(findings)),
+            tone="poor",
+            brief=", ".join(line.partition(":")[0] for line in caution_lines(findings)),
+        ),
+    ]
+    return Document(
+        title=title_of(findings),
+        tables=tuple(tables),
+        sections=tuple(filled(sections)),
+        answer=lines_of(reason_lines(findings)),
+        lead=tuple(filled([Section(title=LOAD, lines=tuple(load_lines(runs)), tone="poor")])),
+        charts=lambda: [make(findings) for make in CHARTS],
+    )
+
+
+def title_of(findings: ComparisonResult) -> str:
+    """The conclusion in one sentence, with the variants that failed."""
+    failed = failed_text(findings)
+    mark = "; " if findings.comparisons else ": "
+    first, further, rest = _conclusion(findings).partition("; ")
+    where = elsewhere(variant.run for variant in findings.variants)
+    return f"{first}{where}{further}{rest}" + (f"{mark}{failed}" if failed else "")
+
+
+def reason_lines(findings: ComparisonResult) -> list[str]:
+    """Why variants are faster or slower, in a line each."""
+    several = len(compared_labels(findings)) > 1
+    return [f"{label}: {why}" if several else why for label, why in findings.reasons.items() if why]
+
+
+def failed_text(findings: ComparisonResult) -> str:
+    """``"B failed"``; empty where all went well."""
+    cancelled = {variant.label for variant in findings.variants if variant.run.status == "cancelled"}
+    failed = [one_line(label) for label in findings.failures if label not in cancelled]
+    return f"{listing(failed)} failed" if failed else ""
+
+
+def _conclusion(findings: ComparisonResult) -> str:
+    labels = compared_labels(findings)
+    if findings.ranking is not None and len(findings.ranking.places) > 2:
+        return ranking_conclusion(findings.ranking)
+    if len(labels) == 1:
+        return conclusion_of(findings, labels[0])
+    if labels:
+        first = findings.comparisons[0].a
+        return f"{listing([one_line(label) for label in labels])} against {one_line(first)}"
+    return "Nothing could be compared"
+
+
+def ranking_table(findings: ComparisonResult) -> Table | None:
+    """Places, groups that can't be told apart, and ratios to the best; None where nothing is ranked."""
+    ranking = findings.ranking
+    if ranking is None:
+        return None
+    from edgewise.metrics import METRICS
+
+    unit = METRICS[ranking.metric].unit
+    convert, name = scale_of(ranking.metric, unit, [one.value for one in ranking.places if one.value is not None])
+    best = ranking.places[0].label if ranking.places else ""
+    method = "; ".join(dict.fromkeys(row.method for row in findings.comparisons if row.metric == ranking.metric))
+    runs = {variant.label: variant.run for variant in findings.variants}
+    ratio = partial(provenance_of_column, "Ratio to the best", "derived", method, "beside each ratio")
+    columns = (
+        Column(title="Place"),
+        Column(title="Variant"),
+        Column(title="Group"),
+        Column(title=label_of(ranking.metric), numeric=True),
+        Column(title="Ratio to the best (95 % interval)", numeric=True, how=ratio),
+    )
+    rows = tuple(
+        (
+            Cell(text=str(one.place), value=one.place),
+            Cell(text=one_line(one.label)),
+            Cell(text=one_line(one.groups)),
+            absent(_why_absent(findings, one.label, ranking.metric))
+            if one.value is None
+            else Cell(
+                text=f"{significant(convert(one.value))} {name}".rstrip(),
+                value=one.value,
+                how=how_of(runs.get(one.label), ranking.metric),
+            ),
+            DASH
+            if one.label == best
+            else absent("no ratio to the best is known")
+            if one.ratio is None
+            else Cell(
+                text=ratio_text(one.ratio, one.low, one.high),
+                value=one.ratio,
+                low=one.low,
+                high=one.high,
+                notes=_quotient_notes(findings, ranking, one),
+            ),
+        )
+        for one in ranking.places
+    )
+    notes = ["variants that share a letter can't be told apart"]
+    values = [one.value for one in ranking.places if one.value is not None and one.ratio is not None]
+    if values != sorted(values, reverse=METRICS[ranking.metric].better == "higher"):
+        notes.append(
+            "the order is that of the ratios, of neighbours in time or of whole processes; values are of all samples"
+        )
+    return Table(title=f"Ranking by {lower_label(ranking.metric)}", columns=columns, rows=rows, notes=tuple(notes))
+
+
+def _quotient_notes(findings: ComparisonResult, ranking: Ranking, one: Ranked) -> tuple[str, ...]:
+    """Why the ratio of `one` to the best is not that of the two values in the table; empty where it is."""
+    best = ranking.places[0].value
+    rows = [row for row in findings.comparisons if row.metric == ranking.metric and one.label in (row.a, row.b)]
+    against = [replace(row, before=Side(value=best), after=Side(value=one.value), ratio=one.ratio) for row in rows[:1]]
+    return tuple(filter(None, map(quotient_note, against)))
+
+
+def _why_absent(findings: ComparisonResult, label: str, metric: str) -> str:
+    run = next((variant.run for variant in findings.variants if variant.label == label), None)
+    return reason_of_absence(run, metric) if run is not None else one_line(findings.failures.get(label, NO_REASON))
+
+
+def front_lines(findings: ComparisonResult) -> list[str]:
+    """The variants on the Pareto front, and by which ones the others are beaten."""
+    front = findings.front
+    if front is None:
+        return []
+    over = listing([lower_label(metric) for metric in front.metrics])
+    undecided = {row.metric for row in findings.comparisons if row.verdict == "inconclusive"}
+    if (missing := [lower_label(metric) for metric in front.metrics if metric in undecided]) and not front.beaten:
+        return [f"no variant is proven worse yet, as there is no verdict on {listing(missing)}"]
+    members = listing([one_line(label) for label in front.members]) or "none"
+    lines = [f"variants that no other beats in {over}: {members}"]
+    for label, by in front.beaten.items():
+        lines.append(f"{one_line(label)} is beaten by {listing([one_line(each) for each in by])}")
+    if front.beaten:
+        lines.append("to beat is to be proven better in one of these and proven no worse in the others")
+    return lines
+
+
+def environments_table(findings: ComparisonResult) -> Table | None:
+    """Where the environments of runs measured apart differ; None where they don't."""
+    if not findings.environments:
+        return None
+    names = [one_line(variant.label) for variant in findings.variants]
+    a, b = names if len(names) == 2 else ("Baseline", "Other")
+    rows = tuple(tuple(Cell(text=one_line(text)) for text in (one.name, one.a, one.b)) for one in findings.environments)
+    columns = (Column(title="Condition"), Column(title=a), Column(title=b))
+    return Table(title="Where the environments differ", columns=columns, rows=rows)
+
+
+def variants_table(findings: ComparisonResult) -> Table | None:
+    """The run of each label; None without variants."""
+    if not findings.variants:
+        return None
+    runs = [variant.run for variant in findings.variants]
+    columns = [
+        (Column(title="Variant"), [text_cell(variant.label) for variant in findings.variants]),
+        (Column(title="Model"), [Cell(text=name) for name in names_of(runs)]),
+        (Column(title="Runtime"), [Cell(text=engine_of(run)) for run in runs]),
+        (Column(title="Threads", numeric=True, rank=2), list(map(_threads, runs))),
+        (Column(title="Precision", rank=3), list(map(_precision, runs))),
+        (Column(title="Grade", rank=1), list(map(_grade, runs))),
+        (Column(title="Run", rank=4), [text_cell(run.id) for run in runs]),
+    ]
+    return table_by_columns("What was compared", columns, detail=bool(findings.comparisons))
+
+
+def _threads(run: Run) -> Cell:
+    return value_cell(threads_of(run), str, failure_of(run) or "chosen and not reported by the engine")
+
+
+def _precision(run: Run) -> Cell:
+    precision = precision_of(run)
+    return absent(failure_of(run) or "not reported by the engine") if precision is None else text_cell(precision)
+
+
+def _grade(run: Run) -> Cell:
+    return absent(failure_of(run) or "the run was not graded") if run.trust is None else Cell(text=run.trust.grade)
+
+
+def evidence_lines(findings: ComparisonResult) -> list[str]:
+    """The design, the amount of measuring and why it stopped, the margins, and the error risk."""
+    rows = findings.comparisons
+    if not rows:
+        return []
+    by_method = by_key(((row.design, "" if row.design == "exact" else one_line(row.method)), row) for row in rows)
+    lines = []
+    for (design, method), found in by_method.items():
+        lines.append(f"{_DESIGNS[design]}{f' ({method})' if method else ''}: {listing(_whose(found, rows))}")
+    reruns = dict.fromkeys(one_line(row.rerun_method) for row in rows if row.rerun_method)
+    lines += [f"variation of the ratio between comparisons: {method}" for method in reruns]
+    return [*lines, *_amount_lines(findings), *_margin_lines(rows)]
+
+
+def _whose(found: Sequence[Comparison], rows: Sequence[Comparison]) -> list[str]:
+    """The metrics of `found`, with the variant only where not all of `rows` in that metric are among them."""
+    words = []
+    for row in found:
+        whole = all(each in found for each in rows if each.metric == row.metric)
+        words.append(lower_label(row.metric) + ("" if whole else f" of {one_line(row.b)}"))
+    return list(dict.fromkeys(words))
+
+
+def _amount_lines(findings: ComparisonResult) -> list[str]:
+    told = []
+    if findings.pairs is not None:
+        word = "pair" if len(findings.variants) <= 2 else "round"
+        told.append(f"{findings.pairs} {word}{'s' if findings.pairs != 1 else ''} of fresh processes")
+    if findings.elapsed_s is not None:
+        told.append(f"{format_duration(findings.elapsed_s)} of measuring")
+    amount = " in ".join(told)
+    if findings.interrupted:
+        amount += f"{', ' if amount else ''}interrupted"
+    if findings.stopped_because:
+        amount += f"{'; ' if amount else ''}stopped because: {one_line(findings.stopped_because)}"
+    return [amount] if amount else []
+
+
+def _margin_lines(rows: Sequence[Comparison]) -> list[str]:
+    """The differences that are too small to matter, and the condition for a verdict."""
+    margins = by_key((percent(row.margin), row) for row in rows if row.margin is not None and row.design != "same-run")
+    if not margins:
+        return []
+    said = [
+        f"± {text}" + (f" for {listing(_whose(found, rows))}" if len(margins) > 1 else "")
+        for text, found in margins.items()
+    ]
+    return [
+        f"too small to matter: {'; '.join(said)}",
+        f"a difference needs p < {RISK:g} after Holm's correction over all rows; 'same' needs the whole interval "
+        "within what is too small to matter, at every look",
+    ]
+
+
+def caution_lines(findings: ComparisonResult) -> list[str]:
+    """Cautions of the runs: one line per kind, equal messages merged.
+
+    Without the advice, which is for measuring one thing alone: turns share most of what disturbs.
+    """
+    labelled = ((one_line(variant.label), variant.run) for variant in findings.variants)
+    lines = []
+    for code, messages in merge_cautions(labelled).items():
+        said = "; ".join(f"{listing(who)}: {message}" for message, who in messages.items())
+        lines.append(f"{one_line(code)}: {said}")
+    return lines

@@ -1,0 +1,217 @@
+"""The tables of a comparison: before and after for people, and one row per metric for machines."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import replace
+from functools import partial
+
+from edgewise.comparing.comparison import Comparison, ComparisonResult, Side
+from edgewise.device.devices import LOCAL
+from edgewise.formatting import p_text, percent, ratio_text, value_text
+from edgewise.record import Run
+from edgewise.report.comparison.words import conclusion, quotient_note, verdict_text, waiting_text
+from edgewise.report.document import DASH, Cell, Column, Columns, Provenance, Table, Tone, absent, table_of
+from edgewise.report.document.names import shorten
+from edgewise.report.profile.diff import BEFORE_AFTER, diff_title
+from edgewise.report.runs.cells import NOT_MEASURED, amount_cell, label_of, mean_notes, reason_of_absence, scales_of_two
+from edgewise.report.runs.conditions import are_alternatives
+from edgewise.report.runs.provenance import basis_text, provenance_of_number
+from edgewise.text import listing, one_line
+from edgewise.units import significant
+
+NO_REASON = "the comparison does not say why"
+MOST_DIGITS = 7
+MOST_LETTERS = 16
+"""Of a variant's name over its column."""
+
+TONES: dict[str, Tone] = {"faster": "good", "slower": "bad", "same": "fair", "inconclusive": "poor"}
+"""Verdict → how it may be tinted."""
+
+
+def compared_labels(findings: ComparisonResult) -> list[str]:
+    """Labels of what is compared with the baseline, in order."""
+    return list(dict.fromkeys(row.b for row in findings.comparisons))
+
+
+def rows_of(findings: ComparisonResult, label: str) -> list[Comparison]:
+    """The rows of the variant `label`."""
+    return [row for row in findings.comparisons if row.b == label]
+
+
+def chief_of(findings: ComparisonResult, label: str) -> Comparison:
+    """The row of `label` in the headline metric of the baseline, else its first; where any is, one that is known."""
+    rows = rows_of(findings, label)
+    rows = [row for row in rows if row.before.value is not None or row.after.value is not None] or rows
+    headlines = [variant.run.headline for variant in findings.variants[:1]]
+    return next((row for row in rows if row.metric in headlines), rows[0])
+
+
+def conclusion_of(findings: ComparisonResult, label: str) -> str:
+    """One sentence of `label` against the baseline."""
+    chief = chief_of(findings, label)
+    return conclusion(chief, [row for row in rows_of(findings, label) if row is not chief])
+
+
+def before_after_table(findings: ComparisonResult, label: str) -> Table:
+    """`label` against the baseline by metric."""
+    rows = rows_of(findings, label)
+    names = [one_line(rows[0].a), one_line(label)]
+    runs = [variant.run for name in (rows[0].a, label) for variant in findings.variants if variant.label == name]
+    # Two files or versions are one before and one after a change; engines, or threads for one file, are not.
+    named = len(runs) == 2 and are_alternatives(*runs)
+    heads = [shorten(name, MOST_LETTERS) for name in names] if named else BEFORE_AFTER
+    if len(compared_labels(findings)) > 1:
+        title = conclusion_of(findings, label)
+    else:
+        title = f"{diff_title(*runs)}: {names[0]} | {names[1]}" if named else f"Before and after: {' → '.join(names)}"
+    columns: Columns[Comparison] = [
+        (Column(title="Metric"), lambda row: Cell(text=label_of(row.metric))),
+        (Column(title=heads[0], numeric=True), lambda row: sides_of(findings, row)[0]),
+        (Column(title=heads[1], numeric=True), lambda row: sides_of(findings, row)[1]),
+        (Column(title="Ratio (95 % interval)", numeric=True), _ratio),
+        (Column(title="Verdict", decides=True), _verdict),
+        (Column(title="Margin", numeric=True, rank=1), _margin),
+        (Column(title="Adjusted p", numeric=True, rank=2), _p_value),
+    ]
+    return table_of(title, rows, columns)
+
+
+def sides_of(findings: ComparisonResult, row: Comparison) -> tuple[Cell, Cell]:
+    """Both values in one unit, chosen by the smaller one, so that they can be compared; short without intervals."""
+    known = [value for side in (row.before, row.after) if (value := _finite(side.value)) is not None]
+    scales, digits = scales_of_two(row.metric, row.unit, known), _digits_apart(known)
+    runs = {variant.label: variant.run for variant in findings.variants}
+    before, after = (
+        replace(
+            amount_cell(row.metric, value, _finite(side.low), _finite(side.high), scale, digits=digits),
+            notes=mean_notes(runs[label], row.metric) if label in runs else (),
+            how=partial(_how_side, row, side, runs.get(label)),
+        )
+        if (value := _finite(side.value)) is not None
+        else absent(*_reasons(row, label, runs.get(label), findings))
+        for side, label, scale in zip((row.before, row.after), (row.a, row.b), scales, strict=True)
+    )
+    return before, after
+
+
+def _how_side(row: Comparison, side: Side, run: Run | None) -> Provenance:
+    """How the value of one side is known: as the run's measurement, of as many processes as the comparison has."""
+    measured = run.measurement(row.metric) if run is not None else None
+    facts = [("Basis", basis_text(measured.basis)), ("Method", measured.method)] if measured is not None else []
+    facts.append(("Processes", str(side.replicates or "")))
+    title = f"{label_of(row.metric)}: {value_text(row.metric, row.unit, side.value)}"
+    return provenance_of_number(title, row.unit, (side.value, side.low, side.high), facts, run)
+
+
+def how_ratio(row: Comparison) -> Provenance:
+    """How the ratio of a comparison is known."""
+    facts = (
+        ("Method", row.method),
+        ("At another time", _rerun_text(row)),
+        ("Note", row.because),
+        ("Adjusted p", "" if row.p_adjusted is None else p_text(row.p_adjusted)),
+        ("Margin", "" if row.margin is None else f"± {percent(row.margin)}"),
+    )
+    title = f"{label_of(row.metric)}, after over before"
+    return provenance_of_number(title, "1", (row.ratio, row.low, row.high), facts)
+
+
+def _rerun_text(row: Comparison) -> str:
+    """The interval for another time with its method; empty without one."""
+    if row.ratio is None or row.rerun_low is None or row.rerun_high is None:
+        return ""
+    return f"{ratio_text(row.ratio, row.rerun_low, row.rerun_high)}; {row.rerun_method}"
+
+
+def _finite(value: float | None) -> float | None:
+    return value if value is not None and math.isfinite(value) else None
+
+
+def _digits_apart(values: Sequence[float]) -> int:
+    """Number of digits at which two different values look different."""
+    for digits in range(3, MOST_DIGITS):
+        if len(set(values)) == len({significant(value, digits) for value in values}):
+            return digits
+    return MOST_DIGITS
+
+
+def _reasons(row: Comparison, label: str, run: Run | None, findings: ComparisonResult) -> tuple[str, ...]:
+    """Why a variant has no value of a metric."""
+    if run is not None and ((reason := reason_of_absence(run, row.metric)) != NOT_MEASURED or not row.because):
+        return (reason,)
+    return (one_line(findings.failures.get(label, "") or row.because) or NO_REASON,)
+
+
+def _ratio(row: Comparison) -> Cell:
+    if row.ratio is None:
+        return absent(one_line(row.because) or NO_REASON)
+    notes = tuple(filter(None, [quotient_note(row)]))
+    if row.low is None:
+        notes = (one_line(row.because) or "no interval is known",)
+    text, how = ratio_text(row.ratio, row.low, row.high), partial(how_ratio, row)
+    return Cell(text=text, value=row.ratio, low=row.low, high=row.high, notes=notes, how=how)
+
+
+def _verdict(row: Comparison) -> Cell:
+    open_, explained = row.verdict == "inconclusive", row.because and row.ratio is not None and row.low is not None
+    notes = (one_line(row.because),) if open_ and explained else ()
+    waiting = (waiting_text(row),) if open_ and row.decides_in_s is not None else ()
+    short = verdict_text(row, hint=False)
+    return Cell(text=verdict_text(row), short=short, notes=notes, short_notes=waiting, tone=TONES[row.verdict])
+
+
+def _margin(row: Comparison) -> Cell:
+    if row.margin is None:
+        return absent(one_line(row.because) or NO_REASON)
+    return Cell(text=f"± {percent(row.margin)}", value=row.margin, how=partial(how_ratio, row))
+
+
+def _p_value(row: Comparison) -> Cell:
+    if row.design == "exact":
+        return Cell(text="exact", value=row.p_adjusted, tone="faint")
+    if row.design == "same-run":
+        return DASH
+    if row.p_adjusted is None:
+        return absent(one_line(row.because) or "how far the values scatter is not known")
+    return Cell(text=p_text(row.p_adjusted), value=row.p_adjusted, how=partial(how_ratio, row))
+
+
+def csv_table(findings: ComparisonResult) -> Table:
+    """One row per comparison, SI units, nothing rounded, for machines."""
+    titles = ("A", "B", "Metric", "Unit", "Before", "After", "Ratio", "Verdict", "p", "Adjusted p", "Margin",
+              "Design", "Processes before", "Processes after", "Decides in (s)", "Method")  # fmt: skip
+    numeric = {"Before", "After", "Ratio", "p", "Adjusted p", "Margin", "Processes before", "Processes after",
+               "Decides in (s)"}  # fmt: skip
+    columns = [Column(title=title, numeric=title in numeric) for title in titles]
+    rows = [_csv_row(row) for row in findings.comparisons]
+    devices = {variant.label: one_line(variant.run.job.target.device) for variant in findings.variants}
+    if set(devices.values()) - {LOCAL}:
+        columns.append(Column(title="Device"))
+        where = [listing(list(dict.fromkeys(map(devices.__getitem__, (row.a, row.b))))) for row in findings.comparisons]
+        rows = [(*row, Cell(text=device)) for row, device in zip(rows, where, strict=True)]
+    return Table(title="Comparison", columns=tuple(columns), rows=tuple(rows))
+
+
+def _csv_row(row: Comparison) -> tuple[Cell, ...]:
+    why = (one_line(row.because),) if row.because else ()
+
+    def number(value: float | None, low: float | None = None, high: float | None = None) -> Cell:
+        return absent(*why) if value is None else Cell(text="", value=value, low=low, high=high)
+
+    return (
+        *(Cell(text=one_line(text)) for text in (row.a, row.b, row.metric, row.unit)),
+        number(row.before.value, row.before.low, row.before.high),
+        number(row.after.value, row.after.low, row.after.high),
+        number(row.ratio, row.low, row.high),
+        Cell(text=row.word, notes=why if row.verdict == "inconclusive" else ()),
+        number(row.p_value),
+        number(row.p_adjusted),
+        number(row.margin),
+        Cell(text=row.design),
+        number(row.before.replicates),
+        number(row.after.replicates),
+        absent() if row.decides_in_s is None else number(row.decides_in_s),
+        Cell(text=one_line(row.method)),
+    )

@@ -1,0 +1,196 @@
+"""The sentences of a comparison: verdicts, evidence, conclusions."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+
+from edgewise.comparing.comparison import Comparison, Ranking
+from edgewise.comparing.metrics import OF_NEIGHBOURS
+from edgewise.comparing.session_values import LEAST_FOR_PERCENTILE, PERCENTILE_METRIC
+from edgewise.formatting import factor_text, percent, ratio_text, time_text
+from edgewise.metrics import in_sentence
+from edgewise.report.runs.cells import label_of
+from edgewise.text import listing, one_line
+from edgewise.units import significant
+
+MOST_BUTS = 2
+
+_GOOD_AS = {"s": "as fast as", "1/s": "as fast as", "B": "as large as"}
+"""unit → how two variants that are the same compare."""
+_RATIO_OF = {
+    "interleaved": "fresh processes of one round, which share what slows the machine",
+    "sessions": "fresh processes, which count alike",
+}
+"""Design → what its ratio is of, where that is not the two values."""
+_RATIO_OF_TURNS = "neighbours in time, which share what slows the machine"
+UNSEEN = 0.005
+"""A relative difference of two ratios that three digits hardly show."""
+_SPEEDS = frozenset({"latency", "latency_mean", "latency_p99", "throughput"})
+"""Metrics of one speed: that one of them is worse beside another one says nothing new."""
+_FACTORED = frozenset({"s", "1/s", "B", "J", "W"})
+"""Units of which a multiple means something: none of a temperature, and of a share the difference is what counts."""
+
+
+def factor_of(row: Comparison) -> str:
+    """``"2.43×"``; empty where there is no ratio, or a multiple of this metric is meaningless."""
+    if row.ratio is None or row.unit not in _FACTORED or not 0.0 < row.ratio < math.inf:
+        return ""
+    if row.ratio >= 1.0:
+        return factor_text(row.ratio, row.low, row.high, interval=False)
+    ends = (1.0 / row.high, 1.0 / row.low) if row.low and row.high else (None, None)
+    return factor_text(1.0 / row.ratio, *ends, interval=False)
+
+
+def verdict_text(row: Comparison, *, hint: bool = True) -> str:
+    """``"2.43× faster"``, ``"same (within ± 3 %)"``, ``"inconclusive (≈ 40 s more would decide)"``.
+
+    Args:
+        hint: whether the margin or the time that would decide follows.
+    """
+    if row.verdict == "inconclusive":
+        return f"{row.word} ({waiting_text(row)})" if hint and row.decides_in_s is not None else row.word
+    if row.design == "same-run":
+        return f"{row.word} (the same run)" if hint else row.word
+    if row.verdict == "same":
+        return f"{row.word} (within ± {percent(row.margin)})" if hint and row.margin is not None else row.word
+    return f"{factor_of(row)} {row.word}".strip()
+
+
+def quotient_note(row: Comparison) -> str:
+    """Why the ratio is not that of the two values beside it; "" where it is, as far as three digits show."""
+    before, after = row.before.value, row.after.value
+    if row.design not in _RATIO_OF or not row.ratio or not before or after is None:
+        return ""
+    opposite = "the two values differ the other way: " if _is_opposite(row) else ""
+    if not opposite and row.ratio * (1.0 - UNSEEN) <= after / before <= row.ratio * (1.0 + UNSEEN):
+        return ""
+    return (
+        f"{opposite}{significant(after / before, 4)} is the quotient of the two values, each of all its samples; the "
+        f"ratio is of {_what_ratio_is_of(row)}"
+    )
+
+
+def _what_ratio_is_of(row: Comparison) -> str:
+    """The statistic behind the ratio: turns for a median, processes for a mean, groups of them for a percentile."""
+    if row.metric == PERCENTILE_METRIC:
+        return f"99th percentiles of groups of fresh processes, each of {LEAST_FOR_PERCENTILE} samples or more"
+    if OF_NEIGHBOURS in row.method:
+        return _RATIO_OF_TURNS
+    return _RATIO_OF[row.design]
+
+
+def _is_opposite(row: Comparison) -> bool:
+    """Whether the ratio is above 1 and the quotient of the two values below, or the other way round, at three digits.
+
+    The ratio of neighbours in time may be, as may that of groups of processes; the two values are of all samples.
+    """
+    before, after = row.before.value, row.after.value
+    if row.design not in _RATIO_OF or row.ratio is None or not before or after is None:
+        return False
+    return (round(row.ratio, 3) - 1.0) * (round(after / before, 3) - 1.0) < 0.0
+
+
+def waiting_text(row: Comparison) -> str:
+    """``"≈ 40 s more would decide"``; empty where that can't be known."""
+    return "" if row.decides_in_s is None else f"≈ {time_text(row.decides_in_s)} more would decide"
+
+
+def metric_phrase(row: Comparison) -> str:
+    """`` in peak memory``; nothing for latency, which is what ``faster`` means where nothing else is said, and nothing
+    where the verdict's own words name the metric.
+    """
+    named = row.metric in ("energy", "power") and row.verdict in ("faster", "slower")
+    return "" if named or row.metric == "latency" else f" in {lower_label(row.metric)}"
+
+
+def lower_label(metric: str) -> str:
+    """The label of a metric inside a sentence."""
+    return in_sentence(label_of(metric))
+
+
+def headline_text(row: Comparison) -> str:
+    """The verdict on one metric without its evidence: ``"B is 2.43× faster than A"``."""
+    a, b, where = one_line(row.a), one_line(row.b), metric_phrase(row)
+    if row.design == "same-run":
+        return f"{b} and {a} are one run, compared with itself"
+    if row.verdict == "same":
+        return f"{b} is {_GOOD_AS.get(row.unit, 'as good as')} {a}{where}"
+    if row.verdict == "inconclusive":
+        yet = " yet" if row.decides_in_s is not None else ""
+        return f"No verdict{yet} on {b} against {a}{where or ' in latency'}"
+    verb = "needs" if row.unit in ("J", "W") else "is"
+    return f"{b} {verb} {verdict_text(row)} than {a}{where}"
+
+
+def evidence_text(row: Comparison) -> str:
+    """What the headline rests on: ``"ratio 0.412, 95 % interval 0.405 to 0.419"``, the reason where there is none."""
+    if row.design == "same-run":
+        return one_line(row.method)
+    words = []
+    if row.verdict == "same" and row.margin is not None:
+        words.append(f"within ± {percent(row.margin)}")
+    if row.ratio is not None:
+        ratio, _, interval = ratio_text(row.ratio, row.low, row.high).partition(" (")
+        words.append(f"ratio {ratio}")
+        words += [f"95 % interval {interval.removesuffix(')')}"] if interval else []
+        if row.rerun_low is not None and row.rerun_high is not None:
+            _, _, rerun = ratio_text(row.ratio, row.rerun_low, row.rerun_high).partition(" (")
+            words.append(f"at another time {rerun.removesuffix(')')}")
+        proven = row.verdict in ("faster", "slower")
+        words += ["although the two values differ the other way"] if proven and _is_opposite(row) else []
+    if row.verdict == "inconclusive":
+        words += [text for text in (one_line(row.because), waiting_text(row)) if text]
+    return ", ".join(words)
+
+
+def conclusion(row: Comparison, others: Sequence[Comparison] = ()) -> str:
+    """One sentence on B against A in the main metric, and proven differences the other way.
+
+    Args:
+        others: the rows of the other metrics.
+    """
+    evidence = evidence_text(row)
+    return headline_text(row) + (f" ({evidence})" if evidence else "") + but_text(row, others)
+
+
+def but_text(row: Comparison, others: Sequence[Comparison]) -> str:
+    """``", but 1.92× larger in peak memory"``: proven differences the other way in other metrics, and beside a verdict
+    of slower also what else is worse; empty without any.
+    """
+    if row.verdict == "inconclusive":
+        return ""
+    better = [each for each in others if each.verdict == "faster"] if row.verdict != "faster" else []
+    worse = [each for each in others if each.verdict == "slower"]
+    if row.verdict == "slower":
+        worse = [each for each in worse if each.metric not in _SPEEDS]
+        return _joined("and", worse, "worse") + _joined("but", better, "better")
+    return _joined("and" if row.verdict == "same" else "but", better, "better") + _joined("but", worse, "worse")
+
+
+def _joined(word: str, rows: Sequence[Comparison], more: str) -> str:
+    if not rows:
+        return ""
+    shown = rows if len(rows) <= MOST_BUTS + 1 else rows[:MOST_BUTS]
+    said = [verdict_text(each) + (metric_phrase(each) or " in latency" * (each.metric == "latency")) for each in shown]
+    if rest := len(rows) - len(shown):
+        said.append(f"{more} in {rest} other metrics")
+    return f", {word} {listing(said)}"
+
+
+def ranking_conclusion(ranking: Ranking) -> str:
+    """The best variant, out of how many, and the ratio of the next one."""
+    count, where = len(ranking.places), lower_label(ranking.metric)
+    first = [one for one in ranking.places if one.place == 1]
+    names = [one_line(one.label) for one in first]
+    if len(first) > 1:
+        return f"{listing(names)} share the first place of {count} in {where}: they can't be told apart"
+    following = [one for one in ranking.places if one.place > 1]
+    if not first:
+        return f"{count} variants in {where}"
+    sentence = f"{names[0]} is the best of {count} in {where}"
+    if following and following[0].ratio is not None:
+        one = following[0]
+        ratio = ratio_text(one.ratio, one.low, one.high)
+        sentence += f"; {one_line(one.label)} follows with a ratio of {ratio}"
+    return sentence

@@ -1,0 +1,403 @@
+"""What `estimate` prints: the estimates of a model in total and by layer, and what they rest on."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+from functools import partial
+from operator import attrgetter
+from typing import Any
+
+from edgewise.estimating.base import Estimate, EstimatedDevice, EstimatedLayer, Estimator
+from edgewise.estimating.boards import CORE_TITLES, Board, Fit, kib
+from edgewise.estimating.mcu.cores import CORES
+from edgewise.estimating.memory_only import UPPER_BOUNDS
+from edgewise.formatting import quantity
+from edgewise.metrics import METRICS
+from edgewise.model.memory_plan import MemoryPlan, Placement
+from edgewise.record import LayerTensor, Measurement
+from edgewise.registry import Availability
+from edgewise.report.document import (
+    DASH,
+    Cell,
+    Column,
+    Columns,
+    Document,
+    How,
+    Provenance,
+    Section,
+    Table,
+    absent,
+    table_by_columns,
+    table_of,
+)
+from edgewise.report.document.bars import describe_memory
+from edgewise.report.runs.provenance import basis_text, interval_facts, provenance_of_column
+from edgewise.text import one_line
+from edgewise.units import format_si
+
+
+def estimate_document(estimate: Estimate, *, top: int | None = None) -> Document:
+    """Totals, layers and conditions of one estimate.
+
+    Args:
+        top: number of layers, the slowest, with a row of their own; None shows all in order.
+    """
+    device = estimate.device
+    known = [Section(title=f"Estimated by {estimate.software}", lines=_conditions(estimate))]
+    sections = known if estimate.measurements else []
+    if estimate.refused is not None:
+        refusal = (one_line(estimate.refused), one_line(estimate.advice))
+        title = "Does not fit" if estimate.measurements else "No estimate"
+        sections.insert(0, Section(title=title, lines=tuple(filter(None, refusal)), tone="poor"))
+    if estimate.fit is not None and (estimate.refused is None or not estimate.measurements):
+        sections.insert(0, Section(title=f"Memory of {device.name}", lines=_fit_lines(estimate, estimate.fit)))
+    tables = [totals_table(estimate)] if estimate.measurements else []
+    if (classes := class_table(estimate)) is not None:
+        tables.append(classes)
+    if estimate.layers:
+        tables.append(layer_table(estimate, top=top))
+    if (plan := estimate.memory_plan) is not None:
+        peak = {layer.index: layer.op for layer in estimate.layers}.get(plan.peak_operator, "")
+        sections.append(Section(title="Memory of activations", lines=(describe_memory(plan, peak),)))
+        tables.append(memory_table(plan))
+    name = one_line(str(estimate.model.get("name", "")))
+    title = f"Estimate of {name} on {device.name}"
+    return Document(
+        title=title,
+        answer=(answer,) if (answer := _answer(estimate)) else (),
+        tables=tuple(tables),
+        sections=tuple(sections),
+    )
+
+
+def _answer(estimate: Estimate) -> str:
+    """``"110 ms on nucleo-l4r5zi, 90%: 91.3 ms to 131 ms (estimated); fits: 17.6 of 640 KiB RAM, …"``.
+
+    The number is the latency, else the cycles with the reason why they have no time; empty where neither is known.
+    """
+    if estimate.refused is not None:
+        return ""
+    rows = [estimate.measurement(metric) for metric in ("latency", "cpu_cycles", "accelerator_cycles")]
+    row = next((row for row in rows if row is not None and row.value is not None), None)
+    fit = "" if estimate.fit is None else f"{estimate.fit}{_beyond_tflite_micro(estimate, estimate.fit)}"
+    if estimate.bound or row is None:
+        return "; ".join(filter(None, (f"Latency: {estimate.bound}." if estimate.bound else "", fit)))
+    unit = "" if row.metric == "latency" else f" {METRICS[row.metric].label}"
+    interval = interval_cell(row, estimate).text
+    parts = [f"{_text(row)}{unit} on {estimate.device.name}{interval and f', {interval}'} ({row.basis})", fit]
+    if rows[0] is not None and row.metric != "latency":
+        parts.append(f"no latency: {one_line(rows[0].absent_because or '')}")
+    return "; ".join(filter(None, parts))
+
+
+def _beyond_tflite_micro(estimate: Estimate, fit: Fit) -> str:
+    """That the model does not fit with tflite-micro, whose arena alone is larger than the RAM; "" where it may."""
+    row = estimate.measurement("memory_arena_tflm_32bit")
+    if row is None or row.value is None or fit.lacking or row.value <= fit.board.ram_bytes:
+        return ""
+    return f"; not with tflite-micro, whose arena alone takes {kib(int(row.value))} KiB"
+
+
+def _conditions(estimate: Estimate) -> tuple[str, ...]:
+    """The device with its clock and settings, and what else the estimate rests on."""
+    device = estimate.device
+    clock = "" if device.clock_hz is None else f" at {format_si(device.clock_hz, 'Hz')}"
+    settings = "".join(f"{',' if at else ';'} {pair}" for at, pair in enumerate(settings_of(device, " ")))
+    return tuple(map(one_line, (f"{device.title}{clock}{settings}.", *estimate.conditions)))
+
+
+def provenance_of_estimate(row: Measurement, estimate: Estimate) -> Provenance:
+    """How `row`, a number of `estimate`, is known."""
+    coverage = estimate.coverage.get(row.metric)
+    interval = "Interval" if coverage is None else f"{coverage:.0%} interval"
+    facts = interval_facts(row.unit, row.value, row.low, row.high, interval)
+    facts += [("Basis", basis_text(row.basis)), ("Method", row.method), *_facts(estimate)]
+    return Provenance(f"{METRICS[row.metric].label}: {_text(row)}", facts)
+
+
+def _facts(estimate: Estimate) -> list[tuple[str, str]]:
+    conditions = " ".join((f"{estimate.software}.", *_conditions(estimate)))
+    return [("Model", str(estimate.model.get("name", ""))), ("Conditions", conditions)]
+
+
+def _how_layers(estimate: Estimate, title: str, *metrics: str) -> How:
+    """How a column of layers is known: as the first of `metrics` that the whole model has a value of."""
+    rows = (estimate.measurement(metric) for metric in metrics)
+    row = next((row for row in rows if row is not None and row.value is not None), None)
+    if row is None:
+        return None
+    whole = interval_cell(row, estimate).text
+    interval = "none is known of a layer" + (f"; of the whole model {whole}" if whole else "")
+    return partial(provenance_of_column, f"{title} of a layer", row.basis, row.method, interval, _facts(estimate))
+
+
+def memory_table(plan: MemoryPlan) -> Table:
+    """A row per tensor of the arena: where it lies, and between which operators it lives."""
+    offset = partial(provenance_of_column, "Place in the arena", "derived", "a plan, greedy by size", "none: exact")
+    columns: Columns[Placement] = [
+        (Column(title="Tensor", name=True, ends=True), lambda each: Cell(text=one_line(each.tensor))),
+        (Column(title="Offset (B)", numeric=True, unit="B", how=offset), lambda each: _number(each.offset, ",d")),
+        (Column(title="Size (B)", numeric=True, unit="B", how=offset), lambda each: _number(each.size_bytes, ",d")),
+        (Column(title="First #", numeric=True, how=offset), lambda each: _number(each.first, "d")),
+        (Column(title="Last #", numeric=True, how=offset), lambda each: _number(each.last, "d")),
+    ]
+    return table_of("Memory plan", plan.placements, columns, detail=True)
+
+
+def _fit_lines(estimate: Estimate, fit: Fit) -> tuple[str, ...]:
+    """What the model needs of the memories of the board, its flash, and what is not part of the estimate."""
+    lines = [str(fit)]
+    for memory, known in fit.at_least.items():
+        most = f"; at most {UPPER_BOUNDS[memory]}" if memory in fit.at_most else ""
+        lines.append(f"The {memory} is {'at least' if most else 'a lower bound:'} {known}{most}.")
+    waits = "" if fit.board.wait_states is None else f"{fit.board.wait_states} wait states at the highest clock"
+    if flash := "; ".join(filter(None, (waits, fit.board.flash_access))):
+        lines.append(f"Flash of the board: {flash}.")
+    if fit.board.accelerator and all(layer.unit in ("CPU", "") for layer in estimate.layers):
+        lines.append(f"The board's accelerator is not part of this estimate: {fit.board.accelerator}.")
+    return tuple(lines)
+
+
+def settings_of(device: EstimatedDevice, between: str) -> list[str]:
+    """The settings, each a name and a value with `between` in the middle."""
+    return [f"{name}{between}{value}" for name, value in device.settings.items()]
+
+
+def totals_table(estimate: Estimate) -> Table:
+    """A metric per row, with its interval where there is one, its basis and its method."""
+    columns: Columns[Measurement] = [
+        (Column(title=""), lambda row: Cell(text=METRICS[row.metric].label)),
+        (Column(title="Value", numeric=True), lambda row: _value(row, estimate)),
+        (Column(title="Interval", numeric=True), lambda row: interval_cell(row, estimate)),
+        (Column(title="Basis", rank=1), lambda row: Cell(text=row.basis or "")),
+        (Column(title="Method", rank=2, folds=True), lambda row: Cell(text=one_line(row.method))),
+    ]
+    if not any(interval_cell(row, estimate).text for row in estimate.measurements):
+        del columns[2]
+    return table_of("Whole model", estimate.measurements, columns)
+
+
+def interval_cell(row: Measurement, estimate: Estimate) -> Cell:
+    """The interval of `row`, with its coverage if the estimator states one; empty where both ends look the same."""
+    if row.low is None or row.high is None:
+        return Cell(text="")
+    low, high = (
+        format_si(end, "").strip() if row.unit == "1" else quantity(end, row.unit) for end in (row.low, row.high)
+    )
+    if (coverage := estimate.coverage.get(row.metric)) is None:
+        return Cell(text="" if low == high else f"{low} to {high}")
+    return Cell(text=f"{coverage:.0%}: {low} to {high}")
+
+
+def class_table(estimate: Estimate) -> Table | None:
+    """Share of each class in the instructions of the model; None where they are not counted by class."""
+    classes = estimate.instruction_classes
+    total = sum(classes.values()) if classes else 0
+    if not classes or not total:
+        return None
+    how = _how_layers(estimate, "Share of the instructions", "instructions")
+    return Table(
+        title="Instructions by class",
+        columns=tuple(Column(title=name.capitalize(), numeric=True, how=how) for name in classes),
+        rows=(tuple(Cell(text=f"{count / total:.1%}", value=count) for count in classes.values()),),
+    )
+
+
+_WITH_INTERVAL = ("latency", "energy")
+_HEADLINES = (*_WITH_INTERVAL, "memory_sram", "memory_arena", "flash")
+
+
+def summary_table(estimate: Estimate) -> Table:
+    """One row with the headline numbers, in the same columns for every model and device."""
+    device, rows = estimate.device, [estimate.measurement(each) or estimate.absent(each) for each in _HEADLINES]
+    bases = ", ".join(dict.fromkeys(row.basis for row in rows if row.basis is not None))
+    columns = [
+        (Column(title="Model", name=True), Cell(text=one_line(str(estimate.model.get("name", ""))))),
+        (Column(title="Device", name=True), Cell(text=device.name)),
+        (Column(title="Clock", numeric=True, rank=3, unit="Hz"), _quantity(device.clock_hz, "Hz")),
+        (Column(title="Settings", rank=4), Cell(text=", ".join(settings_of(device, "=")))),
+        (Column(title="Software", rank=2), Cell(text=one_line(estimate.software))),
+        (Column(title="Basis", rank=1), Cell(text=bases)),
+    ]
+    for row in rows:
+        title, share = METRICS[row.metric].label, estimate.coverage.get(row.metric)
+        columns.append((Column(title=title, numeric=True, unit=row.unit), _value(row, estimate)))
+        if row.metric in _WITH_INTERVAL:
+            ends = (row.low, row.high, share) if share is not None else (None, None, None)
+            for name, unit, end in zip(("low", "high", "coverage"), (row.unit, row.unit, ""), ends, strict=True):
+                column = Column(title=f"{title} {name}", numeric=True, unit=unit, hidden=True)
+                columns.append((column, _number(end, "g")))
+    return table_by_columns("Summary", [(column, [cell]) for column, cell in columns])
+
+
+def _value(row: Measurement, estimate: Estimate) -> Cell:
+    if row.value is None:
+        cell, least = absent(row.absent_because or ""), estimate.at_least.get(row.metric)
+        return cell if least is None else replace(cell, text=f"≥ {quantity(least, row.unit)}")
+    return Cell(text=_text(row), value=row.value, how=partial(provenance_of_estimate, row, estimate))
+
+
+def _text(row: Measurement) -> str:
+    value = row.value or 0.0
+    if row.metric == "accelerator_utilization":
+        return f"{value:.1%}"
+    return f"{value:,.0f}" if row.unit == "1" else quantity(value, row.unit)
+
+
+def layer_table(estimate: Estimate, *, top: int | None = None) -> Table:
+    """One row per operator; with `top` the slowest ones and one row for the rest."""
+    layers = list(estimate.layers)
+    known = (name for name in ("time", "cycles") if any(getattr(layer, name) is not None for layer in layers))
+    work = attrgetter(next(known, "instructions"))
+    total = sum(work(layer) or 0.0 for layer in layers)
+    shown = layers
+    if top is not None and len(layers) > top:
+        order = sorted(range(len(layers)), key=lambda at: (-(work(layers[at]) or 0.0), at))
+        shown = [layers[at] for at in sorted(order[:top])] + [_sum([layers[at] for at in sorted(order[top:])])]
+
+    def column(title: str, *metrics: str, rank: int = 0, unit: str = "") -> Column:
+        return Column(title=title, numeric=True, rank=rank, unit=unit, how=_how_layers(estimate, title, *metrics))
+
+    cycles = ("cpu_cycles", "accelerator_cycles")
+    share = partial(provenance_of_column, "Share", "derived", "part of the sum over all layers", "none")
+    columns: Columns[EstimatedLayer] = [
+        (Column(title="#", numeric=True), lambda layer: _number(layer.index, "d")),
+        (Column(title="Layer", name=True, ends=True), lambda layer: Cell(text=one_line(layer.name))),
+        (Column(title="Operator", rank=3, name=True), lambda layer: Cell(text=one_line(layer.op))),
+        (Column(title="On"), _unit),
+        (column("MACs", "macs", rank=4), lambda layer: _count(layer.macs)),
+        (column("Ops", "ops", rank=8), lambda layer: _count(layer.ops)),
+        (column("Instructions", "instructions"), lambda layer: _number(layer.instructions, ",d")),
+        (column("Cycles", *cycles), lambda layer: _number(layer.cycles, ",.0f")),
+        (column("Time", "latency", *cycles, rank=1, unit="s"), lambda layer: _quantity(layer.time, "s")),
+        (Column(title="Share", numeric=True, rank=2, how=share), lambda layer: _share(work(layer), total)),
+        (column("Utilisation", "accelerator_utilization", rank=5), lambda layer: _number(layer.utilization, ".0%")),
+        (column("Energy", "energy", rank=6, unit="J"), lambda layer: _quantity(layer.energy, "J")),
+        (column("Weights (B)", "parameters_size", rank=9, unit="B"), lambda layer: _number(layer.weight_bytes, ",d")),
+        (Column(title="Input", rank=10), lambda layer: Cell(text=_shapes(layer.inputs))),
+        (Column(title="Output", rank=7), lambda layer: Cell(text=_shapes(layer.outputs))),
+        (Column(title="Parameters", numeric=True, hidden=True), lambda layer: _number(layer.parameters, ",d")),
+        (
+            Column(title="Live memory", numeric=True, hidden=True, unit="B"),
+            lambda layer: _number(layer.live_bytes, ",d"),
+        ),
+        (Column(title="J/op", numeric=True, hidden=True), lambda layer: _ratio(layer.energy, layer.ops)),
+        (Column(title="J/MAC", numeric=True, hidden=True), lambda layer: _ratio(layer.energy, layer.macs)),
+        *(_class_column(name) for name in estimate.instruction_classes or ()),
+        (
+            Column(title="Read from flash", numeric=True, hidden=True, unit="B"),
+            lambda layer: _number(layer.flash_read_bytes, ",d"),
+        ),
+        (Column(title="Steps", hidden=True), lambda layer: Cell(text=", ".join(layer.steps))),
+        (Column(title="Why", hidden=True), lambda layer: Cell(text=one_line(layer.because))),
+    ]
+    lacking = [
+        title
+        for title, field in (
+            ("Instructions", "instructions"), ("Cycles", "cycles"), ("Time", "time"), ("Utilisation", "utilization"),
+            ("Energy", "energy"), ("Read from flash", "flash_read_bytes"),
+        )
+        if all(getattr(layer, field) is None for layer in layers)
+    ]  # fmt: skip
+    title = (
+        "Layers"
+        if shown is layers
+        else f"The {len(shown) - 1} most expensive of {len(layers)} layers, in order of execution"
+    )
+    if unknown := sum(bool(layer.unit) and work(layer) is None for layer in layers):
+        title += f"; the cost of {unknown} is not known"
+    return table_of(title, shown, [column for column in columns if column[0].title not in lacking])
+
+
+def _class_column(name: str) -> tuple[Column, Callable[[EstimatedLayer], Cell]]:
+    column = Column(title=f"Instructions: {name}", numeric=True, hidden=True)
+    return column, lambda layer: _number((layer.instruction_classes or {}).get(name), ",d")
+
+
+def _sum(layers: Sequence[EstimatedLayer]) -> EstimatedLayer:
+    def total(field: str) -> Any:
+        known = [getattr(layer, field) for layer in layers if getattr(layer, field) is not None]
+        return sum(known) if known else None
+
+    fields = ("macs", "ops", "instructions", "cycles", "time", "energy", "parameters", "weight_bytes")
+    sums = {field: total(field) for field in fields}
+    return EstimatedLayer(index=None, name=f"… {len(layers)} more layers", op="", unit="", **sums)
+
+
+def _number(value: float | None, how: str) -> Cell:
+    return DASH if value is None else Cell(text=format(value, how), value=value)
+
+
+def _unit(layer: EstimatedLayer) -> Cell:
+    why = (one_line(layer.because),) if layer.because and layer.unit and layer.index is not None else ()
+    return Cell(text=layer.unit or "–", notes=why)
+
+
+def _count(value: int | None) -> Cell:
+    return DASH if value is None else Cell(text=format_si(value, "").strip(), value=value)
+
+
+def _quantity(value: float | None, unit: str) -> Cell:
+    return DASH if value is None else Cell(text=quantity(value, unit), value=value)
+
+
+def _ratio(energy: float | None, number: int | None) -> Cell:
+    return _quantity(energy / number, "J") if energy is not None and number else DASH
+
+
+def _shapes(tensors: Sequence[LayerTensor]) -> str:
+    """``1x49x10x1``, separated by blanks; an open dimension is ``?``."""
+    shapes = (tensor.shape for tensor in tensors)
+    return " ".join("?" if shape is None else "x".join(str(size or "?") for size in shape) for shape in shapes) or "–"
+
+
+def _share(value: float | None, total: float) -> Cell:
+    return DASH if value is None or not total else _number(value / total, ".1%")
+
+
+def _defaults(device: EstimatedDevice) -> tuple[str, ...]:
+    """A footnote with the defaults of the settings; empty if the device has no settings."""
+    found = settings_of(device, "=")
+    return (f"defaults of --set: {', '.join(found)}",) if found else ()
+
+
+def devices_document(found: Sequence[tuple[Estimator, Availability, Sequence[EstimatedDevice]]]) -> Document:
+    """The devices of each estimator, with what to install where it can't be used; then the boards by core."""
+    columns: Columns[EstimatedDevice] = [
+        (Column(title="-d"), lambda device: Cell(text=device.name)),
+        (Column(title="Device"), lambda device: Cell(text=device.title, notes=_defaults(device))),
+    ]
+    tables = []
+    for estimator, state, devices in found:
+        notes = [f"--set {name}=…: {meaning}" for name, meaning in estimator.settings.items()]
+        notes += [] if state else [f"{state.reason}: {state.install_hint}"]
+        tables.append(table_of(estimator.title, (each for each in devices if not each.board), columns, notes=notes))
+    boards = [device for _, _, devices in found for device in devices if device.board is not None]
+    tables += [
+        boards_table(title, [device.board for device in boards if device.board and device.core == core])
+        for core, title in CORE_TITLES.items()
+    ]
+    return Document(title="Devices that can be estimated", tables=tuple(table for table in tables if table.rows))
+
+
+def boards_table(core: str, boards: Sequence[Board]) -> Table:
+    """The boards that have the core with the title `core`."""
+
+    def clock(board: Board) -> Cell:
+        return Cell(text=format_si(board.clock_hz, "Hz"), value=board.clock_hz)
+
+    def memory(size: int) -> Cell:
+        return Cell(text=kib(size), value=size)
+
+    columns: Columns[Board] = [
+        (Column(title="-d"), lambda board: Cell(text=board.name)),
+        (Column(title="Board", rank=2, name=True), lambda board: Cell(text=board.title)),
+        (Column(title="Clock", numeric=True), clock),
+        (Column(title="RAM (KiB)", numeric=True), lambda board: memory(board.ram_bytes)),
+        (Column(title="Flash (KiB)", numeric=True), lambda board: memory(board.flash_bytes)),
+        (Column(title="Accelerator", rank=3, name=True), lambda board: Cell(text=board.accelerator or "–")),
+    ]
+    executable = any(board.core in CORES for board in boards)
+    notes = () if executable else ("memory only: the core can't be executed here",)
+    return table_of(f"Boards with {core}", boards, columns, notes=notes)

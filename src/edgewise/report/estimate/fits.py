@@ -1,0 +1,193 @@
+"""What ``estimate --fits`` prints: the boards of the catalogue that hold a model."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Sequence
+from dataclasses import replace
+from functools import partial
+
+from edgewise.estimating.boards import CORE_TITLES, Fit, kib
+from edgewise.estimating.fits import Candidate, Fits
+from edgewise.estimating.memory_only import UPPER_BOUNDS
+from edgewise.formatting import quantity
+from edgewise.report.document import DASH, Cell, Column, Columns, Document, Section, Table, absent, table_of
+from edgewise.report.estimate.document import interval_cell, provenance_of_estimate, settings_of
+from edgewise.report.runs.provenance import provenance_of_column
+from edgewise.run.battery import DAY_S
+from edgewise.text import one_line
+from edgewise.units import format_si
+
+_HOW_MEMORY = partial(
+    provenance_of_column, "Memory", "estimated", "by the estimate / by the board's data sheet", "none"
+)
+
+
+def fits_document(fits: Fits) -> Document:
+    """The boards that hold the model, and the number of boards left out, with the reasons."""
+    sections = []
+    if fits.left_out:
+        number = sum(bool(each.left_out) for each in fits.candidates)
+        counts = tuple(_counted(fits, reason, count) for reason, count in fits.left_out.items())
+        sections.append(Section(title=f"{number} of {len(fits.candidates)} boards left out", lines=counts))
+    software = dict.fromkeys(
+        "; ".join((each.estimate.software, *settings_of(each.estimate.device, " "))) for each in fits.listed
+    )
+    if lines := tuple(map(one_line, (*fits.conditions, *software))):
+        sections.append(Section(title="Estimated by", lines=lines))
+    sure = [each for each in fits.listed if each.fit.fits]
+    possible = [each for each in fits.listed if not each.fit.fits]
+    held = "Boards that hold the model" if _has_latency(sure) else "Boards with enough memory for the model"
+    titles = (held, "Boards that may hold the model: its memory is not known well enough")
+    tables = tuple(boards_table(those, title) for title, those in zip(titles, (sure, possible), strict=True) if those)
+    name = one_line(str(fits.model.get("name", "")))
+    return Document(
+        title=f"Boards that hold {name}", answer=_answer(fits, sure), tables=tables, sections=tuple(sections)
+    )
+
+
+def _has_latency(candidates: Sequence[Candidate]) -> bool:
+    return any((row := each.estimate.measurement("latency")) and row.value is not None for each in candidates)
+
+
+def _why_no_latency(candidates: Sequence[Candidate]) -> str:
+    """The reason that most of the boards have."""
+    rows = [(each.fit.board.name, each.estimate.measurement("latency")) for each in candidates]
+    reasons = [one_line(row.absent_because or "").replace(name, "this board") for name, row in rows if row is not None]
+    return Counter(reasons).most_common(1)[0][0]
+
+
+def _answer(fits: Fits, sure: Sequence[Candidate]) -> tuple[str, ...]:
+    """How many boards hold the model, the fastest of them, and what is not sure of them."""
+    if fits.refused is not None:
+        return ()
+    words = [f"{len(sure)} of {len(fits.candidates)} boards have enough memory for the model"]
+    if others := len(fits.listed) - len(sure):
+        words.append(f"{others} may have")
+    first = fits.listed[0]
+    row = first.estimate.measurement("latency")
+    if row is not None and row.value is not None:
+        limited = any(not reason.startswith("not enough") for reason in fits.left_out)
+        held = "hold the model within the limits" if limited else "hold the model"
+        words[0] = words[0].replace("have enough memory for the model", held)
+        words[1:] = [f"{others} may hold it"] if others else []
+        slower = f" ({_slower(first)})" if first.fit.board.flash_beside else ""
+        known = sum(_has_latency([each]) for each in sure)
+        whose = "" if known == len(sure) else f" of the {known} whose latency is known"
+        words.append(f"the fastest{whose} is {first.fit.board.name}: {quantity(row.value, row.unit)}{slower}")
+        words += _smallest(sure)
+    elif row is not None and not _has_latency(fits.listed):
+        words.append(f"no latency is known: {_why_no_latency(fits.listed)}")
+    if above := sum(each.may_exceed for each in fits.listed):
+        words.append(f"{above} may take longer than the limit, by their intervals")
+    return (f"{'; '.join(words)}.",)
+
+
+def _smallest(sure: Sequence[Candidate]) -> list[str]:
+    """The board with the least RAM, of those the one with the least flash, where it isn't the only one."""
+    if len(sure) < 2:
+        return []
+    board = min((each.fit.board for each in sure), key=lambda board: (board.ram_bytes, board.flash_bytes, board.name))
+    return [
+        f"the smallest is {board.name}: {kib(board.ram_bytes)} KiB of RAM and {kib(board.flash_bytes)} KiB of flash"
+    ]
+
+
+def _counted(fits: Fits, reason: str, count: int) -> str:
+    """A reason with its number of boards, by name where they hold the model and only their latency is in the way."""
+    names = [each.fit.board.name for each in fits.candidates if each.left_out[:1] == (reason,)]
+    return f"{reason}: {count}" + (f" ({', '.join(names)})" if "hold" in reason else "")
+
+
+def csv_table(fits: Fits) -> Table:
+    """One row per board of the catalogue, also of those left out."""
+    return boards_table(fits.candidates)
+
+
+def boards_table(candidates: Sequence[Candidate], title: str = "Boards") -> Table:
+    """One row per board; RAM and flash as needed / available, in KiB."""
+    columns: Columns[Candidate] = [
+        (Column(title="-d"), lambda each: Cell(text=each.fit.board.name)),
+        (Column(title="Core", rank=5), lambda each: Cell(text=CORE_TITLES[each.fit.board.core].removeprefix("Arm "))),
+        (Column(title="Clock", numeric=True, rank=4, unit="Hz"), lambda each: _clock(each.fit.board.clock_hz)),
+        (
+            Column(title="RAM (KiB)", numeric=True, how=_HOW_MEMORY),
+            lambda each: _memory(each.fit, "RAM", each.fit.ram_bytes, each.fit.board.ram_bytes),
+        ),
+        (
+            Column(title="Flash (KiB)", numeric=True, how=_HOW_MEMORY),
+            lambda each: _memory(each.fit, "flash", each.fit.flash_bytes, each.fit.board.flash_bytes),
+        ),
+        (Column(title="Latency", numeric=True, unit="s"), lambda each: _number(each, "latency")),
+        (Column(title="Interval", numeric=True, rank=1), _interval),
+        (Column(title="Energy", numeric=True, rank=3, unit="J"), lambda each: _number(each, "energy")),
+        (Column(title="Battery", numeric=True, unit="s"), lambda each: _number(each, "battery_life")),
+        (
+            Column(title="RAM of the board (KiB)", numeric=True, hidden=True),
+            lambda each: _kib(each.fit.board.ram_bytes),
+        ),
+        (
+            Column(title="Flash of the board (KiB)", numeric=True, hidden=True),
+            lambda each: _kib(each.fit.board.flash_bytes),
+        ),
+        (Column(title="Fits", hidden=True), lambda each: Cell(text=_FITS[each.fit.fits])),
+        (Column(title="Left out", hidden=True), lambda each: Cell(text=", ".join(each.left_out))),
+    ]
+    empty = {
+        "Battery": all(each.estimate.measurement("battery_life") is None for each in candidates),
+        "Interval": not any(_interval(each).text for each in candidates),
+    }
+    columns = [column for column in columns if not empty.get(column[0].title)]
+    return table_of(f"{title} (memory: needed / of the board)", candidates, columns)
+
+
+_FITS = {True: "yes", False: "no", None: "maybe"}
+
+
+def _kib(size: int) -> Cell:
+    return Cell(text=kib(size), value=size / 1024)
+
+
+def _clock(clock_hz: float) -> Cell:
+    return Cell(text=format_si(clock_hz, "Hz"), value=clock_hz)
+
+
+def _memory(fit: Fit, name: str, needed: int | None, there: int) -> Cell:
+    if needed is None:
+        return Cell(text=f"? / {kib(there)}", notes=("what the model needs is not known",))
+    least = fit.at_least.get(name)
+    most = f"; at most: {UPPER_BOUNDS[name]}" if name in fit.at_most else ""
+    notes = () if least is None else (f"{name} ≥: {least}{most}",)
+    text = fit.amount(name, needed).replace("at least", "≥").replace(" to ", "–")
+    short = f"≤ {kib(fit.at_most[name])} / {kib(there)}" if most else ""
+    return Cell(text=f"{text} / {kib(there)}", value=needed / 1024, notes=notes, short=short)
+
+
+def _number(candidate: Candidate, metric: str) -> Cell:
+    row = candidate.estimate.measurement(metric)
+    if row is None:
+        return DASH
+    if row.value is None:
+        # Boards with the same reason share a footnote.
+        cell = absent(one_line(row.absent_because or "").replace(candidate.fit.board.name, "this board"))
+        least = candidate.estimate.at_least.get(metric)
+        return cell if least is None else replace(cell, text=f"≥ {quantity(least, row.unit)}")
+    text = f"{row.value / DAY_S:.3g} days" if metric == "battery_life" else quantity(row.value, row.unit)
+    how = partial(provenance_of_estimate, row, candidate.estimate)
+    notes: list[str] = [_slower(candidate)] if metric == "latency" and candidate.fit.board.flash_beside else []
+    notes += [_ABOVE] if metric == "latency" and candidate.may_exceed else []
+    return Cell(text=text, value=row.value, low=row.low, high=row.high, how=how, notes=tuple(notes))
+
+
+_ABOVE = "its interval reaches above the limit"
+
+
+def _slower(candidate: Candidate) -> str:
+    """That the latency may be longer where the program is not on the microcontroller."""
+    return f"can be longer, also beyond the interval: {candidate.fit.board.flash_beside}"
+
+
+def _interval(candidate: Candidate) -> Cell:
+    row = candidate.estimate.measurement("latency")
+    cell = Cell(text="") if row is None else interval_cell(row, candidate.estimate)
+    return replace(cell, notes=(*cell.notes, _ABOVE)) if candidate.may_exceed else cell

@@ -1,0 +1,423 @@
+"""What `calibrate` prints of a device, and `estimate` of models on a calibrated one."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from functools import partial
+from typing import Any
+
+from edgewise.device.calibrations import count_text
+from edgewise.formatting import quantity
+from edgewise.metrics import METRICS
+from edgewise.predicting.base import Subject
+from edgewise.predicting.calibration import Calibration, validation
+from edgewise.predicting.choice import CHOICE_POINTS, COVERAGE, TRUST, Choice, Mean, Prediction
+from edgewise.predicting.features import TERMS
+from edgewise.predicting.forecast import KINDS, SEEN_SHARE, Forecast, Forecasts
+from edgewise.predicting.laws import known_profile
+from edgewise.predicting.suggestion import Suggestion
+from edgewise.report.document import (
+    Cell,
+    Column,
+    Columns,
+    Document,
+    Provenance,
+    Section,
+    Table,
+    absent,
+    table_of,
+    text_cell,
+    value_cell,
+)
+from edgewise.report.estimate.forecast_charts import forecast_chart, validation_charts
+from edgewise.report.runs.provenance import basis_text, interval_facts, provenance_of_column
+from edgewise.text import enumerate_few, one_line
+from edgewise.units import format_si
+
+UNCOUNTED = ("elements", "operators")
+"""Terms of a profile that are not MACs."""
+CLEARLY_MORE, CLEARLY_APART = 1.25, 0.02
+"""Errors of laws whose ratio, or whose difference, is below are about equal."""
+
+
+def calibration_document(calibration: Calibration) -> Document:
+    """The laws of a device, the chosen one first, and the points with what is predicted without each."""
+    tables: list[Table] = []
+    earlier = calibration.replaced
+    replaced = [f"This replaces the calibration {calibration.name} ({earlier})."] if earlier else []
+    for metric, choice in calibration.choices.items():
+        tables += [laws_table(metric, choice), _points(metric, choice)]
+    return Document(
+        title=f"Calibration of {calibration.name}",
+        answer=(
+            *(_learnt(metric, choice, calibration.name) for metric, choice in calibration.choices.items()),
+            *map(one_line, calibration.doubts),
+            *(chosen_law(metric, choice) for metric, choice in calibration.choices.items()),
+            _way_on(calibration),
+            *replaced,
+        ),
+        tables=tuple(tables),
+        sections=tuple(_origin(calibration, said=calibration.doubts)),
+        charts=lambda: validation_charts(calibration),
+    )
+
+
+def _way_on(calibration: Calibration) -> str:
+    """The command that predicts others: of a table where it takes values of this machine by an unknown engine."""
+    subjects = [point.subject for points in calibration.points.values() for point in points]
+    if calibration.runtime or not any(subject.host for subject in subjects):
+        return f"Predict others: edgewise estimate MODEL -d {calibration.name}"
+    return (
+        f"Predict others: edgewise estimate TABLE.csv -d {calibration.name}, a table with the columns of this "
+        "machine's values, such as model,host_latency_ms: their engine is not known, so stored runs are not taken"
+    )
+
+
+def _learnt(metric: str, choice: Choice, device: str) -> str:
+    """How many models the law of `metric` was fitted to, which it was not and why, and how far off it is."""
+    trial, number = choice.chosen, len(choice.points)
+    error = validation(trial, choice.points)["error"]
+    words = f"{METRICS[metric].label} on {device} is learnt from {count_text(trial.number, number)} measured models"
+    words += f": off by {100 * error:.1f} % on average where a model is left out"
+    lacks = [(point.subject.name, trial.lacking(point.subject)) for point in choice.points]
+    unused = [f"{one_line(name)} ({one_line(lack)})" for name, lack in lacks if lack]
+    return f"{words}; not used: {enumerate_few(unused)}." if unused else f"{words}."
+
+
+def chosen_law(metric: str, choice: Choice) -> str:
+    """The law that predicts `metric`, with its coefficients, as a sentence."""
+    law, fitted = choice.chosen.predictor, choice.chosen.fitted
+    title = law.name if isinstance(law, Mean) else f"{law.name}, {law.title}"  # the equation of a mean says the rest
+    equation = fitted.equation if fitted else ""
+    return f"{METRICS[metric].label} by {title}: {equation}{_why_not_least(choice)}."
+
+
+def _why_not_least(choice: Choice) -> str:
+    """Why the chosen law is not the one with the least error here, as a clause; "" where both are about equal."""
+    values = [point.value for point in choice.points]
+    least = min(choice.trials, key=lambda trial: trial.mean_error(values))
+    error = least.mean_error(values)
+    if choice.chosen.mean_error(values) < max(CLEARLY_MORE * error, error + CLEARLY_APART):
+        return ""
+    models = "" if least.number == choice.chosen.number else f" on the {least.number} models that it knows"
+    return (
+        f"; {least.predictor.name} is off by {100 * error:.1f} % here{models}, but a law is chosen by its squared "
+        "errors, here and on other devices"
+    )
+
+
+def _origin(calibration: Calibration, more: Sequence[str] = (), *, said: Sequence[str]) -> list[Section]:
+    """The cautions of the calibration, and `more`, but those that the answer has `said`; where its points are from."""
+    lines = [f"Measured: {one_line(', '.join(calibration.sources))}."]
+    if calibration.runtime:
+        lines.append(_hosts(calibration))
+    elif any(point.subject.host for points in calibration.points.values() for point in points):
+        lines.append("host is the value in the table.")
+    if calibration.path is not None:
+        lines.append(f"Kept in {one_line(str(calibration.path))}.")
+    sections = [Section(title="Points", lines=tuple(lines))]
+    if cautions := [each for each in (*calibration.cautions, *more) if each not in said]:
+        sections.insert(0, Section(title="Cautions", lines=tuple(map(one_line, cautions)), tone="fair"))
+    return sections
+
+
+def _hosts(calibration: Calibration) -> str:
+    """Where the values of this machine are from: stored runs with one engine, the table, or both."""
+    runs = f"{calibration.runtime} on {one_line(calibration.host) or 'this machine'}"
+    how = "the newest run of the best grade of each model"
+    if not calibration.written:
+        return f"host is {runs}: {how}."
+    most = max(sum(point.subject.host is not None for point in points) for points in calibration.points.values())
+    if calibration.written >= most:
+        return f"host is the value in the table; of models to predict it is {runs}: {how}."
+    return f"host is the value in the table of {calibration.written} of {most} models; of others {runs}: {how}."
+
+
+def laws_table(metric: str, choice: Choice) -> Table:
+    """A law per row."""
+    rows = [(trial, validation(trial, choice.points)) for trial in choice.ranked]
+    method = "each measured model is predicted by the law, fitted to the others"
+    how = partial(provenance_of_column, "Validation of the law", "derived", method, "none is computed")
+    return Table(
+        title=f"{METRICS[metric].label}: laws, the chosen one first, then by error; error, coverage of "
+        f"{COVERAGE:.0%} intervals and rank of left-out models",
+        notes=_how_chosen(choice, [row["error"] for _, row in rows]),
+        columns=(
+            Column(title="Law"),
+            Column(title="Error", numeric=True, how=how),
+            Column(title="Coverage", numeric=True, rank=3, how=how),
+            Column(title="Rank corr.", numeric=True, rank=1, how=how),
+            Column(title="R²", numeric=True, rank=2, how=how),
+            Column(title="n", numeric=True, rank=4),
+            Column(title="Equation", folds=True, rank=5),
+        ),
+        rows=tuple(
+            (
+                Cell(text=trial.predictor.name),
+                value_cell(row["error"], lambda share: f"{100 * share:.1f} %", one_line(trial.because)),
+                value_cell(_coverage(row["coverage"]), "{:.0%}".format),
+                value_cell(row["rank_correlation"], "{:.3f}".format),
+                value_cell(row["r2"], "{:.3f}".format),
+                value_cell(trial.number, str),
+                Cell(text=row["equation"] or ""),
+            )
+            for trial, row in rows
+        ),
+    )
+
+
+def _how_chosen(choice: Choice, errors: Sequence[float | None]) -> tuple[str, ...]:
+    """By what laws are weighed in a mean, or chosen though others have less error here; nothing where both agree.
+
+    Args:
+        errors: on left-out models, that of the chosen law first.
+    """
+    law = choice.chosen.predictor
+    parts = law.parts if isinstance(law, Mean) else [law]
+    if errors[0] is None or (len(parts) == 1 and errors[0] <= min(error for error in errors if error is not None)):
+        return ()
+    first = (
+        "A mean weighs its laws by the inverse of their squared errors"
+        if len(parts) > 1
+        else "The law with the least squared error is taken, which need not be the one with the least error below"
+    )
+    words = f"{first}; beside the models here, a law's error on public devices counts as {CHOICE_POINTS:.0f} models"
+    trusted = [f"that of {part.name} is divided by {TRUST[part.name]:g}" for part in parts if part.name in TRUST]
+    return (
+        f"{words}{''.join(f'; {each}' for each in trusted)}: with few models, another law is often better by chance.",
+    )
+
+
+def _coverage(coverage: Sequence[Mapping[str, float]] | None) -> float | None:
+    """Of left-out points, the share inside their intervals."""
+    return next((each["share"] for each in coverage or () if each["nominal"] == COVERAGE), None)
+
+
+def _off_text(share: float) -> str:
+    """``"+7%"``, ``"-0.3%"`` below 1 %; a share that rounds to nothing has no sign."""
+    text = f"{share:+.1%}" if abs(share) < 0.0095 else f"{share:+.0%}"
+    return "0%" if float(text[:-1]) == 0.0 else text
+
+
+def _points(metric: str, choice: Choice) -> Table:
+    """A point per row, with its value as predicted by the chosen law without it."""
+    hosts = [point.subject.host for point in choice.points]
+    unit, show = METRICS[metric].unit, partial(quantity, unit=METRICS[metric].unit)
+
+    def left_out(at: int) -> Cell:
+        value = float(choice.chosen.left_out[at])
+        if math.isnan(value):
+            return absent(one_line(choice.chosen.lacking(choice.points[at].subject)))
+        return Cell(text=show(value), value=value)
+
+    def off(at: int) -> Cell:
+        share = float(choice.chosen.left_out[at]) / choice.points[at].value - 1
+        return absent() if math.isnan(share) else Cell(text=_off_text(share), value=share)
+
+    def host(at: int) -> Cell:
+        return value_cell(hosts[at], show)
+
+    def measured(at: int) -> Cell:
+        return value_cell(choice.points[at].value, show)
+
+    law = f"by {choice.chosen.predictor.name}, fitted to the other models"
+    given = partial(provenance_of_column, "Measured", "measured", "as the table of points has it", "none is recorded")
+    without = partial(provenance_of_column, "Predicted without it", "estimated", law, "see the chart of coverage")
+    columns: Columns[int] = [
+        (Column(title="Model", name=True), lambda at: text_cell(choice.points[at].subject.name)),
+        (Column(title="Host", numeric=True, rank=1, how=given, unit=unit), host),
+        (Column(title="Measured", numeric=True, how=given, unit=unit), measured),
+        (Column(title="Predicted without it", numeric=True, how=without, unit=unit), left_out),
+        (Column(title="Prediction off by", numeric=True, how=without, in_si=("Off", 1.0)), off),
+    ]
+    if not any(hosts):
+        del columns[1]
+    return table_of(f"{METRICS[metric].label}: measured models", range(len(choice.points)), columns)
+
+
+def calibrations_table(found: Sequence[Mapping[str, Any]]) -> Table:
+    """Calibrated devices, as `edgewise.predicting.calibration.summaries` lists them."""
+    return table_of(
+        "Calibrated devices",
+        found,
+        [
+            (Column(title="-d"), lambda each: Cell(text=each["name"])),
+            (Column(title="Models measured", folds=True), _counts),
+            (Column(title="Sources", rank=1, folds=True), lambda each: text_cell(", ".join(each["sources"]))),
+        ],
+    )
+
+
+def _counts(each: Mapping[str, Any]) -> Cell:
+    if each["reason"]:
+        return absent(one_line(each["reason"]))
+    return Cell(
+        text=", ".join(
+            f"{METRICS[metric].label}: {count_text(used, each['measured'][metric])}"
+            for metric, used in each["models"].items()
+        )
+    )
+
+
+def atlas_devices_table(found: Sequence[Mapping[str, Any]]) -> Table:
+    """Devices of the atlas, as `edgewise.predicting.atlas.devices_of` lists them."""
+    return table_of(
+        "Devices of the atlas",
+        found,
+        [
+            (Column(title="Device", folds=True), lambda each: text_cell(each["device"])),
+            (Column(title="Runtime"), lambda each: text_cell(each["runtime"])),
+            (Column(title="Unit", rank=1), lambda each: text_cell(each["unit"])),
+            (Column(title="Precisions", rank=2), lambda each: text_cell(", ".join(each["precisions"]))),
+            (Column(title="Models", numeric=True), lambda each: Cell(text=str(each["models"]), value=each["models"])),
+            (Column(title="Tables", rank=3), lambda each: text_cell(", ".join(each["tables"]))),
+        ],
+    )
+
+
+def forecasts_document(found: Forecasts) -> Document:
+    """The models in their order, by metric."""
+    doubts = tuple(dict.fromkeys((*found.doubts, *found.calibration.doubts)))
+    sections = _origin(found.calibration, found.cautions, said=doubts)
+    for metric in found.metrics:
+        if pairs := found.alike(metric):
+            lines = tuple(f"{one_line(one.subject.name)} and {one_line(other.subject.name)}" for one, other in pairs)
+            title = f"{METRICS[metric].label}: neighbours whose order is not certain (below {COVERAGE:.0%})"
+            sections.insert(0, Section(title=title, lines=lines))
+    return Document(
+        title=f"Estimates for {found.calibration.name}",
+        answer=(
+            *filter(None, (told(found, metric) for metric in found.metrics for told in (_known, _least))),
+            *map(one_line, doubts),
+        ),
+        tables=tuple(_forecast_table(found, metric) for metric in found.metrics),
+        sections=tuple(sections),
+        charts=lambda: [forecast_chart(found, metric) for metric in found.metrics],
+        parts=lambda: [("The laws", [replace(calibration_document(found.calibration), sections=())])],
+    )
+
+
+def _known(found: Forecasts, metric: str) -> str:
+    """The models that were measured on the device, with their values, as a sentence; "" where none was."""
+    unit = METRICS[metric].unit
+    known = [
+        f"{one_line(row.subject.name)}, {quantity(row.measured, unit)}"
+        for row in found.of(metric)
+        if row.measured is not None
+    ]
+    words = f"{METRICS[metric].label} measured on {found.calibration.name}"
+    return f"{words}: {enumerate_few(known)}. The estimates are what the law says." if known else ""
+
+
+def _least(found: Forecasts, metric: str) -> str:
+    """The model with the least value, and those that may have less, as a sentence; "" where none is predicted."""
+    label, unit = METRICS[metric].label, METRICS[metric].unit
+    ranked = [row for row in found.of(metric) if row.prediction]
+    if not ranked or ranked[0].prediction is None:
+        return ""
+    first, this = ranked[0], ranked[0].prediction
+    ends = f"{COVERAGE:.0%} interval {quantity(this.low, unit)} to {quantity(this.high, unit)}"
+    doubt = f", doubtful: {one_line(first.doubt)}" if first.doubt else ""
+    value = f"{one_line(first.subject.name)}, {quantity(this.value, unit)} ({ends}){doubt}"
+    if len(ranked) == 1:
+        return f"{label} on {found.calibration.name}: {value}."
+    doubtful = next((other for one, other in found.alike(metric) if one is first), None)
+    rest = "" if doubtful is None else f"; {one_line(doubtful.subject.name)} may have less"
+    return f"Least {label.lower()} on {found.calibration.name}: {value}{rest}."
+
+
+def _forecast_table(found: Forecasts, metric: str) -> Table:
+    unit = METRICS[metric].unit
+    rows = found.of(metric)
+
+    def value(row: Forecast) -> Cell:
+        if row.prediction is None:
+            return absent(one_line("; ".join(filter(None, (row.refused, row.advice)))))
+        this = row.prediction
+        notes, how = tuple(map(one_line, row.cautions)), partial(_how_forecast, row, this, found)
+        return Cell(text=quantity(this.value, unit), value=this.value, notes=notes, how=how)
+
+    def interval(row: Forecast) -> Cell:
+        this = row.prediction
+        return absent() if this is None else Cell(text=f"{quantity(this.low, unit)} to {quantity(this.high, unit)}")
+
+    number = partial(value_cell, show=partial(quantity, unit=unit))
+
+    def law(row: Forecast) -> Cell:
+        return Cell(text=row.law, notes=(one_line(f"{row.law}: {row.equation}"),) if row.law else ())
+
+    columns: Columns[Forecast] = [
+        (Column(title="Model", name=True), lambda row: text_cell(row.subject.name)),
+        (Column(title=METRICS[metric].label, numeric=True, unit=unit), value),
+        (Column(title=f"{COVERAGE:.0%} interval"), interval),
+        (Column(title="Law", rank=1), law),
+        (Column(title="Most like", rank=2), lambda row: text_cell(", ".join(row.nearest))),
+        (
+            Column(title=f"{COVERAGE:.0%} interval low", numeric=True, unit=unit, hidden=True),
+            lambda row: number(row.prediction.low if row.prediction else None),
+        ),
+        (
+            Column(title=f"{COVERAGE:.0%} interval high", numeric=True, unit=unit, hidden=True),
+            lambda row: number(row.prediction.high if row.prediction else None),
+        ),
+        (Column(title="Measured", numeric=True, unit=unit, hidden=True), lambda row: number(row.measured)),
+    ]
+    title = f"{METRICS[metric].label}, estimated"
+    if metric in found.targets:
+        how = partial(provenance_of_column, "On target", "estimated", "from the spread of the prediction", "none")
+        on_target = Column(title="On target", numeric=True, how=how)
+        columns.insert(3, (on_target, lambda row: value_cell(row.on_target, "{:.0%}".format)))
+        title += f"; on target: probability of at most {quantity(found.targets[metric], unit)}"
+    return table_of(title, rows, columns)
+
+
+def _how_forecast(row: Forecast, this: Prediction, found: Forecasts) -> Provenance:
+    """How the prediction of one metric of one model is known."""
+    metric = METRICS[row.metric]
+    conditions = f"{found.calibration.name}; measured: {', '.join(found.calibration.sources)}"
+    facts = interval_facts(metric.unit, this.value, this.low, this.high, f"{COVERAGE:.0%} interval")
+    facts += [("Basis", basis_text("estimated")), ("Method", f"{row.law}: {row.equation}")]
+    facts += [("Conditions", conditions), ("Cautions", "; ".join(row.cautions))]
+    return Provenance(f"{metric.label} of {row.subject.name}: {quantity(this.value, metric.unit)}", facts)
+
+
+def suggestion_document(found: Suggestion) -> Document:
+    """The networks to measure, and the commands to run next."""
+
+    def work(subject: Subject) -> Cell:
+        profile = known_profile(subject)
+        macs = sum(amount for term, amount in zip(TERMS, profile.amounts, strict=True) if term not in UNCOUNTED)
+        return Cell(text=format_si(macs, ""), value=macs)
+
+    def kinds(subject: Subject) -> Cell:
+        shares = sorted(zip(known_profile(subject).shares.tolist(), TERMS, strict=True), reverse=True)
+        return Cell(text=", ".join(f"{KINDS[term]} {share:.0%}" for share, term in shares[:2] if share >= SEEN_SHARE))
+
+    before = f" beside the {found.measured} measured ones" if found.measured else ""
+    lines = tuple(f"{where}: {one_line(step)}" for where, step in found.steps)
+    return Document(
+        title=f"Networks to measure on {found.device}",
+        answer=(
+            f"{len(found.subjects)} networks to measure on {found.device}{before}, written to "
+            f"{one_line(str(found.folder))}.",
+        ),
+        tables=(
+            table_of(
+                "Networks, the one that tells most first",
+                found.subjects,
+                [
+                    (Column(title="File", name=True), lambda one: text_cell(one.name)),
+                    (Column(title="MACs", numeric=True), work),
+                    (Column(title="Most of the work", folds=True), kinds),
+                ],
+            ),
+        ),
+        sections=(Section(title="Next", lines=lines),),
+    )
+
+
+def refusals(found: Forecasts) -> Sequence[Forecast]:
+    """The forecasts that have no value."""
+    return [row for row in found.rows if row.prediction is None]

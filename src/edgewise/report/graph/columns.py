@@ -1,0 +1,152 @@
+"""A graph as JSON in columns of nodes, blocks and details: what the script of a page draws."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable, Mapping, Sequence
+from math import isfinite
+from operator import attrgetter
+from typing import Any
+
+from edgewise.record import Layer, LayerTensor, Run
+from edgewise.report.graph import (
+    Graph,
+    Number,
+    chief_of,
+    short_line,
+)
+from edgewise.report.profile.cells import BELOW, PARTLY_BELOW, has_bound, sum_text
+from edgewise.report.profile.diff import change_cell, verdict_cell
+from edgewise.report.profile.trace import place_in_latency
+from edgewise.report.runs.conditions import labels_of
+
+
+def document_of(graph: Graph) -> dict[str, Any]:
+    """`graph` as plain JSON types, in columns: node, then block."""
+    texts = _Texts()
+    chiefs = [chief_of(pair) for pair in graph.pairs]
+    runs = [
+        {"id": run.id, "label": label, "layers": _layer_columns(run.layers, _begins(run), texts)}
+        for run, label in zip(graph.runs, labels_of(graph.runs), strict=True)
+    ]
+    document: dict[str, Any] = {
+        "runs": runs or [{"id": "", "label": "", "layers": _layer_columns(graph.sides[0], {}, texts)}],
+        "keys": list(graph.metrics),
+        "metrics": {
+            key: {"title": metric.title, "unit": metric.unit, "sums": metric.sums, "why": short_line(metric.why)}
+            for key, metric in graph.metrics.items()
+        },
+        "names": [short_line(pair.name) for pair in graph.pairs] + [block.name for block in graph.blocks],
+        "ops": [texts.number(layer.op) for layer in chiefs],
+        "kinds": [texts.number(pair.kind) for pair in graph.pairs],
+        "parents": graph.parents,
+        "opened": graph.opened,
+        "edges": [end for edge in graph.edges for end in edge],
+        "order": [end for edge in graph.order for end in edge],
+        "values": {key: _rounded(column) for key, column in graph.values.items()},
+        "bounds": {key: {node: texts.number(words) for node, words in of.items()} for key, of in bounds(graph).items()},
+        "below": BELOW,
+        "partly": PARTLY_BELOW,
+        "lacking": graph.lacking,
+        "why": {key: {node: texts.number(why) for node, why in of.items()} for key, of in graph.why.items()},
+    }
+    if graph.is_diff:
+        document["members"] = [
+            [[layer.index for layer in side] for side in (one.before, one.after)] for one in graph.pairs
+        ]
+        names, _, document["verdict"] = graph.headings
+        for name, run in zip(names, document["runs"], strict=True):
+            run["name"] = short_line(name)
+        document["alone"] = [-1 if work.is_paired else int(not work.before) for work in graph.works]
+        document["verdicts"] = [texts.number(word) for word in verdicts(graph)]
+    return document | {"texts": texts.all}
+
+
+def verdicts(graph: Graph) -> list[str]:
+    """What the profile diff says of each node, then of each block as one piece of work."""
+    return [verdict_cell(work).text for work in graph.works]
+
+
+def bounds(graph: Graph) -> dict[str, dict[int, str]]:
+    """Metric → node or block → its bounds in words, where a time in it is less than the profiler can tell."""
+    found: dict[str, dict[int, str]] = {"time": {}, "after": {}, "change": {}, "share": {}}
+    for at, work in enumerate(graph.works):
+        for key, layers in (("time", work.before), ("after", work.after)):
+            if has_bound(layers):
+                found[key][at] = f"{sum_text(layers, 1e6)} µs"
+        if graph.is_diff and work.is_bounded and graph.values["change"][at] is not None:
+            found["change"][at] = f"{change_cell(work).text.replace('-', '−')} µs"
+        elif not graph.is_diff and at in found["time"] and graph.profile.latency > 0:
+            found["share"][at] = f"{sum_text(work.before, 100 / graph.profile.latency)} %"
+    return {key: of for key, of in found.items() if key in graph.metrics}
+
+
+class _Texts:
+    """Texts that occur many times, each once.
+
+    Attributes:
+        all: in the order of their numbers.
+    """
+
+    def __init__(self) -> None:
+        self.all: list[str] = []
+        self._numbers: dict[str, int] = {}
+
+    def number(self, text: str | None) -> int:
+        """The place of a text in `all`."""
+        text = text or ""
+        if text not in self._numbers:
+            self._numbers[text] = len(self.all)
+            self.all.append(short_line(text))
+        return self._numbers[text]
+
+
+def _rounded(values: Iterable[Number]) -> list[Number]:
+    # JSON has no other numbers than finite ones; a damaged record may.
+    return [
+        value if type(value) is not float else float(f"{value:.6g}") if isfinite(value) else None for value in values
+    ]
+
+
+_NUMBERS = (
+    *("time", "low", "high", "intensity", "ops_per_second", "roof", "roof_share"),
+    *("ops", "parameters", "weight_bytes", "activation_bytes"),
+)
+_WORDS = {"op": "op", "kernel": "engine_op", "dtype": "dtype", "provider": "provider", "bound": "bound"}
+
+
+def _begins(run: Run) -> dict[int, float]:
+    """Index of a layer → when it begins in an inference without the profiler, s."""
+    return {layer.index: ts * 1e-6 for layer, _, ts, _ in place_in_latency(run) if layer.start is not None}
+
+
+def _layer_columns(layers: Sequence[Layer], begins: Mapping[int, float], texts: _Texts) -> dict[str, list[Any]]:
+    """What the details of a layer tell, by column; numbers are of `texts`, but those of `_NUMBERS`."""
+    number = texts.number
+    columns: dict[str, list[Any]] = {name: _rounded(map(attrgetter(name), layers)) for name in _NUMBERS}
+    columns |= {key: [number(word) for word in map(attrgetter(name), layers)] for key, name in _WORDS.items()}
+    return columns | {
+        "most": [number(f"{sum_text([one], 1e6)} µs" if one.is_bounded else "") for one in layers],
+        "start": _rounded(begins.get(one.index) for one in layers),
+        "name": [short_line(one.name) for one in layers],
+        "nodes": [0 if one.nodes == (one.name,) else [short_line(name) for name in one.nodes] for one in layers],
+        "steps": [short_line(", ".join(one.engine_nodes)) for one in layers],
+        "inputs": [number(shapes_words(one.inputs)) for one in layers],
+        "outputs": [number(shapes_words(one.outputs)) for one in layers],
+        "attributes": [
+            number(json.dumps(one.attributes, ensure_ascii=False, default=str) if one.attributes else "")
+            for one in layers
+        ],
+        "note": [number("; ".join(filter(None, (one.error, one.cost_unknown_because)))) for one in layers],
+    }
+
+
+def shapes_words(tensors: Iterable[LayerTensor]) -> str:
+    """The shapes and types of tensors."""
+    return "; ".join(f"{_shape(one)} {one.dtype}" for one in tensors)
+
+
+def _shape(tensor: LayerTensor) -> str:
+    if tensor.shape is None:
+        return "shape of unknown rank"
+    return "×".join("?" if size is None else str(size) for size in tensor.shape) or "scalar"

@@ -1,0 +1,1 @@
+"""Inspections and conversions of model files."""

@@ -1,0 +1,169 @@
+"""What a search found: one conclusion, before and after, every variant and why it lost, and how to make it again."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from edgewise.optimizing.variant import ABOUT_ORIGINAL, BUSY_MACHINE, AppliedPass, Candidate, Optimization
+from edgewise.report.bench.ranking import LOAD, load_lines
+from edgewise.report.charts import Chart, Matrix
+from edgewise.report.document import Cell, Column, Document, Section, Table, filled, lines_of, text_cell
+from edgewise.report.evaluation.changed_answers import changed_tables
+from edgewise.report.evaluation.charts import confusion_matrix
+from edgewise.report.optimization.charts import CHARTS
+from edgewise.report.optimization.tables import before_after_table, featured, front_table, layers_table, variants_table
+from edgewise.report.optimization.words import (
+    condition_lines,
+    folded_notes,
+    headline_of,
+    loss_lines,
+    number_of,
+    reason_line,
+)
+from edgewise.report.runs.conditions import flatten
+from edgewise.text import one_line
+
+if TYPE_CHECKING:
+    from rich.console import Console
+
+
+def print_optimization(result: Optimization, console: Console, *, details: bool = False) -> None:
+    """Print `result` on `console`, readable at 80 columns."""
+    from rich.text import Text
+
+    from edgewise.report.document.text import print_document
+
+    headline, evidence = headline_of(result)
+    console.print(Text(one_line(headline), style="bold"))
+    for line in filter(None, (reason_line(result), evidence)):
+        console.print(Text(one_line(line)))
+    document = describe_optimization(result, width=console.width)
+    if not document.lead:  # a section begins with an empty line
+        console.print()
+    print_document(document, console, details=details)
+
+
+def describe_optimization(result: Optimization, *, width: int | None = None) -> Document:
+    """The whole search; its title is the conclusion.
+
+    Args:
+        width: cells of the terminal, where tables are to fit; None for as much as there is to say.
+    """
+    narrow = width is not None
+    sections = sections_of(result, narrow=narrow)
+    shown = result if narrow else replace(result, files={k: Path(path).name for k, path in result.files.items()})
+    headline, evidence = headline_of(shown)
+    tables = [
+        before_after_table(result, narrow=narrow),
+        variants_table(result, narrow=narrow) if result.candidates else None,
+        front_table(result),
+        *changed_tables(result.changed, thumbnails=result.thumbnails),
+        layers_table(result, narrow=narrow),
+        None if narrow else provenance_table(result),
+    ]
+    return Document(
+        title="; ".join(filter(None, (headline, reason_line(result), evidence))),
+        tables=tuple(table for table in tables if table is not None),
+        sections=tuple(section for section in sections if section.tone != "poor"),
+        lead=tuple(section for section in sections if section.tone == "poor"),
+        charts=lambda: _charts(result),
+    )
+
+
+def _charts(result: Optimization) -> list[Chart | Matrix | None]:
+    other, _ = featured(result)
+    judged = [one for one in (result.baseline, other) if one is not None and one.accuracy is not None]
+    matrices = [confusion_matrix(one.accuracy.evaluation, one_line(one.id)) for one in judged if one.accuracy]
+    return [*(make(result) for make in CHARTS), *matrices]
+
+
+def sections_of(result: Optimization, *, narrow: bool) -> list[Section]:
+    """What tables don't say.
+
+    Args:
+        narrow: for the terminal: with the reasons why variants lost and where the file comes from, which wide tables
+            have, and with the paths of files, which pages must not disclose.
+    """
+    notes = folded_notes(result.notes)
+    doubts = tuple(note for note in notes if note.startswith(ABOUT_ORIGINAL))
+    raced = [one.measured for one in (result.baseline, *result.candidates) if one.measured is not None]
+    busy = tuple(note for note in notes if note.startswith(BUSY_MACHINE))
+    found = [
+        Section(title=LOAD, lines=(*load_lines(raced), *busy), tone="poor"),
+        Section(title="Not saved", lines=lines_of(map(str, result.save_errors)), tone="bad"),
+        Section(title="Cautions on the accuracy", lines=doubts, tone="poor"),
+        Section(
+            title="Why other variants were not chosen", lines=tuple(loss_lines(result)) if narrow else (), brief=""
+        ),
+        Section(
+            title="Files",
+            lines=tuple(
+                f"{name}: {one_line(path if narrow else Path(path).name)}" for name, path in result.files.items()
+            ),
+        ),
+        Section(title="Made by", lines=tuple(provenance_lines(result)) if narrow else (), brief=""),
+        Section(title="To make it again", lines=lines_of([result.command]), brief=""),
+        Section(title="Conditions", lines=tuple(condition_lines(result)), brief=""),
+        Section(title="Notes", lines=tuple(note for note in notes if note not in (*doubts, *busy))),
+    ]
+    return filled(found)
+
+
+def provenance_lines(result: Optimization) -> list[str]:
+    """Where the chosen file comes from: its parent, pass by pass, with versions."""
+    if result.chosen is None:
+        return []
+    chosen = result.candidate(result.chosen)
+    lines = []
+    parent = result.root_of(result.chosen)
+    lines.append(f"from {parent.name}, sha256 {parent.sha256[:16]}")
+    lines += [pass_text(each) for each in chosen.passes] or ["no pass: the file as it was given"]
+    lines.append(f"runs in {runtime_text(chosen)}")
+    return list(dict.fromkeys(lines))
+
+
+def provenance_table(result: Optimization) -> Table | None:
+    """Everything that leads to the chosen file; None where there is none."""
+    if result.chosen is None:
+        return None
+    chosen, parent = result.candidate(result.chosen), result.baseline.model
+    pairs: list[tuple[str, str | None]] = [("Variant", chosen.id)]
+    if chosen.model is not None:
+        size = number_of(chosen, "model_size").value
+        pairs.append(("sha256", chosen.model.sha256))
+        pairs.append(("Format", chosen.model.format + (f", {size:.0f} B" if size is not None else "")))
+    if parent is not None:
+        pairs += [("Made from", f"{parent.name} ({parent.format})"), ("Its sha256", parent.sha256)]
+    for place, one in enumerate(chosen.passes, 1):
+        took = f" ({one.seconds:.1f} s)" if one.seconds is not None else ""
+        pairs.append((f"Pass {place}", f"{pass_text(one)}{took}"))
+        pairs += [("", note) for note in one.notes]
+    pairs.append(("Runs in", runtime_text(chosen)))
+    for name, data in (("Judged on", result.data), ("Calibrated on", result.calibration)):
+        if data is not None:
+            pairs.append((name, f"{data.name}, split {data.split}, sha256 {data.sha256}"))
+    pairs.append(("Run in the store", chosen.run))
+    rows = tuple((Cell(text=name), text_cell(text)) for name, text in pairs if text)
+    return Table(title="The chosen file", columns=(Column(title=""),) * 2, rows=rows, detail=True)
+
+
+def pass_text(applied: AppliedPass) -> str:
+    """``"ort-static per-tensor (activations u8), onnxruntime 1.31.0, in float: conv1"``."""
+    settings = ", ".join(f"{name} {value}" for name, value in flatten(applied.settings))
+    words = [f"{applied.name} {applied.label}".strip() + (f" ({settings})" if settings else "")]
+    words += [f"{name} {version}" for name, version in applied.versions.items()]
+    words += [f"in float: {' '.join(applied.keep_float)}"] if applied.keep_float else []
+    return one_line(", ".join(words))
+
+
+def runtime_text(candidate: Candidate) -> str:
+    """Engine, provider, threads and settings of a variant."""
+    runtime = candidate.runtime
+    words = [" ".join(word for word in (runtime.name, runtime.version) if word)]
+    words += [runtime.provider] if runtime.provider else []
+    words += [f"{runtime.threads} thread{'s' if runtime.threads != 1 else ''}"] if runtime.threads else []
+    words += [f"setting precision {runtime.precision}"] if runtime.precision else []
+    words += [f"{name} {value}" for name, value in flatten(runtime.options)]
+    return one_line(", ".join(words))

@@ -1,0 +1,431 @@
+"""The sentences of a search: factors, what became of each variant, and the conclusion of all."""
+
+from __future__ import annotations
+
+import math
+import re
+from collections.abc import Mapping, Sequence
+from typing import get_args
+
+from edgewise.comparing.criteria import THRESHOLD
+from edgewise.evaluating.agreement import WORST
+from edgewise.evaluating.class_order import doubt_order
+from edgewise.formatting import ABSENT, factor_text, points_range, points_text, quantity, value_text
+from edgewise.grouping import by_key
+from edgewise.metrics import METRICS
+from edgewise.optimizing.choice import SMALLER, drop_of, judged_words
+from edgewise.optimizing.variant import UNTRIED_SETTINGS, Candidate, MetricValue, Optimization, Stage
+from edgewise.report.optimization.elsewhere import conclude_elsewhere, device_lines, doubt_of
+from edgewise.report.runs.cells import label_of
+from edgewise.text import listing, one_line
+
+STAGES: tuple[Stage, ...] = get_args(Stage)
+_OUT: Mapping[Stage, str] = {
+    "planned": "not made",
+    "made": "out at loading",
+    "loaded": "out at agreement",
+    "agreed": "out on the data",
+    "sliced": "out on the data",
+    "judged": "not raced",
+    "screened": "out in the short race",
+    "raced": "lost the race",
+    "estimated": "out by its estimate",
+}
+NOT_REACHED = "it was rejected before this was measured"
+NO_RACE = "the original was not raced, for no race was finished"
+_MORE_TIME = "give more with --time-budget; what was made is kept"
+_ALIKE = ("same", "about the same", "not told apart")
+_UNTRIED = re.compile(r"(.+?) was not tried: (.+)")
+
+
+def verdict_of(result: Optimization, candidate: Candidate) -> str:
+    """What became of a variant, in a few words."""
+    if candidate.id == result.baseline.id:
+        return "original"
+    if candidate.id == result.chosen:
+        return "chosen"
+    if candidate.accepted:
+        return "accepted"
+    if not candidate.why:
+        return f"unfinished ({candidate.stage})"
+    if candidate.unreached and candidate.stage in ("made", "loaded", "agreed", "sliced"):
+        return "not judged"
+    if candidate.is_undecided or (candidate.stage == "raced" and _is_open(candidate)):
+        return "undecided"
+    return _OUT[candidate.stage]
+
+
+def number_of(candidate: Candidate, metric: str) -> MetricValue:
+    """A number of a variant; absent with a reason where it did not come that far."""
+    found = candidate.metrics.get(metric)
+    if found is not None:
+        return found
+    if candidate.elsewhere is not None:
+        refused = candidate.elsewhere.refused
+        return MetricValue(value=None, absent_because=f"no estimate: {refused}" if refused else "not estimated")
+    because = candidate.why if candidate.unreached else NOT_REACHED
+    return MetricValue(value=None, absent_because=NO_RACE if candidate.parent is None else because)
+
+
+def speedup_text(value: float | None, low: float | None = None, high: float | None = None) -> str:
+    """``"2.97× [2.91, 3.03]"``, the ends rounded outwards; ``n/a`` where it is not known."""
+    return ABSENT if value is None else factor_text(value, low, high)
+
+
+def speed_text(speed: MetricValue) -> str:
+    """``"2.97× faster [2.91, 3.03]"``; no such word where the interval holds 1 or what is too little to matter."""
+    return f"speed-up {ABSENT}" if speed.value is None else _factor_words(speed, "faster", "slower", "the speed")
+
+
+def memory_text(reduction: MetricValue) -> str:
+    """``"1.62× larger [1.60, 1.64]"``, of a factor with an interval; ``"not told apart"`` where that holds 1."""
+    assert reduction.low is not None and reduction.high is not None
+    if reduction.low == reduction.high == 1.0:
+        return "same"
+    if _is_small(reduction):
+        return "about the same"
+    if reduction.low <= 1.0 <= reduction.high:
+        return "not told apart"
+    return _factor_words(reduction, "smaller", "larger", "")
+
+
+def _factor_words(factor: MetricValue, more: str, less: str, open_: str) -> str:
+    """A factor with the word for what is proven, upside down where it is proven to be below 1."""
+    assert factor.value is not None
+    if factor.high is not None and factor.high < 1.0 and factor.low and not _is_small(factor):
+        text, _, interval = factor_text(1.0 / factor.value, 1.0 / factor.high, 1.0 / factor.low).partition(" ")
+        return f"{text} {less} {interval}"
+    text, _, interval = factor_text(factor.value, factor.low, factor.high).partition(" ")
+    word = more if factor.low is not None and factor.low > 1.0 and not _is_small(factor) else open_
+    return f"{text} {word} {interval}".rstrip()
+
+
+def _is_small(factor: MetricValue) -> bool:
+    """Whether a factor with its whole interval is a difference that doesn't matter."""
+    if not factor.low or factor.high is None:
+        return False
+    return factor.low >= 1.0 / (1.0 + THRESHOLD) and factor.high <= 1.0 + THRESHOLD
+
+
+def bytes_text(before: MetricValue, after: MetricValue) -> str:
+    """``"3.56× smaller"``; empty where one is not known; ``"not told apart"`` where intervals overlap,
+    ``"about the same"`` where a file of such a size does not count as smaller or larger.
+    """
+    if not before.value or not after.value:
+        return ""
+    if before.value == after.value:
+        return "same"
+    if _overlap(before, after):
+        return "not told apart"
+    ratio = before.value / after.value
+    if SMALLER <= ratio <= 1.0 / SMALLER:
+        return "about the same"
+    return f"{factor_text(max(ratio, 1.0 / ratio))} {'smaller' if ratio > 1.0 else 'larger'}"
+
+
+def _overlap(a: MetricValue, b: MetricValue) -> bool:
+    if a.low is None or a.high is None or b.low is None or b.high is None:
+        return False
+    return a.low <= b.high and b.low <= a.high
+
+
+def accuracy_text(drop: MetricValue, metric: str, *, unit: bool = True, space: bool = True) -> str:
+    """``"−0.21 pt [−0.92, +0.51]"``."""
+    change = drop_of(drop, metric)
+    if change.value is None:
+        return ABSENT
+    interval = points_range(metric, change.low, change.high)
+    text = points_text(metric, change.value, unit=unit)
+    return f"{text} {interval if space else interval.replace(', ', ',')}".rstrip()
+
+
+def gains_of(result: Optimization, candidate: Candidate) -> list[str]:
+    """What a variant gains and loses against the original: speed, size, accuracy."""
+    words = []
+    speed = number_of(candidate, "speedup")
+    if speed.value is not None:
+        words.append(speed_text(speed))
+    size = bytes_text(number_of(result.baseline, "model_size"), number_of(candidate, "model_size"))
+    words += [f"size {size}" if size in _ALIKE else size] if size else []
+    if result.conditions.get("aim") == "size":
+        words.reverse()
+    drop = candidate.metrics.get("accuracy_drop")
+    if result.headline == WORST and candidate.parent is not None and candidate.metrics:
+        words.append(judged_words(candidate.metrics, WORST))
+    if result.headline and drop is not None and drop.value is not None:
+        here = ", measured here" if result.device else ""
+        value = value_text(result.headline, METRICS[result.headline].unit, candidate.value(result.headline))
+        words.append(f"{label_of(result.headline)} {value} ({accuracy_text(drop, result.headline)}{here})")
+    memory = number_of(candidate, "memory_reduction")
+    if memory.high is not None and memory.high < 1.0 and not _is_small(memory):
+        words.append(f"but peak memory {memory_text(memory)}")
+    return words
+
+
+def name_of(result: Optimization, candidate: Candidate) -> str:
+    """``"ort-static @ openvino (int8)"``: a variant, and the family of the pass that made its file.
+
+    A setting of the engine that has the name of a precision is called so, as the file may have another.
+    """
+    made, words = candidate, []
+    if candidate.kind == "tuning" and candidate.parent is not None:
+        made = result.candidate(candidate.parent)
+        if candidate.runtime.precision != made.runtime.precision:
+            words = [f"engine setting {candidate.runtime.precision}"]
+    family = "" if made.task is None else made.task.capabilities.family
+    if family:
+        words.insert(0, f"{family} file" if words else family)
+    return one_line(candidate.id + (f" ({', '.join(words)})" if words else ""))
+
+
+def nearest_of(result: Optimization) -> Candidate | None:
+    """The variant that was made, was not chosen and came farthest, of equals the fastest; None where there is none."""
+    known = {one.id: one for one in (result.baseline, *result.candidates)}
+    if result.closest in known and result.closest != result.baseline.id:
+        return known[result.closest]
+    return max(
+        (one for one in result.candidates if one.id != result.chosen and one.model is not None),
+        key=lambda one: (STAGES.index(one.stage), number_of(one, "speedup").value or 0.0),
+        default=None,
+    )
+
+
+def headline_of(result: Optimization) -> tuple[str, str]:
+    """The conclusion, and what it rests on or what stands in the way.
+
+    One of them also says what was not tried and what data would win, so that the search is not taken as complete: the
+    second where a variant was chosen, whose file and gain come first.
+    """
+    headline, evidence = _conclude(result)
+    settings = next((one_line(note) for note in result.notes if note.startswith(UNTRIED_SETTINGS)), "")
+    further = [] if result.interrupted else [_promised(result), _untried(result), settings]
+    doubt = doubt_order(None if result.baseline.accuracy is None else result.baseline.accuracy.evaluation)
+    if result.chosen is None:
+        return "; ".join(filter(None, [headline, doubt, *further])), evidence
+    return headline, "; ".join(filter(None, [doubt, evidence, *further]))
+
+
+def reason_line(result: Optimization) -> str:
+    """Why the chosen variant is faster: its engine and pass, the parts of its speed-up and the layers; "" without one.
+
+    For a device that is not at hand the estimate says it layer by layer.
+    """
+    if result.chosen is None or result.device:
+        return ""
+    parts = factors_text(result)
+    parts = f"made of {parts}" if parts and len(result.factors) > 1 else parts
+    why = one_line(result.reason) or "which layers gain is not known; 'edgewise profile' of both files shows it"
+    return f"{name_of(result, result.candidate(result.chosen))}: {'; '.join(filter(None, (parts, why)))}"
+
+
+def _promised(result: Optimization) -> str:
+    """``"about 2.1× [1.8, 2.4] more with --data, estimated (ort-static @ onnxruntime)"``; empty where nothing is."""
+    promise = result.with_data
+    if promise is None or promise.prediction.speedup is None:
+        return ""
+    told = promise.prediction
+    factor = factor_text(promise.prediction.speedup, told.low, told.high)
+    chosen = result.baseline if result.chosen is None else result.candidate(result.chosen)
+    changed = any(one.name != "tune" for one in chosen.passes)
+    same = chosen.runtime.name == promise.engine and not changed
+    words = "more with --data" if same else f"with --data over the model as it is in {promise.engine}"
+    return f"about {factor} {words}, estimated ({one_line(promise.variant)})"
+
+
+def _untried(result: Optimization) -> str:
+    """``"no time for 3 of 9 variants; give it more, such as --time-budget 10min"``; empty where there was time."""
+    untried = result.not_tried
+    if not untried.variants:
+        return ""
+    among = f", including every {listing(list(untried.families))} one" if untried.families else ""
+    more = (
+        "" if untried.budget_s is None else f"; give it more, such as --time-budget {duration_flag(untried.budget_s)}"
+    )
+    return f"no time for {len(untried.variants)} of {untried.of} variants{among}{more}"
+
+
+def duration_flag(seconds: float) -> str:
+    """As flags take it: ``10min``, ``90s``."""
+    return f"{seconds / 60:g}min" if seconds >= 60 and seconds % 60 == 0 else f"{seconds:g}s"
+
+
+def factors_text(result: Optimization) -> str:
+    """``"1.50× engine (openvino) × 2.00× precision (ort-static)"``; empty where there is only one part.
+
+    Where no race tells any of them apart: their names, and why.
+    """
+    if len(result.factors) == 1:
+        (whole,) = result.factors
+        return f"not told apart: {whole.kind} ({one_line(whole.what)}), for no race had the variant between them"
+    return " × ".join(
+        f"{factor_text(one.number.value, one.number.low, one.number.high)} {one.kind} ({one_line(one.what)})"
+        for one in result.factors
+        if one.number.value is not None
+    )
+
+
+def _conclude(result: Optimization) -> tuple[str, str]:
+    """The conclusion as far as it is known, and what it rests on."""
+    if result.device:
+        gains = [] if result.chosen is None else gains_of(result, result.candidate(result.chosen))
+        return conclude_elsewhere(result, ", ".join(gains))
+    if result.chosen is not None:
+        chosen = result.candidate(result.chosen)
+        begun = "interrupted; the best so far: " if result.interrupted else ""
+        said = ", ".join(gains_of(result, chosen)) or one_line(chosen.why)
+        doubt, parts = "; ".join(filter(None, [doubt_of(chosen), _samples_words(result)])), ""
+        export = None if chosen.is_export else result.best_export
+        if export is not None:
+            gain = speed_text(number_of(export, "speedup"))
+            parts = f"the best export without optimization, {export.id}, is {gain}"
+        told = [parts, _unchanged(result, chosen), one_line(result.chosen_because), doubt, _missed(result, chosen)]
+        file = one_line(result.files.get("chosen", "")) or name_of(result, chosen)
+        against = f" against {one_line(result.baseline.model.name)}" if result.baseline.model else ""
+        return f"{begun}{file}{against}: {said}", "; ".join(filter(None, told))
+    if result.unmet:
+        bounds = listing([one_line(bound.words) for bound in result.bounds])
+        closest = one_line(result.closest) if result.closest is not None else "none"
+        return f"No variant meets {bounds}", f"the closest is {closest}; in the way: {one_line(result.unmet)}"
+    begun = "Interrupted: nothing so far beats the original" if result.interrupted else "Nothing beats the original"
+    undecided = [one for one in result.candidates if _is_open(one)]
+    if undecided and not result.interrupted:
+        # Of what nothing is known stands before what was seen to be no faster.
+        best = max(undecided, key=lambda one: _hoped(one) or 1.0)
+        why = f"the most promising undecided variant is {_promise(best)}: {one_line(best.why)}"
+        if best.is_undecided:
+            return "Not decided: the machine was busy", f"{why}; search again on a quiet one"
+        return "Not decided: the time budget ended", f"{why}; {_MORE_TIME}"
+    nearest = nearest_of(result)
+    if nearest is None and result.candidates:
+        first = result.candidates[0]
+        return f"{begun}: no variant could be made", f"{one_line(first.id)}: {one_line(first.why)}"
+    if nearest is None:
+        return f"{begun}: no variant was tried", ""
+    why = one_line(nearest.why) or f"last stage: {nearest.stage}"
+    return begun, f"the closest variant is {one_line(nearest.id)}: {why}"
+
+
+def _unchanged(result: Optimization, chosen: Candidate) -> str:
+    """What the given file gains in another precision of an engine, without a pass; empty where that is not known."""
+    tuned = [one for one in result.candidates if one.runtime.precision and one.model == result.baseline.model]
+    best = max(tuned, key=lambda one: number_of(one, "speedup").value or 0.0, default=None)
+    if best is None or best.id == chosen.id or (number_of(best, "speedup").value or 0.0) <= 1.0:
+        return ""
+    short = "" if number_of(best, "speedup").low is not None else " in a short race"
+    return f"the file as it is, {one_line(best.id)}: {speed_text(number_of(best, 'speedup'))}{short}"
+
+
+def _samples_words(result: Optimization) -> str:
+    """On how many samples accuracy was measured, where these are not all of the data."""
+    if result.data is None or result.judged in (None, result.data.size):
+        return ""
+    return f"accuracy on {result.judged} of {result.data.size} samples; passes calibrate on others"
+
+
+def _missed(result: Optimization, chosen: Candidate) -> str:
+    """What had no time and should be faster than the choice; empty where that is not known of any.
+
+    Predictions are within an engine: only in the original's own do they compare with what was measured.
+    """
+    own, speed = result.baseline.runtime.name, number_of(chosen, "speedup").value
+    late = [one for one in result.candidates if _is_open(one) and not one.is_undecided and one.runtime.name == own]
+    best = max(late, key=_hoped, default=None)
+    if best is None or speed is None or result.interrupted or _hoped(best) <= speed:
+        return ""
+    return f"{_promise(best)} was not decided in time: {_MORE_TIME}"
+
+
+def _is_open(one: Candidate) -> bool:
+    """Whether nothing speaks against it but that there was no time to make it, judge it, or prove it."""
+    if one.accepted:
+        return False
+    if STAGES.index(one.stage) >= STAGES.index("judged"):
+        return one.is_undecided or "time budget" in one.why or one.why.startswith("not proven faster")
+    slower = (_foretold(one) or math.inf) <= 1.0
+    return not slower and ("time budget" in one.why or one.why.startswith("gave up"))
+
+
+def _promise(one: Candidate) -> str:
+    """``"nncf-ptq @ onnxruntime (3.41× predicted)"``."""
+    foretold = _foretold(one) if number_of(one, "speedup").value is None else None
+    return one_line(one.id) + (f" ({factor_text(foretold)} predicted)" if foretold is not None else "")
+
+
+def _foretold(one: Candidate) -> float | None:
+    return None if one.predicted is None else one.predicted.speedup
+
+
+def _hoped(one: Candidate) -> float:
+    """How much faster it seems to be, by the race or else by the pre-flight; 0 where nothing is known."""
+    return number_of(one, "speedup").value or _foretold(one) or 0.0
+
+
+def reason_of(candidate: Candidate) -> str:
+    """Why a variant was accepted or not, without the numbers of the accepted, which stand beside it in a table."""
+    if not candidate.accepted:
+        return one_line(candidate.why)
+    told = candidate.predicted
+    because = told.because if told is not None and told.speedup is not None else ""
+    return one_line(": ".join(word for word in (candidate.why.partition(":")[0], because) if word))
+
+
+def loss_lines(result: Optimization) -> list[str]:
+    """Why each variant that was not accepted lost; those that share a reason share a line."""
+    lost = [one for one in result.candidates if not one.accepted]
+    by_reason = by_key((one_line(one.why) or verdict_of(result, one), one_line(one.id)) for one in lost)
+    return [f"{listing(names)}: {why}" for why, names in by_reason.items()]
+
+
+def folded_notes(notes: Sequence[str]) -> list[str]:
+    """Notes, those on passes that were not tried on one line per reason."""
+    untried: dict[str, list[str]] = {}
+    others = []
+    for note in map(one_line, notes):
+        match = _UNTRIED.fullmatch(note)
+        if match:
+            untried.setdefault(match[2], []).append(match[1])
+        elif note:
+            others.append(note)
+    return [*dict.fromkeys(others), *(f"not tried: {listing(names)} – {why}" for why, names in untried.items())]
+
+
+def condition_lines(result: Optimization) -> list[str]:
+    """Threads, engine, data, calibration, budget and why it ended."""
+    told = result.conditions
+    threads = told.get("threads")
+    words = [f"{threads} thread{'s' if threads != 1 else ''}"] if threads is not None else []
+    words += [f"the original in {told['original_runtime']}"] if told.get("original_runtime") else []
+    words += [f"aim {told['aim']}"] if told.get("aim") else []
+    words += [f"seed {told['seed']}"] if told.get("seed") is not None else []
+    lines = [*device_lines(result), *([", ".join(words)] if words else [])]
+    shapes = told.get("shapes") or {}
+    if isinstance(shapes, Mapping) and shapes:
+        lines.append("shapes: " + ", ".join(f"{name} {'×'.join(map(str, shape))}" for name, shape in shapes.items()))
+    lines += _data_lines(result)
+    if result.bounds:
+        lines.append(f"bounds: {', '.join(bound.words for bound in result.bounds)}")
+    budget = told.get("budget_s")
+    spent = "" if result.elapsed_s is None else f"took {quantity(result.elapsed_s, 's')}"
+    limit = "" if budget is None else f"of a budget of {quantity(float(budget), 's')}"
+    amount = " ".join(word for word in (spent, limit) if word)
+    why = f"stopped because: {result.stopped_because}" if result.stopped_because else ""
+    lines += ["; ".join(word for word in (amount, why) if word)] if amount or why else []
+    return [one_line(line) for line in lines]
+
+
+def _data_lines(result: Optimization) -> list[str]:
+    if result.data is None:
+        compared = "no data: outputs were compared with the original's"
+        lines = ["no variant was judged on the data" if result.headline else compared]
+    else:
+        data = result.data
+        task = f", task {result.task}" if result.task else ""
+        lines = [f"judged on {data.name} ({data.format}, split {data.split}, "
+                 f"{data.size if result.judged is None else result.judged} of {data.size} samples)"
+                 f"{task}, sha256 {data.sha256[:16]}"]  # fmt: skip
+    if result.headline and (number := result.baseline.metrics.get(result.headline)) is not None and number.method:
+        lines.append(f"{label_of(result.headline)}: {number.method}")
+    if result.calibration is None:
+        return [*lines, "no calibration: passes saw no samples"]
+    seen = result.calibration
+    return [*lines, f"calibrated on {seen.size} samples of {seen.name} (split {seen.split}), sha256 {seen.sha256[:16]}"]

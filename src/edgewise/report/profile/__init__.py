@@ -1,0 +1,1 @@
+"""Profiles: layers, findings, charts, pages, and the files of other viewers."""

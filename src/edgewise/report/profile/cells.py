@@ -1,0 +1,282 @@
+"""Layers of a profile: their order, their times and shares as cells, how these are known, and sums by type."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Sequence
+from dataclasses import replace
+from functools import partial
+
+from edgewise.formatting import bound_text, ends_text, plus_minus
+from edgewise.grouping import by_key
+from edgewise.profiling.layer_matching import ends
+from edgewise.record import Layer, Profile, Run
+from edgewise.report.document import DASH, Cell, Column, How, Provenance, Table, absent, value_cell
+from edgewise.report.runs.cells import NOT_MEASURED
+from edgewise.report.runs.provenance import basis_text, facts_of_run, provenance_of_column, provenance_of_number
+from edgewise.text import one_line
+from edgewise.units import significant
+
+_UNITS = (("ms", 1e3, 0.1), ("µs", 1e6, 1e-6), ("ns", 1e9, 0.0))
+BELOW = "its time is less than the profiler can tell: an upper bound"
+PARTLY_BELOW = "a time in it is less than the profiler can tell: only bounds are known"
+ELSEWHERE = "in the profile of this run, beside the time of the layer"
+HOW_COUNTED = partial(provenance_of_column, "Operations", "derived", "counted from the shapes", "none: exact")
+
+
+def layers_of(run: Run, kind: str) -> list[Layer]:
+    """The layers of one kind in the order of execution."""
+    return [layer for layer in run.layers if layer.kind == kind]
+
+
+def ranked(layers: Iterable[Layer]) -> list[Layer]:
+    """The slowest first; layers without a time come last."""
+    return sorted(layers, key=lambda layer: (-(layer.time if layer.time is not None else -1.0), layer.index))
+
+
+def time_unit(times: Iterable[float | None]) -> tuple[str, float]:
+    """The unit that suits the largest of `times` (s) and the factor to it."""
+    largest = max((abs(time) for time in times if time is not None and math.isfinite(time)), default=0.0)
+    word, factor, _ = next(each for each in _UNITS if largest >= each[2])
+    return word, factor
+
+
+def share_of(layer: Layer, profile: Profile) -> float | None:
+    """Its share of the whole."""
+    if layer.share is not None:
+        return layer.share
+    return layer.time / profile.latency if layer.time is not None and profile.latency > 0 else None
+
+
+def time_cell(layer: Layer, factor: float) -> Cell:
+    """Its time with the interval, scaled from s by `factor`."""
+    if layer.time is None or not math.isfinite(layer.time):
+        return absent(time_reason(layer))
+    low, high = (None if end is None else end * factor for end in (layer.low, layer.high))
+    value = layer.time * factor
+    if layer.is_bounded and high is not None:
+        return Cell(text=bound_text(high), value=value, low=low, high=high, notes=(BELOW,))
+    return Cell(text=plus_minus(value, low, high), value=value, low=low, high=high)
+
+
+def has_bound(layers: Iterable[Layer]) -> bool:
+    """Whether the sum of their times is bounded, as a time in it is only known to be below a bound."""
+    return any(layer.is_bounded for layer in layers)
+
+
+def sum_ends(layers: Iterable[Layer]) -> tuple[float, float]:
+    """The sum of the known times without and with those that are only bounded, s.
+
+    The other times count as measured, without their intervals.
+    """
+    timed = [layer for layer in layers if layer.time is not None]
+    least = sum(layer.time or 0.0 for layer in timed if not layer.is_bounded)
+    return least, least + sum(layer.high or 0.0 for layer in timed if layer.is_bounded)
+
+
+def sum_text(layers: Iterable[Layer], factor: float) -> str:
+    """The sum of the times, scaled from s by `factor`.
+
+    Where a part has only an upper bound: ``"< 5.99"`` if all have, else both of `sum_ends`, ``"294 to 310"``.
+    ``"≥ 300"`` where a part has no time.
+    """
+    executed = [layer for layer in layers if layer.kind != "eliminated"]
+    low, high = (float(f"{end * factor:.9g}") for end in sum_ends(executed))  # no binary fractions
+    if any(layer.time is None for layer in executed):
+        return f"≥ {significant(low)}"
+    if not has_bound(executed):
+        return significant(low)
+    return bound_text(high) if low == 0.0 else " to ".join(ends_text(low, high, 2 - math.floor(math.log10(high))))
+
+
+def bound_note(text: str) -> str:
+    """What is said beside a time that `sum_text` wrote as a bound."""
+    return BELOW if text.startswith("<") else PARTLY_BELOW
+
+
+def time_reason(layer: Layer) -> str:
+    """Why a layer has no time."""
+    return one_line(layer.time_absent_because or "") or NOT_MEASURED
+
+
+def share_cell(layer: Layer, share: float, profile: Profile) -> Cell:
+    """The share of a layer; a bound where its time is one."""
+    if layer.is_bounded and layer.high is not None and profile.latency > 0:
+        return Cell(text=bound_text(layer.high / profile.latency * 100), value=share * 100)
+    return percent_cell(share)
+
+
+def sum_cells(layers: Sequence[Layer], profile: Profile, factor: float) -> tuple[Cell, Cell]:
+    """The known time of `layers`, scaled from s by `factor`, and its share of the whole; as `sum_text` writes them."""
+    timed = [layer for layer in layers if layer.time is not None]
+    seconds, share = sum(layer.time or 0.0 for layer in timed), sum(share_of(layer, profile) or 0.0 for layer in timed)
+    if not has_bound(timed) or profile.latency <= 0:
+        return Cell(text=significant(seconds * factor), value=seconds * factor), percent_cell(share)
+    time, percent = (total_cell(timed, by) for by in (factor, 100 / profile.latency))
+    return replace(time, notes=(bound_note(time.text),)), replace(percent, value=share * 100)
+
+
+def total_cell(layers: Sequence[Layer], factor: float) -> Cell:
+    """The sum of the known times, scaled from s by `factor`, with its ends where they are known."""
+    known = sum_ends(layers) if has_bound(layers) else ends(layers) or (None, None)
+    low, high = (None if end is None else end * factor for end in known)
+    value = sum(layer.time or 0.0 for layer in layers) * factor
+    return Cell(text=sum_text(layers, factor), value=value, low=low, high=high)
+
+
+def untimed_notes(layers: Sequence[Layer]) -> tuple[str, ...]:
+    """How many of `layers`, summed in one row, have no time, and why; empty where all have one."""
+    reasons = [time_reason(layer) for layer in layers if layer.time is None]
+    return (f"{len(reasons)} of them without a time: {'; '.join(dict.fromkeys(reasons))}",) if reasons else ()
+
+
+def percent_cell(share: float) -> Cell:
+    """A share in percent."""
+    return Cell(text=f"{share * 100:.1f}", value=share * 100)
+
+
+def roof_reason(layer: Layer, profile: Profile) -> str:
+    """Why a layer has no roof: no rate, no peak, or a peak that it beats."""
+    if not layer.ops_per_second:
+        return rate_reason(layer)
+    return one_line(profile.peaks_absent_because or "") or "no measured peak is a roof for it"
+
+
+def rate_reason(layer: Layer) -> str:
+    """Why a layer has no rate of operations: no cost, no time, or no operations."""
+    if layer.ops is None:
+        return one_line(layer.cost_unknown_because) or NOT_MEASURED
+    if layer.time is None:
+        return time_reason(layer)
+    if layer.is_bounded:
+        return BELOW
+    return "it has no arithmetic operations" if layer.ops == 0 else NOT_MEASURED
+
+
+def how_layers(run: Run, profile: Profile, whole: str) -> dict[str, How]:
+    """How the columns of the table of layers are known, by heading without unit; `whole` is what shares refer to."""
+    peaks = "; ".join(dict.fromkeys(one_line(peak.method) for peak in profile.peaks))
+    interval, facts = "none: it follows from the times, which have one", facts_of_run(run)
+
+    def derived(title: str, method: str) -> How:
+        return partial(provenance_of_column, title, "derived", method, interval, facts)
+
+    return {
+        "Time": how_times(run),
+        "%": derived("Share of the whole", f"time of the layer over the whole: {whole}"),
+        "Σ %": derived("Running sum of the shares", "shares of this layer and of all slower ones, added up"),
+        "MACs": HOW_COUNTED,
+        "GOP/s": derived("Rate of a layer", "operations, counted from the shapes of the layer, over its time"),
+        "Of limit (%)": derived(
+            "Share of the limit", f"rate of the layer over the rate that the machine's peaks allow: {peaks}"
+        ),
+    }
+
+
+def how_times(run: Run, *, title: str = "Time of a layer", interval: str = "beside each time, where a ± stands") -> How:
+    """How the times of the layers of `run` are known; None without a profile."""
+    if run.profile is None:
+        return None
+    latency = run.measurement("latency")
+    basis = None if latency is None else latency.basis
+    return partial(provenance_of_column, title, basis, timing_line(run, run.profile), interval, facts_of_run(run))
+
+
+def timing_line(run: Run, profile: Profile) -> str:
+    """How the layers were timed, and in how many inferences of how many processes."""
+    if run.source is not None:  # its layers and its latency are of one process
+        return one_line(profile.method)
+    processes = f"{profile.sessions} process{'es' if profile.sessions != 1 else ''}"
+    return f"{one_line(profile.method)}; {profile.inferences} inferences in {processes} of their own"
+
+
+def provenance_of_derived(run: Run, title: str, unit: str, value: float, method: str) -> Provenance:
+    """How a number is known that is computed from the profile of `run` and has no interval."""
+    facts = [("Basis", basis_text("derived")), ("Method", method), *facts_of_run(run)]
+    return provenance_of_number(title, unit, (value, None, None), facts)
+
+
+MOST_TYPES = 8
+"""Types with a row of their own; the others are summed in one row."""
+FUSED_NOTE = "of operators that run together the time counts for the most expensive one's type"
+OVERHEADS = "(overheads of the engine)"
+_SUM = "none: a sum of times, each of which has one in the table of layers"
+
+
+def type_table(run: Run, *, label: str = "", most: int | None = MOST_TYPES) -> Table:
+    """Number of layers and time of each type of operator, the most expensive first, then the engine's overheads.
+
+    Args:
+        most: types with a row of their own; None for all.
+    """
+    found = by_type(layers_of(run, "operator"))
+    order = sorted(found, key=lambda op: -seconds_of(found[op]))
+    shown = order if most is None or len(order) <= most + 1 else order[:most]
+    parts = [(op, found[op]) for op in shown]
+    if rest := order[len(shown) :]:
+        parts.append((f"… {len(rest)} more types", [layer for op in rest for layer in found[op]]))
+    if overheads := layers_of(run, "overhead"):
+        parts.append((OVERHEADS, overheads))
+    unit, factor = time_unit(seconds_of(layers) for _, layers in parts)
+    how = partial(provenance_of_column, "Share of the whole", "derived", "sum of the times over the whole", _SUM)
+    columns = (
+        Column(title="Type of operator", name=True),
+        Column(title="Layers", numeric=True),
+        Column(title=f"Time ({unit})", numeric=True, how=how_times(run, title="Time of a type", interval=_SUM)),
+        Column(title="%", numeric=True, how=partial(how, facts_of_run(run))),
+    )
+    fused = any(len(layer.nodes) > 1 for layer in run.layers)
+    title = f"Time by type of operator: {label}" if label else "Time by type of operator"
+    return Table(
+        title=title,
+        columns=columns,
+        rows=tuple(_row(run, name, layers, factor=factor) for name, layers in parts),
+        notes=(FUSED_NOTE,) if fused else (),
+    )
+
+
+def time_line(run: Run) -> str:
+    """Where the time goes, in one line: the type of operator that takes most, and the heaviest layer; empty if unknown.
+
+    A share stands only where the times are more than upper bounds and their sum does not pass the whole.
+    """
+    timed = [layer for layer in layers_of(run, "operator") if layer.time is not None]
+    if not timed or run.profile is None:
+        return ""
+    found = by_type(timed)
+    most, heaviest = max(found, key=lambda op: seconds_of(found[op])), max(timed, key=lambda layer: layer.time or 0.0)
+
+    def share(layers: list[Layer]) -> str:
+        assert run.profile is not None
+        cell = sum_cells(layers, run.profile, 1.0)[1]
+        return "" if cell.text.startswith(("<", DASH.text)) or (cell.high or 0.0) > 100.0 else f" {cell.text} %"
+
+    count = len(found[most])
+    rivals = sum(_may_be_as_heavy(layer, heaviest) for layer in timed if layer is not heaviest)
+    others = f" ({rivals} more may be as heavy)" if rivals else ""
+    return (
+        f"most of the time: {most}{share(found[most])} ({count} layer{'s' if count > 1 else ''}); "
+        f"heaviest layer: {one_line(heaviest.title)}{share([heaviest])}{others}"
+    )
+
+
+def _may_be_as_heavy(layer: Layer, heaviest: Layer) -> bool:
+    """Whether the intervals of two layers overlap."""
+    return layer.high is not None and heaviest.low is not None and layer.high >= heaviest.low
+
+
+def by_type(layers: Sequence[Layer]) -> dict[str, list[Layer]]:
+    """Group layers by the type of their operator."""
+    return by_key((one_line(layer.op), layer) for layer in layers)
+
+
+def _row(run: Run, name: str, layers: list[Layer], *, factor: float) -> tuple[Cell, ...]:
+    notes, count = untimed_notes(layers), value_cell(len(layers), str)
+    if run.profile is None or all(layer.time is None for layer in layers):
+        return Cell(text=name), count, absent(*notes), DASH
+    return Cell(text=name, notes=notes), count, *sum_cells(layers, run.profile, factor)
+
+
+def seconds_of(layers: Sequence[Layer]) -> float:
+    """The sum of the times that are known, s."""
+    return sum(layer.time or 0.0 for layer in layers)

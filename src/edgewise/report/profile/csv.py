@@ -1,0 +1,117 @@
+"""All layers of profiled runs as one CSV file: raw numbers in SI units, one line a layer, overheads included."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
+
+from edgewise.device.devices import LOCAL
+from edgewise.record import Layer, LayerTensor, Run
+from edgewise.record.facts import threads_of
+from edgewise.report.document import Cell, Column, Table, raw_cell
+from edgewise.report.document.csv import render_csv
+from edgewise.report.profile.cells import BELOW, rate_reason, roof_reason, time_reason
+from edgewise.report.runs.cells import NOT_MEASURED
+from edgewise.report.runs.conditions import provider_of
+from edgewise.text import one_line
+
+_NUMBERS: tuple[tuple[str, str, str], ...] = (
+    ("share", "Share of latency", "1"),
+    ("start", "Start", "s"),
+    ("macs", "MACs", "1"),
+    ("ops", "Ops", "1"),
+    ("parameters", "Parameters", "1"),
+    ("weight_bytes", "Weights", "B"),
+    ("activation_bytes", "Activations", "B"),
+    ("intensity", "Intensity", "1/B"),
+    ("ops_per_second", "Ops per second", "1/s"),
+    ("roof", "Roof", "1/s"),
+    ("roof_share", "Share of roof", "1"),
+)
+_OWNER: dict[str, Callable[[Run], str]] = {
+    "Run": lambda run: run.id,
+    "Model": lambda run: run.job.model.name,
+    "Runtime": provider_of,
+    "Threads": lambda run: str(threads_of(run) or "not reported"),
+}
+_DEVICE: dict[str, Callable[[Run], str]] = {"Device": lambda run: run.job.target.device}
+_WORDS: dict[str, Callable[[Layer], str | None]] = {
+    "Kind": lambda layer: layer.kind,
+    "Name": lambda layer: layer.title,
+    "Op": lambda layer: layer.op,
+    "Bound": lambda layer: layer.bound or "–",
+    "dtype": lambda layer: layer.dtype or "–",
+    "Provider": lambda layer: layer.provider or "–",
+    "Supported": lambda layer: {True: "yes", False: "no", None: "–"}[layer.supported],
+    "Error": lambda layer: layer.error,
+    "Nodes": lambda layer: "; ".join(layer.nodes),
+    "Engine nodes": lambda layer: "; ".join(layer.engine_nodes),
+    "Engine op": lambda layer: layer.engine_op,
+    "Inputs": lambda layer: tensors_text(layer.inputs),
+    "Outputs": lambda layer: tensors_text(layer.outputs),
+    "Attributes": lambda layer: (
+        (layer.attributes and json.dumps(layer.attributes, ensure_ascii=False, default=str)) or ""
+    ),
+}
+
+
+def layers_csv(runs: Sequence[Run]) -> str:
+    """A header line, then the layers of each run in the order of execution; why a value is absent is in ``Notes``."""
+    owner = _OWNER | (_DEVICE if any(run.job.target.device != LOCAL for run in runs) else {})
+    columns = (
+        *(Column(title=title) for title in owner),
+        Column(title="Index", numeric=True),
+        Column(title="Time", numeric=True, unit="s"),
+        *(Column(title=title, numeric=True, unit=unit) for _, title, unit in _NUMBERS),
+        *(Column(title=title) for title in _WORDS),
+    )
+    rows = tuple(_row(run, layer, owner) for run in runs for layer in run.layers)
+    return render_csv(Table(title="Layers", columns=columns, rows=rows))
+
+
+def _row(run: Run, layer: Layer, owner: Mapping[str, Callable[[Run], str]]) -> tuple[Cell, ...]:
+    return (
+        *(Cell(text=one_line(words(run))) for words in owner.values()),
+        Cell(text="", value=layer.index),
+        _time(layer),
+        *(_number(run, layer, name) for name, _, _ in _NUMBERS),
+        *(Cell(text=one_line(words(layer) or "")) for words in _WORDS.values()),
+    )
+
+
+def _time(layer: Layer) -> Cell:
+    cell = raw_cell(layer.time, time_reason(layer), low=layer.low, high=layer.high)
+    return replace(cell, notes=(BELOW,)) if layer.is_bounded else cell
+
+
+def _number(run: Run, layer: Layer, name: str) -> Cell:
+    value = getattr(layer, name)
+    if value is None and layer.kind != "operator" and name not in ("share", "start"):
+        return Cell(text="–")
+    return raw_cell(value, _reason(run, layer, name))
+
+
+def _reason(run: Run, layer: Layer, name: str) -> str:
+    """Why a number of a layer is not known."""
+    if name == "share":
+        return time_reason(layer)
+    if name == "start":
+        return "the engine does not report when it began"
+    if name in ("roof", "roof_share") and run.profile is not None:
+        return roof_reason(layer, run.profile)
+    if name in ("ops_per_second", "roof", "roof_share"):
+        return rate_reason(layer)
+    return one_line(layer.cost_unknown_because) or NOT_MEASURED
+
+
+def tensors_text(tensors: Sequence[LayerTensor]) -> str:
+    """Names, shapes and types of tensors."""
+    return "; ".join(f"{tensor.name} {shape_words(tensor)} {tensor.dtype}" for tensor in tensors)
+
+
+def shape_words(tensor: LayerTensor) -> str:
+    """``"1×49×10×1"``; ``?`` for an open dimension without a name, ``of unknown rank``."""
+    if tensor.shape is None:
+        return "of unknown rank"
+    return "×".join("?" if size is None else one_line(str(size)) for size in tensor.shape) or "scalar"

@@ -1,0 +1,328 @@
+"""Two profiled runs side by side: what of the model became faster or slower, or which work is faster in which engine.
+
+Engines fuse differently and quantisation splits operators, so rows are not layers: they are the smallest sets of layers
+that do the same work in both runs (`edgewise.profiling.layer_matching`).
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import replace
+from functools import partial
+
+from edgewise.formatting import ratio_text
+from edgewise.profiling.layer_matching import LayerPair, are_alike, are_reliable, drift_between, pair_layers
+from edgewise.record import Layer, Run
+from edgewise.record.facts import threads_of
+from edgewise.report.document import DASH, Cell, Column, Table, absent
+from edgewise.report.document.names import keep_end
+from edgewise.report.profile.cells import (
+    ELSEWHERE,
+    FUSED_NOTE,
+    OVERHEADS,
+    by_type,
+    has_bound,
+    how_times,
+    layers_of,
+    seconds_of,
+    sum_ends,
+    total_cell,
+)
+from edgewise.report.profile.findings import BEFORE_AND_AFTER
+from edgewise.report.profile.order import NOT_PROVEN, are_on_one_machine
+from edgewise.report.runs.conditions import are_alternatives, differ_in_engine, labels_of, provider_of
+from edgewise.report.runs.provenance import provenance_of_column
+from edgewise.text import one_line
+from edgewise.units import significant
+
+MOST_ROWS, MOST_NAMED = 20, 3
+NAME_WIDTH = 32
+BEFORE_AFTER = ["Before", "After"]
+
+
+def diff_tables(runs: Sequence[Run], *, most: int | None = MOST_ROWS) -> list[Table]:
+    """Two profiles of like models by type of operator and by layer; empty for other runs. Args as of `diff_table`."""
+    by_layer = diff_table(runs, most=most)
+    if by_layer is None:
+        return []
+    return [_types_table(*(run for run in runs if run.profile is not None)), by_layer]
+
+
+def _types_table(first: Run, second: Run) -> Table:
+    """The time of each type of operator, and of the engines' own work, in two runs; the longest first."""
+    names, change, _ = headings_of_two(first, second)
+    sides = [by_type(layers_of(run, "operator")) | {OVERHEADS: layers_of(run, "overhead")} for run in (first, second)]
+    pairs = [
+        LayerPair(
+            name=op, op=op, kind="operator", before=tuple(sides[0].get(op, ())), after=tuple(sides[1].get(op, ()))
+        )
+        for op in dict.fromkeys(op for side in sides for op, layers in side.items() if layers)
+    ]
+    pairs.sort(key=lambda pair: (pair.name == OVERHEADS, -seconds_of((*pair.before, *pair.after))))
+    columns = (
+        Column(title="Type of operator", name=True),
+        *_time_columns((first, second), names),
+        Column(title=f"{change} (µs)", numeric=True, how=_HOW_CHANGE),
+    )
+    fused = any(len(layer.nodes) > 1 for run in (first, second) for layer in run.layers)
+    return Table(
+        title=f"By type of operator: {_title_of_two(first, second).partition(': ')[2]}",
+        columns=columns,
+        rows=tuple((Cell(text=pair.name), *_sums_or_none(pair), _change_of_sums(pair)) for pair in pairs),
+        notes=(FUSED_NOTE,) if fused else (),
+    )
+
+
+def _sums_or_none(pair: LayerPair) -> list[Cell]:
+    sides = (pair.before, pair.after)
+    return [total_cell(layers, 1e6) if layers else Cell(text="none", tone="faint", value=0.0) for layers in sides]
+
+
+def _change_of_sums(pair: LayerPair) -> Cell:
+    """The change of the sums as they stand in the row (µs), without intervals."""
+    if None in pair.times:
+        return _change(None)
+    (least, most), (low, high) = sum_ends(pair.before), sum_ends(pair.after)
+    low, high = low - most, high - least
+    if low == high:
+        return _change(low)
+    return Cell(text=f"{_signed(low)} to {_signed(high)}", low=low * 1e6, high=high * 1e6)
+
+
+def _time_columns(runs: Sequence[Run], names: Sequence[str]) -> list[Column]:
+    return [
+        Column(title=f"{name} (µs)", numeric=True, how=how_times(run, title=f"Time: {name}", interval=ELSEWHERE))
+        for name, run in zip(names, runs, strict=True)
+    ]
+
+
+def _title_of_two(first: Run, second: Run) -> str:
+    title = "{}: {} | {}" if are_alternatives(first, second) else "{}: {} → {}"
+    return title.format(diff_title(first, second), *labels_of([first, second]))
+
+
+def diff_line(runs: Sequence[Run]) -> str:
+    """Which layers differ most between two profiles of like models, each with its verdict; "" for other runs."""
+    profiled = [run for run in runs if run.profile is not None]
+    if len(profiled) != BEFORE_AND_AFTER or not are_alike(*profiled):
+        return ""
+    pairs = [pair for pair in pair_layers(*profiled) if pair.is_paired and pair.change and not pair.is_bounded]
+    if not pairs:
+        return ""
+    names, change, _ = headings_of_two(*profiled)
+    said = [
+        f"{keep_end(one_line(pair.name), NAME_WIDTH)} {_signed(pair.change or 0.0)} µs ({verdict_cell(pair).text})"
+        for pair in pairs[:MOST_NAMED]
+    ]
+    sides = "" if names == BEFORE_AFTER else f", {names[1]} less {names[0]}"
+    return f"largest {change.lower()}s by layer{sides}: {', '.join(said)}"
+
+
+def diff_table(runs: Sequence[Run], *, most: int | None = MOST_ROWS) -> Table | None:
+    """What changed from the first of two runs to the second; None unless they are two profiles of like models.
+
+    Args:
+        most: rows; the others are folded into one. None shows all.
+    """
+    profiled = [run for run in runs if run.profile is not None]
+    if len(profiled) != BEFORE_AND_AFTER or not are_alike(*profiled):
+        return None
+    pairs = [pair for pair in pair_layers(*profiled) if pair.change != 0 or pair.kind != "eliminated"]
+    shown = pairs if most is None or len(pairs) <= most + 1 else pairs[:most]
+    rows = [pair_row(pair) for pair in shown]
+    if rest := pairs[len(shown) :]:
+        rows.append(_rest_row(rest))
+    unpaired = _unpaired_rows(pairs)
+    rows += [*unpaired, whole_row(*profiled)]
+    names, change, verdict = headings_of_two(*profiled)
+    columns = (
+        Column(title="Layer", name=True, ends=True),
+        Column(title="Op", rank=3),
+        *_time_columns(profiled, names),
+        Column(title=f"{change} (µs)", numeric=True, how=_HOW_CHANGE),
+        Column(title="Ratio", numeric=True, rank=2, how=_HOW_CHANGE),
+        Column(title=verdict, rank=1, decides=True),
+    )
+    notes = (
+        "a row is work that both runs do, however they fuse it; unclear: the intervals overlap or are not known. "
+        f"A layer's time is scaled to the latency of its own run, so {_drift_words(*profiled)}",
+        *(("unpaired: only one run has it, or has it in other rows; no claim is made for it",) if unpaired else ()),
+    )
+    return Table(title=_title_of_two(*profiled), columns=columns, rows=tuple(rows), notes=notes)
+
+
+def headings_of_two(first: Run, second: Run) -> tuple[list[str], str, str]:
+    """What the two sides of a comparison of profiles are called, their difference, and its verdict."""
+    if not are_alternatives(first, second):
+        return BEFORE_AFTER, "Change", "Verdict"
+    if not differ_in_engine(first, second):
+        names = [f"{count} thread{'s' if count != 1 else ''}" for count in map(threads_of, (first, second))]
+        return names, "Difference", f"With {names[1]}"
+    names = [one_line(run.job.runtime.name) for run in (first, second)]
+    if names[0] == names[1]:
+        names = [provider_of(run) for run in (first, second)]
+    return names, "Difference", f"{names[1]} is"
+
+
+def diff_title(first: Run, second: Run) -> str:
+    """What a comparison of two profiles shows: two engines, numbers of threads, or before and after a change."""
+    if differ_in_engine(first, second):
+        return "Engine against engine"
+    return "Threads against threads" if are_alternatives(first, second) else "Before and after"
+
+
+def _drift_words(first: Run, second: Run) -> str:
+    """How the machine's drift between both runs is in the verdicts of layers."""
+    if drift_between(first, second) is None:
+        return "no layer is clear: the ratio of the latencies has no interval"
+    if second.turns_against(first) is not None:
+        return "the intervals of the second run are widened until they take in the ratio measured in turns"
+    return "the intervals of the second run are widened by those of both latencies, measured at different times"
+
+
+_HOW_CHANGE = partial(provenance_of_column, "Change", "derived", "from both times", "none: see the verdict of the row")
+
+
+NO_ENDS = "a time in it is only below a bound, and another has no interval"
+_UNPAIRED = Cell(text="unpaired", tone="faint")
+_FASTER, _SLOWER = Cell(text="faster", tone="good"), Cell(text="slower", tone="bad")
+_UNCLEAR = Cell(text="unclear", tone="faint")
+_UNRELIABLE = Cell(text="unclear", tone="faint", notes=("the latency of one of the runs has grade D",))
+
+
+def pair_row(pair: LayerPair) -> tuple[Cell, ...]:
+    """Name, type, time before and after (µs), change (µs), ratio and verdict."""
+    before, after = pair.times
+    return (
+        Cell(text=one_line(pair.name), tone="fair" if pair.kind == "overhead" else "plain"),
+        Cell(text=one_line(pair.op)),
+        _micro(before, pair.before),
+        _micro(after, pair.after),
+        change_cell(pair),
+        _ratio(before, after) if pair.is_paired and not pair.is_bounded else DASH,
+        verdict_cell(pair),
+    )
+
+
+def _micro(seconds: float | None, layers: Sequence[Layer]) -> Cell:
+    if seconds is None:
+        reasons = dict.fromkeys(
+            one_line(layer.time_absent_because or "not measured") for layer in layers if layer.time is None
+        )
+        return Cell(text="n/a", notes=tuple(reasons), tone="faint")
+    if not layers:
+        return Cell(text="none", tone="faint", value=0.0)
+    if has_bound(layers):
+        return total_cell(layers, 1e6)
+    names = ", ".join(one_line(layer.title) for layer in layers)
+    notes = (f"{len(layers)} steps: {names}",) if len(layers) > 1 else ()
+    return replace(_micros(seconds), notes=notes)
+
+
+def _change(seconds: float | None) -> Cell:
+    if seconds is None:
+        return Cell(text="n/a", notes=("one of the two times is not known",), tone="faint")
+    return Cell(text=_signed(seconds), value=seconds * 1e6)
+
+
+def _signed(seconds: float) -> str:
+    """In µs; a plus before what is more."""
+    return f"{'+' if seconds > 0 else ''}{significant(seconds * 1e6)}"
+
+
+def change_cell(pair: LayerPair) -> Cell:
+    """The change (µs), or its ends where a time is only known to be below a bound; none of work that one run has."""
+    if not pair.is_paired:
+        return DASH
+    if not pair.is_bounded:
+        return _change(pair.change)
+    low, high = pair.change_ends
+    if low is None or high is None:
+        return absent(NO_ENDS)
+    return Cell(text=f"{_signed(low)} to {_signed(high)}", low=low * 1e6, high=high * 1e6)
+
+
+def _ratio(before: float | None, after: float | None) -> Cell:
+    if not before or after is None:
+        return DASH
+    return Cell(text=significant(after / before), value=after / before)
+
+
+def verdict_cell(pair: LayerPair) -> Cell:
+    """Whether the work became faster or slower, by intervals that don't overlap; else why that is not known."""
+    change = pair.change
+    if not pair.is_paired:
+        return _UNPAIRED
+    if not pair.is_reliable:
+        return _UNRELIABLE
+    if not pair.is_alike and not pair.is_counted:
+        return Cell(text="unclear", tone="faint", notes=("not all multiplications of these rows are known",))
+    if not pair.is_alike:
+        return Cell(text="moved", tone="faint", notes=("part of this work is in other rows of one of the runs",))
+    if change is None:
+        return DASH
+    if not pair.is_clear:
+        return _UNCLEAR
+    return _FASTER if change < 0 else _SLOWER
+
+
+def _rest_row(rest: Sequence[LayerPair]) -> tuple[Cell, ...]:
+    whole = join_pairs(rest)
+    title = Cell(text=f"… {len(rest)} more with smaller changes")
+    return title, DASH, *_sums(whole), change_cell(whole), DASH, DASH
+
+
+def join_pairs(pairs: Sequence[LayerPair]) -> LayerPair:
+    """`pairs` as one piece of work."""
+    before = tuple(layer for pair in pairs for layer in pair.before)
+    return replace(pairs[0], kind="operator", before=before, after=tuple(one for pair in pairs for one in pair.after))
+
+
+def _sums(whole: LayerPair) -> list[Cell]:
+    """The time of all its layers in each run (µs), as far as it is known."""
+    return [total_cell(layers, 1e6) for layers in (whole.before, whole.after)]
+
+
+def _micros(seconds: float) -> Cell:
+    return Cell(text=significant(seconds * 1e6), value=seconds * 1e6)
+
+
+def _unpaired_rows(pairs: Sequence[LayerPair]) -> list[tuple[Cell, ...]]:
+    """The sums of the operators that only one run has; they are rows of their own too, or among the smaller ones."""
+    alone = [pair for pair in pairs if not pair.is_paired and pair.kind == "operator"]
+    if not alone:
+        return []
+    title = Cell(text=f"all {len(alone)} unpaired operators" if len(alone) > 1 else "the unpaired operator")
+    return [(title, DASH, *_sums(join_pairs(alone)), DASH, DASH, _UNPAIRED)]
+
+
+def whole_row(before: Run, after: Run) -> tuple[Cell, ...]:
+    """The same of the latencies end to end."""
+    ends = [run.value("latency") or math.nan for run in (before, after)]
+    change, verdict, ratio = _change(ends[1] - ends[0]), _whole_verdict(before, after), _ratio(*ends)
+    if (turns := after.turns_against(before)) is not None:
+        ratio = Cell(text=significant(turns.ratio), value=turns.ratio, low=turns.low, high=turns.high)
+    return Cell(text="end to end"), DASH, *map(_micros, ends), change, ratio, verdict
+
+
+def _whole_verdict(before: Run, after: Run) -> Cell:
+    """By the ratio of their turns; of runs on several machines by intervals that don't overlap."""
+    if (turns := after.turns_against(before)) is not None:
+        cell = {"faster": _FASTER, "slower": _SLOWER, "same": Cell(text="same", tone="fair")}.get(
+            turns.verdict, _UNCLEAR
+        )
+        ratio = ratio_text(turns.ratio, turns.low, turns.high)
+        return replace(cell, notes=(f"measured in turns: ratio {ratio}; the two times are of each run alone",))
+    if are_on_one_machine([before, after]):
+        return Cell(text="not proven", tone="faint", notes=(NOT_PROVEN,))
+    rows = [run.measurement("latency") for run in (before, after)]
+    ends = [(row.low, row.high) for row in rows if row is not None and row.low is not None and row.high is not None]
+    if len(ends) != BEFORE_AND_AFTER:
+        return DASH
+    if not are_reliable(before, after):
+        return _UNRELIABLE
+    (first_low, first_high), (second_low, second_high) = ends
+    if second_high < first_low:
+        return _FASTER
+    return _SLOWER if first_high < second_low else _UNCLEAR

@@ -1,0 +1,447 @@
+"""A profile as tables and lines: layers, overheads, their sum, memory, findings."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from itertools import accumulate
+from types import MappingProxyType
+
+from edgewise.formatting import ABSENT, plus_minus, quantity, time_unit_of
+from edgewise.profiling.layers import NAMELESS
+from edgewise.record import Layer, Profile, Run
+from edgewise.record.facts import precision_of, threads_of
+from edgewise.report.bench.document import default_title, input_sections
+from edgewise.report.bench.ranking import load_lines
+from edgewise.report.document import DASH, Cell, Column, Document, Section, Table, absent, filled
+from edgewise.report.document.bars import WIDEST, draw_timeline
+from edgewise.report.document.names import keep_end
+from edgewise.report.profile.cells import (
+    how_layers,
+    layers_of,
+    percent_cell,
+    ranked,
+    rate_reason,
+    roof_reason,
+    share_cell,
+    share_of,
+    sum_cells,
+    time_cell,
+    time_line,
+    time_reason,
+    time_unit,
+    timing_line,
+    type_table,
+    untimed_notes,
+)
+from edgewise.report.profile.diff import diff_line, diff_tables
+from edgewise.report.profile.findings import (
+    evidence_sections,
+    finding_sections,
+    headline_of,
+    limit_lines,
+    next_section,
+    ranked_findings,
+    saving_words,
+    titled,
+)
+from edgewise.report.profile.order import order_line
+from edgewise.report.runs.cautions import caution_sections, default_precision_lines
+from edgewise.report.runs.cells import NOT_MEASURED, failure_of
+from edgewise.report.runs.conditions import elsewhere, engine_of, labels_of
+from edgewise.text import one_line
+from edgewise.units import format_bytes, format_si, significant
+
+MOST_ROWS = 15
+"""Number of layers with a row of their own; the others are summed in one row."""
+MOST_OVERHEADS = 6
+NAMELESS_NOTE = f"includes the steps marked ({NAMELESS}): the engine ran them, but edgewise found no operator for them"
+LEAST_TAKEN = 0.01
+"""Smallest share of the latency added by the profiler that is mentioned."""
+
+WHOLE = "whole"
+"""The time that the layers are compared with and that their shares refer to."""
+# Of runs that older versions stored:
+WHOLE_NOTE = (
+    "the mean of inferences without the profiler, timed between the profiled ones; all shares refer to it. "
+    "The median latency above comes from other processes"
+)
+WHOLE_OF_TOOL = "the tool's own mean, otherwise its headline; all shares refer to it"
+WHOLE_IS_LATENCY = "the median latency; all shares refer to it"
+
+
+def is_profiled(run: Run) -> bool:
+    """Whether `run` has a profile with layers."""
+    return run.profile is not None and bool(run.layers)
+
+
+def profile_document(
+    runs: Sequence[Run],
+    *,
+    top: int = MOST_ROWS,
+    title: str = "",
+    width: int | None = None,
+    again: Mapping[str, Sequence[str]] = MappingProxyType({}),
+    typed: Mapping[str, str] = MappingProxyType({}),
+) -> Document:
+    """Findings, two runs compared, tables of types and layers, then per run its conservation, memory and method.
+
+    Args:
+        top: rows of layers; the rest is folded into one row with its sum.
+        width: cells of the terminal, on which the memory over time is drawn; None for no drawing.
+        again: by verb, the options of the command of these runs that the next commands need too.
+        typed: sha256 of a model → how that command named its file.
+    """
+    # A label distinguishes the runs where there are several.
+    labelled = list(zip(runs, labels_of(runs) if len(runs) > 1 else [""], strict=True))
+    profiled = [(run, label) for run, label in labelled if is_profiled(run)]
+    tables = diff_tables(runs)
+    tables += [type_table(run, label=label) for run, label in profiled]
+    tables += [layer_table(run, top=top, label=label) for run, label in profiled]
+    sections: list[Section] = []
+    for run, label in labelled:
+        sections += [
+            *evidence_sections(run, label),
+            *sum_sections(run, label),
+            *memory_sections(run, label, width=width),
+        ]
+        sections += method_sections(run, label)
+    sections += [*input_sections([run for run in runs if is_profiled(run)]), *caution_sections(runs)]
+    order = order_line(runs)
+    lines = [
+        order,
+        *(load_lines(runs) if order else []),
+        diff_line(runs),
+        headline_of(runs),
+        *(line for run in runs for line in (header(run), _cost_line(run), *limit_lines(run))),
+        *default_precision_lines(runs),
+    ]
+    return Document(
+        title=title or f"Profile of {default_title(runs)}",
+        tables=tuple(tables),
+        sections=tuple(sections),
+        answer=tuple(filter(None, lines)),
+        lead=(
+            *(section for run, label in labelled for section in finding_sections(run, label, others=runs)),
+            *filled([next_section(runs, again, typed)]),
+        ),
+    )
+
+
+def _cost_line(run: Run) -> str:
+    """Where the time goes, and the largest saving that was found; "" where neither is known."""
+    found = ranked_findings(run.profile) if run.profile is not None else []
+    saved = [f"largest saving: {saving_words(found[0], run.profile)}"] if found and run.profile is not None else []
+    return "; ".join((time_line(run), *saved)) if time_line(run) else ""
+
+
+def header(run: Run) -> str:
+    """``"kws.onnx · onnxruntime 1.31 (cpu, 1 thread, f32) · median latency 1.00 ± 0.01 ms"`` in one line."""
+    threads, words = threads_of(run), [run.job.runtime.provider or "default provider"]
+    words += [f"{threads} thread{'s' if threads != 1 else ''}"] if threads is not None else []
+    words += [precision] if (precision := precision_of(run)) else []
+    settings = one_line(", ".join(words))
+    return f"{one_line(run.job.model.name)} · {engine_of(run)} ({settings}{elsewhere([run])}) · {latency_words(run)}"
+
+
+def latency_words(run: Run) -> str:
+    """``"median latency 1.00 ± 0.01 ms"``: the `latency_parts` of the run."""
+    return " ".join(filter(None, latency_parts(run)))
+
+
+def latency_parts(run: Run) -> tuple[str, str, str]:
+    """``("median latency", "1.00 ± 0.01", "ms")``: name, value with its interval, and unit; ``n/a`` has no unit.
+
+    Without a latency, the whole that the layers are held against stands in for it, under its own name.
+    """
+    row = run.measurement("latency")
+    if run.source is not None and (row is None or row.value is None):
+        row = None
+    value = row.value if row is not None else (run.profile.latency if run.profile is not None else None)
+    name = "median latency" if row is not None else "whole of the layers"
+    if value is None or not math.isfinite(value):
+        return "median latency", ABSENT, ""
+    word, factor = time_unit_of(value)
+    low, high = (row.low, row.high) if row is not None else (None, None)
+    scaled = [None if end is None else end * factor for end in (low, high)]
+    return name, plus_minus(value * factor, scaled[0], scaled[1]), word
+
+
+def whole_note(run: Run) -> str:
+    """What the whole is: the latency of the run, or a mean of its own."""
+    if run.source is not None:
+        return WHOLE_OF_TOOL
+    return WHOLE_IS_LATENCY if run.value("latency") == _profile(run).latency else WHOLE_NOTE
+
+
+def op_words(layer: Layer) -> str:
+    """``"Conv +2"``: the type of its most expensive operator and the number of others in the same step."""
+    return one_line(layer.op) + (f" +{len(layer.nodes) - 1}" if len(layer.nodes) > 1 else "")
+
+
+def layer_table(run: Run, *, top: int | None = MOST_ROWS, label: str = "") -> Table:
+    """Layers by time, the rest as one row, then overheads, what is unattributed, and the whole.
+
+    Args:
+        top: number of layers with a row of their own; None shows all layers and all overheads.
+
+    Raises ValueError for a run without a profile.
+    """
+    profile = _profile(run)
+    unit, factor = time_unit(layer.time for layer in run.layers)
+    how = how_layers(run, profile, whole_note(run))
+    is_limited = any(layer.roof_share is not None for layer in run.layers)
+    columns = (
+        Column(title="#", numeric=True, rank=3),
+        Column(title="Layer", name=True, ends=True),
+        Column(title="Op", name=True),
+        Column(title=f"Time ({unit})", numeric=True, how=how["Time"]),
+        Column(title="%", numeric=True, how=how["%"]),
+        Column(title="Σ %", numeric=True, rank=5, how=how["Σ %"]),
+        Column(title="MACs", numeric=True, rank=2, how=how["MACs"]),
+        Column(title="GOP/s", numeric=True, rank=4, how=how["GOP/s"]),
+        Column(title="Of limit (%)", numeric=True, rank=1 if is_limited else 7, how=how["Of limit (%)"]),
+        Column(title="dtype", rank=6),
+    )
+    found = ranked(layers_of(run, "operator"))
+    # A row for "1 more layer" would need the space that it saves.
+    shown = found if top is None or len(found) <= top + 1 else found[:top]
+    cumulative = accumulate(share_of(layer, profile) or 0.0 for layer in shown)
+    rows = [
+        _layer_row(layer, profile, factor=factor, cumulative=total)
+        for layer, total in zip(shown, cumulative, strict=True)
+    ]
+    if rest := found[len(shown) :]:
+        rows.append(_folded_row(rest, profile, factor=factor, title=f"… {len(rest)} more layers", before=shown))
+    rows += _other_rows(run, most=None if top is None else MOST_OVERHEADS, factor=factor)
+    title = f"Layers by time: {label}" if label else "Layers by time"
+    return Table(title=title, columns=columns, rows=tuple(rows), notes=_table_notes(run, shown))
+
+
+def _table_notes(run: Run, shown: Sequence[Layer]) -> tuple[str, ...]:
+    notes = []
+    if any(len(layer.nodes) > 1 for layer in shown):
+        notes.append(
+            "+n: n + 1 of the model's operators run together; # counts the engine's steps, where 'inspect' counts "
+            "operators"
+        )
+    if lost := unmatched_words(run):
+        notes.append(f"not matched: {lost}, of which no step of the engine is known")
+    if gone := layers_of(run, "eliminated"):
+        notes.append(f"removed by the engine: {_operators(gone)}")
+    return tuple(notes)
+
+
+def _operators(layers: Sequence[Layer]) -> str:
+    count = sum(max(1, len(layer.operators or layer.nodes)) for layer in layers)
+    return f"{count} operator{'s' if count != 1 else ''}"
+
+
+def unmatched_words(run: Run) -> str:
+    """``"47 operators with 99.9 % of the MACs"``: operators that no step could be matched to; "" without any."""
+    lost = layers_of(run, "unmatched")
+    if not lost:
+        return ""
+    parts = [sum(layer.macs or 0 for layer in layers) for layers in (lost, run.layers)]
+    unknown = any(layer.macs is None for layer in run.layers if layer.kind != "overhead")
+    share = "an unknown share" if unknown else f"{parts[0] / parts[1]:.1%}".replace("%", " %") if parts[1] else "none"
+    return f"{_operators(lost)} with {share} of the MACs"
+
+
+def _profile(run: Run) -> Profile:
+    if run.profile is None:
+        raise ValueError(f"run {run.id} has no profile")
+    return run.profile
+
+
+def _layer_row(layer: Layer, profile: Profile, *, factor: float, cumulative: float) -> tuple[Cell, ...]:
+    share = share_of(layer, profile)
+    unknown = one_line(layer.cost_unknown_because) or NOT_MEASURED
+    return (
+        Cell(text=str(layer.index), value=layer.index),
+        Cell(text=one_line(layer.title)),
+        Cell(text=op_words(layer)),
+        time_cell(layer, factor),
+        DASH if share is None else share_cell(layer, share, profile),
+        DASH if share is None else percent_cell(cumulative),
+        absent(unknown) if layer.macs is None else _count(layer.macs),
+        absent(rate_reason(layer))
+        if layer.ops_per_second is None
+        else Cell(text=significant(layer.ops_per_second * 1e-9), value=layer.ops_per_second * 1e-9),
+        _roof_cell(layer, profile),
+        Cell(text=one_line(layer.dtype)) if layer.dtype else Cell(text="not reported", tone="faint"),
+    )
+
+
+def _roof_cell(layer: Layer, profile: Profile) -> Cell:
+    """The share of its roof that a layer attains, and which roof limits it."""
+    if layer.roof_share is None:
+        return absent(roof_reason(layer, profile))
+    bound = f" {layer.bound}" if layer.bound else ""
+    return Cell(text=f"{layer.roof_share * 100:.1f}{bound}", value=layer.roof_share * 100)
+
+
+def _count(number: float) -> Cell:
+    return Cell(text=count_words(number), value=number)
+
+
+def count_words(number: float) -> str:
+    """``"1.20 M"``; whole below a thousand."""
+    return format_si(number, "") if number >= 1000 else f"{number:.0f}"
+
+
+def _folded_row(
+    rest: Sequence[Layer], profile: Profile, *, factor: float, title: str, before: Sequence[Layer] = ()
+) -> tuple[Cell, ...]:
+    """Many layers as one: sums of what is known, and how many have no time."""
+    time, percent = sum_cells(rest, profile, factor)
+    notes = untimed_notes(rest)
+    is_timed = any(layer.time is not None for layer in rest)
+    macs = [layer.macs for layer in rest if layer.macs is not None]
+    cumulative = percent_cell(sum(share_of(layer, profile) or 0.0 for layer in (*before, *rest))) if before else DASH
+    return (
+        DASH,
+        Cell(text=title, notes=notes, short=title.rpartition(" ")[0]),
+        DASH,
+        time if is_timed else absent(*notes),
+        percent,
+        cumulative,
+        _count(sum(macs)) if len(macs) == len(rest) and before else DASH,
+        *[DASH] * 3,
+    )
+
+
+def _other_rows(run: Run, *, most: int | None, factor: float) -> list[tuple[Cell, ...]]:
+    """Overheads, at most `most` of them, what is unattributed, and the whole."""
+    profile = _profile(run)
+    found = ranked(layers_of(run, "overhead"))
+    shown = found if most is None or len(found) <= most + 1 else found[:most]
+    nameless = any(layer.op == NAMELESS for layer in found)
+    rows: list[tuple[Cell, ...]] = []
+    for layer in shown:
+        share = share_of(layer, profile)
+        percent = absent(time_reason(layer)) if share is None else share_cell(layer, share, profile)
+        name = Cell(text=one_line(layer.title), tone="fair")
+        # An overhead without a step of the engine says all in its name.
+        words = one_line(layer.op) if layer.engine_nodes and layer.op else "overhead"
+        op = Cell(text=f"({words})", tone="fair")
+        rows.append((Cell(text="+", tone="fair"), name, op, time_cell(layer, factor), percent, *[DASH] * 5))
+    if rest := found[len(shown) :]:
+        rows.append(_folded_row(rest, profile, factor=factor, title=f"… {len(rest)} more overheads"))
+    for title, seconds in (("unattributed", profile.unattributed), (WHOLE, profile.latency)):
+        cell = Cell(text=significant(seconds * factor), value=seconds * factor)
+        percent = percent_cell(seconds / profile.latency) if profile.latency > 0 else DASH
+        notes = (whole_note(run),) if title == WHOLE else (NAMELESS_NOTE,) if nameless else ()
+        rows.append((DASH, Cell(text=title, tone="faint", notes=notes), DASH, cell, percent, *[DASH] * 5))
+    return rows
+
+
+def sum_sections(run: Run, label: str = "") -> list[Section]:
+    """The sum of the layers; why there are none where the run has no profile."""
+    if run.profile is None:
+        return [Section(title=titled("Not profiled", label), lines=(reason_of_no_profile(run),), tone="poor")]
+    return [Section(title=titled("Sum of the layers", label), lines=(sum_line(run),), brief=sum_line(run))]
+
+
+def reason_of_no_profile(run: Run) -> str:
+    """Why a run has no layers: its own reason, its failure, or that no profile was requested."""
+    said = one_line(run.profile_absent_because or "") or failure_of(run)
+    return said or "the run was not asked to be profiled"
+
+
+def sum_line(run: Run) -> str:
+    """The sum of the layers, and the operators that none of them includes."""
+    lost = unmatched_words(run)
+    return conservation_line(_profile(run)) + (f"; not matched: {lost}" if lost else "")
+
+
+def conservation_line(profile: Profile) -> str:
+    """``"operators 93.1 % + overheads 6.2 % = 99.3 % of the whole, 1.23 ms; 0.7 % unattributed"``."""
+    whole = quantity(profile.latency, "s")
+    if profile.latency <= 0:
+        return f"the whole is {whole}: there is nothing to add up to"
+    operators, overheads = profile.operators_time / profile.latency, profile.overheads_time / profile.latency
+    gap = profile.unattributed / profile.latency
+    rest = f"{gap:.1%} unattributed" if gap >= 0 else f"{-gap:.1%} more than the whole"
+    taken = profile.profiler_time / profile.latency
+    less = f" ({taken:.1%} more was the time of the profiler itself, and is subtracted)" if taken >= LEAST_TAKEN else ""
+    text = (
+        f"operators {operators:.1%} + overheads {overheads:.1%} = {profile.conservation:.1%} "
+        f"of the whole, {whole}; {rest}{less}"
+    )
+    return text.replace("%", " %")
+
+
+def memory_line(run: Run) -> str:
+    """Arena, bound and where the peak is, or why they are not known."""
+    memory = _profile(run).memory
+    if not memory:
+        reason = one_line(_profile(run).memory_absent_because or "") or NOT_MEASURED
+        return f"memory of the activations: n/a ({reason})"
+    arena, bound = memory.get("arena_bytes"), memory.get("lower_bound_bytes")
+    words = ["n/a (too many tensors to plan)" if arena is None else format_bytes(arena)]
+    words += [f"lower bound {format_bytes(bound)}"] if bound is not None else []
+    peak = memory.get("peak_operator")
+    words += (
+        [f"peak at operator {peak} ({keep_end(operator_names(run).get(peak, 'not reported'), 40)})"]
+        if peak is not None
+        else []
+    )
+    if unknown := memory.get("unknown"):
+        words.append(f"{len(unknown)} tensors of unknown size left out")
+    return "memory of the activations: arena " + ", ".join(words)
+
+
+def operator_names(run: Run) -> dict[int, str]:
+    """Index in the model's graph → name of the operator, as far as the layers tell."""
+    names: dict[int, str] = {}
+    for layer in run.layers:
+        if len(layer.operators) == len(layer.nodes) > 1:
+            names.update(zip(layer.operators, layer.nodes, strict=True))
+        else:
+            names.update(dict.fromkeys(layer.operators, layer.title))
+    return names
+
+
+def memory_sections(run: Run, label: str = "", *, width: int | None = None) -> list[Section]:
+    """The memory of the activations, with live bytes along the model's operators as bars of text.
+
+    Args:
+        width: most cells of a line; None for no bars.
+    """
+    if run.profile is None:
+        return []
+    live = [float(value) for value in (run.profile.memory or {}).get("live_bytes") or ()]
+    name = operator_names(run).get(live.index(max(live)), "") if live else ""
+    bars = [] if width is None else draw_timeline(live, peak_name=name, width=min(WIDEST, width - 2))
+    title = titled("Memory over time", label)
+    return [Section(title=title, lines=(memory_line(run),), drawing=tuple(bars), brief="")]
+
+
+def missing_roofs(profile: Profile) -> str:
+    """Why there is no roofline, or not for all layers; else empty."""
+    if profile.peaks and not profile.peaks_absent_because:
+        return ""
+    reason = one_line(profile.peaks_absent_because or NOT_MEASURED)
+    return f"{'incomplete' if profile.peaks else 'no'} roofline: {reason}"
+
+
+def method_sections(run: Run, label: str = "") -> list[Section]:
+    """How the layers were timed, and the overhead of the profiler."""
+    profile = run.profile
+    if profile is None:
+        return []
+    more = ""
+    if profile.latency > 0:
+        change = profile.profiled_latency / profile.latency - 1
+        more = f", {abs(change) * 100:.1f} % {'more' if change >= 0 else 'less'} than the whole"
+    lines = [
+        timing_line(run, profile),
+        f"under the profiler an inference takes {quantity(profile.profiled_latency, 's')} (mean){more}",
+    ]
+    if run.source is not None:
+        del lines[1]
+    lines += map(one_line, profile.notes)
+    if reason := missing_roofs(profile):
+        lines.append(reason)
+    return [Section(title=titled("How it was timed", label), lines=tuple(lines), brief="")]

@@ -1,0 +1,291 @@
+"""Findings of a profile as text: possible savings, why, and what to do."""
+
+from __future__ import annotations
+
+import math
+import shlex
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from types import MappingProxyType
+
+from edgewise.errors import as_flag
+from edgewise.formatting import plus_minus, quantity, time_unit_of
+from edgewise.grouping import by_key
+from edgewise.profiling.findings import LEAST_SHARE
+from edgewise.profiling.limits import LimitedTime, divide_at_roofs, has_arithmetic
+from edgewise.profiling.slowdown import explain_slowdown
+from edgewise.record import Finding, Profile, Run
+from edgewise.record.facts import threads_of, uses_int8
+from edgewise.record.layer import Bound
+from edgewise.report.document import Section, lines_of
+from edgewise.report.document.names import layer_names
+from edgewise.report.runs.conditions import engine_of, labels_of, look_up
+from edgewise.text import listing, one_line
+from edgewise.units import format_bytes, format_duration, format_si, significant
+
+NAME_WIDTH = 34
+"""Most characters of a layer's name in a finding."""
+MOST_PARTS = 3
+"""Types of operators that the time above the limits is divided into."""
+_LIMITS: Mapping[Bound, str] = {"compute": "arithmetic at its peak", "memory": "memory at its bandwidth"}
+FEW_SESSIONS = 2
+"""Their interval is wide: Student's t with one degree of freedom is 12.7 (`edgewise.stats.intervals`)."""
+_MORE_SESSIONS = f"give {as_flag('sessions')} 3 or more"
+_NO_NAMES: Mapping[str, str] = MappingProxyType({})
+BEFORE_AND_AFTER = 2
+"""Number of runs of a comparison before and after."""
+
+
+def titled(title: str, label: str) -> str:
+    """`title`, with the run that it is about where there are several."""
+    return f"{title}: {label}" if label else title
+
+
+def finding_sections(run: Run, label: str = "", *, others: Sequence[Run] = ()) -> list[Section]:
+    """Possible savings, the largest first, and what `others` fuse of it."""
+    if run.profile is None:
+        return []
+    found = [with_fusions(finding, run, others) for finding in ranked_findings(run.profile)]
+    if not found:
+        return [Section(title=titled("Findings", label), lines=nothing_found(run))]
+    short = layer_names(run, NAME_WIDTH)
+    names = {layer.name: short[layer.index] for layer in run.layers if len(one_line(layer.name)) > NAME_WIDTH}
+    lines = tuple(f"{place}. {finding_line(finding, run.profile, names)}" for place, finding in enumerate(found, 1))
+    return [Section(title=titled("Findings", label), lines=lines, tone="poor")]
+
+
+def evidence_sections(run: Run, label: str = "") -> list[Section]:
+    """The numbers behind each finding, and how its saving was computed; a terminal shows them on request."""
+    found = ranked_findings(run.profile) if run.profile is not None else []
+    lines = tuple(f"{place}. {_evidence_line(finding)}" for place, finding in enumerate(found, 1))
+    return [Section(title=titled("Evidence of findings", label), lines=lines, brief="")] if lines else []
+
+
+def nothing_found(run: Run) -> tuple[str, ...]:
+    """That a profile has no findings and what helps, and for which layers that is not known."""
+    from edgewise.report.profile.cells import roof_reason
+
+    if run.source is not None or run.profile is None:
+        return ("not searched: layers of another tool",)
+    least = LEAST_SHARE * run.profile.latency
+    layers = [
+        each for each in run.layers if has_arithmetic(each) and (not each.is_bounded or (each.high or 0.0) >= least)
+    ]
+    lacking = [layer for layer in layers if not layer.roof]
+    lines = []
+    if len(lacking) < len(layers) or not layers:
+        helps = listing([*_ways(run), "another engine"], "or")
+        lines.append(
+            f"none: no single cost stands out that this engine could avoid at this precision; what may help: {helps}"
+        )
+    if lacking:
+        reasons = "; ".join(dict.fromkeys(roof_reason(layer, run.profile) for layer in lacking))
+        most = sum(layer.high or layer.time or 0.0 for layer in lacking) / (run.profile.latency or math.inf)
+        part = f", at most {min(most, 1.0) * 100:.1f} % of the time" if most else ""
+        lines.append(f"not known for {len(lacking)} of {len(layers)} layers with arithmetic{part}: {reasons}")
+    return tuple(lines)
+
+
+def limit_lines(run: Run) -> list[str]:
+    """How much of the time is the machine's limit, above it, and neither, and what follows; empty without a roof."""
+    divided, profile = divide_at_roofs(run), run.profile
+    if profile is None or profile.latency <= 0:
+        return []
+    vague = [layer.is_bounded for layer in run.layers if has_arithmetic(layer)]
+    if profile.sessions == FEW_SESSIONS and 2 * sum(vague) > len(vague):
+        return [f"most times have only upper bounds: two processes hardly show how a third differs; {_MORE_SESSIONS}"]
+    if divided is None:
+        absent = one_line(profile.peaks_absent_because or "") if vague and run.source is None else ""
+        return [f"the machine's limit is not known: {absent}"] if absent else []
+    # Operators that no step is known for may be computed in any of them, whose limit is then another.
+    if any(layer.kind == "unmatched" and layer.macs != 0 for layer in run.layers):
+        return []
+    limit, least = sum(divided.least.values()), LEAST_SHARE * profile.latency
+    parts = [f"{_LIMITS[bound]} {quantity(time, 's')}" for bound, time in divided.least.items() if time >= least]
+    advice = f": only {listing(_ways(run), 'or')} can shorten it" if limit >= divided.above else ""
+    other_kernels = "" if advice else "; other kernels, as of another engine, may save it"
+    lines = [
+        f"the machine's limit for this work is {_limit_words(run, profile, divided)} ({', '.join(parts)}){advice}",
+        f"{_above_words(run, profile, divided)}{other_kernels}",
+    ]
+    if (others := profile.latency - limit - divided.above) >= least:
+        where = ["overheads of the engine"] if any(layer.kind == "overhead" for layer in run.layers) else []
+        where += ["layers without arithmetic"] if any(layer.macs == 0 for layer in run.layers) else []
+        where += ["layers whose limit is not known"] if divided.unknown else []
+        share = _percent(others, profile)
+        lines.append(f"{quantity(others, 's')} ({share}) is outside these layers: {listing(where) or 'not attributed'}")
+    return lines
+
+
+def _limit_words(run: Run, profile: Profile, divided: LimitedTime) -> str:
+    """``"at least 170 µs, 60 to 75 % of the time"``, by the interval of the latency and the layers without a limit."""
+    limit, latency = sum(divided.least.values()), run.measurement("latency")
+    unknown = sum(layer.high or layer.time or 0.0 for layer in divided.unknown)
+    shortest, longest = (latency and latency.low) or profile.latency, (latency and latency.high) or profile.latency
+    low, high = (significant(min(100.0, 100 * share), 2) for share in (limit / longest, (limit + unknown) / shortest))
+    share = low if low == high else f"{low} to {high}"
+    return f"{'at least ' if unknown else ''}{quantity(limit, 's')}, {share} % of the time"
+
+
+def _above_words(run: Run, profile: Profile, divided: LimitedTime) -> str:
+    """The time above the limits; where its interval reaches 0, what it is at most."""
+    above, spread = divided.above, divided.spread
+    if (most := above + (spread or 0.0)) <= 0:
+        return "no time is above that limit"
+    if above <= (spread or 0.0):
+        return f"no time above that limit is certain; it is at most {quantity(most, 's')}"
+    unit, factor = time_unit_of(above)
+    ends = (None, None) if spread is None else ((above - spread) * factor, (above + spread) * factor)
+    text = f"{plus_minus(above * factor, *ends)} {unit} ({_percent(above, profile)}) is above that limit"
+    sums = {op: sum(some) for op, some in by_key((one_line(layer.op), time) for time, layer in divided.excess).items()}
+    ordered = [op for op in sorted(sums, key=lambda op: -sums[op]) if sums[op] > 0][:MOST_PARTS]
+    parts = [f"{op} {quantity(sums[op], 's')}" for op in ordered]
+    if len(sums) > 1:
+        text += f": {', '.join(parts)}"
+    most, layer = divided.excess[0]
+    worst = f"; most in {layer_names(run, NAME_WIDTH)[layer.index]} ({quantity(most, 's')})"
+    return text + (worst if divided.excess[1:] else "")
+
+
+def _percent(seconds: float, profile: Profile) -> str:
+    """``"25 %"`` of the latency."""
+    return f"{significant(100 * seconds / profile.latency, 2)} %"
+
+
+def _ways(run: Run) -> list[str]:
+    """What lowers the least time that a model takes on this machine."""
+    ways = ["less work (a smaller model)"]
+    ways += ["a lower precision (int8, or bf16 where the engine has it)"] if _may_be_quantised(run) else []
+    return ways + (["more threads"] if _idle_cores(run) else [])
+
+
+def _may_be_quantised(run: Run) -> bool:
+    """Whether `edgewise optimize` could try int8 on the model here."""
+    is_read = run.job.target.device == "local" and run.job.model.format in ("onnx", "tflite", "openvino")
+    return is_read and not uses_int8(run)
+
+
+def _idle_cores(run: Run) -> int:
+    """The number of usable cores where the run used one of several; else 0."""
+    known = [look_up(run.environment, f"cpu.{kind}_cores") for kind in ("usable", "quota")]
+    cores = int(min((float(count) for count in known if count), default=0.0))
+    return cores if threads_of(run) == 1 and cores > 1 else 0
+
+
+def next_section(
+    runs: Sequence[Run], again: Mapping[str, Sequence[str]], typed: Mapping[str, str] = _NO_NAMES
+) -> Section:
+    """What to try where layers can't be made faster one by one: another precision, more threads, another engine.
+
+    Args:
+        again: by verb, the options of the command of `runs` that the next commands need too.
+        typed: sha256 of a model → how that command named its file.
+    """
+    profiled = [run for run in runs if run.source is None and run.profile is not None]
+    return Section(title="Next", lines=lines_of(line for run in profiled for line in _next_lines(run, again, typed)))
+
+
+def _next_lines(run: Run, again: Mapping[str, Sequence[str]], typed: Mapping[str, str]) -> list[str]:
+    model, device = run.job.model, run.job.target.device
+    name = one_line(model.origin.target if model.origin else typed.get(model.sha256, model.file_name))
+    own = ["--signature", one_line(model.signature)] if model.signature else []
+    lines = []
+    if _may_be_quantised(run):
+        words = shlex.join(["edgewise", "optimize", name, *own, *again.get("optimize", ())])
+        asked = "--data DATA --task TASK --prepare STEP=VALUE"
+        lines.append(f"'{words} {asked}' tries int8 and other variants; these options are those of 'edgewise evaluate'")
+    there = [] if device == "local" else ["-d", one_line(device)]
+    threads = ["--threads", f"1,{cores}"] if (cores := _idle_cores(run)) else []
+    words = shlex.join(["edgewise", "bench", name, *there, *threads, *own, *again.get("bench", ())])
+    how = f", with 1 thread as here and with {cores}" if threads else ""
+    return [*lines, f"'{words}' measures it on every engine{how}"]
+
+
+def with_fusions(finding: Finding, run: Run, others: Sequence[Run]) -> Finding:
+    """`finding`, where it is of element-wise chains with how many of them other runs of the model fuse."""
+    if finding.code != "element-wise-chains":
+        return finding
+    chained = [set(layer.nodes) for layer in run.layers if layer.index in finding.layers]
+    sha256, message = run.job.model.sha256, finding.message.rstrip(".")
+    for other in others:
+        if other.id == run.id or not sha256 or other.job.model.sha256 != sha256:
+            continue
+        steps = {node: set(layer.nodes) for layer in other.layers for node in layer.nodes}
+        fused = sum(any(steps.get(node, nodes) - nodes for node in nodes) for nodes in chained)
+        if fused:
+            message += f"; {engine_of(other)} runs {fused} of these {len(chained)} together with other operators"
+    return replace(finding, message=message)
+
+
+def headline_of(runs: Sequence[Run]) -> str:
+    """Why a quantised model is slow, in one sentence, where one profile or a comparison of two shows it; else empty."""
+    profiled = [run for run in runs if run.profile is not None]
+    told = None
+    if len(profiled) == BEFORE_AND_AFTER:
+        told = explain_slowdown(*profiled, labels=names_of_models(profiled))
+    elif len(profiled) == 1 and (profile := profiled[0].profile) is not None:
+        told = next((each.message for each in profile.findings if each.code == "int8-held-back"), None)
+    return one_line(told or "")
+
+
+def names_of_models(runs: Sequence[Run]) -> tuple[str, str]:
+    """The names of two runs' models; where they are equal, what else tells the runs apart."""
+    names = [one_line(run.job.model.name) for run in runs]
+    first, second = names if names[0] != names[1] else labels_of(runs)
+    return first, second
+
+
+def ranked_findings(profile: Profile) -> list[Finding]:
+    """Savings on every inference before savings once, the largest first."""
+    return sorted(profile.findings, key=lambda finding: (finding.once, -finding.saving))
+
+
+def finding_line(finding: Finding, profile: Profile, names: Mapping[str, str] | None = None) -> str:
+    """Saving, what was seen, and what to do.
+
+    Args:
+        names: name of a layer → the same, short.
+    """
+    message, suggestion = one_line(finding.message).rstrip("."), one_line(finding.suggestion)
+    for name, short in (names or {}).items():
+        message = message.replace(repr(name), repr(short))
+    return f"{saving_words(finding, profile)}: {message} → {suggestion} ({one_line(finding.code)})"
+
+
+def _evidence_line(finding: Finding) -> str:
+    """``"far-from-roof: layers 2, worst 0.4 %; saving: their time minus …"``: the numbers behind a finding, and how."""
+    words = [", ".join(f"{name} {text}" for name, text in evidence_of(finding))] if finding.evidence else []
+    words += [f"saving: {one_line(finding.method)}"] if finding.method else []
+    return f"{one_line(finding.code)}: {'; '.join(words) or 'no numbers'}"
+
+
+def saving_words(finding: Finding, profile: Profile) -> str:
+    """``"up to 12.3 µs (1.2 %)"``; once, where it is not with every inference."""
+    if finding.once:
+        return f"up to {format_duration(finding.saving)} once, at the start"
+    share = f" ({finding.saving / profile.latency * 100:.1f} %)" if profile.latency > 0 else ""
+    return f"up to {format_duration(finding.saving)}{share}"
+
+
+def evidence_of(finding: Finding) -> list[tuple[str, str]]:
+    """The numbers behind a finding as a person reads them, by their names' endings."""
+    return [(one_line(name).replace("_", " "), _evidence(name, value)) for name, value in finding.evidence.items()]
+
+
+_SECONDS = {"time", "time_at_roof", "between_operators", "first", "steady", "saving", "latency"}
+_SHARES = {"share", "worst", "ratio"}
+
+
+def _evidence(name: str, value: float) -> str:
+    last = name.rsplit("_", 1)[-1]
+    if name in _SECONDS or last == "time":
+        return format_duration(value)
+    if last in _SHARES:
+        return f"{value * 100:.1f} %"
+    if last in ("bytes", "size"):
+        return format_bytes(value)
+    if last == "second":
+        return format_si(value, "/s")
+    if float(value).is_integer() and abs(value) < 1e6:
+        return str(int(value))
+    return significant(value)

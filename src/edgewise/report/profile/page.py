@@ -1,0 +1,375 @@
+"""The page of profiles: beyond what `profile` prints, numbers at a glance, charts, and every layer with its details."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from functools import partial
+from itertools import accumulate
+from types import MappingProxyType
+from typing import Any, NamedTuple
+
+from edgewise.formatting import ABSENT, quantity
+from edgewise.profiling.roofline import ABOVE_ROOF
+from edgewise.record import Finding, Layer, Profile, Run
+from edgewise.report.bench.document import default_title
+from edgewise.report.charts import Chart
+from edgewise.report.document import (
+    About,
+    Cell,
+    Column,
+    Document,
+    How,
+    Section,
+    Table,
+    absent,
+    filled,
+    pairs_table,
+    table_of,
+    text_cell,
+)
+from edgewise.report.document.names import layer_names, shorten
+from edgewise.report.profile import charts
+from edgewise.report.profile.cells import (
+    how_times,
+    layers_of,
+    provenance_of_derived,
+    ranked,
+    time_reason,
+    time_unit,
+    type_table,
+)
+from edgewise.report.profile.csv import tensors_text
+from edgewise.report.profile.diff import diff_tables
+from edgewise.report.profile.document import (
+    count_words,
+    is_profiled,
+    latency_parts,
+    layer_table,
+    op_words,
+    profile_document,
+    reason_of_no_profile,
+    whole_note,
+)
+from edgewise.report.profile.findings import finding_sections, next_section, ranked_findings, titled, with_fusions
+from edgewise.report.profile.mltk import mltk_tables
+from edgewise.report.runs.cells import NOT_MEASURED
+from edgewise.report.runs.conditions import flatten, labels_of
+from edgewise.report.runs.document import run_document
+from edgewise.report.runs.provenance import how_of
+from edgewise.text import one_line
+from edgewise.units import format_bytes, format_duration, format_si, significant
+
+_ATTRIBUTE_WIDTH = 400
+_NAME_WIDTH = 60
+MOST_LINKS = 8
+"""Layers of a finding that are named."""
+
+
+class Number(NamedTuple):
+    """One of the main numbers: its name, the number in words, what more there is to say, how it is known."""
+
+    name: str
+    text: str
+    more: str
+    how: How = None
+
+
+def profile_page(
+    runs: Sequence[Run],
+    *,
+    title: str = "",
+    first: Sequence[str] = (),
+    again: Mapping[str, Sequence[str]] = MappingProxyType({}),
+    typed: Mapping[str, str] = MappingProxyType({}),
+) -> Document:
+    """What the page of `runs` has: each run's profile, and what changed where there are two.
+
+    Args:
+        title: heading; empty for one made from the models and the machine.
+        first: lines above the answer.
+        again, typed: as `profile_document` takes them.
+    """
+    document = profile_document(runs)
+    labels = labels_of(runs) if len(runs) > 1 else [""] * len(runs)
+    numbered = [(place, run, label) for place, (run, label) in enumerate(zip(runs, labels, strict=True), 1)]
+    profiled = [(place, run, label) for place, run, label in numbered if is_profiled(run)]
+    compared = diff_tables(runs, most=None)
+    tables = list(compared)
+    for place, run, label in profiled:
+        tables += [
+            _numbers_table(run, label),
+            *_findings_tables(run, label, place, runs),
+            type_table(run, most=None, label=label),
+            _layers_table(run, label, place),
+        ]
+    lacking = [
+        Section(title=titled("Not profiled", label), lines=(reason_of_no_profile(run),), tone="poor")
+        for _, run, label in numbered
+        if run.profile is not None and not run.layers
+    ]
+    none = [
+        section
+        for _, run, label in profiled
+        if run.profile is not None and not run.profile.findings
+        for section in finding_sections(run, label)
+    ]
+    whole = [
+        Section(title=titled("The whole", label), lines=(f"the whole is {whole_note(run)}",))
+        for _, run, label in profiled
+    ]
+    return replace(
+        document,
+        title=one_line(title) or f"Profile of {default_title(runs)}",
+        answer=(*first, *document.answer),
+        lead=tuple(lacking),
+        tables=tuple(tables),
+        sections=(*none, *filled([next_section(runs, again, typed)]), *whole, *document.sections),
+        charts=lambda: _charts(profiled, runs if compared else ()),
+        parts=lambda: [(label or "More of this run", _parts(run)) for _, run, label in numbered],
+    )
+
+
+def _charts(profiled: Sequence[tuple[int, Run, str]], compared: Sequence[Run]) -> list[Chart | None]:
+    found = [charts.changes_chart(*(run for run in compared if run.profile is not None))] if compared else []
+    for place, run, label in profiled:
+        drawn = [charts.chart_of(run, kind) for kind in charts.KINDS]
+        found += [each and replace(each, title=titled(each.title, label), rows=f"layer-{place}-") for each in drawn]
+    return found
+
+
+def _parts(run: Run) -> list[Document]:
+    """What is not read by everyone."""
+    found = [replace(run_document(run), title="What was run", id="", answer=())]
+    for title, kind in (("Not matched", "unmatched"), ("Removed by the engine", "eliminated")):
+        if layers := layers_of(run, kind):
+            count = f"{title}: {len(layers)} operator{'' if len(layers) == 1 else 's'}"
+            lines = tuple(one_line(f"{layer.title} ({layer.op}): {time_reason(layer)}") for layer in layers)
+            found.append(Document(title=count, tables=(), sections=(Section(title=title, lines=lines),)))
+    if run.profile is not None and run.profile.peaks:
+        roofs = table_of(
+            "The roofs, and how they were measured",
+            _peaks(run.profile),
+            [
+                (Column(title="Roof"), lambda peak: Cell(text=peak[0])),
+                (Column(title="Peak"), lambda peak: Cell(text=peak[1])),
+                (Column(title="Method"), lambda peak: Cell(text=peak[2])),
+            ],
+        )
+        found.append(Document(title=roofs.title, tables=(roofs,)))
+    if is_profiled(run):
+        title = "The model and its layers, column for column as Silicon Labs' MLTK profiler shows them"
+        found.append(Document(title=title, tables=tuple(mltk_tables(run))))
+    machine = pairs_table("The machine", flatten(run.environment))
+    none = () if run.environment else ("the record holds no environment",)
+    return [*found, Document(title="The machine", tables=(machine,), answer=none)]
+
+
+def _numbers_table(run: Run, label: str) -> Table:
+    """The main numbers of a profile."""
+    return table_of(
+        titled("Overview", label),
+        _numbers(run),
+        [
+            (Column(title="Number"), lambda number: Cell(text=number.name)),
+            (Column(title="Value", numeric=True), _number_cell),
+            (Column(title="What it is"), lambda number: text_cell(number.more)),
+        ],
+    )
+
+
+def _number_cell(number: Number) -> Cell:
+    return absent() if number.text == ABSENT else Cell(text=number.text, how=number.how)
+
+
+def _numbers(run: Run) -> list[Number]:
+    profile = run.profile
+    if profile is None:
+        return []
+    name, text, unit = latency_parts(run)
+    number, _, interval = text.partition(" ")
+    more = name.removesuffix(" latency") + (f"; 95 % interval {interval} {unit}" if interval else "")
+    more += f"; grade {run.trust.grade}" if run.trust is not None else ""
+    how = how_of(run, "latency") or how_times(run, title="Whole of the layers", interval="none")
+    savings = [_saving(run, finding) for finding in ranked_findings(profile) if not finding.once]
+    return [
+        Number("Latency", f"{number} {unit}".strip(), more, how if unit else None),
+        _half(run, profile),
+        _rate(run, profile),
+        _memory(run, profile),
+        *savings[:1],
+    ]
+
+
+def _derived(run: Run, name: str, text: str, more: str, known: tuple[str, float, str] | None = None) -> Number:
+    """`text` is a number with a unit; `known` has the SI unit, the exact value and the method."""
+    return Number(name, text, more, known and partial(provenance_of_derived, run, f"{name}: {text}", *known))
+
+
+def _saving(run: Run, finding: Finding) -> Number:
+    more = f"at most, from the largest finding: {one_line(finding.code).replace('-', ' ')}"
+    known = ("s", finding.saving, f"upper bound: {one_line(finding.method)}")
+    return _derived(run, "Possible saving", format_duration(finding.saving), more, known)
+
+
+def _half(run: Run, profile: Profile) -> Number:
+    """The smallest number of layers that take half of the time."""
+    times = [layer.time for layer in ranked(layers_of(run, "operator")) if layer.time]
+    total = sum(times)
+    count = next((place for place, done in enumerate(accumulate(times), 1) if done >= total * (0.5 - 1e-9)), 0)
+    share = sum(times[:count]) / profile.latency * 100 if profile.latency > 0 else 0.0
+    more = f"of {len(layers_of(run, 'operator'))} take {share:.0f} % of the whole"
+    text = f"{count} layer{'' if count == 1 else 's'}"
+    method = "smallest number of layers whose times add up to half of the time of all layers"
+    return _derived(run, "Half of the time", text, more, ("1", count, method))
+
+
+def _rate(run: Run, profile: Profile) -> Number:
+    """What the model attains over an inference of the headline's latency."""
+    known = [layer.ops for layer in layers_of(run, "operator")]
+    ops = run.value("ops")
+    if ops is None and all(each is not None for each in known):
+        ops = float(sum(each for each in known if each is not None))
+    latency = run.value("latency") or profile.latency
+    if ops is None or latency <= 0:
+        return _derived(run, "Rate", ABSENT, "the cost of a layer is not known")
+    method = "operations of an inference, counted from the shapes, over the latency"
+    peak = max((each.value for each in profile.peaks if each.kind == "compute"), default=None)
+    rate = ops / latency
+    part = f", {rate / peak * 100:.0f} % of the highest measured peak" if peak and rate <= ABOVE_ROOF * peak else ""
+    more = f"{count_words(ops)} operations an inference{part}"
+    return _derived(run, "Rate", format_si(rate, "op/s"), more, ("op/s", rate, method))
+
+
+def _memory(run: Run, profile: Profile) -> Number:
+    memory = profile.memory or {}
+    arena, bound = memory.get("arena_bytes"), memory.get("lower_bound_bytes")
+    shown = arena if arena is not None else bound
+    if shown is None:
+        return _derived(run, "Activations", ABSENT, one_line(profile.memory_absent_because or "") or NOT_MEASURED)
+    more = "planned arena" if arena is not None else "lower bound"
+    if arena is not None and bound is not None:
+        above = (
+            f"{(arena / bound - 1) * 100:.0f} % above the lower bound" if 0 < bound < arena else "as small as can be"
+        )
+        more += f", {above}"
+    return _derived(run, "Activations", format_bytes(shown), more, ("B", shown, "plan of the tensors' lifetimes"))
+
+
+def _findings_tables(run: Run, label: str, place: int, runs: Sequence[Run]) -> list[Table]:
+    """The findings, the largest saving first, with the layers that they are about; empty without any."""
+    profile = run.profile
+    if profile is None or not profile.findings:
+        return []
+    names = layer_names(run, 48)
+
+    def share(finding: Finding) -> Cell:
+        part = 0.0 if finding.once or profile.latency <= 0 else finding.saving / profile.latency * 100
+        return Cell(text="once, at the start" if finding.once else f"{part:.1f} % of the whole" if part else "")
+
+    def layers(finding: Finding) -> Cell:
+        known = [(names[at], f"layer-{place}-{at}") for at in finding.layers if at in names]
+        more = [(f"{len(known) - MOST_LINKS} more", known[MOST_LINKS][1])] if len(known) > MOST_LINKS else []
+        return Cell(text=", ".join(name for name, _ in known), links=(*known[:MOST_LINKS], *more))
+
+    return [
+        table_of(
+            titled("Findings", label),
+            [with_fusions(finding, run, runs) for finding in ranked_findings(profile)],
+            [
+                (Column(title="Finding"), lambda finding: text_cell(finding.message)),
+                (
+                    Column(title="Saves at most", numeric=True),
+                    lambda finding: Cell(text=format_duration(finding.saving), how=_saving(run, finding).how),
+                ),
+                (Column(title="Share"), share),
+                (Column(title="What to do"), lambda finding: text_cell(finding.suggestion)),
+                (Column(title="Layers"), layers),
+                (Column(title="Kind"), lambda finding: text_cell(finding.code)),
+            ],
+        )
+    ]
+
+
+def _peaks(profile: Profile) -> list[tuple[str, str, str]]:
+    """(what, how much, how it was measured) of the roofs."""
+    rows = []
+    for peak in profile.peaks:
+        size = f" in {format_bytes(peak.size_bytes)}" if peak.size_bytes else ""
+        name = f"bandwidth{size}" if peak.kind == "bandwidth" else f"arithmetic, {peak.dtype or 'not reported'}"
+        unit = "B/s" if peak.kind == "bandwidth" else "op/s"
+        when = f", {peak.measured_at[:10]}" if peak.measured_at else ""
+        words = f"{peak.method}, {peak.threads} thread{'s' if peak.threads != 1 else ''}{when}"
+        rows.append((one_line(name), format_si(peak.value, unit), one_line(words)))
+    return rows
+
+
+def _layers_table(run: Run, label: str, place: int) -> Table:
+    """The table of all layers, whose rows open."""
+    table = layer_table(run, top=None, label=label)
+    unit, names = time_unit(layer.time for layer in run.layers)[0], layer_names(run, _NAME_WIDTH)
+    layers = [*ranked(layers_of(run, "operator")), *ranked(layers_of(run, "overhead"))]
+    rows, about = list(table.rows), []
+    for at, layer in enumerate(layers):
+        cells = rows[at]
+        rows[at] = (cells[0], replace(cells[1], text=names[layer.index]), *cells[2:])
+        about.append(
+            About(
+                id=f"layer-{place}-{layer.index}",
+                facts=tuple(_details(layer)),
+                words=_search_words(layer),
+                tip=_tip(layer, f"{cells[3].text} {unit}", cells[4].value),
+            )
+        )
+    foot = len(rows) - len(layers_of(run, "operator"))
+    return replace(table, rows=tuple(rows), about=tuple(about), foot=foot)
+
+
+def _tip(layer: Layer, time: str, percent: float | None) -> tuple[str, ...]:
+    """The text of a chart's tooltip, line by line."""
+    lines = [
+        one_line(layer.title),
+        op_words(layer),
+        time + ("" if percent is None else f" · {percent:.1f} %"),
+    ]
+    if layer.macs:
+        lines.append(f"{count_words(layer.macs)} MACs")
+    if layer.roof_share is not None:
+        lines.append(
+            f"{layer.roof_share * 100:.0f} % of its roof" + (f", bound by {layer.bound}" if layer.bound else "")
+        )
+    return tuple(lines)
+
+
+def _search_words(layer: Layer) -> str:
+    words = [layer.title, layer.name, layer.op, *layer.nodes, layer.engine_op, layer.dtype or "", layer.provider or ""]
+    return one_line(" ".join(words)).lower()
+
+
+def _details(layer: Layer) -> list[tuple[str, str]]:
+    """Details that a row shows when it is opened."""
+    weights, activations = layer.weight_bytes, layer.activation_bytes
+    pairs = [
+        ("Name", layer.name if layer.label or len(one_line(layer.name)) > _NAME_WIDTH else ""),
+        ("Operators", "; ".join(layer.nodes) if len(layer.nodes) > 1 else ""),
+        ("Inputs", tensors_text(layer.inputs)),
+        ("Outputs", tensors_text(layer.outputs)),
+        ("Engine runs", "; ".join(layer.engine_nodes)),
+        ("Kernels", layer.engine_op),
+        ("Provider", layer.provider or ""),
+        ("Parameters", count_words(layer.parameters) if layer.parameters else ""),
+        ("Weights", format_bytes(weights) if weights else ""),
+        ("Activations", format_bytes(activations) if activations else ""),
+        ("Intensity", f"{significant(layer.intensity)} operations per byte" if layer.intensity else ""),
+        ("Begins", f"{quantity(layer.start, 's')} after the inference began" if layer.start is not None else ""),
+        ("Not accelerated", layer.error or ""),
+        ("Cost", f"not known: {layer.cost_unknown_because}" if layer.cost_unknown_because else ""),
+    ]
+    options = [(str(key), _value(value)) for key, value in layer.attributes.items()]
+    return [(name, one_line(text)) for name, text in [*pairs, *options] if text]
+
+
+def _value(value: Any) -> str:
+    text = value if isinstance(value, str) else json.dumps(value, ensure_ascii=False, default=str)
+    return shorten(text, _ATTRIBUTE_WIDTH)

@@ -1,0 +1,81 @@
+"""Cautions and the reasons of grades as lines: the runs, what was observed, and what to do."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable, Sequence
+from typing import TypeVar
+
+from edgewise.grouping import by_key
+from edgewise.record import CAUTIONS, Run
+from edgewise.report.document import Section
+from edgewise.report.runs.conditions import namer
+from edgewise.text import one_line
+
+T = TypeVar("T")
+
+
+def caution_sections(runs: Sequence[Run]) -> list[Section]:
+    """Cautions and the reasons of the grades."""
+    lines = caution_lines(runs)
+    return [Section(title="Cautions", lines=tuple(lines), tone="poor", brief=_brief_cautions(runs))] if lines else []
+
+
+def caution_lines(runs: Sequence[Run]) -> list[str]:
+    """One line per kind of caution: the runs, the observation, the advice; equal messages are merged."""
+    names = namer(runs)
+    advice = {caution.code: one_line(caution.advice) for run in reversed(runs) for caution in reversed(run.cautions)}
+    lines = []
+    for code, messages in merge_cautions(enumerate(runs)).items():
+        said = "; ".join(f"{names(who)}{message}" for message, who in messages.items())
+        lines.append(f"{code}: {said}" + (f" → {advice[code]}" if advice[code] else ""))
+    graded = by_key(
+        (f"grade {run.trust.grade}: {reason}", index)
+        for index, run in enumerate(runs)
+        if run.status == "done" and run.trust is not None
+        for reason in uncovered_reasons(run)
+    )
+    return lines + [f"{names(who)}{said}" for said, who in graded.items()]
+
+
+def merge_cautions(runs: Iterable[tuple[T, Run]]) -> dict[str, dict[str, list[T]]]:
+    """Code of a caution → each message → the names, given with the runs, of those that have it."""
+    cautions = by_key(
+        (caution.code, (one_line(caution.message), name)) for name, run in runs for caution in run.cautions
+    )
+    return {code: by_key(messages) for code, messages in cautions.items()}
+
+
+def uncovered_reasons(run: Run) -> list[str]:
+    """Reasons of the run's grade that none of its cautions has said."""
+    said = tuple(one_line(caution.message) for caution in run.cautions)
+    reasons = map(one_line, run.trust.reasons) if run.trust is not None else ()
+    return [reason for reason in reasons if not (said and reason.startswith(said))]
+
+
+def default_precision_lines(runs: Sequence[Run]) -> list[str]:
+    """Which engines would have run in another precision by themselves, and how that is measured too."""
+    found = [each.message for run in runs for each in run.cautions if each.code == "not-default-precision"]
+    return [f"not measured: {one_line(message)}" for message in dict.fromkeys(found)]
+
+
+_TOLD = ("limit-not-held", "not-default-precision")
+"""Cautions whose words stand beside their names: the limit that was not held, the precision not measured."""
+
+
+def _brief_cautions(runs: Sequence[Run]) -> str:
+    """Every kind of caution with the number of runs that have it, the most severe first."""
+    codes = [dict.fromkeys(one_line(each.code) for each in run.cautions) for run in runs]
+    counts = Counter(code for own in codes for code in own)
+    if not counts:
+        return "see the reasons of the grades"
+    unequal = ("output-mismatch", "output-not-finite")
+    order = sorted(counts, key=lambda code: (code in unequal, CAUTIONS.get(code, ("A", ""))[0]), reverse=True)
+    messages = merge_cautions(enumerate(runs))
+    told = {code: "; ".join(messages[code]) for code in _TOLD if code in messages}
+    if len(runs) == 1:
+        return ", ".join(f"{code} ({told[code]})" if code in told else code for code in order)
+    of = [f"{counts[code]}{f' of {len(runs)} runs' if code == order[0] else ''}" for code in order]
+    return ", ".join(
+        f"{code} ({number}{f': {told[code]}' if code in told else ''})" for code, number in zip(order, of, strict=True)
+    )

@@ -1,0 +1,349 @@
+"""Stored runs on the terminal: a listing, and one run in full."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Sequence
+from dataclasses import replace
+from functools import partial
+from typing import TYPE_CHECKING, Any
+
+from edgewise.device.devices import LOCAL
+from edgewise.formatting import ABSENT, quantity, range_text, value_text
+from edgewise.record import Layer, Measurement, Run, Source
+from edgewise.record.job import UNKNOWN_DEVICE
+from edgewise.record.layer import ESTIMATED_SHARE
+from edgewise.report.document import (
+    Cell,
+    Column,
+    Document,
+    Section,
+    Table,
+    filled,
+    lines_of,
+    pairs_table,
+    table_of,
+    text_cell,
+)
+from edgewise.report.runs.cautions import uncovered_reasons
+from edgewise.report.runs.cells import (
+    chief_metric,
+    failure_of,
+    judged_on,
+    judged_rows,
+    label_of,
+    preparation_of,
+    reason_of_absence,
+)
+from edgewise.report.runs.conditions import engine_of, file_of, flatten, path_of, scenario_of
+from edgewise.report.runs.provenance import how_of, provenance_of_column
+from edgewise.store.codec import parse_time
+from edgewise.text import one_line, printable
+from edgewise.units import format_duration, significant
+
+if TYPE_CHECKING:
+    from rich.console import Console
+
+    from edgewise.store.tables import RunRow
+
+MOST_LAYERS = 20
+_MODEL_ALONE = re.compile(r"\((R|TM)\)|\s+(CPU\b|\d+-Core\b|Processor\b|@).*")
+"""Parts of a processor's name that say nothing about the model."""
+
+_HOW_ROWS = partial(
+    provenance_of_column, "Numbers of a run", None, "beside each number; of a phase: two readings of a monotonic clock",
+    "beside each number; a phase has none", (("Conditions", "the cautions and settings of the run"),),
+)  # fmt: skip
+
+
+def listing_document(rows: Sequence[RunRow], *, id_size: int | None = None) -> Document:
+    """One line per run. The heading names the headline metric; each cell does where there are several.
+
+    Args:
+        id_size: the characters of an id that are shown, as `Store.id_size` gives them; None for all.
+    """
+    providers: dict[str, set[str | None]] = {}
+    for row in rows:
+        providers.setdefault(row.runtime, set()).add(row.provider)
+    metrics = list(dict.fromkeys(row.metric for row in rows if row.metric))
+    usual, mixed = (metrics[0] if metrics else None), len(metrics) > 1
+    away = any(row.device not in (LOCAL, UNKNOWN_DEVICE) for row in rows)
+    columns = (
+        Column(title="Run"),
+        Column(title="Made, UTC", rank=4),
+        Column(title="Model", name=True),
+        Column(title="Runtime", name=True),
+        Column(title="Shape", name=True, rank=3, hidden=not any(row.shapes for row in rows)),
+        Column(title=label_of(usual) if usual and not mixed else "Result", numeric=True),
+        Column(title="Machine", name=not away, rank=0 if away else 6),
+        Column(title="Trust", rank=5),
+        Column(title="Tags", rank=1, hidden=not any(row.tags for row in rows)),
+    )
+    cells = tuple(
+        (
+            Cell(text=row.id[:id_size]),
+            Cell(text=_moment(row.created_at)),
+            Cell(text=row.model),
+            _engine_cell(row, short=len(providers[row.runtime]) == 1),
+            Cell(text=row.shapes or ""),
+            Cell(text=_result(row, named=mixed), short=row.cause or ""),
+            Cell(
+                text=row.machine or "–",
+                short=LOCAL if away and row.device == LOCAL else _MODEL_ALONE.sub("", row.machine or "").strip(),
+            ),
+            Cell(text=row.grade or ""),
+            Cell(text=", ".join(row.tags)),
+        )
+        for row in rows
+    )
+    return Document(title="", tables=(Table(title="", columns=columns, rows=cells),))
+
+
+def _engine_cell(row: RunRow, *, short: bool) -> Cell:
+    """Runtime, provider and settings; `short` allows a narrow table to drop the provider."""
+    words = [f"{row.threads}T"] if row.threads else []
+    words += [f"batch {row.batch}"] if row.batch != 1 else []
+    words += [row.scenario] if row.scenario != "single-stream" else []
+    engine = row.runtime + (f"/{row.provider}" if row.provider not in (None, row.runtime) else "")
+    words = [] if row.scenario == row.runtime else words  # a program's
+    return Cell(text=" ".join([engine, *words]), short=" ".join([row.runtime, *words]) if short else "")
+
+
+def _result(row: RunRow, *, named: bool) -> str:
+    """The run's headline, with the metric's name where the heading does not say it."""
+    if row.status != "done":
+        return row.status + (f": {row.cause}" if row.cause else "")
+    if row.value is None or row.unit is None or row.metric is None:
+        return "absent"
+    return f"{label_of(row.metric) if named else ''} {value_text(row.metric, row.unit, row.value)}".strip()
+
+
+def _moment(created_at: str) -> str:
+    return f"{parse_time(created_at):%Y-%m-%d %H:%M}"
+
+
+def print_run(run: Run, console: Console) -> None:
+    """Print everything that the record of `run` holds; samples are in the JSON."""
+    from edgewise.report.document.text import print_document, print_titled
+    from edgewise.report.profile.document import profile_document
+
+    found = run_document(run)
+    environment = Section(
+        title="Environment", lines=lines_of(f"{name}: {text}" for name, text in flatten(run.environment))
+    )
+    print_titled(replace(found, sections=tuple(filled([*found.sections, environment]))), console, details=True)
+    if run.layers and run.profile is not None:
+        console.print()
+        print_document(profile_document([run], width=console.width), console, details=True)
+
+
+def run_document(run: Run, *, label: str = "") -> Document:
+    """Facts and measurements of `run`, how they were obtained, cautions and settings in force.
+
+    Args:
+        label: its name among others; empty for its own.
+    """
+    headline, judged = run.measurement(run.headline), chief_metric(run)
+    rows = [headline, run.measurement(judged) if judged is not None else None]
+    known = [value_text(row.metric, row.unit, row.value) for row in rows if row is not None and row.value is not None]
+    told = [failure_of(run) if run.status == "failed" else ", ".join(known) or ABSENT]
+    told += [f"grade {run.trust.grade}"] if run.trust and run.status == "done" else []
+    tables = [
+        _measurements(run),
+        _spread(run, headline),
+        _sessions(run),
+        *([_layers(run)] if run.source is not None and run.layers and run.profile is None else []),
+        pairs_table("What was run", ((name, text and one_line(text)) for name, text in _facts(run))),
+    ]
+    return Document(
+        id=f"run-{run.id}",
+        title=label or run.job.label,
+        answer=(", ".join(told),),
+        tables=tuple(table for table in tables if table.rows),
+        sections=tuple(filled(_sections(run))),
+    )
+
+
+def _sections(run: Run) -> list[Section]:
+    """Why it failed or has its grade, its cautions, and why it has no layers."""
+    found = []
+    if (failure := run.failure) is not None:
+        end = failure.signal or (f"exit code {failure.exit_code}" if failure.exit_code is not None else "")
+        lines = (f"{failure.cause}: {failure.message}", failure.advice, end and f"the worker ended with {end}")
+        drawing = tuple(map(printable, (failure.stderr_tail or "").splitlines()))
+        title = "Why it failed" + (f", in phase {failure.phase}" if failure.phase else "")
+        found.append(Section(title=title, lines=lines_of(filter(None, lines)), drawing=drawing, tone="bad"))
+    elif run.trust is not None:
+        found.append(Section(title=f"Grade {run.trust.grade}, because", lines=lines_of(uncovered_reasons(run))))
+    advice = [f"{each.code}: {each.message}" + (f" → {each.advice}" if each.advice else "") for each in run.cautions]
+    layers = f"no layers: {run.profile_absent_because}" if run.profile_absent_because else ""
+    if run.layers:
+        count = f"{len(run.layers)} layer{'' if len(run.layers) == 1 else 's'}"
+        layers = "" if run.profile or run.source else f"{count}: see --json"
+    return [
+        *found,
+        Section(title="Cautions", lines=lines_of(advice)),
+        Section(title="Layers", lines=lines_of([layers])),
+    ]
+
+
+def _measurements(run: Run) -> Table:
+    def value(row: Measurement) -> Cell:
+        text = value_text(row.metric, row.unit, row.value)
+        return Cell(text=text, value=row.value, tone="plain" if row.basis else "faint")
+
+    def interval(row: Measurement) -> Cell:
+        known = row.value is not None
+        return Cell(text=range_text(row.metric, row.unit, row.low, row.high) if known else "")
+
+    def method(row: Measurement) -> Cell:
+        return text_cell(row.method if row.value is not None else reason_of_absence(run, row.metric))
+
+    return table_of(
+        "Measurements",
+        run.measurements,
+        [
+            (Column(title="Metric"), lambda row: Cell(text=label_of(row.metric))),
+            (Column(title="Value", numeric=True, how=_HOW_ROWS), value),
+            (Column(title="95 % interval", numeric=True), interval),
+            (Column(title="n", numeric=True), lambda row: Cell(text=_count(run, row))),
+            (Column(title="Basis"), lambda row: text_cell(row.basis or "")),
+            (Column(title="Method, or why it is not known", rank=1), method),
+        ],
+    )
+
+
+def _count(run: Run, row: Measurement) -> str:
+    """Samples behind a number: inferences, or samples of the data that were judged; empty where it is not reported."""
+    if row.summary is not None:
+        return str(row.summary.n)
+    if row.samples:
+        return str(len(row.samples))
+    return str(run.evaluation.n) if run.evaluation is not None and row in judged_rows(run) else ""
+
+
+def _spread(run: Run, row: Measurement | None) -> Table:
+    """The quantiles of the headline."""
+    told: list[tuple[str, str]] = []
+    if row is not None and (summary := row.summary) is not None:
+        values = [("min", summary.min), *summary.percentiles.items(), ("max", summary.max), ("mean", summary.mean)]
+        told = [(name, quantity(value, row.unit)) for name, value in [*values, ("std", summary.std)]]
+        told += [("samples", str(summary.n)), ("far outliers", str(summary.outliers))]
+        if summary.autocorrelation is not None:
+            told.append(("autocorrelation", significant(summary.autocorrelation, 2)))
+        if summary.between_sessions is not None:
+            told.append(("between sessions", f"{summary.between_sessions:.2%} (standard deviation)"))
+    return table_of(
+        "Spread of the headline",
+        told,
+        [
+            (Column(title="Of the samples"), lambda pair: Cell(text=pair[0])),
+            (Column(title="Value", numeric=True, how=how_of(run, run.headline)), lambda pair: Cell(text=pair[1])),
+        ],
+    )
+
+
+def _sessions(run: Run) -> Table:
+    names = list(dict.fromkeys(name for session in run.sessions for name in session.phases))
+
+    def phase(name: str) -> Any:
+        return lambda session: Cell(text=quantity(session.phases[name], "s") if name in session.phases else ABSENT)
+
+    return table_of(
+        "Sessions (fresh processes) and the time of their phases",
+        run.sessions,
+        [
+            (Column(title="#", numeric=True), lambda session: Cell(text=str(session.index + 1))),
+            *((Column(title=one_line(name), numeric=True, rank=2, how=_HOW_ROWS), phase(name)) for name in names),
+            (
+                Column(title="warm-up inferences", numeric=True, rank=1, how=_HOW_ROWS),
+                lambda session: Cell(text=str(session.warmup)),
+            ),
+            (Column(title="stopped because"), lambda session: text_cell(session.stopped_because or ABSENT)),
+        ],
+    )
+
+
+def _facts(run: Run) -> Iterator[tuple[str, str | None]]:
+    """What was measured, where and when: pairs of label and text, which is empty where there is nothing to say."""
+    job, stopping = run.job, run.job.workload.stopping
+    yield "Run", run.id
+    yield "Measured", f"{_moment(run.created_at)} UTC"
+    left_out = [each.message for each in run.cautions if each.code == "failed-executions"]
+    yield "Status", "; ".join([run.status, *left_out]) if left_out or run.status != "done" else ""
+    yield "Model", f"{job.model.name} ({file_of(run)})"
+    yield "sha256", job.model.sha256 if job.model.is_known else ""
+    if origin := job.model.origin:
+        yield "Built by", f"{origin.target}, network {origin.sha256[:16]}"
+        yield "Path", path_of(run)[0]
+        yield "Lost in the export", "; ".join(origin.lost)
+    default = "its own number of" if run.source is None else "unknown number of"
+    threads = f"{job.runtime.threads or default} thread{'' if job.runtime.threads == 1 else 's'}"
+    yield "Engine", f"{engine_of(run)}, provider {job.runtime.provider or 'not reported'}, {threads}"
+    yield "Options", job.runtime.options_in_words if job.runtime.options else ""
+    yield "Settings in effect", ", ".join(f"{key} {value}" for key, value in flatten(run.effective)) or "not reported"
+    inputs = [f"{spec.name} {'×'.join(map(str, spec.shape))} {spec.dtype}" for spec in job.workload.inputs]
+    data, seed = job.workload.input_data, job.workload.seed
+    source = f"file with sha256 {data}" if data else f"random, seed {seed}"
+    asked = {
+        "iterations": stopping.iterations,
+        "warm-up": stopping.warmup,
+        "duration": f"{stopping.duration_s:g} s" if stopping.duration_s is not None else None,
+    }
+    rule = ", ".join(f"{name} {value}" for name, value in asked.items() if value is not None)
+    if run.source is not None:
+        rule, source = rule or "set by the tool", "chosen by the tool"
+    rule = rule or f"until the interval is ± {stopping.relative_half_width:.1%}, at most {stopping.max_s:g} s a session"
+    yield "Inputs", f"{'; '.join(inputs) or 'not reported'} ({source})"
+    yield "Scenario", f"{scenario_of(run)}, batch {job.workload.batch}"
+    yield "Stopping", f"{stopping.sessions} session(s), {rule}" if run.sessions else ""
+    yield "Device", job.target.device if job.target.device != LOCAL else ""
+    if run.source is not None:
+        yield from _origin(run.source)
+    yield "Judged on", judged_on(run)
+    yield "Prepared", "; ".join(preparation_of(run.evaluation)) if run.evaluation is not None else ""
+    yield "Tags", ", ".join(run.tags)
+    yield "Group", run.group
+
+
+def _origin(source: Source) -> Iterator[tuple[str, str]]:
+    """Where an imported run comes from."""
+    yield "Imported from", f"{source.tool}, {source.form}"
+    yield "File", f"{source.file}, {source.part}, sha256 {source.sha256[:16]}"
+    yield "Told on import", ", ".join(f"{name} {value}" for name, value in source.told.items())
+    yield "Time", "when the file was last modified: the file has no time" if source.time_from == "modified" else ""
+
+
+def _layers(run: Run) -> Table:
+    """The layers with most of the time or of the estimated cost, of an imported run without a profile."""
+    estimated = any(ESTIMATED_SHARE in layer.attributes for layer in run.layers)
+    total = sum(layer.time or 0.0 for layer in run.layers)
+
+    def share(layer: Layer) -> float | None:
+        if estimated:
+            return layer.attributes.get(ESTIMATED_SHARE)
+        return layer.time / total if layer.time is not None and total else None
+
+    def middle(layer: Layer) -> str:
+        if estimated:
+            return one_line(layer.provider or "absent")
+        return "absent" if layer.time is None else format_duration(layer.time)
+
+    rows = tuple(
+        (
+            Cell(text=one_line(layer.title)),
+            Cell(text=one_line(layer.op)),
+            Cell(text=middle(layer)),
+            Cell(text="" if (part := share(layer)) is None else f"{part:.1%}"),
+        )
+        for layer in sorted(run.layers, key=lambda layer: -(share(layer) or 0.0))[:MOST_LAYERS]
+    )
+    columns = (
+        Column(title="Layer", name=True, ends=True),
+        Column(title="Operator"),
+        Column(title="Preferred unit") if estimated else Column(title="Time", numeric=True),
+        Column(title="Estimated share of the cost" if estimated else "Share of the layers", numeric=True),
+    )
+    more = len(run.layers) - len(rows)
+    notes = (f"{more} further layer{'' if more == 1 else 's'}: see --json",) if more else ()
+    return Table(title="", columns=columns, rows=rows, notes=notes)

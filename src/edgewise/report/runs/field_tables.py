@@ -1,0 +1,418 @@
+"""The tables that the field's model zoos and guides use, column for column.
+
+Four shapes: ``zoo`` (the short table of a model zoo), ``long`` (the table of Keras Applications), ``watch`` (the watch
+metrics of model and hardware, one column a run) and ``platform`` (choosing a target device). MB and KB are 10⁶ and 10³
+bytes. What a run does not know comes from another run of the same model, engine and machine, named below the table;
+what none of them knows is ``n/a`` with the reason.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+from functools import partial
+from pathlib import PurePath
+
+from edgewise.errors import BadInput
+from edgewise.grouping import by_key
+from edgewise.metrics import SHARES
+from edgewise.record import Measurement, Run
+from edgewise.record.facts import precision_of
+from edgewise.report.document import Cell, Column, Document, Table, absent, table_by_columns, table_of
+from edgewise.report.runs.cells import (
+    NOT_MEASURED,
+    cell_of,
+    cell_of_measurement,
+    celsius,
+    chief_metric,
+    failure_of,
+    label_of,
+    reason_of_absence,
+    times,
+)
+from edgewise.report.runs.conditions import (
+    device_of,
+    labels_of,
+    machine_of,
+    platform_of,
+    processing_unit_of,
+    scenario_of,
+)
+from edgewise.report.runs.merged import ACCURACY, merge_runs
+from edgewise.report.runs.provenance import provenance_of
+from edgewise.text import listing, one_line
+from edgewise.units import JOULES_PER_MWH, format_si, significant
+
+_LINK = re.compile(r"\[([^\]\n]+)\]\((https?://[^\s()<>]+)\)")
+_URL = re.compile(r"https?://[^\s<>\"]+")
+_NO_PLATFORM = "the run's record does not name the platform"
+_NO_DEVICE = "the run's record does not name the device"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Options:
+    """Information for a table that the runs lack.
+
+    Attributes:
+        task: such as ``"Image Classification"``.
+        reference: words, an http(s) address, or ``[words](address)``.
+        known: other runs, which may know what those of the table lack.
+    """
+
+    task: str | None = None
+    reference: str | None = None
+    known: Sequence[Run] = ()
+
+
+def field_document(name: str, runs: Sequence[Run], *, options: Options | None = None, title: str = "") -> Document:
+    """The table called `name` (a key of `FIELD_TABLES`) as a document. Raises `BadInput` for another name."""
+    if name not in FIELD_TABLES:
+        raise BadInput(f"there is no table {name!r}", advice=f"one of: {', '.join(FIELD_TABLES)}")
+    tables = field_tables(name, runs, options=options or Options())
+    own = tables[0].title if len(tables) == 1 else f"{name.capitalize()} metrics"
+    return Document(title=title or own, tables=tuple(tables))
+
+
+def field_tables(name: str, runs: Sequence[Run], *, options: Options) -> list[Table]:
+    """Make the tables `name` (a key of `FIELD_TABLES`), with runs of one model merged into a row.
+
+    Footnotes name the run of each number that comes from another run of the row, and the machine.
+    """
+    joined = merge_runs(runs, JOINED[name], known=options.known)
+    rows = [each.run for each in joined]
+    first, *others = FIELD_TABLES[name](rows, options)
+    labels = labels_of(rows)
+    told = [
+        f"{label}: {line}" if len(rows) > 1 else line
+        for each, label in zip(joined, labels, strict=True)
+        for line in each.origins()
+    ]
+    return [replace(first, notes=(*first.notes, *_environments(rows, labels), *told)), *others]
+
+
+def _environments(runs: Sequence[Run], labels: Sequence[str]) -> list[str]:
+    """The test environments: one line, or one for each of several."""
+    found = by_key((words, label) for run, label in zip(runs, labels, strict=True) if (words := machine_of(run)))
+    return [
+        f"Test environment{'' if len(found) == 1 else f' of {listing(who)}'}: {words}" for words, who in found.items()
+    ]
+
+
+Field = Callable[[Run], Cell]
+Columns = list[tuple[Column, Field]]
+
+
+def _name(run: Run) -> Cell:
+    return Cell(text=one_line(run.job.model.name))
+
+
+def _measured(metric: str, factor: float = 1.0) -> Field:
+    return lambda run: cell_of(run, metric, scale=times(factor))
+
+
+def _temperature(run: Run) -> Cell:
+    return cell_of(run, "temperature", scale=celsius)
+
+
+def _share(metric: str, *, sign: bool = False) -> Field:
+    return lambda run: _percent(run, metric, sign=sign)
+
+
+def _count(metric: str, unit: str = "") -> Field:
+    """A count or rate with an SI prefix: ``22.9 M``; ``1 G`` of operations is 10⁹."""
+    return lambda run: _rewritten(cell_of(run, metric), lambda value: format_si(value, unit))
+
+
+_HARDWARE = ("throughput", "memory_peak", "energy", "startup_time", "temperature", "clock_rate", "deployment_time")
+JOINED: dict[str, tuple[str, ...]] = {
+    "zoo": (ACCURACY, "latency"),
+    "long": (ACCURACY, "latency", "parameters", "depth"),
+    "watch": (ACCURACY, "latency", "inference_time", "parameters_size", *_HARDWARE, "cpu_utilization", "ops"),
+    "platform": (ACCURACY, "latency", *_HARDWARE, "ops"),
+}
+"""Name of a table → the metrics that other runs may tell."""
+
+
+def _told(text: str | None, reason: str) -> Cell:
+    return Cell(text=one_line(text)) if text and text.strip() else absent(reason)
+
+
+def _reference(reference: str | None) -> Cell:
+    """Words, a link, or absent; only http and https lead anywhere."""
+    if not reference or not reference.strip():
+        return absent("no reference was given (--reference)")
+    text = one_line(reference)
+    if match := _LINK.fullmatch(text):
+        return Cell(text=match[1], link=match[2])
+    return Cell(text=text, link=text if _URL.fullmatch(text) else None)
+
+
+def _rewritten(cell: Cell, words: Callable[[float], str]) -> Cell:
+    """`cell` with its number in other words."""
+    return cell if cell.value is None else replace(cell, text=words(cell.value))
+
+
+def _memory(run: Run) -> Cell:
+    cell = cell_of(run, "memory_peak", scale=times(1e-6))
+    return _rewritten(cell, lambda value: f"{cell.text} MB")
+
+
+def _noted(cell: Cell, note: str) -> Cell:
+    return replace(cell, notes=(*cell.notes, note))
+
+
+def _latency(run: Run) -> Cell:
+    """Milliseconds; the batch is named where an inference is more than one sample."""
+    cell = cell_of(run, "latency", scale=times(1e3))
+    if cell.value is None or run.job.workload.batch == 1:
+        return cell
+    return _noted(cell, f"time of one inference of batch {run.job.workload.batch}")
+
+
+def _inference_time(run: Run) -> Cell:
+    """The field counts pre- and postprocessing here."""
+    if run.status == "done" and run.measurement("inference_time") is None:
+        return absent("pre- and postprocessing, which this row includes, are measured by 'edgewise evaluate'")
+    return cell_of(run, "inference_time", scale=times(1e3))
+
+
+def _time_on(run: Run, unit: str) -> Cell:
+    """The latency, if the run took place on that processing unit."""
+    used = processing_unit_of(run)
+    if used == unit or run.status == "failed":
+        return _latency(run)
+    if used is None:
+        return absent("the record does not say which processing unit ran the model")
+    return absent(f"this run used the {used}")
+
+
+def _percent(run: Run, metric: str, *, sign: bool = False) -> Cell:
+    cell = cell_of(run, metric, scale=times(100.0))
+    number, _, interval = cell.text.partition(" ")
+    return _rewritten(cell, lambda value: f"{number} % {interval}".rstrip()) if sign else cell
+
+
+def _task_of(run: Run) -> str | None:
+    """What the run's answers were judged by; None where that is no task by itself."""
+    task = run.evaluation.task if run.evaluation is not None else ""
+    return task.replace("-", " ").capitalize() if task not in ("", "own", "agreement") else None
+
+
+def _accuracy(run: Run, *, sign: bool = False) -> Cell:
+    """The main accuracy metric in percent; a footnote names it where it is not the top-1 accuracy."""
+    metric = chief_metric(run)
+    if metric is None and run.status == "done":
+        return absent("accuracy not measured: 'edgewise evaluate' does that")
+    if metric is None or metric == "accuracy_top1":
+        return _percent(run, "accuracy_top1", sign=sign)
+    if metric == "agreement_top1":
+        return absent("without labels the run has agreement with its reference, not accuracy")
+    if metric not in SHARES:
+        found = cell_of(run, metric)
+        known = f" {found.text}" if found.value is not None else ""
+        return absent(f"the task is judged by {label_of(metric)}{known}, which is not a share")
+    cell = _percent(run, metric, sign=sign)
+    return _noted(cell, label_of(metric)) if cell.value is not None else cell
+
+
+def _model_size(run: Run) -> Cell:
+    """The measured size of the model's files; the one in the model's identity where there is no measurement."""
+    if run.value("model_size") is not None or not run.job.model.is_known:
+        return cell_of(run, "model_size", scale=times(1e-6))
+    row = Measurement.of("model_size", run.job.model.size_bytes, "size of the model's files")
+    cell = cell_of_measurement(row, scale=times(1e-6), interval=False)
+    return replace(cell, how=partial(provenance_of, run, row))
+
+
+def _depth(run: Run) -> Cell:
+    return _rewritten(cell_of(run, "depth"), lambda value: f"{value:.0f}")
+
+
+def _workload(run: Run) -> Cell:
+    """Utilization of the CPU, and a note that the other units were not measured."""
+    cell = cell_of(run, "cpu_utilization", scale=times(100.0))
+    if cell.value is None:
+        return cell
+    note = f"100 % is one core fully busy; GPU, NPU, TPU, VPU: {NOT_MEASURED}"
+    return _noted(replace(cell, text=f"CPU {cell.text}"), note)
+
+
+def _bandwidth(run: Run) -> Cell:
+    row = run.measurement("network_bytes")
+    if row is None or row.value is None:
+        return absent(reason_of_absence(run, "network_bytes"))
+    return absent(f"{significant(row.value * 1e-6)} MB were moved; how long that took by itself was not measured")
+
+
+def _specs(run: Run) -> Cell:
+    """Name, format, size, execution precision."""
+    model = run.job.model
+    file = [model.format, f"{significant(model.size_bytes * 1e-6)} MB"] if model.is_known else ["file not known"]
+    words = [one_line(model.name), *file]
+    words += [precision] if (precision := precision_of(run)) else []
+    return Cell(text=", ".join(words))
+
+
+_ENERGY = _measured("energy", 1 / JOULES_PER_MWH)
+_MODEL_WATCH: dict[str, Field] = {
+    "Model Params Size (MB)": _measured("parameters_size", 1e-6),
+    "Model Size (MB)": _model_size,
+    "Accuracy (%)": _accuracy,
+    "Latency (ms)": _latency,
+    "Inference Time (ms)": _inference_time,
+    "Throughput (inferences/sec)": _measured("throughput"),
+    "Memory Footprint (MB)": _measured("memory_peak", 1e-6),
+    "Error Rate (%)": _share("error_rate"),
+    "Deployment Time (s)": _measured("deployment_time"),
+}
+_MICROCONTROLLER_WATCH = {"RAM (KB)": _measured("memory_arena", 1e-3), "Flash (KB)": _measured("flash", 1e-3)}
+_HARDWARE_WATCH: dict[str, Field] = {
+    "Computing Workload (%): CPU, GPU, NPU, TPU, VPU": _workload,
+    "Computing Speed (MHz)": _measured("clock_rate", 1e-6),
+    "Energy Consumption (mWh)": _ENERGY,
+    "Temperature (°C)": _temperature,
+    "Startup Time (ms)": _measured("startup_time", 1e3),
+    "Network Bandwidth (MB/s)": _bandwidth,
+    "Model Complexity (FLOPs)": _count("ops"),
+}
+
+
+def _zoo_tables(runs: Sequence[Run], options: Options) -> list[Table]:
+    """``Model | Task | Accuracy | Latency (ms) | Model Size (MB) | Platform | References``."""
+    columns: Columns = [
+        (Column(title="Model"), _name),
+        (
+            Column(title="Task", rank=3),
+            lambda run: _told(options.task or _task_of(run), "the task was not given (--task)"),
+        ),
+        (Column(title="Accuracy", numeric=True, rank=2), lambda run: _accuracy(run, sign=True)),
+        (Column(title="Latency (ms)", numeric=True), _latency),
+        (Column(title="Model Size (MB)", numeric=True, rank=1), _model_size),
+        (Column(title="Platform"), lambda run: _told(platform_of(run), _NO_PLATFORM)),
+        (Column(title="References", rank=4), lambda run: _reference(options.reference)),
+    ]
+    return [table_of("Model zoo", runs, columns)]
+
+
+def _long_tables(runs: Sequence[Run], options: Options) -> list[Table]:
+    """``Model | Size (MB) | Top-1 | Top-5 | Parameters | Depth | Time (ms) per inference step (CPU) | … (GPU)``."""
+    del options
+    columns: Columns = [
+        (Column(title="Model"), _name),
+        (Column(title="Size (MB)", numeric=True, rank=1), _model_size),
+        (Column(title="Top-1 Accuracy", numeric=True, rank=3), _share("accuracy_top1", sign=True)),
+        (Column(title="Top-5 Accuracy", numeric=True, rank=4), _share("accuracy_top5", sign=True)),
+        (Column(title="Parameters", numeric=True, rank=2), _count("parameters")),
+        (Column(title="Depth", numeric=True, rank=5), _depth),
+        (Column(title="Time (ms) per inference step (CPU)", numeric=True), lambda run: _time_on(run, "CPU")),
+        (
+            Column(title="Time (ms) per inference step (GPU)", numeric=True, rank=6),
+            lambda run: _time_on(run, "GPU"),
+        ),
+    ]
+    notes = [
+        "Time is the median of single inferences after warm-up with its 95 % interval; Depth counts operators on the "
+        "longest path from an input to an output."
+    ]
+    for run, label in zip(runs, labels_of(runs), strict=True):
+        platform = platform_of(run) or "platform not reported"
+        notes.append(f"{label}: {platform}, batch {run.job.workload.batch}, {scenario_of(run)}")
+    return [table_of("Models in detail", runs, columns, notes=notes)]
+
+
+def _platform_tables(runs: Sequence[Run], options: Options) -> list[Table]:
+    """Twelve columns from ``Target Device`` to ``Deployment Time (s)``: one row per run."""
+    del options
+    columns: Columns = [
+        (Column(title="Target Device"), lambda run: _told(device_of(run), _NO_DEVICE)),
+        (Column(title="Model Specs"), _specs),
+        (Column(title="Accuracy (%)", numeric=True, rank=4), _accuracy),
+        (Column(title="Latency (ms)", numeric=True), _latency),
+        (Column(title="Throughput (inf/s)", numeric=True, rank=1), _measured("throughput")),
+        (Column(title="Memory Usage (RAM)", numeric=True, rank=2), _memory),
+        (Column(title="Energy (mWh)", numeric=True, rank=3), _ENERGY),
+        (Column(title="Startup Time (ms)", numeric=True, rank=5), _measured("startup_time", 1e3)),
+        (Column(title="Temperature (°C)", numeric=True, rank=6), _temperature),
+        (Column(title="Complexity (OPS)", numeric=True, rank=7), _count("ops")),
+        (Column(title="Compute Speed (MHz/GHz)", numeric=True, rank=8), _count("clock_rate", "Hz")),
+        (Column(title="Deployment Time (s)", numeric=True, rank=9), _measured("deployment_time")),
+    ]
+    return [table_of("Target platforms", runs, columns)]
+
+
+def _watch_tables(runs: Sequence[Run], options: Options) -> list[Table]:
+    """The watch metrics of the model and of the hardware, a row per metric and a column per run."""
+    del options
+    small = any(run.value(metric) is not None for run in runs for metric in ("memory_arena", "flash"))
+    parts = {
+        "Model Watch Metrics": _MODEL_WATCH,
+        "Target HW Platform Watch Metrics": (_MICROCONTROLLER_WATCH if small else {}) | _HARDWARE_WATCH,
+    }
+    tables = []
+    for title, fields in parts.items():
+        columns = [(Column(title=title), [Cell(text=name) for name in fields])]
+        for label, run in zip(labels_of(runs), runs, strict=True):
+            columns.append((Column(title=label, numeric=True), [cell(run) for cell in fields.values()]))
+        tables.append(table_by_columns(title, columns))
+    return tables
+
+
+FIELD_TABLES: dict[str, Callable[[Sequence[Run], Options], list[Table]]] = {
+    "zoo": _zoo_tables,
+    "long": _long_tables,
+    "watch": _watch_tables,
+    "platform": _platform_tables,
+}
+"""Name on the command line → the tables it makes."""
+
+_STEPS = ((2**30, "GiB"), (2**20, "MiB"), (2**10, "KiB"))
+
+
+def usage_table(runs: Sequence[Run]) -> Table:
+    """One row per run. Columns and units are Profiler's; the values come from counters, not from samples alone."""
+    titles = ("NAME", "AVG CPU %", "PEAK CPU", "AVG MEM USAGE / LIMIT", "PEAK MEM", "NET I/O", "BLOCK I/O")
+    return Table(
+        title="Final Usage Stats",
+        columns=(*(Column(title=title) for title in titles), Column(title="TOTAL TIME (ms)", numeric=True)),
+        rows=tuple(_row(run) for run in runs),
+    )
+
+
+def _row(run: Run) -> tuple[Cell, ...]:
+    def share(metric: str) -> str:
+        value = run.value(metric)
+        return "n/a" if value is None else f"{100 * value:.2f}%"
+
+    def size(metric: str) -> str:
+        return binary_size(run.value(metric))
+
+    total = run.value("total_time")
+    limit = run.value("memory_limit")
+    name = one_line(PurePath(run.job.model.name).stem if run.job.model.format != "program" else run.job.command[-1])
+    return (
+        Cell(text=name),
+        Cell(text=share("cpu_utilization")),
+        Cell(text=share("cpu_utilization_peak")),
+        Cell(text=f"{size('memory_average')} / {'no limit' if limit is None else binary_size(limit)}"),
+        Cell(text=size("memory_group_peak")),
+        Cell(text=f"{size('network_received')} / {size('network_sent')}"),
+        Cell(text=f"{size('block_read')} / {size('block_written')}"),
+        absent(failure_of(run)) if total is None else Cell(text=f"{1000 * total:.0f}", value=1000 * total),
+    )
+
+
+def binary_size(value: float | None) -> str:
+    """``"117.9 MiB"``, as Docker writes sizes; ``"n/a"`` where there is none."""
+    if value is None:
+        return "n/a"
+    step, unit = next(((step, unit) for step, unit in _STEPS if value >= step), (1, "B"))
+    return f"{value / step:.1f} {unit}" if step > 1 else f"{significant(value)} B"
+
+
+def as_text(table: Table) -> str:
+    """The table with aligned columns and a line of dashes below the headings, in lines that end with a newline."""
+    lines = [[column.title for column in table.columns], *([cell.text for cell in row] for row in table.rows)]
+    widths = [max(len(line[index]) for line in lines) for index in range(len(table.columns))]
+    lines.insert(1, ["-" * width for width in widths])
+    return "".join("  ".join(map(str.ljust, line, widths)).rstrip() + "\n" for line in lines)
