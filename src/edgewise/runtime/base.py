@@ -487,6 +487,8 @@ class Generates(Protocol):
     def fill(self, tokens: Sequence[int]) -> None:
         """Forget everything, then compute `tokens` (none: nothing), which `generate` goes on from.
 
+        Computing them makes one new token, which is computed as the first of the prompt that follows.
+
         Raises `UnsupportedModel` where the engine can't go on from a prompt.
         """
 
