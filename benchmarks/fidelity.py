@@ -6,9 +6,10 @@ Peers: OpenVINO's `benchmark_app` (sync, f32, 1 thread), LiteRT's `litert-benchm
 tool in its wheel, a bare loop around `InferenceSession.run_with_iobinding`, the call that its C++ tool makes too. Each
 round runs peer and edgewise in fresh processes, in random order; the ratio of a row is the median of the rounds'
 ratios. Like is held against like: `benchmark_app` prints OpenVINO's own clock, so edgewise's side of that row is
-`latency_engine`; the other peers time the call, so theirs is `latency`. The peers of PyTorch, TensorFlow and Keras are
-`torch.utils.benchmark.Timer.timeit` and Python's `timeit` around the same calls, in one process with edgewise's adapter
-and in turns with it (`taking_turns.py`). The ratio of such a round is the median over its turns of mean over mean.
+`latency_engine`; the other peers time the call, so theirs is `latency`. The peers of PyTorch, ExecuTorch, TensorFlow
+and Keras are `torch.utils.benchmark.Timer.timeit` and Python's `timeit` around the same calls, in one process with
+edgewise's adapter and in turns with it (`taking_turns.py`). The ratio of such a round is the median over its turns of
+mean over mean.
 Rows of engines that are not installed are left out. Target: 0.98 – 1.02.
 """
 
@@ -126,6 +127,13 @@ def call_timer(call: str) -> Callable[[Path], Timer]:
     return lambda model: Timer("tensorflow_networks", (str(model), call))
 
 
+def executorch_models() -> dict[str, Path]:
+    """Name → file. ExecuTorch is imported only where it is there."""
+    import executorch_networks
+
+    return executorch_networks.executorch_models()
+
+
 def torch_models() -> dict[str, Path]:
     """Name → file. PyTorch is imported only where it is there."""
     import torch_networks
@@ -198,6 +206,7 @@ PEERS = (
     Peer("litert/compiled", "litert-benchmark", tflite_models, litert_benchmark),
     Peer("torch/eager", "benchmark.Timer", torch_models, timer=torch_timer("eager")),
     Peer("torch/compile", "benchmark.Timer", torch_models, timer=torch_timer("compile")),
+    Peer("executorch", "timeit", executorch_models, timer=lambda model: Timer("executorch_networks", (str(model),))),
     Peer("tensorflow/function", "timeit", saved_models, timer=call_timer("signature")),
     Peer("keras/function", "timeit", keras_models, timer=call_timer("function")),
     Peer("keras/call", "timeit", keras_models, timer=call_timer("call")),

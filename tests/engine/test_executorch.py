@@ -78,6 +78,20 @@ def test_what_is_in_effect():
     assert (found["operators"], found["operators_delegated"]) == (6, 4)
 
 
+def test_the_pool_is_not_taken_from_a_program_that_uses_it():
+    first = load(threads=1)
+    with pytest.raises(UnsupportedModel, match="1 threads"):
+        load(threads=2)
+    second = load(threads=1)
+    first.close()
+    first.close()
+    assert infer(second, IMAGE)[0].shape == (1, 4)
+    second.close()
+    third = load(threads=2)
+    assert third.effective["threads"] == 2
+    third.close()
+
+
 def test_other_methods_and_smaller_inputs():
     session = load(signature="grow", shapes={"input_0": (2, 3)})
     (found,) = infer(session, np.zeros((2, 3)))

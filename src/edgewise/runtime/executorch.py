@@ -69,9 +69,7 @@ class ExecuTorch:
             raise InvalidModel(f"can't read {path.name}: {error.strerror}") from error
         binding = _import_binding()
         _check_parts(binding, graph)
-        if options.threads is not None:
-            # One pool for the process, made anew; a program that is loaded later uses it.
-            binding._unsafe_reset_threadpool(options.threads)
+        _set_threads(binding, options.threads)
         load = partial(_load_method, binding, path, graph.signature)
         return ExecuTorchSession(load, graph, options, threads=int(binding._threadpool_get_thread_count()))
 
@@ -97,6 +95,16 @@ def _check_parts(binding: Any, graph: Graph) -> None:
     needed = {kernel_name(each.op) for each in graph.operators if each.attributes["runs_in"] == KERNELS}
     if lacking := sorted(needed - kernels - {"MoveCall", "JumpFalseCall"}):
         raise UnsupportedModel(f"the package executorch has no kernel {', '.join(lacking[:5])}")
+
+
+def _set_threads(binding: Any, threads: int | None) -> None:
+    """Make the process's one pool anew. Raises `UnsupportedModel` where a program that is loaded still uses it."""
+    found = int(binding._threadpool_get_thread_count())
+    if threads is None or threads == found:
+        return
+    if ExecuTorchSession.loaded:
+        raise UnsupportedModel(f"a program with {found} threads is loaded in this process; close it first")
+    binding._unsafe_reset_threadpool(threads)
 
 
 def kernel_name(op: str) -> str:
@@ -135,7 +143,12 @@ class ExecuTorchSession:
         load: loads the program and the method; takes ``events``.
         graph: the method.
         threads: of the pool that kernels and delegates share.
+
+    Attributes:
+        loaded: number of sessions that are not closed: delegates keep the pool, which must last as long as they do.
     """
+
+    loaded = 0
 
     def __init__(
         self, load: Callable[..., tuple[Any, Any]], graph: Graph, options: LoadOptions, *, threads: int
@@ -160,6 +173,7 @@ class ExecuTorchSession:
         self.tensors: list[Any] = []
         self._provider, self._threads = options.provider, threads
         self._program, self._method = load()
+        ExecuTorchSession.loaded += 1
 
     @cached_property
     def effective(self) -> Mapping[str, Any]:
@@ -211,5 +225,6 @@ class ExecuTorchSession:
     def close(self) -> None:
         """Release the method and the program."""
         self.invoke = closed
+        ExecuTorchSession.loaded -= self._program is not None
         self._method = self._program = None
         self.tensors = []
