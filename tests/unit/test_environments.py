@@ -4,13 +4,17 @@ from __future__ import annotations
 
 import json
 import sys
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
+import edgewise
 from edgewise.child_process import Outcome
-from edgewise.comparing.jobs import JobSettings, make_job_like
+from edgewise.comparing.gate_execution import Gate, run_gate
+from edgewise.comparing.jobs import JobSettings, Subject, make_job_like, refuse_unasked_environment
 from edgewise.comparing.labels import label_jobs
+from edgewise.comparing.requirement import parse_requirements
 from edgewise.device import environment_maker, environments
 from edgewise.errors import BadInput, Unavailable
 from edgewise.record import Job, ModelRef, RuntimeSpec, TargetSpec
@@ -19,6 +23,7 @@ from edgewise.run.executor import target_of
 from edgewise.testing import write_fake_model
 from edgewise.verbs.bench.request import BenchRequest
 from edgewise.verbs.subjects import split_vary
+from sample_runs import make_run
 
 
 @pytest.fixture(autouse=True)
@@ -259,6 +264,24 @@ def test_variables_of_a_record_are_not_taken_from_it(tmp_path):
         make_job_like(model, other, JobSettings())
     made = make_job_like(model, other, JobSettings(variables=("LD_PRELOAD=/mine.so",)))
     assert made.job.target.variables == ("LD_PRELOAD=/mine.so",)
+
+
+@pytest.mark.parametrize("environment", ["evil==1.0", "python=/tmp/python", "container://evil"])
+def test_an_environment_of_a_record_is_not_made(tmp_path, environment):
+    model = Path(write_fake_model(tmp_path / "m.fake"))
+    run = make_run(1)
+    target = replace(run.job.target, environment=environment)
+    run = replace(run, job=replace(run.job, target=target))
+    with pytest.raises(BadInput, match="not taken from records") as caught:
+        refuse_unasked_environment(run.job, JobSettings())
+    assert "give it with the model" in caught.value.advice
+    refuse_unasked_environment(run.job, JobSettings(environment=environment))
+    refuse_unasked_environment(run.job, JobSettings(target=TargetSpec()))  # the record's target is not used
+    with pytest.raises(BadInput, match="not taken from records"):
+        edgewise.compare([run, model])
+    asked = Gate(requirements=parse_requirements(["3%"], []), policy="fail", save=print)
+    with pytest.raises(BadInput, match="not taken from records"):
+        run_gate(asked, Subject(thing=model), Subject(thing=run))
 
 
 def test_jobs_are_told_apart_by_their_environments_and_others_keep_their_keys():

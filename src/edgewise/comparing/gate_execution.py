@@ -25,7 +25,14 @@ from edgewise.comparing.gate import (
     judge,
     refuse,
 )
-from edgewise.comparing.jobs import JobSettings, Subject, find_model, make_job, make_job_like
+from edgewise.comparing.jobs import (
+    JobSettings,
+    Subject,
+    find_model,
+    make_job,
+    make_job_like,
+    refuse_unasked_environment,
+)
 from edgewise.comparing.metrics import is_same_run
 from edgewise.comparing.requirement import Requirement, format_limit
 from edgewise.comparing.session_values import OF_LABELS
@@ -257,7 +264,9 @@ def _gate_against_run(
     if baseline.status != "done":
         why = f": {baseline.failure.cause}: {baseline.failure.message}" if baseline.failure is not None else ""
         return gate.refused(baseline, f"the baseline run {baseline.status}{why}; make a new baseline")
-    second = make_job_like(model, baseline.job, gate.settings_of(candidate))
+    given = gate.settings_of(candidate)
+    refuse_unasked_environment(baseline.job, given)
+    second = make_job_like(model, baseline.job, given)
     found = find_model(baseline, given=gate.baseline_model, beside=beside)
     if found.path is not None and not gate.stored:
         own = JobSettings(timeout_s=gate.given.timeout_s, input_data=gate.given.input_data, target=gate.given.target)

@@ -162,6 +162,19 @@ def make_job_like(model: Path | NetworkFile, other: Job, asked: JobSettings) -> 
     return replace(made, job=replace(made.job, runtime=spec))
 
 
+def refuse_unasked_environment(record: Job, asked: JobSettings) -> None:
+    """Raise `BadInput` where the record names an environment that is not in `asked`.
+
+    To make one installs packages, runs an image or starts a Python, and records may come from anybody.
+    """
+    wanted = record.target.environment
+    if asked.target is None and wanted and asked.environment != wanted:
+        raise BadInput(
+            f"the record ran in the environment {wanted}, which is not taken from records",
+            advice="give it with the model, such as onnxruntime=1.31.0 or python=PATH, or compare stored runs",
+        )
+
+
 def _check_options(spec: RuntimeSpec) -> None:
     runtime = runtimes().get(spec.name)
     settings = runtime.settings if isinstance(runtime, TakesSettings) else ()

@@ -12,7 +12,15 @@ from edgewise.cancellation import Cancelled
 from edgewise.comparing.assessment import assess
 from edgewise.comparing.comparison import ComparisonResult, Variant
 from edgewise.comparing.criteria import Criteria, check_criteria
-from edgewise.comparing.jobs import AXES, JobSettings, Subject, find_model, make_job_like, runs_among
+from edgewise.comparing.jobs import (
+    AXES,
+    JobSettings,
+    Subject,
+    find_model,
+    make_job_like,
+    refuse_unasked_environment,
+    runs_among,
+)
 from edgewise.comparing.labels import label_jobs
 from edgewise.comparing.metrics import choose_metrics, compare_pairs
 from edgewise.comparing.trial import TrialSettings, check_all, run_trial
@@ -156,7 +164,9 @@ def _make_entries(
             again = None if settings.stored else _job_again(one.thing, settings, notes)
             entries.append((again or one.thing, one.label))
         elif reference is not None:
-            entries.append((make_job_like(one.thing, reference.job, _asked(one, settings)).job, one.label))
+            asked = _asked(one, settings)
+            refuse_unasked_environment(reference.job, asked)
+            entries.append((make_job_like(one.thing, reference.job, asked).job, one.label))
         else:
             entries += [(job, one.label) for job in _vary(one.thing, one.settings, settings, notes)]
     shown = [entry if isinstance(entry, Job) else entry.job for entry, _ in entries]
@@ -166,8 +176,10 @@ def _make_entries(
 
 def _job_again(run: Run, settings: ComparisonSettings, notes: list[str]) -> Job | None:
     """The job that measures the model of `run` again, or None where its file was not found."""
-    if run.job.target.variables:
-        notes.append(f"{run.job.model.name} ran with environment variables; its stored samples are compared")
+    target = run.job.target
+    if target.variables or target.environment:
+        what = "with environment variables" if target.variables else f"in the environment {target.environment}"
+        notes.append(f"{run.job.model.name} ran {what}; its stored samples are compared")
         return None
     found = find_model(run)
     name = run.job.model.name
