@@ -127,11 +127,17 @@ def print_run(run: Run, console: Console) -> None:
     from edgewise.report.document.text import print_document, print_titled
     from edgewise.report.profile.document import profile_document
 
+    layers = f"no layers: {run.profile_absent_because}" if run.profile_absent_because else ""
+    if run.layers:
+        count = f"{len(run.layers)} layer{'' if len(run.layers) == 1 else 's'}"
+        layers = "" if run.profile or run.source else f"{count}: see --json"
+    environment = [f"{name}: {text}" for name, text in flatten(run.environment)]
+    more = [
+        Section(title="Environment", lines=lines_of(environment)),
+        Section(title="Layers", lines=lines_of([layers])),
+    ]
     found = run_document(run)
-    environment = Section(
-        title="Environment", lines=lines_of(f"{name}: {text}" for name, text in flatten(run.environment))
-    )
-    print_titled(replace(found, sections=tuple(filled([*found.sections, environment]))), console, details=True)
+    print_titled(replace(found, sections=tuple(filled([*found.sections, *more]))), console, details=True)
     if run.layers and run.profile is not None:
         console.print()
         print_document(profile_document([run], width=console.width), console, details=True)
@@ -165,7 +171,7 @@ def run_document(run: Run, *, label: str = "") -> Document:
 
 
 def _sections(run: Run) -> list[Section]:
-    """Why it failed or has its grade, its cautions, and why it has no layers."""
+    """Why it failed or has its grade, and its cautions."""
     found = []
     if (failure := run.failure) is not None:
         end = failure.signal or (f"exit code {failure.exit_code}" if failure.exit_code is not None else "")
@@ -176,15 +182,7 @@ def _sections(run: Run) -> list[Section]:
     elif run.trust is not None:
         found.append(Section(title=f"Grade {run.trust.grade}, because", lines=lines_of(uncovered_reasons(run))))
     advice = [f"{each.code}: {each.message}" + (f" → {each.advice}" if each.advice else "") for each in run.cautions]
-    layers = f"no layers: {run.profile_absent_because}" if run.profile_absent_because else ""
-    if run.layers:
-        count = f"{len(run.layers)} layer{'' if len(run.layers) == 1 else 's'}"
-        layers = "" if run.profile or run.source else f"{count}: see --json"
-    return [
-        *found,
-        Section(title="Cautions", lines=lines_of(advice)),
-        Section(title="Layers", lines=lines_of([layers])),
-    ]
+    return [*found, Section(title="Cautions", lines=lines_of(advice))]
 
 
 def _measurements(run: Run) -> Table:
