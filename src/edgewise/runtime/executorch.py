@@ -11,8 +11,7 @@ from typing import Any
 
 from edgewise.errors import BadModel
 from edgewise.model.graph import Graph
-from edgewise.model.readers.executorch import ExecuTorchReader
-from edgewise.model.readers.executorch_graph import KERNELS
+from edgewise.model.readers.executorch_graph import KERNELS, read_method
 from edgewise.model.signature import TensorSpec
 from edgewise.registry import Availability
 from edgewise.runtime.arrays import check_dtypes, closed, own_copies, refused, shapes_in_order, tell
@@ -60,7 +59,7 @@ class ExecuTorch:
         if options.precision not in (None, "f32"):
             raise UnsupportedModel(f"ExecuTorch runs a program in its own precision, not in {options.precision}")
         try:
-            graph = ExecuTorchReader().read_graph(path, signature=options.signature or None)
+            graph = read_method(path, options.signature)
         except KeyError as error:
             raise UnsupportedModel(f"the program has no method {options.signature!r}") from error
         except BadModel as error:

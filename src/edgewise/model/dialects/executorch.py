@@ -7,7 +7,9 @@ XNNPACK's nodes are those of backends/xnnpack/serialization/runtime_schema.fbs o
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
 from math import prod
+from typing import Any
 
 from edgewise.model.dialects.base import (
     RawOperator,
@@ -26,6 +28,8 @@ from edgewise.model.dialects.base import (
 )
 from edgewise.model.dialects.torch import OPERATORS, interpret
 from edgewise.model.dialects.torch_network import base_name
+from edgewise.model.graph import Tensor
+from edgewise.model.readers.executorch_schema import XNNPACK_NODES
 
 ARGUMENTS = {
     "convolution": "input weight bias stride padding dilation transposed output_padding groups",
@@ -53,6 +57,25 @@ ARGUMENTS = {
 """Operator without namespace and overload → its arguments in the order of the schema, ``out`` not among them."""
 
 _UNNAMED = unknown("edgewise does not know the order of its arguments")
+
+
+class ExecuTorchMeanings:
+    """What the steps of programs mean, as `edgewise.model.readers.executorch_graph.Meanings`."""
+
+    def arguments(self, op: str) -> Sequence[str]:
+        """Names of the arguments of a kernel, as far as they are known."""
+        return ARGUMENTS.get(base_name(op), "").split()
+
+    def interpret(
+        self, op: str, attributes: Mapping[str, Any], inputs: Sequence[Tensor | None], outputs: Sequence[Tensor]
+    ) -> Semantics:
+        """What a step is: a node of XNNPACK, a kernel, or a step of the program itself."""
+        if op == "MoveCall":
+            return moving()
+        if op == "JumpFalseCall":
+            return unknown("which steps follow depends on the data")
+        raw = RawOperator(op=op, attributes=attributes, inputs=inputs, outputs=outputs)
+        return interpret_node(raw) if op in XNNPACK_NODES else interpret_kernel(raw)
 
 
 def interpret_kernel(raw: RawOperator) -> Semantics:

@@ -10,14 +10,14 @@ import re
 from collections.abc import Mapping
 from pathlib import Path
 
+from edgewise.model.dialects.executorch import ExecuTorchMeanings
 from edgewise.model.graph import Graph
-from edgewise.model.readers.base import SelfContained, Wrong, sign_graph
+from edgewise.model.readers.base import SelfContained, sign_graph
 from edgewise.model.readers.executorch_graph import ProgramReader
 from edgewise.model.readers.executorch_schema import LAYOUTS
 from edgewise.model.readers.tflite_tables import Tables, open_tables
 from edgewise.model.signature import Signature
 
-IDENTIFIER = b"ET12"
 _MARK = re.compile(rb".{4}ET\d\d", re.DOTALL)
 
 
@@ -58,10 +58,6 @@ class ExecuTorchReader(SelfContained):
 
 
 def _open(tables: Tables) -> ProgramReader:
-    mark = tables.buffer[4:8]
-    if mark != IDENTIFIER:
-        version = mark.decode(errors="replace")
-        raise Wrong(f"its schema is {version}, and edgewise reads ET12", advice="export it with ExecuTorch 1.x")
-    reader = ProgramReader(tables)
+    reader = ProgramReader(tables, ExecuTorchMeanings())
     reader.open()
     return reader

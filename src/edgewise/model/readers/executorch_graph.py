@@ -3,17 +3,15 @@
 from __future__ import annotations
 
 import struct
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from typing import Any
+from pathlib import Path
+from typing import Any, Protocol
 
-from edgewise.model.dialects.base import RawOperator, Semantics
-from edgewise.model.dialects.executorch import ARGUMENTS, interpret_kernel, interpret_node
-from edgewise.model.dialects.torch_network import base_name
 from edgewise.model.graph import Graph, Operator, Quantization, StoredData, Tensor
 from edgewise.model.readers.base import MAX_RANK, Wrong, check_shapes
-from edgewise.model.readers.executorch_schema import DTYPES, XNNPACK_DTYPES
-from edgewise.model.readers.tflite_tables import Table, Tables, Vector
+from edgewise.model.readers.executorch_schema import DTYPES, LAYOUTS, XNNPACK_DTYPES
+from edgewise.model.readers.tflite_tables import Table, Tables, Vector, open_tables
 from edgewise.model.readers.unique_names import UniqueNames
 from edgewise.model.signature import Dimension
 
@@ -29,6 +27,18 @@ _ROLES = (
 )  # fmt: skip
 _OUTPUTS = ("output_id", "output_value_id", "output_index_id")
 _FEWER = {"XNNConcatenate2": 2, "XNNConcatenate3": 3, "XNNConcatenate4": 4, "XNNConcatenate5": 5}
+
+
+class Meanings(Protocol):
+    """What steps mean, which the process that runs a program need not know."""
+
+    def arguments(self, op: str) -> Sequence[str]:
+        """Names of the arguments of a kernel, as far as they are known."""
+
+    def interpret(
+        self, op: str, attributes: Mapping[str, Any], inputs: Sequence[Tensor | None], outputs: Sequence[Tensor]
+    ) -> Any:
+        """The `edgewise.model.dialects.base.Semantics` of a step."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -67,16 +77,20 @@ class _Method:
 class ProgramReader:
     """Reads the methods of one program. Every method raises `Wrong` for what is wrong with the file."""
 
-    def __init__(self, tables: Tables) -> None:
+    def __init__(self, tables: Tables, meanings: Meanings | None = None) -> None:
         self._tables = tables
+        self._meanings = meanings
         self._program: Table = {}
         self._base = 0
         self.methods: dict[str, Table] = {}
 
     def open(self) -> None:
         """Read the program's tables, and find its methods, the one that runs by default first."""
-        self._program = self._tables.read_root("Program", 0)
         head = bytes(self._tables.buffer[:32])
+        if head[4:8] != b"ET12":
+            version = head[4:8].decode(errors="replace")
+            raise Wrong(f"its schema is {version}, and edgewise reads ET12", advice="export it with ExecuTorch 1.x")
+        self._program = self._tables.read_root("Program", 0)
         if head[8:12] == b"eh00" and len(head) == 32:
             (self._base,) = struct.unpack_from("<Q", head, 24)
         for plan in sorted(self._program["execution_plan"], key=lambda plan: plan["name"] != "forward"):
@@ -234,7 +248,7 @@ class ProgramReader:
             raise Wrong(f"it refers to operator {call['op_index']} of {len(operators)}")
         record = operators[call["op_index"]]
         op = ".".join(filter(None, (record["name"].replace("::", "."), record["overload"])))
-        known = ARGUMENTS.get(base_name(op), "").split()
+        known = () if self._meanings is None else self._meanings.arguments(op)
         inputs: list[str] = []
         roles: list[str] = []
         plain: dict[str, Any] = {}
@@ -253,7 +267,15 @@ class ProgramReader:
             if not names and (value := self._value(method, at)) is not None and value[0] in _PLAIN:
                 plain[role] = self._plain(method, value)
         attributes = {**plain, "roles": tuple(roles)}
-        return _Step(op, base_name(op), tuple(inputs), tuple(fresh), attributes, KERNELS, instruction)
+        return _Step(
+            op,
+            op.split(".")[1 if "." in op else 0].rstrip("_") or op,
+            tuple(inputs),
+            tuple(fresh),
+            attributes,
+            KERNELS,
+            instruction,
+        )
 
     def _note_states(self, method: _Method, names: Iterable[str]) -> None:
         """What is read and no step has made keeps its value from one inference to the next."""
@@ -275,32 +297,29 @@ class ProgramReader:
     def _add(self, method: _Method, step: _Step) -> None:
         """Append an operator; its outputs are made from now on."""
         roles = {name: value for name, value in step.attributes.items() if name != "roles"}
-        raw = RawOperator(
-            op=step.op,
-            attributes=step.attributes,
-            inputs=[method.tensors[each] if each else None for each in step.inputs],
-            outputs=[method.tensors[each] for each in step.outputs],
-        )
-        semantics = interpret_node(raw) if step.node else interpret_kernel(raw)
-        if step.op == "MoveCall":
-            semantics = Semantics(kind="movement")
-        elif step.op == "JumpFalseCall":
-            semantics = Semantics(why="which steps follow depends on the data")
-        given = [step.inputs[at] for at in semantics.weights if at < len(step.inputs) and step.inputs[at]]
+        kind, why = "", ""
+        geometry: Mapping[str, Any] = {}
+        weights: tuple[int, ...] = ()
+        if self._meanings is not None:
+            given = [method.tensors[each] if each else None for each in step.inputs]
+            made = [method.tensors[each] for each in step.outputs]
+            found = self._meanings.interpret(step.op, step.attributes, given, made)
+            kind, geometry, weights, why = found.kind, found.geometry, found.weights, found.why
+        names = [step.inputs[at] for at in weights if at < len(step.inputs) and step.inputs[at]]
         method.made.update(step.outputs)
         method.steps.append(
             Operator(
                 index=len(method.steps),
                 name=method.labels.take(step.name),
                 op=step.op,
-                kind=semantics.kind,
+                kind=kind,
                 inputs=step.inputs,
                 outputs=step.outputs,
-                weights=tuple(dict.fromkeys(each for each in given if method.tensors[each].constant)),
-                geometry=semantics.geometry,
+                weights=tuple(dict.fromkeys(each for each in names if method.tensors[each].constant)),
+                geometry=geometry,
                 attributes={**roles, "runs_in": step.runs_in, "instruction": step.instruction},
-                custom=not semantics.kind and not step.node and not step.op.startswith(("aten.", "executorch_prim.")),
-                unknown_because=semantics.why,
+                custom=not kind and not step.node and not step.op.startswith(("aten.", "executorch_prim.")),
+                unknown_because=why,
             )
         )
 
@@ -467,3 +486,14 @@ def _pick(names: Mapping[int, str], fields: Table, roles: Iterable[str], name: s
         if at != _NO_VALUE and at not in names:
             raise Wrong(f"a node of {name} refers to value {at}, which is not there")
         yield "" if at == _NO_VALUE else names[at]
+
+
+def read_method(path: Path, name: str = "") -> Graph:
+    """The method `name` of the program at `path`, by default the first, without what its steps mean.
+
+    Raises `BadModel`, OSError, or KeyError for a method that is not there.
+    """
+    with open_tables(path, LAYOUTS) as tables:
+        reader = ProgramReader(tables)
+        reader.open()
+        return reader.read_method(name or next(iter(reader.methods)), {})
