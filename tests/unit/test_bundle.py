@@ -26,7 +26,7 @@ def test_the_same_sources_give_the_same_bytes():
 def test_it_has_the_worker_and_the_engine_adapters_and_stays_small():
     assert {"__main__.py", "edgewise/__init__.py", "edgewise/run/worker.py", "edgewise/runtime/litert.py"} <= names()
     assert not {name for name in names() if name.startswith(("edgewise/report", "edgewise/store", "edgewise/cli"))}
-    assert len(make_bundle()) < 250_000
+    assert len(make_bundle()) < 260_000  # it is sent once to each device and version
 
 
 def test_it_can_be_imported_where_nothing_is_installed(tmp_path):
