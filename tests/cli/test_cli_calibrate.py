@@ -176,7 +176,7 @@ def test_model_files_bring_their_operators_and_runs_on_this_machine_their_latenc
     assert run(["calibrate", "board", "--measurements", "files.csv"]) == 2  # names alone relate to nothing
     told = capsys.readouterr().err
     assert "nothing relates the models" in told
-    assert "add the column host_latency_ms with what " in told and "or name their files in the column model, " in told
+    assert "give the folder of their files to --model-dir; or add the column host_latency_ms with what " in told
     assert run(["bench", str(digits), "-r", "onnxruntime", "--iterations", "20", "--sessions", "1", "--quiet"]) == 0
     with edgewise.open_store() as opened:
         opened.save(replace(opened.get("last"), trust=Trust(grade="B")))

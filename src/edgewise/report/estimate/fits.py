@@ -71,7 +71,8 @@ def _answer(fits: Fits, sure: Sequence[Candidate]) -> tuple[str, ...]:
         held = "hold the model within the limits" if limited else "hold the model"
         words[0] = words[0].replace("have enough memory for the model", held)
         words[1:] = [f"{others} may hold it"] if others else []
-        slower = f" ({_slower(first)})" if first.fit.board.flash_beside else ""
+        doubts = [interval_cell(row, first.estimate).text, _slower(first) if first.fit.board.flash_beside else ""]
+        slower = f" ({'; '.join(filter(None, doubts))})" if any(doubts) else ""
         known = sum(_has_latency([each]) for each in sure)
         whose = "" if known == len(sure) else f" of the {known} whose latency is known"
         words.append(f"the fastest{whose} is {first.fit.board.name}: {quantity(row.value, row.unit)}{slower}")

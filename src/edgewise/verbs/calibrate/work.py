@@ -148,7 +148,7 @@ def _advice_to_relate(models: Sequence[_Model], metric: str) -> str:
     column = f"add the column host_{metric}_{list(UNITS[metric])[1]} with what {names} took on this machine"
     if all(files):
         return f"'edgewise bench {shlex.join(files)}' measures them here, then calibrate again; or {column}"
-    return f"{column}; or name their files in the column model, and 'edgewise bench FILE…' measures them here"
+    return f"give the folder of their files to ⟦model_dir⟧; or {column}"
 
 
 def _check(models: Sequence[_Model], points: Mapping[str, list[Point]]) -> tuple[list[str], list[str]]:

@@ -30,7 +30,8 @@ def read(values: Values) -> Request:
         advice = "edgewise estimate model.tflite -d ethos-u55-128, or with ⟦fits⟧ instead of ⟦device⟧"
         raise BadInput(message, advice=f"'edgewise estimate --devices' lists devices; {advice}")
     if unused := [flag for flag in FOR_FITS if values[flag] is not None and not values["fits"]]:
-        raise BadInput(f"⟦{unused[0]}⟧ applies only to ⟦fits⟧", advice="add ⟦fits⟧ instead of ⟦device⟧")
+        own = "⟦target⟧ is the limit of a calibrated device; or " if unused[0] == "max_latency" else ""
+        raise BadInput(f"⟦{unused[0]}⟧ applies only to ⟦fits⟧", advice=f"{own}add ⟦fits⟧ instead of ⟦device⟧")
     if values["device"] is not None and is_calibrated(values["device"], values["store"]):
         return _prediction(values)
     if unused := [name for name in ("target", "anyway") if values[name]]:
