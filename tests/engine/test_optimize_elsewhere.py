@@ -35,9 +35,9 @@ def test_the_advice_of_an_estimate_ends_at_a_file_that_it_accepts(device, capsys
     assert run(["estimate", "model.tflite", "-d", device]) == ExitCode.RUN_FAILED
     err = " ".join(capsys.readouterr().err.split())
     command = re.search(r"'edgewise (optimize .*)'", err)
-    assert command is not None and command[1] == f"optimize model.tflite --data DATA -d {device}"
-    words = shlex.split(command[1].replace("DATA", "digits.npz"))
-    words += ["--task", "classification", "--prepare", "scale=1/255", "--limit", "200", "-o", "out", "--json"]
+    assert command is not None and command[1] == f"optimize model.tflite --data DATA --task TASK -d {device}"
+    words = shlex.split(command[1].replace("DATA", "digits.npz").replace("TASK", "classification"))
+    words += ["--prepare", "scale=1/255", "--limit", "200", "-o", "out", "--json"]
     assert run(words) == ExitCode.DONE
     captured = capsys.readouterr()
     # A wrong preparation is seen before any variant is made.

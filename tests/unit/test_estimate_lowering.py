@@ -41,7 +41,7 @@ def chain_of(kinds, codes, *, weights=None):
     ("kinds", "codes", "weights", "reason", "advice"),
     [
         ([FLOAT] * 3, ["TANH", "RELU"], None, "each of 2 operators (TANH, RELU; the first is operator 0) works on float32",
-         "quantise the model to int8: 'edgewise optimize MODEL --data DATA -d DEVICE'"),
+         "quantise the model to int8: 'edgewise optimize MODEL --data DATA --task TASK -d DEVICE'"),
         ([FLOAT] * 2, ["FULLY_CONNECTED"], np.int8, "operator 0 (FULLY_CONNECTED) works on float32",
          "only the weights are int8: quantise the activations, too"),
         ([INT8, INT8, FLOAT, FLOAT, INT8], ["RELU", "DEQUANTIZE", "TANH", "QUANTIZE"], None,

@@ -276,6 +276,13 @@ def test_layers_below_their_limits_count_against_those_above():
     assert limits_of(replace(exact, layers=layers))[1].startswith("4.00 µs (0.40 %) is above")
 
 
+def test_limits_that_were_measured_on_a_busy_machine_say_so():
+    run = profiled_run()
+    busy = replace(run, cautions=(*run.cautions, Caution.of("busy-host", "others used 90%")))
+    (said,) = [line for line in profile_document([busy]).answer if line not in profile_document([run]).answer]
+    assert said == "other processes ran meanwhile, so that both can be far off: profile on a quiet machine"
+
+
 def test_without_roofs_or_with_unmatched_operators_no_time_is_divided():
     run = profiled_run()
     assert limits_of(replace(run, layers=tuple(replace(layer, roof=None) for layer in run.layers))) == []

@@ -20,7 +20,7 @@ MOST_OPTIONS = 15
 EXAMPLES = (
     ("edgewise bench model.onnx --threads 1,2", "which engine is fastest here?"),
     ("edgewise optimize model.onnx --data photos", "can it be made faster?"),
-    ("edgewise estimate model.tflite -d cortex-m4", "what would a board take?"),
+    ("edgewise estimate int8.tflite -d nucleo-l4r5zi", "what would a board take?"),
 )
 _HELP = option("-h --help", PLAIN, "Show this message and exit.", bool)
 _ROOT = (

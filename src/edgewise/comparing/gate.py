@@ -24,6 +24,7 @@ from edgewise.record import Run
 from edgewise.stats.comparison import INTERVAL_FACTOR, LEVEL, Contrast, decide_limit
 from edgewise.stats.distributions import t_quantile
 from edgewise.stats.proportions import paired_interval
+from edgewise.text import listing
 from edgewise.units import format_quantity, significant
 
 CheckVerdict = Literal["pass", "fail", "inconclusive", "unmeasured"]
@@ -151,11 +152,13 @@ class GateResult:
         return f"passed: {'the requirement is' if count == 1 else f'all {count} requirements are'} met"
 
     def _states(self) -> str:
-        """Every check that is not met, the worst first, and how many are: ``latency failed: 3.56× as long; 1 met``."""
+        """Every check that is not met, the worst first, then those that are: ``latency failed: …; model size met``."""
         worst = sorted(self.checks, key=lambda check: _ORDER.index(check.verdict))
         words = [check.state for check in worst if check.verdict != "pass"]
-        rest, met = len(words) - NAMED, self.count("pass")
-        return "; ".join([*words[:NAMED], *([f"{rest} more"] if rest > 0 else []), *([f"{met} met"] if met else [])])
+        rest = len(words) - NAMED
+        met = [in_sentence(METRICS[check.requirement.metric].label) for check in worst if check.verdict == "pass"]
+        told = listing(met) if len(met) <= NAMED else str(len(met))
+        return "; ".join([*words[:NAMED], *([f"{rest} more"] if rest > 0 else []), *([f"{told} met"] if met else [])])
 
     def to_document(self) -> dict[str, Any]:
         """The JSON document of ``edgewise gate``: that of ``compare``, with `passed` the gate's own, and the checks."""

@@ -21,10 +21,10 @@ LOWERINGS = {**CMSIS_NN, **MOVING, **PORTABLE, **STATEFUL}
 """How each supported operator is lowered, by its code."""
 _MOST = 5
 _NOT_SUPPORTED = "not supported"
-_QUANTISE = "quantise the model to int8: 'edgewise optimize MODEL --data DATA -d DEVICE'"
+_QUANTISE = "quantise the model to int8: 'edgewise optimize MODEL --data DATA --task TASK -d DEVICE'"
 _HYBRID = (
     "only the weights are {}: quantise the activations, too, from the float model, "
-    "with 'edgewise optimize FLOAT_MODEL --data DATA -d DEVICE'"
+    "with 'edgewise optimize FLOAT_MODEL --data DATA --task TASK -d DEVICE'"
 )
 _PARTS = "quantise the operators between DEQUANTIZE and QUANTIZE, too, or compute them outside of the model"
 _OTHER = "quantise activations to int8: of other integers only the model's uint8 inputs and outputs are supported"

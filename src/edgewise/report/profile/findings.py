@@ -15,6 +15,7 @@ from edgewise.profiling.findings import LEAST_SHARE
 from edgewise.profiling.limits import LimitedTime, divide_at_roofs, has_arithmetic
 from edgewise.profiling.slowdown import explain_slowdown
 from edgewise.record import Finding, Profile, Run
+from edgewise.record.caution import loads_of
 from edgewise.record.facts import threads_of, uses_int8
 from edgewise.record.layer import Bound
 from edgewise.report.document import Section, lines_of
@@ -108,6 +109,8 @@ def limit_lines(run: Run) -> list[str]:
         f"the machine's limit for this work is {_limit_words(run, profile, divided)} ({', '.join(parts)}){advice}",
         f"{_above_words(run, profile, divided)}{other_kernels}",
     ]
+    if loads_of(run.cautions):
+        lines.append("other processes ran meanwhile, so that both can be far off: profile on a quiet machine")
     if (others := profile.latency - limit - divided.above) >= least:
         where = ["overheads of the engine"] if any(layer.kind == "overhead" for layer in run.layers) else []
         where += ["layers without arithmetic"] if any(layer.macs == 0 for layer in run.layers) else []
