@@ -183,6 +183,28 @@ EXPECTED = {
         ("tiny-135m-q8_0.gguf · llama.cpp/cpu 4T q8_0 generate, prompt 64, 16 new tokens, depth 0", "tpot",
          {"parameters": 134515008, "parameters_size": 141557760}),
     ],
+    "aiperf.json": [
+        ("invented-135m · server generate, prompt 512", "tpot",
+         {"ttft": 198.25e-3, "tpot": 8.25e-3, "decode_rate": 121.5}),
+    ],
+    "llm_bench.json": [
+        ("tiny-invented · openvino-genai/cpu OV_FP16-4BIT generate, prompt 64, 32 new tokens, depth 0", "tpot",
+         {"tpot": 10.25e-3, "decode_rate": 1 / 10.25e-3, "ttft_model": 40.5e-3, "prefill_rate": 1600, "load_time": 1.75}),
+        ("tiny-invented · openvino-genai/cpu OV_FP16-4BIT generate, prompt 128, 32 new tokens, depth 0", "tpot",
+         {"tpot": 11.25e-3, "decode_rate": 1 / 11.25e-3, "ttft_model": 80e-3, "prefill_rate": 1600, "load_time": 1.75}),
+    ],
+    "llm_bench.csv": [
+        ("tiny-invented · openvino-genai/cpu OV_FP16-4BIT generate, prompt 64, 32 new tokens, depth 0", "tpot",
+         {"tpot": 10.25e-3, "decode_rate": 1 / 10.25e-3, "ttft_model": 40.5e-3, "prefill_rate": 1600, "load_time": 1.75}),
+    ],
+    "litert-lm_benchmark.txt": [
+        ("invented.litertlm · litert-lm/cpu generate, prompt 256, 64 new tokens, depth 0", "decode_rate",
+         {"prefill_rate": 512.5, "decode_rate": 40.25, "load_time": 1.2345}),
+    ],
+    "litert_lm_main.txt": [
+        ("model of litert_lm_main.txt · litert-lm generate, prompt 256, 64 new tokens, depth 0", "decode_rate",
+         {"prefill_rate": 511.74, "decode_rate": 40, "load_time": 0.4505, "ttft_model": 0.53}),
+    ],
     "llama-bench.jsonl": [
         ("tiny-135m-q8_0.gguf · llama.cpp/cpu 4T q8_0 generate, prompt 512, 0 new tokens, depth 0", "ttft_model",
          {"ttft_model": 0.4, "prefill_rate": 512 / 0.402, "parameters": 134515008, "parameters_size": 141557760}),
@@ -210,8 +232,11 @@ ESTIMATED = {
 """Basis of the numbers in ``mltk.json``, which has energy and is therefore no measurement on a device."""
 
 DERIVED = {
-    *product(("llama-bench.json", "llama-bench.jsonl", "llama-bench.csv"), ("prefill_rate", "decode_rate")),
-    ("llama-bench.csv", "tpot"),
+    *product(
+        ("llama-bench.json", "llama-bench.jsonl", "llama-bench.csv", "llm_bench.json", "llm_bench.csv"),
+        ("prefill_rate", "decode_rate"),
+    ),
+    ("llama-bench.csv", "tpot"), ("litert_lm_main.txt", "ttft_model"),
 }
 """Numbers that an importer computes from those of the file."""
 
@@ -243,7 +268,7 @@ def test_values_are_in_si(file):
         for row in run.measurements:
             assert row.unit == METRICS[row.metric].unit
             basis = ESTIMATED[row.metric] if file.name == "mltk.json" and row.value is not None else "measured"
-            basis = "derived" if (file.name, row.metric) in DERIVED else basis
+            basis = "derived" if (file.name, row.metric) in DERIVED and row.value is not None else basis
             assert row.basis == (basis if row.value is not None else None)
             assert re.match(says("printed-title"), row.method) if row.value is not None else row.absent_because
             assert (row.low is None) == (not row.samples or len(row.samples) < 3 or len(set(row.samples)) == 1)
@@ -344,6 +369,59 @@ def test_llama_bench_says_what_each_of_its_tests_leaves_out():
     assert new.job.workload.scenario == Scenario(kind="generate", prompt_tokens=0, new_tokens=128, depth=1024)
     assert new.job.runtime.version == "7654" and new.effective["kv_cache_type"] == "f16"
     assert import_file(FOLDER / "llama-bench.md")[0].job.runtime.version == "7654"
+
+
+def test_iterations_of_llm_bench_are_samples_without_the_warm_up():
+    first, second = import_file(FOLDER / "llm_bench.json")
+    assert first.measurement("tpot").samples == (10e-3, 10.5e-3, 10.25e-3)
+    assert first.measurement("ttft_model").samples == (40.5e-3, 41.5e-3, 38e-3)
+    assert second.measurement("tpot").samples == (11e-3, 11.5e-3, 11.25e-3)
+    assert (first.job.workload.stopping.iterations, first.job.workload.stopping.warmup) == (3, 1)
+    (table,) = import_file(FOLDER / "llm_bench.csv")
+    assert values(table) == values(first)
+
+
+def test_llm_bench_of_images_has_no_speed_of_text(tmp_path):
+    document = json.loads((FOLDER / "llm_bench.json").read_text())
+    for row in document["perfdata"]["results"]:
+        row |= {"output_size": "", "input_size": ""}
+    path = tmp_path / "images.json"
+    path.write_text(json.dumps(document))
+    for run in import_file(path):
+        assert values(run) == {"load_time": 1.75}
+        assert run.measurement("tpot").absent_because.endswith("it is of another task")
+
+
+def test_aiperf_tells_how_many_requests_ran_at_once_and_failed(tmp_path):
+    (run,) = import_file(FOLDER / "aiperf.json")
+    assert run.job.workload.scenario == Scenario(kind="generate", prompt_tokens=512, requests=2)
+    assert "2 of 50 requests failed and are left out" in {caution.message for caution in run.cautions}
+    assert run.measurement("prefill_rate").absent_because.startswith("AIPerf divides by the time to first text")
+    document = json.loads((FOLDER / "aiperf.json").read_text())
+    newer = {"models": {"items": [{"name": "other/tiny"}]}, "phases": []}
+    del document["time_to_first_token"], document["inter_token_latency"]
+    path = tmp_path / "newer.json"
+    path.write_text(json.dumps(document | {"input_config": newer, "was_cancelled": True}))
+    (run,) = import_file(path)
+    assert run.job.model.name == "tiny" and "requests" in run.source.unknown
+    assert run.measurement("ttft").absent_because == "the requests were not streamed"
+    assert "cancelled" in next(caution.message for caution in run.cautions if caution.code == "failed-executions")
+    path.write_text(json.dumps(document | {"request_count": [1]}))
+    with pytest.raises(BadInput, match="request_count: expected an object, not list"):
+        import_file(path)
+
+
+def test_litert_lm_has_rates_of_one_turn_at_one_depth(tmp_path):
+    (run,) = import_file(FOLDER / "litert-lm_benchmark.txt")
+    assert run.measurement("ttft_model").absent_because == "LiteRT-LM gives the mean of the iterations and no median"
+    assert run.effective == {"speculative_decoding": "auto"} and run.job.workload.stopping.iterations == 2
+    text = (FOLDER / "litert_lm_main.txt").read_text()
+    turn = "    Decode Turn 2: Processed 8 tokens in 0.4s duration.\n      Decode Speed: 20.00 tokens/sec.\n"
+    path = tmp_path / "turns.txt"
+    path.write_text(text + turn)
+    (run,) = import_file(path)
+    assert values(run) == {"load_time": 0.4505, "ttft_model": 0.53}
+    assert run.measurement("decode_rate").absent_because == "the file has several turns, each at another depth"
 
 
 def test_tables_may_follow_other_text_and_one_another(tmp_path):

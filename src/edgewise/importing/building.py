@@ -266,7 +266,7 @@ def _list_unknown(settings: Mapping[str, Any], job: Job, form: Form) -> Iterator
     if not job.command:
         if not job.model.is_known:
             yield "model file" if settings.get("model") else "model"
-        names = ["version", "threads", "batch", "precision", *(() if form.one_at_a_time else ("scenario",))]
+        names = ["version", "threads", "batch", "precision", *(() if form.one_at_a_time else ("requests" if form.scenario else "scenario",))]
         yield from (name for name in names if settings.get(name) is None)
     if job.target.device == UNKNOWN_DEVICE:
         yield "device"

@@ -209,7 +209,10 @@ def _split_text(source: SourceFile, form: Form) -> Iterator[Part]:
 
 
 def _split_json(source: SourceFile, form: Form) -> Iterator[Part]:
-    if form.kind in ("jsonl", "table"):
+    root: Any = None
+    if form.kind == "table" and form.items is not None:
+        root = [row for _, row in parse_table(source, form.mark)]
+    elif form.kind in ("jsonl", "table"):
         lines = parse_json_lines(source) if form.kind == "jsonl" else parse_table(source, form.mark)
         if not lines:
             raise source.error("the document", f"the results are missing; expected {form.expects}")
@@ -219,7 +222,8 @@ def _split_json(source: SourceFile, form: Form) -> Iterator[Part]:
             begin = source.position_of(number)
             yield Part(source=source, form=form, json=value, begin=begin, path=f"line {number}", root=value)
         return
-    root = parse_json(source) if form.kind == "json" else parse_yaml(source)
+    else:
+        root = parse_json(source) if form.kind == "json" else parse_yaml(source)
     found: Sequence[tuple[str, Any]] = items_at(source, root, f"{form.each}[*]" if form.each else "")
     if form.items is not None:
         try:

@@ -95,7 +95,8 @@ class Form:
         method: how the tool obtained its times, in words; "" for a file of layers alone.
         each: what begins a run. Text: regular expression of a line; JSON: path of a list whose items are runs.
             "" if the file is one run.
-        items: for structures that paths can't express: returns the runs of a document, each with its place in words.
+        items: for structures that paths can't express: returns the runs of a document, each with its place in words; of
+            a table, whose document is the list of its rows.
         ends: `each` is the last line of a run and not the first; settings before it hold for all runs that follow.
         finish: takes what fields can't express: reads the part, and adds to it.
         gives: names of what a run has besides `fields`; ``layers`` for those of `finish`.
