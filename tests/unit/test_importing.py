@@ -236,7 +236,8 @@ DERIVED = {
         ("llama-bench.json", "llama-bench.jsonl", "llama-bench.csv", "llm_bench.json", "llm_bench.csv"),
         ("prefill_rate", "decode_rate"),
     ),
-    ("llama-bench.csv", "tpot"), ("litert_lm_main.txt", "ttft_model"),
+    ("llama-bench.csv", "tpot"),
+    ("litert_lm_main.txt", "ttft_model"),
 }
 """Numbers that an importer computes from those of the file."""
 
@@ -379,6 +380,17 @@ def test_iterations_of_llm_bench_are_samples_without_the_warm_up():
     assert (first.job.workload.stopping.iterations, first.job.workload.stopping.warmup) == (3, 1)
     (table,) = import_file(FOLDER / "llm_bench.csv")
     assert values(table) == values(first)
+
+
+def test_llm_bench_in_chat_mode_has_no_time_to_first_token(tmp_path):
+    document = json.loads((FOLDER / "llm_bench.json").read_text())
+    for row in document["perfdata"]["results"]:
+        row["first_latency"] /= row["input_size"]
+    path = tmp_path / "chat.json"
+    path.write_text(json.dumps(document))
+    for run in import_file(path):
+        assert run.value("tpot") and run.value("prefill_rate") is None
+        assert "in chat mode" in run.measurement("ttft_model").absent_because
 
 
 def test_llm_bench_of_images_has_no_speed_of_text(tmp_path):

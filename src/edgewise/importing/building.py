@@ -123,7 +123,8 @@ def build_run(part: Part, *, importer: Importer, name: str, index: int, told: To
 def _make_job(settings: Mapping[str, Any], part: Part, importer: Importer, told: Told) -> Job:
     """Return the job that the tool carried out."""
     command, streams, requests = (settings.get(name) for name in ("command", "streams", "requests"))
-    kind: ScenarioKind = settings.get("scenario") or part.form.scenario or ("offline" if (streams or 1) > 1 else "single-stream")
+    usual: ScenarioKind = "offline" if (streams or 1) > 1 else "single-stream"
+    kind: ScenarioKind = settings.get("scenario") or part.form.scenario or usual
     if kind == "single-stream":
         streams = requests = None  # tools also print the only stream, and the only request
     return Job(
@@ -266,7 +267,9 @@ def _list_unknown(settings: Mapping[str, Any], job: Job, form: Form) -> Iterator
     if not job.command:
         if not job.model.is_known:
             yield "model file" if settings.get("model") else "model"
-        names = ["version", "threads", "batch", "precision", *(() if form.one_at_a_time else ("requests" if form.scenario else "scenario",))]
+        names = ["version", "threads", "batch", "precision"]
+        if not form.one_at_a_time:
+            names.append("requests" if form.scenario else "scenario")
         yield from (name for name in names if settings.get(name) is None)
     if job.target.device == UNKNOWN_DEVICE:
         yield "device"
@@ -277,7 +280,8 @@ def _make_cautions(run: Run, importer: Importer, part: Part) -> Iterator[Caution
     words = (f"{name} (taken as {_TAKEN_AS[name]})" if name in _TAKEN_AS else name for name in run.source.unknown)
     unknown = f"; not known: {', '.join(words)}" if run.source.unknown else ""
     basis = part.basis.get(run.headline, "measured")
-    message = f"{'measured' if basis == 'derived' else basis} by {importer.title}: load, clock and temperature of the machine are not known{unknown}"
+    verb = "measured" if basis == "derived" else basis
+    message = f"{verb} by {importer.title}: load, clock and temperature of the machine are not known{unknown}"
     yield Caution.of("imported", message)
     if part.left_out:
         yield Caution.of("failed-executions", part.left_out)

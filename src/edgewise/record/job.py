@@ -171,8 +171,8 @@ class Scenario:
         background_load: number of busy processes beside the model; None for none.
         background_kind: what they do: ``compute`` or ``memory`` (copy memory); None without them.
         prompt_tokens: generate: tokens of each prompt; None takes those of a file as they are.
-        new_tokens: generate: tokens that each request makes, two or more; of an import 0 where only prompts were computed,
-            and None where it is not told.
+        new_tokens: generate: tokens that each request makes, two or more; of an import also 0 (prompts alone) or
+            None (not told).
         depth: generate: tokens that are in the KV cache before the prompt; None where an import does not tell.
     """
 

@@ -69,7 +69,7 @@ class AIPerf(Importer):
 
     title = "AIPerf"
     runtime = "server"
-    absent = {
+    absent: Mapping[str, str] = {
         "ttft": "the requests were not streamed",
         "tpot": "the requests were not streamed",
         "decode_rate": "the requests were not streamed",

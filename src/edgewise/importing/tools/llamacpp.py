@@ -9,7 +9,7 @@ one process, each after ``-d`` tokens of depth, which are not timed.
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from edgewise.importing.extraction import Part
@@ -151,7 +151,7 @@ class LlamaBench(Importer):
 
     title = "llama-bench"
     runtime = "llama.cpp"
-    absent = {
+    absent: Mapping[str, str] = {
         "load_time": "llama-bench does not time the loading",
         "kv_cache_bytes": "llama-bench tells the type of the KV cache and not its size",
     }

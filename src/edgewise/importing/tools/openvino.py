@@ -190,6 +190,7 @@ class BenchmarkApp(Importer):
 
 _COLUMNS = {
     "1st_latency(ms)": "first_latency", "2nd_avg_latency(ms)": "second_avg_latency", "pretrain_time(s)": "compile_time",
+    "generation_time(s)": "generation_time",
 }  # fmt: skip
 """Columns of llm_bench's CSV → keys of its JSON."""
 _OF_TEXT = ("tpot", "ttft_model", "prefill_rate", "decode_rate")
@@ -212,8 +213,7 @@ def _group_by_prompt(rows: Any, common: Mapping[str, Any]) -> list[tuple[str, An
     for row in rows:
         prompts.setdefault(str(row["prompt_idx"]), []).append({**row})
     return [
-        (f"prompt {number}", {**common, "results": iterations})
-        for number, iterations in enumerate(prompts.values(), 1)
+        (f"prompt {number}", {**common, "results": iterations}) for number, iterations in enumerate(prompts.values(), 1)
     ]
 
 
@@ -234,13 +234,17 @@ def _finish_llm_bench(part: Part) -> None:
         return
     part.settings["depth_tokens"] = 0
     part.effective["num_beams"] = to_word(part.json.get("num_beams", "not told"))
-    gaps, firsts = ([_read_value(part, row, f"{key}_latency", "ms") for row in timed] for key in ("second_avg", "first"))
+    gaps = [_read_value(part, row, "second_avg_latency", "ms") for row in timed]
+    firsts = [_read_value(part, row, "first_latency", "ms") for row in timed]
     if all(gaps):
         part.samples["tpot"] = [[gap for gap in gaps if gap]]
         part.notes["tpot"] = "each is the mean of an iteration"
         part.values["decode_rate"], part.basis["decode_rate"] = len(gaps) / sum(gap for gap in gaps if gap), "derived"
         part.notes["decode_rate"] = "1 / mean time per token"
-    if all(firsts):
+    if not all(_is_first(part, row, first, gap) for row, first, gap in zip(timed, firsts, gaps, strict=True)):
+        why = "it does not add up with the other times: in chat mode llm_bench divides it by the length of the prompt"
+        part.reasons |= dict.fromkeys(("ttft_model", "prefill_rate"), why)
+    elif all(firsts):
         part.samples["ttft_model"] = [[first for first in firsts if first]]
         part.notes["ttft_model"] = "the prompt is tokenised before; llm_bench of 2024 could tokenise within"
         if batch == 1 and "prompt_tokens" in part.settings:
@@ -249,6 +253,12 @@ def _finish_llm_bench(part: Part) -> None:
             part.basis["prefill_rate"] = "derived"
             part.notes["prefill_rate"] = "tokens of the prompts / time to first token"
     part.settings["iterations"] = len(timed)
+
+
+def _is_first(part: Part, row: Mapping[str, Any], first: float | None, gap: float | None) -> bool:
+    """Return whether a time to first token is most of what the other tokens leave of the whole time, if it is told."""
+    whole, count = _read_value(part, row, "generation_time", "s"), _read_value(part, row, "infer_count", "1")
+    return not (whole and count and first and gap) or 2 * first >= whole - gap * (count - 1)
 
 
 def _read_value(part: Part, row: Mapping[str, Any], key: str, unit: str) -> float | None:
