@@ -157,7 +157,7 @@ class LlamaBench(Importer):
     }
     forms = (
         Form(
-            title="JSON of -o json",
+            title="JSON",
             kind="json",
             mark=r'\A\s*\[\s*\{\s*"build_commit"\s*:',
             expects="a list of objects with 'n_prompt', 'n_gen' and 'samples_ns'",
@@ -169,7 +169,7 @@ class LlamaBench(Importer):
             scenario="generate",
         ),
         Form(
-            title="JSONL of -o jsonl",
+            title="JSONL",
             kind="jsonl",
             mark=r'\A\s*\{\s*"build_commit"\s*:[^\n]*"samples_ns"\s*:',
             expects="lines with 'n_prompt', 'n_gen' and 'samples_ns'",
@@ -180,7 +180,7 @@ class LlamaBench(Importer):
             scenario="generate",
         ),
         Form(
-            title="CSV of -o csv",
+            title="CSV",
             kind="table",
             mark=r"^build_commit,build_number,.{0,2000}\bn_prompt,n_gen,",
             expects="rows with n_prompt, n_gen and avg_ns",

@@ -296,7 +296,7 @@ class LlmBench(Importer):
     }
     forms = (
         Form(
-            title="JSON of -rj",
+            title="JSON",
             kind="json",
             mark=r'"perfdata"\s*:\s*\{\s*"compile_time"\s*:',
             expects="the objects metadata and perfdata with 'results'",
@@ -304,7 +304,7 @@ class LlmBench(Importer):
             **_OF_LLM_BENCH,
         ),
         Form(
-            title="CSV of -r",
+            title="CSV",
             kind="table",
             mark=r"^iteration,model,framework,device,pretrain_time\(s\),",
             expects="rows with iteration, prompt_idx and 2nd_avg_latency(ms)",
