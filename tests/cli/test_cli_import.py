@@ -43,7 +43,19 @@ def test_every_import_is_listed_and_shown_in_80_columns(call):
         code, out, err = call(*words)
         assert code == 0 and max(map(len, out.splitlines())) <= 80
     shown = "".join(out.split())
-    assert all(file.name in shown for file in FILES) and out.count("imported from") == len(EXPECTED_RUNS)
+    assert all(file.name in shown for file in FILES) and out.count("Imported from") == len(EXPECTED_RUNS)
+
+
+def test_speeds_of_language_models_are_told_as_far_as_the_tool_tells_them(call):
+    call("runs", "import", FOLDER / "aiperf.json", FOLDER / "llama-bench.json")
+    out = call("report", "all")[1]
+    for line in (
+        "first text after 198 ms, then 122 tokens/s at depth not told, after a prompt of 512",
+        "first text not known, then 95.2 tokens/s at depth 1024, after a prompt of 0",
+        "then a rate that is not known at depth 0, after a prompt of 512: not timed by the test pp512",
+    ):
+        assert line in out, out
+    assert "on llama.cpp/cpu: first token after 400" in out
 
 
 def test_the_source_is_in_the_json(call):
@@ -69,9 +81,7 @@ def test_a_core_ml_report_shows_units_and_estimated_shares(call, tmp_path):
     assert call("runs", "import", bundle)[2].endswith("1 run added\n")
     out = " ".join(call("runs", "show", "all")[1].split())
     assert (
-        "conv_1 conv neural-engine 75.0%" in out
-        and "preferred_units.cpu: 1" in out
-        and wording("file-not-known") in out
+        "conv_1 conv neural-engine 75.0%" in out and "preferred_units.cpu 1" in out and wording("file-not-known") in out
     )
 
 

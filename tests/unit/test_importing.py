@@ -7,6 +7,7 @@ import math
 import os
 import re
 from dataclasses import replace
+from itertools import product
 from pathlib import Path
 
 import pytest
@@ -23,6 +24,7 @@ from edgewise.importing.reading import HEAD_CHARACTERS, MOST_BYTES
 from edgewise.importing.spec import SETTINGS
 from edgewise.importing.tools import mlperf
 from edgewise.metrics import METRICS
+from edgewise.record.job import Scenario
 from edgewise.report.bench.ranking import comparable_groups
 from edgewise.report.bench.recommendation import recommendations
 from edgewise.report.files import render_report
@@ -173,12 +175,71 @@ EXPECTED = {
         ("InventedKeywords · coreml/cpu+neural-engine f16", "latency",
          {"latency": 0.2e-3, "latency_first": 8.9e-3, "load_time": 35e-3, "compile_time": 0.3, "model_size": 1234567}),
     ],
+    "llama-bench.json": [
+        ("tiny-135m-q8_0.gguf · llama.cpp/cpu 4T q8_0 generate, prompt 512, 0 new tokens, depth 0", "ttft_model",
+         {"ttft_model": 0.4, "prefill_rate": 512 / 0.402, "parameters": 134515008, "parameters_size": 141557760}),
+        ("tiny-135m-q8_0.gguf · llama.cpp/cpu 4T q8_0 generate, prompt 0, 128 new tokens, depth 1024", "tpot",
+         {"tpot": 10.5e-3, "decode_rate": 1 / 10.5e-3, "parameters": 134515008, "parameters_size": 141557760}),
+        ("tiny-135m-q8_0.gguf · llama.cpp/cpu 4T q8_0 generate, prompt 64, 16 new tokens, depth 0", "tpot",
+         {"parameters": 134515008, "parameters_size": 141557760}),
+    ],
+    "aiperf.json": [
+        ("invented-135m · server generate, prompt 512", "tpot",
+         {"ttft": 198.25e-3, "tpot": 8.25e-3, "decode_rate": 121.5}),
+    ],
+    "llm_bench.json": [
+        ("tiny-invented · openvino-genai/cpu OV_FP16-4BIT generate, prompt 64, 32 new tokens, depth 0", "tpot",
+         {"tpot": 10.25e-3, "decode_rate": 1 / 10.25e-3, "ttft_model": 40.5e-3, "prefill_rate": 1600, "load_time": 1.75}),
+        ("tiny-invented · openvino-genai/cpu OV_FP16-4BIT generate, prompt 128, 32 new tokens, depth 0", "tpot",
+         {"tpot": 11.25e-3, "decode_rate": 1 / 11.25e-3, "ttft_model": 80e-3, "prefill_rate": 1600, "load_time": 1.75}),
+    ],
+    "llm_bench.csv": [
+        ("tiny-invented · openvino-genai/cpu OV_FP16-4BIT generate, prompt 64, 32 new tokens, depth 0", "tpot",
+         {"tpot": 10.25e-3, "decode_rate": 1 / 10.25e-3, "ttft_model": 40.5e-3, "prefill_rate": 1600, "load_time": 1.75}),
+    ],
+    "litert-lm_benchmark.txt": [
+        ("invented.litertlm · litert-lm/cpu generate, prompt 256, 64 new tokens, depth 0", "decode_rate",
+         {"prefill_rate": 512.5, "decode_rate": 40.25, "load_time": 1.2345}),
+    ],
+    "litert_lm_main.txt": [
+        ("model of litert_lm_main.txt · litert-lm generate, prompt 256, 64 new tokens, depth 0", "decode_rate",
+         {"prefill_rate": 511.74, "decode_rate": 40, "load_time": 0.4505, "ttft_model": 0.53}),
+    ],
+    "llama-bench.jsonl": [
+        ("tiny-135m-q8_0.gguf · llama.cpp/cpu 4T q8_0 generate, prompt 512, 0 new tokens, depth 0", "ttft_model",
+         {"ttft_model": 0.4, "prefill_rate": 512 / 0.402, "parameters": 134515008, "parameters_size": 141557760}),
+        ("tiny-135m-q8_0.gguf · llama.cpp/cpu 4T q8_0 generate, prompt 0, 128 new tokens, depth 1024", "tpot",
+         {"tpot": 10.5e-3, "decode_rate": 1 / 10.5e-3, "parameters": 134515008, "parameters_size": 141557760}),
+    ],
+    "llama-bench.csv": [
+        ("tiny-135m-q8_0.gguf · llama.cpp/cpu 4T q8_0 generate, prompt 512, 0 new tokens, depth 0", "prefill_rate",
+         {"prefill_rate": 512 / 0.402, "parameters": 134515008, "parameters_size": 141557760}),
+        ("tiny-135m-q8_0.gguf · llama.cpp/cpu 4T q8_0 generate, prompt 0, 128 new tokens, depth 1024", "tpot",
+         {"tpot": 10.5e-3, "decode_rate": 1 / 10.5e-3, "parameters": 134515008, "parameters_size": 141557760}),
+    ],
+    "llama-bench.md": [
+        ("llama 135M Q8_0 · llama.cpp/cpu 4T q8_0 generate, prompt 512, 0 new tokens, depth 0", "prefill_rate",
+         {"prefill_rate": 1273.45}),
+        ("llama 135M Q8_0 · llama.cpp/cpu 4T q8_0 generate, prompt 0, 128 new tokens, depth 1024", "decode_rate",
+         {"decode_rate": 95.4}),
+        ("llama 135M Q8_0 · llama.cpp/cpu 4T q8_0 generate, prompt 64, 16 new tokens, depth 0", "tpot", {}),
+    ],
 }  # fmt: skip
 ESTIMATED = {
     "latency": "estimated", "energy": "estimated", "cpu_cycles": "estimated", "clock_rate": "simulated",
     "memory_arena": "simulated", "model_size": "measured",
 }  # fmt: skip
 """Basis of the numbers in ``mltk.json``, which has energy and is therefore no measurement on a device."""
+
+DERIVED = {
+    *product(
+        ("llama-bench.json", "llama-bench.jsonl", "llama-bench.csv", "llm_bench.json", "llm_bench.csv"),
+        ("prefill_rate", "decode_rate"),
+    ),
+    ("llama-bench.csv", "tpot"),
+    ("litert_lm_main.txt", "ttft_model"),
+}
+"""Numbers that an importer computes from those of the file."""
 
 
 FAILED = {"hyperfine.json": ["python model.py --x"], "ai-hub_perf.yaml": ["TinyNet · onnx w8a8"]}
@@ -208,6 +269,7 @@ def test_values_are_in_si(file):
         for row in run.measurements:
             assert row.unit == METRICS[row.metric].unit
             basis = ESTIMATED[row.metric] if file.name == "mltk.json" and row.value is not None else "measured"
+            basis = "derived" if (file.name, row.metric) in DERIVED and row.value is not None else basis
             assert row.basis == (basis if row.value is not None else None)
             assert re.match(says("printed-title"), row.method) if row.value is not None else row.absent_because
             assert (row.low is None) == (not row.samples or len(row.samples) < 3 or len(set(row.samples)) == 1)
@@ -229,11 +291,11 @@ def test_an_import_is_stable_and_survives_export(file, tmp_path):
 def test_no_file_matches_two_tools():
     for file in FILES:
         text = file.read_text()[:HEAD_CHARACTERS]
-        is_json = file.suffix == ".json"
+        is_json = file.suffix in (".json", ".jsonl")
         found = {
             name
             for name, _, form in forms()
-            if is_json == (form.kind == "json") and re.search(form.mark, text, re.MULTILINE)
+            if is_json == (form.kind in ("json", "jsonl")) and re.search(form.mark, text, re.MULTILINE)
         }
         assert len(found) == 1, (file.name, found)
 
@@ -294,6 +356,104 @@ def test_a_layer_that_only_later_requests_execute_has_their_mean_time(tmp_path):
     (run,) = import_file(path)
     (layer,) = run.layers
     assert (layer.kind, layer.time, layer.time_absent_because) == ("operator", pytest.approx(20e-6), None)
+
+
+def test_llama_bench_says_what_each_of_its_tests_leaves_out():
+    prompt, new, both = import_file(FOLDER / "llama-bench.json")
+    assert prompt.measurement("ttft_model").samples == (0.4, 0.41, 0.396)
+    assert new.measurement("tpot").samples == (0.01, 0.011, 0.0105)
+    assert new.measurement("ttft_model").absent_because == "not timed by the test tg128"
+    assert both.measurement("tpot").absent_because == "the test pp64+tg16 times prompt and new tokens together"
+    for run in (prompt, new):
+        rate = run.measurement("decode_rate" if run is new else "prefill_rate")
+        assert rate.method.endswith("tokenising and sampling are not in it")
+    assert new.job.workload.scenario == Scenario(kind="generate", prompt_tokens=0, new_tokens=128, depth=1024)
+    assert new.job.runtime.version == "7654" and new.effective["kv_cache_type"] == "f16"
+    assert import_file(FOLDER / "llama-bench.md")[0].job.runtime.version == "7654"
+
+
+def test_iterations_of_llm_bench_are_samples_without_the_warm_up():
+    first, second = import_file(FOLDER / "llm_bench.json")
+    assert first.measurement("tpot").samples == (10e-3, 10.5e-3, 10.25e-3)
+    assert first.measurement("ttft_model").samples == (40.5e-3, 41.5e-3, 38e-3)
+    assert second.measurement("tpot").samples == (11e-3, 11.5e-3, 11.25e-3)
+    assert (first.job.workload.stopping.iterations, first.job.workload.stopping.warmup) == (3, 1)
+    (table,) = import_file(FOLDER / "llm_bench.csv")
+    assert values(table) == values(first)
+
+
+def test_llm_bench_in_chat_mode_has_no_time_to_first_token(tmp_path):
+    document = json.loads((FOLDER / "llm_bench.json").read_text())
+    for row in document["perfdata"]["results"]:
+        row["first_latency"] /= row["input_size"]
+    path = tmp_path / "chat.json"
+    path.write_text(json.dumps(document))
+    for run in import_file(path):
+        assert run.value("tpot") and run.value("prefill_rate") is None
+        assert "in chat mode" in run.measurement("ttft_model").absent_because
+
+
+def test_llm_bench_of_images_has_no_speed_of_text(tmp_path):
+    document = json.loads((FOLDER / "llm_bench.json").read_text())
+    for row in document["perfdata"]["results"]:
+        row |= {"output_size": "", "input_size": ""}
+    path = tmp_path / "images.json"
+    path.write_text(json.dumps(document))
+    for run in import_file(path):
+        assert values(run) == {"load_time": 1.75}
+        assert run.measurement("tpot").absent_because.endswith("it is of another task")
+
+
+def test_aiperf_tells_how_many_requests_ran_at_once_and_failed(tmp_path):
+    (run,) = import_file(FOLDER / "aiperf.json")
+    assert run.job.workload.scenario == Scenario(kind="generate", prompt_tokens=512, requests=2)
+    assert "2 of 50 requests failed and are left out" in {caution.message for caution in run.cautions}
+    assert run.measurement("prefill_rate").absent_because.startswith("AIPerf divides by the time to first text")
+    document = json.loads((FOLDER / "aiperf.json").read_text())
+    newer = {"models": {"items": [{"name": "other/tiny"}]}, "phases": []}
+    del document["time_to_first_token"], document["inter_token_latency"]
+    path = tmp_path / "newer.json"
+    path.write_text(json.dumps(document | {"input_config": newer, "was_cancelled": True}))
+    (run,) = import_file(path)
+    assert run.job.model.name == "tiny" and "requests" in run.source.unknown
+    assert run.measurement("ttft").absent_because == "the requests were not streamed"
+    assert "cancelled" in next(caution.message for caution in run.cautions if caution.code == "failed-executions")
+    path.write_text(json.dumps(document | {"request_count": [1]}))
+    with pytest.raises(BadInput, match="request_count: expected an object, not list"):
+        import_file(path)
+
+
+def test_litert_lm_has_rates_of_one_turn_at_one_depth(tmp_path):
+    (run,) = import_file(FOLDER / "litert-lm_benchmark.txt")
+    assert run.measurement("ttft_model").absent_because == "LiteRT-LM gives the mean of the iterations and no median"
+    assert run.effective == {"speculative_decoding": "auto"} and run.job.workload.stopping.iterations == 2
+    text = (FOLDER / "litert_lm_main.txt").read_text()
+    turn = "    Decode Turn 2: Processed 8 tokens in 0.4s duration.\n      Decode Speed: 20.00 tokens/sec.\n"
+    path = tmp_path / "turns.txt"
+    path.write_text(text + turn)
+    (run,) = import_file(path)
+    assert values(run) == {"load_time": 0.4505, "ttft_model": 0.53}
+    assert run.measurement("decode_rate").absent_because == "the file has several turns, each at another depth"
+
+
+def test_tables_may_follow_other_text_and_one_another(tmp_path):
+    text = (FOLDER / "llama-bench.md").read_text()
+    older = (
+        "ggml: found 1 device\n\n"
+        "| model                          |       size |     params | backend    | ngl | test       |      t/s |\n"
+        "| ------------------------------ | ---------: | ---------: | ---------- | --: | ---------- | -------: |\n"
+        "| llama 7B mostly Q4_0           |   3.56 GiB |     6.74 B | CUDA       |  99 | tg 128     | 130.5 ± 0.5 |\n"
+        "\nbuild: 1234567 (1234)\n"
+    )
+    path = tmp_path / "both.md"
+    path.write_text(older + text)
+    old, *new = import_file(path)
+    assert (old.value("decode_rate"), old.job.runtime.version, old.job.runtime.provider) == (130.5, "1234", "cuda")
+    assert old.job.runtime.precision == "q4_0"
+    assert [values(run) for run in new] == [values(run) for run in import_file(FOLDER / "llama-bench.md")]
+    assert {run.job.runtime.version for run in new} == {"7654"}
+    path.write_text((FOLDER / "llama-bench.csv").read_text() * 2)
+    assert len(import_file(path)) == 4
 
 
 def test_reasons_for_absent_numbers():
@@ -678,6 +838,14 @@ def test_damaged_files_give_runs_or_one_error_with_a_place(file, tmp_path):
         (b"# Inferences : 0\nRuntime : 1 sec\nMedian throughput is 1 inf./sec.", "line 1: a window without"),
         (b'{"orig_model_path": "m", "benchmark_result": {"99.0%": "x"}}', "benchmark_result.99.0%: latency_p99 is"),
         (b'{"orig_model_path": "m", "scenario": "as!nc"}', "scenario: the scenario is 'as!nc'; expected one of sync, "),
+        (b"build_commit,build_number,n_prompt,n_gen,avg_ns\na,1,5,0,0\n", "line 2: avg_ns is 0"),
+        (b"build_commit,build_number,n_prompt,n_gen,avg_ns\na,1,5,0\n", "line 2: 4 cells in a table of 5 columns"),
+        (b"build_commit,build_number,n_prompt,n_gen,avg_ns\na,1,0,0,5\n", "line 2: n_prompt and n_gen are 0"),
+        (b"build_commit,build_number,n_prompt,n_gen,avg_ns\na,1,5,,5\n", "line 2: new_tokens is missing; expected"),
+        (b'build_commit,build_number,n_prompt,n_gen,avg_ns\n"a\n', "line 2: not CSV: "),
+        (b'{"build_commit": "a", "n_prompt": 1, "n_gen": 0, "samples_ns": [1]}\n{"a": NaN}\n', "line 2: NaN is not"),
+        (b'{"build_commit": "a", "samples_ns": [1]}\n[1]\n', "line 2: expected an object, not list"),
+        (b'{"build_commit": "a", "n_prompt": 1, "n_gen": 0, "samples_ns": 5}\n', "line 1.samples_ns: expected a list"),
         (
             b"Configuration setup\nAPI;both\nlatency (ms);1",
             "line 2: the scenario is 'both'; expected one of sync, async",

@@ -43,6 +43,10 @@ LATEST = 4e9
 """Latest time of a file that is believed, s since 1970."""
 _EXPECTED = ("load_time", "latency_first", "memory_peak", "model_size")
 """Absent with a reason where the tool does not report them; so are the headline and the throughput."""
+_EXPECTED_OF_TEXT = (
+    "ttft", "ttft_model", "prefill_rate", "decode_rate", "kv_cache_bytes", "load_time", "memory_peak", "model_size",
+)  # fmt: skip
+"""The same, of a run that makes text."""
 _TAKEN_AS = {"batch": "1", "scenario": "single-stream"}
 """Settings that a job needs and a file may lack."""
 _STATISTICS = {
@@ -119,7 +123,8 @@ def build_run(part: Part, *, importer: Importer, name: str, index: int, told: To
 def _make_job(settings: Mapping[str, Any], part: Part, importer: Importer, told: Told) -> Job:
     """Return the job that the tool carried out."""
     command, streams, requests = (settings.get(name) for name in ("command", "streams", "requests"))
-    kind: ScenarioKind = settings.get("scenario") or ("offline" if (streams or 1) > 1 else "single-stream")
+    usual: ScenarioKind = "offline" if (streams or 1) > 1 else "single-stream"
+    kind: ScenarioKind = settings.get("scenario") or part.form.scenario or usual
     if kind == "single-stream":
         streams = requests = None  # tools also print the only stream, and the only request
     return Job(
@@ -133,7 +138,14 @@ def _make_job(settings: Mapping[str, Any], part: Part, importer: Importer, told:
         ),
         target=TargetSpec(device=told.device or settings.get("device") or UNKNOWN_DEVICE, transport="file"),
         workload=Workload(
-            scenario=Scenario(kind="command" if command else kind, streams=streams, requests=requests),
+            scenario=Scenario(
+                kind="command" if command else kind,
+                streams=streams,
+                requests=requests,
+                prompt_tokens=settings.get("prompt_tokens"),
+                new_tokens=settings.get("new_tokens"),
+                depth=settings.get("depth_tokens"),
+            ),
             inputs=part.inputs,
             batch=settings.get("batch", 1),
             stopping=Stopping(
@@ -219,9 +231,12 @@ def _make_measurements(part: Part, importer: Importer, job: Job, variation: Vari
         rows["model_size"] = Measurement.of(
             "model_size", job.model.size_bytes, f"size of the file given with {as_flag('model')}"
         )
-    for metric in (headline, "throughput", *_EXPECTED):
+    makes_text = job.workload.scenario.kind == "generate"
+    for metric in (headline, *(_EXPECTED_OF_TEXT if makes_text else ("throughput", *_EXPECTED))):
         if metric not in rows:
-            why = f"the run failed: {part.failure.message}" if part.failure and metric != "model_size" else ""
+            why = part.reasons.get(metric, "")
+            if part.failure and metric != "model_size":
+                why = f"the run failed: {part.failure.message}"
             rows[metric] = Measurement.absent(metric, why or _explain_absence(metric, rows, importer, part.form))
     order = {metric: place for place, metric in enumerate((headline, "latency_engine", "latency_mean"))}
     yield from sorted(rows.values(), key=lambda row: (order.get(row.metric, len(order)), row.value is None))
@@ -252,7 +267,9 @@ def _list_unknown(settings: Mapping[str, Any], job: Job, form: Form) -> Iterator
     if not job.command:
         if not job.model.is_known:
             yield "model file" if settings.get("model") else "model"
-        names = ["version", "threads", "batch", "precision", *(() if form.one_at_a_time else ("scenario",))]
+        names = ["version", "threads", "batch", "precision"]
+        if not form.one_at_a_time:
+            names.append("requests" if form.scenario else "scenario")
         yield from (name for name in names if settings.get(name) is None)
     if job.target.device == UNKNOWN_DEVICE:
         yield "device"
@@ -263,7 +280,8 @@ def _make_cautions(run: Run, importer: Importer, part: Part) -> Iterator[Caution
     words = (f"{name} (taken as {_TAKEN_AS[name]})" if name in _TAKEN_AS else name for name in run.source.unknown)
     unknown = f"; not known: {', '.join(words)}" if run.source.unknown else ""
     basis = part.basis.get(run.headline, "measured")
-    message = f"{basis} by {importer.title}: load, clock and temperature of the machine are not known{unknown}"
+    verb = "measured" if basis == "derived" else basis
+    message = f"{verb} by {importer.title}: load, clock and temperature of the machine are not known{unknown}"
     yield Caution.of("imported", message)
     if part.left_out:
         yield Caution.of("failed-executions", part.left_out)

@@ -9,8 +9,17 @@ from itertools import pairwise
 from statistics import fmean
 from typing import Any, get_args
 
-from edgewise.importing.reading import UNITS, SourceFile, parse_json, parse_yaml, to_number, to_word
-from edgewise.importing.spec import COUNTS, SETTINGS, Field, Form, LayerRows
+from edgewise.importing.reading import (
+    UNITS,
+    SourceFile,
+    parse_json,
+    parse_json_lines,
+    parse_table,
+    parse_yaml,
+    to_number,
+    to_word,
+)
+from edgewise.importing.spec import COUNTS, FROM_ZERO, SETTINGS, Field, Form, LayerRows
 from edgewise.record import Failure, InputSpec, Layer
 from edgewise.record.job import ScenarioKind
 from edgewise.record.run import Basis, Cause
@@ -31,7 +40,8 @@ class Part:
     """The part of a file that is one run, and what was found in it, in SI.
 
     Attributes:
-        text, begin: of a text: the part, and its position in the file; "" and 0 in JSON.
+        text: of a text: the part; else "".
+        begin: position in the file; 0 in JSON.
         json, path, root: of JSON and YAML: the part, its path, and the whole document.
         values: metric → value.
         samples: metric → raw samples of each process.
@@ -42,6 +52,7 @@ class Part:
         layers, layers_method: rows of the tool, and how it timed them.
         failure: why the run failed, as the tool recorded it; a run that failed has no values, samples and layers.
         left_out: which samples were left out and why, in words; "" if none were.
+        reasons: metric → why this run lacks it. A run with reasons and no values is one that can't be mapped.
     """
 
     source: SourceFile
@@ -63,6 +74,7 @@ class Part:
     layers_method: str = ""
     failure: Failure | None = None
     left_out: str = ""
+    reasons: dict[str, str] = field(default_factory=dict)
 
     @property
     def where(self) -> str:
@@ -86,7 +98,7 @@ class Part:
         if name not in SETTINGS:
             self.values[name] = self.number(raw, unit, at=at, what=name)
         elif name in COUNTS:
-            value = to_number(raw, self.source, at=at, what=name, least=0 if name == "warmup" else 1)
+            value = to_number(raw, self.source, at=at, what=name, least=0 if name in FROM_ZERO else 1)
             if value != int(value) or value >= 2**31:
                 raise self.source.error(at, f"{name} is {to_word(raw)!r}; expected a whole number")
             self.settings[name] = int(value)
@@ -165,7 +177,7 @@ def extract(source: SourceFile, form: Form) -> list[Part]:
                 raise source.error(part.where, problem, advice)
         if not (part.values or part.samples or part.layers or part.failure):
             _read_failure(part, "|".join(f"(?:{pattern})" for pattern in (*form.errors, _TRACEBACK)))
-        if not (part.values or part.samples or part.layers or part.failure):
+        if not (part.values or part.samples or part.layers or part.failure or part.reasons):
             raise source.error(part.end, f"the results are missing; expected {form.expects}")
     return parts
 
@@ -197,7 +209,21 @@ def _split_text(source: SourceFile, form: Form) -> Iterator[Part]:
 
 
 def _split_json(source: SourceFile, form: Form) -> Iterator[Part]:
-    root = parse_json(source) if form.kind == "json" else parse_yaml(source)
+    root: Any = None
+    if form.kind == "table" and form.items is not None:
+        root = [row for _, row in parse_table(source, form.mark)]
+    elif form.kind in ("jsonl", "table"):
+        lines = parse_json_lines(source) if form.kind == "jsonl" else parse_table(source, form.mark)
+        if not lines:
+            raise source.error("the document", f"the results are missing; expected {form.expects}")
+        for number, value in lines:
+            if not isinstance(value, Mapping):
+                raise source.error(f"line {number}", f"expected an object, not {type(value).__name__}")
+            begin = source.position_of(number)
+            yield Part(source=source, form=form, json=value, begin=begin, path=f"line {number}", root=value)
+        return
+    else:
+        root = parse_json(source) if form.kind == "json" else parse_yaml(source)
     found: Sequence[tuple[str, Any]] = items_at(source, root, f"{form.each}[*]" if form.each else "")
     if form.items is not None:
         try:
@@ -219,7 +245,8 @@ def _find(part: Part, place: str, begin: int = 0, end: int | None = None) -> lis
     value, prefix = part.json, f"{part.path}." if part.path else ""
     if place.startswith("$."):
         value, prefix, place = part.root, "", place[2:]
-    return [(prefix + at, each) for at, each in items_at(part.source, value, place) if each is not None]
+    found = [(at, each) for at, each in items_at(part.source, value, place) if each is not None]
+    return [(part.path if part.form.kind == "table" else prefix + at, each) for at, each in found]
 
 
 def _read_field(part: Part, one: Field) -> None:

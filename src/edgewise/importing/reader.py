@@ -119,4 +119,4 @@ def _recognise(source: SourceFile, tool: str) -> tuple[str, Importer, Form]:
 
 def _matches(head: str, form: Form) -> bool:
     is_json = _JSON.match(head) is not None
-    return is_json == (form.kind == "json") and re.search(form.mark, head, re.MULTILINE) is not None
+    return is_json == (form.kind in ("json", "jsonl")) and re.search(form.mark, head, re.MULTILINE) is not None

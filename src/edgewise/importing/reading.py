@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import csv
 import hashlib
 import json
 import math
@@ -60,6 +61,10 @@ class SourceFile:
         """Return the number of the line, from 1, at a position of `text`."""
         return bisect_left(self._line_ends, position) + 1
 
+    def position_of(self, line: int) -> int:
+        """Return where a line, counted from 1, begins in `text`."""
+        return self._line_ends[line - 2] + 1 if line > 1 else 0
+
     def error(self, at: str, problem: str, advice: str = "") -> BadInput:
         """Return the error at a place of the file: ``line 3`` or a JSON path."""
         return BadInput(f"{self.path}, {at}: {problem}", advice=advice or "check that the file is complete")
@@ -106,21 +111,56 @@ def _decode(content: bytes, path: Path) -> str:
     return _ESCAPES.sub("", text).replace("\r\n", "\n").replace("\r", "\n")
 
 
-def parse_json(source: SourceFile) -> Any:
-    """Return the JSON value of a file. Raises `BadInput` with the line."""
+def parse_json(source: SourceFile, text: str | None = None, *, line: int = 1) -> Any:
+    """Return the JSON value of a file, or of its part `text` that begins at `line`. Raises `BadInput` with the line."""
+    text = source.text if text is None else text
 
     def refuse(constant: str) -> float:
-        at = re.search(rf"(?<![\w\"]){re.escape(constant)}(?![\w\"])", source.text)
-        raise source.error(f"line {source.line_at(at.start() if at else 0)}", f"{constant} is not a number of JSON")
+        at = re.search(rf"(?<![\w\"]){re.escape(constant)}(?![\w\"])", text)
+        place = line + text.count("\n", 0, at.start() if at else 0)
+        raise source.error(f"line {place}", f"{constant} is not a number of JSON")
 
     try:
-        return json.loads(source.text, parse_constant=refuse)
+        return json.loads(text, parse_constant=refuse)
     except json.JSONDecodeError as error:
-        raise source.error(f"line {error.lineno}", f"not JSON: {error.msg}") from None
+        raise source.error(f"line {line + error.lineno - 1}", f"not JSON: {error.msg}") from None
     except RecursionError:
-        raise source.error("line 1", "JSON is nested too deeply") from None
+        raise source.error(f"line {line}", "JSON is nested too deeply") from None
     except ValueError as error:  # an integer of more than 4,300 digits
-        raise source.error("line 1", f"not JSON: {one_line(str(error))[:MOST_WORD]}") from None
+        raise source.error(f"line {line}", f"not JSON: {one_line(str(error))[:MOST_WORD]}") from None
+
+
+def parse_json_lines(source: SourceFile) -> list[tuple[int, Any]]:
+    """Return the JSON value of each line that is not blank, with the line's number. Raises `BadInput`."""
+    lines = enumerate(source.text.split("\n"), 1)
+    return [(number, parse_json(source, text, line=number)) for number, text in lines if text.strip()]
+
+
+def parse_table(source: SourceFile, head: str) -> list[tuple[int, dict[str, str]]]:
+    """Return the rows of CSV or Markdown tables as column → cell, with their line's number; empty cells are left out.
+
+    Args:
+        head: regular expression of the line with the columns. Before the first one may be other text.
+
+    Raises:
+        BadInput: a row has another number of cells than its table has columns.
+    """
+    rows, columns = list[tuple[int, dict[str, str]]](), list[str]()
+    for number, line in enumerate(source.text.split("\n"), 1):
+        is_head, is_markdown = re.search(head, line) is not None, line.startswith("|")
+        try:
+            text = line.strip().removesuffix("|")[1:]
+            cells = text.split("|") if is_markdown else next(csv.reader([line], strict=True), [])
+        except csv.Error as error:
+            raise source.error(f"line {number}", f"not CSV: {error}") from None
+        cells = [cell.strip() for cell in cells]
+        if is_head:
+            columns, in_markdown = cells, is_markdown
+        elif columns and any(cells) and is_markdown == in_markdown and not (is_markdown and set(line) <= set("|-: ")):
+            if len(cells) != len(columns):
+                raise source.error(f"line {number}", f"{len(cells)} cells in a table of {len(columns)} columns")
+            rows.append((number, {name: cell for name, cell in zip(columns, cells, strict=True) if cell}))
+    return rows
 
 
 def parse_yaml(source: SourceFile) -> Any:

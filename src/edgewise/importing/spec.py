@@ -8,17 +8,19 @@ from typing import TYPE_CHECKING, Any, Literal
 
 if TYPE_CHECKING:
     from edgewise.importing.extraction import Part
+    from edgewise.record.job import ScenarioKind
 
-Kind = Literal["text", "json", "yaml"]
+Kind = Literal["text", "json", "jsonl", "table", "yaml"]
 
 SETTINGS = (
     "model", "version", "provider", "device", "threads", "batch", "precision", "scenario", "streams", "requests",
     "iterations", "warmup", "created", "command", "unit",
-    "runtime",
+    "runtime", "prompt_tokens", "new_tokens", "depth_tokens",
 )  # fmt: skip
 """Names of fields that are no metrics; `unit` is for `Form.finish` alone."""
-COUNTS = frozenset({"threads", "batch", "streams", "requests", "iterations", "warmup"})
-"""Settings that are whole numbers of at least 1, `warmup` of at least 0."""
+FROM_ZERO = frozenset({"warmup", "prompt_tokens", "new_tokens", "depth_tokens"})
+COUNTS = frozenset({"threads", "batch", "streams", "requests", "iterations"}) | FROM_ZERO
+"""Settings that are whole numbers of at least 1, those of `FROM_ZERO` of at least 0."""
 
 NUMBER = r"(\S+?)"
 """Group of a number in a pattern: any word, so that a wrong one is reported with its line."""
@@ -85,13 +87,16 @@ class Form:
 
     Attributes:
         title: in words, such as ``text`` or ``JSON of --exportTimes``.
-        kind: ``text`` (also CSV), ``json`` or ``yaml``, whose fields are found as in JSON.
+        kind: ``text`` (also CSV), ``json`` or ``yaml``, whose fields are found as in JSON; ``jsonl``, a run per line;
+            ``table``, a CSV or Markdown table that begins at the line of `mark` and has a run per row, whose cells are
+            found by their column as in a JSON object.
         mark: regular expression that the beginning of such a file contains, and no other tool's file.
         expects: what a complete file has, for errors: ``a line like 'Median: 1.23 ms'``.
         method: how the tool obtained its times, in words; "" for a file of layers alone.
         each: what begins a run. Text: regular expression of a line; JSON: path of a list whose items are runs.
             "" if the file is one run.
-        items: for structures that paths can't express: returns the runs of a document, each with its place in words.
+        items: for structures that paths can't express: returns the runs of a document, each with its place in words; of
+            a table, whose document is the list of its rows.
         ends: `each` is the last line of a run and not the first; settings before it hold for all runs that follow.
         finish: takes what fields can't express: reads the part, and adds to it.
         gives: names of what a run has besides `fields`; ``layers`` for those of `finish`.
@@ -101,6 +106,7 @@ class Form:
             run without results that has such a line failed, too.
         one_at_a_time: whether a file without a scenario is of inferences one after the other. False if the tool can
             also run several at once, and the file does not tell.
+        scenario: of all runs, unless the file tells another; None for inferences one by one or in several streams.
     """
 
     title: str
@@ -119,6 +125,7 @@ class Form:
     failed: str = ""
     errors: Sequence[str] = ()
     one_at_a_time: bool = True
+    scenario: ScenarioKind | None = None
 
     @property
     def names(self) -> tuple[str, ...]:

@@ -171,8 +171,9 @@ class Scenario:
         background_load: number of busy processes beside the model; None for none.
         background_kind: what they do: ``compute`` or ``memory`` (copy memory); None without them.
         prompt_tokens: generate: tokens of each prompt; None takes those of a file as they are.
-        new_tokens: generate: tokens that each request makes, two or more.
-        depth: generate: tokens that are in the KV cache before the prompt.
+        new_tokens: generate: tokens that each request makes, two or more; of an import also 0 (prompts alone) or
+            None (not told).
+        depth: generate: tokens that are in the KV cache before the prompt; None where an import does not tell.
     """
 
     kind: ScenarioKind | Literal["command"] = "single-stream"
@@ -205,7 +206,9 @@ class Scenario:
         words = [f"sustained for {long_time(self.sustained_s)}"] if self.sustained_s is not None else []
         if self.kind == "generate":
             prompt = "own length" if self.prompt_tokens is None else str(self.prompt_tokens)
-            words += [f"prompt {prompt}", f"{self.new_tokens} new tokens", f"depth {self.depth}"]
+            words += [f"prompt {prompt}"]
+            words += [f"{self.new_tokens} new tokens"] if self.new_tokens is not None else []
+            words += [f"depth {self.depth}"] if self.depth is not None else []
         words += [f"duty cycle {self.duty_cycle * 100:.3g}%"] if self.duty_cycle is not None else []
         words += ["file cache dropped"] if self.drop_cache else []
         busy = "busy process" if self.background_load == 1 else "busy processes"

@@ -310,7 +310,7 @@ class Run(Shown):
         return None if row is None else row.value
 
 
-_INSTEAD = ("latency_engine", "latency_mean", "throughput")
+_INSTEAD = ("latency_engine", "latency_mean", "throughput", "decode_rate", "ttft_model", "prefill_rate")
 """Headlines of imported runs whose file lacks the scenario's own, in the order of preference."""
 
 

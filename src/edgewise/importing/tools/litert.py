@@ -1,16 +1,19 @@
-"""LiteRT's ``benchmark_model`` and ``litert-benchmark``.
+"""LiteRT's ``benchmark_model`` and ``litert-benchmark``, and the benchmark of LiteRT-LM.
 
 Formats: for ``benchmark_model`` see `edgewise.runtime.device_tools`, whose parser is used; its CSV is that of
 ``ProfileSummaryCSVFormatter`` (``tensorflow/lite/profiling/profile_summary_formatter.cc``). ``litert-benchmark`` is a
-script of the package ai-edge-litert 2 (``ai_edge_litert/tools``), run for the golden files.
+script of the package ai-edge-litert 2 (``ai_edge_litert/tools``), run for the golden files. LiteRT-LM, 2026:
+``python/litert_lm_cli/commands/benchmark.py`` and ``runtime/engine/io_types.cc`` (``BenchmarkInfo``) of
+github.com/google-ai-edge/LiteRT-LM.
 """
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
 
 from edgewise.importing.extraction import Part, make_layer
-from edgewise.importing.spec import Field, Form, Importer, LayerRows
+from edgewise.importing.spec import NUMBER, Field, Form, Importer, LayerRows
 from edgewise.runtime.device_tools import BenchmarkModel as BenchmarkModelTool
 from edgewise.runtime.device_tools import ToolMode, ToolRequest
 
@@ -150,5 +153,82 @@ class LiteRtBenchmark(Importer):
                 Field("iterations", r"Inference \(avg\): .{0,100}\((\S+) runs\)"),
                 *(Field(name, rf"{words}: +(\S+) (?P<unit>\S+)") for name, _, words in _STATISTICS_OF_LITERT),
             ),
+        ),
+    )
+
+
+_PREFILL = "the prompt alone, without the first new token"
+_RATES = "mean of the iterations' own values"
+_OF_FIRST = "time of the prompt + mean time of a new token, which LiteRT-LM adds up"
+
+
+def _finish_turns(part: Part) -> None:
+    """Take the only turn: later turns have another depth, and their numbers are told apart by their number alone."""
+    part.settings["batch"] = 1
+    part.settings["depth_tokens"] = 0
+    part.basis["ttft_model"] = "derived"
+    if part.settings.get("iterations", 1) > 1:
+        part.values.pop("ttft_model", None)
+        part.reasons["ttft_model"] = "LiteRT-LM gives the mean of the iterations and no median"
+    if speculative := re.search(r"Speculative decoding +: (\w{1,20})", part.text):
+        part.effective["speculative_decoding"] = speculative[1]
+    if max(len(re.findall(rf"{kind} Turn \d+: ", part.text)) for kind in ("Prefill", "Decode")) > 1:
+        for metric in ("prefill_rate", "decode_rate"):
+            part.values.pop(metric, None)
+            part.reasons[metric] = "the file has several turns, each at another depth"
+        part.settings.pop("prompt_tokens", None)
+        part.settings.pop("new_tokens", None)
+
+
+class LiteRtLm(Importer):
+    """Text of ``litert-lm benchmark`` and of ``litert_lm_main --benchmark``."""
+
+    title = "LiteRT-LM"
+    runtime = "litert-lm"
+    absent: Mapping[str, str] = {
+        "ttft": "LiteRT-LM's time to first token is without tokenising",
+        "tpot": "LiteRT-LM prints the rate of new tokens",
+    }
+    forms = (
+        Form(
+            title="text of litert-lm benchmark",
+            kind="text",
+            mark=r"^Benchmarking model: .{1,1000}$|^----- Results -----$",
+            expects="lines like 'Decode speed:         41.25 tokens/s'",
+            method="the engine's own clock",
+            each=r"^Benchmarking model: ",
+            fields=(
+                Field("model", r"Benchmarking model: .{0,500}\(([^()\n]{1,500})\)$"),
+                Field("provider", r"Backend {1,40}: (\S+)"),
+                Field("prompt_tokens", r"Number of tokens in prefill: (\S+)"),
+                Field("new_tokens", r"Number of tokens in decode {0,9}: (\S+)"),
+                Field("iterations", r"Running iteration \d{1,9} of (\d{1,9})"),
+                Field("prefill_rate", rf"Prefill speed: +{NUMBER} tokens/s", unit="1/s", note=f"{_PREFILL}; {_RATES}"),
+                Field("decode_rate", rf"Decode speed: +{NUMBER} tokens/s", unit="1/s", note=_RATES),
+                Field("load_time", rf"Init time: +{NUMBER} s$", unit="s"),
+                Field("ttft_model", rf"Time to first token: +{NUMBER} s$", unit="s", note=_OF_FIRST),
+            ),
+            finish=_finish_turns,
+            gives=("batch", "depth_tokens"),
+            scenario="generate",
+        ),
+        Form(
+            title="text of litert_lm_main",
+            kind="text",
+            mark=r"^BenchmarkInfo:$",
+            expects="lines like 'Decode Speed: 41.25 tokens/sec.'",
+            method="the engine's own clock",
+            each=r"^BenchmarkInfo:$",
+            fields=(
+                Field("prompt_tokens", r"Prefill Turn 1: Processed (\S+) tokens", once=True),
+                Field("new_tokens", r"Decode Turn 1: Processed (\S+) tokens", once=True),
+                Field("prefill_rate", rf"Prefill Speed: {NUMBER} tokens/sec", unit="1/s", once=True, note=_PREFILL),
+                Field("decode_rate", rf"Decode Speed: {NUMBER} tokens/sec", unit="1/s", once=True),
+                Field("load_time", rf"Init Total: {NUMBER} ms$", unit="ms"),
+                Field("ttft_model", rf"Time to first token: {NUMBER} s$", unit="s", note=f"{_OF_FIRST}, first turn"),
+            ),
+            finish=_finish_turns,
+            gives=("batch", "depth_tokens"),
+            scenario="generate",
         ),
     )

@@ -1,8 +1,9 @@
-"""OpenVINO's ``benchmark_app``.
+"""OpenVINO's ``benchmark_app`` and, for language models, ``llm_bench``.
 
 Formats as of OpenVINO 2026: ``openvino/tools/benchmark/main.py`` (text) and ``utils/statistics_report.py`` (statistics
 and counters, CSV and JSON) of the Python tool; ``samples/cpp/benchmark_app/main.cpp`` and ``statistics_report.cpp`` of
-github.com/openvinotoolkit/openvino for the C++ tool, whose text is the same.
+github.com/openvinotoolkit/openvino for the C++ tool, whose text is the same. llm_bench:
+``tools/llm_bench/llm_bench_utils/output_{json,csv}.py`` of github.com/openvinotoolkit/openvino.genai, 2024 to 2026.
 """
 
 from __future__ import annotations
@@ -12,6 +13,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from edgewise.importing.extraction import Part
+from edgewise.importing.reading import to_word
 from edgewise.importing.spec import NUMBER, Field, Form, Importer, LayerRows
 
 _CLOCK = "times of the engine's own clock, one process"
@@ -184,3 +186,129 @@ class BenchmarkApp(Importer):
             )
         ),
     )  # fmt: skip
+
+
+_COLUMNS = {
+    "1st_latency(ms)": "first_latency", "2nd_avg_latency(ms)": "second_avg_latency", "pretrain_time(s)": "compile_time",
+    "generation_time(s)": "generation_time",
+}  # fmt: skip
+"""Columns of llm_bench's CSV → keys of its JSON."""
+_OF_TEXT = ("tpot", "ttft_model", "prefill_rate", "decode_rate")
+
+
+def _list_prompts(root: Any) -> list[tuple[str, Any]]:
+    """Return the iterations of each prompt of llm_bench's JSON."""
+    return _group_by_prompt(root["perfdata"]["results"], {**root["metadata"], **root["perfdata"]})
+
+
+def _list_prompts_of_rows(rows: Any) -> list[tuple[str, Any]]:
+    """The same, of its CSV, which ends with statistics and comments."""
+    rows = [{_COLUMNS.get(name, name): cell for name, cell in row.items()} for row in rows]
+    rows = [row for row in rows if str(row.get("iteration", "")).isascii() and row.get("iteration", "").isdigit()]
+    return _group_by_prompt(rows, rows[0] if rows else {})
+
+
+def _group_by_prompt(rows: Any, common: Mapping[str, Any]) -> list[tuple[str, Any]]:
+    prompts: dict[str, list[Any]] = {}
+    for row in rows:
+        prompts.setdefault(str(row["prompt_idx"]), []).append({**row})
+    return [
+        (f"prompt {number}", {**common, "results": iterations}) for number, iterations in enumerate(prompts.values(), 1)
+    ]
+
+
+def _finish_llm_bench(part: Part) -> None:
+    """Take the iterations behind the warm-up, which is iteration 0."""
+    rows, batch = part.json["results"], part.settings.get("batch", 1)
+    timed = [row for row in rows if str(row.get("iteration")) != "0"]
+    part.settings["warmup"] = len(rows) - len(timed)
+    if not timed:
+        raise part.source.error(part.where, "it has the warm-up iteration alone; run llm_bench with -n 1 or more")
+    for name, key in (("prompt_tokens", "input_size"), ("new_tokens", "output_size")):
+        sizes = {_read_value(part, row, key, "1") for row in timed}
+        size = next(iter(sizes)) if len(sizes) == 1 else None
+        if size and size % batch == 0:
+            part.set(name, size / batch, at=f"{part.path}.{key}")
+    if not all(_read_value(part, row, "output_size", "1") for row in timed):
+        part.reasons |= dict.fromkeys(_OF_TEXT, "the file has no number of new tokens: it is of another task")
+        return
+    part.settings["depth_tokens"] = 0
+    part.effective["num_beams"] = to_word(part.json.get("num_beams", "not told"))
+    gaps = [_read_value(part, row, "second_avg_latency", "ms") for row in timed]
+    firsts = [_read_value(part, row, "first_latency", "ms") for row in timed]
+    if all(gaps):
+        part.samples["tpot"] = [[gap for gap in gaps if gap]]
+        part.notes["tpot"] = "each is the mean of an iteration"
+        part.values["decode_rate"], part.basis["decode_rate"] = len(gaps) / sum(gap for gap in gaps if gap), "derived"
+        part.notes["decode_rate"] = "1 / mean time per token"
+    if not all(_is_first(part, row, first, gap) for row, first, gap in zip(timed, firsts, gaps, strict=True)):
+        why = "it does not add up with the other times: in chat mode llm_bench divides it by the length of the prompt"
+        part.reasons |= dict.fromkeys(("ttft_model", "prefill_rate"), why)
+    elif all(firsts):
+        part.samples["ttft_model"] = [[first for first in firsts if first]]
+        part.notes["ttft_model"] = "the prompt is tokenised before; llm_bench of 2024 could tokenise within"
+        if batch == 1 and "prompt_tokens" in part.settings:
+            tokens = part.settings["prompt_tokens"] * len(firsts)
+            part.values["prefill_rate"] = tokens / sum(first for first in firsts if first)
+            part.basis["prefill_rate"] = "derived"
+            part.notes["prefill_rate"] = "tokens of the prompts / time to first token"
+    part.settings["iterations"] = len(timed)
+
+
+def _is_first(part: Part, row: Mapping[str, Any], first: float | None, gap: float | None) -> bool:
+    """Return whether a time to first token is most of what the other tokens leave of the whole time, if it is told."""
+    whole, count = _read_value(part, row, "generation_time", "s"), _read_value(part, row, "infer_count", "1")
+    return not (whole and count and first and gap) or 2 * first >= whole - gap * (count - 1)
+
+
+def _read_value(part: Part, row: Mapping[str, Any], key: str, unit: str) -> float | None:
+    """Return a number of an iteration; None where llm_bench has none, which it writes as -1, NA or nothing."""
+    raw = row.get(key)
+    if raw in (None, "", "NA", -1, "-1"):
+        return None
+    return part.number(raw, unit, at=f"{part.path}.{key}", what=key)
+
+
+_OF_LLM_BENCH: Mapping[str, Any] = {
+    "method": "its own clock around each iteration, one process, the warm-up left out",
+    "fields": (
+        Field("model", "model"),
+        Field("provider", "device", words=_PROVIDERS),
+        Field("precision", "precision"),
+        Field("batch", "batch_size"),
+        Field("load_time", "compile_time", unit="s", note="read + compile"),
+        Field("runtime", "framework", words={"ov": "openvino-genai", "pt": "torch"}),
+    ),
+    "finish": _finish_llm_bench,
+    "gives": (*_OF_TEXT, "prompt_tokens", "new_tokens", "depth_tokens", "iterations", "warmup"),
+    "scenario": "generate",
+}
+
+
+class LlmBench(Importer):
+    """JSON and CSV of openvino.genai's ``llm_bench``: one run per prompt."""
+
+    title = "llm_bench"
+    runtime = "openvino-genai"
+    absent: Mapping[str, str] = {
+        "ttft": "llm_bench times the first token from the tokens of the prompt, and tokenising apart",
+        "memory_peak": "llm_bench's memory is that of the whole tool",
+    }
+    forms = (
+        Form(
+            title="JSON",
+            kind="json",
+            mark=r'"perfdata"\s*:\s*\{\s*"compile_time"\s*:',
+            expects="the objects metadata and perfdata with 'results'",
+            items=_list_prompts,
+            **_OF_LLM_BENCH,
+        ),
+        Form(
+            title="CSV",
+            kind="table",
+            mark=r"^iteration,model,framework,device,pretrain_time\(s\),",
+            expects="rows with iteration, prompt_idx and 2nd_avg_latency(ms)",
+            items=_list_prompts_of_rows,
+            **_OF_LLM_BENCH,
+        ),
+    )

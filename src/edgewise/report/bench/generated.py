@@ -42,13 +42,17 @@ def generated_answer(runs: Sequence[Run]) -> list[str]:
 def _answer_of(run: Run) -> str:
     scenario = run.job.workload.scenario
     prompt = "prompts of the file" if scenario.prompt_tokens is None else f"a prompt of {scenario.prompt_tokens}"
-    where = f"at depth {scenario.depth or 0}, after {prompt}"
+    where = f"at depth {depth_of(run) or 'not told'}, after {prompt}"
     if run.status == "failed":
         return f"nothing was measured {where}: {failure_of(run)}"
-    text, rate = run.measurement("ttft"), run.measurement("decode_rate")
-    first = f"first text after {_time(text)}" if text is not None and text.value is not None else "first text not known"
+    rate, first = run.measurement("decode_rate"), "first text not known"
+    for metric, what in (("ttft_model", "token"), ("ttft", "text")):
+        row = run.measurement(metric)
+        if row is not None and row.value is not None:
+            first = f"first {what} after {_time(row)}"
     if rate is None or rate.value is None:
-        return f"{first}, then no one rate {where}: {reason_of_absence(run, 'decode_rate')}"
+        then = "no one rate" if run.source is None else "a rate that is not known"
+        return f"{first}, then {then} {where}: {reason_of_absence(run, 'decode_rate')}"
     return f"{first}, then {plus_minus(rate.value, rate.low, rate.high)} tokens/s {where}"
 
 
@@ -67,5 +71,8 @@ def prompt_of(run: Run) -> str | None:
 
 
 def depth_of(run: Run) -> str | None:
-    """Tokens in the KV cache before the prompt; None where no language model made text."""
-    return str(run.job.workload.scenario.depth or 0) if is_generated(run) else None
+    """Tokens in the KV cache before the prompt; None where no language model made text, or an import does not tell."""
+    depth = run.job.workload.scenario.depth
+    if not is_generated(run) or (depth is None and run.source is not None):
+        return None
+    return str(depth or 0)
