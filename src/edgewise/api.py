@@ -34,6 +34,7 @@ if TYPE_CHECKING:
     from edgewise.progress import Progress
     from edgewise.store import Store
     from edgewise.verbs.measuring import Measured
+    from edgewise.verbs.optimize.in_lab import FarOptimization
 
 PathLike = str | os.PathLike[str]
 Model = Any
@@ -698,10 +699,11 @@ def optimize(
     time_budget: float | None = None,
     memory_limit: int | None = None,
     device: str = "local",
+    lab: bool = False,
     fresh: bool = False,
     store: str | Store | None = None,
     progress: Progress | None = None,
-) -> Optimization:
+) -> Optimization | FarOptimization:
     """Find the fastest variant of a model that keeps its accuracy, by making variants and measuring them.
 
     Args:
@@ -726,11 +728,13 @@ def optimize(
         everything: try the recipes that seldom win, too.
         time_budget: s.
         device: where variants are raced; for one that `estimate` knows, or a calibrated one, they are estimated.
+        lab: let a host of the lab in `store` do it; `device` is then a name or a tag of its devices.
         fresh: use nothing that an earlier search left in `output`.
         store: where runs are kept; other arguments are as in `evaluate`.
 
     Returns:
         An `edgewise.optimizing.variant.Optimization`; its `to_document` is what ``edgewise optimize --json`` prints.
+        With `lab`, what its host wrote: the folder `output`, with the result as files.
 
     Raises:
         BadInput, BadModel, Unavailable: before anything was measured.
@@ -745,9 +749,9 @@ def optimize(
         "min_accuracy": min_accuracy, "min_snr": min_snr, "aim": aim, "runtimes": runtimes, "threads": threads,
         "shapes": shapes, "passes": passes, "keep_float": keep_float, "sensitivity": sensitivity,
         "everything": everything, "time_budget": time_budget, "memory_limit": memory_limit, "device": device,
-        "fresh": fresh,
+        "fresh": fresh, "lab": lab,
     }  # fmt: skip
-    found: Optimization = carry_out("optimize", context_of(store, progress), folder=output, **fields)
+    found: Optimization | FarOptimization = carry_out("optimize", context_of(store, progress), folder=output, **fields)
     return found
 
 

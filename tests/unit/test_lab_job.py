@@ -5,7 +5,8 @@ from __future__ import annotations
 import pytest
 
 from edgewise.cancellation import Cancelled, CancelToken
-from edgewise.store.lab import LabDevice, LabJob
+from edgewise.store.lab import LabDevice
+from edgewise.store.lab_jobs import LabJob
 from edgewise.verbs.lab.files import FileCache
 from edgewise.verbs.lab.job import RETURN_S, JobRunner
 from edgewise.verbs.outcome import Outcome

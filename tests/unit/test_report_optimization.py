@@ -38,6 +38,7 @@ from edgewise.report.optimization.words import (
     headline_of,
     memory_text,
     number_of,
+    reason_line,
     speed_text,
     speedup_text,
     verdict_of,
@@ -45,7 +46,7 @@ from edgewise.report.optimization.words import (
 from edgewise.store.redaction import redact_paths
 from edgewise.studio.sharing import frozen
 from edgewise.verbs.optimize.presentation import FORMAT as OPTIMIZATION
-from messages import says
+from messages import says, wording
 from sample_comparisons import HOSTILE
 from sample_optimizations import (
     PICTURE,
@@ -68,9 +69,10 @@ from sample_runs import make_run
 SEARCHES = (found, nothing_found, bounds_unmet, without_data, hostile_search, changed_search)
 
 TOP_AT_80 = """\
-ort-static @ openvino: 2.97× faster [2.91, 3.03], 3.50× smaller, Top-1 accuracy
-91.67 % (+0.00 pt [−0.92, +0.92])
-The file: /out/kws.ort-static.onnx
+/out/kws.ort-static.onnx against kws.onnx: 2.97× faster [2.91, 3.03], 3.50×
+smaller, Top-1 accuracy 91.67 % (+0.00 pt [−0.92, +0.92])
+ort-static @ openvino: 6 of 6 heavy operators compute in int8; QLinearConv is
+3.1× faster than Conv here
 
 Before and after: original → ort-static @ openvino
                                                          Change
@@ -277,7 +279,7 @@ def test_where_the_original_is_closest_the_table_says_nearest():
 
 
 def test_an_interrupted_search_says_so():
-    assert headline_of(replace(found(), interrupted=True))[0].startswith("interrupted; the best so far: ort-static")
+    assert headline_of(replace(found(), interrupted=True))[0].startswith("interrupted; the best so far: /out/kws.ort")
     assert (
         headline_of(replace(nothing_found(), interrupted=True))[0] == "Interrupted: nothing so far beats the original"
     )
@@ -288,7 +290,9 @@ def test_an_interrupted_search_says_so():
 def test_where_size_is_the_aim_it_comes_first():
     result = found()
     result = replace(result, conditions={**result.conditions, "aim": "size"})
-    assert headline_of(result)[0].startswith("ort-static @ openvino: 3.50× smaller, 2.97× faster [2.91, 3.03]")
+    assert headline_of(result)[0].startswith(
+        "/out/kws.ort-static.onnx against kws.onnx: 3.50× smaller, 2.97× faster [2.91, 3.03]"
+    )
 
 
 def test_factors_are_rounded_outwards():
@@ -519,16 +523,16 @@ def test_a_hostile_headline_is_one_line():
     assert headline.startswith(" ".join(HOSTILE.replace("\x1b", " ").split())[:20])
 
 
-def test_the_first_line_says_what_there_was_no_time_for():
+def test_the_first_lines_say_what_there_was_no_time_for():
     """A search of three minutes tried no int8 at all, which its first line did not say."""
     untried = NotTried(variants=("a", "b"), of=3, families=("int8",), budget_s=360.0)
-    first, _ = headline_of(replace(found(), not_tried=untried))
-    assert first.endswith(
-        "; no time for 2 of 3 variants, including every int8 one; give it more, such as --time-budget 6min"
+    _, second = headline_of(replace(found(), not_tried=untried))
+    assert second.endswith(
+        "no time for 2 of 3 variants, including every int8 one; give it more, such as --time-budget 6min"
     )
     first, _ = headline_of(replace(nothing_found(), not_tried=replace(untried, families=(), budget_s=90.5)))
     assert first.endswith("; no time for 2 of 3 variants; give it more, such as --time-budget 90.5s")
-    assert "no time" not in headline_of(replace(found(), not_tried=NotTried(of=3)))[0]
+    assert "no time" not in headline_of(replace(found(), not_tried=NotTried(of=3)))[1]
 
 
 def test_the_first_line_says_what_data_would_win():
@@ -553,22 +557,29 @@ def test_a_speed_up_of_several_parts_is_taken_apart():
         Factor(kind="threads", what="2 threads", before="v", after="w",
                number=MetricValue(value=2.0, low=1.9, high=2.1, basis="derived")),
     )  # fmt: skip
-    _, evidence = headline_of(replace(found(), factors=factors))
-    assert evidence.startswith("made of 1.50× [1.40, 1.60] engine (openvino) × 2.00× [1.90, 2.10] threads (2 threads)")
+    assert reason_line(replace(found(), factors=factors)).startswith(
+        "ort-static @ openvino: made of 1.50× [1.40, 1.60] engine (openvino) × 2.00× [1.90, 2.10] threads (2 threads)"
+    )
     told = replace(found(), factors=factors).to_document()["factors"]
     assert (told[1]["value"], told[1]["before"], told[1]["after"]) == (2.0, "v", "w")
     unknown = replace(factors[0], number=MetricValue(value=None, absent_because="not in one race"))
-    assert headline_of(replace(found(), factors=(unknown, unknown)))[1] == headline_of(found())[1]
+    assert reason_line(replace(found(), factors=(unknown, unknown))) == reason_line(found())
 
 
 def test_parts_that_no_race_tells_apart_are_named():
     whole = Factor(kind="engine + precision", what="openvino, nncf-ptq", before="original", after="w",
                    number=MetricValue(value=1.7, low=1.6, high=1.8, basis="derived"))  # fmt: skip
-    _, evidence = headline_of(replace(found(), factors=(whole,)))
-    assert evidence.startswith(
-        "not told apart: engine + precision (openvino, nncf-ptq), for no race had the variant between them"
+    line = reason_line(replace(found(), factors=(whole,)))
+    assert line.startswith(
+        "ort-static @ openvino: not told apart: engine + precision (openvino, nncf-ptq), for no race had the variant between them"
     )
-    assert "made of" not in evidence
+    assert "made of" not in line
+
+
+def test_where_no_profile_and_no_file_says_why_the_line_says_how_to_see_it():
+    line = reason_line(replace(found(), reason=""))
+    assert line == "ort-static @ openvino: " + wording("which-layers-gain-not-known")
+    assert reason_line(nothing_found()) == "" and reason_line(replace(found(), device="pixel8")) == ""
 
 
 def test_the_first_lines_say_what_the_file_as_it_is_gains_in_another_precision():
@@ -585,9 +596,9 @@ def test_the_first_lines_say_what_the_file_as_it_is_gains_in_another_precision()
     assert "as it is" not in headline_of(replace(result, candidates=(*result.candidates, slower)))[1]
 
 
-def test_the_first_line_says_that_settings_were_not_tried():
+def test_the_first_lines_say_that_settings_were_not_tried():
     note = "settings of openvino were not tried on original @ openvino: the time budget left no room"
-    assert headline_of(replace(found(), notes=(note,)))[0].endswith(f"; {note}")
+    assert headline_of(replace(found(), notes=(note,)))[1] == note
 
 
 def test_the_first_lines_say_why_this_variant_of_those_as_fast():
@@ -607,11 +618,11 @@ def test_an_int8_file_with_an_engine_setting_of_bf16_is_called_what_it_is():
     runtime = replace(file.runtime, precision="bf16")
     tuned = replace(file, id=f"{file.id}, bf16", parent=file.id, task=setting, runtime=runtime)
     search = replace(found(), candidates=(file, tuned), chosen=tuned.id)
-    assert headline_of(search)[0].startswith("ort-static @ openvino, bf16 (int8 file, engine setting bf16): ")
-    assert headline_of(replace(search, chosen=file.id))[0].startswith("ort-static @ openvino (int8): ")
+    assert reason_line(search).startswith("ort-static @ openvino, bf16 (int8 file, engine setting bf16): ")
+    assert reason_line(replace(search, chosen=file.id)).startswith("ort-static @ openvino (int8): ")
     two = replace(tuned, id=f"{file.id}, 2 threads", runtime=file.runtime)
     search = replace(search, candidates=(file, two), chosen=two.id)
-    assert headline_of(search)[0].startswith("ort-static @ openvino, 2 threads (int8): ")
+    assert reason_line(search).startswith("ort-static @ openvino, 2 threads (int8): ")
     assert "setting precision bf16" in runtime_text(tuned)
 
 
