@@ -12,6 +12,7 @@ import pytest
 import edgewise
 import warm_start
 from edgewise.testing import write_fake_model
+from messages import wording
 from patience import wait_until
 
 pytestmark = pytest.mark.cold
@@ -46,6 +47,14 @@ def test_a_bad_end_is_a_run_with_its_cause(tmp_path, at, do, cause, words):
     assert words in run.failure.message + (run.failure.signal or "")
     assert run.failure.phase
     assert run.trust.grade == "D"
+
+
+def test_a_worker_of_another_version_is_told_with_what_to_do(tmp_path, monkeypatch):
+    """It was said to be the model's fault: try another runtime, or convert it."""
+    monkeypatch.setattr("edgewise.run.host_protocol.PROTOCOL", 2)
+    (run,) = edgewise.bench(model(tmp_path), **QUICK)
+    assert run.failure.cause == "Unavailable" and run.failure.advice == ""
+    assert run.failure.message == wording("host-speaks-protocol-worker", protocol=1, job=2)
 
 
 @pytest.mark.parametrize("do", ["hang", "spin"])

@@ -255,7 +255,7 @@ def test_work_that_only_one_run_has_sets_no_colour_scale(show, filled):
     assert page.inner_text("#graph-ends").split("\n") == ["−10.0 µs", "0", "10.0 µs"]
     assert page.inner_text("#graph-lacking") == ""
     row = page.locator("table.layers tbody tr", has_text="alone").inner_text().split("\t")
-    assert row == ["alone", "–", "unpaired", "only in Before", "900", "none", "–", "Sigmoid"]
+    assert row == ["alone", "–", "unpaired", "only in Before", "900 ± 18", "none", "–", "Sigmoid"]
 
 
 def test_a_block_with_a_bounded_layer_shows_both_ends(show, filled):

@@ -125,7 +125,7 @@ def test_the_change_of_two_runs_is_first(visit):
     titles = page.locator("main h2").all_inner_texts()
     assert [title.partition(":")[0] for title in titles[:2]] == ["By type of operator", "Engine against engine"]
     rows = page.locator("table").nth(1).locator("tbody tr").all_inner_texts()
-    assert rows[0].split() == ["pw1", "Conv", "200", "1001", "-100.0", "0.500", "faster"]
+    assert rows[0].split() == ["pw1", "Conv", "200", "±", "4", "100", "±", "31", "-100.0", "0.500", "faster"]
     assert page.locator(LAYERS).count() == 2
     identities = page.locator("[id]").evaluate_all("all => all.map((one) => one.id)")
     assert len(identities) == len(set(identities))

@@ -17,6 +17,7 @@ from edgewise.device import environment_maker
 from edgewise.errors import BadInput, Unavailable
 from edgewise.model.identity import read_graph
 from edgewise.record import Scenario, Stopping, TargetSpec
+from edgewise.report.document.markdown import render_markdown
 from edgewise.run.agreement import Outputs
 from edgewise.run.plan import Axes, make_plan
 from edgewise.testing import write_fake_model
@@ -128,6 +129,26 @@ def test_the_first_slow_release_is_told_with_its_probability_and_the_way_to_see_
     assert "edgewise compare MODEL --vary onnxruntime=1.24.0,1.25.0" in document.sections[0].lines
     assert found.to_document()["first"] == "1.25.0"
     assert [row[3].text for row in document.tables[0].rows].index("← first") == 5
+
+
+def test_a_report_has_the_smallest_files_of_requirements_with_the_packages_that_were_measured(steps):
+    """Of 1.24.0 nothing is known: its numpy has no version. Other packages stand under the machine."""
+    found = steps([1, 1, 1, 1, 1, 1.05, 1.05, 1.05, 1.05])
+    assert _files(found) == {
+        "before.txt": ("onnxruntime==1.24.0", "numpy"),
+        "after.txt": ("onnxruntime==1.25.0", "numpy"),
+    }
+    packages = [{"onnxruntime": one, "numpy": numpy, "flatbuffers": "25.9"}
+                for one, numpy in (("1.20.0", "2.1.0"), ("1.25.0", "2.3.5"))]  # fmt: skip
+    found = replace(found, environments=[{"packages": each} for each in packages])
+    assert _files(found)["after.txt"] == ("onnxruntime==1.25.0", "numpy==2.3.5")
+    told = render_markdown(found.describe())
+    assert "## after.txt\n\n    onnxruntime==1.25.0\n    numpy==2.3.5\n" in told
+    assert "flatbuffers 25.9; " not in told and told.count("flatbuffers 25.9") == 1  # of the two releases only
+
+
+def _files(found):
+    return {each.title: each.drawing for each in found.describe().sections if each.title.endswith(".txt")}
 
 
 def test_releases_that_cannot_be_measured_are_left_out_and_may_be_the_first(steps):

@@ -27,7 +27,7 @@ from edgewise.model.signature import TensorSpec
 from edgewise.registry import load_class
 from edgewise.run import counters
 from edgewise.run.background_load import BackgroundLoad
-from edgewise.run.protocol import PROTOCOL, decode, encode
+from edgewise.run.protocol import PROTOCOL, ProtocolError, decode, encode
 from edgewise.run.sandbox import available_memory, die_with_host, limit_memory
 from edgewise.runtime.arrays import tell
 from edgewise.runtime.base import (
@@ -506,6 +506,7 @@ _CAUSES: tuple[tuple[type[BaseException], str], ...] = (
     (UnsupportedModel, "Unsupported"),
     (InvalidModel, "BadModel"),
     (CannotProfile, "Unavailable"),
+    (ProtocolError, "Unavailable"),
     (MemoryError, "OutOfMemory"),
 )
 
@@ -564,7 +565,10 @@ def main() -> NoReturn:
     code = 0
     try:
         if job["protocol"] != PROTOCOL:
-            raise UnsupportedModel(f"host speaks protocol {job['protocol']}, this worker {PROTOCOL}")
+            raise ProtocolError(
+                f"edgewise is of another version on the target: it speaks protocol {PROTOCOL}, and here "
+                f"{job['protocol']}; install the same version on both"
+            )
         worker.run()
     except BaseException as error:
         _fail(channel, worker, error)

@@ -110,7 +110,7 @@ def _answer(graph: Graph) -> list[str]:
     """Whether one of two runs is faster end to end, then the layer with the largest clear change."""
     names, change, _ = graph.headings
     cells = whole_row(*graph.runs)
-    before, after, word = cells[2].text, cells[3].text, cells[-1].text
+    before, after, word = *(cell.short or cell.text for cell in cells[2:4]), cells[-1].text
     named = names != BEFORE_AFTER
     words = f"{names[0]} {before} µs, {names[1]} {after} µs" if named else f"{before} → {after} µs"
     order = order_line(graph.runs)

@@ -11,12 +11,11 @@ from collections.abc import Sequence
 from dataclasses import replace
 from functools import partial
 
-from edgewise.formatting import ratio_text
-from edgewise.profiling.layer_matching import LayerPair, are_alike, are_reliable, drift_between, pair_layers
+from edgewise.formatting import plus_minus, ratio_text
+from edgewise.profiling.layer_matching import LayerPair, are_alike, are_reliable, drift_between, ends, pair_layers
 from edgewise.record import Layer, Run
 from edgewise.record.facts import threads_of
 from edgewise.report.document import DASH, Cell, Column, Table, absent
-from edgewise.report.document.names import keep_end
 from edgewise.report.profile.cells import (
     ELSEWHERE,
     FUSED_NOTE,
@@ -36,8 +35,7 @@ from edgewise.report.runs.provenance import provenance_of_column
 from edgewise.text import one_line
 from edgewise.units import significant
 
-MOST_ROWS, MOST_NAMED = 20, 3
-NAME_WIDTH = 32
+MOST_ROWS = 20
 BEFORE_AFTER = ["Before", "After"]
 
 
@@ -69,7 +67,7 @@ def _types_table(first: Run, second: Run) -> Table:
     return Table(
         title=f"By type of operator: {_title_of_two(first, second).partition(': ')[2]}",
         columns=columns,
-        rows=tuple((Cell(text=pair.name), *_sums_or_none(pair), _change_of_sums(pair)) for pair in pairs),
+        rows=tuple((Cell(text=pair.name), *_sums_or_none(pair), change_of_sums(pair)) for pair in pairs),
         notes=(FUSED_NOTE,) if fused else (),
     )
 
@@ -79,7 +77,7 @@ def _sums_or_none(pair: LayerPair) -> list[Cell]:
     return [total_cell(layers, 1e6) if layers else Cell(text="none", tone="faint", value=0.0) for layers in sides]
 
 
-def _change_of_sums(pair: LayerPair) -> Cell:
+def change_of_sums(pair: LayerPair) -> Cell:
     """The change of the sums as they stand in the row (µs), without intervals."""
     if None in pair.times:
         return _change(None)
@@ -87,12 +85,12 @@ def _change_of_sums(pair: LayerPair) -> Cell:
     low, high = low - most, high - least
     if low == high:
         return _change(low)
-    return Cell(text=f"{_signed(low)} to {_signed(high)}", low=low * 1e6, high=high * 1e6)
+    return Cell(text=f"{signed_micros(low)} to {signed_micros(high)}", low=low * 1e6, high=high * 1e6)
 
 
-def _time_columns(runs: Sequence[Run], names: Sequence[str]) -> list[Column]:
+def _time_columns(runs: Sequence[Run], names: Sequence[str], *, interval: str = ELSEWHERE) -> list[Column]:
     return [
-        Column(title=f"{name} (µs)", numeric=True, how=how_times(run, title=f"Time: {name}", interval=ELSEWHERE))
+        Column(title=f"{name} (µs)", numeric=True, how=how_times(run, title=f"Time: {name}", interval=interval))
         for name, run in zip(names, runs, strict=True)
     ]
 
@@ -100,23 +98,6 @@ def _time_columns(runs: Sequence[Run], names: Sequence[str]) -> list[Column]:
 def _title_of_two(first: Run, second: Run) -> str:
     title = "{}: {} | {}" if are_alternatives(first, second) else "{}: {} → {}"
     return title.format(diff_title(first, second), *labels_of([first, second]))
-
-
-def diff_line(runs: Sequence[Run]) -> str:
-    """Which layers differ most between two profiles of like models, each with its verdict; "" for other runs."""
-    profiled = [run for run in runs if run.profile is not None]
-    if len(profiled) != BEFORE_AND_AFTER or not are_alike(*profiled):
-        return ""
-    pairs = [pair for pair in pair_layers(*profiled) if pair.is_paired and pair.change and not pair.is_bounded]
-    if not pairs:
-        return ""
-    names, change, _ = headings_of_two(*profiled)
-    said = [
-        f"{keep_end(one_line(pair.name), NAME_WIDTH)} {_signed(pair.change or 0.0)} µs ({verdict_cell(pair).text})"
-        for pair in pairs[:MOST_NAMED]
-    ]
-    sides = "" if names == BEFORE_AFTER else f", {names[1]} less {names[0]}"
-    return f"largest {change.lower()}s by layer{sides}: {', '.join(said)}"
 
 
 def diff_table(runs: Sequence[Run], *, most: int | None = MOST_ROWS) -> Table | None:
@@ -139,10 +120,12 @@ def diff_table(runs: Sequence[Run], *, most: int | None = MOST_ROWS) -> Table | 
     columns = (
         Column(title="Layer", name=True, ends=True),
         Column(title="Op", rank=3),
-        *_time_columns(profiled, names),
+        *_time_columns(
+            profiled, names, interval="beside each time, where a ± stands; of a sum that of its steps' ends"
+        ),
         Column(title=f"{change} (µs)", numeric=True, how=_HOW_CHANGE),
         Column(title="Ratio", numeric=True, rank=2, how=_HOW_CHANGE),
-        Column(title=verdict, rank=1, decides=True),
+        Column(title=verdict, decides=True),
     )
     notes = (
         "a row is work that both runs do, however they fuse it; unclear: the intervals overlap or are not known. "
@@ -186,8 +169,8 @@ _HOW_CHANGE = partial(provenance_of_column, "Change", "derived", "from both time
 
 NO_ENDS = "a time in it is only below a bound, and another has no interval"
 _UNPAIRED = Cell(text="unpaired", tone="faint")
-_FASTER, _SLOWER = Cell(text="faster", tone="good"), Cell(text="slower", tone="bad")
-_UNCLEAR = Cell(text="unclear", tone="faint")
+FASTER, SLOWER = Cell(text="faster", tone="good"), Cell(text="slower", tone="bad")
+SAME, _UNCLEAR = Cell(text="same", tone="fair"), Cell(text="unclear", tone="faint")
 _UNRELIABLE = Cell(text="unclear", tone="faint", notes=("the latency of one of the runs has grade D",))
 
 
@@ -217,18 +200,18 @@ def _micro(seconds: float | None, layers: Sequence[Layer]) -> Cell:
         return total_cell(layers, 1e6)
     names = ", ".join(one_line(layer.title) for layer in layers)
     notes = (f"{len(layers)} steps: {names}",) if len(layers) > 1 else ()
-    return replace(_micros(seconds), notes=notes)
+    return replace(_micros(seconds, *(ends(layers) or (None, None))), notes=notes)
 
 
-def _change(seconds: float | None) -> Cell:
+def _change(seconds: float | None, low: float | None = None, high: float | None = None) -> Cell:
     if seconds is None:
         return Cell(text="n/a", notes=("one of the two times is not known",), tone="faint")
-    return Cell(text=_signed(seconds), value=seconds * 1e6)
+    return replace(_micros(seconds, low, high), text=signed_micros(seconds), short="")
 
 
-def _signed(seconds: float) -> str:
-    """In µs; a plus before what is more."""
-    return f"{'+' if seconds > 0 else ''}{significant(seconds * 1e6)}"
+def signed_micros(seconds: float, low: float | None = None, high: float | None = None) -> str:
+    """In µs, with its interval; a plus before what is more."""
+    return f"{'+' if seconds > 0 else ''}{_micros(seconds, low, high).text}"
 
 
 def change_cell(pair: LayerPair) -> Cell:
@@ -236,11 +219,11 @@ def change_cell(pair: LayerPair) -> Cell:
     if not pair.is_paired:
         return DASH
     if not pair.is_bounded:
-        return _change(pair.change)
+        return _change(pair.change, *pair.change_ends)
     low, high = pair.change_ends
     if low is None or high is None:
         return absent(NO_ENDS)
-    return Cell(text=f"{_signed(low)} to {_signed(high)}", low=low * 1e6, high=high * 1e6)
+    return Cell(text=f"{signed_micros(low)} to {signed_micros(high)}", low=low * 1e6, high=high * 1e6)
 
 
 def _ratio(before: float | None, after: float | None) -> Cell:
@@ -264,7 +247,7 @@ def verdict_cell(pair: LayerPair) -> Cell:
         return DASH
     if not pair.is_clear:
         return _UNCLEAR
-    return _FASTER if change < 0 else _SLOWER
+    return FASTER if change < 0 else SLOWER
 
 
 def _rest_row(rest: Sequence[LayerPair]) -> tuple[Cell, ...]:
@@ -284,8 +267,11 @@ def _sums(whole: LayerPair) -> list[Cell]:
     return [total_cell(layers, 1e6) for layers in (whole.before, whole.after)]
 
 
-def _micros(seconds: float) -> Cell:
-    return Cell(text=significant(seconds * 1e6), value=seconds * 1e6)
+def _micros(seconds: float, low: float | None = None, high: float | None = None) -> Cell:
+    value, least, most = (None if each is None else each * 1e6 for each in (seconds, low, high))
+    assert value is not None
+    text, short = plus_minus(value, least, most), significant(value)
+    return Cell(text=text, value=value, low=least, high=most, short=short if short != text else "")
 
 
 def _unpaired_rows(pairs: Sequence[LayerPair]) -> list[tuple[Cell, ...]]:
@@ -299,19 +285,19 @@ def _unpaired_rows(pairs: Sequence[LayerPair]) -> list[tuple[Cell, ...]]:
 
 def whole_row(before: Run, after: Run) -> tuple[Cell, ...]:
     """The same of the latencies end to end."""
+    rows = [run.measurement("latency") for run in (before, after)]
+    sides = [_micros(row.value, row.low, row.high) if row and row.value else _micros(math.nan) for row in rows]
     ends = [run.value("latency") or math.nan for run in (before, after)]
-    change, verdict, ratio = _change(ends[1] - ends[0]), _whole_verdict(before, after), _ratio(*ends)
+    change, verdict, ratio = _change(ends[1] - ends[0]), whole_verdict(before, after), _ratio(*ends)
     if (turns := after.turns_against(before)) is not None:
         ratio = Cell(text=significant(turns.ratio), value=turns.ratio, low=turns.low, high=turns.high)
-    return Cell(text="end to end"), DASH, *map(_micros, ends), change, ratio, verdict
+    return Cell(text="end to end"), DASH, *sides, change, ratio, verdict
 
 
-def _whole_verdict(before: Run, after: Run) -> Cell:
+def whole_verdict(before: Run, after: Run) -> Cell:
     """By the ratio of their turns; of runs on several machines by intervals that don't overlap."""
     if (turns := after.turns_against(before)) is not None:
-        cell = {"faster": _FASTER, "slower": _SLOWER, "same": Cell(text="same", tone="fair")}.get(
-            turns.verdict, _UNCLEAR
-        )
+        cell = {"faster": FASTER, "slower": SLOWER, "same": SAME}.get(turns.verdict, _UNCLEAR)
         ratio = ratio_text(turns.ratio, turns.low, turns.high)
         return replace(cell, notes=(f"measured in turns: ratio {ratio}; the two times are of each run alone",))
     if are_on_one_machine([before, after]):
@@ -324,5 +310,5 @@ def _whole_verdict(before: Run, after: Run) -> Cell:
         return _UNRELIABLE
     (first_low, first_high), (second_low, second_high) = ends
     if second_high < first_low:
-        return _FASTER
-    return _SLOWER if first_high < second_low else _UNCLEAR
+        return FASTER
+    return SLOWER if first_high < second_low else _UNCLEAR

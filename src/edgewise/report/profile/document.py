@@ -34,7 +34,8 @@ from edgewise.report.profile.cells import (
     type_table,
     untimed_notes,
 )
-from edgewise.report.profile.diff import diff_line, diff_tables
+from edgewise.report.profile.changes import change_lines
+from edgewise.report.profile.diff import diff_tables
 from edgewise.report.profile.findings import (
     evidence_sections,
     finding_sections,
@@ -111,7 +112,7 @@ def profile_document(
     lines = [
         order,
         *(load_lines(runs) if order else []),
-        diff_line(runs),
+        *change_lines(runs),
         headline_of(runs),
         *(line for run in runs for line in (header(run), _cost_line(run), *limit_lines(run))),
         *default_precision_lines(runs),

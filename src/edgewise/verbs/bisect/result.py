@@ -58,6 +58,7 @@ class BisectResult:
         profiles: of the release before `first` and of `first`; empty where there are none.
         command: that makes this again.
         device: where it was measured.
+        environments: what is known of the machine and the packages, of each run.
         part: the smallest part of the model that still is slower; None where it was not asked for.
         part_absent_because: why there is none.
         undecided: whether more measuring might show that the bad release is worse.
@@ -74,7 +75,7 @@ class BisectResult:
     profiles: Sequence[Run] = ()
     command: str = ""
     device: str = LOCAL
-    conditions: Sequence[str] = ()
+    environments: Sequence[Mapping[str, Any]] = ()
     interrupted: bool = False
     undecided: bool = False
     part: Part | None = None
@@ -102,13 +103,34 @@ class BisectResult:
         tables = [self._table()]
         changed = diff_table(self.profiles) if len(self.profiles) == 2 else None
         sections = [Section(title="To make it again", lines=tuple(self._again()))]
-        sections += [Section(title="Machine", lines=tuple(self.conditions))] if self.conditions else []
+        sections += self._requirement_files()
+        told = [found for one in self._ends() if (found := self._environment_of(one))]
+        conditions = _conditions(told or self.environments)
+        sections += [Section(title="Machine", lines=tuple(conditions))] if conditions else []
         return Document(
             title=f"{self.engine}: which release made {one_line(str(self.model['name']))} {WORDS[self.on]}",
             answer=tuple(self._answer()),
             tables=tuple([*tables, changed] if changed is not None else tables),
             sections=tuple(sections),
         )
+
+    def _ends(self) -> tuple[str, ...]:
+        """The first release that is worse, and the one before it; empty without one."""
+        return () if self.first is None or self.before is None else (self.before, self.first)
+
+    def _environment_of(self, version: str) -> Mapping[str, Any]:
+        """What is known of the machine and the packages with a release; empty where it was not run."""
+        return next((one for one in self.environments if _packages_in(one).get(self.engine) == version), {})
+
+    def _requirement_files(self) -> list[Section]:
+        """The smallest files of requirements for both releases; numpy has a version where the release was run."""
+        files = []
+        for name, version in zip(("before.txt", "after.txt"), self._ends(), strict=False):
+            numpy = _packages_in(self._environment_of(version)).get("numpy")
+            pins = [f"{self.engine}=={version}"]
+            pins += ["numpy" if numpy is None else f"numpy=={numpy}"] if self.engine != "numpy" else []
+            files.append(Section(title=name, lines=(), drawing=tuple(map(one_line, pins))))
+        return files
 
     def _answer(self) -> list[str]:
         name, worse = one_line(str(self.model["name"])), WORDS[self.on]
@@ -169,8 +191,7 @@ class BisectResult:
                 f"edgewise bench MODEL -r {ENGINES[self.engine]}{sides}{place}"
                 if self.on == "output"
                 else f"edgewise compare MODEL --vary {self.engine}={self.before},{self.first}{place}",
-                f"environments: pip install {self.engine}=={self.before} numpy; "
-                f"pip install {self.engine}=={self.first} numpy",
+                "environments: pip install -r before.txt, and pip install -r after.txt",
             ]
         if self.part is not None:
             kinds = listing(list(dict.fromkeys(map(one_line, self.part.operators))))
@@ -183,16 +204,17 @@ class BisectResult:
         return [*lines, f"model: {one_line(str(self.model['name']))}, {self.model.get('format')}, sha256 {sha256}"]
 
 
-def conditions_of(environments: Sequence[Mapping[str, Any]]) -> list[str]:
+def _packages_in(environment: Mapping[str, Any]) -> Mapping[str, str]:
+    packages = environment.get("packages")
+    return packages if isinstance(packages, Mapping) else {}
+
+
+def _conditions(environments: Sequence[Mapping[str, Any]]) -> list[str]:
     """The machine of runs with these environments, and their packages."""
-    lines = []
-    if environments:
-        lines.append(", ".join(filter(None, (processor_in(environments[0]), system_in(environments[0])))))
-    for environment in environments:
-        packages = environment.get("packages")
-        if isinstance(packages, Mapping):
-            lines.append("; ".join(f"{name} {version}" for name, version in packages.items()))
-    return list(dict.fromkeys(map(one_line, lines)))
+    known = [one for one in environments if one]
+    lines = [", ".join(filter(None, (processor_in(one), system_in(one)))) for one in known[:1]]
+    lines += ["; ".join(f"{name} {version}" for name, version in _packages_in(one).items()) for one in known]
+    return list(dict.fromkeys(filter(None, map(one_line, lines))))
 
 
 def _ratio_words(release: Release) -> str:

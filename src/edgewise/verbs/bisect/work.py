@@ -19,7 +19,7 @@ from edgewise.progress import StageStarted, emit
 from edgewise.record import ModelRef, Run
 from edgewise.text import one_line
 from edgewise.verbs.bisect.part import Part, smallest_part
-from edgewise.verbs.bisect.result import BisectResult, Release, conditions_of
+from edgewise.verbs.bisect.result import BisectResult, Release
 from edgewise.verbs.bisect.search import Search
 from edgewise.verbs.verb import carry_out, command_of
 
@@ -73,8 +73,8 @@ def bisect(request: BisectRequest, context: Context) -> BisectResult:
         raise Unavailable(f"{request.engine} {request.bad} can't be compared: {steps.releases[last].skipped}")
     if row.verdict != "slower":
         undecided = row.verdict == "inconclusive"
-        conditions = conditions_of([run.environment for run in steps.runs])
-        return replace(result, releases=steps.releases, conditions=conditions, undecided=undecided)
+        environments = [run.environment for run in steps.runs]
+        return replace(result, releases=steps.releases, environments=environments, undecided=undecided)
     spread, within = spread_of(row)
     search = Search(number=last, change=math.log(row.ratio or 1.0), spread=spread, within=within)
     interrupted = False
@@ -102,7 +102,7 @@ def bisect(request: BisectRequest, context: Context) -> BisectResult:
         others=[versions[at] for at in search.candidates() if at != first],
         between=[versions[at] for at in search.between],
         profiles=profiles,
-        conditions=conditions_of([run.environment for run in profiles or steps.runs[-2:]]),
+        environments=[run.environment for run in (*profiles, *steps.runs)],
         interrupted=interrupted,
     )
 
@@ -126,17 +126,17 @@ def _bisect_outputs(request: BisectRequest, ref: ModelRef, versions: Sequence[st
         raise Unavailable(f"{request.engine} {request.bad} can't be compared: {search.releases[last].skipped}")
     result = _empty_result(request, ref, search.releases)
     if not differs:
-        return replace(result, conditions=conditions_of(search.environments))
+        return replace(result, environments=search.environments)
     try:
         first, others = first_that(search.differs, last)
     except KeyboardInterrupt:
-        return replace(result, conditions=conditions_of(search.environments), interrupted=True)
+        return replace(result, environments=search.environments, interrupted=True)
     return replace(
         result,
         first=versions[first],
         probability=None if others else 1.0,
         others=[versions[at] for at in others],
-        conditions=conditions_of(search.environments),
+        environments=search.environments,
     )
 
 

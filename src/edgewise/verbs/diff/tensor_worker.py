@@ -103,6 +103,7 @@ def compare(request: Mapping[str, Any], samples: Sequence[Iterable[Sequence[Arra
         one, two = (model.run(feed, own) for model, feed, own in zip(models, feeds, names, strict=True))
         for layer in layers:
             layer.add(one, two, moved=moved)
+        del one, two  # or they would stay while the next sample is computed
         count += 1
     return {
         "layers": [layer.best() for layer in layers],

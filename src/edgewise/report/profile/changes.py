@@ -1,0 +1,140 @@
+"""The largest changes between two profiled runs in words, and the sum of all changes against that of the whole."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from edgewise.formatting import plus_minus
+from edgewise.profiling.layer_matching import LayerPair, are_alike, pair_layers
+from edgewise.record import Run
+from edgewise.report.document.names import keep_end
+from edgewise.report.profile.diff import (
+    BEFORE_AFTER,
+    FASTER,
+    SAME,
+    SLOWER,
+    change_of_sums,
+    headings_of_two,
+    join_pairs,
+    signed_micros,
+    verdict_cell,
+    whole_verdict,
+)
+from edgewise.report.profile.findings import BEFORE_AND_AFTER
+from edgewise.text import one_line
+from edgewise.units import significant
+
+MOST_NAMED = 3
+NAME_WIDTH = 32
+
+Ends = tuple[float | None, float | None]
+PROVEN = (FASTER.text, SLOWER.text)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class WholeChange:
+    """How much the latency differs, by turns where both runs took them.
+
+    Attributes:
+        value, low, high: after less before with its 95 % interval, s.
+        verdict: in the words of the table's last row.
+    """
+
+    value: float
+    low: float | None
+    high: float | None
+    verdict: str
+    in_turns: bool
+
+    def share_text(self, change: float, ends: Ends = (None, None)) -> str:
+        """``"76.9 ± 5.2 %"``: the share that `change` (s) has in this one, as far as the ends of both allow."""
+        low, high = ends
+        shares: tuple[float, ...] = ()
+        if low is not None and high is not None and self.low and self.high and self.low * self.high > 0:
+            shares = tuple(end / whole * 100 for end in ends if end is not None for whole in (self.low, self.high))
+        return f"{plus_minus(change / self.value * 100, min(shares, default=None), max(shares, default=None))} %"
+
+
+def change_lines(runs: Sequence[Run]) -> list[str]:
+    """Which layers differ most between two profiles of like models, and the sum of all; empty for other runs.
+
+    A layer's change has its verdict, the kernels that the engines name, and its share of the whole's change where both
+    are proven.
+    """
+    profiled = [run for run in runs if run.profile is not None]
+    if len(profiled) != BEFORE_AND_AFTER or not are_alike(*profiled):
+        return []
+    pairs = [pair for pair in pair_layers(*profiled) if pair.kind != "eliminated"]
+    whole = _whole_change(*profiled)
+    names, heading, _ = headings_of_two(*profiled)
+    change = heading.lower()
+    summed, shares = _sum_lines(pairs, whole, change)
+    named = [pair for pair in pairs if pair.is_paired and pair.change and not pair.is_bounded][:MOST_NAMED]
+    said = []
+    for pair in named:
+        words = filter(None, (verdict_cell(pair).text, _kernel_words(pair), _share_words(pair, shares, change)))
+        moved = signed_micros(pair.change or 0.0, *pair.change_ends)
+        said.append(f"{keep_end(one_line(pair.name), NAME_WIDTH)} {moved} µs ({'; '.join(words)})")
+    sides = "" if names == BEFORE_AFTER else f", {names[1]} less {names[0]}"
+    largest = [f"largest {change}s by layer{sides}: {', '.join(said)}"] if said else []
+    return [*largest, *summed]
+
+
+def _kernel_words(pair: LayerPair) -> str:
+    """``"kernel Conv → FusedConv"``; "" where an engine names none."""
+    sides = [
+        " + ".join(dict.fromkeys(one_line(layer.engine_op) for layer in layers if layer.engine_op))
+        for layers in (pair.before, pair.after)
+    ]
+    return f"kernel {' → '.join(keep_end(side, NAME_WIDTH) for side in dict.fromkeys(sides))}" if all(sides) else ""
+
+
+def _share_words(pair: LayerPair, whole: WholeChange | None, change: str) -> str:
+    if whole is None or verdict_cell(pair).text not in PROVEN:
+        return ""
+    return f"{whole.share_text(pair.change or 0.0, pair.change_ends)} of the {change}"
+
+
+def _whole_change(before: Run, after: Run) -> WholeChange | None:
+    """None where a latency is not known."""
+    first, second = before.measurement("latency"), after.measurement("latency")
+    if first is None or second is None or first.value is None or second.value is None:
+        return None
+    verdict = whole_verdict(before, after).text
+    if (turns := after.turns_against(before)) is not None:
+        at = first.value
+        low, high = (None if end is None else at * (end - 1.0) for end in (turns.low, turns.high))
+        return WholeChange(value=at * (turns.ratio - 1.0), low=low, high=high, verdict=verdict, in_turns=True)
+    low = None if second.low is None or first.high is None else second.low - first.high
+    high = None if second.high is None or first.low is None else second.high - first.low
+    return WholeChange(value=second.value - first.value, low=low, high=high, verdict=verdict, in_turns=False)
+
+
+def _sum_lines(
+    pairs: Sequence[LayerPair], whole: WholeChange | None, change: str
+) -> tuple[list[str], WholeChange | None]:
+    """The sum of the layers' changes against the whole's, and that of the whole if layers can have a share of it."""
+    timed = [pair for pair in pairs if pair.change is not None]
+    if whole is None or not timed:
+        return [], None
+    summed = join_pairs(timed)
+    total, ends = summed.change or 0.0, summed.change_ends
+    told = signed_micros(total, *ends)
+    share = whole.share_text(total, ends) if whole.value else ""
+    is_opposite = total * whole.value <= 0
+    if summed.is_bounded:
+        cell = change_of_sums(summed)
+        bounds = [(cell.value if end is None else end) or 0.0 for end in (cell.low, cell.high)]
+        told, is_opposite = cell.text, all(end * whole.value <= 0 for end in bounds)
+        shares = sorted(end * 1e-4 / whole.value for end in bounds) if whole.value else []
+        share = f"{' to '.join(map(significant, shares))} %"
+    text = f"the {change}s of the layers add up to {told} µs"
+    text += f" ({len(pairs) - len(timed)} without a time left out)" if len(timed) < len(pairs) else ""
+    of = f"{signed_micros(whole.value, whole.low, whole.high)} µs{', measured in turns' if whole.in_turns else ''}"
+    why = "too small to matter" if whole.verdict == SAME.text else "not proven"
+    if whole.verdict in PROVEN and not is_opposite:
+        return [f"{text} of the {change} of the whole, {of} ({share})"], whole
+    if whole.verdict in PROVEN:
+        why = "the other way"
+    return [f"{text}; the {change} of the whole, {of}, is {why}, so no layer has a share of it"], None
