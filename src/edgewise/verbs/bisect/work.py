@@ -82,6 +82,15 @@ def bisect(request: BisectRequest, context: Context) -> BisectResult:
         steps.search(search)
     except KeyboardInterrupt:
         interrupted = True
+    if not search.compared and last > 1:  # each release is as likely as the others
+        return replace(
+            result,
+            releases=steps.releases,
+            others=versions[1:],
+            conditions=conditions_of([run.environment for run in steps.runs[-2:]]),
+            interrupted=interrupted,
+            part_absent_because="the first slower release is not known" if request.subgraph else "",
+        )
     first, probability = search.first
     profiles: Sequence[Run] = ()
     if request.profile and not interrupted:
@@ -130,7 +139,10 @@ def _bisect_outputs(request: BisectRequest, ref: ModelRef, versions: Sequence[st
     try:
         first, others = first_that(search.differs, last)
     except KeyboardInterrupt:
-        return replace(result, conditions=conditions_of(search.environments), interrupted=True)
+        good = max((at for at, one in enumerate(search.releases) if one.differs is False), default=0)
+        bad = next(at for at, one in enumerate(search.releases) if one.differs)
+        conditions = conditions_of(search.environments)
+        return replace(result, others=versions[good + 1 : bad + 1], conditions=conditions, interrupted=True)
     return replace(
         result,
         first=versions[first],
