@@ -116,7 +116,7 @@ def steps(monkeypatch, tmp_path):
         asked = {"model": model, "good": VERSIONS[0], "bad": VERSIONS[-1], "profile": False, **fields}
         return work.bisect(BisectRequest(**asked), Context())
 
-    search.compared = compared
+    search.compared, search.model = compared, model
     return search
 
 
@@ -126,9 +126,17 @@ def test_the_first_slow_release_is_told_with_its_probability_and_the_way_to_see_
     assert found.probability > 0.95 and len(steps.compared) <= 5
     document = found.describe()
     assert document.answer[0].startswith("onnxruntime 1.25.0 is the first release with which m.fake is slower")
-    assert "edgewise compare MODEL --vary onnxruntime=1.24.0,1.25.0" in document.sections[0].lines
+    assert f"edgewise compare {steps.model} --vary onnxruntime=1.24.0,1.25.0" in document.sections[0].lines
     assert found.to_document()["first"] == "1.25.0"
     assert [row[3].text for row in document.tables[0].rows].index("← first") == 5
+
+
+def test_the_command_for_the_two_releases_has_the_model_threads_and_device_as_typed(steps, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    write_fake_model(tmp_path / "my m.fake")
+    values = [1, 1, 1, 1, 1, 1.05, 1.05, 1.05, 1.05]
+    lines = steps(values, model="my m.fake", threads=2, device="pi").describe().sections[0].lines
+    assert "edgewise compare 'my m.fake' --device pi --threads 2 --vary onnxruntime=1.24.0,1.25.0" in lines
 
 
 def test_releases_that_cannot_be_measured_are_left_out_and_may_be_the_first(steps):
@@ -253,7 +261,7 @@ def outputs(monkeypatch, tmp_path):
         asked = {"model": model, "good": VERSIONS[0], "bad": VERSIONS[-1], "on": "output", **fields}
         return work.bisect(BisectRequest(**asked), Context())
 
-    search.ran = ran
+    search.ran, search.model = ran, model
     return search
 
 
@@ -267,7 +275,8 @@ def test_the_first_release_with_other_outputs_is_found_and_none_is_run_twice(out
     document = found.describe()
     assert "the first release with which m.fake is different in outputs" in document.answer[0]
     assert "max abs error 0.1" in document.answer[1]
-    assert any(line.startswith("edgewise bench MODEL -r onnxruntime --environment") for line in found._again())
+    sides = f"--environment onnxruntime=={VERSIONS[first - 1]} --environment onnxruntime=={VERSIONS[first]}"
+    assert f"edgewise bench {outputs.model} -r onnxruntime {sides}" in found._again()
     json.dumps(found.to_document(), allow_nan=False)
 
 

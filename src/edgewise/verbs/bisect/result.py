@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-import shlex
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
 from typing import Any
@@ -60,6 +59,7 @@ class BisectResult:
         between: releases whose ratio is between the two levels: more than one release changed it.
         profiles: of the release before `first` and of `first`; empty where there are none.
         command: that makes this again.
+        asked: the model, threads and device as they were typed, for other commands.
         device: where it was measured.
         part: the smallest part of the model that still is slower; None where it was not asked for.
         part_absent_because: why there is none.
@@ -77,6 +77,7 @@ class BisectResult:
     between: Sequence[str] = ()
     profiles: Sequence[Run] = ()
     command: str = ""
+    asked: str = ""
     device: str = LOCAL
     conditions: Sequence[str] = ()
     interrupted: bool = False
@@ -188,12 +189,11 @@ class BisectResult:
     def _again(self) -> list[str]:
         lines = [self.command]
         if self.first is not None:
-            place = "" if self.device == LOCAL else f" -d {shlex.quote(self.device)}"
             sides = f" --environment {self.engine}=={self.before} --environment {self.engine}=={self.first}"
             lines += [
-                f"edgewise bench MODEL -r {ENGINES[self.engine]}{sides}{place}"
+                f"edgewise bench {self.asked} -r {ENGINES[self.engine]}{sides}"
                 if self.on == "output"
-                else f"edgewise compare MODEL --vary {self.engine}={self.before},{self.first}{place}",
+                else f"edgewise compare {self.asked} --vary {self.engine}={self.before},{self.first}",
                 f"environments: pip install {self.engine}=={self.before} numpy; "
                 f"pip install {self.engine}=={self.first} numpy",
             ]

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 import re
+import shlex
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
@@ -21,7 +22,7 @@ from edgewise.text import one_line
 from edgewise.verbs.bisect.part import Part, smallest_part
 from edgewise.verbs.bisect.result import BisectResult, Release, conditions_of
 from edgewise.verbs.bisect.search import Search
-from edgewise.verbs.verb import carry_out, command_of
+from edgewise.verbs.verb import carry_out, command_of, words_of
 
 if TYPE_CHECKING:
     from edgewise.comparing.comparison import Comparison, ComparisonResult
@@ -121,6 +122,7 @@ def _empty_result(request: BisectRequest, ref: ModelRef, releases: Sequence[Rele
     return BisectResult(
         model=model, engine=request.engine, on=request.on, releases=releases, first=None, probability=None,
         command=command_of(request), device=request.device,
+        asked=shlex.join(words_of(request, only=("model", "threads", "device"))),
     )  # fmt: skip
 
 
