@@ -174,8 +174,12 @@ def test_ctrl_c_leaves_what_is_known(steps):
 def test_ctrl_c_before_a_second_comparison_names_every_release(steps):
     found = steps([1, 1, 1, 1, KeyboardInterrupt(), 1.05, 1.05, 1.05, 1.05])
     assert (found.first, found.probability, found.others) == (None, None, VERSIONS[1:])
-    assert found.describe().answer[0].startswith(
-        "interrupted: the search is not finished; the first release with which m.fake is slower may be 1.21.0, 1.22.0"
+    assert (
+        found.describe()
+        .answer[0]
+        .startswith(
+            "interrupted: the search is not finished; the first release with which m.fake is slower may be 1.21.0, 1.22.0"
+        )
     )
 
 

@@ -136,7 +136,8 @@ def test_a_board_whose_program_is_not_on_the_microcontroller_may_be_slower_than_
     )
     why = "can be longer, also beyond the interval: external QSPI flash"
     assert (
-        f"the fastest of the 3 whose latency is known is beside: 50.0 ms (45.0 ms to 55.0 ms; {why}); the smallest is" in shown
+        f"the fastest of the 3 whose latency is known is beside: 50.0 ms (45.0 ms to 55.0 ms; {why}); the smallest is"
+        in shown
         and shown.count(why) == 2
     )
     assert why not in render_markdown(fits_document(Fits(model={}, candidates=rank(BOARDS, Limits()))))
