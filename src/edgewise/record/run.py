@@ -315,7 +315,7 @@ _INSTEAD = ("latency_engine", "latency_mean", "throughput")
 
 
 ID_SIZES = (13, 18, 23)
-"""Lengths of the beginnings by which ids are shown: a version 7 UUID's time in milliseconds, and the groups of digits after it."""
+"""Lengths of the beginnings of ids that are shown: the time in milliseconds, and the groups of digits after it."""
 
 
 def new_run_id() -> str:

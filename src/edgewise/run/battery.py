@@ -132,8 +132,8 @@ def energy_of(run: Run) -> Quantity:
         reason = (found and found.absent_because) or "its record has no energy"
         raise Unavailable(
             f"nothing measured the energy of an inference in run {run.id}: {reason}",
-            advice="measure it with bench where a meter is (edgewise doctor lists those here), or with a power meter or a "
-            "trace of power of your own (docs/power-meters.md); or give it with ⟦energy⟧, such as ⟦energy=3mJ⟧",
+            advice="measure it with bench where a meter is (edgewise doctor lists those here), or with a power meter "
+            "or a trace of power of your own (docs/power-meters.md); or give it with ⟦energy⟧, such as ⟦energy=3mJ⟧",
         )
     return Quantity(found.value, found.low, found.high)
 
