@@ -257,7 +257,7 @@ def test_one_sample_in_all_gives_a_ratio_without_an_interval():
     assert told == "one sample of before and of after: exec with --repeat 3 or more gives several"
     other = run_of(row_of("latency", [noise(50, seed=1)]), processes=1)
     assert only(apart("latency", [1e-3], [1e-3])[0], other, metric="latency").because == wording(
-        "one-sample", alone="before"
+        "one-sample", alone="before", more=""
     )
 
 
