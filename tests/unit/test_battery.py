@@ -85,7 +85,12 @@ def test_the_energy_of_a_run_with_its_interval():
     run = make_run(1)
     with pytest.raises(Unavailable) as caught:
         energy_of(run)
-    assert re.search(says("run-no-energy-per-inference"), caught.value.message) and "--energy" in caught.value.advice
+    why = run.measurement("energy").absent_because
+    assert caught.value.message == f"nothing measured the energy of an inference in run {run.id}: {why}"
+    assert caught.value.advice == (
+        "measure it with bench where a meter is (edgewise doctor lists those here), or with a power meter or a "
+        "trace of power of your own (docs/power-meters.md); or give it with --energy, such as --energy 3mJ"
+    )
     rows = tuple(measured("energy", 3e-3, half=1e-3) if row.metric == "energy" else row for row in run.measurements)
     assert energy_of(replace(run, measurements=rows)) == Quantity(3e-3, 2e-3, 4e-3)
 

@@ -24,6 +24,7 @@ from edgewise.testing import write_fake_model
 from edgewise.verbs.bisect import work
 from edgewise.verbs.bisect.outputs import OutputSearch
 from edgewise.verbs.bisect.request import BisectRequest
+from edgewise.verbs.bisect.result import BisectResult, Release
 from edgewise.verbs.bisect.search import Search
 from edgewise.verbs.context import Context
 from sample_profiles import layer_of, profiled_run
@@ -116,7 +117,7 @@ def steps(monkeypatch, tmp_path):
         asked = {"model": model, "good": VERSIONS[0], "bad": VERSIONS[-1], "profile": False, **fields}
         return work.bisect(BisectRequest(**asked), Context())
 
-    search.compared = compared
+    search.compared, search.model = compared, model
     return search
 
 
@@ -126,7 +127,7 @@ def test_the_first_slow_release_is_told_with_its_probability_and_the_way_to_see_
     assert found.probability > 0.95 and len(steps.compared) <= 5
     document = found.describe()
     assert document.answer[0].startswith("onnxruntime 1.25.0 is the first release with which m.fake is slower")
-    assert "edgewise compare MODEL --vary onnxruntime=1.24.0,1.25.0" in document.sections[0].lines
+    assert f"edgewise compare {steps.model} --vary onnxruntime=1.24.0,1.25.0" in document.sections[0].lines
     assert found.to_document()["first"] == "1.25.0"
     assert [row[3].text for row in document.tables[0].rows].index("← first") == 5
 
@@ -151,6 +152,14 @@ def _files(found):
     return {each.title: each.drawing for each in found.describe().sections if each.title.endswith(".txt")}
 
 
+def test_the_command_for_the_two_releases_has_the_model_threads_and_device_as_typed(steps, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    write_fake_model(tmp_path / "my m.fake")
+    values = [1, 1, 1, 1, 1, 1.05, 1.05, 1.05, 1.05]
+    lines = steps(values, model="my m.fake", threads=2, device="pi").describe().sections[0].lines
+    assert "edgewise compare 'my m.fake' --device pi --threads 2 --vary onnxruntime=1.24.0,1.25.0" in lines
+
+
 def test_releases_that_cannot_be_measured_are_left_out_and_may_be_the_first(steps):
     broken = Unavailable("no wheel")
     found = steps([1, 1, 1, 1, broken, 1.05, 1.05, 1.05, 1.05])
@@ -171,8 +180,47 @@ def test_where_the_last_release_is_no_slower_nothing_is_searched(steps):
 
 
 def test_ctrl_c_leaves_what_is_known(steps):
+    found = steps([1, 1, 1, 1, 1, 1.05, KeyboardInterrupt(), 1.05, 1.05])
+    assert steps.compared == ["1.28.0", "1.24.0", "1.26.0"]
+    assert found.interrupted and (found.first, found.to_document()["interrupted"]) == ("1.25.0", True)
+    document = found.describe()
+    share = math.floor(100 * found.probability)
+    assert 1 <= share < 96 and document.answer[0] == (
+        "interrupted: the search is not finished; most likely onnxruntime 1.25.0 is the first release with which "
+        f"m.fake is slower (probability {share}%, below the limit of 96%)"
+    )
+    assert [row[3].text for row in document.tables[0].rows].count("← most likely first") == 1
+
+
+def test_ctrl_c_before_a_second_comparison_names_every_release(steps):
     found = steps([1, 1, 1, 1, KeyboardInterrupt(), 1.05, 1.05, 1.05, 1.05])
-    assert found.interrupted and found.first is not None
+    assert (found.first, found.probability, found.others) == (None, None, VERSIONS[1:])
+    assert (
+        found.describe()
+        .answer[0]
+        .startswith(
+            "interrupted: the search is not finished; the first release with which m.fake is slower may be 1.21.0, 1.22.0"
+        )
+    )
+
+
+def test_the_limit_of_probes_leaves_a_search_undecided(steps):
+    found = steps([1, 1, 1, 1, 1, 1.05, 1.05, 1.05, 1.05], most_probes=1)
+    assert found.probability < 0.96 and not found.interrupted
+    assert found.describe().answer[0].startswith("not decided; most likely onnxruntime ")
+
+
+@pytest.mark.parametrize(
+    ("probability", "words"),
+    [(0.957, "not decided; most likely x 2 is the first release with which m is slower (probability 95%, below the "
+      "limit of 96%)"), (0.96, "x 2 is the first release with which m is slower (probability 96%); 1 is not")],
+)  # fmt: skip
+def test_a_probability_below_the_limit_is_never_rounded_to_it(probability, words):
+    releases = [Release(version="1"), Release(version="2")]
+    found = BisectResult(
+        model={"name": "m"}, engine="x", on="latency", releases=releases, first="2", probability=probability
+    )
+    assert found.describe().answer[0] == words
 
 
 def test_the_part_that_is_slower_is_written_and_told(steps, monkeypatch, tmp_path):
@@ -238,7 +286,7 @@ def outputs(monkeypatch, tmp_path):
         asked = {"model": model, "good": VERSIONS[0], "bad": VERSIONS[-1], "on": "output", **fields}
         return work.bisect(BisectRequest(**asked), Context())
 
-    search.ran = ran
+    search.ran, search.model = ran, model
     return search
 
 
@@ -252,7 +300,8 @@ def test_the_first_release_with_other_outputs_is_found_and_none_is_run_twice(out
     document = found.describe()
     assert "the first release with which m.fake is different in outputs" in document.answer[0]
     assert "max abs error 0.1" in document.answer[1]
-    assert any(line.startswith("edgewise bench MODEL -r onnxruntime --environment") for line in found._again())
+    sides = f"--environment onnxruntime=={VERSIONS[first - 1]} --environment onnxruntime=={VERSIONS[first]}"
+    assert f"edgewise bench {outputs.model} -r onnxruntime {sides}" in found._again()
     json.dumps(found.to_document(), allow_nan=False)
 
 
@@ -262,6 +311,15 @@ def test_releases_that_cannot_run_may_be_the_first_with_other_outputs(outputs):
     assert (found.releases[4].skipped, found.releases[5].skipped) == ("no wheel", "crashed")
     assert "it may also be 1.24.0 and 1.25.0" in found.describe().answer
     assert found.describe().answer[0].endswith("different in outputs; 1.25.0 could not be run")
+
+
+def test_ctrl_c_in_a_search_of_outputs_names_no_release_and_does_not_call_them_the_same(outputs):
+    found = outputs([0.5, 0.5, 0.5, 0.5, KeyboardInterrupt(), 1, 1, 1, 1])
+    assert found.interrupted and found.first is None
+    told = found.describe().answer[0]
+    assert found.others == VERSIONS[1:] and told.startswith(
+        "interrupted: the search is not finished; the first release with which m.fake is different in outputs may be "
+    )
 
 
 def test_the_same_outputs_up_to_rounding_end_it(outputs):

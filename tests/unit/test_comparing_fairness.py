@@ -293,7 +293,9 @@ def test_one_program_under_several_limits_is_compared_and_its_limits_are_stated(
 
     whole, half = within(1.0, ("python", "a.py")), within(0.5, ("python", "a.py"))
     found = check(whole, half)
-    assert not found.obstacles and any(text.startswith("limits: ") and "0.5 CPUs" in text for text in found.stated)
+    assert not found.obstacles and any(
+        text.startswith("limits: ") and "0.5 processors" in text for text in found.stated
+    )
     assert check_jobs(whole.job, half.job) == []
     other = within(0.5, ("python", "b.py"))
     assert any(text.startswith("limits: ") for text in check(whole, other).obstacles)

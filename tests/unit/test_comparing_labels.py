@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from edgewise.comparing.labels import MOST_LETTERS, label_jobs, model_names
-from edgewise.record import Job, ModelRef, Origin, RuntimeSpec, Scenario, TargetSpec, Workload
+from edgewise.record import Constraints, Job, ModelRef, Origin, RuntimeSpec, Scenario, TargetSpec, Workload
 
 HERE = Path.cwd()
 
@@ -76,6 +76,12 @@ def test_networks_of_functions_have_the_folder_of_the_file_with_the_function():
     assert model_names([replace(models[0], origin=Origin(target="net.py:make", sha256="a")), models[1]]) == [
         "net-make", "new/net-make",
     ]  # fmt: skip
+
+
+def test_limits_tell_runs_of_one_program_apart_without_dates():
+    limits = Constraints(cpus=0.3, memory_bytes=200_000_000)
+    jobs = [replace(job_of(), target=TargetSpec(constraints=each)) for each in (limits, None)]
+    assert labels(*jobs, hints=("monday", "tuesday")) == ["0.3 processors, 200 MB", "no limits"]
 
 
 def test_hints_come_last():

@@ -252,9 +252,12 @@ def test_one_sample_in_all_gives_a_ratio_without_an_interval():
     row = only(*apart("latency", [1e-3], [2e-3]), metric="latency")
     assert (row.ratio, row.low, row.high, row.verdict) == (pytest.approx(2.0), None, None, "inconclusive")
     assert row.because == "one sample of before and of after"
+    programs = [replace(run, job=replace(run.job, command=("a.sh",))) for run in apart("latency", [1e-3], [2e-3])]
+    told = only(*programs, metric="latency").because
+    assert told == "one sample of before and of after: exec with --repeat 3 or more gives several"
     other = run_of(row_of("latency", [noise(50, seed=1)]), processes=1)
     assert only(apart("latency", [1e-3], [1e-3])[0], other, metric="latency").because == wording(
-        "one-sample", alone="before"
+        "one-sample", alone="before", more=""
     )
 
 

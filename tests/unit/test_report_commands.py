@@ -8,6 +8,7 @@ from edgewise.constraints.base import Usage
 from edgewise.record import Constraints, Job, ModelRef, RuntimeSpec, Scenario, TargetSpec, Workload
 from edgewise.report.bench.document import bench_document
 from edgewise.report.files import render_report
+from edgewise.report.runs.document import _facts
 from edgewise.run.command import Execution
 from edgewise.run.command_run import build_run
 from edgewise.run.counters import usable_cores
@@ -55,7 +56,12 @@ def test_each_line_of_the_answer_says_which_program_it_is_about():
     lines = bench_document(runs).answer
     assert lines[0].startswith("single-stream, batch 1: ")
     assert lines[1].startswith("python a.py (mechanism cgroup-v1): total time ") and "(limit 1)" in lines[1]
-    assert lines[2].startswith("python b.py, command, limits: 0.5 CPUs: ")
+    assert lines[2].startswith("python b.py, command, limits: 0.5 processors: ")
+
+
+def test_a_run_in_full_has_its_limits():
+    facts = dict(_facts(run_of("a.py", cpus=0.3)))
+    assert facts["Limits"] == "0.3 processors" and dict(_facts(make_run(1)))["Limits"] == ""
 
 
 def test_a_limit_that_is_none_is_said_in_words_without_details():

@@ -153,11 +153,11 @@ def _kind_in_words(job: Job) -> str:
     return "a command" if job.command else "a model in an engine"
 
 
-def limits_text(job: Job, *, size: Callable[[float], str] = format_limit) -> str:
-    """``0.5 CPUs, 200 MiB, container of IMAGE``, or ``none``; `size` words the memory."""
+def limits_text(job: Job, *, unit: str = "processor", size: Callable[[float], str] = format_limit) -> str:
+    """``0.5 processors, 200 MB, container of IMAGE``, or ``none``; `size` words the memory."""
     limits = job.target.constraints
     cpus, memory = (limits.cpus, limits.memory_bytes) if limits else (None, None)
-    words = [f"{cpus:g} CPU{'' if cpus == 1 else 's'}"] if cpus else []
+    words = [f"{cpus:g} {unit}{'' if cpus == 1 else 's'}"] if cpus else []
     words += [size(memory)] if memory else []
     words += [f"container of {limits.image}"] if limits and limits.image else []
     return ", ".join(words) or "none"

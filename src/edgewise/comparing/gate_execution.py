@@ -96,7 +96,7 @@ class Gate:
         """None reads all sensors; without a requirement on a metered metric none is read."""
         if any(one.metric and is_metered(one.metric) for one in self.requirements):
             return None
-        return Sensors(absences=dict.fromkeys(METERED, "no requirement asked for it"))
+        return Sensors(absences=dict.fromkeys(METERED, "the gate read no meter, as none of its requirements needs one"))
 
     def settings_of(self, subject: Subject) -> JobSettings:
         """The settings of a subject that is a model: its own win over those given for both."""

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from pathlib import Path, PurePath
 
+from edgewise.comparing.fairness import limits_text
 from edgewise.record import Job, ModelRef
 from edgewise.record.facts import differing_variables, environment_words
 from edgewise.text import one_line, tells_apart
@@ -28,6 +29,7 @@ def label_jobs(jobs: Sequence[Job], given: Sequence[str | None], *, hints: Seque
         [job.workload.scenario.kind_in_words for job in jobs],
         [job.target.device for job in jobs],
         [environment_words(job.target.environment) for job in jobs],
+        ["no limits" if (limits := limits_text(job)) == "none" else limits for job in jobs],
         differing_variables([job.target.variables for job in jobs]),
         list(hints) or [""] * len(jobs),
     ]

@@ -26,7 +26,7 @@ from edgewise.comparing.session_values import (
     why_unpaired,
 )
 from edgewise.comparing.turns import compare_in_turns
-from edgewise.errors import BadInput
+from edgewise.errors import BadInput, as_flag
 from edgewise.formatting import p_text
 from edgewise.metrics import METRICS
 from edgewise.record import Run
@@ -88,6 +88,7 @@ class _Relation:
         doubt: why no verdict on a time can rest on runs measured apart: one has grade D; else "".
         unlike: why their accuracies can't be compared; "" where they can.
         names: what reasons call them.
+        more: how to get more samples of a program; "" for models.
     """
 
     together: Design | None
@@ -98,6 +99,7 @@ class _Relation:
     doubt: str
     unlike: str
     names: tuple[str, str]
+    more: str
 
 
 def contrast_of(a: Run, b: Run, metric: str, *, names: tuple[str, str] = ("A", "B")) -> MetricContrast:
@@ -285,6 +287,7 @@ def _relation(a: Run, b: Run, names: tuple[str, str]) -> _Relation:
         doubt="" if watched else "; ".join(filter(None, map(_grade_d, (a, b), names))),
         unlike=describe_unlike((names[0], a), (names[1], b)),
         names=names,
+        more=f": exec with {as_flag('repeat')} 3 or more gives several" if a.job.command and b.job.command else "",
     )
 
 
@@ -338,7 +341,7 @@ def _contrast_of_evidence(a: Evidence, b: Evidence, metric: str, *, relation: _R
         doubt = contrast.doubt
         alone = [name for name, side in zip(relation.names, (a, b), strict=True) if sum(side.lengths) == 1]
         if alone:
-            doubt = f"one sample of {' and of '.join(alone)}"
+            doubt = f"one sample of {' and of '.join(alone)}{relation.more}"
         return replace(nothing, contrast=_from_intervals(a, b, relation.names, doubt=doubt), design="intervals")
     if not contrast.doubt and design == "sessions":
         contrast = replace(contrast, doubt=_unequal(a, b, relation.names))

@@ -314,6 +314,10 @@ _INSTEAD = ("latency_engine", "latency_mean", "throughput", "decode_rate", "ttft
 """Headlines of imported runs whose file lacks the scenario's own, in the order of preference."""
 
 
+ID_SIZES = (13, 18, 23)
+"""Lengths of the beginnings of ids that are shown: the time in milliseconds, and the groups of digits after it."""
+
+
 def new_run_id() -> str:
     """Return a UUID version 7 (RFC 9562): Unix milliseconds, 12 bits of their fraction, so that ids sort as they were
     made also within a millisecond, and random bits.

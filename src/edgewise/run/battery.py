@@ -129,10 +129,11 @@ def energy_of(run: Run) -> Quantity:
     """The energy that `run` measured, J per inference. Raises `Unavailable` with the reason if it has none."""
     found = run.measurement("energy")
     if found is None or found.value is None:
-        reason = (found and found.absent_because) or "the run did not measure it"
+        reason = (found and found.absent_because) or "its record has no energy"
         raise Unavailable(
-            f"run {run.id} has no energy per inference: {reason}",
-            advice="give the energy with ⟦energy⟧, such as ⟦energy=3mJ⟧",
+            f"nothing measured the energy of an inference in run {run.id}: {reason}",
+            advice="measure it with bench where a meter is (edgewise doctor lists those here), or with a power meter "
+            "or a trace of power of your own (docs/power-meters.md); or give it with ⟦energy⟧, such as ⟦energy=3mJ⟧",
         )
     return Quantity(found.value, found.low, found.high)
 

@@ -10,11 +10,10 @@ from typing import Any
 from sqlalchemy import Connection, func, or_, select
 
 from edgewise.errors import BadInput
+from edgewise.record.run import ID_SIZES
 from edgewise.store.tables import NEWEST, documents, runs, tags
 
 MIN_PREFIX = 4
-_ID_SIZES = (13, 18, 23)
-"""Of a version 7 UUID: its time in milliseconds, and the groups of digits after it."""
 _AT_ONCE = 100
 _MAX_LISTED = 8
 _LAST = re.compile(r"last(?:~([0-9]{1,9}))?")
@@ -52,7 +51,7 @@ def unique_size(connection: Connection, ids: Sequence[str]) -> int | None:
 
     Runs that are measured side by side begin in the same millisecond: the next digits tell them apart.
     """
-    for size in _ID_SIZES:
+    for size in ID_SIZES:
         prefixes = sorted({one[:size] for one in ids})
         if len(prefixes) < len(ids):
             continue

@@ -85,7 +85,7 @@ class Recommendation:
 
 
 def group_title(run: Run) -> str:
-    """``"kws.tflite, single-stream, batch 1"``, or ``"kws.tflite, command, limits: 0.5 CPUs, 512 MB"``."""
+    """``"kws.tflite, single-stream, batch 1"``, or ``"kws.tflite, command, limits: 0.5 processors, 512 MB"``."""
     return f"{one_line(run.job.model.name)}, {_scope_of(run)}"
 
 

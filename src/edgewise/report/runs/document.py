@@ -8,6 +8,7 @@ from dataclasses import replace
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
+from edgewise.comparing.fairness import limits_text
 from edgewise.device.devices import LOCAL
 from edgewise.formatting import ABSENT, quantity, range_text, value_text
 from edgewise.record import Layer, Measurement, Run, Source
@@ -295,6 +296,7 @@ def _facts(run: Run) -> Iterator[tuple[str, str | None]]:
     yield "Inputs", f"{'; '.join(inputs) or 'not reported'} ({source})"
     yield "Scenario", f"{scenario_of(run)}, batch {job.workload.batch}"
     yield "Stopping", f"{stopping.sessions} session(s), {rule}" if run.sessions else ""
+    yield "Limits", limits_text(job) if job.target.constraints is not None else ""
     yield "Device", job.target.device if job.target.device != LOCAL else ""
     if run.source is not None:
         yield from _origin(run.source)

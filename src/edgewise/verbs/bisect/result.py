@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-import shlex
+import math
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
 from typing import Any
@@ -17,6 +17,7 @@ from edgewise.report.profile.diff import diff_table
 from edgewise.report.runs.conditions import processor_in, system_in
 from edgewise.text import listing, one_line
 from edgewise.verbs.bisect.part import Part
+from edgewise.verbs.bisect.search import SURE
 
 SCHEMA = 1
 WORDS = {"latency": "slower", "memory": "larger in memory", "output": "different in outputs"}
@@ -51,16 +52,19 @@ class BisectResult:
     """The releases from the good one to the bad one.
 
     Attributes:
-        first: the first release that is worse; None where the bad one is not shown to be worse.
+        first: the first release that is worse, or the likeliest to be it; None where the bad one is not shown to be
+            worse, or nothing tells which is the likeliest.
         probability: of `first`.
-        others: other releases that may be the first.
+        others: other releases that may be the first; with no `first`, they are all as likely.
         between: releases whose ratio is between the two levels: more than one release changed it.
         profiles: of the release before `first` and of `first`; empty where there are none.
         command: that makes this again.
+        asked: the model, threads and device as they were typed, for other commands.
         device: where it was measured.
         environments: what is known of the machine and the packages, of each run.
         part: the smallest part of the model that still is slower; None where it was not asked for.
         part_absent_because: why there is none.
+        interrupted: whether it was interrupted, in the search or after it.
         undecided: whether more measuring might show that the bad release is worse.
     """
 
@@ -74,12 +78,23 @@ class BisectResult:
     between: Sequence[str] = ()
     profiles: Sequence[Run] = ()
     command: str = ""
+    asked: str = ""
     device: str = LOCAL
     environments: Sequence[Mapping[str, Any]] = ()
     interrupted: bool = False
     undecided: bool = False
     part: Part | None = None
     part_absent_because: str = ""
+
+    @property
+    def is_finished(self) -> bool:
+        """Whether the search itself ended with an answer: one release is likely enough, or nothing else was to do."""
+        return self.probability is None or self.probability >= SURE
+
+    @property
+    def _open(self) -> str:
+        """Why a search without an answer has none, in words."""
+        return "interrupted: the search is not finished" if self.interrupted else "not decided"
 
     @property
     def before(self) -> str | None:
@@ -92,7 +107,8 @@ class BisectResult:
         return {
             "schema": SCHEMA, "model": dict(self.model), "engine": self.engine, "on": self.on, "device": self.device,
             "releases": [asdict(release) for release in self.releases], "first": self.first,
-            "probability": self.probability, "others": list(self.others), "between": list(self.between),
+            "probability": self.probability, "interrupted": self.interrupted,
+            "others": list(self.others), "between": list(self.between),
             "profiles": [run.id for run in self.profiles], "command": self.command,
             "subgraph": None if self.part is None else asdict(self.part),
             "subgraph_absent_because": self.part_absent_because or None,
@@ -136,6 +152,9 @@ class BisectResult:
         name, worse = one_line(str(self.model["name"])), WORDS[self.on]
         last = self.releases[-1]
         if self.first is None:
+            if self.others:
+                return [f"{self._open}; the first release with which {name} is {worse} may be "
+                        f"{listing(self.others, 'or')}"]  # fmt: skip
             if self.on == "output":
                 return [f"{name} gives the same outputs with {self.engine} {last.version} as with "
                         f"{self.releases[0].version}: {last.outputs}"]  # fmt: skip
@@ -143,11 +162,16 @@ class BisectResult:
             undecided = f"; not decided: give more {as_flag('time_budget')}" if self.undecided else ""
             return [f"{name} is not shown to be {worse} with {self.engine} {last.version} than with "
                     f"{self.releases[0].version}{ratio}{undecided}"]  # fmt: skip
-        share = "" if self.probability is None else f" (probability {self.probability:.0%})"
         skipped = [release.version for release in self.releases if release.skipped]
-        before = "could not be run" if self.before in skipped else "is not"
-        lines = [f"{self.engine} {self.first} is the first release with which {name} is {worse}{share}; "
-                 f"{self.before} {before}"]  # fmt: skip
+        finding = f"{self.engine} {self.first} is the first release with which {name} is {worse}"
+        before = f"; {self.before} could not be run" if self.before in skipped else ""
+        if self.probability is None:
+            lines = [f"{finding}{before}"]
+        elif self.is_finished:
+            lines = [f"{finding} (probability {self.probability:.0%}){before or f'; {self.before} is not'}"]
+        else:
+            share = f"{math.floor(100 * self.probability)}%, below the limit of {SURE:.0%}"
+            lines = [f"{self._open}; most likely {finding} (probability {share}){before}"]
         measured = next(release for release in self.releases if release.version == self.first)
         if measured.outputs:
             lines.append(f"{self.first} against {self.releases[0].version}: {measured.outputs}")
@@ -160,6 +184,8 @@ class BisectResult:
         return lines
 
     def _table(self) -> Table:
+        found = "← first" if self.is_finished else "← most likely first"
+
         def cells(release: Release) -> tuple[Cell, ...]:
             reference = release is self.releases[0]
             why = release.skipped or "it was not needed"
@@ -169,7 +195,7 @@ class BisectResult:
             if release.ratio is not None:
                 text = ratio_text(release.ratio, release.low, release.high)
                 ratio = Cell(text=text, value=release.ratio, low=release.low, high=release.high)
-            mark = "good" if reference else "← first" if release.version == self.first else ""
+            mark = "good" if reference else found if release.version == self.first else ""
             return Cell(text=release.version), ratio, Cell(text=str(release.pairs or "")), Cell(text=mark)
 
         good = self.releases[0].version
@@ -185,12 +211,11 @@ class BisectResult:
     def _again(self) -> list[str]:
         lines = [self.command]
         if self.first is not None:
-            place = "" if self.device == LOCAL else f" -d {shlex.quote(self.device)}"
             sides = f" --environment {self.engine}=={self.before} --environment {self.engine}=={self.first}"
             lines += [
-                f"edgewise bench MODEL -r {ENGINES[self.engine]}{sides}{place}"
+                f"edgewise bench {self.asked} -r {ENGINES[self.engine]}{sides}"
                 if self.on == "output"
-                else f"edgewise compare MODEL --vary {self.engine}={self.before},{self.first}{place}",
+                else f"edgewise compare {self.asked} --vary {self.engine}={self.before},{self.first}",
                 "environments: pip install -r before.txt, and pip install -r after.txt",
             ]
         if self.part is not None:

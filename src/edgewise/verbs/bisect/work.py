@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 import re
+import shlex
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
@@ -21,7 +22,7 @@ from edgewise.text import one_line
 from edgewise.verbs.bisect.part import Part, smallest_part
 from edgewise.verbs.bisect.result import BisectResult, Release
 from edgewise.verbs.bisect.search import Search
-from edgewise.verbs.verb import carry_out, command_of
+from edgewise.verbs.verb import carry_out, command_of, words_of
 
 if TYPE_CHECKING:
     from edgewise.comparing.comparison import Comparison, ComparisonResult
@@ -82,6 +83,15 @@ def bisect(request: BisectRequest, context: Context) -> BisectResult:
         steps.search(search)
     except KeyboardInterrupt:
         interrupted = True
+    if not search.compared and last > 1:  # each release is as likely as the others
+        return replace(
+            result,
+            releases=steps.releases,
+            others=versions[1:],
+            conditions=conditions_of([run.environment for run in steps.runs[-2:]]),
+            interrupted=interrupted,
+            part_absent_because="the first slower release is not known" if request.subgraph else "",
+        )
     first, probability = search.first
     profiles: Sequence[Run] = ()
     if request.profile and not interrupted:
@@ -112,6 +122,7 @@ def _empty_result(request: BisectRequest, ref: ModelRef, releases: Sequence[Rele
     return BisectResult(
         model=model, engine=request.engine, on=request.on, releases=releases, first=None, probability=None,
         command=command_of(request), device=request.device,
+        asked=shlex.join(words_of(request, only=("model", "threads", "device"))),
     )  # fmt: skip
 
 
@@ -130,7 +141,10 @@ def _bisect_outputs(request: BisectRequest, ref: ModelRef, versions: Sequence[st
     try:
         first, others = first_that(search.differs, last)
     except KeyboardInterrupt:
-        return replace(result, environments=search.environments, interrupted=True)
+        good = max((at for at, one in enumerate(search.releases) if one.differs is False), default=0)
+        bad = next(at for at, one in enumerate(search.releases) if one.differs)
+        others = versions[good + 1 : bad + 1]
+        return replace(result, others=others, environments=search.environments, interrupted=True)
     return replace(
         result,
         first=versions[first],

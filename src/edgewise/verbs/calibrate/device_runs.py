@@ -70,7 +70,7 @@ def grade_of(run: Run) -> str | None:
 
 def engine_text(job: Job) -> str:
     """An engine with its threads and limits, such as ``litert/cpu, 1 thread, within 2 CPUs``."""
-    runtime, limits = job.runtime, limits_text(job, size=format_bytes)  # stored calibrations are found by these words
+    runtime, limits = job.runtime, limits_text(job, unit="CPU", size=format_bytes)  # they find stored calibrations
     words = [f"{runtime.name}{f'/{runtime.provider}' if runtime.provider else ''}"]
     if runtime.threads is not None:
         words.append(f"{runtime.threads} thread{'' if runtime.threads == 1 else 's'}")
