@@ -258,7 +258,7 @@ def test_classes_are_matched_by_name():
     assert scorer.settings["labels"] == "matched with the model's classes by name"
     assert scorer.settings["outputs_of_labels"] == [2, 1]
     same = TASK.prepare(context((1, 2), data=("cat", "dog"), model=("cat", "dog")))
-    assert same.settings["labels"] == "label i is output i"
+    assert same.settings["labels"] == "label i is output i, of the same name"
 
 
 @pytest.mark.parametrize(("data", "model", "options", "message"), [

@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from edgewise.errors import BadInput
+from edgewise.evaluating.class_order import BY_NAME, ORDER, SAME_NAMES
 from edgewise.evaluating.dataset import Sample
 from edgewise.evaluating.task import TaskContext
 from edgewise.evaluating.tasks.outputs import brief, scalar_label
@@ -53,11 +54,12 @@ class LabelMapping:
     def settings(self) -> dict[str, Any]:
         """How labels are read, for the record."""
         words = "" if self.offset else describe_order(self._own, self._model, self._source, matched=self.by_name)
-        doubt = {"class_order": words} if words else {}
+        doubt = {ORDER: words} if words else {}
         if self.by_name is not None:
-            matched = {"labels": "matched with the model's classes by name", "outputs_of_labels": list(self.by_name)}
+            matched = {"labels": BY_NAME, "outputs_of_labels": list(self.by_name)}
             return matched | doubt
-        return {"labels": f"label i is output i + {self.offset}" if self.offset else "label i is output i"} | doubt
+        same = SAME_NAMES if self._own and self._own == self._model else "label i is output i"
+        return {"labels": f"label i is output i + {self.offset}" if self.offset else same} | doubt
 
     @property
     def known(self) -> int | None:
