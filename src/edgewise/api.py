@@ -464,6 +464,7 @@ def bench(
         meters: read sensors in a pass of their own, where there are any.
         store: where runs are kept: a `Store`, or its URL; None keeps nothing.
         progress: called with each event as it happens, see `edgewise.progress`.
+            Without it, and outside a notebook, a `RuntimeWarning` tells that the device is in use and by whom.
 
     Returns:
         One run per job in the plan's order. A job that failed is a run too; its `status` says so.

@@ -265,6 +265,17 @@ def test_the_users_own_mapping_counts_more_than_the_file(capsys):
     assert "class-order" not in [each["code"] for each in document["run"]["cautions"]]
 
 
+@pytest.mark.parametrize("given", ["1_light,0_darks,dusk", "names.txt"])
+def test_a_typo_in_the_names_is_told_with_where_it_is(capsys, given):
+    write_brightness_model(3)
+    write_pictures()
+    Path("names.txt").write_text("1_light\n0_darks\ndusk\n")
+    words = ["evaluate", "net.onnx", "--data", "pictures", "--task", "classification", "--classes", given, *PICTURE]
+    assert run([*words, "--no-store", "--no-latency"]) == ExitCode.BAD_INPUT
+    where = "--classes names.txt" if given == "names.txt" else "--classes"
+    assert f"classes that {where} does not have: 0_dark (similar: 0_darks)" in " ".join(capsys.readouterr().err.split())
+
+
 def test_a_classifiers_classes_are_matched_by_the_names_in_its_file(capsys):
     write_brightness_model(3, names="{0: '1 light', 1: '0_dark'}")
     write_pictures()

@@ -79,6 +79,20 @@ def test_a_newcomer_waits_for_who_is_next_in_the_queue(lines, clock):
     assert len(lines) == 1
 
 
+def test_without_progress_a_warning_names_the_first_holder_once(hold, clock):
+    free = hold("first")
+
+    def pass_on():
+        free()
+        clock.after(2.0, hold("second"))
+
+    clock.after(2.5, pass_on)
+    with pytest.warns(RuntimeWarning) as warned, measuring_on("local"):
+        pass
+    assert [str(one.message) for one in warned] == ["waiting for local: in use by first"]
+
+
+@pytest.mark.usefixtures("lines")
 def test_who_waits_is_next_until_the_lock_is_held(hold, clock):
     turn, found = lock_file().with_suffix(".next"), []
     clock.after(1.5 * RETRY_S, lambda: found.append(try_lock(turn, "a newcomer")))
@@ -154,6 +168,7 @@ def test_something_else_in_the_place_of_the_lock_file_costs_no_measurement(tmp_p
         pass
 
 
+@pytest.mark.usefixtures("lines")
 def test_what_a_request_waited_is_no_part_of_its_seconds(hold, clock):
     def work():
         sleep(3.0)

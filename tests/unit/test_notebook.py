@@ -7,6 +7,7 @@ import pytest
 import rich.console
 
 import edgewise
+from edgewise.progress import LogLine
 from edgewise.terminal.notebook import progress
 from edgewise.testing import write_fake_model
 
@@ -42,6 +43,12 @@ def test_a_cell_shows_progress_while_it_runs(notebook, model, capsys):
     events = []
     edgewise.bench(model, runtimes=["fake"], iterations=20, sessions=1, progress=events.append)
     assert events and capsys.readouterr().err == ""
+
+
+@pytest.mark.usefixtures("notebook")
+def test_a_cell_shows_for_whom_it_waits(capsys):
+    progress()(LogLine(text="waiting for local: in use by anna"))
+    assert capsys.readouterr().err == "waiting for local: in use by anna\n"
 
 
 @pytest.mark.parametrize("shell", [None, SimpleNamespace(kernel=None), SimpleNamespace()])

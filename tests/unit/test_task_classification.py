@@ -1,6 +1,7 @@
 """Classification against scikit-learn, and everything that outputs, labels and names may get wrong."""
 
 import json
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -258,11 +259,11 @@ def test_classes_are_matched_by_name():
     assert scorer.settings["labels"] == "matched with the model's classes by name"
     assert scorer.settings["outputs_of_labels"] == [2, 1]
     same = TASK.prepare(context((1, 2), data=("cat", "dog"), model=("cat", "dog")))
-    assert same.settings["labels"] == "label i is output i"
+    assert same.settings["labels"] == "label i is output i, of the same name"
 
 
 @pytest.mark.parametrize(("data", "model", "options", "message"), [
-    (("cat", "emu"), ("cat", "dog", "ant"), {}, says("classes-model-does-not", missing="", more="emu")),
+    (("cat", "emu"), ("cat", "dog", "ant"), {}, says("classes-model-does-not", named="emu", more="")),
     (("cat", "crane"), ("cat", "crane", "crane"), {}, says("model-classes-called", numbers_count=2, name="crane")),
     (("Cat", "cat_"), ("cat", "dog", "ant"), {}, says("two-classes-one-model")),
     (("dog", "cat"), ("cat", "dog", "ant"), {"offset": "1"}, says("labels-matched-name-so-no")),
@@ -271,6 +272,21 @@ def test_classes_are_matched_by_name():
 def test_names_that_do_not_fit(data, model, options, message):
     with pytest.raises(BadInput, match=message):
         TASK.prepare(context((1, 3), data=data, model=model, **options))
+
+
+@pytest.mark.parametrize(
+    ("given", "where"),
+    [
+        ("⟦classes=names.txt⟧", "--classes names.txt"),
+        ("⟦classes⟧", "--classes"),
+        ("", "what names the model's classes"),
+    ],
+)
+def test_a_class_that_a_list_lacks_is_told_with_the_list_and_the_similar_name(given, where):
+    setting = context((1, 3), data=("bag", "boot", "emu"), model=("bags", "boots", "boot"))
+    with pytest.raises(BadInput) as caught:
+        TASK.prepare(replace(setting, classes_given=given))
+    assert caught.value.message == f"pets.npz has classes that {where} does not have: bag (similar: bags), emu"
 
 
 def test_no_confusion_of_many_classes():

@@ -9,6 +9,7 @@ from __future__ import annotations
 import contextlib
 import os
 import re
+import warnings
 from collections.abc import Callable, Iterator
 from contextvars import ContextVar
 from pathlib import Path
@@ -21,7 +22,7 @@ from edgewise.device.holder import holder
 from edgewise.device.target import LocalTarget, RemoteTarget, find_target, report_no_lock
 from edgewise.device.transport import Attached, SharesMachine
 from edgewise.errors import BadInput
-from edgewise.progress import LogLine, emit
+from edgewise.progress import LogLine, emit, is_watched
 from edgewise.text import one_line
 
 RETRY_S = 1.0
@@ -132,13 +133,19 @@ def _held_there(target: RemoteTarget) -> Iterator[None]:
 
 
 def wait_for_lock(device: str, attempt: Callable[[], str | None]) -> None:
-    """Call `attempt` until it returns None; every new holder that it returns is reported. Raises `Cancelled`."""
+    """Call `attempt` until it returns None; every new holder that it returns is reported. Raises `Cancelled`.
+
+    Where nobody watches progress, as in a Python script, a `RuntimeWarning` names the first holder.
+    """
     told, begun = None, now()
     try:
         while (found := attempt()) is not None:
             if found != told:
+                words = f"waiting for {device}: in use by {one_line(found)[:300] or 'another process'}"
+                emit(LogLine(text=words))
+                if told is None and not is_watched():
+                    warnings.warn(words, RuntimeWarning, stacklevel=2)
                 told = found
-                emit(LogLine(text=f"waiting for {device}: in use by {one_line(found)[:300] or 'another process'}"))
             sleep(RETRY_S)
     finally:
         if told is not None and (waits := _waits.get()) is not None:

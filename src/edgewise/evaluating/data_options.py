@@ -29,6 +29,7 @@ class DataOptions:
         task: None takes the one in the instructions beside the model.
         task_options: of the task; they take precedence over those beside the model.
         classes: names in the order of the models' outputs; empty takes them from model and data.
+        classes_given: where the user gives them, as a marked field; else empty.
         prepare: ``STEP=VALUE`` words.
         file: instructions to read instead of those beside the model.
     """
@@ -43,6 +44,7 @@ class DataOptions:
     task: str | None = None
     task_options: Mapping[str, str] = field(default_factory=dict)
     classes: tuple[str, ...] = ()
+    classes_given: str = ""
     prepare: tuple[str, ...] = ()
     file: Path | None = None
 

@@ -369,6 +369,7 @@ class _Evaluator:
             options={**instructions.task_options, **plan.data.task_options},
             classes=plan.data.classes or instructions.classes,
             classes_from="" if plan.data.classes else instructions.classes_from,
+            classes_given=plan.data.classes_given,
         )
         scorer = None if plan.task is None else plan.task.prepare(context)
         return with_custom_metrics(scorer, plan.own, context)

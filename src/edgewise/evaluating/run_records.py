@@ -10,7 +10,7 @@ from statistics import median
 from types import MappingProxyType
 from typing import Any
 
-from edgewise.evaluating.class_order import find_better_order
+from edgewise.evaluating.class_order import ORDER, find_better_order
 from edgewise.evaluating.evaluator import SampleResults, SampleSelection
 from edgewise.evaluating.instructions import Instructions
 from edgewise.evaluating.scores import Score
@@ -27,8 +27,6 @@ MOST_CLASSES = 200
 MOST_SKIPPED = 100
 """Of skipped samples whose names are kept."""
 
-ORDER = "class_order"
-"""The setting of a scorer that has what is not certain about the order of the classes."""
 _MOST_NAMED = 3
 """Skipped samples that a caution names."""
 
@@ -159,7 +157,8 @@ def cautions_of(evaluation: Evaluation, processors: Mapping[str, str] = MappingP
         found.append(Caution.of("samples-changed", f"of {evaluation.n} samples {changes}"))
     better, unsure = find_better_order(evaluation), evaluation.settings.get(ORDER)
     if doubts := [*([] if better is None else [better.words]), *([str(unsure)] if unsure else [])]:
-        found.append(Caution.of("class-order", "; ".join(doubts)))
+        caution = Caution.of("class-order", "; ".join(doubts))
+        found.append(replace(caution, advice=better.advice) if better is not None and better.advice else caution)
     return tuple(found)
 
 

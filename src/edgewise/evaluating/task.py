@@ -52,6 +52,7 @@ class TaskContext:
         options: ``--task-option NAME=VALUE``.
         classes: names in the order of the model's outputs, from the model or the user; empty where neither has them.
         classes_from: their source where that is the model's own file, in words; else empty.
+        classes_given: where the user's request has them, as a marked field; else empty.
     """
 
     signature: Signature
@@ -59,6 +60,7 @@ class TaskContext:
     options: Mapping[str, str] = field(default_factory=dict)
     classes: Sequence[str] = ()
     classes_from: str = ""
+    classes_given: str = ""
 
 
 class MetricTable(Protocol):

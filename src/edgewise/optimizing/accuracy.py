@@ -459,6 +459,7 @@ class AccuracyChecker:
             options={**settings.instructions.task_options, **settings.task_options},
             classes=settings.classes or settings.instructions.classes,
             classes_from="" if settings.classes else settings.instructions.classes_from,
+            classes_given=settings.classes_given,
         )
 
     def _tested(self, job: Job) -> ModelUnderTest:

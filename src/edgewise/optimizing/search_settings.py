@@ -120,6 +120,7 @@ class SearchSettings:
     assumed: str = ""
     task_options: Mapping[str, str] = field(default_factory=dict)
     classes: tuple[str, ...] = ()
+    classes_given: str = ""
     shapes: Mapping[str, tuple[int, ...]] = field(default_factory=dict)
     fed: Path | None = None
     runtimes: tuple[str, ...] = ()
@@ -203,6 +204,7 @@ def build_settings(
         assumed=assumed,
         task_options=options.task_options,
         classes=options.classes,
+        classes_given=options.classes_given,
         bounds=make_bounds(limits, headline="" if task is None else task.metrics[0]),
     )
 

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from difflib import get_close_matches
 from typing import Any
 
 from edgewise.errors import BadInput
+from edgewise.evaluating.class_order import BY_NAME, ORDER, SAME_NAMES
 from edgewise.evaluating.dataset import Sample
 from edgewise.evaluating.task import TaskContext
 from edgewise.evaluating.tasks.outputs import brief, scalar_label
@@ -47,17 +49,19 @@ class LabelMapping:
                     "labels are matched by name, so no offset is needed",
                     advice="leave offset out, or leave the names of the model's classes out",
                 )
-            self.by_name = _match(self._own, self._model, self._data)
+            there = context.classes_given or self._source
+            self.by_name = _match(self._own, self._model, self._data, there=there or "what names the model's classes")
 
     @property
     def settings(self) -> dict[str, Any]:
         """How labels are read, for the record."""
         words = "" if self.offset else describe_order(self._own, self._model, self._source, matched=self.by_name)
-        doubt = {"class_order": words} if words else {}
+        doubt = {ORDER: words} if words else {}
         if self.by_name is not None:
-            matched = {"labels": "matched with the model's classes by name", "outputs_of_labels": list(self.by_name)}
+            matched = {"labels": BY_NAME, "outputs_of_labels": list(self.by_name)}
             return matched | doubt
-        return {"labels": f"label i is output i + {self.offset}" if self.offset else "label i is output i"} | doubt
+        same = SAME_NAMES if self._own and self._own == self._model else "label i is output i"
+        return {"labels": f"label i is output i + {self.offset}" if self.offset else same} | doubt
 
     @property
     def known(self) -> int | None:
@@ -122,8 +126,8 @@ class LabelMapping:
         return output
 
 
-def _match(own: Sequence[str], model: Sequence[str], data: str) -> tuple[int, ...]:
-    """Return, for each class of the data, the number of the model's class of the same name, ignoring case."""
+def _match(own: Sequence[str], model: Sequence[str], data: str, *, there: str) -> tuple[int, ...]:
+    """Return, for each class of the data, the number of the model's class, named `there`, of the same name."""
     exact: dict[str, list[int]] = {}
     folded: dict[str, list[int]] = {}
     for number, name in enumerate(model):
@@ -141,8 +145,15 @@ def _match(own: Sequence[str], model: Sequence[str], data: str) -> tuple[int, ..
         found += numbers
     if missing:
         more = f" and {len(missing) - _LISTED} more" if len(missing) > _LISTED else ""
+        matched = {fold_name(name) for name in own}
+        free = {name: number for name, number in folded.items() if name not in matched}
+        near = [get_close_matches(fold_name(name), free, n=1) for name in missing[:_LISTED]]
+        named = [
+            name + (f" (similar: {model[free[like[0]][0]]})" if like else "")
+            for name, like in zip(missing, near, strict=False)
+        ]
         raise BadInput(
-            f"{data} has classes that the model does not: {', '.join(missing[:_LISTED])}{more}",
+            f"{data} has classes that {there} does not have: {', '.join(named)}{more}",
             advice="give the names of the model's classes as the data has them, in the order of its outputs",
         )
     if len(set(found)) < len(found):

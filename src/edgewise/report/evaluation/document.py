@@ -6,10 +6,10 @@ from collections.abc import Collection, Sequence
 from dataclasses import asdict, replace
 from typing import Any
 
-from edgewise.evaluating.class_order import doubt_order
+from edgewise.evaluating.class_order import ORDER, doubt_order
 from edgewise.evaluating.evaluation import EvaluationResults, ModelEvaluation
 from edgewise.evaluating.plausibility import CODE
-from edgewise.evaluating.run_records import ORDER, are_converted_alike
+from edgewise.evaluating.run_records import are_converted_alike
 from edgewise.evaluating.scores import MetricDifference, Score
 from edgewise.formatting import p_text, points_range, points_text, value_text, with_range
 from edgewise.grouping import by_key

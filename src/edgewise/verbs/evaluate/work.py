@@ -86,6 +86,7 @@ def data_options_of(request: EvaluateRequest | OptimizeRequest | GateRequest, da
         task=request.task,
         task_options=request.task_options,
         classes=read_classes(Path(classes)) if isinstance(classes, str) else classes,
+        classes_given=f"⟦classes={classes}⟧" if isinstance(classes, str) else "⟦classes⟧" if classes else "",
         prepare=request.prepare,
         file=None if request.instructions is None else Path(request.instructions),
     )
