@@ -209,6 +209,32 @@ def test_a_value_of_grade_d_is_the_best_only_where_all_are():
     assert "fake, 2 threads" in best((336e-6, "C"), (301e-6, "C"))
 
 
+def test_a_better_value_of_grade_d_is_said_not_to_be_ranked():
+    def document(grade, models=("fast", "slow")):
+        found = places_of(["1"], ["litert", "onnxruntime"])
+        kept = [at for at, cell in enumerate(found.cells) if any(name in cell.model for name in models)]
+        outcomes = [found.outcomes[at] for at in kept]
+        outcomes = [
+            replace(one, rows=[{**one.rows[0], "grade": grade if one.rows[0]["runtime"] == "litert" else "B"}])
+            for one in outcomes
+        ]
+        return replace(found, cells=[found.cells[at] for at in kept], outcomes=outcomes).describe()
+
+    vague = document("D")
+    assert vague.answer[0] == (
+        "Latency: best for all 2 models: onnxruntime, 1 thread; 200 µs of litert 1T for nets/fast.fake and 200 µs of "
+        "litert 1T for nets/slow.fake are not ranked (grade D)"
+    )
+    assert vague.tables[0].notes[1] == (
+        "? grade D: only the order of magnitude is known; not ranked where the model has a value of a better grade"
+    )
+    assert document("D", ["fast"]).answer[0] == (
+        "Latency: best for nets/fast.fake: onnxruntime, 1 thread; 200 µs of litert 1T is not ranked (grade D)"
+    )
+    assert document("C").answer[0] == "Latency: best for all 2 models: litert, 1 thread"
+    assert len(document("C").tables[0].notes) == 1
+
+
 def test_many_places_are_rows_and_a_few_models_are_named_with_their_best():
     threads = [str(count) for count in range(1, 7)]
     models = ["nets/fast.fake", "nets/slow.fake"]

@@ -33,6 +33,9 @@ FEW_COLUMNS = 4
 """Columns of values that a narrow terminal has room for."""
 BEST, LIKE_BEST, BEYOND, VAGUE = "★", "≈", "!", "?"
 _NOTE = f"{BEST} best of its model; {LIKE_BEST} its interval overlaps that of the best"
+_VAGUE_NOTE = (
+    f"{VAGUE} grade D: only the order of magnitude is known; not ranked where the model has a value of a better grade"
+)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -196,6 +199,11 @@ def _best_of(metric: str, values: Mapping[str, Value]) -> str:
     return min(values, key=lambda place: (values[place].vague, sign_of(metric) * values[place].value))
 
 
+def _seems_better(metric: str, value: Value, best: Value) -> bool:
+    """Whether `value` would be the best if its grade were not D."""
+    return value.vague and not best.vague and sign_of(metric) * (value.value - best.value) < 0
+
+
 def _matrix(metric: str, values: Values, limit: float | None, absence: str) -> Table:
     """A row per model and a column per place; the other way round where that makes fewer columns.
 
@@ -228,7 +236,7 @@ def _matrix(metric: str, values: Values, limit: float | None, absence: str) -> T
     )
     repeated = max((value.number for value in every), default=1)
     notes = [_NOTE, *([f"medians of {repeated} repeats; intervals hold all of theirs"] if repeated > 1 else [])]
-    notes += [f"{VAGUE} grade D: only the order of magnitude is known"] if any(value.vague for value in every) else []
+    notes += [_VAGUE_NOTE] if any(value.vague for value in every) else []
     notes += [f"{BEYOND} beyond the limit, {quantity(limit, METRICS[metric].unit)}"] if limit is not None else []
     return Table(title=label_of(metric), columns=columns, rows=tuple(rows), notes=tuple(notes))
 
@@ -275,6 +283,13 @@ def _best_line(metric: str, values: Values, whole: Mapping[str, str], limit: flo
         share = "all" if most == len(models) else f"{most} of"
         whose = f"{share} {len(models)} models{' each' if len(first) > 1 else ''}"
         words.append(f"best for {whose}: {_listed(first)}")
+    if unranked := [
+        f"{quantity(value.value, METRICS[metric].unit)} of {_short_place(place)}{f' for {model}' * (len(models) > 1)}"
+        for model, winner in winners.items()
+        for place, value in values[model].items()
+        if _seems_better(metric, value, values[model][winner])
+    ]:
+        words.append(f"{enumerate_few(unranked)} {'is' if len(unranked) == 1 else 'are'} not ranked (grade D)")
     if limit is not None:
         every = [value.value for of_model in values.values() for value in of_model.values()]
         beyond = sum(sign_of(metric) * (value - limit) > 0 for value in every)
