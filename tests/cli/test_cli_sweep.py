@@ -282,6 +282,25 @@ def test_places_on_a_narrow_terminal_keep_their_threads():
     assert lines == ["litert 1T", "litert 2T", "onnxruntime 1T", "onnxruntime 2T", "openvino 1T", "openvino 2T"]
 
 
+def test_names_of_engines_stay_whole_and_columns_go_for_them():
+    found = places_of(["1", "2", "4"], ["litert", "onnxruntime"])
+    cells, outcomes = [], []
+    for model in (f"nets/mobilenet_v{number}.tflite" for number in range(1, 5)):
+        for cell, one in zip(found.cells, found.outcomes, strict=True):
+            if "fast" in cell.model:
+                cells.append(replace(cell, model=model))
+                outcomes.append(one)
+    document = replace(found, cells=cells, outcomes=outcomes).describe()
+    lines = to_text(document, width=80).splitlines()
+    at = lines.index("Place            nets/mobilenet_v1.tflite   nets/mobilenet_v2.tflite")
+    assert [line[:14].rstrip() for line in lines[at + 2 : at + 8]] == [
+        "litert 1T", "litert 2T", "litert 4T", "onnxruntime 1T", "onnxruntime 2T", "onnxruntime 4T",
+    ]  # fmt: skip
+    assert lines[at + 8].startswith("columns left out for width: nets/mobilenet_v3.tflite, nets/mobilenet_v4.tflite")
+    narrow = [line[:11].rstrip() for line in to_text(document, width=30).splitlines()]
+    assert narrow.count("onnxruntime") == 3 and not any("…" in line for line in narrow)
+
+
 def test_intervals_without_room_are_noted():
     found = places_of(["1", "2"], ["litert", "onnxruntime"]).describe()
     narrow, wide = (to_text(found, width=width) for width in (80, 140))

@@ -15,6 +15,7 @@ from edgewise.formatting import quantity, scale_of
 from edgewise.metrics import METRICS
 from edgewise.report.document import Cell, Column, Document, Section, Table, absent, table_by_columns
 from edgewise.report.document.names import short_names
+from edgewise.report.document.text import GAP, SHORTEST_NAME
 from edgewise.report.runs.cells import amount_cell, label_of
 from edgewise.store.exchange import write_file
 from edgewise.text import enumerate_few, listing, one_line
@@ -29,8 +30,8 @@ from edgewise.verbs.sweep.values import Value, Values, overlaps, sign_of, values
 SCHEMA = 1
 NAME_WIDTH = 28
 """Most characters of the name of a row on a narrow terminal."""
-FEW_COLUMNS = 4
-"""Columns of values that a narrow terminal has room for."""
+FEW_COLUMNS, NARROW = 4, 80
+"""Columns of values that a narrow terminal has room for, if their headings allow it; its cells."""
 BEST, LIKE_BEST, BEYOND, VAGUE = "★", "≈", "!", "?"
 _NOTE = f"{BEST} best of its model; {LIKE_BEST} its interval overlaps that of the best"
 _VAGUE_NOTE = (
@@ -222,13 +223,14 @@ def _matrix(metric: str, values: Values, limit: float | None, absence: str) -> T
     short = short_names(names, NAME_WIDTH, ends=True) if names is not places else [_short_place(name) for name in names]
     rows = [(Cell(text=one_line(name), short=cut), *cells) for name, cut, cells in zip(names, short, grid, strict=True)]
     unit = f" ({METRICS[metric].unit})" if METRICS[metric].unit != "1" else ""
+    few = _most_columns(titles, grid, short if names is places else ())
     columns = (
-        Column(title=head, name=True),
+        Column(title=head, name=True, folds=names is places),
         *(
             Column(
                 title=one_line(title),
                 numeric=True,
-                rank=max(0, at - FEW_COLUMNS),
+                rank=max(0, at - few),
                 in_si=(f"{one_line(title)}: {label_of(metric)}{unit}", 1.0),
             )
             for at, title in enumerate(titles, 1)
@@ -239,6 +241,14 @@ def _matrix(metric: str, values: Values, limit: float | None, absence: str) -> T
     notes += [_VAGUE_NOTE] if any(value.vague for value in every) else []
     notes += [f"{BEYOND} beyond the limit, {quantity(limit, METRICS[metric].unit)}"] if limit is not None else []
     return Table(title=label_of(metric), columns=columns, rows=tuple(rows), notes=tuple(notes))
+
+
+def _most_columns(titles: Sequence[str], rows: Sequence[Sequence[Cell]], whole: Sequence[str]) -> int:
+    """The columns that a narrow terminal has room for beside the names `whole`, with no word of a heading cut."""
+    words = [word for title in titles for word in title.split()]
+    widest = max(map(len, [*words, *(cell.short or cell.text for row in rows for cell in row)]), default=1)
+    room = NARROW - max(map(len, whole), default=SHORTEST_NAME)
+    return max(1, min(FEW_COLUMNS, room // (widest + GAP)))
 
 
 def _cells_of(
