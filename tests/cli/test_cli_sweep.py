@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import time
 from dataclasses import replace
 from pathlib import Path
 
@@ -12,7 +13,8 @@ import yaml
 from edgewise.cli.main import run
 from edgewise.errors import BadInput, ExitCode
 from edgewise.metrics import METRICS
-from edgewise.record.run import Failure
+from edgewise.record.caution import Caution
+from edgewise.record.run import Failure, Trust
 from edgewise.report.document.csv import render_csv
 from edgewise.report.document.text import to_text
 from edgewise.run.dispatch import Dispatcher
@@ -527,6 +529,56 @@ def test_results_are_files_that_others_read():
     board = json.loads(Path("suite-results/board.json").read_text())
     assert board["suite"] == "suite" and len(board["cells"]) == 2
     assert "nets/fast.fake" in Path("page.html").read_text() and "nets/fast.fake" in Path("table.csv").read_text()
+
+
+def test_a_report_has_the_conditions_of_its_cells():
+    assert run(["sweep", write(threads=["1"], order="listed"), "-q", "-o", "page.html"]) == 0
+    found = work.sweep(SweepRequest(suite="suite.yaml"), Context())
+    document = found.describe()
+    with open_store() as store:
+        days = sorted({row.created_at[:10] for row in store.list()})
+        processor = store.list()[0].machine
+    ended = [one.finished for one in found.outcomes if one is not None]
+    assert [[cell.text for cell in row] for row in document.tables[1].rows] == [
+        [f"nets/{name}.fake on fake, 1 thread", "B", "fake 1", found.outcomes[at].rows[0]["processor"],
+         time.strftime("%Y-%m-%d %H:%M", time.gmtime(ended[at]))]
+        for at, name in enumerate(("fast", "slow"))
+    ]  # fmt: skip
+    sections = {section.title: section for section in document.sections}
+    assert sections["What was measured"].lines[-2:] == ("Engines: fake 1", f"Measured: {' to '.join(days)}")
+    assert f"Processor: {processor}" in sections["What was measured"].lines
+    assert sections["Cautions"].brief == "single-session (2 of 2 runs)"
+    page = Path("page.html").read_text()
+    assert all(words in page for words in ("What was measured", "Engines: fake 1", "single-session", ">Conditions<"))
+    Path("runs.db").unlink()
+    sections = {section.title: section.lines for section in replace(found, held=()).describe().sections}
+    assert sections["Runs elsewhere"] == ("2 runs are not in the store of this machine: no cautions are known",)
+    assert work.sweep(SweepRequest(suite="suite.yaml"), Context()).held == []
+
+
+def test_cells_of_grade_d_are_named_with_the_load_and_the_command_that_repeats_them():
+    write(models=["nets/fast.fake"], order="listed")
+    found = work.sweep(SweepRequest(suite="suite.yaml"), Context())
+    rows = [{**one.rows[0], "grade": "D"} for one in found.outcomes]
+    vague = replace(found, outcomes=[replace(one, rows=[row]) for one, row in zip(found.outcomes, rows, strict=True)])
+    busy = Caution.of("busy-host", "other processes used up to 80% of the processor time")
+    trust = Trust(grade="D", reasons=("only 9 samples: unreliable",))
+    held = [replace(found.held[0], cautions=(busy,), trust=trust), replace(found.held[1], cautions=(), trust=trust)]
+
+    def lines(**changed):
+        return {section.title: section.lines for section in replace(vague, **changed).describe().sections}["Grade D"]
+
+    one, two = (f"nets/fast.fake on fake, {words}" for words in ("1 thread", "2 threads"))
+    again = f"--again --only '{one}' --only '{two}' measures them again"
+    assert lines(held=held) == (
+        f"{one}: the machine was busy: other processes used up to 80% of the processor time",
+        f"{two}: only 9 samples: unreliable",
+        again,
+    )
+    assert lines(held=()) == (
+        f"{one} and {two}: the reason is in the record of the run, which is not in the store of this machine", again,
+    )  # fmt: skip
+    assert "Grade D" not in {section.title for section in found.describe().sections}
 
 
 def test_python_gets_the_same_result():

@@ -13,6 +13,8 @@ from typing import Any
 from edgewise.errors import as_flag
 from edgewise.formatting import quantity, scale_of
 from edgewise.metrics import METRICS
+from edgewise.record import Run
+from edgewise.report.bench.page import environment_documents
 from edgewise.report.document import Cell, Column, Document, Section, Table, absent, table_by_columns
 from edgewise.report.document.names import short_names
 from edgewise.report.document.text import GAP, SHORTEST_NAME
@@ -24,6 +26,7 @@ from edgewise.verbs.outcome import Outcome
 from edgewise.verbs.rows import Row
 from edgewise.verbs.sweep.cells import Cell as SuiteCell
 from edgewise.verbs.sweep.cells import name_place, words_of_threads
+from edgewise.verbs.sweep.conditions import cells_tables, sections_of_runs, vague_sections
 from edgewise.verbs.sweep.front import fronts_of
 from edgewise.verbs.sweep.values import Value, Values, overlaps, sign_of, values_of
 
@@ -51,6 +54,7 @@ class SweepResult:
         not_counted: results of a scheduler that are of no cell as it is now, a line per reason.
         folder: where results are kept; "" for none.
         in_lab: whether a lab carries out what is left.
+        held: the runs of the cells that the store of this machine has.
         emitted: the files that were written for a scheduler, and what to do with them.
     """
 
@@ -65,6 +69,7 @@ class SweepResult:
     not_counted: Sequence[str] = ()
     emitted: Sequence[str] = ()
     in_lab: bool = False
+    held: Sequence[Run] = ()
 
     @property
     def failed(self) -> list[Outcome]:
@@ -114,24 +119,29 @@ class SweepResult:
         found = {name: values for name in metrics if (values := values_of(rows, places, name))}
         fronts = fronts_of(rows, places, whole)
         sections = [Section(title="Failed", lines=_failures(self.failed), tone="poor")] if self.failed else []
+        by_keys = {one.key: one for one in self.outcomes if one is not None}
+        sections += vague_sections(self.held, rows, by_keys)
         if self.not_counted:
             sections.append(Section(title="Results that do not count", lines=tuple(map(one_line, self.not_counted))))
         sections += [front.section() for front in fronts]
         kept = f"{self.folder}: cells.jsonl, board.json, measurements.jsonl"
+        sections += sections_of_runs(self.held, rows)
         if self.folder:
             sections.append(Section(title="Files", lines=tuple(self.emitted) or (kept,)))
         best = [_best_line(name, values, whole, self.limits.get(name)) for name, values in found.items()]
+        matrices = [_matrix(name, values, self.limits.get(name), self._absence) for name, values in found.items()]
         return Document(
             title=f"Sweep {one_line(self.suite)}",
             answer=(*filter(None, best), self._state()),
-            tables=tuple(_matrix(name, values, self.limits.get(name), self._absence) for name, values in found.items()),
+            tables=(*matrices, *cells_tables(rows, by_keys)),
             sections=tuple(sections),
             charts=(lambda: [front.chart() for front in fronts]) if fronts else tuple,
+            parts=(lambda: [("Conditions", environment_documents(self.held))]) if self.held else tuple,
         )
 
     def all_metrics(self) -> Table:
         """The tables of all metrics side by side, for a CSV file."""
-        tables = self.describe().tables
+        tables = [table for table in self.describe().tables if not table.detail]
         names = list(dict.fromkeys(row[0].text for table in tables for row in table.rows))
         columns: list[tuple[Column, Sequence[Cell]]] = [
             (Column(title=tables[0].columns[0].title if tables else "Model"), [Cell(text=name) for name in names])
