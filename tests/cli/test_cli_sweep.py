@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import time
 from dataclasses import replace
 from pathlib import Path
 
@@ -12,7 +13,8 @@ import yaml
 from edgewise.cli.main import run
 from edgewise.errors import BadInput, ExitCode
 from edgewise.metrics import METRICS
-from edgewise.record.run import Failure
+from edgewise.record.caution import Caution
+from edgewise.record.run import Failure, Trust
 from edgewise.report.document.csv import render_csv
 from edgewise.report.document.text import to_text
 from edgewise.run.dispatch import Dispatcher
@@ -209,6 +211,32 @@ def test_a_value_of_grade_d_is_the_best_only_where_all_are():
     assert "fake, 2 threads" in best((336e-6, "C"), (301e-6, "C"))
 
 
+def test_a_better_value_of_grade_d_is_said_not_to_be_ranked():
+    def document(grade, models=("fast", "slow")):
+        found = places_of(["1"], ["litert", "onnxruntime"])
+        kept = [at for at, cell in enumerate(found.cells) if any(name in cell.model for name in models)]
+        outcomes = [found.outcomes[at] for at in kept]
+        outcomes = [
+            replace(one, rows=[{**one.rows[0], "grade": grade if one.rows[0]["runtime"] == "litert" else "B"}])
+            for one in outcomes
+        ]
+        return replace(found, cells=[found.cells[at] for at in kept], outcomes=outcomes).describe()
+
+    vague = document("D")
+    assert vague.answer[0] == (
+        "Latency: best for all 2 models: onnxruntime, 1 thread; 200 µs of litert 1T for nets/fast.fake and 200 µs of "
+        "litert 1T for nets/slow.fake are not ranked (grade D)"
+    )
+    assert vague.tables[0].notes[1] == (
+        "? grade D: only the order of magnitude is known; not ranked where the model has a value of a better grade"
+    )
+    assert document("D", ["fast"]).answer[0] == (
+        "Latency: best for nets/fast.fake: onnxruntime, 1 thread; 200 µs of litert 1T is not ranked (grade D)"
+    )
+    assert document("C").answer[0] == "Latency: best for all 2 models: litert, 1 thread"
+    assert len(document("C").tables[0].notes) == 1
+
+
 def test_many_places_are_rows_and_a_few_models_are_named_with_their_best():
     threads = [str(count) for count in range(1, 7)]
     models = ["nets/fast.fake", "nets/slow.fake"]
@@ -254,6 +282,25 @@ def test_places_on_a_narrow_terminal_keep_their_threads():
     found = places_of(["1", "2"], ["litert", "onnxruntime", "openvino"]).describe()
     lines = [line.split("  ")[0] for line in to_text(found, width=50).splitlines() if line.count("±") or " µs" in line]
     assert lines == ["litert 1T", "litert 2T", "onnxruntime 1T", "onnxruntime 2T", "openvino 1T", "openvino 2T"]
+
+
+def test_names_of_engines_stay_whole_and_columns_go_for_them():
+    found = places_of(["1", "2", "4"], ["litert", "onnxruntime"])
+    cells, outcomes = [], []
+    for model in (f"nets/mobilenet_v{number}.tflite" for number in range(1, 5)):
+        for cell, one in zip(found.cells, found.outcomes, strict=True):
+            if "fast" in cell.model:
+                cells.append(replace(cell, model=model))
+                outcomes.append(one)
+    document = replace(found, cells=cells, outcomes=outcomes).describe()
+    lines = to_text(document, width=80).splitlines()
+    at = lines.index("Place            nets/mobilenet_v1.tflite   nets/mobilenet_v2.tflite")
+    assert [line[:14].rstrip() for line in lines[at + 2 : at + 8]] == [
+        "litert 1T", "litert 2T", "litert 4T", "onnxruntime 1T", "onnxruntime 2T", "onnxruntime 4T",
+    ]  # fmt: skip
+    assert lines[at + 8].startswith("columns left out for width: nets/mobilenet_v3.tflite, nets/mobilenet_v4.tflite")
+    narrow = [line[:11].rstrip() for line in to_text(document, width=30).splitlines()]
+    assert narrow.count("onnxruntime") == 3 and not any("…" in line for line in narrow)
 
 
 def test_intervals_without_room_are_noted():
@@ -482,6 +529,56 @@ def test_results_are_files_that_others_read():
     board = json.loads(Path("suite-results/board.json").read_text())
     assert board["suite"] == "suite" and len(board["cells"]) == 2
     assert "nets/fast.fake" in Path("page.html").read_text() and "nets/fast.fake" in Path("table.csv").read_text()
+
+
+def test_a_report_has_the_conditions_of_its_cells():
+    assert run(["sweep", write(threads=["1"], order="listed"), "-q", "-o", "page.html"]) == 0
+    found = work.sweep(SweepRequest(suite="suite.yaml"), Context())
+    document = found.describe()
+    with open_store() as store:
+        days = sorted({row.created_at[:10] for row in store.list()})
+        processor = store.list()[0].machine
+    ended = [one.finished for one in found.outcomes if one is not None]
+    assert [[cell.text for cell in row] for row in document.tables[1].rows] == [
+        [f"nets/{name}.fake on fake, 1 thread", "B", "fake 1", found.outcomes[at].rows[0]["processor"],
+         time.strftime("%Y-%m-%d %H:%M", time.gmtime(ended[at]))]
+        for at, name in enumerate(("fast", "slow"))
+    ]  # fmt: skip
+    sections = {section.title: section for section in document.sections}
+    assert sections["What was measured"].lines[-2:] == ("Engines: fake 1", f"Measured: {' to '.join(days)}")
+    assert f"Processor: {processor}" in sections["What was measured"].lines
+    assert sections["Cautions"].brief == "single-session (2 of 2 runs)"
+    page = Path("page.html").read_text()
+    assert all(words in page for words in ("What was measured", "Engines: fake 1", "single-session", ">Conditions<"))
+    Path("runs.db").unlink()
+    sections = {section.title: section.lines for section in replace(found, held=()).describe().sections}
+    assert sections["Runs elsewhere"] == ("2 runs are not in the store of this machine: no cautions are known",)
+    assert work.sweep(SweepRequest(suite="suite.yaml"), Context()).held == []
+
+
+def test_cells_of_grade_d_are_named_with_the_load_and_the_command_that_repeats_them():
+    write(models=["nets/fast.fake"], order="listed")
+    found = work.sweep(SweepRequest(suite="suite.yaml"), Context())
+    rows = [{**one.rows[0], "grade": "D"} for one in found.outcomes]
+    vague = replace(found, outcomes=[replace(one, rows=[row]) for one, row in zip(found.outcomes, rows, strict=True)])
+    busy = Caution.of("busy-host", "other processes used up to 80% of the processor time")
+    trust = Trust(grade="D", reasons=("only 9 samples: unreliable",))
+    held = [replace(found.held[0], cautions=(busy,), trust=trust), replace(found.held[1], cautions=(), trust=trust)]
+
+    def lines(**changed):
+        return {section.title: section.lines for section in replace(vague, **changed).describe().sections}["Grade D"]
+
+    one, two = (f"nets/fast.fake on fake, {words}" for words in ("1 thread", "2 threads"))
+    again = f"--again --only '{one}' --only '{two}' measures them again"
+    assert lines(held=held) == (
+        f"{one}: the machine was busy: other processes used up to 80% of the processor time",
+        f"{two}: only 9 samples: unreliable",
+        again,
+    )
+    assert lines(held=()) == (
+        f"{one} and {two}: the reason is in the record of the run, which is not in the store of this machine", again,
+    )  # fmt: skip
+    assert "Grade D" not in {section.title for section in found.describe().sections}
 
 
 def test_python_gets_the_same_result():

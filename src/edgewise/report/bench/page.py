@@ -59,13 +59,15 @@ def bench_page(
         title=one_line(title) or default_title(runs),
         answer=(*first, *summary_of(runs), *answer_by_device(runs, each=True)),
         lead=tuple(recommended),
-        sections=(_facts(runs), *others, Section(title="Kinds of numbers", lines=(_GRADES,))),
+        sections=(facts_section(runs), *others, Section(title="Kinds of numbers", lines=(_GRADES,))),
         charts=lambda: _charts(runs),
         parts=lambda: _parts(runs, options or Options()),
     )
 
 
-def _facts(runs: Sequence[Run]) -> Section:
+def facts_section(runs: Sequence[Run]) -> Section:
+    """Models, machine, engines and dates of the runs."""
+
     def several(words: Iterable[str | None]) -> str:
         return ", ".join(dict.fromkeys(word for word in words if word)) or "not reported"
 
@@ -116,7 +118,7 @@ def _parts(runs: Sequence[Run], options: Options) -> list[tuple[str, list[Docume
                 for name, tables in fields
             ],
         ),
-        ("Conditions", _conditions(runs)),
+        ("Conditions", environment_documents(runs)),
     ]
 
 
@@ -126,7 +128,7 @@ def _run(run: Run, label: str, colour: str | None) -> Document:
     return replace(run_document(run, label=label), charts=lambda: [charts.series_chart(series)] if colour else [])
 
 
-def _conditions(runs: Sequence[Run]) -> list[Document]:
+def environment_documents(runs: Sequence[Run]) -> list[Document]:
     """Every environment that differs from the others, with the runs that it holds for."""
     found: dict[str, tuple[list[str], Run]] = {}
     for run, label in zip(runs, labels_of(runs), strict=True):

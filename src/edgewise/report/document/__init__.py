@@ -32,7 +32,7 @@ class Column:
         unit: of `Cell.value`, written into the heading of a CSV file where it is not in `title`.
         in_si: heading and factor to SI units, which a CSV file has where the shown unit depends on the values.
         hidden: only in files for machines (CSV), such as a run's id.
-        folds: whether its cells are wrapped at blanks first on a narrow terminal.
+        folds: whether its cells are wrapped at blanks first on a narrow terminal; its names are not shortened.
         name: whether its cells are shortened, on a narrow terminal, before a column is left out.
         decides: whether it answers what the table is for: a narrow screen keeps it in sight.
         ends: whether the ends of its names tell most, as those of layers do: their beginnings are left out.

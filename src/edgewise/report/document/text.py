@@ -32,7 +32,7 @@ _CONTINUED = " (continued)"
 _MARK = "notes"
 """What the style of a footnote's mark carries: its footnotes."""
 _PADDING = 2
-_GAP = _PADDING + 1
+GAP = _PADDING + 1
 """Between two columns: the padding and the blank that stands for the box's line."""
 
 
@@ -183,21 +183,26 @@ def fit(table: Table, width: int) -> tuple[Table, tuple[int, ...]]:
 
     Names take their short forms first, then columns go, those of the highest rank first, until the rest fits with names
     of `LEAST_NAME` cells, those of layers of as many as keep segments whole; before one of rank 1 goes, names shrink to
-    `SHORTEST_NAME`. They get the cells that are left. Other cells take their short forms where the columns of rank 0
-    don't fit without.
+    `SHORTEST_NAME`. They get the cells that are left; in a column that folds they stay whole. Other cells take their
+    short forms where the columns of rank 0 don't fit without.
     """
     if _natural_width(table, list(table.visible)) <= width:
         return table, table.visible
     if _natural_width(table, [index for index in table.visible if not table.columns[index].rank]) > width:
         table = replace(table, rows=tuple(tuple(map(_short_cell, row)) for row in table.rows))
     table = _shortened(table, None)
-    least = {
+    whole = {
+        index: max((len(row[index].text) for row in table.rows), default=0)
+        for index, column in enumerate(table.columns)
+        if column.name and column.folds
+    }
+    least = whole | {
         index: needed_width([row[index].text for row in table.rows])
         for index, column in enumerate(table.columns)
         if column.name and column.ends
     }
     found = _fitted(table, width, least)
-    return found if _natural_width(found[0], list(found[1])) <= width else _fitted(table, width, {})
+    return found if _natural_width(found[0], list(found[1])) <= width else _fitted(table, width, whole)
 
 
 def _fitted(table: Table, width: int, least: Mapping[int, int]) -> tuple[Table, tuple[int, ...]]:
@@ -246,10 +251,10 @@ def _natural_width(table: Table, shown: list[int]) -> int:
     from rich.cells import cell_len
 
     numbers = number_notes([table], columns=shown)
-    total = -_GAP
+    total = -GAP
     for index in shown:
         texts = [one_line(row[index].text) + _marks(row[index].notes, numbers) for row in table.rows]
-        total += max(map(cell_len, [*_heading(table.columns[index].title), *texts])) + _GAP
+        total += max(map(cell_len, [*_heading(table.columns[index].title), *texts])) + GAP
     return total
 
 

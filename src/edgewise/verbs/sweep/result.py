@@ -13,8 +13,11 @@ from typing import Any
 from edgewise.errors import as_flag
 from edgewise.formatting import quantity, scale_of
 from edgewise.metrics import METRICS
+from edgewise.record import Run
+from edgewise.report.bench.page import environment_documents
 from edgewise.report.document import Cell, Column, Document, Section, Table, absent, table_by_columns
 from edgewise.report.document.names import short_names
+from edgewise.report.document.text import GAP, SHORTEST_NAME
 from edgewise.report.runs.cells import amount_cell, label_of
 from edgewise.store.exchange import write_file
 from edgewise.text import enumerate_few, listing, one_line
@@ -23,16 +26,20 @@ from edgewise.verbs.outcome import Outcome
 from edgewise.verbs.rows import Row
 from edgewise.verbs.sweep.cells import Cell as SuiteCell
 from edgewise.verbs.sweep.cells import name_place, words_of_threads
+from edgewise.verbs.sweep.conditions import cells_tables, sections_of_runs, vague_sections
 from edgewise.verbs.sweep.front import fronts_of
 from edgewise.verbs.sweep.values import Value, Values, overlaps, sign_of, values_of
 
 SCHEMA = 1
 NAME_WIDTH = 28
 """Most characters of the name of a row on a narrow terminal."""
-FEW_COLUMNS = 4
-"""Columns of values that a narrow terminal has room for."""
+FEW_COLUMNS, NARROW = 4, 80
+"""Columns of values that a narrow terminal has room for, if their headings allow it; its cells."""
 BEST, LIKE_BEST, BEYOND, VAGUE = "★", "≈", "!", "?"
 _NOTE = f"{BEST} best of its model; {LIKE_BEST} its interval overlaps that of the best"
+_VAGUE_NOTE = (
+    f"{VAGUE} grade D: only the order of magnitude is known; not ranked where the model has a value of a better grade"
+)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -47,6 +54,7 @@ class SweepResult:
         not_counted: results of a scheduler that are of no cell as it is now, a line per reason.
         folder: where results are kept; "" for none.
         in_lab: whether a lab carries out what is left.
+        held: the runs of the cells that the store of this machine has.
         emitted: the files that were written for a scheduler, and what to do with them.
     """
 
@@ -61,6 +69,7 @@ class SweepResult:
     not_counted: Sequence[str] = ()
     emitted: Sequence[str] = ()
     in_lab: bool = False
+    held: Sequence[Run] = ()
 
     @property
     def failed(self) -> list[Outcome]:
@@ -110,24 +119,29 @@ class SweepResult:
         found = {name: values for name in metrics if (values := values_of(rows, places, name))}
         fronts = fronts_of(rows, places, whole)
         sections = [Section(title="Failed", lines=_failures(self.failed), tone="poor")] if self.failed else []
+        by_keys = {one.key: one for one in self.outcomes if one is not None}
+        sections += vague_sections(self.held, rows, by_keys)
         if self.not_counted:
             sections.append(Section(title="Results that do not count", lines=tuple(map(one_line, self.not_counted))))
         sections += [front.section() for front in fronts]
         kept = f"{self.folder}: cells.jsonl, board.json, measurements.jsonl"
+        sections += sections_of_runs(self.held, rows)
         if self.folder:
             sections.append(Section(title="Files", lines=tuple(self.emitted) or (kept,)))
         best = [_best_line(name, values, whole, self.limits.get(name)) for name, values in found.items()]
+        matrices = [_matrix(name, values, self.limits.get(name), self._absence) for name, values in found.items()]
         return Document(
             title=f"Sweep {one_line(self.suite)}",
             answer=(*filter(None, best), self._state()),
-            tables=tuple(_matrix(name, values, self.limits.get(name), self._absence) for name, values in found.items()),
+            tables=(*matrices, *cells_tables(rows, by_keys)),
             sections=tuple(sections),
             charts=(lambda: [front.chart() for front in fronts]) if fronts else tuple,
+            parts=(lambda: [("Conditions", environment_documents(self.held))]) if self.held else tuple,
         )
 
     def all_metrics(self) -> Table:
         """The tables of all metrics side by side, for a CSV file."""
-        tables = self.describe().tables
+        tables = [table for table in self.describe().tables if not table.detail]
         names = list(dict.fromkeys(row[0].text for table in tables for row in table.rows))
         columns: list[tuple[Column, Sequence[Cell]]] = [
             (Column(title=tables[0].columns[0].title if tables else "Model"), [Cell(text=name) for name in names])
@@ -196,6 +210,11 @@ def _best_of(metric: str, values: Mapping[str, Value]) -> str:
     return min(values, key=lambda place: (values[place].vague, sign_of(metric) * values[place].value))
 
 
+def _seems_better(metric: str, value: Value, best: Value) -> bool:
+    """Whether `value` would be the best if its grade were not D."""
+    return value.vague and not best.vague and sign_of(metric) * (value.value - best.value) < 0
+
+
 def _matrix(metric: str, values: Values, limit: float | None, absence: str) -> Table:
     """A row per model and a column per place; the other way round where that makes fewer columns.
 
@@ -214,13 +233,14 @@ def _matrix(metric: str, values: Values, limit: float | None, absence: str) -> T
     short = short_names(names, NAME_WIDTH, ends=True) if names is not places else [_short_place(name) for name in names]
     rows = [(Cell(text=one_line(name), short=cut), *cells) for name, cut, cells in zip(names, short, grid, strict=True)]
     unit = f" ({METRICS[metric].unit})" if METRICS[metric].unit != "1" else ""
+    few = _most_columns(titles, grid, short if names is places else ())
     columns = (
-        Column(title=head, name=True),
+        Column(title=head, name=True, folds=names is places),
         *(
             Column(
                 title=one_line(title),
                 numeric=True,
-                rank=max(0, at - FEW_COLUMNS),
+                rank=max(0, at - few),
                 in_si=(f"{one_line(title)}: {label_of(metric)}{unit}", 1.0),
             )
             for at, title in enumerate(titles, 1)
@@ -228,9 +248,17 @@ def _matrix(metric: str, values: Values, limit: float | None, absence: str) -> T
     )
     repeated = max((value.number for value in every), default=1)
     notes = [_NOTE, *([f"medians of {repeated} repeats; intervals hold all of theirs"] if repeated > 1 else [])]
-    notes += [f"{VAGUE} grade D: only the order of magnitude is known"] if any(value.vague for value in every) else []
+    notes += [_VAGUE_NOTE] if any(value.vague for value in every) else []
     notes += [f"{BEYOND} beyond the limit, {quantity(limit, METRICS[metric].unit)}"] if limit is not None else []
     return Table(title=label_of(metric), columns=columns, rows=tuple(rows), notes=tuple(notes))
+
+
+def _most_columns(titles: Sequence[str], rows: Sequence[Sequence[Cell]], whole: Sequence[str]) -> int:
+    """The columns that a narrow terminal has room for beside the names `whole`, with no word of a heading cut."""
+    words = [word for title in titles for word in title.split()]
+    widest = max(map(len, [*words, *(cell.short or cell.text for row in rows for cell in row)]), default=1)
+    room = NARROW - max(map(len, whole), default=SHORTEST_NAME)
+    return max(1, min(FEW_COLUMNS, room // (widest + GAP)))
 
 
 def _cells_of(
@@ -275,6 +303,13 @@ def _best_line(metric: str, values: Values, whole: Mapping[str, str], limit: flo
         share = "all" if most == len(models) else f"{most} of"
         whose = f"{share} {len(models)} models{' each' if len(first) > 1 else ''}"
         words.append(f"best for {whose}: {_listed(first)}")
+    if unranked := [
+        f"{quantity(value.value, METRICS[metric].unit)} of {_short_place(place)}{f' for {model}' * (len(models) > 1)}"
+        for model, winner in winners.items()
+        for place, value in values[model].items()
+        if _seems_better(metric, value, values[model][winner])
+    ]:
+        words.append(f"{enumerate_few(unranked)} {'is' if len(unranked) == 1 else 'are'} not ranked (grade D)")
     if limit is not None:
         every = [value.value for of_model in values.values() for value in of_model.values()]
         beyond = sum(sign_of(metric) * (value - limit) > 0 for value in every)

@@ -6,6 +6,7 @@ import hashlib
 import time
 from collections import Counter
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from fnmatch import fnmatchcase
 from functools import partial
@@ -14,8 +15,10 @@ from statistics import fmean, median
 from typing import TYPE_CHECKING, Any
 
 from edgewise.device.devices import LOCAL
-from edgewise.errors import BadInput, EdgewiseError
+from edgewise.errors import BadInput, EdgewiseError, StoreError
 from edgewise.progress import StageStarted, emit
+from edgewise.record import Run
+from edgewise.store import open_store
 from edgewise.text import enumerate_few, listing
 from edgewise.units import format_duration
 from edgewise.verbs.outcome import PREFIX, Outcome, outcome_of, read_outcome
@@ -265,6 +268,7 @@ def _work(plan: Plan, at: int, context: Context) -> Any:
 def _result(plan: Plan, left: Sequence[int]) -> SweepResult:
     """What is known of the cells, of which those at the positions in `left` are not finished."""
     missing = set(left)
+    outcomes = tuple(None if at in missing else plan.outcome(at) for at in range(len(plan.cells)))
     return SweepResult(
         suite=plan.requests.file.path.stem,
         verb=plan.requests.verb.name,
@@ -273,5 +277,21 @@ def _result(plan: Plan, left: Sequence[int]) -> SweepResult:
         limits=plan.limits,
         not_counted=plan.not_counted,
         cells=tuple(plan.cells),
-        outcomes=tuple(None if at in missing else plan.outcome(at) for at in range(len(plan.cells))),
+        outcomes=outcomes,
+        held=_runs_of(outcomes, plan.requests.store),
     )
+
+
+def _runs_of(outcomes: Sequence[Outcome | None], url: str | None) -> list[Run]:
+    """Return the finished runs of the cells that the store at `url` has."""
+    rows = [row for one in outcomes if one is not None for row in one.rows]
+    ids = dict.fromkeys(row["run"] for row in rows if row.get("run") and row.get("status", "done") == "done")
+    found: list[Run] = []
+    try:
+        with open_store(url, create=False) as store:
+            for one in ids:
+                with suppress(BadInput):  # measured elsewhere, or removed since
+                    found.append(store.get(one))
+    except StoreError:
+        return found
+    return found

@@ -1,0 +1,89 @@
+"""Under which conditions the cells of a sweep were measured: machine, engine, date, grade and cautions."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Mapping, Sequence
+from shlex import quote
+
+from edgewise.errors import as_flag
+from edgewise.grouping import by_key
+from edgewise.record import Run
+from edgewise.record.caution import loads_of
+from edgewise.report.bench.page import facts_section
+from edgewise.report.document import Cell, Column, Section, Table, absent, table_of, text_cell
+from edgewise.report.runs.cautions import caution_sections
+from edgewise.report.runs.conditions import told_apart
+from edgewise.text import enumerate_few, one_line
+from edgewise.verbs.outcome import Outcome
+from edgewise.verbs.rows import Row
+
+MOST_AGAIN = 4
+"""Cells that the advice names one by one."""
+_ABSENT = "not reported"
+
+
+def cells_tables(rows: Sequence[Row], outcomes: Mapping[str, Outcome]) -> list[Table]:
+    """Return a table with grade, engine, processor and date of each run among `rows`; none where there is no run.
+
+    Args:
+        outcomes: by the keys of their cells.
+    """
+    measured = [row for row in rows if row.get("run")]
+
+    def known(text: str | None) -> Cell:
+        return text_cell(text) if text else absent(_ABSENT)
+
+    table = table_of(
+        "Cells",
+        measured,
+        [
+            (Column(title="Cell", name=True), lambda row: text_cell(outcomes[row["cell"]].cell or row["named"])),
+            (Column(title="Grade"), lambda row: known(row["grade"])),
+            (Column(title="Engine"), lambda row: known(" ".join(filter(None, (row["runtime"], row.get("version")))))),
+            (Column(title="Processor", rank=2), lambda row: known(row.get("processor"))),
+            (Column(title="Ended, UTC", rank=1), lambda row: text_cell(_moment(outcomes[row["cell"]].finished))),
+        ],
+        detail=True,
+    )
+    return [table] if measured else []
+
+
+def _moment(seconds: float) -> str:
+    return time.strftime("%Y-%m-%d %H:%M", time.gmtime(seconds))
+
+
+def sections_of_runs(runs: Sequence[Run], rows: Sequence[Row]) -> list[Section]:
+    """Return what was measured, and the cautions; both only of the runs that the store has, and how many it lacks."""
+    missing = len({row["run"] for row in rows if row.get("run")} - {run.id for run in runs})
+    words = f"{missing} run{' is' if missing == 1 else 's are'} not in the store of this machine: no cautions are known"
+    lacking = [Section(title="Runs elsewhere", lines=(words,), brief="")] if missing else []
+    if not runs:
+        return lacking
+    runs, facts = told_apart(runs), facts_section(runs)
+    return [Section(title=facts.title, lines=facts.lines, brief=""), *caution_sections(runs), *lacking]
+
+
+def vague_sections(runs: Sequence[Run], rows: Sequence[Row], outcomes: Mapping[str, Outcome]) -> list[Section]:
+    """Return why cells have grade D, and how they are measured again; nothing where none has it."""
+    held = {run.id: run for run in runs}
+    vague = [row for row in rows if row.get("grade") == "D"]
+    names = list(dict.fromkeys(outcomes[row["cell"]].cell for row in vague))
+    if not names:
+        return []
+    why = by_key((_why_vague(held.get(row.get("run") or "")), outcomes[row["cell"]].cell) for row in vague)
+    lines = [f"{enumerate_few(cells)}: {reason}" for reason, cells in why.items()]
+    only = (
+        [as_flag("only", quote(name)) for name in names] if len(names) <= MOST_AGAIN else [as_flag("only", "PATTERN")]
+    )
+    again = "measures them again" if len(names) <= MOST_AGAIN else "measures cells again whose names match"
+    lines.append(f"{' '.join([as_flag('again'), *only])} {again}")
+    return [Section(title="Grade D", lines=tuple(map(one_line, lines)), tone="poor")]
+
+
+def _why_vague(run: Run | None) -> str:
+    if run is None:
+        return "the reason is in the record of the run, which is not in the store of this machine"
+    if loads := loads_of(run.cautions):
+        return f"the machine was busy: {'; '.join(loads)}"
+    return "; ".join(run.trust.reasons if run.trust is not None else ()) or "no reason is recorded"
