@@ -88,7 +88,7 @@ def bisect(request: BisectRequest, context: Context) -> BisectResult:
             result,
             releases=steps.releases,
             others=versions[1:],
-            conditions=conditions_of([run.environment for run in steps.runs[-2:]]),
+            environments=[run.environment for run in steps.runs[-2:]],
             interrupted=interrupted,
             part_absent_because="the first slower release is not known" if request.subgraph else "",
         )
@@ -143,8 +143,7 @@ def _bisect_outputs(request: BisectRequest, ref: ModelRef, versions: Sequence[st
     except KeyboardInterrupt:
         good = max((at for at, one in enumerate(search.releases) if one.differs is False), default=0)
         bad = next(at for at, one in enumerate(search.releases) if one.differs)
-        others = versions[good + 1 : bad + 1]
-        return replace(result, others=others, environments=search.environments, interrupted=True)
+        return replace(result, others=versions[good + 1 : bad + 1], environments=search.environments, interrupted=True)
     return replace(
         result,
         first=versions[first],
