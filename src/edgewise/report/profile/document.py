@@ -114,7 +114,7 @@ def profile_document(
         *(load_lines(runs) if order else []),
         *change_lines(runs),
         headline_of(runs),
-        *(line for run in runs for line in (header(run), _cost_line(run), *limit_lines(run))),
+        *(line for run in runs for line in (*_first_lines(run, alone=len(runs) == 1), *limit_lines(run))),
         *default_precision_lines(runs),
     ]
     return Document(
@@ -127,6 +127,12 @@ def profile_document(
             *filled([next_section(runs, again, typed)]),
         ),
     )
+
+
+def _first_lines(run: Run, *, alone: bool) -> tuple[str, str]:
+    """Where the time goes, which is the answer to a profile of one run, and what ran with which latency."""
+    lines = (header(run), _cost_line(run))
+    return lines[::-1] if alone and lines[1] else lines
 
 
 def _cost_line(run: Run) -> str:
