@@ -306,7 +306,7 @@ def test_the_first_line_has_both_speeds_and_failures(tmp_path):
     runs = generate(tmp_path, {**TOLD, "token_ns": times}, new_tokens=101, iterations=5, sessions=1)
     (line,) = bench_document(runs).answer
     assert line == (
-        "first text after 16.7 ± 0.1 ms, then no one rate at depth 0, after a prompt of 16: the speed changed while it "
+        "first text after 16.7 ± 0.1 ms, then no single rate at depth 0, after a prompt of 16: the speed changed while it "
         "was measured: 100 tokens/s, from 2.01 s on 50.0 tokens/s (process 1)"
     )
     (line,) = bench_document(generate(tmp_path, {**TOLD, "tokens": 3})).answer

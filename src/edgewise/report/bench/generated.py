@@ -51,7 +51,7 @@ def _answer_of(run: Run) -> str:
         if row is not None and row.value is not None:
             first = f"first {what} after {_time(row)}"
     if rate is None or rate.value is None:
-        then = "no one rate" if run.source is None else "a rate that is not known"
+        then = "no single rate" if run.source is None else "a rate that is not known"
         return f"{first}, then {then} {where}: {reason_of_absence(run, 'decode_rate')}"
     return f"{first}, then {plus_minus(rate.value, rate.low, rate.high)} tokens/s {where}"
 
