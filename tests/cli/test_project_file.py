@@ -8,7 +8,8 @@ import pytest
 import edgewise
 from edgewise.cli.main import run
 from edgewise.cli.parsing import Parsed
-from edgewise.cli.project import read_project
+from edgewise.cli.project import PLACES, read_project
+from edgewise.device import devices
 from edgewise.verbs.command import Command
 from edgewise.verbs.option import option
 
@@ -81,6 +82,10 @@ def test_the_store_and_the_devices_of_the_project(folder, capsys, monkeypatch):
     assert "EDGEWISE_STORE" not in os.environ and "EDGEWISE_DEVICES" not in os.environ
     monkeypatch.setenv("EDGEWISE_STORE", "sqlite:///other.db")
     assert settings(capsys)["store"] == (str(folder / "other.db"), "EDGEWISE_STORE")
+
+
+def test_the_variable_of_the_devices_is_theirs():
+    assert PLACES["devices-file"] == devices.ENVIRONMENT_VARIABLE
 
 
 def test_a_password_in_the_store_is_not_shown(folder, capsys):

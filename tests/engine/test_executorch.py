@@ -1,4 +1,4 @@
-"""ExecuTorch: the runtime, its profile, and conversion, on ``tests/executorch/methods.pte`` and a module."""
+"""ExecuTorch: the runtime, its profile, and conversion, on ``tests/pte_programs/methods.pte`` and a module."""
 
 from __future__ import annotations
 
@@ -15,14 +15,14 @@ from edgewise.runtime.base import CannotProfile, InvalidModel, LoadOptions, Unsu
 from edgewise.runtime.executorch import ExecuTorch
 from edgewise.testing import check_runtime
 
-pytest.importorskip("executorch", reason="needs ExecuTorch: pip install 'edgewise[executorch]'")
+pytest.importorskip("executorch.exir", reason="needs ExecuTorch: pip install 'edgewise[executorch]'")
 
 pytestmark = [
     pytest.mark.engine,
     pytest.mark.filterwarnings("ignore"),  # the package's own imports warn, in any process that imports it
 ]
 
-FILE = Path(__file__).parents[1] / "executorch" / "methods.pte"
+FILE = Path(__file__).parents[1] / "pte_programs" / "methods.pte"
 IMAGE = np.linspace(0, 1, 128, dtype=np.float32).reshape(1, 2, 8, 8)
 
 NETWORK = """

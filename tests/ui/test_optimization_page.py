@@ -33,7 +33,8 @@ def show(open_quietly, folder):
 def test_the_conclusion_comes_first_then_tables_and_charts(show):
     page = show("found")
     assert page.locator("h1").inner_text() == (
-        "ort-static @ openvino: 2.97× faster [2.91, 3.03], 3.50× smaller, Top-1 accuracy 91.67 % (+0.00 pt [−0.92, +0.92])"
+        "kws.ort-static.onnx against kws.onnx: 2.97× faster [2.91, 3.03], 3.50× smaller, Top-1 accuracy 91.67 % "
+        "(+0.00 pt [−0.92, +0.92])"
     )
     changes = page.locator("table").first.locator("tbody tr td:last-child")
     assert changes.all_inner_texts() == [
@@ -77,7 +78,7 @@ def test_what_stands_in_the_way_of_bounds_is_said_first(show):
 
 def test_a_hostile_name_is_only_words(show):
     page = show("hostile")
-    assert page.locator("h1").inner_text().startswith("<script>alert(1)</script>")
+    assert page.locator("h1").inner_text().count("<script>alert(1)</script>") == 1
     assert page.locator("script").count() == 1
     assert page.locator("a[href^='http']").count() == 0
 

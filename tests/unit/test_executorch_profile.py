@@ -1,4 +1,4 @@
-"""ExecuTorch's record of events: ``tests/executorch/events.etdp``, written by ``write.py`` there, has two inferences."""
+"""ExecuTorch's record of events: ``tests/pte_programs/events.etdp``, written by ``write.py`` there, has two inferences."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from edgewise.model.identity import read_graph
 from edgewise.runtime.base import CannotProfile
 from edgewise.runtime.executorch_profile import Event, _read_inference, make_nodes, read_inferences
 
-FOLDER = Path(__file__).parents[1] / "executorch"
+FOLDER = Path(__file__).parents[1] / "pte_programs"
 WALLS = [110_000, 9_000]
 
 

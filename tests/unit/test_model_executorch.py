@@ -1,6 +1,6 @@
 """ExecuTorch's programs: what is read, and that no offset is followed out of the file.
 
-The file is written by ``tests/executorch/write.py``.
+The file is written by ``tests/pte_programs/write.py``.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from edgewise.model.sparsity import count_zeros
 from edgewise.report.inspection.tables import totals_table
 from messages import is_in
 
-FILE = Path(__file__).parents[1] / "executorch" / "methods.pte"
+FILE = Path(__file__).parents[1] / "pte_programs" / "methods.pte"
 
 
 def totals(signature="", **shapes):

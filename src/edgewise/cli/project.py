@@ -10,14 +10,16 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from edgewise.device.devices import ENVIRONMENT_VARIABLE as DEVICES
 from edgewise.errors import BadInput
 from edgewise.store.location import ENVIRONMENT_VARIABLE as STORE
 from edgewise.verbs.option import Option
 
 FILE = "edgewise.toml"
-PLACES = {"store": STORE, "devices-file": DEVICES}
-"""Settings of the whole project → the environment variable that each stands for, which comes first."""
+PLACES = {"store": STORE, "devices-file": "EDGEWISE_DEVICES"}
+"""Settings of the whole project → the environment variable that each stands for, which comes first.
+
+The second is `edgewise.device.devices.ENVIRONMENT_VARIABLE`, which few commands need to import.
+"""
 MOST_BYTES = 1 << 20
 _IS_URL = re.compile(r"[A-Za-z][A-Za-z0-9+.\-]+:")
 _RUNS_CODE = re.compile(r"\.py(:|$)")

@@ -1,4 +1,4 @@
-"""Writes the files of this folder with ExecuTorch 1.5.1: ``python tests/executorch/write.py``.
+"""Writes the files of this folder with ExecuTorch 1.5.1: ``python tests/pte_programs/write.py``.
 
 ``methods.pte`` has three methods: ``forward``, of which XNNPACK runs the convolution and the product; ``grow``, whose
 batch is open; and ``count``, which adds its input to a state. ``events.etdp`` records two inferences of ``forward``.
