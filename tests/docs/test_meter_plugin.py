@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 import sys
 from pathlib import Path
 
@@ -72,7 +73,13 @@ def test_a_meter_of_20_lines_gives_energy_above_idle(tmp_path: Path):
     assert unknown == ("target", None, {}, "")
     load = rows["session"]["facts"]["meters"]["load"]
     assert rows["power"]["value"] == pytest.approx(2.0)
-    assert rows["energy"]["value"] == pytest.approx(2.0 * load["seconds"] / load["inferences"], rel=0.2)
+    # The power is exact; how many inferences a window has is up to the machine. Where that scatters so much that the
+    # interval of the energy reaches 0, the record says so, with the mean.
+    energy, expected = rows["energy"], 2.0 * load["seconds"] / load["inferences"]
+    if energy["value"] is not None:
+        assert energy["low"] < expected * 1.2 and energy["high"] > expected * 0.8
+    else:
+        assert re.search(r"work: \S+ \S*J above idle can't be told from 0: 95 % interval -", energy["absent_because"])
     assert 0 < rows["energy"]["low"] <= rows["energy"]["value"] <= rows["energy"]["high"]
     assert rows["energy"]["method"].startswith(
         "3 W at work, else 1 W; the meter does not state what it sees; mean of 6 pairs"
