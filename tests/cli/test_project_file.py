@@ -67,8 +67,18 @@ def test_a_file_above_the_repository_is_not_read(folder, monkeypatch):
     write(folder, "[bench]\nsessions = 3\n")
     inner = folder / "other"
     (inner / ".git").mkdir(parents=True)
-    assert read_project(folder).file == folder / "edgewise.toml"
-    assert read_project(inner).file is None
+    assert read_project().file == folder / "edgewise.toml"
+    monkeypatch.chdir(inner)
+    assert read_project().file is None
+
+
+def test_in_a_folder_that_was_removed_commands_work(folder, capsys, monkeypatch):
+    gone = folder / "gone"
+    gone.mkdir()
+    monkeypatch.chdir(gone)
+    gone.rmdir()
+    assert run(["zoo", "list", "--json"]) == 0
+    assert json.loads(capsys.readouterr().out)
 
 
 def test_the_store_and_the_devices_of_the_project(folder, capsys, monkeypatch):
@@ -115,7 +125,7 @@ def test_a_flag_that_says_no_and_one_that_is_required(folder):
     command = Parsed("try", Command(lambda values: given.update(values), options))
     import click
 
-    project = read_project(folder)
+    project = read_project()
     group = click.Group("edgewise", {"try": command})
     with group.make_context("edgewise", ["try"], obj=project) as context:
         context.command.invoke(context)

@@ -6,7 +6,6 @@ import os
 import sys
 import traceback
 from collections.abc import Mapping, Sequence
-from pathlib import Path
 
 import click
 
@@ -118,7 +117,7 @@ def _run(arguments: list[str]) -> int:
     try:
         if asked := os.environ.get(VARIABLE):
             return answer(root(), asked)
-        project = read_project(Path.cwd())
+        project = read_project()
         with project.in_force(), root().make_context("edgewise", arguments, obj=project) as context:
             return int(context.command.invoke(context) or ExitCode.DONE)
     except click.exceptions.Exit as done:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import re
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -109,18 +109,24 @@ class Project:
         return BadInput(f"{self.file}: {key} {reason}", advice=advice)
 
 
-def read_project(folder: Path) -> Project:
-    """The project file of `folder` or the nearest folder above it, up to the root of its repository.
+def read_project() -> Project:
+    """The project file of the working folder or the nearest folder above it, up to the root of its repository.
 
     Raises `BadInput` where it can't be read.
     """
-    for place in (folder, *folder.parents):
-        file = place / FILE
-        if file.is_file():
-            return Project(file, _read(file))
-        if (place / ".git").exists():
-            break
-    return Project()
+    file = _find()
+    return Project() if file is None else Project(file, _read(file))
+
+
+def _find() -> Path | None:
+    with suppress(OSError):  # the folder was removed, or one above it can't be searched
+        folder = Path.cwd()
+        for place in (folder, *folder.parents):
+            if (place / FILE).is_file():
+                return place / FILE
+            if (place / ".git").exists():
+                break
+    return None
 
 
 def _read(file: Path) -> Mapping[str, Any]:

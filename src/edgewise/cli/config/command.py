@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterator, Mapping
-from pathlib import Path
 from typing import Any
 
 from edgewise.cli.project import FILE, PLACES, Project, read_project
@@ -27,7 +26,7 @@ def show(values: Values) -> int:
     Options come from the command line first, then from the nearest edgewise.toml, then from edgewise. The tables of the
     file are named like commands: [bench] has the options of 'edgewise bench' without their dashes.
     """
-    project = read_project(Path.cwd())
+    project = read_project()
     rows = [*_places(project), *_options(project)]
     file = None if project.file is None else str(project.file)
     if values["json"]:
