@@ -135,7 +135,7 @@ def _held_there(target: RemoteTarget) -> Iterator[None]:
 def wait_for_lock(device: str, attempt: Callable[[], str | None]) -> None:
     """Call `attempt` until it returns None; every new holder that it returns is reported. Raises `Cancelled`.
 
-    Where nobody watches progress, as in a Python script, a `RuntimeWarning` names the first holder.
+    Without a receiver of progress, as in a plain Python script, a `RuntimeWarning` names the first holder.
     """
     told, begun = None, now()
     try:

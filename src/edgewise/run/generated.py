@@ -25,7 +25,7 @@ BLOCKS = 60
 LEAST_BLOCK = 3
 """Gaps whose median is one value of the series in which changes are looked for."""
 LEAST_REQUESTS = 3
-"""From so many requests on, the way that the gaps go with the growing context is known and taken out."""
+"""Least number of requests from which the growth of the gaps with the context is estimated and subtracted."""
 MOST_TOLD = 4
 
 

@@ -324,7 +324,7 @@ class Worker:
                 reload=reload,
                 keep_state=bool(self.job["workload"].get("keep_state")),
                 tell=self.channel.send,
-                next_order=lambda: decode(self._orders.get()),
+                next_order=self._next_order,
             )
 
     def _insist(self, session: Session, act: Callable[[], Result]) -> Result:
@@ -377,8 +377,13 @@ class Worker:
             self._has_told = True
             self.channel.send(kind, **fields)
 
-        next_order = lambda: decode(self._orders.get())  # noqa: E731
-        return take_turns(session, **given, tell=tell, next_order=next_order, read_counters=counters.read_counters)
+        return take_turns(
+            session, **given, tell=tell, next_order=self._next_order, read_counters=counters.read_counters
+        )
+
+    def _next_order(self) -> dict[str, Any]:
+        """The host's next order; blocks until there is one."""
+        return decode(self._orders.get())
 
     def _sustain(self, recorder: Any, clock: Any, reporter: Any) -> Any:
         from edgewise.run.sustained.timing import measure_sustained

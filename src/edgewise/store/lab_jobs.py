@@ -267,7 +267,7 @@ class LabJobs(FencedJobs[LabJob]):
             connection.execute(update(jobs).where(mine).values(block=None))
 
     def release_blocks(self, stale_s: float) -> None:
-        """End the blocks of hosts that are gone, whose devices nobody can ask.
+        """End the blocks of hosts that are gone: their devices can't be gauged any more.
 
         Args:
             stale_s: a host that has not been seen for so long counts as gone.

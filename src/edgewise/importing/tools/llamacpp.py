@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from typing import Any
 
 from edgewise.importing.extraction import Part
@@ -144,6 +145,18 @@ _FIELDS = (
     Field("parameters_size", "model_size", unit="B"),
 )
 _RATES = ("prefill_rate", "decode_rate")
+_JSON = Form(
+    title="JSON",
+    kind="json",
+    mark=r'\A\s*\[\s*\{\s*"build_commit"\s*:',
+    expects="a list of objects with 'n_prompt', 'n_gen' and 'samples_ns'",
+    method=_METHOD,
+    items=_list_rows,
+    fields=_FIELDS,
+    finish=_finish,
+    gives=("tpot", "ttft_model", *_RATES, "batch", "precision", "iterations"),
+    scenario="generate",
+)
 
 
 class LlamaBench(Importer):
@@ -156,28 +169,14 @@ class LlamaBench(Importer):
         "kv_cache_bytes": "llama-bench tells the type of the KV cache and not its size",
     }
     forms = (
-        Form(
-            title="JSON",
-            kind="json",
-            mark=r'\A\s*\[\s*\{\s*"build_commit"\s*:',
-            expects="a list of objects with 'n_prompt', 'n_gen' and 'samples_ns'",
-            method=_METHOD,
-            items=_list_rows,
-            fields=_FIELDS,
-            finish=_finish,
-            gives=("tpot", "ttft_model", *_RATES, "batch", "precision", "iterations"),
-            scenario="generate",
-        ),
-        Form(
+        _JSON,
+        replace(
+            _JSON,
             title="JSONL",
             kind="jsonl",
             mark=r'\A\s*\{\s*"build_commit"\s*:[^\n]*"samples_ns"\s*:',
             expects="lines with 'n_prompt', 'n_gen' and 'samples_ns'",
-            method=_METHOD,
-            fields=_FIELDS,
-            finish=_finish,
-            gives=("tpot", "ttft_model", *_RATES, "batch", "precision", "iterations"),
-            scenario="generate",
+            items=None,
         ),
         Form(
             title="CSV",
