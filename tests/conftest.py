@@ -75,9 +75,9 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
 def browser() -> Iterator[Any]:
     """One for all pages: starting it takes longer than most tests. Each test has a context of its own."""
     api = pytest.importorskip("playwright.sync_api", reason="playwright is not installed")
-    arguments = ["--disable-background-networking"] + (["--no-sandbox"] if os.geteuid() == 0 else [])
+    api.expect.set_options(timeout=chromium.LIMIT_MS)
     with api.sync_playwright() as playwright:
-        browser = playwright.chromium.launch(executable_path=chromium.PATH, args=arguments)
+        browser = chromium.launch(playwright.chromium)
         yield browser
         browser.close()
 

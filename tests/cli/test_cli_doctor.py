@@ -20,6 +20,7 @@ from edgewise.run.variation import Variation
 from edgewise.runtime.base import Provider
 from edgewise.store import open_store
 from messages import has, says, wording
+from patience import LIMIT_S
 from sample_runs import make_run
 
 
@@ -196,7 +197,7 @@ def test_no_engine_is_imported():
         "engines = {'onnxruntime', 'openvino', 'ai_edge_litert', 'torch', 'tensorflow', 'onnx'} & set(sys.modules);"
         "sys.exit(f'imported: {engines}' if engines else 0)"
     )
-    ended = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, timeout=60, check=False)
+    ended = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, timeout=LIMIT_S, check=False)
     assert (ended.returncode, ended.stderr) == (0, "")
 
 

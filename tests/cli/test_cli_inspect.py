@@ -17,6 +17,7 @@ from rich.cells import cell_len
 import edgewise.data
 from edgewise.cli.main import run as edgewise_cli
 from messages import has, is_in, says, wording
+from patience import LIMIT_S
 from tiny_models import write_tiny_onnx
 
 DIGITS = Path(edgewise.data.__file__).parent
@@ -280,7 +281,7 @@ def test_external_weights_of_a_gigabyte_are_not_read(tmp_path):
         file.truncate(4 * side * side)  # a sparse file: it takes no room on the disk
     warm = write_tiny_onnx(tmp_path / "warm.onnx")
     done = subprocess.run(
-        [sys.executable, "-c", PROBE, warm, path], capture_output=True, text=True, check=True, timeout=120
+        [sys.executable, "-c", PROBE, warm, path], capture_output=True, text=True, check=True, timeout=LIMIT_S
     )
     read, memory = map(int, done.stdout.rpartition("PROBE")[2].split())
     assert f'"macs": {side * side}' in done.stdout

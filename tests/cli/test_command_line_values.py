@@ -16,6 +16,7 @@ from edgewise.verbs.command import COMMANDS, Command
 from edgewise.verbs.option import option
 from edgewise.verbs.verb import VERBS
 from edgewise.verbs.words import words
+from patience import LIMIT_S
 
 
 @pytest.fixture
@@ -143,13 +144,13 @@ def test_an_option_is_declared_in_one_line():
 def loaded_after(*line):
     """Modules that a command line loads."""
     code = f"import sys; from edgewise.cli.main import run; run({[*line]!r}); print(*sys.modules, file=sys.stderr)"
-    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True, timeout=60)
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True, timeout=LIMIT_S)
     return set(done.stderr.split())
 
 
 def test_declarations_load_no_library_of_a_door():
     code = "import sys, edgewise.verbs.shared_options, edgewise.verbs.command; print(*sys.modules)"
-    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True, timeout=60)
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True, timeout=LIMIT_S)
     assert not {"click", "rich", "pydantic", "numpy", "sqlalchemy"} & {*done.stdout.split()}
 
 

@@ -12,6 +12,7 @@ import pytest
 from edgewise.cli.main import run
 from edgewise.store import open_store
 from made_runs import made_run
+from patience import LIMIT_S
 
 
 @pytest.fixture
@@ -166,6 +167,6 @@ def test_the_shell_itself_completes(place, shell, program):
         input="".join(f"{line}\n" for line in lines),
         capture_output=True,
         text=True,
-        timeout=120,
+        timeout=LIMIT_S,
     )
     assert done.stdout.split() == ["bench", "onnxruntime,litert", "reindex", "baseline"], done.stderr

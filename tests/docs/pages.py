@@ -12,6 +12,8 @@ from pathlib import Path
 
 import pytest
 
+from patience import LIMIT_S
+
 ROOT = Path(__file__).parents[2]
 PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md"))]
 _FENCE = re.compile(
@@ -84,6 +86,6 @@ def run(command: list[str], *, folder: Path, environment: dict[str, str]) -> sub
         stdout=subprocess.PIPE,
         stderr=subprocess.STDOUT,
         text=True,
-        timeout=300,
+        timeout=LIMIT_S,
         check=False,
     )

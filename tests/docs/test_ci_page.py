@@ -19,6 +19,7 @@ import yaml
 
 from edgewise.errors import ExitCode
 from edgewise.testing import write_fake_model
+from patience import LIMIT_S
 
 PAGE = pages.ROOT / "docs" / "ci.md"
 MS = 1_000_000
@@ -134,7 +135,7 @@ def shell(script: str, folder: Path, environment: dict[str, str]) -> subprocess.
         stdin=subprocess.DEVNULL,
         capture_output=True,
         text=True,
-        timeout=300,
+        timeout=LIMIT_S,
         check=False,
     )
 

@@ -22,6 +22,7 @@ from edgewise.run.dispatch import Dispatcher
 from edgewise.run.executor import facts_of
 from edgewise.run.plan import Axes, make_plan
 from edgewise.run.run_builder import METERS_OFF
+from patience import LIMIT_S
 from ssh_devices import SSHD, SshServer, register
 
 pytestmark = [pytest.mark.engine, pytest.mark.long]
@@ -112,7 +113,7 @@ def test_openvino_computes_with_the_arm_compute_library_there(arm):
         model = openvino.Core().compile_model(sys.argv[1], "CPU").get_runtime_model()
         print(*{str(node.get_rt_info()["primitiveType"].astype(str)) for node in model.get_ordered_ops()})
     """
-    done = subprocess.run([arm, "-P", "-c", code, ONNX], capture_output=True, text=True, timeout=300, check=True)
+    done = subprocess.run([arm, "-P", "-c", code, ONNX], capture_output=True, text=True, timeout=LIMIT_S, check=True)
     assert "acl" in done.stdout, done.stdout
 
 

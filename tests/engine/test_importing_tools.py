@@ -11,6 +11,7 @@ from pathlib import Path
 import pytest
 
 from edgewise.importing import Told, import_file
+from patience import LIMIT_S
 
 pytestmark = pytest.mark.engine
 MODELS = Path(__file__).parents[2] / "src" / "edgewise" / "data"
@@ -24,7 +25,7 @@ def program(name):
 
 
 def execute(*words):
-    done = subprocess.run([str(word) for word in words], capture_output=True, text=True, timeout=120, check=False)
+    done = subprocess.run([str(word) for word in words], capture_output=True, text=True, timeout=LIMIT_S, check=False)
     assert done.returncode == 0, done.stderr[-2000:]
     return done.stdout + done.stderr
 

@@ -19,6 +19,7 @@ from edgewise.runtime.base import LoadOptions, runtimes
 from edgewise.testing.passes import check_pass
 from messages import says
 from pass_settings import settings_of
+from patience import LIMIT_S
 
 pytest.importorskip("nncf", reason="nncf is not installed")
 pytest.importorskip("openvino", reason="openvino is not installed")
@@ -267,7 +268,7 @@ def test_nothing_is_sent_to_anybody():
         "assert not any(name.startswith('openvino_telemetry.') for name in sys.modules)\n"
         "assert 'pytest' not in sys.modules\n"
     )
-    subprocess.run([sys.executable, "-c", code], check=True, timeout=120)
+    subprocess.run([sys.executable, "-c", code], check=True, timeout=LIMIT_S)
 
 
 def test_sessions_that_libraries_open_keep_to_the_threads():
@@ -288,7 +289,7 @@ def test_sessions_that_libraries_open_keep_to_the_threads():
         "assert os.sched_getaffinity(0) == before\n"
     )
     if hasattr(os, "sched_setaffinity"):
-        subprocess.run([sys.executable, "-c", code], check=True, timeout=120)
+        subprocess.run([sys.executable, "-c", code], check=True, timeout=LIMIT_S)
 
 
 def quantised_gemm(path):

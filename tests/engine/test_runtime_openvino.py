@@ -11,6 +11,7 @@ from edgewise.data import path as bundled
 from edgewise.runtime.base import InvalidModel, LoadOptions, ReportsEngineLatency, RunsConcurrently, UnsupportedModel
 from edgewise.runtime.openvino import OpenVino, _explain
 from messages import says, wording
+from patience import LIMIT_S
 from tflite_writer import with_buffers_behind
 
 onnx = pytest.importorskip("onnx")
@@ -213,7 +214,7 @@ def test_importing_sends_nothing():
         "assert sys.modules['openvino_telemetry'] is None;"
         "import openvino.tools.ovc.telemetry_utils as used; print(used.tm.__name__)"
     )
-    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=120, check=False)
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=LIMIT_S, check=False)
     assert done.stdout.strip() == "openvino.tools.ovc.telemetry_stub", done.stderr
 
 

@@ -10,6 +10,7 @@ import pytest
 
 from edgewise import data
 from edgewise.optimizing.calibration import write_calibration
+from patience import LIMIT_S
 
 pytestmark = pytest.mark.engine
 
@@ -59,7 +60,7 @@ def test_a_fresh_home_has_files_of_edgewise_alone(tmp_path):
         cwd=task,
         capture_output=True,
         text=True,
-        timeout=300,
+        timeout=LIMIT_S,
         check=False,
     )
     assert done.returncode == 0, done.stderr[-2000:]

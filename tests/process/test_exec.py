@@ -20,7 +20,7 @@ from edgewise.constraints.cgroups import V1, V2, Cgroup, find_cgroup
 from edgewise.constraints.memory_watch import _watch_file
 from edgewise.errors import ExitCode
 from edgewise.testing import write_fake_model
-from patience import wait_until
+from patience import LIMIT_S, wait_until
 
 pytestmark = pytest.mark.cold
 MIB = 2**20
@@ -219,7 +219,7 @@ def exec_until_said(*words):
             lines.append(parent.stderr.readline())
             assert lines[-1], "it ended without a word"
         parent.send_signal(signal.SIGINT)
-        out, _ = parent.communicate(timeout=120)
+        out, _ = parent.communicate(timeout=LIMIT_S)
     finally:
         parent.kill()
     (record,) = json.loads(out)["runs"]

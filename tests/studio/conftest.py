@@ -16,6 +16,7 @@ from edgewise.studio.app import make_app
 from edgewise.studio.server import listen, make_server
 from edgewise.studio.settings import Settings
 from edgewise.studio.studio import Studio
+from patience import LIMIT_S
 
 
 @dataclass
@@ -62,7 +63,7 @@ class Served:
 
         headers = {"cookie": "=".join(self.cookie), "origin": self.url, **settings.pop("headers", {})}
         # Without `verify`, no certificates are read for each client, which took most of the time of many a test.
-        settings = {"timeout": 60, "trust_env": False, "verify": False, **settings}
+        settings = {"timeout": LIMIT_S, "trust_env": False, "verify": False, **settings}
         return httpx2.Client(base_url=self.url, headers=headers, **settings)
 
 
@@ -81,7 +82,7 @@ def served(folder: Path, **settings):
             yield Served(app.state.studio, app)
         finally:
             server.should_exit = True
-            thread.join(60)
+            thread.join(LIMIT_S)
             assert not thread.is_alive(), "the studio does not end"
 
 
@@ -149,7 +150,6 @@ def open_page(browser, request):
     def show(path="/", *, at=None, expect=(), **settings):
         at = at or request.getfixturevalue("studio")
         context = browser.new_context(**{"viewport": {"width": 1280, "height": 900}, **settings})
-        context.set_default_timeout(60_000)
         contexts.append(context)
         name, value = at.cookie
         context.add_cookies([{"name": name, "value": value, "url": at.url, "sameSite": "Strict", "httpOnly": True}])

@@ -5,6 +5,8 @@ from __future__ import annotations
 import socket
 from dataclasses import dataclass
 
+from patience import LIMIT_S
+
 
 @dataclass
 class Answer:
@@ -24,7 +26,7 @@ class Answer:
 
 def connect(studio) -> socket.socket:
     settings = studio.settings
-    return socket.create_connection((settings.host, settings.port), timeout=60)
+    return socket.create_connection((settings.host, settings.port), timeout=LIMIT_S)
 
 
 def send(studio, text: bytes) -> bytes:

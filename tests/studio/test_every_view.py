@@ -79,7 +79,6 @@ def addresses(studio):
 def tab(browser, studio):
     """One logged-in tab for all pages."""
     context = browser.new_context(viewport={"width": 1280, "height": 900})
-    context.set_default_timeout(60_000)
     name, value = studio.cookie
     context.add_cookies([{"name": name, "value": value, "url": studio.url, "sameSite": "Strict", "httpOnly": True}])
     page = context.new_page()

@@ -48,7 +48,7 @@ def test_a_number_is_opened_and_closed_by_keyboard(open_page, filled):
     assert value.evaluate("it => it === document.activeElement")
     page.goto(f"{filled.url}/runs/{run_id(99)}#m0")
     more.wait_for(state="visible")
-    page.locator("#part svg").first.wait_for(state="attached", timeout=60_000)
+    page.locator("#part svg").first.wait_for(state="attached")
     assert page.locator("#part table thead th").count() > 0
 
 

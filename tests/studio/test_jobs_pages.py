@@ -120,7 +120,6 @@ def watched(page):
 @pytest.mark.long
 def test_a_live_job_in_two_tabs_and_after_a_reload(studio, open_page, tmp_path):
     page = open_page("/jobs")
-    page.context.set_default_timeout(60_000)
     streams = []
     page.context.on("request", lambda request: streams.append(request.url) if "/events" in request.url else None)
     job_id = hang(studio, tmp_path)
@@ -151,7 +150,6 @@ def test_a_live_job_in_two_tabs_and_after_a_reload(studio, open_page, tmp_path):
 @pytest.mark.long
 def test_a_browser_without_streams_asks_now_and_then(studio, open_page, tmp_path):
     page = open_page("/jobs", expect=("ERR_FAILED",))
-    page.context.set_default_timeout(60_000)
     page.context.add_init_script("delete window.EventSource")
     job_id = hang(studio, tmp_path)
     page.goto(f"{studio.url}/jobs/{job_id}")
@@ -180,7 +178,7 @@ def test_without_scripts_a_job_is_watched_and_cancelled(studio, open_page, tmp_p
     assert page.locator("meta[http-equiv=refresh]").count() == 1
     assert page.locator("#headlines .figure").inner_text() == "2.00 ms Latency"
     page.get_by_role("button", name="Cancel").click()
-    page.wait_for_selector(".result h1", timeout=60_000)  # the page refreshes itself
+    page.wait_for_selector(".result h1")  # the page refreshes itself
 
 
 @pytest.mark.long

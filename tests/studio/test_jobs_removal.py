@@ -17,6 +17,7 @@ from edgewise.record import new_run_id
 from edgewise.store import open_store, tables
 from edgewise.studio.jobs import Dispatcher
 from messages import wording
+from patience import LIMIT_S
 from sample_runs import all_runs
 
 ENDED = ("done", "failed", "cancelled", "lost")
@@ -167,7 +168,7 @@ def test_a_folder_that_can_not_be_removed_keeps_its_job(tmp_path, bound_by_modes
             "    closed.chmod(0o755)\n"
         )
         command = [*bound_by_modes, sys.executable, "-c", script, url, str(folder), *ids]
-        told = subprocess.run(command, capture_output=True, text=True, check=True, timeout=60).stdout
+        told = subprocess.run(command, capture_output=True, text=True, check=True, timeout=LIMIT_S).stdout
         assert told.splitlines() == [
             f"the folder {folder / 'jobs' / one} can't be removed: Permission denied" for one in ids
         ]

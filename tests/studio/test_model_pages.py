@@ -18,7 +18,6 @@ from tiny_models import write_tiny_onnx
 
 DATA = Path(edgewise.data.__file__).parent
 DIGITS = DATA / "digits_cnn_int8.tflite"
-PATIENCE_MS = 90_000
 HOSTILE = "<script>alert(1)</script><img src=x onerror=alert(2)>\"'&amp;\u202e"
 
 DROP = """(files) => {
@@ -47,8 +46,8 @@ def kws() -> Path:
 def test_a_dropped_model_is_shown_with_operators_and_memory(page):
     path = kws()
     drop(page, (path.name, path.read_bytes()))
-    page.wait_for_url(re.compile("/models/[0-9a-f]{64}$"), timeout=PATIENCE_MS)
-    page.locator("#charts").wait_for(timeout=PATIENCE_MS)  # the page loads itself again until the model is read
+    page.wait_for_url(re.compile("/models/[0-9a-f]{64}$"))
+    page.locator("#charts").wait_for()  # the page loads itself again until the model is read
     assert page.locator("h1:visible").all_inner_texts() == [path.name]
     operators = page.get_by_role("region", name="Operators", exact=True).locator("tbody tr")
     found = {row.locator("th").inner_text(): row.locator("td").nth(1).inner_text() for row in operators.all()}
@@ -82,11 +81,11 @@ def test_a_model_dropped_with_its_weight_file_is_shown_and_without_it_says_what_
     page = open_page("/", expect=["status of 400"])
     drop(page, ("my net.onnx", model))
     alert = page.get_by_role("alert")
-    alert.get_by_text("the weight file 'weights.bin' of my net.onnx is missing").wait_for(timeout=PATIENCE_MS)
+    alert.get_by_text("the weight file 'weights.bin' of my net.onnx is missing").wait_for()
     alert.get_by_text("drop both files together, or a .zip with both").wait_for()
     drop(page, ("weights.bin", weights), ("my net.onnx", model))
-    page.wait_for_url(re.compile("/models/[0-9a-f]{64}$"), timeout=PATIENCE_MS)
-    page.locator("#charts").wait_for(timeout=PATIENCE_MS)
+    page.wait_for_url(re.compile("/models/[0-9a-f]{64}$"))
+    page.locator("#charts").wait_for()
     assert page.locator("h1:visible").all_inner_texts() == ["my net.onnx"]
 
 
@@ -96,7 +95,7 @@ def test_upload_read_and_delete_without_scripts(open_page):
     page = open_page("/", java_script_enabled=False)
     page.get_by_label("Drop a model anywhere on this page, or choose it:").set_input_files(DIGITS)
     page.get_by_role("button", name="Upload").click()
-    page.locator("#charts").wait_for(timeout=PATIENCE_MS)
+    page.locator("#charts").wait_for()
     assert page.locator("h1:visible").all_inner_texts() == [DIGITS.name]
     page.goto(page.url.rpartition("/models/")[0])
     page.get_by_text("Delete", exact=True).click()

@@ -21,6 +21,7 @@ from urllib.parse import urlsplit
 import pytest
 
 from messages import has, says
+from patience import LIMIT_S
 
 pytest.importorskip("starlette")
 
@@ -52,7 +53,7 @@ def link_of(line: str) -> str:
 @contextmanager
 def enter(link: str):
     """A client that a link let in."""
-    with httpx2.Client(base_url=f"http://{urlsplit(link).netloc}", trust_env=False, timeout=600) as client:
+    with httpx2.Client(base_url=f"http://{urlsplit(link).netloc}", trust_env=False, timeout=LIMIT_S) as client:
         assert client.get(link).status_code == 200
         yield client
 
@@ -250,7 +251,7 @@ sys.exit(main())
         "--root",
         ".",
     ]
-    done = subprocess.run(command, capture_output=True, text=True, timeout=60, check=False)
+    done = subprocess.run(command, capture_output=True, text=True, timeout=LIMIT_S, check=False)
     loaded = set(done.stderr.split())
     assert done.returncode == 130 and "edgewise.studio.views.entrance" in loaded, done.stderr
     heavy = {

@@ -145,9 +145,8 @@ def page_elsewhere(browser, folder):
     """In a browser that has none of the fonts that charts are laid out with."""
     settings = folder / "fonts.conf"
     settings.write_text(ELSEWHERE.format(folder / "cache"))
-    arguments = ["--no-sandbox"] if os.geteuid() == 0 else []
     environment = {**os.environ, "FONTCONFIG_FILE": str(settings)}
-    other = browser.browser_type.launch(executable_path=chromium.PATH, args=arguments, env=environment)
+    other = chromium.launch(browser.browser_type, env=environment)
     yield other.new_page(viewport={"width": 1280, "height": 900})
     other.close()
 
