@@ -181,7 +181,8 @@ def test_the_next_plausible_size_where_an_engine_refuses_the_first(tmp_path):
 def test_compare_tries_the_next_plausible_size_for_all(tmp_path, capsys):
     need("onnxruntime")
     paths = [write_strided(tmp_path / f"{name}.onnx", stride) for name, stride in (("a", 32), ("b", 64))]
-    assert run(["compare", *map(str, paths), "--rounds", "1", "-r", "onnxruntime", "-q", "--json"]) == 0
+    words = ["--rounds", "1", "--time-budget", "600s", "-r", "onnxruntime", "-q", "--json"]
+    assert run(["compare", *map(str, paths), *words]) == 0
     document = json.loads(capsys.readouterr().out)
     assert not document["failures"]
     with edgewise.open_store() as store:

@@ -201,7 +201,7 @@ def test_bench_and_compare_take_functions(tmp_path, tiny_onnx, capsys, monkeypat
     records = json.loads(capsys.readouterr().out)["runs"]
     assert [record["job"]["model"]["name"] for record in records] == ["nets-make.onnx", "tiny.onnx", "tiny.onnx"]
     assert {record["status"] for record in records} == {"done"}
-    words = ["made=nets.py:make,threads=1", "nets.py:place", "--rounds", "1", "--json", "-q"]
+    words = ["made=nets.py:make,threads=1", "nets.py:place", "--rounds", "1", "--time-budget", "600s", "--json", "-q"]
     assert run(["compare", *words]) == 0
     document = json.loads(capsys.readouterr().out)
     assert {each["a"] for each in document["comparisons"]} == {"made"}

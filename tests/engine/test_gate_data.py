@@ -60,7 +60,7 @@ def place(tmp_path, monkeypatch) -> Path:
 
 
 def gate(capsys, *words: str) -> tuple[int, dict]:
-    code = run(["gate", *words, "-r", "onnxruntime", "--json", "-q"])
+    code = run(["gate", *words, "-r", "onnxruntime", "--time-budget", "600s", "--json", "-q"])
     return code, json.loads(capsys.readouterr().out)
 
 
@@ -163,7 +163,7 @@ def coloured(place, capsys) -> Path:
 
 @pytest.mark.parametrize("more", [(), ("--stored",)])
 def test_what_is_not_given_is_that_of_the_baselines_stored_evaluation(coloured, capsys, more):
-    _, document = gate(capsys, "b.onnx", "--baseline", "main", *DROP, *more, "--time-budget", "20s")
+    _, document = gate(capsys, "b.onnx", "--baseline", "main", *DROP, *more)
     (check,) = document["checks"]
     assert (check["before"], check["value"]) == (1.0, 1.0)
     told = document["gate_notes"][0]
@@ -173,7 +173,7 @@ def test_what_is_not_given_is_that_of_the_baselines_stored_evaluation(coloured, 
 
 def test_a_baseline_judged_otherwise_than_in_its_stored_run_makes_no_check_of_its_accuracy(coloured, capsys):
     Path("other.txt").write_text("\n".join(COLOURS[::-1]), encoding="utf-8")
-    words = ["b.onnx", "--baseline", "main", *DROP, "--classes", "other.txt", "--time-budget", "20s"]
+    words = ["b.onnx", "--baseline", "main", *DROP, "--classes", "other.txt"]
     code, document = gate(capsys, *words)
     (check,) = document["checks"]
     assert (code, check["verdict"]) == (ExitCode.RUN_FAILED, "unmeasured")
@@ -185,7 +185,7 @@ def test_a_baseline_judged_otherwise_than_in_its_stored_run_makes_no_check_of_it
 
 @pytest.mark.parametrize("with_steps", ["a", "b"])
 def test_a_yaml_file_beside_one_of_two_models_serves_both(coloured, capsys, with_steps):
-    store = ["--store", "empty.db", "--time-budget", "20s"]
+    store = ["--store", "empty.db"]
     words = ["b.onnx", "--baseline", "a.onnx", *DROP, "--classes", "classes.txt", *store]
     assert run(["gate", *words]) == ExitCode.BAD_INPUT
     assert "candidate b.onnx: " in capsys.readouterr().err.replace("baseline a.onnx: ", "candidate b.onnx: ")
@@ -201,7 +201,7 @@ def test_a_yaml_file_beside_one_of_two_models_serves_both(coloured, capsys, with
 
 
 def test_evaluations_of_the_baselines_model_are_taken_only_where_they_were_judged_alike(coloured, capsys):
-    words = ["b.onnx", "--baseline", "a.onnx", *DROP, "--time-budget", "20s"]
+    words = ["b.onnx", "--baseline", "a.onnx", *DROP]
     _, document = gate(capsys, *words)
     assert document["checks"][0]["value"] == 1.0 and "as in the stored run" in document["gate_notes"][0]
     Path("other.txt").write_text("\n".join(COLOURS[::-1]), encoding="utf-8")

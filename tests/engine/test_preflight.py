@@ -25,6 +25,7 @@ from edgewise.optimizing.base import (
 from edgewise.optimizing.preflight import Preflight
 from edgewise.registry import Availability
 from messages import wording
+from patience import LIMIT_S
 from scripted_clock import scripted_clock  # noqa: F401 - a fixture
 
 pytestmark = pytest.mark.engine
@@ -55,7 +56,7 @@ def test_a_real_pass_is_predicted_and_the_answer_kept(tmp_path, monkeypatch, mod
     facts = facts_of(bundled(model))
     one = passes().get(name)
     recipe = one.recipes(facts)[0]
-    told = Preflight(facts, cache=tmp_path / "c").predict(one, recipe, engines=[runtime])[runtime]
+    told = Preflight(facts, budget_s=LIMIT_S, cache=tmp_path / "c").predict(one, recipe, engines=[runtime])[runtime]
     assert told.speedup is not None, told.because
     assert told.low is not None
     assert told.high is not None
@@ -132,7 +133,7 @@ def importable(monkeypatch):
     ],
 )
 def test_a_pass_that_comes_to_grief_is_told(tmp_path, importable, do, because):
-    flight = Preflight(facts_of(bundled("digits_cnn.onnx")), cache=tmp_path / "c")
+    flight = Preflight(facts_of(bundled("digits_cnn.onnx")), budget_s=LIMIT_S, cache=tmp_path / "c")
     told = flight.predict(Clumsy(), Recipe(settings=Doing(do=do)), engines=["onnxruntime"])["onnxruntime"]
     assert told.speedup is None
     assert told.because.startswith(because)

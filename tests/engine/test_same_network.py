@@ -182,7 +182,7 @@ def test_code_is_not_sent_to_another_device(capfd, far_device):  # noqa: F811
 
 
 def test_optimize_starts_from_the_module_as_it_is(capfd, tmp_path):
-    words = ["--passes", "onnx-simplify", "--time-budget", "3min", "--no-store", "--json", "-q", "-o", "out"]
+    words = ["--passes", "onnx-simplify", "--time-budget", "10min", "--no-store", "--json", "-q", "-o", "out"]
     capfd.readouterr()
     assert run(["optimize", "nets.py:training", *words]) == 0
     document = json.loads(capfd.readouterr().out)
@@ -196,7 +196,7 @@ def test_optimize_starts_from_the_module_as_it_is(capfd, tmp_path):
 
 
 def test_without_an_engine_for_the_module_the_export_is_the_original(capfd):
-    words = ["--passes", "onnx-simplify", "-r", "onnxruntime", "--time-budget", "3min", "--no-store", "--json", "-q"]
+    words = ["--passes", "onnx-simplify", "-r", "onnxruntime", "--time-budget", "10min", "--no-store", "--json", "-q"]
     capfd.readouterr()
     assert run(["optimize", "nets.py:training", *words]) == 0
     document = json.loads(capfd.readouterr().out)

@@ -75,7 +75,7 @@ def test_containers_and_this_machine_take_turns_and_each_record_has_its_own_pack
     pytest.importorskip("onnxruntime")
     box()
     line = ("compare", MODEL, "--vary", "container=local,box", "--store", tmp_path / "runs.db", "--quiet")
-    found = command(capsys, *line, "--rounds", "1")
+    found = command(capsys, *line, "--rounds", "1", "--time-budget", "600s")
     assert [variant["label"] for variant in found["variants"]] == ["edgewise's own", "box"]
     with open_store(str(tmp_path / "runs.db")) as store:
         runs = [store.get(variant["run"]) for variant in found["variants"]]

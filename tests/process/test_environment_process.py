@@ -35,7 +35,8 @@ def place(tmp_path, monkeypatch):
 
 
 def document(capsys, *words):
-    assert edgewise_command([*map(str, words), "-q", "--json"]) == 0
+    budget = ["--time-budget", "600s"] if words[0] == "compare" else []
+    assert edgewise_command([*map(str, words), *budget, "-q", "--json"]) == 0
     return json.loads(capsys.readouterr().out)
 
 

@@ -167,7 +167,7 @@ def test_evaluate_finds_the_same_accuracy(far, capsys):
 def test_compare_takes_turns_there(far, capsys):
     there = far()
     words = ("compare", MODEL, f"b={MODEL},threads=1", "-d", "far", "-r", "onnxruntime", "--rounds", "1", "--no-meters")
-    found = command(capsys, *words, "--time-budget", "60s")
+    found = command(capsys, *words, "--time-budget", "600s")
     (row,) = [each for each in found["comparisons"] if each["metric"] == "latency"]
     assert row["design"] == "interleaved" and 0 < row["before"]["value"] < HOUR_S / 2
     # The turns are timed there: 50 ms of link in each would make both equal, and both slow.
@@ -182,7 +182,7 @@ def test_gate_finds_a_regression_there(far, capsys, tmp_path):
     for file, latency_ns in zip(files, (2_000_000, 2_200_000), strict=True):
         write_fake_model(file, latency_ns=[latency_ns - 2000, latency_ns, latency_ns + 2000])
     words = ("gate", files[1], "--baseline", files[0], "--max-regression", "latency=3%", "-d", "far")
-    found = command(capsys, *words, code=5)
+    found = command(capsys, *words, "--time-budget", "600s", code=5)
     (row,) = [each for each in found["comparisons"] if each["metric"] == "latency"]
     assert row["ratio"] == pytest.approx(1.1, abs=0.002) and row["verdict"] == "slower"
     assert found["passed"] is False
@@ -379,7 +379,7 @@ def test_optimize_measures_its_variants_there(far, capsys, tmp_path, monkeypatch
     monkeypatch.setattr(target.LocalWorkspace, "start", refuse)
     words = (
         "optimize", MODEL, "--data", data.path("digits_test.npz"), "--task", "classification", "--limit", "40",
-        "--passes", "ort-static:float-stem", "-r", "onnxruntime", "-d", "far", "--time-budget", "60s", "-o", tmp_path / "out",
+        "--passes", "ort-static:float-stem", "-r", "onnxruntime", "-d", "far", "--time-budget", "600s", "-o", tmp_path / "out",
         "--no-sensitivity",
     )  # fmt: skip
     found = command(capsys, *words)
@@ -396,7 +396,7 @@ def test_optimize_chooses_the_same_file_there_as_here(far, capsys, tmp_path):
         words = (
             "optimize", MODEL, "--data", data.path("digits_test.npz"), "--task", "classification", "--limit", "60",
             "--passes", "ort-static:float-stem,ort-dynamic", "-r", "onnxruntime", "-d", device, "--aim", "size",
-            "--time-budget", "300s", "-o", tmp_path / device, "--no-sensitivity",
+            "--time-budget", "600s", "-o", tmp_path / device, "--no-sensitivity",
         )  # fmt: skip
         document = command(capsys, *words)
         variants = {each["id"]: each for each in (document["baseline"], *document["variants"])}

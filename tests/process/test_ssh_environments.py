@@ -136,7 +136,7 @@ def command(capsys, *words, code=0):
 def test_two_versions_take_turns_there_and_a_second_use_makes_nothing(stocked, capsys, tmp_path):
     stocked.restart(**index(tmp_path))  # where there are no wheels: nothing can be made
     words = ("compare", MODEL, "--vary", "onnxruntime=1.30.0,1.31.0", "-d", "board", "--rounds", "1")
-    found = command(capsys, *words)
+    found = command(capsys, *words, "--time-budget", "600s")
     with open_store() as store:
         runs = [store.get(variant["run"]) for variant in found["variants"]]
     assert [run.job.target for run in runs] == [spec(OLD), spec(NEW)]

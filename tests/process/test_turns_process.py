@@ -43,7 +43,7 @@ def in_a_turn(do: str, **settings) -> dict[str, object]:
 
 
 def compare(*paths: Path, **settings) -> ComparisonResult:
-    return edgewise.compare(list(paths), **{"rounds": 1, "timeout": 120.0, **settings})
+    return edgewise.compare(list(paths), **{"rounds": 1, "timeout": 120.0, "time_budget": 600.0, **settings})
 
 
 def workers() -> list[psutil.Process]:
@@ -76,7 +76,7 @@ def test_a_worker_that_hangs_in_a_turn_is_killed_at_its_deadline(tmp_path, clock
     begin, reached = clock.now(), tmp_path / "reached"
     clock.silent_when = reached.exists
     paths = [model(tmp_path, "a.fake"), model(tmp_path, "b.fake", **in_a_turn(do, touch=reached))]
-    findings = compare(*paths, time_budget=600.0)
+    findings = compare(*paths)
     assert clock.now() - begin == 120.0
     failure = findings.variants[1].run.failure
     assert failure.cause == "Timeout" and failure.phase == "steady"
@@ -121,7 +121,7 @@ def test_a_worker_that_is_killed_from_outside_in_its_turn(tmp_path):
 def comparing(folder: Path, *paths: Path):
     """`edgewise compare` as a process of its own, reaped whatever happens."""
     command = [
-        sys.executable, "-m", "edgewise", "compare", *map(str, paths), "--json", "--metrics", "latency",
+        sys.executable, "-m", "edgewise", "compare", *map(str, paths), "--json", "--metrics", "latency", "--time-budget", "600s",
         "--store", f"sqlite:///{folder}/store.db",
     ]  # fmt: skip
     pipe = subprocess.PIPE
