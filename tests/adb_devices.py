@@ -23,6 +23,7 @@ import pytest
 
 from edgewise.device import target
 from edgewise.device.supervisor import descendants
+from patience import wait_for_devices
 
 ADB = shutil.which("adb")
 SERIAL = "31071FDH2000XY"
@@ -377,3 +378,4 @@ def register(file: Path, monkeypatch, **settings: str) -> None:
     file.unlink(missing_ok=True)
     add_device(Device(name="phone", url=f"adb://{SERIAL}", settings=settings), file)
     monkeypatch.setenv("EDGEWISE_DEVICES", str(file))
+    wait_for_devices(monkeypatch)

@@ -27,6 +27,7 @@ import pytest
 from edgewise.device import target
 from edgewise.device.transports.local import LocalProcess, LocalTransport
 from installed_package import write_metadata
+from patience import wait_for_devices
 
 BLOCK = 4096
 IN_FLIGHT = 2**17
@@ -302,6 +303,7 @@ def far_device(far_python, tmp_path, monkeypatch):
         folder.mkdir()
         write_plugin(folder, root=tmp_path / "there", python=far_python, **settings)
         monkeypatch.syspath_prepend(folder)
+        wait_for_devices(monkeypatch)
 
     yield register
     target.close_targets()

@@ -7,9 +7,26 @@ import time
 from collections.abc import Callable
 from typing import Any, TypeVar
 
+import pytest
+
 LIMIT_S = 600.0
 """A test gives up after that, and not before."""
+SILENCES = (
+    "edgewise.device.link.SILENCE_S",
+    "edgewise.device.transports.adb.END_S",
+    "edgewise.device.transports.adb.START_S",
+    "edgewise.device.transports.ssh.CONNECT_S",
+    "edgewise.device.transports.ssh.START_S",
+    "edgewise.run.worker_executor._PATIENCE_S",
+)
+"""How long edgewise waits for a device that says nothing: here it is this machine, which may be busy."""
 T = TypeVar("T")
+
+
+def wait_for_devices(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Let edgewise wait for a device as long as the tests do; a test of its silence sets less."""
+    for name in SILENCES:
+        monkeypatch.setattr(name, LIMIT_S)
 
 
 def wait_until(condition: Callable[[], T], process: subprocess.Popen[Any] | None = None) -> T:

@@ -19,7 +19,7 @@ import pytest
 
 from edgewise.device import target
 from far_targets import far_python  # noqa: F401
-from patience import wait_until
+from patience import wait_for_devices, wait_until
 
 # Outside of what kernels give away: a port that another process takes in between would answer in the server's place.
 PORT = 2222
@@ -255,3 +255,4 @@ def register(server: SshServer, file: Path, monkeypatch, name: str = "board", **
     keys = {"key": str(server.root / "user_key"), "known_hosts": str(server.known_hosts)}
     add_device(Device(name=name, url=server.url, settings=keys | settings), file)
     monkeypatch.setenv("EDGEWISE_DEVICES", str(file))
+    wait_for_devices(monkeypatch)

@@ -30,7 +30,7 @@ pytestmark = [pytest.mark.engine, pytest.mark.long]
 ONNX, TFLITE = data.path("digits_cnn.onnx"), data.path("digits_cnn.tflite")
 TOLERANCE = 1e-5
 """Largest difference, relative to the largest output: float32 has 24 bits, and kernels for Arm add in another order."""
-QUICK = ("--iterations", "1", "--warmup", "1", "--sessions", "1")
+QUICK = ("--iterations", "1", "--warmup", "1", "--sessions", "1", "--timeout", "1800s")
 
 
 @pytest.fixture(scope="module")
@@ -76,7 +76,7 @@ def outputs_of(engine, model):
             [model],
             axes=Axes(runtimes=(engine,)),
             scenario=Scenario(),
-            stopping=Stopping(iterations=1, warmup=1, sessions=1, timeout_s=300.0),
+            stopping=Stopping(iterations=1, warmup=1, sessions=1, timeout_s=3 * LIMIT_S),
             target=TargetSpec(device=device, transport=transport),
         )
         dispatcher = Dispatcher(save=lambda run: None, sensors=METERS_OFF)
@@ -144,7 +144,7 @@ def test_evaluate_finds_the_same_accuracy(arm, capsys):
     found = []
     for device in ("arm", "local"):
         words = ("evaluate", ONNX, "--data", data.path("digits_test.npz"), "--task", "classification", "--limit", "30")
-        document = command(capsys, *words, "--no-latency", "-d", device, "-r", "onnxruntime")
+        document = command(capsys, *words, "--no-latency", "--timeout", "1800s", "-d", device, "-r", "onnxruntime")
         found.append({row["id"]: (row["value"], row["n"]) for row in document["metrics"]})
         times = [row for row in document["run"]["measurements"] if row["metric"] == "inference_time"]
         assert (times[0]["value"] is None) == (device == "arm")

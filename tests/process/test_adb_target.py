@@ -323,7 +323,7 @@ def test_engines_run_in_a_python_there(phone, far_python, capsys, tmp_path, monk
     words = ("-r", "onnxruntime", "--iterations", "10", "--sessions", "1", "--no-meters")
     run, rows = bench(capsys, *words, model=ONNX)
     assert run["status"] == "done", run["failure"]
-    assert run["job"]["runtime"]["name"] == "onnxruntime" and 0 < rows["latency"]["value"] < 0.05
+    assert run["job"]["runtime"]["name"] == "onnxruntime" and rows["latency"]["value"] > 0
     assert run["environment"]["device"]["model"] == "Pixel 8"
     assert not list((phone.tmp / "edgewise" / "work").iterdir())
 

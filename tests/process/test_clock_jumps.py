@@ -10,7 +10,7 @@ import pytest
 from edgewise import data
 from edgewise.cli.main import run as edgewise_command
 from edgewise.device import target
-from edgewise.device.link import ClockOffset
+from edgewise.device.link import ClockOffset, Link
 from edgewise.record import Scenario, Stopping, TargetSpec
 from edgewise.run.dispatch import Dispatcher
 from edgewise.run.host_protocol import HostProtocol
@@ -23,6 +23,8 @@ pytest.importorskip("onnxruntime", reason="needs ONNX Runtime")
 
 MODEL = data.path("digits_cnn.onnx")
 HOUR_S = 3600.0
+DRIFT_S = 0.1
+"""More than the clocks of the far target and of this machine drift apart in a session."""
 AHEAD_S = 2 * HOUR_S
 """What the device's clocks are ahead by: its monotonic clock stays above zero when it jumps back on a host that has
 just started."""
@@ -67,16 +69,20 @@ def bench(*, scenario=None, **stopping):
     [
         pytest.param(HOUR_S, id="forward"),
         pytest.param(-HOUR_S, id="backward"),
-        pytest.param(0.5, id="little"),
+        pytest.param(2.0, id="little"),
     ],
 )
-def test_a_monotonic_clock_that_jumps_fails_the_session(far, seconds):
+def test_a_monotonic_clock_that_jumps_fails_the_session(far, seconds, monkeypatch):
+    offsets, measure = [], Link.measure_clock
+    monkeypatch.setattr(Link, "measure_clock", lambda self: offsets.append(measure(self)) or offsets[-1])
     far(monotonic_s=seconds)
     # A loop that waits for a clock that went back is ended by the host.
     run = bench(timeout_s=60.0)
     assert run.status == "failed" and run.failure.cause == "ClockJumped", run.failure
     told = float(run.failure.message.partition("apart by ")[2].partition(" s")[0])
-    assert told == pytest.approx(seconds, abs=0.25) and run.failure.advice
+    # How exact that is depends on the link, whose answers a busy machine delays: each offset states it.
+    errors = sorted(each.error_s for each in offsets)[-2:]
+    assert abs(told - seconds) <= sum(errors) + DRIFT_S and run.failure.advice
     assert {row.metric for row in run.measurements if row.value is not None} <= UNTIMED
     assert not run.sessions
 
@@ -97,7 +103,7 @@ def test_a_jump_over_a_restart_of_the_device_is_none_of_a_session(far_device):  
     there.close()
     run = bench()
     assert run.status == "done", run.failure
-    assert 0 < run.value("latency") < 0.05
+    assert 0 < run.value("latency") < HOUR_S / 2
     assert run.sessions[0].facts["link"]["clock_offset_s"] == pytest.approx(AHEAD_S - HOUR_S, abs=1.0)
 
 
@@ -105,8 +111,8 @@ def test_sessions_before_the_jump_keep_their_times(far):
     far(monotonic_s=HOUR_S, session=1)
     run = bench(duration_s=None, iterations=200, sessions=3)
     assert run.status == "failed" and run.failure.cause == "ClockJumped"
-    assert len(run.sessions) == 1 and 0 < run.value("latency") < 0.05
-    assert all(0 <= seconds < 30 for seconds in run.sessions[0].phases.values())
+    assert len(run.sessions) == 1 and 0 < run.value("latency") < HOUR_S / 2
+    assert all(0 <= seconds < HOUR_S / 2 for seconds in run.sessions[0].phases.values())
 
 
 def test_a_sustained_measurement_keeps_no_bins_of_a_session_whose_clock_jumped(far):
@@ -120,7 +126,7 @@ def test_a_time_of_day_that_jumps_changes_no_duration(far):
     far(wall_s=-HOUR_S)
     run = bench()
     assert run.status == "done", run.failure
-    assert 0 < run.value("latency") < 0.05 and 0 < run.value("startup_time") < 30
+    assert 0 < run.value("latency") < HOUR_S / 2 and 0 < run.value("startup_time") < HOUR_S / 2
     # Its readings of the reference kernels have times of day of two clocks.
     assert "reference" not in run.sessions[0].facts
 
@@ -146,7 +152,7 @@ def test_layers_are_absent_where_the_clock_jumps_while_they_are_timed(far, capsy
     (run,) = json.loads(capsys.readouterr().out)["runs"]
     assert not run["layers"] and run["profile_absent_because"].startswith("ClockJumped: ")
     (latency,) = [row["value"] for row in run["measurements"] if row["metric"] == "latency"]
-    assert 0 < latency < 0.05
+    assert 0 < latency < HOUR_S / 2
 
 
 def offset(seconds, *, at, wall=0.0, error=0.01):
