@@ -9,6 +9,8 @@ import threading
 import tty
 from collections.abc import Callable, Iterator, Sequence
 
+from patience import LIMIT_S
+
 
 class FakeBoard:
     """Answers commands; its timer advances by `latency_us` per inference, and no real time passes.
@@ -42,7 +44,7 @@ class FakeBoard:
     def close(self) -> None:
         """Unplug the board."""
         os.write(self._wake, b"x")
-        self._thread.join(60)
+        self._thread.join(LIMIT_S)
 
     def _serve(self) -> None:
         buffer = b""

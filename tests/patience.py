@@ -5,9 +5,10 @@ from __future__ import annotations
 import subprocess
 import time
 from collections.abc import Callable
-from typing import Any, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
 
-import pytest
+if TYPE_CHECKING:
+    import pytest
 
 LIMIT_S = 600.0
 """A test gives up after that, and not before."""

@@ -29,6 +29,8 @@ from typing import Any
 
 import psutil
 
+from patience import LIMIT_S
+
 MODULES = frozenset({
     "edgewise.converting.worker", "edgewise.estimating.mcu.reference", "edgewise.model.readers.shape_worker",
     "edgewise.optimizing.microbenchmark_worker",
@@ -114,7 +116,7 @@ class Nursery:
         global _nursery_pid
         if self._socket is not None and self._process is not None:
             self._socket.close()
-            self._process.wait(60)
+            self._process.wait(LIMIT_S)
             _nursery_pid = self._socket = None
 
     def fits(self, args: Any, environment: Any) -> bool:

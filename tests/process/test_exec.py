@@ -271,11 +271,11 @@ def test_a_file_of_version_2_that_changes_wakes_the_watch(unified):
         assert wait_readable([descriptor], 0.0) == []
         child = stack.enter_context(subprocess.Popen(["cat"], stdin=subprocess.PIPE, stdout=subprocess.DEVNULL))
         (unified / "cgroup.procs").write_text(str(child.pid))
-        assert wait_readable([descriptor], 60.0) == [descriptor]
+        assert wait_readable([descriptor], LIMIT_S) == [descriptor]
         assert clear() == 0.0 and wait_readable([descriptor], 0.0) == []
         child.kill()
         child.wait()
-        assert wait_readable([descriptor], 60.0) == [descriptor]
+        assert wait_readable([descriptor], LIMIT_S) == [descriptor]
 
 
 def test_a_null_byte_in_a_list_of_models_is_bad_input(capfd, tmp_path):

@@ -13,6 +13,7 @@ import pytest
 from container_images import IMAGE, container_runtime, containers, eventually  # noqa: F401
 from edgewise.cli.main import run
 from edgewise.errors import ExitCode
+from patience import LIMIT_S
 
 pytestmark = pytest.mark.cold
 MIB = 2**20
@@ -94,7 +95,7 @@ def test_nothing_is_left_when_edgewise_is_killed_or_interrupted(runtime, number)
         assert eventually(lambda: containers(runtime, parent.pid))
     finally:
         parent.send_signal(number)
-        parent.wait(60)
+        parent.wait(LIMIT_S)
     assert parent.returncode == (ExitCode.INTERRUPTED if number == signal.SIGINT else -number)
     assert eventually(lambda: not containers(runtime, parent.pid))
 

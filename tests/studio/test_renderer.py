@@ -22,7 +22,7 @@ from edgewise.report.document.page import as_part
 from edgewise.store import open_store
 from edgewise.studio.renderer import Renderer
 from messages import says
-from patience import wait_until
+from patience import LIMIT_S, wait_until
 from sample_optimizations import evaluation
 from sample_profiles import profiled_run
 from sample_runs import make_run, measured, run_id
@@ -239,7 +239,7 @@ def test_a_child_without_work_ends(location):
     with opened(location, idle_s=0.2) as renderer:
         renderer.part("runs", [A])
         child = child_of(renderer)
-        child.wait(60)
+        child.wait(LIMIT_S)
         wait_until(lambda: renderer._child is None)
 
 
@@ -273,7 +273,7 @@ def test_the_child_ends_with_its_server_even_in_the_middle_of_a_drawing(location
         child = psutil.Process(int(process.stdout.readline()))
         assert process.stderr.readline() == b"busy\n"
         os.kill(process.pid, signal.SIGKILL)
-        child.wait(60)
+        child.wait(LIMIT_S)
 
 
 @pytest.mark.long

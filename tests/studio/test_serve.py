@@ -70,7 +70,7 @@ def test_a_link_for_the_next_browser_comes_when_one_was_used_and_ctrl_c_ends_it(
             with enter(link_of(second)) as other, other.stream("GET", "/events") as events:
                 # Streams and connections that are kept open do not keep it from ending.
                 process.send_signal(signal.SIGINT)
-                assert process.wait(60) == 130
+                assert process.wait(LIMIT_S) == 130
                 del events
         assert "Traceback" not in process.stderr.read()
     assert (tmp_path / "runs.studio" / "secret").stat().st_mode & 0o777 == 0o600
@@ -152,7 +152,7 @@ def test_a_store_that_can_not_be_written_can_be_looked_at(tmp_path, bound_by_mod
                     found = re.search(rf"<button[^>]*>{button}</button>", text)
                     assert button is None or " disabled" in found[0]
             process.send_signal(signal.SIGINT)
-            assert process.wait(60) == 130
+            assert process.wait(LIMIT_S) == 130
     finally:
         folder.chmod(0o755)
 
@@ -204,9 +204,9 @@ def test_an_answer_that_is_cut_off_at_the_end_prints_no_traceback(tmp_path, capf
     thread.start()
     with socket.create_connection(("127.0.0.1", settings.port)) as client:
         client.sendall(f"GET / HTTP/1.1\r\nHost: 127.0.0.1:{settings.port}\r\n\r\n".encode())
-        assert begun.wait(60)
+        assert begun.wait(LIMIT_S)
         server.should_exit = True
-        thread.join(60)
+        thread.join(LIMIT_S)
     assert not thread.is_alive()
     assert capfd.readouterr() == ("", "")
 

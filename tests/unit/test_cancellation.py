@@ -15,6 +15,7 @@ from edgewise import cancellation
 from edgewise.cancellation import Cancelled, CancelToken, cancellable
 from edgewise.clock import MachineClock, timed_by
 from messages import says
+from patience import LIMIT_S
 
 
 def test_nothing_is_cancelled_without_a_token() -> None:
@@ -146,6 +147,10 @@ def _run(code: str) -> None:
     head = "import signal, time\nfrom edgewise import cancellation\n"
     head += "from edgewise.cancellation import Cancelled, CancelToken, cancellable, cancelled_by_signal\n"
     process = subprocess.run(
-        [sys.executable, "-c", head + textwrap.dedent(code)], capture_output=True, text=True, timeout=120, check=False
+        [sys.executable, "-c", head + textwrap.dedent(code)],
+        capture_output=True,
+        text=True,
+        timeout=LIMIT_S,
+        check=False,
     )
     assert process.returncode == 0, process.stderr

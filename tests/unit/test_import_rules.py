@@ -11,6 +11,7 @@ from pathlib import Path
 import pytest
 
 import edgewise
+from patience import LIMIT_S
 
 ROOT = Path(__file__).parents[2]
 SOURCE = ROOT / "src" / "edgewise"
@@ -55,7 +56,7 @@ def test_engines_are_imported_inside_functions():
 def test_layers_are_kept():
     pytest.importorskip("importlinter")
     command = [sys.executable, "-c", "from importlinter.cli import lint_imports_command as run; run()", "--no-cache"]
-    done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, timeout=120, check=False)
+    done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, timeout=LIMIT_S, check=False)
     assert done.returncode == 0, done.stdout[-3000:] + done.stderr[-1000:]
     assert "0 broken" in done.stdout
 
@@ -68,7 +69,7 @@ def test_what_is_sent_to_a_device_loads_without_the_rest(module: str):
         f"for name in {forbidden!r}: sys.modules[name] = None\n"  # importing any of them now fails
         f"import {module}"
     )
-    done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, timeout=60, check=False)
+    done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, timeout=LIMIT_S, check=False)
     assert done.returncode == 0, done.stderr[-2000:]
 
 

@@ -10,6 +10,7 @@ import pytest
 from edgewise.run.metering import IDLE_S, LOAD_S, LONGEST_S, ROUNDS, MeterThread, check_metered, read_meters
 from edgewise.run.meters.base import NoReading, Reading
 from messages import wording
+from patience import LIMIT_S
 
 
 class FakeTime:
@@ -243,7 +244,7 @@ def test_a_meter_that_blocks_is_given_up(call):
     setattr(meter, call, lambda: reached.set() or free.wait())
     thread = MeterThread(meter, patience_s=0.2)
     thread.begin()
-    assert call == "end" or reached.wait(60)
+    assert call == "end" or reached.wait(LIMIT_S)
     assert thread.end() == ([], "the meter did not answer within 0.2 s")
     thread.begin()
     assert thread.end() == ([], "the meter did not answer within 0.2 s")

@@ -1,6 +1,8 @@
 import subprocess
 import sys
 
+from patience import LIMIT_S
+
 
 def test_what_runs_on_a_device_needs_the_standard_library_only():
     script = (
@@ -13,5 +15,5 @@ def test_what_runs_on_a_device_needs_the_standard_library_only():
         "foreign = loaded - set(sys.stdlib_module_names) - {'edgewise'};"
         "sys.exit(f'foreign: {foreign}' if foreign else 0)"
     )
-    ended = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, timeout=60, check=False)
+    ended = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, timeout=LIMIT_S, check=False)
     assert (ended.returncode, ended.stderr) == (0, "")

@@ -17,7 +17,7 @@ from edgewise.run.power_meter.meter import PowerMeter, Source
 from edgewise.run.power_meter.port import Port
 from edgewise.testing.meter import check_meter
 from messages import says
-from patience import wait_until
+from patience import LIMIT_S, wait_until
 from power_meters import PowerShield, Streaming, Terminal
 from scripted_clock import ScriptedClock
 
@@ -330,7 +330,7 @@ def test_the_energy_monitor_of_mlperf_tiny(terminal):
     (reading,) = meter.end()
     assert reading.value / reading.seconds == pytest.approx(6.409e-3 * 3.3)
     del meter
-    assert shield.released.wait(60)
+    assert shield.released.wait(LIMIT_S)
     shield.close()
     assert shield.commands[:2] == ["stop", "htc"] and shield.commands[-2:] == ["stop", "hrc"]
     assert [word for word in shield.commands if word.startswith("volt")] == ["volt 3300m"]

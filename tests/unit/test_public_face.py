@@ -15,6 +15,7 @@ import pytest
 
 import edgewise
 from messages import says
+from patience import LIMIT_S
 
 FACE = [
     "BadInput",
@@ -56,7 +57,7 @@ def modules_after(statement: str) -> set[str]:
     script = (
         f"{statement}\nimport sys, json; print('\\n' + json.dumps(sorted({{m.split('.')[0] for m in sys.modules}})))"
     )
-    done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=True, timeout=60)
+    done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=True, timeout=LIMIT_S)
     return set(json.loads(done.stdout.splitlines()[-1]))
 
 

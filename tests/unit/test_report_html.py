@@ -25,6 +25,7 @@ from edgewise.report.bench.charts import Series
 from edgewise.report.charts import colour_of, render_svg
 from edgewise.report.files import write_report
 from edgewise.report.runs.field_tables import Options
+from patience import LIMIT_S
 from report_pages import render_html
 from sample_runs import all_runs, failed_run, make_run, run_id, same_model_runs, sampled
 
@@ -271,7 +272,7 @@ def test_control_characters_do_not_end_the_process():
     (one,) = series(same_model_runs()[:1])
     chart = charts.memory_chart([replace(one, label="a\x1b[31mb\0\ufffe\ud800")])
     code = f"from edgewise.report.charts import render_svg; print(render_svg({chart.spec!r})[:4])"
-    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=60)
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=LIMIT_S)
     assert (done.returncode, done.stdout) == (0, "<svg\n")
 
 

@@ -20,6 +20,7 @@ from edgewise.runtime.base import (
 )
 from edgewise.testing import FakeClock, FakeRuntime, write_fake_model
 from messages import says, wording
+from patience import LIMIT_S
 
 CPU = LoadOptions(provider="cpu")
 
@@ -299,7 +300,7 @@ os.write(int(os.environ["EDGEWISE_CHANNEL_FD"]), b"alive")
 )
 def test_ways_to_die(tmp_path, do, code, out, err):
     path = write_fake_model(tmp_path / "m.fake", **behaving("load", do))
-    done = subprocess.run([sys.executable, "-c", CHILD, path], capture_output=True, timeout=60, check=False)
+    done = subprocess.run([sys.executable, "-c", CHILD, path], capture_output=True, timeout=LIMIT_S, check=False)
     assert (done.returncode, done.stdout) == (code, out), done.stderr
     assert err in done.stderr.decode()
 
@@ -318,7 +319,7 @@ signal.setitimer(signal.ITIMER_REAL, 0.2)
 def test_ways_to_live_for_ever_end_only_by_a_signal(tmp_path, do):
     path = write_fake_model(tmp_path / "m.fake", **behaving("load", do))
     code = CHILD.replace("FakeRuntime().load", ALARM + "FakeRuntime().load")
-    done = subprocess.run([sys.executable, "-c", code, path], capture_output=True, timeout=60, check=False)
+    done = subprocess.run([sys.executable, "-c", code, path], capture_output=True, timeout=LIMIT_S, check=False)
     assert (done.returncode, done.stdout) == (42, b""), done.stderr
 
 

@@ -16,6 +16,7 @@ from edgewise.record import SCHEMA, Measurement, Run, SessionRecord, Stopping, S
 from edgewise.store import codec, from_document, to_document
 from edgewise.store.upgrade import schema_of, upgrade
 from messages import says, wording
+from patience import LIMIT_S
 
 GOLDEN = Path(__file__).parents[1] / "golden" / "schema2"
 
@@ -278,5 +279,5 @@ def test_importing_the_package_imports_no_library():
         "try: edgewise.store.nothing\n"
         "except AttributeError as error: print(error)"
     )
-    answer = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True, timeout=60)
+    answer = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True, timeout=LIMIT_S)
     assert answer.stdout == "[]\nmodule 'edgewise.store' has no attribute 'nothing'\n"

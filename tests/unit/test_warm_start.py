@@ -11,6 +11,7 @@ import pytest
 import edgewise
 import warm_start
 from edgewise.testing import write_fake_model
+from patience import LIMIT_S
 
 MODULE = """
 import os, sys
@@ -39,7 +40,7 @@ def start(tmp_path, monkeypatch):
 
 
 def test_it_is_a_child_with_the_folder_environment_and_pipes_it_was_given(start, tmp_path):
-    out, said = start("x").communicate(b"in", timeout=60)
+    out, said = start("x").communicate(b"in", timeout=LIMIT_S)
     assert out.decode().split() == [str(os.getpid()), str(tmp_path), "hi", "True", "in"] and said == b"True\n"
     assert warm_start.children() == []
 
@@ -47,7 +48,7 @@ def test_it_is_a_child_with_the_folder_environment_and_pipes_it_was_given(start,
 def test_it_ends_as_any_process_does(start):
     for words, code in (("x", 7), ("abort", -signal.SIGABRT)):
         with start(words) as process:
-            process.communicate(b"", timeout=60)
+            process.communicate(b"", timeout=LIMIT_S)
         assert process.returncode == code
     with start("x") as process:
         process.kill()
@@ -55,7 +56,7 @@ def test_it_ends_as_any_process_does(start):
 
 
 def test_other_settings_of_the_interpreter_start_one(start):
-    assert start("x", PYTHONIOENCODING="latin-1").communicate(b"", timeout=60)[1] == b"False\n"
+    assert start("x", PYTHONIOENCODING="latin-1").communicate(b"", timeout=LIMIT_S)[1] == b"False\n"
 
 
 def test_workers_of_a_run_are_forked(tmp_path, monkeypatch, nursery):
