@@ -19,6 +19,7 @@ from edgewise.constraints.base import PERIOD_S
 from edgewise.constraints.cgroups import V1, V2, Cgroup, find_cgroup
 from edgewise.constraints.memory_watch import _watch_file
 from edgewise.errors import ExitCode
+from edgewise.stats.comparison import RISK
 from edgewise.testing import write_fake_model
 from patience import LIMIT_S, wait_until
 
@@ -458,7 +459,10 @@ def test_stored_runs_of_commands_are_compared_in_pairs_of_rounds(capfd, tmp_path
     assert run(["compare", *ids, "--store", "runs.db", "--metrics", "total_time", "--json"]) == ExitCode.DONE
     told = json.loads(capfd.readouterr().out)
     (row,) = told["comparisons"]
-    assert (row["verdict"], row["before"]["replicates"]) == ("slower", 4)
+    assert row["before"]["replicates"] == 4 and "4 pairs of fresh processes" in row["method"]
+    assert row["before"]["value"] >= 0.02 and row["after"]["value"] >= 0.8
+    # A pause of a busy machine may make a sleep of 20 ms as long as the other, and then four pairs prove nothing.
+    assert row["verdict"] == ("slower" if row["p_adjusted"] < RISK else "inconclusive"), row
     assert any(text.startswith("command: ") for text in told["stated"])
     assert told["notes"] == []
     assert told["not_excluded"] == []
