@@ -113,6 +113,39 @@ def test_a_full_disk_costs_only_the_resuming(tmp_path):
     assert 90 <= len(read(tmp_path / "n")) < 1000
 
 
+def test_an_evaluation_that_still_runs_is_no_interrupted_one(tmp_path):
+    path = tmp_path / "n"
+    with Checkpoint(path) as first:
+        for index in range(200):
+            first.write(entry(index))
+        with Checkpoint(path, fresh=True) as second:
+            assert (second.path, second.entries) == (None, {})
+            second.write(entry(7, "another"))
+            second.discard()
+        assert path.exists()
+    assert read(path) == {index: entry(index) for index in range(200)}
+
+
+def test_a_file_that_another_evaluation_removes_meanwhile_counts_for_nothing(tmp_path, monkeypatch):
+    path = tmp_path / "n"
+    write(path, entry(0))
+    monkeypatch.setattr("fcntl.flock", lambda file, how: path.unlink())  # as if it had held the lock until then
+    with Checkpoint(path) as checkpoint:
+        assert (checkpoint.path, checkpoint.entries) == (None, {})
+    assert not path.exists()
+
+
+def test_a_fresh_one_begins_without_what_the_file_has(tmp_path):
+    write(tmp_path / "n", entry(0))
+    with Checkpoint(tmp_path / "n", fresh=True) as checkpoint:
+        assert checkpoint.entries == {}
+        checkpoint.write(entry(1))
+    assert set(read(tmp_path / "n")) == {1}
+    with Checkpoint(tmp_path / "n") as checkpoint:
+        checkpoint.discard()
+    assert not (tmp_path / "n").exists()
+
+
 def test_without_a_path_nothing_is_kept(tmp_path):
     with Checkpoint() as checkpoint:
         checkpoint.write(entry(0))

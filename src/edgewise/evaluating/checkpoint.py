@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import contextlib
+import fcntl
 import hashlib
 import json
+import os
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -47,32 +49,62 @@ class Entry:
 class Checkpoint:
     """Entries of one evaluation: in memory, and in the file at `path` if given.
 
+    The file is locked meanwhile: what another process writes there is no interrupted evaluation.
+
     Attributes:
+        path: None once another evaluation turns out to use it, or the file can't be made.
+        fresh: begin without what the file has.
         entries: by the sample's number.
     """
 
     path: Path | None = None
+    fresh: bool = False
     entries: dict[int, Entry] = field(default_factory=dict)
     _file: IO[str] | None = None
     _unwritten: int = 0
 
     def __enter__(self) -> Self:
         if self.path is not None:
-            # A folder that can't be written to costs the resuming, not the evaluation.
-            with contextlib.suppress(OSError):
-                self.path.parent.mkdir(parents=True, exist_ok=True)
-                self.entries = {entry.index: entry for entry in _read(self.path)}
-                self._file = self.path.open("a", encoding="utf-8")
-                if self._file.tell():  # the last line may be incomplete
-                    self._file.write("\n")
+            try:
+                self._open(self.path)
+            except OSError:  # costs the resuming, not the evaluation
+                self._close()
+                self.path = None
         return self
 
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
+        self._close()
+
+    def discard(self) -> None:
+        """Remove the file: nothing is left to resume."""
+        if self.path is not None:
+            self.path.unlink(missing_ok=True)
+
+    def _open(self, path: Path) -> None:
+        """Lock the file and read it. Raises OSError, also where another evaluation has it or has just removed it."""
+        path.parent.mkdir(parents=True, exist_ok=True)
+        self._file = path.open("a", encoding="utf-8")
+        try:
+            fcntl.flock(self._file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            raise
+        except OSError:
+            pass  # a file system without locks
+        if os.fstat(self._file.fileno()).st_nlink == 0:
+            raise FileNotFoundError(path)
+        if self.fresh:
+            self._file.truncate(0)
+        self.entries = {entry.index: entry for entry in _read(path)}
+        if path.stat().st_size:  # the last line may be incomplete
+            self._file.write("\n")
+
+    def _close(self) -> None:
         if self._file is not None:
             with contextlib.suppress(OSError):
                 self._file.close()
+            self._file = None
 
     def write(self, entry: Entry) -> None:
         """Note what became of one sample."""
@@ -86,9 +118,7 @@ class Checkpoint:
                 self._file.flush()
                 self._unwritten = 0
         except OSError:  # a full disk costs the resuming, not the evaluation
-            with contextlib.suppress(OSError):
-                self._file.close()
-            self._file = None
+            self._close()
 
 
 def checkpoint_path(identity: Mapping[str, Any], *, folder: Path | None = None) -> Path:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Mapping, Sequence
-from contextlib import AbstractContextManager, nullcontext
+from contextlib import AbstractContextManager, ExitStack, nullcontext
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 from pathlib import Path
@@ -328,18 +328,20 @@ class _Evaluator:
             "own": self._plan.own,
             "reference": scorer.identity if isinstance(scorer, ReferenceScorer) else None,
         }
-        results = results or run_samples(
-            tested, self._plan.selection, scorer, builder=self.builder, identity=identity, fresh=self._plan.fresh
-        )
-        interrupted = results.interrupted
-        try:
-            evaluated = self._score(tested, scorer, results, run)
-        except KeyboardInterrupt:  # the samples stay in the checkpoint
-            run = replace(run, status="cancelled")
-            evaluated, interrupted = ModelEvaluation(run=run, headline=scorer.headline, notes=results.notes), True
-        self.builder.save(evaluated.run)
-        if results.checkpoint is not None and evaluated.run.status == "done":
-            results.checkpoint.unlink(missing_ok=True)
+        with ExitStack() as holding:
+            results = results or run_samples(
+                tested, self._plan.selection, scorer, builder=self.builder, identity=identity, fresh=self._plan.fresh,
+                holding=holding,
+            )  # fmt: skip
+            interrupted = results.interrupted
+            try:
+                evaluated = self._score(tested, scorer, results, run)
+            except KeyboardInterrupt:  # the samples stay in the checkpoint
+                run = replace(run, status="cancelled")
+                evaluated, interrupted = ModelEvaluation(run=run, headline=scorer.headline, notes=results.notes), True
+            self.builder.save(evaluated.run)
+            if results.checkpoint is not None and evaluated.run.status == "done":
+                results.checkpoint.discard()
         return evaluated, interrupted
 
     def fail(self, run: Run, scorer: Scorer, error: EdgewiseError) -> ModelEvaluation:

@@ -83,7 +83,7 @@ class SampleResults:
         batch: how many samples the model answers at once.
         hosts: of samples that hosts of a lab ran, the host → their number; empty otherwise.
         processors: of `hosts`, where they are known.
-        checkpoint: the file from which it can be resumed; None where there is none.
+        checkpoint: from which it can be resumed; None where others ran the samples.
     """
 
     entries: tuple[Entry, ...]
@@ -100,7 +100,7 @@ class SampleResults:
     batch: int = 1
     hosts: Mapping[str, int] = field(default_factory=dict)
     processors: Mapping[str, str] = field(default_factory=dict)
-    checkpoint: Path | None = None
+    checkpoint: Checkpoint | None = field(default=None, repr=False, compare=False)
 
     @property
     def records(self) -> list[Any]:
@@ -242,6 +242,7 @@ def run_samples(
     identity: Mapping[str, Any] | None = None,
     fresh: bool = False,
     checkpoints: Path | None = None,
+    holding: contextlib.ExitStack | None = None,
     end_by: float | None = None,
     running: ModelAdapter | None = None,
 ) -> SampleResults:
@@ -256,6 +257,7 @@ def run_samples(
             evaluation to be resumed; None keeps no checkpoint.
         fresh: ignore an earlier checkpoint.
         checkpoints: folder of the checkpoint files; None is the user's cache.
+        holding: keeps the checkpoint from other evaluations until it is closed; None: until this function ends.
         end_by: monotonic time, s, at which it ends with what it has.
         running: the model with its worker, which has started and goes on afterwards; None starts a worker for this.
 
@@ -268,12 +270,11 @@ def run_samples(
     path = None
     if identity is not None and not tested.job.workload.keep_state:
         path = checkpoint_path(_identify(tested, selection, identity), folder=checkpoints)
-        if fresh:
-            path.unlink(missing_ok=True)
     adapter = running or ModelAdapter(tested, selection.data, builder=builder, end_by=end_by)
     failure, interrupted = None, False
     emit(SamplesStarted(job=tested.job, total=len(selection.indices)))
-    with Checkpoint(path) as checkpoint:
+    with contextlib.ExitStack() as own:
+        checkpoint = (own if holding is None else holding).enter_context(Checkpoint(path, fresh=fresh))
         loop = _SampleLoop(adapter, selection, scorer, checkpoint)
         try:
             loop.run(contextlib.nullcontext() if running else adapter.inference)
@@ -296,7 +297,7 @@ def run_samples(
         untimed=adapter.inference.untimed,
         example=loop.example,
         batch=adapter.batch,
-        checkpoint=path,
+        checkpoint=checkpoint,
     )
     emit(
         SamplesFinished(
