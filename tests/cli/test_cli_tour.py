@@ -56,8 +56,10 @@ def test_the_tour_ends_in_tables_pages_stored_runs_a_faster_variant_and_a_compar
     assert {path.name for path in tmp_path.iterdir()} - {"store.db-wal", "store.db-shm"} == {"here", "store.db"}
     assert run(["runs", "list", "--json", *store]) == 0
     names = [row["model"].partition(".")[0] for row in json.loads(capsys.readouterr().out)["rows"]]
+    # On a machine that is too busy for a race or a verdict nothing is chosen.
+    chosen = list((tmp_path / "here" / "optimized").glob("digits_cnn.*.onnx"))
     # Four benchmarked, one profiled, two judged, the original in the race and two compared at the end.
-    assert names.count("digits_cnn") >= 10
+    assert names.count("digits_cnn") >= (10 if chosen else 9)
     order = ["Fastest: ", "Layers by time", "Accuracy and latency", "Before and after", "Basis of the verdicts"]
     assert sorted(order, key=captured.out.index) == order
     assert "of fresh processes in " in captured.out
@@ -73,8 +75,7 @@ def test_the_tour_ends_in_tables_pages_stored_runs_a_faster_variant_and_a_compar
     typed = {line.split()[1]: shlex.split(line)[1:] for line in lines if line.startswith("edgewise ")}
     commands = ["bench", "profile", "report", "evaluate", "optimize", "compare"]
     assert list(typed) == [*commands, "estimate"] if "estimate.md" in written else commands
-    # On a machine that is too busy for a verdict nothing is chosen, and then the two fastest meet.
-    chosen = list((tmp_path / "here" / "optimized").glob("digits_cnn.*.onnx"))
+    # Where nothing was chosen the two fastest meet.
     assert ("optimised" in titles[5]) == any(word.startswith("optimised=") for word in typed["compare"]) == bool(chosen)
     # What was printed can be typed; one round will do to see it.
     assert run([*typed["compare"], "--force", "--rounds", "1", "--json", "-q", *store]) == 0
