@@ -16,6 +16,7 @@ SILENCES = (
     "edgewise.device.link.SILENCE_S",
     "edgewise.device.transports.adb.END_S",
     "edgewise.device.transports.adb.START_S",
+    "edgewise.device.transports.labgrid.CLIENT_S",
     "edgewise.device.transports.ssh.CONNECT_S",
     "edgewise.device.transports.ssh.START_S",
     "edgewise.run.worker_executor._PATIENCE_S",

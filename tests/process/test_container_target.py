@@ -19,6 +19,7 @@ from edgewise.errors import BadInput, ExitCode
 from edgewise.store import open_store
 from edgewise.testing import check_target, write_fake_model
 from far_targets import far_python  # noqa: F401
+from patience import wait_for_devices
 
 MODEL = data.path("digits_cnn.onnx")
 
@@ -26,6 +27,7 @@ MODEL = data.path("digits_cnn.onnx")
 @pytest.fixture
 def box(container_runtime, far_python, tmp_path, monkeypatch):  # noqa: F811
     """A function that registers the device ``box`` with further settings; its image sees this machine's packages."""
+    wait_for_devices(monkeypatch)
     monkeypatch.setenv("EDGEWISE_DEVICES", str(tmp_path / "devices.toml"))
     monkeypatch.chdir(tmp_path)
     packages = (far_python.parents[1] / "lib").glob("python*/site-packages/engines.pth")

@@ -16,7 +16,7 @@ from edgewise.device.link import TargetError
 from edgewise.device.transports.labgrid import Labgrid
 from edgewise.errors import BadInput, Unavailable
 from edgewise.testing import check_target
-from patience import wait_until
+from patience import wait_for_devices, wait_until
 from ssh_devices import far_python, ssh_server  # noqa: F401
 
 pytestmark = pytest.mark.engine
@@ -132,6 +132,7 @@ class Real:
 
 @pytest.fixture
 def scripted(ssh_server, tmp_path, monkeypatch):  # noqa: F811
+    wait_for_devices(monkeypatch)
     monkeypatch.setenv("PATH", f"{tmp_path}:{os.environ['PATH']}")
     monkeypatch.setenv("EDGEWISE_LOCKS", str(tmp_path))
     return Scripted(tmp_path, ssh_server.port)
@@ -139,6 +140,7 @@ def scripted(ssh_server, tmp_path, monkeypatch):  # noqa: F811
 
 @pytest.fixture(params=["scripted", "real"])
 def labgrid(request, ssh_server, tmp_path, monkeypatch):  # noqa: F811
+    wait_for_devices(monkeypatch)
     if request.param == "scripted":
         yield request.getfixturevalue("scripted")
         return
