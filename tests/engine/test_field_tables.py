@@ -31,6 +31,8 @@ def judged(tmp_path_factory):
     """The bundled network on 60 of the bundled images."""
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv("EDGEWISE_STORE", str(tmp_path_factory.mktemp("store") / "runs.db"))
+        # What was interrupted on this machine before is none of this.
+        patch.setenv("XDG_CACHE_HOME", str(tmp_path_factory.mktemp("cache")))
         return evaluate().run
 
 
