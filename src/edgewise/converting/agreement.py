@@ -213,7 +213,7 @@ def compare_answers(
 
 
 def compare_tensor(name: str, source: Sequence[Array], result: Sequence[Array], *, reduced: str) -> OutputAgreement:
-    """Compare one tensor over all inputs, that of the result with channels last too. Arguments as in `compare_answers`."""
+    """Compare one tensor over all inputs; the result's may have channels last. Arguments as in `compare_answers`."""
     result = [
         np.moveaxis(theirs, -1, 1) if ours.shape != theirs.shape == channels_last(ours.shape) else theirs
         for ours, theirs in zip(source, result, strict=True)

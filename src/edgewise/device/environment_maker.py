@@ -32,9 +32,7 @@ def find_python(text: str) -> str:
     return next((str(each) for each in files if each.is_file() and os.access(each, os.X_OK)), "")
 
 
-def provide(
-    cache: Path, requirements: Sequence[str], *, make: bool, any_python: bool = False
-) -> dict[str, str]:
+def provide(cache: Path, requirements: Sequence[str], *, make: bool, any_python: bool = False) -> dict[str, str]:
     """The interpreter of the environment with `requirements` and numpy, as ``python``.
 
     Args:
