@@ -320,20 +320,20 @@ def test_the_firmware_of_a_signature_has_that_part_of_the_file_alone(tmp_path, c
     assert "decode" in capsys.readouterr().err and not (tmp_path / "no").exists()
 
 
-@pytest.mark.parametrize("estimate", [
-    lambda file: edgewise.estimate(file, "nucleo-f207zg"),
-    lambda file: edgewise.estimate(file, "ethos-u55-128"),
-    edgewise.fits,
-    lambda file: firmware(str(file), file.parent / "fw", device="cortex-m4"),
+@pytest.mark.parametrize(("estimate", "device"), [
+    (lambda file: edgewise.estimate(file, "nucleo-f207zg"), "nucleo-f207zg"),
+    (lambda file: edgewise.estimate(file, "ethos-u55-128"), "ethos-u55-128"),
+    (edgewise.fits, "DEVICE"),
+    (lambda file: firmware(str(file), file.parent / "fw", device="cortex-m4"), "cortex-m4"),
 ])  # fmt: skip
-def test_what_can_be_converted_is_estimated_after_the_command_that_is_named(tmp_path, estimate):
+def test_what_can_be_converted_is_estimated_after_the_command_that_is_named(tmp_path, estimate, device):
     """TensorFlow's SavedModel, whose layers are not read at all."""
     folder = saved_model(tmp_path / "net")
     with pytest.raises((BadModel, Unavailable)) as error:
         estimate(folder)
     if isinstance(error.value, BadModel):  # Vela may not be installed
-        how = f"edgewise convert {folder} --to tflite --precision int8 --data DATA, and estimate its result"
-        assert error.value.advice == how
+        then = f"edgewise optimize {folder.name}.tflite --data DATA -d {device}"
+        assert error.value.advice == f"edgewise convert {folder} --to tflite, then {then}"
 
 
 def test_a_program_of_a_pt2_archive_is_an_archive_of_its_own_with_its_weights_alone(tmp_path):
@@ -357,7 +357,7 @@ def test_a_program_of_a_pt2_archive_is_an_archive_of_its_own_with_its_weights_al
     with pytest.raises(BadModel, match=says("only-tflite-files-can-lowered")) as error:
         edgewise.estimate(file, "rpi-pico", signature="decode")
     assert str(file) in error.value.advice and error.value.advice.endswith(
-        "--signature decode --to tflite --precision int8 --data DATA, and estimate its result"
+        "--signature decode --to tflite, then edgewise optimize two-decode.tflite --data DATA -d rpi-pico"
     )
 
 

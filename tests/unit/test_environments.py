@@ -89,6 +89,19 @@ def test_uv_makes_it_where_it_is_installed(steps, monkeypatch):
     assert first[:3] == ["/bin/uv", "venv", "--quiet"] and second[:3] == ["/bin/uv", "pip", "install"]
 
 
+def test_packages_that_do_not_name_this_python_are_taken_where_that_is_asked_for_and_the_size_is_told(
+    steps, monkeypatch
+):
+    monkeypatch.setattr("shutil.which", lambda name: "/bin/uv" if name == "uv" else None)
+    titles = []
+    monkeypatch.setattr(environments, "emit", lambda event: titles.append(event.title))
+    environments.python_of("onnx2tf==2.6.9", any_python=True, size="170 MB")
+    assert steps.done[-1][1:4] == ["-m", "pip", "install"] and "--ignore-requires-python" in steps.done[-1]
+    assert titles == [
+        "Making a Python environment with onnx2tf==2.6.9: about 170 MB are downloaded; it is kept",
+    ]
+
+
 def test_the_versions_near_one_are_those_before_and_behind_it():
     known = ["1.9.0", "1.10.0", "1.19.0", "1.29.0", "1.32.0", "1.32.0rc1"]
     assert environments.nearest_versions("1.99.0", known) == ["1.32.0", "1.32.0rc1", "1.29.0"]

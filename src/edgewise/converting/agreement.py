@@ -14,7 +14,7 @@ import numpy as np
 from edgewise.errors import BadInput, EdgewiseError, RunFailed, Unavailable
 from edgewise.model.identity import Model, open_model, read_graph
 from edgewise.model.precision import reduced_precision
-from edgewise.model.signature import TensorSpec, shapes_fit
+from edgewise.model.signature import Shape, TensorSpec, channels_last, shapes_fit
 from edgewise.record import Job, Scenario, Stopping, TargetSpec
 from edgewise.registry import availability_of
 from edgewise.run.agreement import Outputs, difference_of
@@ -101,7 +101,10 @@ class Comparer:
         """
         specs = open_model(path).signature.inputs
         order = match_tensors(names, [array.shape for array in feeds[0]], specs)
-        taken = [[feed[at].astype(spec.dtype) for at, spec in zip(order, specs, strict=True)] for feed in feeds]
+        taken = [
+            [_in_layout(feed[at], spec).astype(spec.dtype) for at, spec in zip(order, specs, strict=True)]
+            for feed in feeds
+        ]
         shapes = {spec.name: array.shape for spec, array in zip(specs, taken[0], strict=True)}
         failures = []
         # What one engine refuses (two nodes of one name, an operator) another one runs.
@@ -141,6 +144,7 @@ def match_tensors(names: Sequence[str], shapes: Sequence[tuple[int, ...]], specs
     """For each tensor of a result, the place of the source's tensor that it stands for.
 
     Tensors are matched by name, by the numbers in names such as ``args_0``, by position, and by shapes that occur once.
+    Where none of that fits, the result may have channels last.
 
     Raises:
         BadInput: none of these gives each tensor a counterpart of a fitting shape.
@@ -157,14 +161,27 @@ def match_tensors(names: Sequence[str], shapes: Sequence[tuple[int, ...]], specs
         by_shape = [[at for at, shape in enumerate(shapes) if shapes_fit(spec.shape, shape)] for spec in specs]
         if all(len(places) == 1 for places in by_shape):
             orders.append([places[0] for places in by_shape])
-    for order in orders:
-        if len(set(order)) == len(names) and all(
-            shapes_fit(spec.shape, shapes[at]) for at, spec in zip(order, specs, strict=True)
-        ):
-            return order
+    for fits in (shapes_fit, _fits_channels_last):
+        for order in orders:
+            if len(set(order)) == len(names) and all(
+                fits(spec.shape, shapes[at]) for at, spec in zip(order, specs, strict=True)
+            ):
+                return order
     ours = ", ".join(f"{name} {list(shape)}" for name, shape in zip(names, shapes, strict=True))
     theirs = ", ".join(f"{spec.name} {list(spec.shape or ())}" for spec in specs)
     raise BadInput(f"tensors of the source ({ours}) can't be matched with those of the result ({theirs})")
+
+
+def _fits_channels_last(shape: Shape | None, source: tuple[int, ...]) -> bool:
+    """Whether a tensor of the result's `shape` can be the source's as it is or with channels last."""
+    return shapes_fit(shape, source) or shapes_fit(shape, channels_last(source))
+
+
+def _in_layout(array: Array, spec: TensorSpec) -> Array:
+    """A tensor of the source as the result takes it: with channels last where its shape says so."""
+    if array.ndim < 3 or shapes_fit(spec.shape, array.shape):
+        return array
+    return np.ascontiguousarray(np.moveaxis(array, 1, -1))
 
 
 def compare_answers(
@@ -196,7 +213,11 @@ def compare_answers(
 
 
 def compare_tensor(name: str, source: Sequence[Array], result: Sequence[Array], *, reduced: str) -> OutputAgreement:
-    """Compare one tensor over all inputs. Arguments as in `compare_answers`."""
+    """Compare one tensor over all inputs; the result's may have channels last. Arguments as in `compare_answers`."""
+    result = [
+        np.moveaxis(theirs, -1, 1) if ours.shape != theirs.shape == channels_last(ours.shape) else theirs
+        for ours, theirs in zip(source, result, strict=True)
+    ]  # fmt: skip
     for ours, theirs in zip(source, result, strict=True):
         if ours.size != theirs.size:
             return _unlike(name, f"shape {list(ours.shape)} became {list(theirs.shape)}")

@@ -27,12 +27,14 @@ class ConvertOptions:
         precision: ``f16`` stores the weights of OpenVINO IR in 16 bits; "" keeps their type.
         shapes: input name → shape. OpenVINO IR gets these shapes; for a PyTorch module without example inputs they
             are what it is exported with.
+        program: path of a converter that has an environment of its own; "" where none is needed.
     """
 
     name: str = "model"
     opset: int | None = None
     precision: Precision = ""
     shapes: dict[str, tuple[int, ...]] = field(default_factory=dict)
+    program: str = ""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

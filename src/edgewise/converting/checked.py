@@ -26,7 +26,8 @@ from edgewise.converting.base import TARGETS
 from edgewise.converting.exposing import Point
 from edgewise.converting.localizing import WrongOperator, find_operator
 from edgewise.converting.losses import only_signature
-from edgewise.converting.paths import KERAS_MODEL, MODULE, find_path
+from edgewise.converting.onnx_tflite import find_program
+from edgewise.converting.paths import KERAS_MODEL, MODULE, SEPARATE, find_path
 from edgewise.converting.result import Agreement, Conversion
 from edgewise.converting.signature_file import take_signature
 from edgewise.errors import BadInput, EdgewiseError, RunFailed, Unavailable, error_of
@@ -58,6 +59,7 @@ class ConversionTask:
         timeout_s: time limit of each conversion, and longest silence of a worker, s.
         memory_limit: bytes that a process may allocate; None is the available memory.
         command: the command that does the same, for the record.
+        program: as in `edgewise.converting.base.ConvertOptions`; `convert_checked` finds it.
     """
 
     source: str
@@ -73,6 +75,7 @@ class ConversionTask:
     timeout_s: float = 600.0
     memory_limit: int | None = None
     command: str = ""
+    program: str = ""
 
 
 def convert_checked(task: ConversionTask) -> Conversion:
@@ -89,8 +92,10 @@ def convert_checked(task: ConversionTask) -> Conversion:
     title, file = TARGETS[task.to].title, not is_factory(task.source)
     if file:
         model = open_model(task.source, task.signature)
-        find_path(model.ref.format, task.to, name=model.ref.name)
+        steps = find_path(model.ref.format, task.to, name=model.ref.name)
     check_output(task)
+    if file and steps[0] in SEPARATE:
+        task = replace(task, program=find_program())
     with job_folder() as scratch:
         source, whole = take_signature(task.source, task.signature, scratch) if file else (task.source, None)
         emit(StageStarted(title=f"Converting {task.source if whole is None else whole.name} to {title}"))
@@ -157,6 +162,7 @@ def _run_converter(task: ConversionTask, folder: Path, *, expose: Sequence[str] 
             "name": task.output.name.removesuffix(TARGETS[task.to].suffix),
             "opset": task.opset,
             "precision": task.precision,
+            "program": task.program,
         },
         "shapes": task.shapes,
         "input_data": None if task.input_data is None else str(task.input_data),

@@ -10,7 +10,7 @@ from edgewise.errors import EdgewiseError
 from edgewise.model.build_network import BuiltModel
 from edgewise.model.graph import Graph
 from edgewise.model.identity import open_model, read_graph
-from edgewise.model.signature import Signature, TensorSpec
+from edgewise.model.signature import Signature, TensorSpec, channels_last, shapes_fit
 from edgewise.record import ModelRef
 
 _MODES = ("Dropout", "BatchNorm", "AlphaDropout", "FeatureAlphaDropout", "InstanceNorm")
@@ -77,6 +77,9 @@ def _compare(noun: str, before: Sequence[TensorSpec], after: Sequence[TensorSpec
         if one.dtype != two.dtype:
             lines.append(f"type of {noun} {one.name}: {one.dtype} → {two.dtype}")
         if one.shape != two.shape and one.shape is not None and two.shape is not None:
+            if not shapes_fit(one.shape, two.shape) and shapes_fit(channels_last(one.shape), two.shape):
+                lines.append(f"{noun} {one.name} has its channels last: {_words(one)} → {_words(two)}")
+                continue
             fixed = one.dynamic and not two.dynamic
             what = f"open dimensions of {noun} {one.name} are fixed" if fixed else f"shape of {noun} {one.name}"
             if fixed or not _only_names(one, two):

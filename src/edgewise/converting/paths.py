@@ -55,7 +55,8 @@ class Step:
         """
         writer: Writer = load_class(f"edgewise.converting.{self.writer}")
         told = writer(source, path, options)
-        step = f"{self.tool} ({self.availability().version})"
+        version = self.availability().version
+        step = f"{self.tool} ({version})" if version else self.tool
         return f"{step}; {told}" if told else step
 
 
@@ -121,6 +122,10 @@ STEPS = (
     ),
 )
 
+SEPARATE = (Step("onnx", "tflite", "onnx_tflite:write_tflite", "onnx2tf", (), ""),)
+"""Converters that have an environment of their own, which is made where one is asked for by source and result: none is
+a part of a longer path, or makes files to measure."""
+
 _OPENED_AS = {"torch": MODULE, "keras": KERAS_MODEL}
 """Format of a file → kind of the object that is converted: its framework reads the file first."""
 
@@ -161,6 +166,11 @@ def reachable_from(kind: str) -> tuple[str, ...]:
     return tuple(to for to in TARGETS if _find(kind, to, needed=False))
 
 
+def is_converted(kind: str, to: str) -> bool:
+    """Whether a command can convert `kind` to the format that `to` names, by a converter of `SEPARATE` too."""
+    return to in reachable_from(kind) or any((step.reads, step.to) == (kind, to) for step in SEPARATE)
+
+
 def find_path(kind: str, to: str, *, name: str) -> tuple[Step, ...]:
     """The fewest converters from `kind`, as in `paths_from`, to the format that `to` names.
 
@@ -177,6 +187,8 @@ def find_path(kind: str, to: str, *, name: str) -> tuple[Step, ...]:
         raise BadInput(f"{name} is {TARGETS[to].title} already", advice="choose another format with ⟦to⟧")
     if steps := _find(kind, to, needed=True):
         return steps
+    if separate := next((step for step in SEPARATE if (step.reads, step.to) == (kind, to)), None):
+        return (separate,)
     lacking = paths_from(kind)[to]
     raise Unavailable(f"can't convert {name} to {TARGETS[to].title}: {lacking.reason}", advice=lacking.install_hint)
 

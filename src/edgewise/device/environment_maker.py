@@ -32,13 +32,14 @@ def find_python(text: str) -> str:
     return next((str(each) for each in files if each.is_file() and os.access(each, os.X_OK)), "")
 
 
-def provide(cache: Path, requirements: Sequence[str], *, make: bool) -> dict[str, str]:
+def provide(cache: Path, requirements: Sequence[str], *, make: bool, any_python: bool = False) -> dict[str, str]:
     """The interpreter of the environment with `requirements` and numpy, as ``python``.
 
     Args:
         cache: the folder of all environments.
         requirements: ``NAME==VERSION`` each, sorted.
         make: whether one that is missing or broken is made; otherwise ``python`` is empty then.
+        any_python: whether packages are taken that do not name this Python among those that they run in.
 
     Where it can't be made, the answer has ``failure``, how a step ended, and ``tail``, what that printed last.
     """
@@ -49,7 +50,7 @@ def provide(cache: Path, requirements: Sequence[str], *, make: bool) -> dict[str
             if not _is_whole(folder):
                 if not make:
                     return {"python": ""}
-                if failed := _make(folder, requirements):
+                if failed := _make(folder, requirements, any_python=any_python):
                     shutil.rmtree(folder, ignore_errors=True)
                     return failed
     except OSError as error:
@@ -90,17 +91,18 @@ def _count_files(folder: Path) -> int:
     return sum(not name.endswith(".pyc") for _, _, names in os.walk(folder / "lib") for name in names)
 
 
-def _make(folder: Path, requirements: Sequence[str]) -> dict[str, str]:
+def _make(folder: Path, requirements: Sequence[str], *, any_python: bool) -> dict[str, str]:
     """Make it anew; what failed, as `provide` answers it. Raises OSError."""
     shutil.rmtree(folder, ignore_errors=True)
     python = str(folder / "bin" / "python")
-    if uv := shutil.which("uv"):
+    if not any_python and (uv := shutil.which("uv")):  # which has no such option
         make = [[uv, "venv", "--quiet", "--python", sys.executable, str(folder)]]
         install = [uv, "pip", "install", "--quiet", "--python", python]
     else:
         # In two steps: venv itself does not tell why it could not install pip.
         make = [[sys.executable, "-m", "venv", "--without-pip", str(folder)], [python, "-m", "ensurepip"]]
         install = [python, "-m", "pip", "install", "--quiet", "--no-input", "--disable-pip-version-check"]
+        install += ["--ignore-requires-python"] if any_python else []
     own = {name: value for name, value in os.environ.items() if name not in FOREIGN}
     for step in (*make, [*install, *requirements, "numpy"]):
         done = run_child(step, seconds=MAKE_S, environment=own)

@@ -102,8 +102,12 @@ def variable_sets(variables: Sequence[str]) -> list[tuple[str, ...]]:
 
 
 @cache
-def python_of(environment: str) -> str:
+def python_of(environment: str, *, any_python: bool = False, size: str = "") -> str:
     """The interpreter of an environment of this machine, which is made where it is not there yet or broken.
+
+    Args:
+        any_python: as for `edgewise.device.environment_maker.provide`.
+        size: about what is downloaded to make it, such as ``170 MB``; "" says nothing of it.
 
     Raises as `ask_for_python`.
     """
@@ -113,17 +117,20 @@ def python_of(environment: str) -> str:
     def ask(question: Mapping[str, Any]) -> Mapping[str, str]:
         if "path" in question:
             return {"python": maker.find_python(question["path"])}
-        return maker.provide(_cache(), question["requirements"], make=question["make"])
+        return maker.provide(_cache(), question["requirements"], make=question["make"], any_python=any_python)
 
-    return ask_for_python(environment, ask)
+    return ask_for_python(environment, ask, size=size)
 
 
-def ask_for_python(environment: str, ask: Callable[[Mapping[str, Any]], Mapping[str, str]], *, where: str = "") -> str:
+def ask_for_python(
+    environment: str, ask: Callable[[Mapping[str, Any]], Mapping[str, str]], *, where: str = "", size: str = ""
+) -> str:
     """The interpreter of an environment on the machine that `ask` asks; made where it is not there yet or broken.
 
     Args:
         ask: takes a question of `edgewise.device.environment_maker` and gives its answer.
         where: what follows "made" in an error: `` on pi4``.
+        size: as for `python_of`.
 
     Raises:
         BadInput: neither requirements with versions nor a path with an interpreter, or a version that does not exist.
@@ -141,7 +148,9 @@ def ask_for_python(environment: str, ask: Callable[[Mapping[str, Any]], Mapping[
     question = {"requirements": requirements, "make": False}
     answer = ask(question)
     if not (answer.get("python") or answer.get("failure")):
-        emit(StageStarted(title=f"Making a Python environment with {' '.join(requirements)}{where}; it is kept"))
+        much = f": about {size} are downloaded" if size else ""
+        title = f"Making a Python environment with {' '.join(requirements)}{where}{much}; it is kept"
+        emit(StageStarted(title=title))
         answer = ask({**question, "make": True})
     if python := answer.get("python"):
         return python

@@ -19,8 +19,8 @@ from edgewise.shown import Shown
 from edgewise.units import parse_frequency
 
 AS_TFLITE = (
-    "make a .tflite file from the network's source: edgewise convert FILE.py:FUNCTION --to tflite, for PyTorch "
-    "(pip install 'edgewise[torch-optimize]') or Keras; nothing here makes one of an ONNX or OpenVINO file"
+    "make a .tflite file: edgewise convert FILE.onnx --to tflite, or from the network's source edgewise convert "
+    "FILE.py:FUNCTION --to tflite, for PyTorch (pip install 'edgewise[torch-optimize]') or Keras"
 )
 """Advice where an estimator reads another format."""
 SCHEMA = 1

@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import TypeVar
 
+T = TypeVar("T")
 Dimension = int | str | None
 """A size, the name of a dynamic dimension, or None for one without a name."""
 Shape = tuple[Dimension, ...]
@@ -21,6 +24,11 @@ def shapes_fit(shape: Shape | None, other: Shape | None) -> bool:
         not isinstance(one, int) or not isinstance(two, int) or one == two
         for one, two in zip(shape, other, strict=True)
     )
+
+
+def channels_last(shape: Sequence[T]) -> tuple[T, ...]:
+    """``N×C×H×W`` as ``N×H×W×C``, of any rank; below 3 as it is."""
+    return (shape[0], *shape[2:], shape[1]) if len(shape) > 2 else tuple(shape)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -83,7 +83,7 @@ class CortexM:
     def estimate_several(self, path: Path, graph: Graph, devices: Sequence[EstimatedDevice]) -> list[Estimate]:
         """The estimates on `devices`, which all have the same core: it executes the model once."""
         if graph.format != "tflite":
-            raise BadModel(f"{path.name}: only .tflite files can be lowered to C", advice=AS_TFLITE)
+            raise BadModel(f"{path.name}: a microcontroller runs .tflite files only", advice=AS_TFLITE)
         engine_of(devices[0].settings.get("software", DEFAULT_SOFTWARE))
         wanted, missing = _read_counts(devices[0]), emulation_availability()
         if wanted == "emulation" and not missing:

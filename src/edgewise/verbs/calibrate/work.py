@@ -257,7 +257,7 @@ def _from_word(word: str) -> list[_Model]:
         return [_from_row(row, path, ModelFiles([])) for row in read_table(path)]
     if not path.exists() and not Catalogue().lacking(named):
         return [_Model(subject=named)]
-    with advising_conversion(word, open_model(path).ref, int8=False):
+    with advising_conversion(word, open_model(path).ref):
         return [_from_file(path)]
 
 

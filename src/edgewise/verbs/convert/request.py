@@ -47,7 +47,8 @@ class ConvertRequest(Request):
         option(
             "--to FORMAT",
             HOW,
-            "onnx, ort, openvino, tflite, pt2, keras or savedmodel (default: by the ending of -o)",
+            "onnx, ort, openvino, tflite (or litert), executorch, pt2, keras or savedmodel (default: by the ending of "
+            "-o); from .onnx to tflite, the first time, downloads the converter onnx2tf, about 170 MB",
             choices=tuple(TARGETS),
         ),
     ] = None
@@ -153,7 +154,7 @@ class ConvertRequest(Request):
                 f"⟦to⟧ is required: one of {words}",
                 advice="give ⟦to⟧, or an output name that ends with .onnx, .ort, .xml, .tflite, .pte, .pt2 or .keras",
             )
-        to = ending if self.to is None else self.to
+        to = ending if self.to is None else {"litert": "tflite"}.get(self.to, self.to)
         if to not in TARGETS:
             raise BadField(f"⟦to⟧ must be one of {words}, not {to!r}")
         target = TARGETS[to]

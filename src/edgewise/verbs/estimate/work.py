@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 import shlex
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack, contextmanager
 from contextvars import copy_context
@@ -12,7 +12,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, TypeVar
 
-from edgewise.converting.paths import reachable_from
+from edgewise.converting.paths import is_converted
 from edgewise.converting.signature_file import take_signature
 from edgewise.device.calibrations import names
 from edgewise.device.devices import LOCAL, is_device
@@ -30,6 +30,7 @@ from edgewise.progress import StageStarted, emit
 from edgewise.record import Measurement, ModelRef
 from edgewise.run.battery import Quantity, battery_life
 from edgewise.run.observation import observe_file
+from edgewise.verbs.convert.work import default_output
 
 if TYPE_CHECKING:
     from edgewise.verbs.context import Context
@@ -76,7 +77,7 @@ def firmware(
     from edgewise.estimating.mcu.runner import write_firmware
 
     ref = open_model(model, signature).ref
-    with job_folder() as scratch, advising_conversion(model, ref, int8=True):
+    with job_folder() as scratch, advising_conversion(model, ref, device=device):
         if ref.format != "tflite":
             raise BadModel(f"{model}: firmware is made of .tflite files only", advice=AS_TFLITE)
         taken, _ = take_signature(model, signature, scratch, always=True)
@@ -131,7 +132,7 @@ def _on_file(request: EstimateRequest | FitsRequest, work: Callable[[Path], T]) 
     if not is_factory(request.model):
         ref = open_model(request.model, request.signature).ref
         with ExitStack() as stack:
-            stack.enter_context(advising_conversion(request.model, ref, int8=True))
+            stack.enter_context(advising_conversion(request.model, ref, device=getattr(request, "device", "DEVICE")))
             if not ref.signatures:
                 return work(Path(request.model))
             folder = stack.enter_context(job_folder())
@@ -152,24 +153,35 @@ def _on_file(request: EstimateRequest | FitsRequest, work: Callable[[Path], T]) 
 
 
 @contextmanager
-def advising_conversion(model: str, ref: ModelRef, *, int8: bool) -> Iterator[None]:
-    """Where an estimate needs a .tflite file and `model` is no such file: the command that makes one, as advice.
+def advising_conversion(model: str, ref: ModelRef, *, device: str = "") -> Iterator[None]:
+    """Where an estimate needs a .tflite file and `model` is no such file: the commands that make one, as advice.
 
     The estimate is then of the file that runs on the device, and not of what this would become.
 
     Args:
-        int8: whether what estimates it reads files in int8 only.
+        device: that computes in int8 alone, as its estimator does; "" where the estimate takes float.
     """
     try:
         yield
     except BadInput as error:
         unread = isinstance(error, NoLayers)
-        if (error.advice != AS_TFLITE and not unread) or "tflite" not in reachable_from(ref.format):
+        if (error.advice != AS_TFLITE and not unread) or not is_converted(ref.format, "tflite"):
             raise
-        source = shlex.join([model, *(["--signature", ref.signature] if ref.signature else [])])
-        how = f"edgewise convert {source} --to tflite" + " --precision int8 --data DATA" * int8
         message = error.marked.message if not unread else f"{model} can't be estimated as it is"
-        raise BadModel(message, advice=f"{how}, and estimate its result") from error
+        raise BadModel(f"{message}: convert it first", advice=conversion_advice(model, ref, device)) from error
+
+
+def conversion_advice(model: str, ref: ModelRef, device: str, words: Sequence[str] = ("--data", "DATA")) -> str:
+    """The command that makes a .tflite file of a model, and the one that makes int8 of its result for `device`.
+
+    Args:
+        device: as for `advising_conversion`.
+        words: of the second command besides the model and the device.
+    """
+    result = str(default_output(model, "tflite", ref.signature))
+    source = shlex.join([model, *(["--signature", ref.signature] if ref.signature else [])])
+    how = f"edgewise convert {source} --to tflite"
+    return how + (f", then {shlex.join(['edgewise', 'optimize', result, *words, '-d', device])}" if device else "")
 
 
 def _of_signature(found: T, ref: ModelRef, *, chosen: bool) -> T:

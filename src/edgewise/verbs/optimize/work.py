@@ -10,7 +10,7 @@ from typing import Literal
 from edgewise.device.calibrations import is_calibrated, names
 from edgewise.device.devices import LOCAL, is_device
 from edgewise.device.target import find_target
-from edgewise.errors import BadInput
+from edgewise.errors import BadInput, BadModel
 from edgewise.estimating.base import Estimate, is_known, similar_devices
 from edgewise.model.callable_loader import is_factory
 from edgewise.model.identity import open_model
@@ -26,7 +26,7 @@ from edgewise.predicting.forecast import Forecasts
 from edgewise.verbs.calibrate.work import predict
 from edgewise.verbs.context import Context
 from edgewise.verbs.estimate.request import EstimateRequest
-from edgewise.verbs.estimate.work import estimate
+from edgewise.verbs.estimate.work import conversion_advice, estimate
 from edgewise.verbs.evaluate.work import data_options_of
 from edgewise.verbs.optimize.in_lab import FarOptimization, optimize_in_lab
 from edgewise.verbs.optimize.request import OptimizeRequest
@@ -135,6 +135,10 @@ def _check_int8(request: OptimizeRequest, judge: Judge) -> bool:
     """
     if not is_factory(request.model):
         model = open_model(request.model, request.signature)
+        if model.ref.format == "onnx":  # each estimator of a device that computes in int8 reads .tflite files alone
+            words = words_of(request, only=[name for name in _REPEATED_FOR_ONE if name not in ("device", "signature")])
+            advice = conversion_advice(request.model, model.ref, judge.device, words or ("--data", "DATA"))
+            raise BadModel(f"{request.model}: {judge.device} runs .tflite files only: convert it first", advice=advice)
         quantized = is_quantized(read_resolved_graph(Path(request.model), shapes=request.shapes).graph)
         own = None if model.ref.signatures else judge.estimate(request.model)
         if quantized and own is not None and own.refused:
