@@ -26,9 +26,11 @@ from edgewise.record import (
     Summary,
     TargetSpec,
     Trust,
+    Variation,
     Workload,
 )
 
+Z95 = statistics.NormalDist().inv_cdf(0.975)
 CREATED = "2026-03-04T05:06:07.000+00:00"
 GROUP = "0195f0c0-0000-7000-8000-00000000ffff"
 NO_ENERGY = "rapl: /sys/class/powercap has no intel-rapl domain"
@@ -192,6 +194,7 @@ def make_run(
         environment=ENVIRONMENT,
         measurements=rows,
         sessions=tuple(session(index) for index in range(5)),
+        variation=Variation(sigma=round(half / latency / Z95, 5), degrees=None, source="learnt", method="of earlier runs"),
         cautions=cautions,
         trust=Trust(grade=grade, reasons=tuple(f"{caution.message} (at best B)" for caution in cautions)),
     )

@@ -569,7 +569,7 @@ def test_finalists_are_measured_in_turns_and_a_prescribed_protocol_is_left_alone
     assert run(["bench", *models, "--json"]) == 0
     captured = capsys.readouterr()
     assert [sorted(names) for names in asked] == [["a.fake", "b.fake"]]
-    names = r"The first numbers of (a|b)\.fake · fake/cpu and (a|b)\.fake · fake/cpu overlap: measuring these 2 "
+    names = r"The first numbers of (a|b)\.fake · fake/cpu and (a|b)\.fake · fake/cpu prove no order: measuring these 2 "
     assert re.search(names + "in turns, 30 s at most", captured.err), captured.err
     found = json.loads(captured.out)["runs"]
     assert sorted(one["in_turns"][0]["verdict"] for one in found) == ["faster", "slower"]

@@ -14,6 +14,7 @@ from edgewise.errors import Unavailable
 from edgewise.record import SessionRecord
 from edgewise.record.reference import Reading, machine_key
 from edgewise.registry import Availability, Registry
+from edgewise.run import peaks
 from edgewise.run.environment import fingerprint
 from edgewise.run.reference import VERSION
 from edgewise.run.variation import Variation
@@ -256,9 +257,24 @@ def test_the_history_is_shown_by_period_and_forgotten(capsys, tmp_path):
     assert run(["doctor", "--forget", "--json"]) == 0
     captured = capsys.readouterr()
     assert json.loads(captured.out)["variation"]["history"] == []
-    assert "forgot 240 reference times of local; its runs are kept" in captured.err
+    assert "forgot 240 reference times and 0 peaks of local; its runs are kept" in captured.err
     with open_store(store) as opened:
         assert len(opened.list()) == 12
+
+
+def test_the_best_peaks_are_shown_and_forgotten(capsys, monkeypatch, tmp_path):
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
+    monkeypatch.setattr(peaks, "_ask", lambda place, request, **_: {"seconds": [1e-3] * 9, "load": 0.5})
+    for _ in range(2):
+        peaks.find_peaks((), 1)
+    assert run(["doctor"]) == 0
+    words = " ".join(capsys.readouterr().out.split())
+    assert "Peaks, the limits of profiles → forget them: edgewise doctor --forget" in words
+    assert "bandwidth in 268 MB: 268 GB/s (numpy" in words and "1 thread, best of 2 measurements since 20" in words
+    assert run(["doctor", "--forget", "--json"]) == 0
+    captured = capsys.readouterr()
+    assert json.loads(captured.out)["peaks"] == []
+    assert "forgot 0 reference times and 4 peaks of local; its runs are kept" in captured.err
 
 
 def test_calibrating_measures_the_bundled_network_and_keeps_the_run(capsys, monkeypatch):

@@ -529,3 +529,38 @@ def test_an_unchanged_model_is_hardly_ever_faster_or_slower():
         same += row.verdict == "same"
     assert alarms <= 4
     assert same >= 0.99 * trials
+
+
+# Runs of few processes whose intervals are for a re-run, which has fresh ones
+
+VARIES = Variation(sigma=0.01, degrees=None, source="learnt", method="of earlier runs")
+
+
+def reruns(value: float, *, number: int, processes: int, variation: Variation | None = VARIES):
+    row = replace(row_of("latency", [[value, value * 1.001]] * processes), low=value * 0.98, high=value * 1.02)
+    run = run_of(row, measured("memory_peak", 1e6, half=1e3), number=number, processes=processes)
+    return replace(run, variation=variation)
+
+
+@pytest.mark.parametrize("processes", [(1, 1), (2, 2), (1, 2), (2, 5)])
+def test_few_processes_decide_by_intervals_that_hold_for_a_re_run(processes):
+    a, b = (reruns(value, number=n, processes=processes[n - 1]) for n, value in ((1, 1e-3), (2, 1.5e-3)))
+    row = only(a, b, metric="latency")
+    assert (row.verdict, row.design) == ("slower", "intervals")
+    assert "the intervals are for a re-run, which has fresh ones" in row.method
+    reach = math.hypot(*(math.log(side.value / side.low) for side in (row.before, row.after)))
+    assert (row.low, row.high) == pytest.approx((row.ratio * math.exp(-reach), row.ratio * math.exp(reach)))
+    close = reruns(1.02e-3, number=2, processes=processes[1])
+    assert only(a, close, metric="latency").verdict == "inconclusive"
+    unknown = reruns(1.5e-3, number=2, processes=processes[1], variation=None)
+    assert only(a, unknown, metric="latency").verdict == "inconclusive"
+    doubtful = replace(b, trust=Trust(grade="D"))
+    assert only(a, doubtful, metric="latency").because == "the run of after has grade D"
+
+
+def test_a_floor_is_the_same_in_both_directions():
+    """0.19 µs is below the floor of 0.2 µs, and 0.21 µs is above it, whichever side is the baseline."""
+    for after, verdict in ((1.19e-6, "same"), (1.21e-6, "slower")):
+        a, b = (run_of(row_of("latency", [[value]] * 5), number=n) for n, value in ((1, 1e-6), (2, after)))
+        assert only(a, b, metric="latency").verdict == verdict
+        assert only(b, a, metric="latency").verdict == {"slower": "faster"}.get(verdict, verdict)

@@ -3,13 +3,17 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
+from datetime import datetime
 
 import numpy as np
 import pytest
 
 from edgewise.record import TargetSpec
+from edgewise.report.profile.cells import history_of, peak_rows
 from edgewise.run import peaks
-from edgewise.run.peaks import find_peaks, known_rates, make_product
+from edgewise.run.environment import fingerprint
+from edgewise.run.peaks import find_peaks, forget_peaks, kept_peaks, known_rates, make_product
 
 
 @pytest.fixture
@@ -46,9 +50,12 @@ def test_what_was_measured_is_kept_for_this_machine_only(tmp_path, asked, monkey
     asked.clear()
     find_peaks((), 1, cache=cache)
     assert asked == []
-    monkeypatch.setattr(peaks, "_machine", lambda place: "another")
+    conditions = peaks._conditions(TargetSpec())
+    monkeypatch.setattr(peaks, "_conditions", lambda place: conditions | {"host": "another"})
     find_peaks((), 1, cache=cache)
     assert len(asked) == 4
+    monkeypatch.undo()
+    assert find_peaks((), 1, cache=cache) == first  # the other one did not replace it
 
 
 def test_known_rates_are_macs_of_the_kept_peaks_and_measure_none(tmp_path, asked, monkeypatch):
@@ -58,19 +65,29 @@ def test_known_rates_are_macs_of_the_kept_peaks_and_measure_none(tmp_path, asked
     find_peaks((), 1, cache=cache)
     assert known_rates(cache) is None  # copies are no arithmetic
     document = json.loads(cache.read_text())
-    document["peaks"]["float32/2"] = [{"kind": "compute", "dtype": "float32", "threads": 2, "value": 4e9}]
+    document["machines"][0]["peaks"]["float32/2"] = [
+        {"kind": "compute", "dtype": "float32", "threads": 2, "value": 4e9}
+    ]
     cache.write_text(json.dumps(document))
     asked.clear()
     assert known_rates(cache) == pytest.approx((1e9, 3e9)) and asked == []
 
 
-@pytest.mark.parametrize("content", ["", "{", "[]", '{"machine": 1}', '{"machine": null, "peaks": 3}'])
+@pytest.mark.parametrize(
+    "content",
+    [
+        *("", "{", "[]", '{"machine": 1}', '{"machines": 3}', '{"machines": [3]}'),
+        *('{"machines": [{"conditions": OWN, "peaks": ' + own + "}]}" for own in ("3", '{"a": 3}', '{"a": [{}]}')),
+    ],
+)
 def test_a_damaged_cache_is_measured_anew(tmp_path, asked, content):
     cache = tmp_path / "peaks.json"
-    cache.write_text(content)
+    cache.write_text(content.replace("OWN", json.dumps(peaks._conditions(TargetSpec()))))
+    assert forget_peaks(cache=tmp_path / "none.json") == 0 and kept_peaks(cache=cache) == []
     find_peaks((), 1, cache=cache)
     assert len(asked) == 4
-    assert json.loads(cache.read_text())["peaks"]
+    assert len(kept_peaks(cache=cache)) == 4
+    assert forget_peaks(cache=cache) == 4 and kept_peaks(cache=cache) == []
 
 
 def test_a_cache_that_cannot_be_written_costs_only_time(tmp_path, asked):
@@ -165,3 +182,101 @@ def test_of_several_measurements_the_highest_is_kept(tmp_path, monkeypatch):
     third, _ = find_peaks((), 1, again=True, cache=cache)
     assert [peak.value for peak in second] == [pytest.approx(2 * peak.value) for peak in first]
     assert [peak.value for peak in third] == [peak.value for peak in second]
+
+
+@pytest.mark.parametrize("seconds", [[1e-9, 1e-9, *[1e-3] * 9], [*[1e-3] * 5, 0.0, 1e-12]])
+def test_a_clock_that_jumps_makes_no_peak_that_stays(tmp_path, monkeypatch, seconds):
+    monkeypatch.setattr(peaks, "_ask", lambda place, request, **_: {"seconds": seconds})
+    found, _ = find_peaks((), 1, cache=tmp_path / "peaks.json")
+    assert [peak.value for peak in found] == pytest.approx([peak.high for peak in found])
+    assert found[-1].value == pytest.approx(256 * 2**20 / 1e-3)
+
+
+def test_the_best_that_was_ever_measured_is_told_with_how_often_and_since_when(tmp_path, monkeypatch):
+    """Load makes a peak lower: 21.9 µs, then 34.0 µs must not become the limits of one network."""
+    seconds, days = iter([2e-3] * 4 + [1e-3] * 4 + [5e-3] * 4), iter([day for day in (1, 2, 3) for _ in range(4)])
+    monkeypatch.setattr(peaks, "_ask", lambda place, request, **_: {"seconds": [next(seconds)] * 9, "load": 0.5})
+
+    class Days(datetime):
+        @classmethod
+        def now(cls, tz=None):
+            return datetime(2026, 11, next(days), tzinfo=tz)
+
+    monkeypatch.setattr(peaks, "datetime", Days)
+    rates = []
+    for times in (1, 2, 3):
+        found, _ = find_peaks((), 1, cache=tmp_path / "peaks.json")
+        rates.append(found[0].value)
+        assert {peak.times_measured for peak in found} == {times}
+        assert {peak.since[:10] for peak in found} == {"2026-11-01"}
+    assert rates[1] == rates[2] == 2 * rates[0]
+    assert {peak.measured_at[:10] for peak in found} == {"2026-11-02"}
+    assert history_of(found) == "best of 3 measurements since 2026-11-01"
+    name, rate, how = peak_rows(found)[0]
+    assert (name, rate) == ("bandwidth in 262 kB", "16.8 GB/s")
+    assert how.endswith(", 1 thread, best of 3 measurements since 2026-11-01, this one 2026-11-02")
+    assert history_of([replace(found[0], times_measured=1)]) == "measured once, 2026-11-01"
+    assert history_of([replace(found[0], times_measured=2), found[1]]).startswith("best of 2 to 3 measurements")
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        {"cores": [0]},
+        {"cpu": {"model": "another"}},
+        {"cpu": {"quota_cores": 0.5}},
+        {"clock": {"limit_hz": 1_000_000_000}},
+        {"virtualisation": {"container": "another"}},
+        {"engines": {"onnxruntime": "0.1"}},
+        {"numpy": "0.1"},
+    ],
+)
+def test_a_kept_peak_does_not_survive_a_change_of_the_machine_or_of_what_a_process_may_use(
+    tmp_path, asked, monkeypatch, change
+):
+    cache = tmp_path / "peaks.json"
+    before = peaks._conditions(TargetSpec())
+    assert before.keys() > change.keys()
+    find_peaks((), 1, cache=cache)
+    now = {
+        name: {**before[name], **change.get(name, {})} if isinstance(before[name], dict) else change.get(name, value)
+        for name, value in before.items()
+    }
+    monkeypatch.setattr(peaks, "_conditions", lambda place: now)
+    assert kept_peaks(cache=cache) == [] and known_rates(cache) is None
+    asked.clear()
+    find_peaks((), 1, cache=cache)
+    assert len(asked) == 4
+    assert forget_peaks(cache=cache) == 8  # of this host under all conditions
+
+
+def test_the_quota_and_the_cores_of_the_process_are_among_the_conditions(monkeypatch):
+    here = fingerprint()
+    monkeypatch.setattr(peaks, "environment_at", lambda place: here | {"cpu": {**here["cpu"], "quota_cores": 1.5}})
+    monkeypatch.setattr(peaks, "cores_at", lambda place: (1, 3))
+    found = peaks._conditions(TargetSpec())
+    assert (found["cpu"]["quota_cores"], found["cores"]) == (1.5, [1, 3])
+
+
+def test_what_two_processes_measure_at_once_is_all_kept(tmp_path, monkeypatch):
+    cache = tmp_path / "peaks.json"
+    rates = iter([4e-3] * 8)
+
+    def answer(place, request, **_):
+        if next(rates, None) and request["threads"] == 1 and not kept_peaks(cache=cache):
+            find_peaks((), 2, cache=cache)  # another process, meanwhile
+        return {"seconds": [1e-3] * 9}
+
+    monkeypatch.setattr(peaks, "_ask", answer)
+    find_peaks((), 1, cache=cache)
+    assert sorted({peak.threads for peak in kept_peaks(cache=cache)}) == [1, 2]
+
+
+def test_the_peaks_of_the_last_machines_are_kept(tmp_path, asked, monkeypatch):
+    cache = tmp_path / "peaks.json"
+    here = peaks._conditions(TargetSpec())
+    for number in range(peaks.MOST_KEPT + 2):
+        monkeypatch.setattr(peaks, "_conditions", lambda place, number=number: here | {"host": f"h{number}"})
+        find_peaks((), 1, cache=cache)
+    hosts = [each["conditions"]["host"] for each in json.loads(cache.read_text())["machines"]]
+    assert hosts == [f"h{number}" for number in range(2, peaks.MOST_KEPT + 2)]

@@ -7,7 +7,7 @@ from dataclasses import replace
 import pytest
 
 from edgewise.comparing.comparison import ComparisonResult, Variant
-from edgewise.report.charts import render_svg
+from edgewise.report.charts import logarithmic_axis, render_svg
 from edgewise.report.comparison import charts
 from edgewise.verbs.compare.presentation import FORMAT as COMPARISON
 from sample_comparisons import (
@@ -107,3 +107,10 @@ def test_the_axis_of_many_processes_has_ten_numbers_at_most(processes):
     ticks = chart.spec["layer"][0]["encoding"]["x"]["axis"]["values"]
     assert 5 <= len(ticks) <= 10 and all(isinstance(tick, int) for tick in ticks)
     assert ticks[0] == 1 and ticks[-1] <= processes
+
+
+@pytest.mark.parametrize("upper", [1.05, 1.099, 1.79, 1.9, 1.99, 2.7])
+def test_every_range_of_a_logarithmic_axis_has_its_ticks(upper):
+    """0.8 to 1.79 is 9.9 tenths: steps of half a tenth are too many, and steps of a tenth are left."""
+    ticks = logarithmic_axis("ratio", "ratio", 0.8, upper)["axis"]["values"]
+    assert ticks == sorted(set(ticks)) and 2 <= len(ticks) <= 17 and 0.8 <= ticks[0] < ticks[-1] <= upper

@@ -59,7 +59,8 @@ class Comparison:
         rerun_sigma: standard deviation of the logarithms of such ratios.
         rerun_method: how that came about.
         p_value, p_adjusted: of a ratio of 1, over all looks, without and with Holm's correction over all metrics.
-        margin: relative difference that doesn't matter here: the threshold, or the absolute floor over A's value.
+        margin: relative difference that doesn't matter here: the threshold, or the absolute floor over the smaller
+            value.
         verdict: of B against A. For every metric ``faster`` is the better side and ``slower`` the worse one.
         design: where the evidence comes from. ``interleaved``: processes that took turns; ``sessions``: fresh processes
             measured apart; ``paired``: the same samples of a data set; ``intervals``: two quoted intervals;

@@ -51,6 +51,7 @@ from edgewise.text import one_line
 
 _WITHOUT_TEST: tuple[Design, ...] = ("exact", "same-run")
 _OF_TIME = ("s", "1/s")
+OF_RERUNS = "there are too few processes, but the intervals are for a re-run, which has fresh ones"
 OF_NEIGHBOURS = "median ratio of neighbouring turns"
 """Begins the method of a ratio that is of turns, not of processes."""
 
@@ -83,6 +84,7 @@ class _Relation:
         pairs: how many pairs of processes took turns.
         between_runs: the standard error of the logarithm of a time's ratio that comes from how a machine's speed varies
             between runs; 0 where they took turns.
+        of_reruns: the intervals of both are for a re-run in fresh processes: it is known how this machine's runs vary.
         watched: their own results decided when that command stopped, whether or not pairs can be told.
         itself: both are one run.
         doubt: why no verdict on a time can rest on runs measured apart: one has grade D; else "".
@@ -94,6 +96,7 @@ class _Relation:
     together: Design | None
     pairs: int
     between_runs: float
+    of_reruns: bool
     watched: bool
     itself: bool
     doubt: str
@@ -220,7 +223,8 @@ def _row(
     )
     if contrast is None:
         return nothing
-    margin = min(criteria.margin_of(one.metric, one.before.value), sys.float_info.max)
+    smaller = min((side.value for side in (one.before, one.after) if side.value), default=None)
+    margin = min(criteria.margin_of(one.metric, smaller), sys.float_info.max)
     verdict = _verdict(one, contrast, margin=margin, p_adjusted=p[1])
     because = contrast.doubt
     if verdict == "inconclusive" and not because:
@@ -282,6 +286,7 @@ def _relation(a: Run, b: Run, names: tuple[str, str]) -> _Relation:
         together=together,
         pairs=len(a.sessions),
         between_runs=error,
+        of_reruns=apart and a.variation is not None and b.variation is not None,
         watched=watched,
         itself=is_same_run(a, b),
         doubt="" if watched else "; ".join(filter(None, map(_grade_d, (a, b), names))),
@@ -336,16 +341,23 @@ def _contrast_of_evidence(a: Evidence, b: Evidence, metric: str, *, relation: _R
         return replace(nothing, contrast=_from_intervals(a, b, relation.names), design="intervals")
     if relation.together and len(a.turns) == len(b.turns) == relation.pairs:
         return replace(nothing, contrast=_from_turns(a.turns, b.turns), design=relation.together)
+    contrast, design = _of_runs_apart(a, b, metric, relation=relation)
+    return replace(nothing, contrast=contrast, design=design)
+
+
+def _of_runs_apart(a: Evidence, b: Evidence, metric: str, *, relation: _Relation) -> tuple[Contrast, Design]:
+    """By processes where there are enough; else by the intervals, with a doubt unless they are for a re-run."""
     contrast, design = _from_processes(a.values, b.values, metric, relation=relation)
+    if contrast.doubt and design == "sessions" and relation.of_reruns and METRICS[metric].unit in _OF_TIME:
+        found = _from_intervals(a, b, relation.names)
+        return replace(found, method=f"{found.method}: {OF_RERUNS}"), "intervals"
     if contrast.error is None:
-        doubt = contrast.doubt
         alone = [name for name, side in zip(relation.names, (a, b), strict=True) if sum(side.lengths) == 1]
-        if alone:
-            doubt = f"one sample of {' and of '.join(alone)}{relation.more}"
-        return replace(nothing, contrast=_from_intervals(a, b, relation.names, doubt=doubt), design="intervals")
+        doubt = f"one sample of {' and of '.join(alone)}{relation.more}" if alone else contrast.doubt
+        return _from_intervals(a, b, relation.names, doubt=doubt), "intervals"
     if not contrast.doubt and design == "sessions":
         contrast = replace(contrast, doubt=_unequal(a, b, relation.names))
-    return replace(nothing, contrast=contrast, design=design)
+    return contrast, design
 
 
 SAME_RUN = "the same run: ratio 1 by definition"

@@ -141,8 +141,9 @@ class Peak:
         value: rate of the fastest tenth of the repetitions, ops/s or B/s.
         low, high: rate of their median, and of the fastest repetition.
         method: which microbenchmark, on which library.
-        measured_at: ISO 8601, UTC; peaks are kept per machine.
-        times_measured: number of measurements, of which the highest counts.
+        measured_at: when this rate was measured, ISO 8601, UTC.
+        times_measured: number of measurements on this machine so far, of which the highest counts.
+        since: when the first of them took place, ISO 8601, UTC; "" in records of older versions.
         load: share of the usable cores' time that other processes and virtual machines used during the quietest
             measurement; None if not known.
     """
@@ -157,6 +158,7 @@ class Peak:
     method: str = ""
     measured_at: str = ""
     times_measured: int = 1
+    since: str = ""
     load: float | None = None
 
 

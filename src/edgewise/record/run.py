@@ -241,7 +241,7 @@ class LabPlace:
     worker: str
 
 
-@dataclass(frozen=True, slots=True, kw_only=True, repr=False)
+@dataclass(frozen=True, slots=True, kw_only=True, repr=False, weakref_slot=True)
 class Run(Shown):
     """An executed job.
 

@@ -1,11 +1,15 @@
-"""This machine's peaks, measured once and kept: matrix products per data type, copies of memory per size.
+"""This machine's peaks, the best of all measurements: matrix products per data type, copies of memory per size.
 
 The peak of a data type is the fastest of the installed engines' matrix products of 768 × 768 × 768, each in a fresh
 process: what software on this machine was seen to reach, not what its makers promise. Bandwidth counts bytes read and
 written by a copy between two buffers; its size is that of both together. A peak is that of the fastest tenth of
 the repetitions, since whatever else the machine does only slows them; its interval reaches from their median to the
-fastest one. Where a layer beats its roof, the peaks are measured once more, three times in all at most, and the higher
-ones are kept. Peaks that were measured beside other work are measured again at every use, until once it was quiet.
+fastest one. The two shortest repetitions count for nothing: a clock that jumps can't make a peak that stays.
+
+Other work can only lower what is measured, so the highest measurement on a machine is kept, with its time, for as long
+as the machine stays what it is: its processor, the cores and the quota that a process may use, clock limits, container,
+and the versions of what computes. Where a layer beats its roof, the peaks are measured once more, three times in all at
+most. Peaks that were measured beside other work are measured again at every use, until once it was quiet.
 """
 
 from __future__ import annotations
@@ -24,7 +28,7 @@ from edgewise.folders import job_folder
 from edgewise.record import Peak, TargetSpec
 from edgewise.run.counters import usable_cores
 from edgewise.run.executor import target_of
-from edgewise.run.facts import availability_at, environment_at
+from edgewise.run.facts import availability_at, cores_at, environment_at
 from edgewise.run.trust import BUSY
 from edgewise.runtime.base import runtimes
 
@@ -35,7 +39,11 @@ _LEAST_COPIED = 16 * 2**20
 _TIMEOUT_S = 60.0
 MOST_TIMES = 3
 """Largest number of measurements of a peak that layers beat."""
-_SCHEMA = 2
+GLITCHES = 2
+"""Number of shortest repetitions of a measurement that are left out."""
+MOST_KEPT = 16
+"""Number of machines, or conditions of one, whose peaks are kept: the last ones that were measured."""
+_SCHEMA = 3
 _WORKER = "edgewise.run.peak_worker"
 #: data type → (data type of the product's input, execution precision to ask for)
 _PRODUCTS: dict[str, tuple[str, str | None]] = {
@@ -65,15 +73,14 @@ def find_peaks(
         The peaks, and why one that was wanted is missing.
     """
     place = target or TargetSpec()
-    file = cache or _cache_file(place)
-    known = _load(file, place)
+    file, conditions = cache or _cache_file(place), _conditions(place)
+    known = _peaks_under(conditions, _read(file))
     wanted = [f"{dtype}/{threads}" for dtype in dtypes if dtype in _PRODUCTS] + [f"bandwidth/{threads}"]
     # What could not be measured is tried again the next time: a machine that was busy may have time then.
     if lacking := [key for key in wanted if not known.get(key) or _may_be_low(known[key], beaten=again)]:
-        known |= {key: _higher(known.get(key, []), _measure(key, place)) for key in lacking}
-        _save(file, {key: peaks for key, peaks in known.items() if peaks}, place)
-    found = [peak for key in wanted for peak in known[key]]
-    absent = [key.partition("/")[0] for key in wanted if not known[key]]
+        known |= _keep(file, conditions, {key: _measure(key, place) for key in lacking})
+    found = [peak for key in wanted for peak in known.get(key, ())]
+    absent = [key.partition("/")[0] for key in wanted if not known.get(key)]
     why = f"no installed engine could be measured in {', '.join(absent)}" if absent else None
     return tuple(found), why
 
@@ -83,10 +90,26 @@ def known_rates(cache: Path | None = None) -> tuple[float, float] | None:
 
     None where no peak of arithmetic is kept.
     """
-    place = TargetSpec()
-    kept = [peak for peaks in _load(cache or _cache_file(place), place).values() for peak in peaks]
+    kept = kept_peaks(cache=cache)
     one = max((peak.value / peak.threads / 2 for peak in kept if peak.kind == "compute"), default=None)
     return None if one is None else (one, one * len(usable_cores()))
+
+
+def kept_peaks(target: TargetSpec | None = None, *, cache: Path | None = None) -> list[Peak]:
+    """The peaks that are kept of a machine as it is now; measures none. `target` and `cache` as of `find_peaks`."""
+    place = target or TargetSpec()
+    kept = _peaks_under(_conditions(place), _read(cache or _cache_file(place)))
+    return [peak for peaks in kept.values() for peak in peaks]
+
+
+def forget_peaks(target: TargetSpec | None = None, *, cache: Path | None = None) -> int:
+    """Forget all peaks of a machine, also under other conditions; how many. Arguments as of `kept_peaks`."""
+    place = target or TargetSpec()
+    file = cache or _cache_file(place)
+    machines, host = _read(file), _host(place)
+    own = [each for each in machines if each["conditions"].get("host") == host]
+    _write(file, [each for each in machines if each not in own])
+    return sum(len(peaks) for each in own for peaks in _peaks_under(each["conditions"], [each]).values())
 
 
 def is_disturbed(peak: Peak) -> bool:
@@ -100,15 +123,19 @@ def _may_be_low(known: Sequence[Peak], *, beaten: bool) -> bool:
 
 
 def _higher(known: Sequence[Peak], found: Sequence[Peak]) -> list[Peak]:
-    """Of two measurements of the same peaks the higher ones, size by size, with the lower load of the two."""
+    """Of two measurements of the same peaks the higher ones, size by size, with the lower load of the two.
+
+    `known` counts as often as it was measured.
+    """
     best = {peak.size_bytes: peak for peak in sorted((*known, *found), key=lambda peak: peak.value)}
     loads: dict[int | None, float] = {}
     for peak in (*known, *found):
         if peak.load is not None:
             loads[peak.size_bytes] = min(peak.load, loads.get(peak.size_bytes, peak.load))
     times = max((peak.times_measured for peak in known), default=0) + 1
+    since = min(peak.since or peak.measured_at for peak in (*known, *found))
     return [
-        replace(best[size], times_measured=times, load=loads.get(size))
+        replace(best[size], times_measured=times, since=since, load=loads.get(size))
         for size in sorted(best, key=lambda size: size or 0)
     ]
 
@@ -156,17 +183,19 @@ def _products(dtype: str, threads: int, place: TargetSpec) -> Iterator[Peak]:
 
 
 def _peak(kind: Any, answer: Mapping[str, Any], amount: int, **fields: Any) -> Peak | None:
-    """`amount` per second of the fastest tenth of the repetitions; None where there is no answer."""
-    seconds = sorted(answer.get("seconds") or ())
+    """`amount` per second of the fastest tenth of the repetitions but `GLITCHES`; None where there is no answer."""
+    seconds = sorted(answer.get("seconds") or ())[GLITCHES:]
     if not seconds:
         return None
+    now = datetime.now(UTC).isoformat(timespec="seconds")
     return Peak(
         kind=kind,
         value=amount / seconds[len(seconds) // 10],
         low=amount / seconds[len(seconds) // 2],
         high=amount / seconds[0],
         load=answer.get("load"),
-        measured_at=datetime.now(UTC).isoformat(timespec="seconds"),
+        measured_at=now,
+        since=now,
         **fields,
     )
 
@@ -230,37 +259,63 @@ def _cache_file(place: TargetSpec) -> Path:
     return user_cache_path("edgewise") / ("peaks.json" if target.is_here else f"peaks-{target.name}.json")
 
 
-def _machine(place: TargetSpec) -> str:
-    """What peaks belong to: the processor, its cores as a process may use them, and the engines' versions."""
-    cpu = environment_at(place).get("cpu")
-    engines = {name: availability_at(place, name, runtime).version for name, runtime in runtimes()}
+def _host(place: TargetSpec) -> str:
+    """The name of this machine, whose user may have the same folder on others; "" for a target, which has a file."""
+    return platform.node() if target_of(place).is_here else ""
+
+
+def _conditions(place: TargetSpec) -> dict[str, Any]:
+    """What peaks belong to: the machine as a process may use it now, and the versions of what computes."""
+    environment = environment_at(place)
+    found = {name: availability_at(place, name, runtime) for name, runtime in runtimes() if "onnx" in runtime.formats}
     from importlib.metadata import version  # slow to import
 
-    here = [platform.node(), version("numpy")] if target_of(place).is_here else ["", ""]
-    return json.dumps([_SCHEMA, here[0], cpu, engines, here[1]], sort_keys=True, default=str)
+    conditions = {
+        "schema": _SCHEMA,
+        "host": _host(place),
+        "cores": cores_at(place),
+        **{name: environment.get(name) for name in ("cpu", "clock", "virtualisation")},
+        "engines": {name: availability.version for name, availability in found.items()},
+        "numpy": version("numpy") if target_of(place).is_here else None,
+    }
+    return dict(json.loads(json.dumps(conditions, default=str)))
 
 
-def _load(file: Path, place: TargetSpec) -> dict[str, list[Peak]]:
-    """The peaks kept for this machine; none where the file is missing, damaged or another machine's."""
+def _read(file: Path) -> list[dict[str, Any]]:
+    """``{"conditions": …, "peaks": {key: […]}}`` each, the last measured last; none of a file that is damaged."""
     try:
-        document = json.loads(file.read_text())
-        if document["machine"] != _machine(place):
-            return {}
-        return {key: [Peak(**peak) for peak in peaks] for key, peaks in document["peaks"].items()}
-    except (OSError, ValueError, TypeError, KeyError, AttributeError):
+        machines = json.loads(file.read_text())["machines"]
+        return [each for each in machines if isinstance(each["conditions"], dict) and isinstance(each["peaks"], dict)]
+    except (OSError, ValueError, TypeError, KeyError):
+        return []
+
+
+def _peaks_under(conditions: Mapping[str, Any], machines: Sequence[Mapping[str, Any]]) -> dict[str, list[Peak]]:
+    """The peaks that were measured under `conditions`."""
+    kept: Mapping[str, Any] = next((each["peaks"] for each in machines if each["conditions"] == conditions), {})
+    try:
+        return {key: [Peak(**peak) for peak in peaks] for key, peaks in kept.items()}
+    except TypeError:
         return {}
 
 
-def _save(file: Path, known: Mapping[str, Sequence[Peak]], place: TargetSpec) -> None:
-    """Keep what was measured; a cache that can't be written costs only time."""
-    document = {
-        "machine": _machine(place),
-        "peaks": {key: [asdict(peak) for peak in found] for key, found in known.items()},
-    }
+def _keep(file: Path, conditions: dict[str, Any], found: Mapping[str, Sequence[Peak]]) -> dict[str, list[Peak]]:
+    """Add what was measured to what is kept by now: another process may have measured meanwhile; the sum of both."""
+    machines = _read(file)
+    known = _peaks_under(conditions, machines)
+    known |= {key: _higher(known.get(key, []), peaks) for key, peaks in found.items() if peaks}
+    others = [each for each in machines if each["conditions"] != conditions][1 - MOST_KEPT :]
+    peaks = {key: [asdict(peak) for peak in each] for key, each in known.items()}
+    _write(file, [*others, {"conditions": conditions, "peaks": peaks}])
+    return known
+
+
+def _write(file: Path, machines: Sequence[Mapping[str, Any]]) -> None:
+    """Replace the file at once; a cache that can't be written costs only time."""
     try:
         file.parent.mkdir(parents=True, exist_ok=True)
         with tempfile.NamedTemporaryFile("w", dir=file.parent, delete=False) as stream:
-            json.dump(document, stream)
+            json.dump({"machines": machines}, stream)
         Path(stream.name).replace(file)
     except OSError:
         return

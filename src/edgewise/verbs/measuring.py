@@ -233,8 +233,8 @@ def execute(
     """Execute `plan` while its device is held, saving each run as soon as it is there.
 
     Args:
-        turns: which runs are measured once more in turns: those that may be the fastest, as their intervals overlap,
-            or all; None for none.
+        turns: which runs are measured once more in turns: those that may be the fastest, as nothing is proven, or
+            all; None for none.
         sessions_s: time limit of all sessions, s.
     """
     device = plan.jobs[0].target.device if plan.jobs else LOCAL
@@ -285,7 +285,7 @@ def _take_turns(runs: Sequence[Run], save: Callable[[Run], None], context: Conte
         if len(few) < 2:
             continue
         who, most = listing([labels[run.id] for run in few]), f"{each_s * len(few):g} s at most"
-        why = f"Which of {who} is faster" if everyone else f"The first numbers of {who} overlap"
+        why = f"Which of {who} is faster" if everyone else f"The first numbers of {who} prove no order"
         emit(StageStarted(title=f"{why}: measuring these {len(few)} in turns, {most}"))
         for run in with_turns(few, context.history, each_s=each_s):
             known[run.id] = run
@@ -310,7 +310,7 @@ def _turns_lines(request: BenchRequest | ProfileRequest, plan: Plan) -> list[str
         return []
     if isinstance(request, ProfileRequest):
         return [f"then in turns, without the profiler: up to {MOST} of them that can, {PROFILED_S:g} s each at most"]
-    return [f"then in turns: up to {MOST} whose intervals overlap with the fastest one's, {EACH_S:g} s each at most"]
+    return [f"then in turns: up to {MOST} that can't be told apart from the fastest one, {EACH_S:g} s each at most"]
 
 
 class RunPresentation(Presentation["Measured"]):

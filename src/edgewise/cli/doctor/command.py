@@ -12,7 +12,7 @@ from edgewise.device.devices import LOCAL, find_device
 from edgewise.errors import Unavailable
 from edgewise.metrics import METRICS
 from edgewise.registry import Availability, Registry, availability_of
-from edgewise.report.document import Cell, Column, Document, Section, Table, Tone
+from edgewise.report.document import Cell, Column, Document, Section, Table, Tone, filled
 from edgewise.text import listing, one_line
 from edgewise.units import format_bytes, format_si, parse_duration
 from edgewise.verbs import choices
@@ -49,7 +49,8 @@ OPTIONS = (
     option(
         "--forget",
         options.OUTPUT,
-        "Forget how the machine's speed varied until now, such as in a noisy hour: it widens intervals no more",
+        "Forget how the machine's speed varied until now, such as in a noisy hour, which widens intervals no more; "
+        "also its best peaks, which are the limits of profiles",
         bool,
     ),
     options.STORE,
@@ -68,8 +69,11 @@ def command(values: Values) -> int:
     store, calibrate, device = values["store"], values["calibrate"], values["device"]
     find_device(device)
     if values["forget"]:
-        forgotten = _forget(store, device)
-        err().print(f"forgot {forgotten} reference time{'' if forgotten == 1 else 's'} of {device}; its runs are kept")
+        times, peaks = _forget(store, device)
+        err().print(
+            f"forgot {times} reference time{'' if times == 1 else 's'} and {peaks} peak{'' if peaks == 1 else 's'} of "
+            f"{device}; its runs are kept"
+        )
     code = 0 if calibrate is None else _calibrate(parse_duration(calibrate), store, device)
     if code:
         return code
@@ -119,17 +123,21 @@ def _calibrate(duration_s: float, store: str | None, device: str) -> int:
     return tell_ending(RunPresentation().ending(measured, kept=output.keep))
 
 
-def _forget(store: str | None, device: str) -> int:
-    """Forget the reference times of a device; how many."""
+def _forget(store: str | None, device: str) -> tuple[int, int]:
+    """Forget the reference times and the peaks of a device; how many of each."""
+    from edgewise.device.devices import transport_of
+    from edgewise.record import TargetSpec
     from edgewise.record.reference import machine_key
     from edgewise.run.environment import fingerprint
+    from edgewise.run.peaks import forget_peaks
     from edgewise.store import open_store
 
     key = machine_key(fingerprint() if device == LOCAL else _check(device).environment)
+    peaks = forget_peaks(TargetSpec(device=device, transport=transport_of(device)))
     if key is None:
-        return 0
+        return 0, peaks
     with open_store(store) as opened:
-        return opened.forget_readings(key)
+        return opened.forget_readings(key), peaks
 
 
 def examine(
@@ -149,6 +157,7 @@ def examine(
     from edgewise.run.environment import fingerprint
     from edgewise.run.executor import executor_of, target_of
     from edgewise.run.meters.base import meters
+    from edgewise.run.peaks import kept_peaks
     from edgewise.run.variation import SpeedHistory, half_width_of, stored_history
     from edgewise.runtime.base import runtimes
 
@@ -190,6 +199,7 @@ def examine(
             "method": variation.method,
             "history": [asdict(period) for period in speed.periods(time.time())],
         },
+        "peaks": [asdict(peak) for peak in kept_peaks(spec)] if executor.is_worker else [],
     }
 
 
@@ -305,6 +315,7 @@ def _document(found: Mapping[str, Any]) -> Document:
                     *((assumed,) if variation["source"] == "assumed" and words is None else ()),
                 ),
             ),
+            *filled([_peaks_section(found["peaks"], where)]),
         ),
     )
 
@@ -322,6 +333,17 @@ def _answer(found: Mapping[str, Any]) -> tuple[str, ...]:
         f"{one_line(device['name'])} can measure models in {listing(engines) if engines else 'no engine'}; "
         f"meters that work: {listing(meters) if meters else 'none'}",
         f"Expect grade {grade}{' at best' if grade != 'A' else ''}{because}",
+    )
+
+
+def _peaks_section(peaks: Sequence[Mapping[str, Any]], where: str) -> Section:
+    """The best peaks that were measured so far, and how they are forgotten."""
+    from edgewise.record import Peak
+    from edgewise.report.profile.cells import peak_rows
+
+    return Section(
+        title=f"Peaks, the limits of profiles → forget them: edgewise doctor --forget{where}",
+        lines=tuple(f"{name}: {rate} ({how})" for name, rate, how in peak_rows([Peak(**each) for each in peaks])),
     )
 
 

@@ -14,9 +14,10 @@ from edgewise.record.facts import precision_of, threads_of
 from edgewise.report.bench.generated import generated_answer, is_generated
 from edgewise.report.bench.ranking import (
     Candidate,
-    are_apart,
     comparable_groups,
     factor_of,
+    in_order,
+    is_faster,
     noun_of,
     objection_of,
     sweeps,
@@ -148,13 +149,13 @@ def _fastest_of(group: Sequence[Run]) -> str:
     if len(ranked) < 2:
         return f"Which device is faster can't be told: {left_out}"
     metric = METRICS[ranked[0].row.metric]
-    best, *others = sorted(ranked, key=lambda one: one.value, reverse=metric.better == "higher")
-    said = [f"{factor_of(best, other)} faster than {other.label}" for other in others if are_apart(best, other)]
-    alike = [other.label for other in others if not are_apart(best, other)]
+    best, *others = in_order(ranked)
+    said = [f"{factor_of(best, other)} faster than {other.label}" for other in others if is_faster(best, other)]
+    alike = [other.label for other in others if not is_faster(best, other)]
     words = f"{best.label} is {listing(said)}" if said else f"{listing([best.label, *alike])} can't be told apart"
     words += f" and can't be told apart from {listing(alike)}" if said and alike else ""
     facts = [f"{noun_of(best.run)}: " + ", ".join(f"{one.label} {quantity(one.value, metric.unit)}" for one in ranked)]
-    facts += ["the 95 % intervals overlap or are not known"] if alike else []
+    facts += ["no difference that matters is proven"] if alike else []
     facts += ["the last run on each"] if len(group) > len(last) else []
     facts += [f"left out: {left_out}"] if objections else []
     return f"{words} ({'; '.join(facts)})"

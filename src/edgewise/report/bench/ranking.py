@@ -1,7 +1,8 @@
 """The runs and models that may be recommended, in order: who is proven faster than whom, and where that may not hold.
 
-Runs are set against each other by their ratio where they took turns, else by their intervals. An answer may be another
-one on a quiet machine, where this one was busy, and later, where turns decided.
+Runs are set against each other as ``compare`` does it (`edgewise.comparing.judging`): by their ratio where they took
+turns, else by their processes, or by their intervals where these are for a re-run. An answer may be another one on a
+quiet machine, where this one was busy, and later, where turns decided.
 """
 
 from __future__ import annotations
@@ -11,6 +12,8 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from typing import NamedTuple
 
+from edgewise.comparing.comparison import Comparison
+from edgewise.comparing.judging import FIRST, SECOND, judge
 from edgewise.formatting import factor_text, quantity
 from edgewise.grouping import by_key
 from edgewise.metrics import METRICS
@@ -137,7 +140,7 @@ def levels(candidates: Sequence[Candidate]) -> list[list[Candidate]]:
     faster = {one.run.id: {each.run.id for each in left if is_faster(each, one)} for one in left}
     found = []
     while left:
-        # Ratios in turns and intervals may prove a circle: then the best value leads.
+        # Ratios in turns and of runs apart may prove a circle: then the best value leads.
         found.append([one for one in left if not faster[one.run.id]] or left[:1])
         done = {one.run.id for one in found[-1]}
         left = [one for one in left if one.run.id not in done]
@@ -214,11 +217,6 @@ def objection_of(run: Run) -> Objection:
     return Objection("", "")
 
 
-def interval_of(row: Measurement) -> tuple[float, float] | None:
-    """The 95 % interval; None where there is none."""
-    return (row.low, row.high) if row.low is not None and row.high is not None else None
-
-
 def turns_of(one: Candidate, other: Candidate) -> InTurns | None:
     """What measuring both in turns found, from the side of `one`; None where they were not."""
     return one.run.turns_against(other.run)
@@ -231,22 +229,25 @@ def why_open(turns: InTurns) -> str:
     return words if sure and turns.verdict == "inconclusive" else ""
 
 
-def are_apart(one: Candidate, other: Candidate) -> bool:
-    """Return whether one is proven faster: measured in turns, by that verdict; else by intervals that don't overlap.
+def judged(one: Candidate, other: Candidate) -> Comparison:
+    """`one` against `other`, as comparing the two says."""
+    return judge(other.run, one.run)
 
-    A value without an interval is never apart from another.
-    """
-    if (turns := turns_of(one, other)) is not None:
-        return turns.verdict in ("faster", "slower")
-    a, b = interval_of(one.row), interval_of(other.row)
-    return a is not None and b is not None and (a[1] < b[0] or b[1] < a[0])
+
+def why_not_told(one: Candidate, other: Candidate) -> str:
+    """``": the run of a has grade D"``: what speaks against a verdict; "" where it is only that nothing is proven."""
+    row = judged(one, other)
+    return "" if row.p_value is not None else f": {row.because.replace(FIRST, other.label).replace(SECOND, one.label)}"
+
+
+def are_apart(one: Candidate, other: Candidate) -> bool:
+    """Return whether one is proven faster."""
+    return judged(one, other).verdict in ("faster", "slower")
 
 
 def is_faster(one: Candidate, other: Candidate) -> bool:
-    """Whether `one` is proven faster than `other`, see `are_apart`."""
-    if (turns := turns_of(one, other)) is not None:
-        return turns.verdict == "faster"
-    return are_apart(one, other) and has_better_value(one, other)
+    """Whether `one` is proven faster than `other`."""
+    return judged(one, other).verdict == "faster"
 
 
 def has_better_value(one: Candidate, other: Candidate) -> bool:
@@ -254,17 +255,10 @@ def has_better_value(one: Candidate, other: Candidate) -> bool:
     return one.value > other.value if one.is_rate else one.value < other.value
 
 
-def times_as_fast(one: Candidate, other: Candidate) -> float:
-    """How many times as fast `one` is as `other`, by their values."""
-    return one.value / other.value if one.is_rate else other.value / one.value
-
-
-def factor_of(fast: Candidate, slow: Candidate) -> str:
-    """``2.1× [1.9, 2.3]``: the quotient of two intervals that don't overlap, at its widest."""
-    above, below = (fast, slow) if fast.is_rate else (slow, fast)
-    high, low = interval_of(above.row), interval_of(below.row)
-    assert high is not None and low is not None
-    return factor_text(above.value / below.value, high[0] / low[1], high[1] / low[0])
+def factor_of(one: Candidate, other: Candidate, *, slow: bool = False) -> str:
+    """``2.1× [1.9, 2.3]``: how many times as fast `one` is as `other`; how many times as slow, if `slow`."""
+    ratio, low, high = judged(one, other).ratio_of(SECOND if one.is_rate != slow else FIRST)
+    return "" if ratio is None else factor_text(ratio, low, high)
 
 
 def prefer(peers: Sequence[Candidate]) -> tuple[Candidate, list[str]]:

@@ -1,7 +1,7 @@
 """The conclusion of a benchmark: the recommended runtime of a model and why; the fastest and smallest model of several.
 
-Only comparable runs are set against each other, and only by what was measured: by their ratio where they took turns,
-else by their intervals. Among those that can't be told apart from the fastest, the cheapest is recommended.
+Only comparable runs are set against each other, by what was measured, as ``compare`` does it. Among those that can't
+be told apart from the fastest, the cheapest is recommended.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ from dataclasses import dataclass, replace
 from decimal import Decimal
 
 from edgewise.comparing.fairness import limits_text
-from edgewise.formatting import factor_text, percent_of, plus_minus, quantity, time_unit_of
+from edgewise.formatting import percent_of, plus_minus, quantity, time_unit_of
 from edgewise.metrics import METRICS
 from edgewise.record import InTurns, Run
 from edgewise.record.facts import precision_of, threads_of
@@ -26,8 +26,8 @@ from edgewise.report.bench.ranking import (
     factor_of,
     has_better_value,
     in_order,
-    interval_of,
     is_faster,
+    judged,
     load_lines,
     noun_of,
     objection_of,
@@ -36,9 +36,9 @@ from edgewise.report.bench.ranking import (
     quotient_of,
     rank_models,
     sweeps,
-    times_as_fast,
     turns_lines,
     turns_of,
+    why_not_told,
     why_open,
 )
 from edgewise.report.runs.cells import failure_of
@@ -152,22 +152,21 @@ def _why(chosen: Candidate, ranked: Sequence[Candidate]) -> list[str]:
             aside = f"; {quotient} is the quotient of the two values, each measured alone" if quotient else ""
             lines.append(_of_turns(turns, chosen, other) + _against_values(chosen, other) + aside)
             continue
-        ratio = times_as_fast(chosen, other)
-        if are_apart(chosen, other) and ratio > 1:
-            factor = factor_of(chosen, other)
-            lines.append(f"{factor} faster than {other.label} ({noun} {numbers}); the 95 % intervals don't overlap")
-        elif are_apart(chosen, other):
-            lines.append(f"{factor_of(other, chosen)} slower than {other.label} ({noun} {numbers})")
+        verdict = judged(chosen, other).verdict
+        if verdict in ("faster", "slower"):
+            factor = factor_of(chosen, other, slow=verdict == "slower")
+            lines.append(f"{factor} {verdict} than {other.label} ({noun} {numbers}){_how_apart(chosen, other)}")
+        elif verdict == "same":
+            lines.append(f"as fast as {other.label} ({noun} {numbers}){_how_apart(chosen, other)}")
         else:  # as `_of_not_told` says
-            both = interval_of(chosen.row) is not None and interval_of(other.row) is not None
-            because = "the 95 % intervals overlap" if both else "there is no interval for both"
-            lines.append(f"can't be told apart from {other.label} in speed ({noun} {numbers}): {because}")
+            because = why_not_told(chosen, other)
+            lines.append(f"can't be told apart from {other.label} in speed ({noun} {numbers}){because}")
     return lines
 
 
 def _of_turns(turns: InTurns, chosen: Candidate, other: Candidate) -> str:
     """What measuring in turns says of `chosen` against `other`."""
-    factor = _speed_text(turns, chosen, inverted=turns.verdict == "slower")
+    factor = factor_of(chosen, other, slow=turns.verdict == "slower")
     if turns.verdict in ("faster", "slower"):
         return f"{factor} {turns.verdict} than {other.label}, measured in turns within these minutes"
     word = "as fast as" if turns.verdict == "same" else "can't be told apart from"
@@ -185,33 +184,22 @@ def _against_values(one: Candidate, other: Candidate) -> str:
     return f", though measured alone {numbers}: repeat it on an idle machine"
 
 
-def _speed_text(turns: InTurns, one: Candidate, *, inverted: bool = False) -> str:
-    """How many times as fast `one` is as the other run of `turns`; `inverted`: as slow."""
-    if one.is_rate != inverted:
-        return factor_text(turns.ratio, turns.low, turns.high)
-    low, high = (1.0 / end if end else None for end in (turns.high, turns.low))
-    return factor_text(1.0 / turns.ratio, low, high)
-
-
 def _beside(other: Candidate, chosen: Candidate) -> str:
     """What taking `other` instead costs: ``1.8× [1.7, 1.9] slower``, ``as fast``; "" where they can't be told apart."""
-    turns = turns_of(other, chosen)
-    if not are_apart(other, chosen):
-        return "as fast" if turns is not None and turns.verdict == "same" else ""
-    if turns is not None:
-        factor = _speed_text(turns, other, inverted=turns.verdict == "slower")
-        return f"{factor} {turns.verdict} in turns{_against_values(other, chosen)}"
-    fast, slow = (chosen, other) if times_as_fast(chosen, other) > 1 else (other, chosen)
-    return f"{factor_of(fast, slow)} {'slower' if slow is other else 'faster'}"
+    verdict = judged(other, chosen).verdict
+    if verdict in ("same", "inconclusive"):
+        return "as fast" if verdict == "same" else ""
+    in_turns = f" in turns{_against_values(other, chosen)}" if turns_of(other, chosen) is not None else ""
+    return f"{factor_of(other, chosen, slow=verdict == 'slower')} {verdict}{in_turns}"
+
+
+_OF_DESIGN = {"sessions": ", by their processes", "intervals": ", by their 95 % intervals"}
 
 
 def _how_apart(other: Candidate, chosen: Candidate) -> str:
     """How it is known which of two is faster that took no turns; "" where they did, or where it isn't known."""
-    return (
-        ", as their 95 % intervals don't overlap"
-        if turns_of(other, chosen) is None and are_apart(other, chosen)
-        else ""
-    )
+    row = judged(other, chosen)
+    return "" if row.verdict == "inconclusive" else _OF_DESIGN.get(row.design, "")
 
 
 def _of_threads(chosen: Candidate, ranked: Sequence[Candidate]) -> str:
@@ -231,11 +219,9 @@ def _of_threads(chosen: Candidate, ranked: Sequence[Candidate]) -> str:
         said = _beside(best, chosen)
         return f"{threads_of(best.run)} threads are {said}{_how_apart(best, chosen)}" if said else ""
     other, cores = alike[least], "twice" if own == 2 * least else f"{own / least:.3g} times"
-    proven = is_faster(chosen, other)
-    gain = factor_of(chosen, other) if proven and turns_of(chosen, other) is None else ""
-    gain = gain or f"{_times(times_as_fast(chosen, other))}×"
-    if (turns := turns_of(chosen, other)) is not None:
-        gain = f"{_speed_text(turns, chosen)} in turns{_against_values(chosen, other)}"
+    proven, turned = is_faster(chosen, other), turns_of(chosen, other) is not None
+    gain = factor_of(chosen, other) if proven or turned else f"{_times(chosen, other)}×"
+    gain += f" in turns{_against_values(chosen, other)}" if turned else ""
     doubt = "" if proven else ", which is not proven"
     return f"{own} threads: {cores} the cores for {gain}{doubt}"
 
@@ -263,8 +249,9 @@ def _not_told(other: Candidate, chosen: Candidate) -> str:
     return NOT_TOLD if turns_of(other, chosen) is None else _IN_TURNS
 
 
-def _times(ratio: float) -> str:
-    """A ratio above 1 with two decimals where it is close to 1."""
+def _times(one: Candidate, other: Candidate) -> str:
+    """How many times as fast `one` is as `other` by their values, with two decimals where that is close to 1."""
+    ratio = one.value / other.value if one.is_rate else other.value / one.value
     return f"{ratio:.2f}" if ratio < 1.095 else significant(ratio, 2)
 
 

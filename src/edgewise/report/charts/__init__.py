@@ -150,7 +150,7 @@ def _round_numbers(lower: float, upper: float) -> list[float]:
     """Round numbers of an axis: in equal steps on a short one, fewer for each power of ten on a long one."""
     if upper < SHORT_AXIS * lower:
         power = 10.0 ** math.floor(math.log10(upper - lower))
-        step = next(part * power for part in (0.1, 0.2, 0.5) if (upper - lower) / (part * power) <= 2 * MOST_TICKS)
+        step = next(part * power for part in (0.1, 0.2, 0.5, 1.0) if (upper - lower) / (part * power) <= 2 * MOST_TICKS)
         found = [rounded(step * at) for at in range(math.ceil(lower / step), math.floor(upper / step) + 1)]
     else:
         powers = range(math.floor(math.log10(lower)), math.ceil(math.log10(upper)) + 1)

@@ -10,12 +10,12 @@ from functools import partial
 from edgewise.formatting import bound_text, ends_text, plus_minus
 from edgewise.grouping import by_key
 from edgewise.profiling.layer_matching import ends
-from edgewise.record import Layer, Profile, Run
+from edgewise.record import Layer, Peak, Profile, Run
 from edgewise.report.document import DASH, Cell, Column, How, Provenance, Table, absent, value_cell
 from edgewise.report.runs.cells import NOT_MEASURED
 from edgewise.report.runs.provenance import basis_text, facts_of_run, provenance_of_column, provenance_of_number
 from edgewise.text import one_line
-from edgewise.units import significant
+from edgewise.units import format_bytes, format_si, significant
 
 _UNITS = (("ms", 1e3, 0.1), ("µs", 1e6, 1e-6), ("ns", 1e9, 0.0))
 BELOW = "its time is less than the profiler can tell: an upper bound"
@@ -153,9 +153,32 @@ def rate_reason(layer: Layer) -> str:
     return "it has no arithmetic operations" if layer.ops == 0 else NOT_MEASURED
 
 
+def history_of(peaks: Sequence[Peak]) -> str:
+    """``"best of 3 to 6 measurements since 2026-11-30"``: how often `peaks` were measured; of one time, only when."""
+    times = sorted({peak.times_measured for peak in peaks})
+    since = min((peak.since or peak.measured_at for peak in peaks), default="")[:10]
+    if times[-1:] <= [1]:
+        return f"measured once{f', {since}' if since else ''}"
+    counts = str(times[0]) if len(times) == 1 else f"{times[0]} to {times[-1]}"
+    return f"best of {counts} measurements{f' since {since}' if since else ''}"
+
+
+def peak_rows(peaks: Sequence[Peak]) -> list[tuple[str, str, str]]:
+    """(what, how much, how it was measured) of each peak."""
+    rows = []
+    for peak in peaks:
+        size = f" in {format_bytes(peak.size_bytes)}" if peak.size_bytes else ""
+        name = f"bandwidth{size}" if peak.kind == "bandwidth" else f"arithmetic, {peak.dtype or 'not reported'}"
+        unit = "B/s" if peak.kind == "bandwidth" else "op/s"
+        when = f", this one {peak.measured_at[:10]}" if peak.times_measured > 1 and peak.measured_at else ""
+        words = f"{peak.method}, {peak.threads} thread{'s' if peak.threads != 1 else ''}, {history_of([peak])}{when}"
+        rows.append((one_line(name), format_si(peak.value, unit), one_line(words)))
+    return rows
+
+
 def how_layers(run: Run, profile: Profile, whole: str) -> dict[str, How]:
     """How the columns of the table of layers are known, by heading without unit; `whole` is what shares refer to."""
-    peaks = "; ".join(dict.fromkeys(one_line(peak.method) for peak in profile.peaks))
+    peaks = "; ".join(dict.fromkeys(f"{one_line(peak.method)}, {history_of([peak])}" for peak in profile.peaks))
     interval, facts = "none: it follows from the times, which have one", facts_of_run(run)
 
     def derived(title: str, method: str) -> How:

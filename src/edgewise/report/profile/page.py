@@ -34,6 +34,7 @@ from edgewise.report.profile import charts
 from edgewise.report.profile.cells import (
     how_times,
     layers_of,
+    peak_rows,
     provenance_of_derived,
     ranked,
     time_reason,
@@ -150,7 +151,7 @@ def _parts(run: Run) -> list[Document]:
     if run.profile is not None and run.profile.peaks:
         roofs = table_of(
             "The roofs, and how they were measured",
-            _peaks(run.profile),
+            peak_rows(run.profile.peaks),
             [
                 (Column(title="Roof"), lambda peak: Cell(text=peak[0])),
                 (Column(title="Peak"), lambda peak: Cell(text=peak[1])),
@@ -290,19 +291,6 @@ def _findings_tables(run: Run, label: str, place: int, runs: Sequence[Run]) -> l
             ],
         )
     ]
-
-
-def _peaks(profile: Profile) -> list[tuple[str, str, str]]:
-    """(what, how much, how it was measured) of the roofs."""
-    rows = []
-    for peak in profile.peaks:
-        size = f" in {format_bytes(peak.size_bytes)}" if peak.size_bytes else ""
-        name = f"bandwidth{size}" if peak.kind == "bandwidth" else f"arithmetic, {peak.dtype or 'not reported'}"
-        unit = "B/s" if peak.kind == "bandwidth" else "op/s"
-        when = f", {peak.measured_at[:10]}" if peak.measured_at else ""
-        words = f"{peak.method}, {peak.threads} thread{'s' if peak.threads != 1 else ''}{when}"
-        rows.append((one_line(name), format_si(peak.value, unit), one_line(words)))
-    return rows
 
 
 def _layers_table(run: Run, label: str, place: int) -> Table:
