@@ -83,7 +83,8 @@ class Check:
         """The verdict in short, with its reason: ``latency failed: 3.56× as long, at least 3.41× (limit +3 %)``."""
         name = in_sentence(METRICS[self.requirement.metric].label)
         reason = f": {self.because}" if self.because else ""
-        return f"{name} {_STATES[self.verdict]}{reason}{self.requirement.limit_text}"
+        is_said = self.requirement.kind == "drop" and self.verdict == "inconclusive"  # by the reason
+        return f"{name} {_STATES[self.verdict]}{reason}{'' if is_said else self.requirement.limit_text}"
 
     def to_document(self) -> dict[str, Any]:
         """The row of the JSON document."""

@@ -94,14 +94,19 @@ class Prepared:
     """Samples for passes.
 
     Attributes:
-        digest: SHA-256 over the samples as they are stored.
+        digests: SHA-256 of each sample as it is stored.
         fed: SHA-256 over the arrays as they are fed, and the labels.
     """
 
     feeds: list[list[Array]]
     labels: list[int] | None
-    digest: str
+    digests: list[str]
     fed: str
+
+    @property
+    def digest(self) -> str:
+        """SHA-256 over the samples as they are stored."""
+        return sha256("".join(f"{each}\n" for each in self.digests).encode()).hexdigest()
 
 
 class RandomData:
@@ -304,7 +309,8 @@ class AccuracyChecker:
         labels: list[int] = []
         refused: BadInput | None = None
         unusable: CorruptSample | None = None
-        stored, fed = sha256(), sha256()
+        digests: list[str] = []
+        fed = sha256()
         for index in selection.indices:
             try:
                 sample = selection.data.read(index)
@@ -320,7 +326,7 @@ class AccuracyChecker:
             except BadInput as error:  # the first sample may be the only one that does not fit
                 refused = refused or error
                 continue
-            stored.update(f"{sample.digest()}\n".encode())
+            digests.append(sample.digest())
             for array in feeds[-1]:
                 head = f"{array.dtype}{array.shape}{sample.label!r}".encode()
                 fed.update(head + np.ascontiguousarray(array).tobytes())
@@ -337,7 +343,7 @@ class AccuracyChecker:
         return Prepared(
             feeds=joined,
             labels=labels if len(labels) == len(joined) else None,
-            digest=stored.hexdigest(),
+            digests=digests,
             fed=fed.hexdigest(),
         )
 

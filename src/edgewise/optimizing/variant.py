@@ -383,6 +383,7 @@ class Optimization(Shown):
         data: on which variants were judged; None without data.
         judged: number of samples of `data`; None without data.
         calibration: samples for passes; None without.
+        calibrated_on: the digest of each of them; the provenance has them, the document does not.
         changed: variant → the samples that it answers with another class than the original: the chosen variant, those
             on the Pareto front and other judged ones, 8 at most; empty where answers are not classes.
         thumbnails: pictures of the samples of `changed_most`, as `draw_thumbnails` returns them; not in the document.
@@ -413,6 +414,7 @@ class Optimization(Shown):
     data: DataRef | None = None
     judged: int | None = None
     calibration: DataRef | None = None
+    calibrated_on: tuple[str, ...] = field(default=(), repr=False)
     changed: Mapping[str, ChangedAnswers] = field(default_factory=dict)
     thumbnails: tuple[Mapping[int, str], str] = field(default=({}, ""), repr=False, compare=False)
     sensitivity: tuple[LayerSensitivity, ...] = ()
