@@ -43,9 +43,25 @@ def test_the_plain_file_agrees_with_its_source_and_tells_its_samples(form, capsy
     assert is_quantized(read_graph(Path(f"model_int8.{form}")))
     kept = json.loads(Path(f"model_int8.{form}.provenance.json").read_text())
     assert kept["parent"]["sha256"] == found["source"]["sha256"] and "--precision int8" in kept["command"]
+    assert len(kept["calibration"].pop("samples")) == 40
+    assert kept["calibration"] == {"name": "digits.npz", "split": "train"}
     assert (
         run([*words, "--json"]) == ExitCode.BAD_INPUT and "--force" in capsys.readouterr().err
     )  # nothing is overwritten
+
+
+@pytest.mark.parametrize("form", PACKAGES)
+def test_an_evaluation_says_how_many_samples_also_calibrated_the_file(form, capsys):
+    pytest.importorskip(PACKAGES[form])
+    words = ["--data", "digits.npz", "--prepare", "scale=1/255"]
+    assert run(["convert", f"model.{form}", "--precision", "int8", *words, "--limit", "40"]) == ExitCode.DONE
+    capsys.readouterr()
+    settings = {"data": "digits.npz", "task": "classification", "prepare": ["scale=1/255"], "latency": False}
+    one = edgewise.evaluate(f"model_int8.{form}", split="train", **settings)
+    evaluation = one.models[0].run.evaluation
+    assert evaluation.calibrated.samples == 40 and evaluation.calibrated.n == evaluation.n - 40 > 0
+    test = edgewise.evaluate(f"model_int8.{form}", split="test", **settings)
+    assert test.models[0].run.evaluation.calibrated is None
 
 
 def test_every_operator_computes_in_int8():

@@ -68,9 +68,8 @@ def test_accuracy_and_latency_are_one_verdict_and_one_comment(capsys):
     code, document = gate(capsys, "net.onnx", "--baseline", "old/net.onnx", *LIMITS, "-o", "gate.md")
     assert code == ExitCode.DONE and document["passed"]
     checks = {(check["metric"], check["kind"]): check for check in document["checks"]}
-    assert checks["accuracy_top1", "drop"]["because"].startswith(
-        f"0 points lost, 95 % interval on the same {SAMPLES} samples"
-    )
+    because = checks["accuracy_top1", "drop"]["because"]
+    assert because.startswith("loss 0.00 pt, 95 % interval ") and because.endswith(f" on the same {SAMPLES} samples")
     assert (checks["accuracy_top1", "budget"]["value"], checks["latency", "budget"]["verdict"]) == (1.0, "pass")
     assert {row["metric"]: row["design"] for row in document["comparisons"]}["accuracy_top1"] == "paired"
     comment = Path("gate.md").read_text("utf-8")

@@ -18,13 +18,18 @@ from sklearn import metrics as oracle
 from edgewise.cancellation import CancelToken, cancellable
 from edgewise.errors import BadInput, StoreError, Unavailable
 from edgewise.evaluating import custom_metric, table_bootstrap
+from edgewise.evaluating.calibrated import read_calibrated
 from edgewise.evaluating.data_options import DataOptions, find_task, open_splits, select_samples
+from edgewise.evaluating.dataset import Sample
 from edgewise.evaluating.evaluation import EvaluationPlan, plan_evaluation, run_evaluation, run_shard
 from edgewise.evaluating.instructions import Instructions
 from edgewise.evaluating.task import tasks
+from edgewise.model.identity import open_model
 from edgewise.progress import SamplesDone, SamplesFinished, SamplesStarted, reporting_to
-from edgewise.record import Stopping, TargetSpec
+from edgewise.record import CalibratedPart, Stopping, TargetSpec
 from edgewise.run.plan import Axes
+from edgewise.stats.proportions import wilson_interval
+from edgewise.store import codec
 from edgewise.store.lab import LabDevice
 from edgewise.testing import write_fake_model
 from edgewise.verbs.checking import make_request
@@ -108,6 +113,57 @@ def test_scores_are_those_of_scikit_learn(tmp_path):
     assert np.array(evaluation.confusion).tolist() == oracle.confusion_matrix(used, results).tolist()
     assert saved == [one.run] and one.run.status == "done" and one.headline == "accuracy_top1"
     assert one.run.measurement("accuracy_top1").value == values["accuracy_top1"]
+
+
+def provenance(model, document):
+    """Write `document` beside `model`, as the commands that make files do."""
+    known = {"model": {"sha256": open_model(model).ref.sha256}, **document}
+    model.with_name(f"{model.name}.provenance.json").write_text(json.dumps(known))
+
+
+def test_samples_that_also_calibrated_the_model_are_counted_and_it_is_scored_without_them(tmp_path):
+    data, model = labelled(on_read=corrupt(4)), classifier(tmp_path / "m.fake")
+    seen = [0, 1, 2, 3, 7]
+    digests = [Sample(index=0, name="", data=data.data[at], label=data.labels[at]).digest() for at in (*seen, 4)]
+    provenance(model, {"calibration": {"samples": [*(each[:16] for each in digests), "of another data set"]}})
+    (one,) = evaluate(model, data=data).models
+    others = [label == CLASSES - 1 for index, label in enumerate(data.labels) if index not in (*seen, 4)]
+    found = one.run.evaluation.calibrated
+    low, high = wilson_interval(sum(others), 54)
+    assert found == CalibratedPart(samples=5, metric="accuracy_top1", n=54, value=sum(others) / 54, low=low, high=high)
+    (told,) = (each.message for each in one.run.cautions if each.code == "samples-calibrated")
+    assert told.startswith("5 of 59 samples were also used to calibrate it; top-1 accuracy without them: ")
+    assert one.run.measurement("accuracy_top1").value == pytest.approx(
+        np.mean([label == CLASSES - 1 for index, label in enumerate(data.labels) if index != 4])
+    )
+    assert codec.decode(codec.encode(one.run)).evaluation.calibrated == found
+
+
+def test_a_model_that_was_calibrated_on_every_sample_has_no_accuracy_without_them(tmp_path):
+    data, model = labelled(), classifier(tmp_path / "m.fake")
+    digests = [data.read(index).digest()[:16] for index in range(COUNT)]
+    provenance(model, {"calibration": {"samples": digests}})
+    (one,) = evaluate(model, data=data).models
+    assert one.run.evaluation.calibrated == CalibratedPart(samples=COUNT, metric="accuracy_top1", n=0)
+    assert "all 60 samples were also used to calibrate it: none is left to judge it on" in [
+        each.message for each in one.run.cautions
+    ]
+
+
+@pytest.mark.parametrize(
+    "document",
+    [
+        {}, {"calibration": None}, {"calibration": {"size": 4}}, {"calibration": {"samples": 3}}, {"model": "m"},
+        {"model": {"sha256": "0" * 64}, "calibration": {"samples": ["a"]}},
+    ],
+)  # fmt: skip
+def test_a_provenance_of_another_file_or_without_samples_tells_nothing(tmp_path, document):
+    model = classifier(tmp_path / "m.fake")
+    assert read_calibrated(open_model(model).ref) == frozenset()
+    provenance(model, document)
+    assert read_calibrated(open_model(model).ref) == frozenset()
+    model.with_name("m.fake.provenance.json").write_bytes(b"\xff{")
+    assert read_calibrated(open_model(model).ref) == frozenset()
 
 
 def numbers(one):

@@ -18,7 +18,7 @@ from edgewise.comparing.requirement import Requirement, parse_requirements
 from edgewise.errors import BadInput, ExitCode
 from edgewise.record import DataRef, Evaluation, Job, Measurement, Run, Scenario
 from edgewise.stats.comparison import INTERVAL_FACTOR
-from edgewise.stats.proportions import paired_interval, wilson_interval
+from edgewise.stats.proportions import paired_interval, samples_to_decide, wilson_interval
 from messages import has, says, wording
 from sample_runs import failed_run, job_of, make_run, measured, missing, session
 
@@ -364,9 +364,11 @@ def test_points_lost_are_a_difference_with_the_intervals_of_both():
     check = only(
         judge(ask(budget="accuracy_drop=1pt"), before, run_with(2, measured("accuracy_top1", 0.94, half=0.004)))
     )
-    assert check.because == "1.0 points lost, 95 % interval: 0.50 points lost to 1.5 points lost"
+    assert check.because == "loss 1.00 pt, 95 % interval 0.50 to 1.50 pt: not proven to be within 1 pt"
     bare = only(judge(ask(budget="accuracy_drop=1pt"), before, run_with(2, measured("accuracy_top1", 0.95))))
-    assert bare.verdict == "inconclusive" and re.search(says("without-intervals-does-not-show"), bare.because)
+    assert bare.verdict == "inconclusive" and bare.because == (
+        "loss 0.00 pt, without an interval: not proven to be within 1 pt"
+    )
 
 
 def judged(number: int, outcomes: list[float], *, data: str = "a" * 64, kept: bool = True) -> Run:
@@ -387,10 +389,11 @@ def test_points_lost_on_the_same_samples_are_those_whose_outcome_changed():
     same = only(judge(limit, judged(1, old), judged(2, old)))
     low, high = paired_interval(0, 0, 80)
     assert same.verdict == "pass" and high == pytest.approx(0.0451, abs=1e-4) and low == -high
-    assert same.because == "0 points lost, 95 % interval on the same 80 samples: 4.5 points gained to 4.5 points lost"
+    assert same.because == "loss 0.00 pt, 95 % interval −4.51 to 4.51 pt on the same 80 samples"
     worse = only(judge(limit, judged(1, old), judged(2, [0.0] * 20 + old[20:])))
-    ends = [f"{-end * 100:.2g} points lost" for end in reversed(paired_interval(20, 0, 80))]
-    assert worse.verdict == "fail" and worse.because.endswith(" to ".join(ends))
+    low, high = (-end * 100.0 for end in reversed(paired_interval(20, 0, 80)))
+    ends = f"{math.floor(low * 100) / 100:.2f} to {math.ceil(high * 100) / 100:.2f} pt"
+    assert worse.verdict == "fail" and worse.because == f"loss 25.00 pt, 95 % interval {ends} on the same 80 samples"
     other = only(judge(limit, judged(1, old), judged(2, old, data="b" * 64)))
     assert other.verdict == "inconclusive" and "(not paired: of different samples)" in other.because
     bare = only(judge(limit, judged(1, old), judged(2, old, kept=False)))
@@ -398,18 +401,21 @@ def test_points_lost_on_the_same_samples_are_those_whose_outcome_changed():
 
 
 def test_the_samples_that_would_decide_are_estimated_from_the_answers_that_changed():
-    """With 16 lost and 8 gained of 400, 2 points are lost: as often in some hundred more, that is below 4 points."""
+    """With 16 lost and 8 gained of 400, 2 points are lost: far more samples prove that this is below 4 points."""
     old = [1.0] * 300 + [0.0] * 100
     new = [0.0] * 16 + old[16:392] + [1.0] * 8
     open_ = only(judge(ask(budget="accuracy_drop=4pt"), judged(1, old), judged(2, new)))
-    told = re.search(r"; about (\d+) more samples would decide if outcomes change as often in them", open_.because)
-    assert open_.verdict == "inconclusive" and told is not None
-    times = 1 + int(told[1]) / 400
-    assert -paired_interval(round(16 * times), round(8 * times), round(400 * times))[0] <= 0.0405
-    # Few changes say little about their rate, and a loss that is the limit is never told from it.
-    for few, limit in (([0.0] * 3 + old[3:], "1pt"), (new, "2pt")):
-        left = only(judge(ask(budget=f"accuracy_drop={limit}"), judged(1, old), judged(2, few)))
-        assert left.verdict == "inconclusive" and "would decide" not in left.because
+    needed = samples_to_decide(16, 8, 400, limit=0.04)
+    assert open_.verdict == "inconclusive" and open_.samples_needed == needed == open_.to_document()["samples_needed"]
+    assert open_.because.endswith(
+        " on the same 400 samples: not proven to be within 4 pt, which needs about 1,400 samples "
+        "(an estimate: 24 of 400 changed)"
+    )
+    # A loss that is the limit is never told from it.
+    left = only(judge(ask(budget="accuracy_drop=2pt"), judged(1, old), judged(2, new)))
+    assert left.samples_needed is None and "which needs more than 20,000 samples" in left.because
+    beyond = only(judge(ask(budget="accuracy_drop=1pt"), judged(1, old), judged(2, new)))
+    assert ": not proven to be beyond 1 pt, which needs about " in beyond.because
 
 
 def evaluated(run: Run, *, classes: tuple[str, ...] = (), order: str = "", steps: list | None = None) -> Run:

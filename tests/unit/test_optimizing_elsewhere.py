@@ -21,6 +21,7 @@ from edgewise.report.optimization.charts import front_chart
 from edgewise.report.optimization.document import print_optimization
 from edgewise.report.optimization.tables import csv_table
 from edgewise.report.optimization.words import headline_of
+from edgewise.stats.proportions import samples_to_decide
 from edgewise.verbs.optimize.presentation import FORMAT as OPTIMIZATION
 from edgewise.verbs.optimize.presentation import OptimizePresentation
 from messages import says, wording
@@ -82,11 +83,15 @@ def test_where_the_original_has_no_estimate_the_fastest_variant_is_named_first_w
     headline, evidence = headline_of(result)
     assert headline.startswith(f"{result.files['chosen']} for board: latency 10.0 ms [8.00 ms, 12.0 ms] (estimated)")
     assert "SRAM 40.0 kB (simulated)" in headline and "measured here)" in headline
-    assert evidence == (
-        "the original has no estimate there: each of 9 operators works on float32; "
-        "too few samples to prove --max-accuracy-drop 1pt"
+    doubt = (
+        "loss 0.00 pt, 95 % interval −5.97 to 5.97 pt on the same 60 samples: not proven to be within 1 pt, which needs "
+        "about 1,600 samples (an estimate: 0 of 60 changed)"
     )
+    assert evidence == f"{doubt}; the original has no estimate there: each of 9 operators works on float32"
     document = json.loads(json.dumps(result.to_document()))
+    found = document["variants"][1]["allowed_loss"]
+    assert (found["limit"], found["verdict"], found["because"]) == (0.01, "inconclusive", doubt)
+    assert found["samples_needed"] == samples_to_decide(0, 0, 60, limit=0.01)
     assert document["device"] == "board" and document["baseline"]["device"]["refused"] == FLOAT.refused
     number = next(one for one in document["variants"] if one["id"] == result.chosen)["metrics"]["latency"]
     assert (number["value"], number["basis"], number["coverage"]) == (0.01, "estimated", 0.9)
@@ -120,11 +125,10 @@ def test_an_estimated_variant_is_accepted_where_the_estimates_tell_it_apart(benc
     assert (result.chosen is not None) is accepted
     headline, evidence = headline_of(result)
     assert accepted or headline == wording("nothing-shown-better-than-original", device="board")
-    doubt = "; too few samples to prove --max-accuracy-drop 1pt" if accepted else ""
     assert evidence.endswith("the original there: latency 20.0 ms" + (
         " (estimated), SRAM 40.0 kB (simulated)" if latencies[0][1] is None
         else f" [{latencies[0][1] * 1e3:.1f} ms, {latencies[0][2] * 1e3:.1f} ms] (estimated), SRAM 40.0 kB (simulated)"
-    ) + doubt + (f"; {result.chosen_because}" if accepted else ""))  # fmt: skip
+    ) + (f"; {result.chosen_because}" if accepted else ""))  # fmt: skip
 
 
 def test_what_has_no_estimate_either_is_rejected_with_the_reason(bench):
@@ -206,7 +210,9 @@ def test_cycles_without_a_clock_are_short_and_say_how_to_get_a_latency(bench):
     result = search(bench, FLOAT, clockless, clockless)
     headline, evidence = headline_of(result)
     assert "CPU cycles 53.3 M [34.6 M, 82.0 M] (estimated); fits: 1 of 64 KiB RAM" in headline
-    assert evidence.startswith(f"no latency: {because}; the original has no estimate")
+    assert (
+        evidence.startswith(f"no latency: {because}; loss 0.00 pt, ") and "; the original has no estimate" in evidence
+    )
     table = plain_text(partial(print_optimization, result), width=80).partition("variants")[2]
     assert "53.3 M" in table, table
 

@@ -836,6 +836,25 @@ def test_a_default_precision_that_was_not_measured_stands_in_the_first_lines():
     assert line not in profile_document([profiled_run()]).answer
 
 
+def test_the_command_that_measures_a_default_precision_names_the_model_and_the_engines(monkeypatch, tmp_path):
+    caution = Caution.of("not-default-precision", "its default is bf16")
+    effective = {"precision": "f32", "default_precision": "bf16"}
+    run = replace(make_run(1, runtime="openvino"), cautions=(caution,), effective=effective)
+    run = replace(run, job=replace(run.job, model=replace(run.job.model, path=str(tmp_path / "a b" / "kws.onnx"))))
+    other = replace(make_run(2), job=replace(make_run(2).job, model=run.job.model))
+    end = "-r openvino,onnxruntime --precision f32,bf16"
+    assert bench_document([run, other]).answer[-1] == (
+        f"not measured: its default is bf16: edgewise bench kws.onnx {end}"
+    )
+    assert (
+        bench_document([run, other], places=True)
+        .answer[-1]
+        .endswith(f": edgewise bench '{tmp_path / 'a b' / 'kws.onnx'}' {end}")
+    )
+    monkeypatch.chdir(tmp_path)
+    assert bench_document([run, other], places=True).answer[-1].endswith(f": edgewise bench 'a b/kws.onnx' {end}")
+
+
 def test_the_first_lines_of_two_profiles_name_the_layers_that_differ_most():
     slow, fast = profiled_run(), faster_run()
     (line,) = [line for line in profile_document([slow, fast]).answer if line.startswith("largest ")]

@@ -81,6 +81,34 @@ def test_a_run_that_does_not_do_its_work_is_never_recommended(code, words):
     assert words in recommendations([run])[0].why[0]
 
 
+def in_precision(run, precision, *differ):
+    job = replace(run.job, runtime=replace(run.job.runtime, precision=precision))
+    return replace(run, job=job, effective={"precision": precision}, measurements=(*run.measurements, *differ))
+
+
+def test_a_lower_precision_is_named_beside_full_precision_and_not_recommended_over_it():
+    row = measured("output_max_rel_error", 0.0038)
+    full = in_precision(make_run(1, runtime="openvino", latency=4.2e-4, half=3e-6, grade="A"), "f32")
+    lower = in_precision(make_run(2, runtime="openvino", latency=3.0e-4, half=3e-6, grade="A"), "bf16", row)
+    (line, *_) = answer_of([full, lower])
+    assert recommendation([full, lower]).run == full.id
+    assert line.startswith(
+        "Recommended: openvino/cpu · f32, latency 420 ± 3 µs, grade A; openvino/cpu · bf16 is 1.40× "
+    )
+    assert line.endswith(" faster, as their 95 % intervals don't overlap (its outputs differ by 0.38 % of their scale)")
+    bare = answer_of([full, in_precision(make_run(2, runtime="openvino", latency=4.2e-4, half=3e-6), "bf16")])[0]
+    assert "openvino/cpu · bf16 can't be told apart from it (its outputs were not compared with those in f32)" in bare
+
+
+def test_a_lower_precision_that_alone_can_be_recommended_says_so():
+    row = measured("output_max_rel_error", 0.0038)
+    full = in_precision(make_run(1, runtime="openvino", latency=4.2e-4, half=3e-5, grade="D"), "f32")
+    lower = in_precision(make_run(2, runtime="openvino", latency=3.0e-4, half=3e-6, grade="A"), "bf16", row)
+    line = answer_of([full, lower])[0]
+    assert recommendation([full, lower]).run == lower.id
+    assert "; it computes in bf16: its outputs differ by 0.38 % of their scale" in line
+
+
 @pytest.mark.parametrize("model", [None, VWW])
 def test_a_better_value_that_is_not_ranked_is_named_with_its_reason(model):
     fast = make_run(1, latency=3.0e-4, half=3e-5, grade="D")

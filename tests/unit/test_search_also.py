@@ -10,6 +10,8 @@ import pytest
 
 import fake_passes as scripted
 from edgewise.errors import BadInput, BadModel, Unavailable
+from edgewise.evaluating.calibrated import read_calibrated
+from edgewise.model.identity import open_model
 from messages import says
 from search_bench import MS, original
 from small_selections import NET, Rows, rows, selection
@@ -31,7 +33,9 @@ def provenance_of(result):
 @pytest.mark.slow
 def test_the_other_file_may_be_the_best_as_it_is(bench):
     other = twin(bench, latency_ns=[MS])
-    result = bench.search(scripted.Same, also=(str(other),))
+    result = bench.search(scripted.Same, also=(str(other),), calibration=selection(Rows(rows(20), [0] * 20)))
+    assert provenance_of(result)["calibration"]["size"] == 20  # no pass of the chosen file saw any of them
+    assert "samples" not in provenance_of(result)["calibration"]
     assert result.chosen == "twin.fake @ fake"
     chosen = result.candidate(result.chosen)
     assert chosen.passes == () and chosen.why.startswith("faster: 4.0")
@@ -54,7 +58,11 @@ def test_passes_start_from_every_file_with_the_samples_prepared_for_it(bench):
         "looking @ fake": "looked at calibration.npz",
         "twin.fake + looking @ fake": "looked at calibration-2.npz",
     }
-    assert provenance_of(result)["parent"]["name"] == "twin.fake"
+    provenance = provenance_of(result)
+    assert provenance["parent"]["name"] == "twin.fake"
+    seen = [calibration.data.read(index).digest() for index in calibration.indices]
+    assert provenance["calibration"]["samples"] == [digest[:16] for digest in seen]
+    assert read_calibrated(open_model(result.files["chosen"]).ref) == {digest[:16] for digest in seen}
     words = shlex.split(result.command)
     assert words[words.index("--also") + 1] == str(other) and words[words.index("--passes") + 1] == "looking"
     runs = {run.job.model.sha256: run.artifacts[-1] for run in bench.saved if run.artifacts}

@@ -4,7 +4,14 @@ import numpy as np
 import pytest
 from scipy import integrate, optimize, stats
 
-from edgewise.stats.proportions import mcnemar_exact, paired_interval, wilson_interval
+from edgewise.stats.proportions import (
+    MOST_TIMES,
+    POWER,
+    mcnemar_exact,
+    paired_interval,
+    samples_to_decide,
+    wilson_interval,
+)
 from messages import says
 
 
@@ -112,3 +119,32 @@ def test_exact_type_one_error_is_kept():
         chance = stats.binom.pmf(np.arange(total + 1), total, 0.5)
         alarms = sum(p for k, p in enumerate(chance) if mcnemar_exact(k, total - k) <= 0.05)
         assert alarms <= 0.05
+
+
+@pytest.mark.parametrize(
+    ("lost", "gained", "n", "limit"),
+    [(1, 2, 300, 0.01), (0, 0, 60, 0.01), (5, 1, 100, 0.02), (16, 8, 400, 0.04), (8, 2, 200, 0.005)],
+)
+def test_as_many_samples_as_named_decide_in_four_of_five_cases(lost, gained, n, limit):
+    """Samples are drawn at the rates that were assumed; 400 cases tell the share within 4 points (two sigma)."""
+    size = samples_to_decide(lost, gained, n, limit=limit)
+    p, q = (lost + 0.5) / (n + 1), (gained + 0.5) / (n + 1)
+    drawn = np.random.default_rng(4).multinomial(size, [p, q, 1.0 - p - q], 400)
+    cases, counts = np.unique(drawn[:, :2], axis=0, return_counts=True)
+    ends = [paired_interval(int(down), int(up), size) for down, up in cases]
+    decided = [-low <= limit if p - q < limit else -high > limit for low, high in ends]
+    assert sum(counts[decided]) / 400 == pytest.approx(POWER, abs=0.07)
+
+
+def test_fewer_samples_decide_where_the_loss_is_farther_from_the_limit_or_fewer_answers_change():
+    sizes = [samples_to_decide(3, 2, 300, limit=limit) for limit in (0.01, 0.02, 0.05)]
+    assert sizes == sorted(sizes, reverse=True) and len(set(sizes)) == 3
+    assert samples_to_decide(3, 3, 3000, limit=0.01) < samples_to_decide(30, 30, 3000, limit=0.01)
+
+
+def test_no_number_of_samples_is_named_for_a_loss_at_the_limit():
+    assert samples_to_decide(16, 8, 400, limit=0.02) is None
+    near = samples_to_decide(12, 11, 300, limit=0.01)
+    assert near is not None and 300 < near <= MOST_TIMES * 300
+    with pytest.raises(ValueError, match=says("lost-gained-more-than-samples")):
+        samples_to_decide(3, 3, 5, limit=0.01)

@@ -12,6 +12,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import asdict, dataclass, replace
 from typing import Any, Literal
 
+from edgewise.comparing.allowed_loss import PairedAnswers, check_loss
 from edgewise.comparing.comparison import ComparisonResult, Side
 from edgewise.comparing.criteria import FLOORS, Criteria
 from edgewise.comparing.fairness import describe_unlike
@@ -23,9 +24,8 @@ from edgewise.metrics import METRICS, Metric, in_sentence
 from edgewise.record import Run
 from edgewise.stats.comparison import INTERVAL_FACTOR, LEVEL, Contrast, decide_limit
 from edgewise.stats.distributions import t_quantile
-from edgewise.stats.proportions import paired_interval
 from edgewise.text import listing
-from edgewise.units import format_quantity, significant
+from edgewise.units import format_quantity
 
 CheckVerdict = Literal["pass", "fail", "inconclusive", "unmeasured"]
 Policy = Literal["pass", "fail", "retry"]
@@ -62,6 +62,8 @@ class Check:
         low, high: the interval of `value` that the verdict on a budget rests on.
         ratio, ratio_low, ratio_high: candidate over baseline with its 95 % interval, where a baseline is needed.
         because: what the verdict rests on, or why there is none.
+        samples_needed: of points lost that are inconclusive: how many samples would decide; None where that is not
+            known.
     """
 
     requirement: Requirement
@@ -74,13 +76,15 @@ class Check:
     ratio: float | None = None
     ratio_low: float | None = None
     ratio_high: float | None = None
+    samples_needed: int | None = None
 
     @property
     def state(self) -> str:
         """The verdict in short, with its reason: ``latency failed: 3.56× as long, at least 3.41× (limit +3 %)``."""
         name = in_sentence(METRICS[self.requirement.metric].label)
         reason = f": {self.because}" if self.because else ""
-        return f"{name} {_STATES[self.verdict]}{reason}{self.requirement.limit_text}"
+        is_said = self.requirement.kind == "drop" and self.verdict == "inconclusive"  # by the reason
+        return f"{name} {_STATES[self.verdict]}{reason}{'' if is_said else self.requirement.limit_text}"
 
     def to_document(self) -> dict[str, Any]:
         """The row of the JSON document."""
@@ -401,43 +405,22 @@ def _check_drop(check: Check, old: Evidence, new: Evidence) -> Check:
     """
     before, after = old.side, new.side
     assert before.value is not None and after.value is not None
-    lost = before.value - after.value
-    limit, told = check.requirement.limit, f"{_lost(lost)}, 95 % interval"
+    lost, metric, limit = before.value - after.value, check.requirement.metric, check.requirement.limit
     if are_paired(old, new):
-        gone = sum(was > now for was, now in zip(old.outcomes, new.outcomes, strict=True))
-        come = sum(was < now for was, now in zip(old.outcomes, new.outcomes, strict=True))
-        high, low = (-end for end in paired_interval(gone, come, len(old.outcomes)))
-        told += f" on the same {len(old.outcomes)} samples"
+        answers = PairedAnswers.of(old.outcomes, new.outcomes)
+        found = check_loss(lost, *answers.loss_interval(), limit=limit, metric=metric, answers=answers)
     elif before.low is None or before.high is None or after.low is None or after.high is None:
-        return replace(check, because=f"{_lost(lost)}; without intervals that does not show whether the limit is kept")
+        return replace(check, because=check_loss(lost, None, None, limit=limit, metric=metric).because)
     else:
         low = lost - math.hypot(before.value - before.low, after.high - after.value)
         high = lost + math.hypot(before.high - before.value, after.value - after.low)
-        told += f" ({why})" if (why := why_unpaired(old, new)) else ""
-    verdict: CheckVerdict = "pass" if high <= limit else "fail" if low > limit else "inconclusive"
-    because = f"{told}: {_lost(low)} to {_lost(high)}"
-    if verdict == "inconclusive" and are_paired(old, new):
-        because += _estimate_samples(gone, come, len(old.outcomes), limit=limit)
-    return replace(check, verdict=verdict, because=because, low=after.low, high=after.high)
-
-
-_LEAST_CHANGED = 10
-"""Outcomes that changed, from which on their rate can be carried on: it is known within about a third (1/√10)."""
-_MOST_TIMES = 50.0
-"""Up to how many times the samples their number is estimated: beyond, it hangs on the last digit of the rates."""
-
-
-def _estimate_samples(gone: int, come: int, n: int, *, limit: float) -> str:
-    """Return how many more samples would decide if outcomes changed as often in them; "" if that can't be estimated."""
-    times = 1.0 if gone + come >= _LEAST_CHANGED else _MOST_TIMES
-    while times < _MOST_TIMES:
-        times *= 1.05
-        low, high = paired_interval(round(gone * times), round(come * times), round(n * times))
-        if not low <= -limit <= high:
-            more = significant(n * (times - 1.0), 2)
-            return f"; about {more} more samples would decide if outcomes change as often in them (an estimate)"
-    return ""
-
-
-def _lost(share: float) -> str:
-    return f"{significant(abs(share) * 100, 2)} points {'lost' if share >= 0.0 else 'gained'}"
+        aside = f" ({why})" if (why := why_unpaired(old, new)) else ""
+        found = check_loss(lost, low, high, limit=limit, metric=metric, aside=aside)
+    return replace(
+        check,
+        verdict=_VERDICTS[found.verdict],
+        because=found.because,
+        low=after.low,
+        high=after.high,
+        samples_needed=found.samples_needed,
+    )

@@ -350,5 +350,6 @@ def _provenance_text(result: Conversion) -> str:
         "model": document["model"],
         "parent": {name: value for name, value in document["source"].items() if name != "path"},
         **{name: document[name] for name in ("steps", "lost", "agreement", "command")},
+        **({} if result.calibration is None else {"calibration": dict(result.calibration)}),
     }
     return json.dumps(facts, indent=2, ensure_ascii=False) + "\n"

@@ -65,6 +65,7 @@ class Conversion(Shown):
         lost: one line each on what the conversion dropped or changed.
         agreement: of the outputs.
         wrong: where a refused conversion goes wrong; None for one that was accepted.
+        calibration: of an int8 file, what it was calibrated on: ``name``, ``split`` and ``samples``, their digests.
         provenance: the file with these facts beside `path`.
         command: the command that makes the result again.
     """
@@ -77,6 +78,7 @@ class Conversion(Shown):
     lost: tuple[str, ...]
     agreement: Agreement
     wrong: WrongOperator | None = None
+    calibration: Mapping[str, Any] | None = None
     provenance: Path | None = None
     command: str = ""
 

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any
 from edgewise.comparing.subjects import native_runtime
 from edgewise.errors import BadInput, EdgewiseError, StoreError, Unavailable
 from edgewise.evaluating.added_metrics import with_custom_metrics
+from edgewise.evaluating.calibrated import read_calibrated, score_without
 from edgewise.evaluating.checkpoint import Entry
 from edgewise.evaluating.data_options import (
     DataOptions,
@@ -398,6 +399,10 @@ class _Evaluator:
         differences = self._compare(results, scorer, only=wanted)
         if self._first is None:
             self._first = results, scorer
+        calibrated = None
+        if not results.interrupted and plan.reference is None:
+            seen = read_calibrated(tested.job.model)
+            calibrated = score_without(seen, results, scorer, seed=selection.seed) if seen else None
         variation = run.variation if plan.latency else self.builder.usual_variation(run.job.target)
         untimed = emulation_of(run.environment) or results.untimed
         time = inference_time(results, scorer, task=plan.task_name, variation=variation, untimed=untimed)
@@ -417,6 +422,7 @@ class _Evaluator:
                 settings=scorer.settings,
                 task=plan.task_name,
                 reference=None if plan.reference is None else plan.reference.model.sha256,
+                calibrated=calibrated,
             ),
             effective=run.effective or dict(results.effective),
         )

@@ -15,9 +15,10 @@ from edgewise.evaluating.evaluator import SampleResults, SampleSelection
 from edgewise.evaluating.instructions import Instructions
 from edgewise.evaluating.scores import Score
 from edgewise.evaluating.task import HasConfusion, MetricTable, RunsModel, Scorer
+from edgewise.formatting import with_ends
 from edgewise.grouping import by_key
-from edgewise.metrics import METRICS
-from edgewise.record import Caution, DataRef, Evaluation, Measurement, Skipped, Variation
+from edgewise.metrics import METRICS, SHARES, in_sentence
+from edgewise.record import CalibratedPart, Caution, DataRef, Evaluation, Measurement, Skipped, Variation
 from edgewise.run.rates import distribution
 from edgewise.text import listing, one_line
 from edgewise.units import format_duration
@@ -94,11 +95,13 @@ def describe(
     settings: Mapping[str, Any],
     task: str,
     reference: str | None = None,
+    calibrated: CalibratedPart | None = None,
 ) -> Evaluation:
     """Return the conditions of an accuracy, as a run keeps them.
 
     Args:
         instructions: with the options and the classes that were given apart.
+        calibrated: samples that also calibrated the model.
     """
     data = selection.data
     confusion = table.confusion() if isinstance(table, HasConfusion) else None
@@ -132,6 +135,7 @@ def describe(
         seconds=results.seconds,
         example=None if results.example is None else dict(results.example),
         hosts=dict(results.hosts),
+        calibrated=calibrated,
     )
 
 
@@ -147,6 +151,8 @@ def cautions_of(evaluation: Evaluation, processors: Mapping[str, str] = MappingP
         told += f"; not known: {listing(unknown)}" if unknown else ""
         message = f"hosts with different processors ran the samples, which may round outputs differently ({told})"
         found.append(Caution.of("processors-differ", message))
+    if evaluation.calibrated is not None:
+        found.append(Caution.of("samples-calibrated", _tell_calibrated(evaluation.calibrated)))
     if count := evaluation.skipped_count:
         named = "; ".join(f"{each.name} ({each.reason})" for each in evaluation.skipped[:_MOST_NAMED])
         more = f" and {count - _MOST_NAMED} more" if count > _MOST_NAMED else ""
@@ -160,6 +166,17 @@ def cautions_of(evaluation: Evaluation, processors: Mapping[str, str] = MappingP
         caution = Caution.of("class-order", "; ".join(doubts))
         found.append(replace(caution, advice=better.advice) if better is not None and better.advice else caution)
     return tuple(found)
+
+
+def _tell_calibrated(part: CalibratedPart) -> str:
+    """``100 of 400 samples were also used to calibrate it; top-1 accuracy without them: 86.0 % [81.6, 89.5]``."""
+    if not part.n:
+        return f"all {part.samples:,} samples were also used to calibrate it: none is left to judge it on"
+    row = METRICS[part.metric]
+    unit = "%" if row.id in SHARES else row.unit.removeprefix("1")
+    known = "not known" if part.value is None else with_ends(row.id, part.value, part.low, part.high, unit=unit)
+    of = f"{part.samples:,} of {part.samples + part.n:,} samples"
+    return f"{of} were also used to calibrate it; {in_sentence(row.label)} without them: {known}"
 
 
 def are_converted_alike(evaluation: Evaluation | None) -> bool:

@@ -11,6 +11,7 @@ from typing import Any
 
 import numpy as np
 
+from edgewise.comparing.allowed_loss import PairedAnswers
 from edgewise.errors import BadInput
 from edgewise.evaluating.agreement import WORST, AgreementTable, compare_sample, tabulate
 from edgewise.evaluating.checkpoint import Entry
@@ -29,7 +30,7 @@ from edgewise.evaluating.reference import OutputCache, ReferenceScorer
 from edgewise.evaluating.run_records import describe, measurement_of
 from edgewise.evaluating.scores import Score, compare_tables, score
 from edgewise.evaluating.task import HasClasses, MetricTable, Scorer, TaskContext
-from edgewise.metrics import SHARES
+from edgewise.metrics import METRICS, SHARES
 from edgewise.model.identity import open_model, read_graph
 from edgewise.model.random_operators import random_words
 from edgewise.optimizing.changed_answers import ChangedAnswers, find_changes
@@ -74,6 +75,7 @@ class Accuracy:
         worst: name of the output that the headline is about, where the model has several; else empty.
         measurements, evaluation: for the variant's run.
         doubts: why the accuracy is not plausible, and of the original how pictures are better prepared.
+        paired: how the answers differ from the original's where the headline is a share of samples; else None.
         changes: the samples whose class is not the original's; None for the original and where answers are not classes.
     """
 
@@ -83,6 +85,7 @@ class Accuracy:
     measurements: tuple[Measurement, ...] = ()
     evaluation: Evaluation | None = None
     doubts: tuple[Caution, ...] = ()
+    paired: PairedAnswers | None = None
     changes: ChangedAnswers | None = None
 
 
@@ -91,14 +94,19 @@ class Prepared:
     """Samples for passes.
 
     Attributes:
-        digest: SHA-256 over the samples as they are stored.
+        digests: SHA-256 of each sample as it is stored.
         fed: SHA-256 over the arrays as they are fed, and the labels.
     """
 
     feeds: list[list[Array]]
     labels: list[int] | None
-    digest: str
+    digests: list[str]
     fed: str
+
+    @property
+    def digest(self) -> str:
+        """SHA-256 over the samples as they are stored."""
+        return sha256("".join(f"{each}\n" for each in self.digests).encode()).hexdigest()
 
 
 class RandomData:
@@ -301,7 +309,8 @@ class AccuracyChecker:
         labels: list[int] = []
         refused: BadInput | None = None
         unusable: CorruptSample | None = None
-        stored, fed = sha256(), sha256()
+        digests: list[str] = []
+        fed = sha256()
         for index in selection.indices:
             try:
                 sample = selection.data.read(index)
@@ -317,7 +326,7 @@ class AccuracyChecker:
             except BadInput as error:  # the first sample may be the only one that does not fit
                 refused = refused or error
                 continue
-            stored.update(f"{sample.digest()}\n".encode())
+            digests.append(sample.digest())
             for array in feeds[-1]:
                 head = f"{array.dtype}{array.shape}{sample.label!r}".encode()
                 fed.update(head + np.ascontiguousarray(array).tobytes())
@@ -334,7 +343,7 @@ class AccuracyChecker:
         return Prepared(
             feeds=joined,
             labels=labels if len(labels) == len(joined) else None,
-            digest=stored.hexdigest(),
+            digests=digests,
             fed=fed.hexdigest(),
         )
 
@@ -368,7 +377,7 @@ class AccuracyChecker:
         about = (self.headline, "output_snr", WORST)
         scores = score(table, seed=self._settings.seed, only=about)
         metrics = {one.metric: _value_of(one) for one in scores}
-        drop = self._drop(scorer, answers, metrics, about)
+        drop, paired = self._drop(scorer, answers, metrics, about)
         evaluation = describe(
             answers,
             table,
@@ -394,6 +403,7 @@ class AccuracyChecker:
             measurements=tuple(map(measurement_of, scores)),
             evaluation=evaluation,
             doubts=() if doubt is None else (doubt,),
+            paired=paired,
             changes=self._find_changes(scorer, answers),
         )
 
@@ -411,24 +421,32 @@ class AccuracyChecker:
 
     def _drop(
         self, scorer: Scorer, answers: SampleResults, metrics: Mapping[str, MetricValue], about: Sequence[str]
-    ) -> MetricValue | None:
-        """The headline's loss against the original on the same samples; None for the original and for an SNR."""
+    ) -> tuple[MetricValue | None, PairedAnswers | None]:
+        """The headline's loss against the original on the same samples, and how answers differ where these are shares.
+
+        No loss for the original and for an SNR.
+        """
+        headline = self.headline
         if self._settings.task is None:
-            agreement = metrics.get(self.headline) if self.headline in SHARES else None
-            return None if agreement is None else _complement(agreement, self.headline)
+            agreement = metrics.get(headline) if headline in SHARES else None
+            return None if agreement is None else _complement(agreement, headline), None
         if self.original is None:
-            return None
+            return None, None
         pairs = self._pair(answers)
         before = scorer.tabulate([theirs.record for theirs, _ in pairs])
         after = scorer.tabulate([own.record for _, own in pairs])
         gaps = {gap.metric: gap for gap in compare_tables(before, after, seed=self._settings.seed, only=about)}
-        gap = gaps.get(self.headline)
+        gap = gaps.get(headline)
         if gap is None:
-            return MetricValue(value=None, absent_because=f"{self.headline} is not known of both models")
+            return MetricValue(value=None, absent_because=f"{headline} is not known of both models"), None
         difference = MetricValue(
             value=gap.difference, low=gap.low, high=gap.high, method=gap.method, absent_because=gap.absent_because
         )
-        return drop_of(difference, self.headline)
+        paired = None
+        if gap.n and headline in before.proportions and headline in after.proportions:
+            tables = (before, after) if METRICS[headline].better == "higher" else (after, before)
+            paired = PairedAnswers.of(*(list(map(float, table.proportions[headline])) for table in tables))
+        return drop_of(difference, headline), paired
 
     def _pair(self, answers: SampleResults) -> list[tuple[Entry, Entry]]:
         """The original's entry and the variant's of every sample that both answered; without a task one entry twice."""

@@ -7,6 +7,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Literal
 
+from edgewise.comparing.allowed_loss import LimitCheck, check_loss
 from edgewise.comparing.comparison import Comparison, Ranking
 from edgewise.evaluating.agreement import WORST
 from edgewise.formatting import factor_text, points_range, points_text, quantity, value_text
@@ -107,19 +108,28 @@ def judged_words(metrics: Mapping[str, MetricValue], headline: str) -> str:
     return f"SNR {snr_text(found)}"
 
 
-def doubt_words(
-    metrics: Mapping[str, MetricValue], original: Mapping[str, MetricValue], bounds: Sequence[Bound], *, headline: str
-) -> str:
-    """A note if the drop is within its bound but its interval is not; else empty."""
+def check_quality(
+    one: Candidate, original: Mapping[str, MetricValue], bounds: Sequence[Bound], *, headline: str
+) -> LimitCheck | None:
+    """Whether the loss of a variant is proven to be within its bound; None without such a bound or a value.
+
+    Without an accuracy it is the outputs' signal-to-noise ratio that is.
+    """
     metric = WORST if headline == WORST else "accuracy_drop"
     bound = next((one for one in bounds if one.metric == metric), None)
     limit = None if bound is None else limit_of(bound, original)
-    if bound is None or limit is None or metric not in metrics or (metric == WORST and is_identical(metrics)):
-        return ""
-    worst = metrics[metric].high if bound.upper else metrics[metric].low
-    if worst is not None and (worst <= limit if bound.upper else worst >= limit):
-        return ""
-    return f", too few samples to prove {bound.words}"
+    found = one.metrics.get(metric)
+    if bound is None or limit is None or found is None or found.value is None:
+        return None
+    if metric != WORST:
+        answers = None if one.accuracy is None else one.accuracy.paired
+        return check_loss(found.value, found.low, found.high, limit=limit, metric=headline, answers=answers)
+    told = f"SNR {snr_text(found)}"
+    if found.low is not None and found.low >= limit:
+        return LimitCheck(limit=limit, verdict="within", because=told)
+    return LimitCheck(
+        limit=limit, verdict="inconclusive", because=f"{told}: not proven to be at least {significant(limit)} dB"
+    )
 
 
 def snr_text(found: MetricValue) -> str:

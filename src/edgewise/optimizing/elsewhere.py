@@ -13,8 +13,8 @@ from edgewise.optimizing.choice import (
     Aim,
     Choice,
     check_bounds,
+    check_quality,
     choose,
-    doubt_words,
     in_words,
     judged_words,
     smallest,
@@ -124,8 +124,8 @@ def _decide(one: Candidate, original: Candidate, bounds: tuple[Bound, ...], *, h
     if not accepted:
         return one.reject(why)
     if headline:
-        doubt = doubt_words(one.metrics, original.metrics, bounds, headline=headline)
-        why = f"{why}; {judged_words(one.metrics, headline)}{doubt}"
+        one = replace(one, quality=check_quality(one, original.metrics, bounds, headline=headline))
+        why = f"{why}; {judged_words(one.metrics, headline)}{', not proven' if one.unproven else ''}"
     return replace(one, accepted=True, why=why)
 
 

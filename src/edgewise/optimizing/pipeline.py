@@ -113,7 +113,7 @@ def _find_in(modules: Path, settings: SearchSettings, *, save: Callable[[Run], N
     checker = AccuracyChecker(settings, original, builder=RunBuilder(save=lambda run: None, sensors=METERS_OFF))
     settings = _settle_bounds(settings, checker)
     others = [job_of(one, RuntimeSpec(name=find_readers(one.format, engines)[0]), settings) for one in given]
-    calibration, notes = _calibrate(settings, [original, *others], checker, cache)
+    calibration, seen, notes = _calibrate(settings, [original, *others], checker, cache)
     search = Search(
         settings,
         original=original,
@@ -132,6 +132,7 @@ def _find_in(modules: Path, settings: SearchSettings, *, save: Callable[[Run], N
         headline=checker.headline,
         form=checker.form,
         calibration=calibration,
+        calibrated_on=seen,
         save=save,
         elapsed_s=now() - begin,
     )
@@ -319,32 +320,36 @@ def _convert(settings: SearchSettings, cache: VariantCache) -> ModelRef:
 
 def _calibrate(
     settings: SearchSettings, jobs: Sequence[Job], checker: AccuracyChecker, cache: VariantCache
-) -> tuple[DataRef | None, list[str]]:
-    """Write the samples for passes. Returns their identity, and notes on unusable samples. Raises `BadInput`.
+) -> tuple[DataRef | None, tuple[str, ...], list[str]]:
+    """Write the samples for passes. Raises `BadInput`.
 
     Args:
         jobs: of the original and of the further given files; samples are prepared for each.
+
+    Returns:
+        Their identity, the digest of each, and notes on unusable samples.
     """
     if settings.training is not None and settings.is_module:
         cache.training = _keep_samples(settings, settings.training, "training.npz", jobs[0], checker)[0]
     if settings.calibration is None:
-        return None, []
-    found, notes = None, []
+        return None, (), []
+    found, seen, notes = None, dict[str, None](), []
     for index, job in enumerate(jobs, start=1):
         name = "calibration.npz" if index == 1 else f"calibration-{index}.npz"
-        kept, data = _keep_samples(settings, settings.calibration, name, job, checker)
+        kept, data, digests = _keep_samples(settings, settings.calibration, name, job, checker)
         cache.calibration[job.model.sha256] = kept
+        seen |= dict.fromkeys(digests)
         found = found or data
         asked = len(settings.calibration.indices)
         if data.size < asked:
             notes.append(f"{asked - data.size} of {asked} samples to calibrate {job.model.name} could not be used")
-    return found, notes
+    return found, tuple(seen), notes
 
 
 def _keep_samples(
     settings: SearchSettings, question: SampleSelection, name: str, job: Job, checker: AccuracyChecker
-) -> tuple[tuple[Path, str], DataRef]:
-    """Write prepared samples to the search's folder: file with digest, and identity. Raises `BadInput`."""
+) -> tuple[tuple[Path, str], DataRef, list[str]]:
+    """Write prepared samples to the search's folder: file with digest, identity, digests. Raises `BadInput`."""
     prepared = checker.prepare(question, job)
     file = settings.folder / name
     try:
@@ -363,4 +368,4 @@ def _keep_samples(
         size=len(prepared.feeds),
         sha256=prepared.digest,
     )
-    return (file, prepared.fed), found
+    return (file, prepared.fed), found, prepared.digests

@@ -14,13 +14,14 @@ from edgewise.converting.losses import only_signature
 from edgewise.converting.result import Agreement, Conversion
 from edgewise.converting.signature_file import take_signature
 from edgewise.errors import BadInput, RunFailed, Unavailable
+from edgewise.evaluating.calibrated import shorten_digests
 from edgewise.evaluating.data_options import DataOptions, open_splits, read_instructions
 from edgewise.evaluating.dataset import SPLITS_TO_CALIBRATE, choose_samples, choose_split
 from edgewise.evaluating.evaluator import SampleSelection
 from edgewise.folders import job_folder
 from edgewise.model.callable_loader import is_factory
 from edgewise.model.identity import describe_file, open_model, read_graph
-from edgewise.optimizing.accuracy import AccuracyChecker
+from edgewise.optimizing.accuracy import AccuracyChecker, Prepared
 from edgewise.optimizing.base import PassSettings, PassTask, passes
 from edgewise.optimizing.calibration import write_calibration
 from edgewise.optimizing.candidate_checks import job_of
@@ -75,7 +76,8 @@ def convert_to_int8(task: ConversionTask, options: DataOptions) -> Conversion:
         instructions = read_instructions(source if source.is_file() else plain, options)
         emit(StageStarted(title=f"Samples of {options.source} to calibrate with"))
         settings = SearchSettings(model=str(plain), format=task.to, instructions=instructions, shapes=task.shapes)
-        selection, feeds, names = read_samples(settings, options)
+        selection, prepared, names = read_samples(settings, options)
+        feeds = prepared.feeds
         samples = scratch / "samples.npz"
         write_calibration(samples, feeds, None)
         emit(StageStarted(title=f"Quantising with {one.title}"))
@@ -107,6 +109,11 @@ def convert_to_int8(task: ConversionTask, options: DataOptions) -> Conversion:
             steps=(*steps, f"{one.title} ({versions})"),
             lost=(*lost, *made.notes, *notes),
             agreement=agreement,
+            calibration={
+                "name": selection.data.name,
+                "split": selection.data.split,
+                "samples": shorten_digests(prepared.digests),
+            },
             command=task.command,
         )
         return keep(task, path, result)
@@ -122,10 +129,8 @@ def _in_format(task: ConversionTask, scratch: Path) -> tuple[Path | Conversion, 
     return output if found.accepted else found, found.steps, found.lost
 
 
-def read_samples(
-    settings: SearchSettings, options: DataOptions
-) -> tuple[SampleSelection, list[list[Array]], list[str]]:
-    """Prepared samples, one array per input each, and the names of the inputs."""
+def read_samples(settings: SearchSettings, options: DataOptions) -> tuple[SampleSelection, Prepared, list[str]]:
+    """The chosen samples, the same prepared, and the names of the inputs."""
     data = choose_split(open_splits(options), options.split, SPLITS_TO_CALIBRATE)
     count = options.limit or CALIBRATION_SAMPLES
     indices = tuple(choose_samples(len(data), limit=count, seed=options.seed))
@@ -138,8 +143,7 @@ def read_samples(
     checker = AccuracyChecker(
         replace(settings, judged=selection), job, builder=RunBuilder(save=lambda run: None, sensors=METERS_OFF)
     )
-    feeds = checker.prepare(selection, job).feeds
-    return selection, feeds, [spec.name for spec in job.workload.inputs]
+    return selection, checker.prepare(selection, job), [spec.name for spec in job.workload.inputs]
 
 
 def _compare(

@@ -14,6 +14,7 @@ from typing import Any
 
 from edgewise.comparing.reasons import explain_files
 from edgewise.errors import EdgewiseError, as_flag
+from edgewise.evaluating.calibrated import shorten_digests
 from edgewise.evaluating.instructions import write_instructions
 from edgewise.evaluating.output_format import OutputFormat
 from edgewise.model.identity import describe_file, open_model
@@ -49,6 +50,7 @@ def build_result(
     headline: str,
     form: OutputFormat | None,
     calibration: DataRef | None,
+    calibrated_on: tuple[str, ...],
     save: Callable[[Run], None],
     elapsed_s: float,
 ) -> Optimization:
@@ -81,6 +83,7 @@ def build_result(
         data=None if evaluation is None else evaluation.data,
         judged=None if evaluation is None else evaluation.n,
         calibration=calibration,
+        calibrated_on=calibrated_on,
         changed=_find_changed(others, chosen, members),
         sensitivity=standings.sensitivity,
         notes=standings.notes,
@@ -300,7 +303,7 @@ def provenance_of(
         "parent": {"name": parent.name, "sha256": parent.sha256, "format": parent.format, **taken_from},
         "passes": [asdict(one) for one in candidate.passes],
         "runtime": asdict(candidate.runtime),
-        "calibration": None if result.calibration is None else asdict(result.calibration),
+        "calibration": _describe_calibration(result, candidate),
         "data": None if result.data is None else asdict(result.data),
         "task": result.task or None,
         "metrics": {name: number.to_document() for name, number in candidate.metrics.items()},
@@ -309,6 +312,18 @@ def provenance_of(
         "conditions": dict(result.conditions),
         "command": command or None,
     }
+
+
+def _describe_calibration(result: Optimization, candidate: Candidate) -> dict[str, Any] | None:
+    """The samples for passes; with the digest of each where a pass of the variant saw them."""
+    if result.calibration is None:
+        return None
+    document, one = asdict(result.calibration), candidate
+    while not (one.task is not None and one.task.capabilities.calibrates):
+        if one.parent is None:
+            return document
+        one = result.candidate(one.parent)
+    return {**document, "samples": shorten_digests(result.calibrated_on)}
 
 
 def _command(settings: SearchSettings, candidate: Candidate, root: ModelRef, *, engine: str) -> str:

@@ -19,8 +19,8 @@ from edgewise.optimizing.choice import (
     SMALLER,
     Choice,
     check_bounds,
+    check_quality,
     choose,
-    doubt_words,
     factor_of,
     judge_speed,
     judged_words,
@@ -298,8 +298,8 @@ class Selection:
         if accepted and (unmet := check_bounds(metrics, self.settings.bounds, original)):
             accepted, why = False, f"{why}, but {'; '.join(unmet)}"
         elif accepted and self.headline and ("accuracy_drop" in metrics or self.headline in metrics):
-            why = f"{why}; {judged_words(metrics, self.headline)}"
-            why += doubt_words(metrics, original, self.settings.bounds, headline=self.headline)
+            one = replace(one, quality=check_quality(one, original, self.settings.bounds, headline=self.headline))
+            why = f"{why}; {judged_words(metrics, self.headline)}{', not proven' if one.unproven else ''}"
         return replace(one, accepted=accepted, why=why)
 
 

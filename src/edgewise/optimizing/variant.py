@@ -15,6 +15,7 @@ from edgewise.record.run import Basis
 from edgewise.shown import Shown
 
 if TYPE_CHECKING:
+    from edgewise.comparing.allowed_loss import LimitCheck
     from edgewise.optimizing.accuracy import Accuracy
     from edgewise.optimizing.base import PassKind
     from edgewise.optimizing.changed_answers import ChangedAnswers
@@ -171,6 +172,7 @@ class Candidate:
         accuracy: on all of the data.
         measured: its run in the race.
         beside: the original as measured in that race.
+        quality: whether its loss is proven to be within its bound; None where it was not accepted, or none is known.
         elsewhere: its estimate for a device that is not at hand; None where variants are raced.
         rejected: whether the variant is out, because of `why`.
         unreached: whether it is out only because the search ended before its next step, by its time or by Ctrl-C.
@@ -192,6 +194,7 @@ class Candidate:
     accuracy: Accuracy | None = field(default=None, repr=False, compare=False)
     measured: Run | None = field(default=None, repr=False, compare=False)
     beside: Candidate | None = field(default=None, repr=False, compare=False)
+    quality: LimitCheck | None = None
     elsewhere: DeviceEstimate | None = field(default=None, repr=False, compare=False)
     rejected: bool = False
     unreached: bool = False
@@ -205,6 +208,12 @@ class Candidate:
     def is_undecided(self) -> bool:
         """Whether it is out only because it was timed beside other processes, which may have slowed it."""
         return self.stage == "screened" and self.unreached
+
+    @property
+    def unproven(self) -> str:
+        """What is not proven about its loss, in words; empty where nothing is open."""
+        is_open = self.quality is not None and self.quality.verdict == "inconclusive"
+        return self.quality.because if self.quality is not None and is_open else ""
 
     @property
     def kind(self) -> PassKind | None:
@@ -248,6 +257,7 @@ class Candidate:
             "metrics": {name: number.to_document() for name, number in self.metrics.items()},
             "model": None if self.model is None else asdict(self.model),
             "run": self.run,
+            "allowed_loss": None if self.quality is None else self.quality.to_document(),
             "device": None if self.elsewhere is None else self.elsewhere.to_document(),
         }
 
@@ -373,6 +383,7 @@ class Optimization(Shown):
         data: on which variants were judged; None without data.
         judged: number of samples of `data`; None without data.
         calibration: samples for passes; None without.
+        calibrated_on: the digest of each of them; the provenance has them, the document does not.
         changed: variant → the samples that it answers with another class than the original: the chosen variant, those
             on the Pareto front and other judged ones, 8 at most; empty where answers are not classes.
         thumbnails: pictures of the samples of `changed_most`, as `draw_thumbnails` returns them; not in the document.
@@ -403,6 +414,7 @@ class Optimization(Shown):
     data: DataRef | None = None
     judged: int | None = None
     calibration: DataRef | None = None
+    calibrated_on: tuple[str, ...] = field(default=(), repr=False)
     changed: Mapping[str, ChangedAnswers] = field(default_factory=dict)
     thumbnails: tuple[Mapping[int, str], str] = field(default=({}, ""), repr=False, compare=False)
     sensitivity: tuple[LayerSensitivity, ...] = ()

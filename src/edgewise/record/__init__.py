@@ -1,7 +1,7 @@
 """The records: jobs (requested) and runs (carried out). Pure data, standard library only."""
 
 from edgewise.record.caution import ABOUT_DATA, CAUTIONS, Caution
-from edgewise.record.evaluation import DataRef, Evaluation, Skipped
+from edgewise.record.evaluation import CalibratedPart, DataRef, Evaluation, Skipped
 from edgewise.record.job import (
     Constraints,
     InputSpec,
@@ -35,6 +35,7 @@ __all__ = [
     "ABOUT_DATA",
     "CAUTIONS",
     "SCHEMA",
+    "CalibratedPart",
     "Caution",
     "Constraints",
     "DataRef",

@@ -93,6 +93,10 @@ CAUTIONS: dict[str, tuple[str, str]] = {
     ),
     "unusual-values": ("A", "check the preparation as it was in training (⟦prepare⟧: scale, mean and std)"),
     "better-preparation": ("A", "prepare pictures as in training; another way to the input's size costs accuracy"),
+    "samples-calibrated": (
+        "A",
+        "its accuracy may be slightly too high; samples on which it was not calibrated tell how it does on new ones",
+    ),
     "samples-left-out": ("A", "fix or remove them; ⟦strict⟧ ends the evaluation at the first one"),
     "samples-changed": ("A", "check that the model was trained with samples changed in the same way"),
     "processors-differ": (
@@ -148,7 +152,9 @@ CAUTIONS: dict[str, tuple[str, str]] = {
     "settings-ignored": ("B", "the engine ignored or changed a requested setting"),
 }
 
-ABOUT_DATA = ("samples-left-out", "samples-changed", "class-order", "unusual-values", "better-preparation")
+ABOUT_DATA = (
+    "samples-calibrated", "samples-left-out", "samples-changed", "class-order", "unusual-values", "better-preparation",
+)  # fmt: skip
 """Codes of cautions on an accuracy, from the data that it was measured on and its preparation."""
 OF_LOAD = ("busy-host", "steal")
 """Codes of cautions on what else ran, which limit the grade to C."""

@@ -37,6 +37,25 @@ class Skipped:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class CalibratedPart:
+    """Evaluated samples on which the model was also calibrated, and its accuracy without them.
+
+    Attributes:
+        samples: number of evaluated samples that also calibrated the model.
+        metric: the metric that the task is about.
+        n: number of the other samples.
+        value, low, high: of `metric` on the other samples, with its 95 % interval; None where it is not known.
+    """
+
+    samples: int
+    metric: str
+    n: int
+    value: float | None = None
+    low: float | None = None
+    high: float | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Evaluation:
     """The conditions of a run's accuracy. The values themselves are measurements of the run.
 
@@ -59,6 +78,8 @@ class Evaluation:
         example: the model's answer for one sample, if answers are classes with scores: ``sample`` (its name),
             ``label``, and ``top``, the best classes as ``[class, score]``. Otherwise None.
         hosts: where hosts of a lab ran the samples: host → their number. Otherwise empty.
+        calibrated: samples that also calibrated the model, as the provenance beside its file tells; None where none is
+            known of.
     """
 
     task: str
@@ -78,3 +99,4 @@ class Evaluation:
     seconds: float | None = None
     example: dict[str, Any] | None = None
     hosts: dict[str, int] = field(default_factory=dict)
+    calibrated: CalibratedPart | None = None

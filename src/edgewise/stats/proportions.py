@@ -15,6 +15,11 @@ from edgewise.stats.distributions import normal_quantile
 
 UPPER = 0.975
 """Probability below the upper end of an interval: all intervals are 95 % ones."""
+POWER = 0.8
+"""Share of cases in which as many samples as `samples_to_decide` names decide."""
+MOST_TIMES = 50
+"""How many times the samples that there are, up to which it names a number: beyond, it rests on the rates' last digit.
+"""
 _NEGLIGIBLE = 1e-17
 _STEPS = 60
 _POINTS = 4001
@@ -61,9 +66,56 @@ def paired_interval(lost: int, gained: int, n: int) -> tuple[float, float]:
     Raises:
         ValueError: no samples, or more differences than samples.
     """
+    _check_counts(lost, gained, n)
+    return _lower_end(lost, gained, n), -_lower_end(gained, lost, n)
+
+
+def _check_counts(lost: int, gained: int, n: int) -> None:
     if lost < 0 or gained < 0 or lost + gained > n or n < 1:
         raise ValueError(f"{lost} lost and {gained} gained are more than {n} samples")
-    return _lower_end(lost, gained, n), -_lower_end(gained, lost, n)
+
+
+def samples_to_decide(lost: int, gained: int, n: int, *, limit: float) -> int | None:
+    """Return the number of samples on which `paired_interval` would lie on one side of a limit in 80 % of cases.
+
+    It assumes that answers change as often in them as in these n, half an answer added to each count, so that a change
+    that was not seen among few samples is not taken as impossible.
+
+    The first guess is the normal approximation, ((z₀.₉₇₅ + z₀.₈) · σ / (limit − loss))², with σ² = p + q − (p − q)² of
+    the shares p lost and q gained. Source: J. Nam, "Establishing equivalence of two treatments and sample size
+    requirements in matched-pairs design", Biometrics 53 (1997). From there the number grows until the interval itself,
+    which is exact and so a little wider, decides at the loss that 20 % of samplings exceed towards the limit.
+
+    Args:
+        limit: the loss to decide about, as a share: 0.01 for one percentage point.
+
+    Returns:
+        The number of all samples, those n included; None above 50 n, where the loss is too near the limit.
+
+    Raises:
+        ValueError: no samples, or more differences than samples.
+    """
+    _check_counts(lost, gained, n)
+    p, q = ((count + 0.5) / (n + 1.0) for count in (lost, gained))
+    loss, spread, unlucky = p - q, math.sqrt(p + q - (p - q) ** 2), normal_quantile(POWER)
+    towards = math.copysign(unlucky * spread, limit - loss)
+
+    def decides(size: int) -> bool:
+        net, changed = loss * size + towards * math.sqrt(size), min((p + q) * size, size)
+        more, less = (min(max(0, round((changed + sign * net) / 2.0)), size) for sign in (1.0, -1.0))
+        low, high = paired_interval(min(more, size - less), less, size)
+        return -low <= limit if loss < limit else -high > limit
+
+    first = ((normal_quantile(UPPER) + unlucky) * spread) ** 2 / max((limit - loss) ** 2, 1e-18)
+    least = most = math.ceil(min(first, MOST_TIMES * n))
+    while not decides(most):
+        if most >= MOST_TIMES * n:
+            return None
+        least, most = most, min(math.ceil(most * 1.2), MOST_TIMES * n)
+    while most - least > max(1, most // 100):
+        middle = (least + most) // 2
+        least, most = (least, middle) if decides(middle) else (middle, most)
+    return most
 
 
 def _lower_end(lost: int, gained: int, n: int) -> float:

@@ -354,7 +354,7 @@ class RunPresentation(Presentation["Measured"]):
         from edgewise.report.document.text import print_document
 
         if result.runs:
-            document = bench_document(result.runs).led_by(result.led_by)
+            document = bench_document(result.runs, places=True).led_by(result.led_by)
             print_document(document, console, details=view.details)
 
     def notes(self, result: Measured) -> Sequence[str]:

@@ -167,8 +167,12 @@ LEAST_RANKED = 3
 """Number of models from which on a table ranks them; of two, the first line says which is faster."""
 
 
-def bench_document(runs: Sequence[Run], *, title: str = "") -> Document:
-    """Tables, recommendation, cautions, agreement of outputs and missing values of `runs`, in their order."""
+def bench_document(runs: Sequence[Run], *, title: str = "", places: bool = False) -> Document:
+    """Tables, recommendation, cautions, agreement of outputs and missing values of `runs`, in their order.
+
+    Args:
+        places: whether commands have the paths of models, which files for others must not disclose.
+    """
     runs = told_apart(runs)
     tables = bench_tables(runs)
     in_engines = [run for run in runs if not run.job.command]
@@ -194,7 +198,7 @@ def bench_document(runs: Sequence[Run], *, title: str = "") -> Document:
         title=title or default_title(runs),
         tables=(*rankings, *tables),
         sections=tuple(filled(sections)),
-        answer=(*answer_by_device(runs), *default_precision_lines(runs)),
+        answer=(*answer_by_device(runs), *default_precision_lines(runs, verb="bench", places=places)),
     )
 
 

@@ -124,13 +124,42 @@ def _recommend(group: Sequence[Run], every: Sequence[Candidate]) -> Recommendati
     ranked, objections = candidates_of(group)
     if not ranked:
         return Recommendation(run=None, why=(*objections, *load_lines(group)), group=title)
-    chosen, reasons = prefer(peers_of(ranked, every))
+    chosen, reasons = prefer(peers_of(_in_full_precision(ranked), every))
     why = _why(chosen, ranked) + reasons
     why += _remarks(chosen, ranked) + load_lines(group)
     path = "" if is_original(chosen.run) else path_of(chosen.run)[1]
     label = chosen.label if path in chosen.label else f"{chosen.label} from {path}"
     tie = next((reason for reason in reasons if reason.startswith(TIES)), "")
     return Recommendation(run=chosen.run.id, why=(*why, *objections), group=title, label=label, tie=tie)
+
+
+_LOWER = ("bf16", "f16")
+
+
+def _in_full_precision(ranked: Sequence[Candidate]) -> list[Candidate]:
+    """Those that don't compute in a lower precision because it was asked for, of which speed alone tells too little.
+
+    All, where none computes in full precision.
+    """
+    return [one for one in ranked if one.run.job.runtime.precision not in _LOWER] or list(ranked)
+
+
+def _of_lower_precision(chosen: Candidate, ranked: Sequence[Candidate]) -> str:
+    """The fastest run in a lower precision against `chosen`, and how far its outputs differ; "" where there is none."""
+    full = _in_full_precision(ranked)
+    lower = [one for one in (chosen, *ranked) if one.run.job.runtime.precision in _LOWER]
+    if not lower:
+        return ""
+    other = lower[0]
+    row = other.run.measurement("output_max_rel_error")
+    differ = "its outputs were not compared with those in f32"
+    if row is not None and row.value is not None:
+        differ = f"its outputs differ by {significant(percent_of(row.value), 2)} % of their scale"
+    if other is chosen or other in full:
+        return f"it computes in {other.run.job.runtime.precision}: {differ}"
+    said = _beside(other, chosen)
+    told = f"is {said}{_how_apart(other, chosen)}" if said else _not_told(other, chosen)
+    return f"{other.label} {told} ({differ})"
 
 
 _NOUNS = {"latency": "median latency", "latency_paced": "median paced latency", "startup_time": "median latency"}
@@ -429,7 +458,9 @@ def _of_runtimes(runs: Sequence[Run]) -> str:
     ranked, _ = candidates_of(runs)
     chosen = next(one for one in ranked if one.run.id == found.run)
     ways = (_of_threads, _of_second_engine, _of_not_told)
-    why = [told for told in (*(way(chosen, ranked) for way in ways), found.tie) if told] or [found.why[0]]
+    full = _in_full_precision(ranked)
+    told = [*(way(chosen, full) for way in ways), _of_lower_precision(chosen, ranked), found.tie]
+    why = [*filter(None, told)] or [found.why[0]]
     words = f"Recommended: {found.label}, {noun_of(chosen.run)} {_judged_text(chosen.run)}; {'; '.join(why)}"
     return words + _overlooked(runs, chosen, short_providers(runs))
 

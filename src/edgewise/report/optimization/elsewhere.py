@@ -75,7 +75,9 @@ def conclude_elsewhere(result: Optimization, gains: str) -> tuple[str, str]:
         fit = "" if chosen.elsewhere is None else chosen.elsewhere.fit
         headline = f"{begun}{file} for {device}: {'; '.join(filter(None, (needs, fit, gains)))}"
         return headline, "; ".join(
-            filter(None, (_without_latency(chosen), original, doubt_of(chosen), one_line(result.chosen_because)))
+            filter(
+                None, (_without_latency(chosen), one_line(chosen.unproven), original, one_line(result.chosen_because))
+            )
         )
     if result.interrupted:
         return f"Interrupted: nothing was chosen for {device}", original
@@ -90,11 +92,6 @@ def conclude_elsewhere(result: Optimization, gains: str) -> tuple[str, str]:
     if last is None:
         return headline, f"no variant was tried; {original}"
     return headline, f"{one_line(last.id)}: {one_line(last.why)}; {original}"
-
-
-def doubt_of(chosen: Candidate) -> str:
-    """``"too few samples to prove --max-accuracy-drop 1pt"`` where that holds of the chosen variant."""
-    return one_line("".join(chosen.why.partition("too few samples")[1:]))
 
 
 def _without_latency(one: Candidate) -> str:

@@ -15,7 +15,7 @@ from edgewise.grouping import by_key
 from edgewise.metrics import METRICS
 from edgewise.optimizing.choice import SMALLER, drop_of, judged_words
 from edgewise.optimizing.variant import UNTRIED_SETTINGS, Candidate, MetricValue, Optimization, Stage
-from edgewise.report.optimization.elsewhere import conclude_elsewhere, device_lines, doubt_of
+from edgewise.report.optimization.elsewhere import conclude_elsewhere, device_lines
 from edgewise.report.runs.cells import label_of
 from edgewise.text import listing, one_line
 
@@ -273,12 +273,15 @@ def _conclude(result: Optimization) -> tuple[str, str]:
         chosen = result.candidate(result.chosen)
         begun = "interrupted; the best so far: " if result.interrupted else ""
         said = ", ".join(gains_of(result, chosen)) or one_line(chosen.why)
-        doubt, parts = "; ".join(filter(None, [doubt_of(chosen), _samples_words(result)])), ""
+        parts = ""
         export = None if chosen.is_export else result.best_export
         if export is not None:
             gain = speed_text(number_of(export, "speedup"))
             parts = f"the best export without optimization, {export.id}, is {gain}"
-        told = [parts, _unchanged(result, chosen), one_line(result.chosen_because), doubt, _missed(result, chosen)]
+        told = [
+            one_line(chosen.unproven), parts, _unchanged(result, chosen), one_line(result.chosen_because),
+            _samples_words(result), _missed(result, chosen),
+        ]  # fmt: skip
         file = one_line(result.files.get("chosen", "")) or name_of(result, chosen)
         against = f" against {one_line(result.baseline.model.name)}" if result.baseline.model else ""
         return f"{begun}{file}{against}: {said}", "; ".join(filter(None, told))

@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import shlex
 from collections import Counter
 from collections.abc import Iterable, Sequence
+from pathlib import Path
 from typing import TypeVar
 
+from edgewise.device.devices import LOCAL
 from edgewise.grouping import by_key
 from edgewise.record import CAUTIONS, Run
 from edgewise.report.document import Section
@@ -53,10 +56,35 @@ def uncovered_reasons(run: Run) -> list[str]:
     return [reason for reason in reasons if not (said and reason.startswith(said))]
 
 
-def default_precision_lines(runs: Sequence[Run]) -> list[str]:
-    """Which engines would have run in another precision by themselves, and how that is measured too."""
-    found = [each.message for run in runs for each in run.cautions if each.code == "not-default-precision"]
-    return [f"not measured: {one_line(message)}" for message in dict.fromkeys(found)]
+def default_precision_lines(runs: Sequence[Run], *, verb: str = "", places: bool = False) -> list[str]:
+    """Which engines would have run in another precision by themselves, and how that is measured too.
+
+    Args:
+        verb: whose command measures it; empty for none.
+        places: whether the command has the path of the model; else it has the name of its file.
+    """
+    lines: dict[str, str] = {}
+    for run in runs:
+        for each in run.cautions:
+            if each.code == "not-default-precision" and each.message not in lines:
+                engines = dict.fromkeys(one.job.runtime.name for one in runs if one.job.model == run.job.model)
+                command = _command_of(run, verb, list(engines), places=places) if verb else ""
+                lines[each.message] = f"not measured: {one_line(each.message)}{command and f': {command}'}"
+    return list(lines.values())
+
+
+def _command_of(run: Run, verb: str, engines: Sequence[str], *, places: bool) -> str:
+    """The command that measures the model of `run` also in the precision that its engine takes by itself."""
+    job, told = run.job, run.effective
+    if "default_precision" not in told:
+        return ""
+    path = Path(job.model.path)
+    name = str(path.relative_to(Path.cwd()) if path.is_relative_to(Path.cwd()) else path) if places else path.name
+    words = ["edgewise", verb, name, "-r", ",".join(engines)]
+    words += [] if job.target.device == LOCAL else ["-d", job.target.device]
+    words += ["--threads", str(job.runtime.threads)] if (job.runtime.threads or 1) > 1 else []
+    words += ["--batch", str(job.workload.batch)] if job.workload.batch > 1 else []
+    return one_line(shlex.join([*words, "--precision", f"{told.get('precision')},{told.get('default_precision')}"]))
 
 
 _TOLD = ("limit-not-held", "not-default-precision")

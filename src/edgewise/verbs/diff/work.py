@@ -111,8 +111,8 @@ def _write_samples(
                 model=side.path, format=side.format, instructions=read_instructions(Path(side.path), options),
                 shapes=request.shapes,
             )  # fmt: skip
-            selection, own, _ = read_samples(settings, options)
-            feeds.append(own)
+            selection, prepared, _ = read_samples(settings, options)
+            feeds.append(prepared.feeds)
         if len(feeds[0]) != len(feeds[1]):
             raise BadInput(
                 f"{len(feeds[0])} samples can be fed to one model and {len(feeds[1])} to the other",
