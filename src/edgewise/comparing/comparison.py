@@ -16,9 +16,10 @@ Design = Literal["interleaved", "sessions", "paired", "intervals", "exact", "sam
 
 SCHEMA = 1
 
-#: unit → words for better and worse where less is better
+#: unit → words for better and worse
 _WORDS: dict[str, tuple[str, str]] = {
     "s": ("faster", "slower"),
+    "1/s": ("faster", "slower"),
     "B": ("smaller", "larger"),
     "J": ("less energy", "more energy"),
     "W": ("less power", "more power"),
@@ -103,8 +104,6 @@ class Comparison:
             return self.verdict
         row = METRICS[self.metric]
         better, worse = _WORDS.get(row.unit, ("better", "worse"))
-        if row.id == "throughput":
-            better, worse = "faster", "slower"
         return better if self.verdict == "faster" else worse
 
     def is_ahead(self, label: str) -> bool:
