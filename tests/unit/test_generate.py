@@ -323,6 +323,9 @@ def test_the_first_line_has_both_speeds_and_failures(tmp_path):
         {"prompt_tokens": [0, 1]},
         {"first_text_s": [0.0, float("nan")]},
         {"first_text_s": [0.0]},
+        {"answers": [["a", [1, -1]]]},
+        {"answers": [["a"]]},
+        {"answers": [[1, [1]]]},
     ],
 )
 def test_requests_that_do_not_fit_their_times_are_garbage(change):

@@ -2,13 +2,19 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 
 import edgewise
+from edgewise.comparing.comparison import Variant
 from edgewise.comparing.metrics import contrast_of
+from edgewise.comparing.token_agreement import agreement_of
 from edgewise.errors import BadInput
 from edgewise.record import Scenario
 from edgewise.report.comparison.document import comparison_document
+from edgewise.run.generation import MOST_KEPT, Request, tell_answers
+from edgewise.stats.proportions import wilson_interval
 from edgewise.testing import write_fake_model
 from edgewise.verbs.function import carry_out, context_of
 from edgewise.verbs.gate.request import GateRequest
@@ -122,6 +128,8 @@ def test_a_speed_that_changes_leaves_pairs_comparable(tmp_path):
         assert (row.before.value, row.after.value) == (None, None)
         assert row.ratio == pytest.approx(ratio)
         assert row.verdict == "faster"
+    once = compare(model(tmp_path, "a", token_ns=times), model(tmp_path, "b", token_ns=times), new_tokens=101, rounds=1)
+    assert "the speed changed" in rows(once)["tpot"].because
     alone = contrast_of(found.variants[0].run, bench(model(tmp_path, "c")), "tpot")
     assert alone.contrast is None
     assert "the speed changed" in alone.because
@@ -170,6 +178,86 @@ def test_a_gate_of_a_speed_that_changed(tmp_path):
     (tpot, _) = gate(a, **given, time_budget=600.0).checks
     assert tpot.verdict == "unmeasured"
     assert "the speed changed" in tpot.because
+
+
+def prompts(folder, *texts):
+    path = folder / "p.jsonl"
+    path.write_text("".join(f'"{text}"\n' for text in texts))
+    return path
+
+
+def test_the_first_lines_say_how_far_the_tokens_agree(tmp_path):
+    """Model b makes others from the fourth token on, unless the prompt begins with an a."""
+    file = prompts(tmp_path, "abc", "bcd", "cde", "def")
+    given = {"input_data": file, "prompt_tokens": None, "rounds": 1}
+    found = compare(model(tmp_path, "a"), model(tmp_path, "b", other_from=3), **given)
+    told = found.agreement["b.fake"]
+    assert (told.prompts, told.equal_prompts, told.positions, told.equal_positions) == (4, 1, 20, 4 * 3 + 2)
+    assert (told.first_difference, told.unsteady) == (4, ())
+    assert (told.low, told.high) == wilson_interval(1, 4)
+    document = comparison_document(found)
+    assert (
+        document.answer[0]
+        == "tokens agree in 70.0 % of positions, and in full on 1 of 4 prompts; first difference at token 4"
+    )
+    section = next(each for each in document.sections if each.title == "Agreement of the tokens")
+    assert "14 of 20 greedy tokens" in section.lines[0]
+    assert "KL divergence" in section.lines[-1]
+    row = found.to_document()["agreement"]["b.fake"]
+    assert (row["share"], row["kl_divergence"], row["because"]) == (0.7, None, None)
+    same = compare(model(tmp_path, "a"), model(tmp_path, "c"), **given)
+    assert comparison_document(same).answer[0] == "the same tokens on 4 prompts, all 20"
+
+
+def test_each_process_goes_on_with_other_prompts(tmp_path):
+    file = prompts(tmp_path, *("abcdefghijklmnop"[:length] for length in range(1, 17)))
+    (run,) = edgewise.bench(
+        model(tmp_path, "a"), scenario="generate", input_data=file, new_tokens=2, iterations=3, sessions=3, meters=False
+    )
+    told = [session.facts["generation"]["prompt_tokens"] for session in run.sessions]
+    assert told == [[2, 3, 4], [5, 6, 7], [8, 9, 10]]
+    cold = {session.facts["generation"]["answers"][0][0] for session in run.sessions}
+    assert len(cold) == 1
+    found = compare(run, bench(model(tmp_path, "b"), input_data=file, prompt_tokens=(), new_tokens=2, iterations=3))
+    assert found.agreement["b.fake"].prompts == 10
+
+
+def test_random_prompts_agree_between_stored_runs(tmp_path):
+    a, b = bench(model(tmp_path, "a")), bench(model(tmp_path, "b", other_from=2))
+    told = compare(a, b).agreement["b.fake"]
+    assert told.prompts == 1 + 3 * 2
+    assert told.first_difference == 3
+    other = compare(a, bench(model(tmp_path, "c"), seed=1)).agreement["c.fake"]
+    assert other.share is None
+    assert "no prompt in common" in other.because
+
+
+def test_tokens_at_a_depth_and_without_a_record_are_not_compared(tmp_path):
+    pair = model(tmp_path, "a"), model(tmp_path, "b")
+    found = compare(*pair, depth=8, rounds=1)
+    assert "at a depth" in found.agreement["b.fake"].because
+    assert "agreement of the tokens is not known" in comparison_document(found).answer[0]
+    a, b = map(bench, pair)
+    (old,) = [replace(each, facts={}) for each in a.sessions[:1]]
+    assert "no tokens on record of a.fake" in compare(replace(a, sessions=(old,)), b).agreement["b.fake"].because
+    assert edgewise.compare([*pair], rounds=1).agreement == {}
+
+
+def test_a_model_that_varies_itself_is_told(tmp_path):
+    a, b = bench(model(tmp_path, "a")), bench(model(tmp_path, "b"))
+    (prompt, tokens), *_ = b.sessions[1].facts["generation"]["answers"]
+    changed = replace(b.sessions[1], facts={"generation": {"answers": [[prompt, [*tokens[:-1], 99]]]}})
+    found = agreement_of(
+        Variant(label="a", run=a), Variant(label="b", run=replace(b, sessions=(b.sessions[0], changed)))
+    )
+    assert found.unsteady == ("b",)
+    assert found.share == 1.0
+
+
+def test_a_request_keeps_so_many_tokens(tmp_path):
+    told = [Request(prompt_tokens=1, prompt=str(number), made=[number] * 3000) for number in range(3)]
+    kept = tell_answers(told)
+    assert [(prompt, len(tokens)) for prompt, tokens in kept] == [("0", 3000), ("1", MOST_KEPT - 3000)]
 
 
 def test_wrong_settings(tmp_path):
