@@ -61,7 +61,7 @@ def comparison_document(findings: ComparisonResult) -> Document:
         Section(title="Not saved", lines=lines_of(map(str, findings.save_errors)), tone="bad"),
         Section(title="Not a fair comparison: it was forced", lines=lines_of(findings.obstacles), tone="bad"),
         Section(title="Other causes that can't be ruled out", lines=lines_of(findings.not_excluded), tone="poor"),
-        Section(title="Agreement of the tokens", lines=tuple(token_lines(findings))),
+        Section(title="Agreement of the tokens", lines=tuple(token_lines(findings)), brief=token_brief(findings)),
         Section(title="What differs", lines=lines_of(findings.stated), brief=", ".join(differing)),
         *input_sections(runs),
         Section(title="Pareto front", lines=tuple(front_lines(findings)), brief=next(iter(front_lines(findings)), "")),
@@ -126,6 +126,17 @@ def agreement_lines(findings: ComparisonResult) -> list[str]:
 
 def _prompts(count: int) -> str:
     return f"{count} prompt{'' if count == 1 else 's'}"
+
+
+def token_brief(findings: ComparisonResult) -> str:
+    """``"13 of 16 prompts in full, 95 % interval 57.0 % to 93.4 %"``; empty without any."""
+    several = len(findings.agreement) > 1
+    return "; ".join(
+        (f"{one_line(label)} " if several else "") + f"{one.equal_prompts} of {_prompts(one.prompts)} in full, "
+        f"95 % interval {share_text(one.low, places=1)} to {share_text(one.high, places=1)}"
+        for label, one in findings.agreement.items()
+        if one.low is not None and one.high is not None
+    )
 
 
 def token_lines(findings: ComparisonResult) -> list[str]:
