@@ -507,7 +507,10 @@ def compare(
     shapes: Mapping[str, tuple[int, ...]] | None = None,
     input_data: PathLike | None = None,
     seed: int = 0,
-    scenario: Literal["single-stream", "offline", "paced"] = "single-stream",
+    scenario: Literal["single-stream", "offline", "paced", "generate"] = "single-stream",
+    prompt_tokens: int | None = None,
+    new_tokens: int | None = None,
+    depth: int | None = None,
     fps: float | None = None,
     warmup: int | None = None,
     time_budget: float | None = None,
@@ -540,7 +543,9 @@ def compare(
         example_inputs: of PyTorch modules, as in `bench`.
         labels: a name per thing, None to have one made.
         runtimes: empty means the engine whose own format a model has.
-        time_budget: s; None means 60 for two variants and 30 for every further one.
+        prompt_tokens, new_tokens, depth: of the scenario ``generate``; None means 128, 128 and 0.
+        time_budget: s; None means 60 for two variants and 30 for every further one, and three times as much for
+            the scenario ``generate``.
         rounds: largest number of rounds of fresh processes.
         stored: use the samples of runs even where their models could be measured again beside the others.
         metrics: ids of the metric catalogue; empty means those that the runs have.
@@ -562,10 +567,11 @@ def compare(
         "labels": labels, "runtimes": runtimes, "providers": providers, "threads": threads, "batches": batches,
         "precisions": precisions, "signatures": signatures, "environments": environments, "variables": variables,
         "shapes": shapes, "input_data": input_data, "seed": seed,
-        "scenario": scenario, "fps": fps, "warmup": warmup, "time_budget": time_budget, "rounds": rounds,
-        "stored": stored, "meters": meters, "timeout": timeout, "memory_limit": memory_limit, "cpus": cpus,
-        "memory": memory, "mechanism": mechanism, "device": device, "metrics": metrics, "until": until,
-        "threshold": threshold, "floors": floors, "pareto": pareto, "force": force,
+        "scenario": scenario, "prompt_tokens": prompt_tokens, "new_tokens": new_tokens, "depth": depth, "fps": fps,
+        "warmup": warmup, "time_budget": time_budget, "rounds": rounds, "stored": stored, "meters": meters,
+        "timeout": timeout, "memory_limit": memory_limit, "cpus": cpus, "memory": memory, "mechanism": mechanism,
+        "device": device, "metrics": metrics, "until": until, "threshold": threshold, "floors": floors,
+        "pareto": pareto, "force": force,
     }  # fmt: skip
     from edgewise.comparing.trial import ComparisonInterrupted
 

@@ -10,7 +10,7 @@ import edgewise
 from edgewise.errors import BadInput, BadModel
 from edgewise.record import Job, ModelRef, RuntimeSpec, Scenario, TargetSpec, Workload
 from edgewise.report.bench.document import bench_document
-from edgewise.run.generated import stretches
+from edgewise.run.generated import Stretch, split_stalls, stretches
 from edgewise.run.generation import random_text
 from edgewise.run.host_protocol import SessionResult, _check_requests
 from edgewise.run.language_models import check_language_model, kv_cache_row
@@ -269,11 +269,14 @@ def test_the_kv_cache_follows_from_the_header(tmp_path):
     assert "does not tell the type" in kv_cache_row(job, None).absent_because
 
 
-def noisy(chance, requests, count, *, slow_from=None):
-    """Gaps with the noise and the outliers of a real machine, twice as long from the gap number `slow_from` on."""
+def noisy(chance, requests, count, *, slow_from=None, until=2**62, factor=2.0):
+    """Gaps with the noise and the outliers of a real machine, `factor` times as long from `slow_from` to `until`."""
     slow_from = requests * count if slow_from is None else slow_from
     gaps = [
-        0.01 * (2 if at >= slow_from else 1) * chance.lognormvariate(0, 0.05) * (1.5 if chance.random() < 0.02 else 1)
+        0.01
+        * (factor if slow_from <= at < until else 1)
+        * chance.lognormvariate(0, 0.05)
+        * (1.5 if chance.random() < 0.02 else 1)
         for at in range(requests * count)
     ]
     return result(*(gaps[at : at + count] for at in range(0, len(gaps), count)))
@@ -283,7 +286,76 @@ def test_a_planted_throttle_is_named_and_a_quiet_series_is_not():
     chance = random.Random(1)
     found = [stretches([noisy(chance, 2, 127, slow_from=chance.randrange(60, 200))]) for _ in range(20)]
     assert [len(each) for each in found] == [2] * 20
+    assert all(split_stalls(each) == (each, []) for each in found)
     assert not any(stretches([noisy(chance, 2, 127)]) for _ in range(100))
+
+
+def test_a_throttle_that_ends_again_is_named_as_one():
+    chance = random.Random(2)
+    for _ in range(20):
+        begin = chance.randrange(40, 100)
+        found = stretches([noisy(chance, 2, 127, slow_from=begin, until=begin + chance.randrange(50, 100))])
+        assert split_stalls(found) == (found, [])
+
+
+def test_a_planted_stall_leaves_the_rate():
+    """Of 15 to 22 of 254 gaps, which take less than 15 % of the time, and a speed that comes back. A few are missed."""
+    chance = random.Random(3)
+    named = 0
+    for _ in range(20):
+        begin, count = chance.randrange(40, 200), chance.randrange(15, 23)
+        found = stretches([noisy(chance, 2, 127, slow_from=begin, until=begin + count, factor=1.5)])
+        changed, stalls = split_stalls(found)
+        assert changed == []
+        for stall in stalls:
+            assert stall.gap_s == pytest.approx(0.015, rel=0.1)
+            assert stall.spent_s == pytest.approx(0.015 * count, rel=0.2)
+        named += len(stalls)
+    assert named >= 18
+
+
+def stretched(*told):
+    """Stretches of one session, of (time per token, time spent)."""
+    return [Stretch(session=0, begin_s=0.0, gap_s=gap, level_s=gap, spent_s=spent) for gap, spent in told]
+
+
+@pytest.mark.parametrize(
+    ("told", "is_stall"),
+    [
+        (((0.01, 4.0), (0.02, 1.0), (0.01, 4.0)), True),
+        (((0.01, 4.0), (0.02, 1.5), (0.01, 4.0)), False),  # 15.8 % of the time
+        (((0.01, 4.0), (0.005, 1.0), (0.011, 4.0)), True),
+        (((0.01, 4.0), (0.02, 0.7), (0.01, 3.0), (0.03, 0.7), (0.01, 4.0)), True),
+        (((0.01, 4.0), (0.02, 1.0), (0.01, 3.0), (0.03, 1.0), (0.01, 4.0)), False),  # together 15.4 %
+        (((0.01, 9.0), (0.02, 0.5)), False),  # it may have stayed so
+        (((0.02, 0.5), (0.01, 9.0)), False),  # nor is it known what was before
+        (((0.01, 4.0), (0.02, 1.0), (0.012, 4.0)), False),  # another speed than before
+        (((0.01, 1.0), (0.0118, 1.0), (0.0109, 3.0)), False),
+    ],
+)
+def test_what_is_a_stall(told, is_stall):
+    found = stretched(*told)
+    changed, stalls = split_stalls(found)
+    assert bool(stalls) == is_stall
+    assert changed == ([] if is_stall else found)
+
+
+def stalling(factor=2):
+    times = [*wobbling(0.01, 300), *wobbling(0.01 * factor, 30), *wobbling(0.01, 270)]
+    return [round(gap * 1e9) for gap in times]
+
+
+def test_a_run_with_a_stall_has_the_rate_of_the_whole_and_a_caution(tmp_path):
+    (run,) = generate(tmp_path, {**TOLD, "token_ns": stalling()}, new_tokens=101, iterations=5, sessions=1)
+    gaps = run.measurement("tpot").samples
+    assert run.value("tpot") == pytest.approx(sum(gaps) / 500)
+    assert run.value("decode_rate") == pytest.approx(500 / sum(gaps))
+    (caution,) = [each for each in run.cautions if each.code == "stalled"]
+    assert caution.message == (
+        "the speed was another for a short time: 50.0 tokens/s for 600 ms from 2.03 s on (process 1)"
+    )
+    (run,) = generate(tmp_path, iterations=5, sessions=1)
+    assert "stalled" not in [each.code for each in run.cautions]
 
 
 def test_the_first_line_is_the_answer(tmp_path):
@@ -307,7 +379,7 @@ def test_the_first_line_has_both_speeds_and_failures(tmp_path):
     (line,) = bench_document(runs).answer
     assert line == (
         "first text after 16.7 ± 0.1 ms, then no single rate at depth 0, after a prompt of 16: the speed changed while it "
-        "was measured: 100 tokens/s, from 2.01 s on 50.0 tokens/s (process 1)"
+        "was measured: 100 tokens/s, from 2.03 s on 50.0 tokens/s (process 1)"
     )
     (line,) = bench_document(generate(tmp_path, {**TOLD, "tokens": 3})).answer
     assert line.startswith("nothing was measured at depth 0, after a prompt of 16: ")
@@ -323,6 +395,9 @@ def test_the_first_line_has_both_speeds_and_failures(tmp_path):
         {"prompt_tokens": [0, 1]},
         {"first_text_s": [0.0, float("nan")]},
         {"first_text_s": [0.0]},
+        {"answers": [["a", [1, -1]]]},
+        {"answers": [["a"]]},
+        {"answers": [[1, [1]]]},
     ],
 )
 def test_requests_that_do_not_fit_their_times_are_garbage(change):

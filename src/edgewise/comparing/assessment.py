@@ -11,6 +11,7 @@ from edgewise.comparing.environments import environment_differences
 from edgewise.comparing.fairness import check_fairness, is_together
 from edgewise.comparing.metrics import compare_runs
 from edgewise.comparing.ranking import find_pareto_front, rank
+from edgewise.comparing.token_agreement import compare_tokens
 from edgewise.errors import BadInput
 from edgewise.text import one_line
 
@@ -54,6 +55,7 @@ def assess(
         elapsed_s=elapsed_s,
         pairs=pairs,
         failures=_failures(variants),
+        agreement=compare_tokens(variants),
     )
 
 

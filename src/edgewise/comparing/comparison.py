@@ -15,10 +15,12 @@ Verdict = Literal["faster", "slower", "same", "inconclusive"]
 Design = Literal["interleaved", "sessions", "paired", "intervals", "exact", "same-run", "none"]
 
 SCHEMA = 1
+NO_KL = "the engine gives the tokens without the probabilities of the others"
 
-#: unit → words for better and worse where less is better
+#: unit → words for better and worse
 _WORDS: dict[str, tuple[str, str]] = {
     "s": ("faster", "slower"),
+    "1/s": ("faster", "slower"),
     "B": ("smaller", "larger"),
     "J": ("less energy", "more energy"),
     "W": ("less power", "more power"),
@@ -104,8 +106,6 @@ class Comparison:
             return self.verdict
         row = METRICS[self.metric]
         better, worse = _WORDS.get(row.unit, ("better", "worse"))
-        if row.id == "throughput":
-            better, worse = "faster", "slower"
         return better if self.verdict == "faster" else worse
 
     def is_ahead(self, label: str) -> bool:
@@ -176,6 +176,40 @@ class Difference:
     b: str
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TokenAgreement:
+    """Greedy tokens of B against those of A, on the same prompts.
+
+    Attributes:
+        prompts, equal_prompts: answered by both; with the same tokens from the first to the last.
+        low, high: 95 % interval of the share of `equal_prompts` among prompts like these.
+        positions, equal_positions: of all these answers; with the same token on both sides.
+        first_difference: the earliest position, from 1, at which answers to a prompt differ; None where none do.
+        unsteady: labels of variants that answered one prompt differently in different processes.
+        because: why nothing is known; "" where something is.
+    """
+
+    prompts: int = 0
+    equal_prompts: int = 0
+    low: float | None = None
+    high: float | None = None
+    positions: int = 0
+    equal_positions: int = 0
+    first_difference: int | None = None
+    unsteady: tuple[str, ...] = ()
+    because: str = ""
+
+    @property
+    def share(self) -> float | None:
+        """Positions with the same token, 0…1; None where nothing is known."""
+        return self.equal_positions / self.positions if self.positions else None
+
+    def to_document(self) -> dict[str, Any]:
+        """The row of the JSON document."""
+        told = {"share": self.share, "kl_divergence": None, "kl_absent_because": NO_KL}
+        return {**asdict(self), **told, "because": self.because or None}
+
+
 @dataclass(frozen=True, slots=True, kw_only=True, repr=False)
 class ComparisonResult(Shown):
     """The result of comparing two or more variants.
@@ -193,6 +227,7 @@ class ComparisonResult(Shown):
         pairs: pairs (rounds) of fresh processes.
         failures: label → why a variant has no result.
         reasons: label → why it is faster or slower than the first, in one line.
+        agreement: label → do a language model and the first one make the same tokens; empty for other models.
         interrupted: whether Ctrl-C ended the measuring.
         save_errors: why runs could not be saved.
     """
@@ -212,6 +247,7 @@ class ComparisonResult(Shown):
     pairs: int | None = None
     failures: Mapping[str, str] = field(default_factory=dict)
     reasons: Mapping[str, str] = field(default_factory=dict)
+    agreement: Mapping[str, TokenAgreement] = field(default_factory=dict)
     interrupted: bool = False
     save_errors: tuple[StoreError, ...] = ()
 
@@ -243,6 +279,7 @@ class ComparisonResult(Shown):
             "pairs": self.pairs,
             "failures": dict(self.failures),
             "reasons": dict(self.reasons),
+            "agreement": {label: one.to_document() for label, one in self.agreement.items()},
             "interrupted": self.interrupted,
         }
         if self.ranking is not None:

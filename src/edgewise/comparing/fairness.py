@@ -149,6 +149,16 @@ def _scenario_in_words(job: Job) -> str:
     return " ".join(words)
 
 
+def _prompts(job: Job) -> str | None:
+    """The file whose prompts have their own lengths; None for other jobs."""
+    scenario = job.workload.scenario
+    return job.workload.input_data if scenario.kind == "generate" and scenario.prompt_tokens is None else None
+
+
+def _prompts_in_words(job: Job) -> str:
+    return f"file {(job.workload.input_data or '')[:8]}"
+
+
 def _kind_in_words(job: Job) -> str:
     return "a command" if job.command else "a model in an engine"
 
@@ -229,6 +239,7 @@ _OBSTACLES: tuple[_Aspect[Job], ...] = (
     _INPUTS,
     _Aspect("batch", lambda job: job.workload.batch, lambda job: str(job.workload.batch), "a different amount of work"),
     _Aspect("scenario", lambda job: job.workload.scenario, _scenario_in_words, "a different scenario"),
+    _Aspect("prompts", _prompts, _prompts_in_words, "prompts of other lengths"),
     _Aspect("device", _device, lambda job: job.target.device, "a different machine"),
     _LIMITS,
     _Aspect("kind of job", lambda job: bool(job.command), _kind_in_words, "a different kind of work"),
@@ -377,9 +388,9 @@ def _unchecked(runs: Sequence[tuple[str, Run]]) -> list[str]:
         unknown = [label for label, run in runs if run.source is not None and names & set(run.source.unknown)]
         if unknown:
             found.append(f"{what} in the record of {', '.join(unknown)}")
-    runs = [(label, run) for label, run in runs if not run.job.command]  # a program has neither inputs nor outputs
-    fed = [(label, run) for label, run in runs if run.job.workload.scenario.kind != "generate"]  # others: with arrays
-    silent = [label for label, run in fed if not run.job.workload.inputs]
+    # Neither a program nor a language model is fed with arrays.
+    runs = [(a, run) for a, run in runs if not run.job.command and run.job.workload.scenario.kind != "generate"]
+    silent = [label for label, run in runs if not run.job.workload.inputs]
     if silent:
         found.append(f"other inputs: no input shapes in the record of {', '.join(silent)}")
     silent = [label for label, run in runs if run.status == "done" and _outputs(run) is None]

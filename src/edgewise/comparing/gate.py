@@ -277,9 +277,12 @@ def _lacking(check: Check, sides: Sequence[Evidence]) -> Check | None:
 
 
 def _is_unusable(evidence: Evidence, requirement: Requirement) -> bool:
-    """No value, or samples that are none. A zero has no ratio but may well be inside a budget."""
+    """No value, or samples that are none. A zero has no ratio but may well be inside a budget.
+
+    A run whose speed changed has no value but times of its processes, which a baseline that took turns is held against.
+    """
     if evidence.side.value is None:
-        return True
+        return requirement.kind != "regression" or not evidence.values
     return bool(evidence.absent) and (requirement.kind == "regression" or evidence.side.value > 0.0)
 
 

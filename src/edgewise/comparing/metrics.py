@@ -329,7 +329,8 @@ def _contrast_of_evidence(a: Evidence, b: Evidence, metric: str, *, relation: _R
         return _contrast_percentiles(a, b, relation=relation)
     if are_paired(a, b) and not (a.absent or b.absent):
         return replace(nothing, contrast=contrast_outcomes(a.outcomes, b.outcomes), design="paired")
-    if a.absent or b.absent:
+    paired = relation.together and len(a.values) == len(b.values) == relation.pairs > 1
+    if (a.absent or b.absent) and not paired:
         return replace(nothing, because="; ".join(dict.fromkeys(reason for reason in (a.absent, b.absent) if reason)))
     if a.view and b.view and a.view != b.view:
         views = (f"that of {name}: {each.view}" for name, each in zip(relation.names, (a, b), strict=True))

@@ -45,7 +45,8 @@ class Evidence:
 
     Attributes:
         side: the run's own headline.
-        values: one positive number per fresh process, in their order; empty where there are no samples.
+        values: one positive number per fresh process, in their order; empty where there are no samples. Where `absent`
+            says why there is no value for all of them, those of processes that took turns can still be paired.
         lengths: samples behind each of `values`.
         sessions: of a percentile: the samples of each process, shapes (n_i,).
         turns: of a median in a process that took turns: the median of each turn, shapes (turns_i,); else empty.
@@ -103,10 +104,13 @@ def gather_evidence(run: Run, metric: str, *, name: str) -> Evidence:
     row = run.measurement(metric)
     if row is None and metric == MEAN_METRIC:
         row = _mean_of(run.measurement("latency"))
-    if row is None or row.value is None:
+    if row is None:
         return Evidence(side=Side(value=None), absent=_missing(row, metric, name))
-    side = _side(row)
     source = _source(run, row)
+    if row.value is None:
+        values = _withheld(source, run, metric, name) if source.metric == "tpot" and source.samples else ()
+        return Evidence(side=Side(value=None), values=values, absent=_missing(row, metric, name))
+    side = _side(row)
     if run.evaluation is not None and metric in OF_DATA:
         found = _without_samples(run, row, name)
         return replace(found, outcomes=row.samples, questions=run.evaluation.data.sha256)
@@ -126,6 +130,12 @@ def gather_evidence(run: Run, metric: str, *, name: str) -> Evidence:
     turns = _turn_medians(run, sessions) if METRICS[metric].aggregation == "median" else ()
     view = words_of_view(row) if metric in OF_ENERGY else ""
     return Evidence(side=side, values=values, lengths=tuple(map(len, sessions)), turns=turns, view=view)
+
+
+def _withheld(source: Measurement, run: Run, metric: str, name: str) -> tuple[float, ...]:
+    """A number per process of a language model whose speed changed, which is why its run has no single one."""
+    sessions, wrong = _split(source, processes=len(run.sessions), name=name)
+    return () if wrong else _reduce(sessions, metric, batch=int(source.metric != metric))
 
 
 def _mean_of(times: Measurement | None) -> Measurement | None:
@@ -174,10 +184,11 @@ def _side(row: Measurement) -> Side:
 
 
 def _source(run: Run, row: Measurement) -> Measurement:
-    """The measurement whose samples tell `row`: of a single stream's throughput, the times it was derived from."""
-    if row.metric != "throughput" or row.samples or run.job.workload.scenario.kind != "single-stream":
+    """The measurement whose samples tell `row`: of a rate without samples, the times it was derived from."""
+    timed = {"throughput": "latency", "decode_rate": "tpot"}.get(row.metric)
+    if timed is None or row.samples or run.job.workload.scenario.kind not in ("single-stream", "generate"):
         return row
-    times = run.measurement("latency")
+    times = run.measurement(timed)
     return times if times is not None and times.samples else row
 
 
@@ -202,7 +213,7 @@ def _reduce(sessions: Sequence[Samples], metric: str, *, batch: int) -> tuple[fl
     with np.errstate(all="ignore"):  # the caller looks at what comes out
         if batch:
             return tuple(float(batch / part.mean()) for part in sessions)
-        if metric == "throughput":  # rates of windows with equal counts: all counts over all the time
+        if metric in ("throughput", "prefill_rate"):  # rates of windows with equal counts: all counts over all the time
             return tuple(float(1.0 / (1.0 / part).mean()) for part in sessions)
         if how == "mean":
             return tuple(float(part.mean()) for part in sessions)

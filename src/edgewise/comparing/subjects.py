@@ -152,6 +152,7 @@ def compare_matched(
         ),
         notes=(*said("notes"), *notes),
         failures={label: why for one in each for label, why in one.failures.items()},
+        agreement={label: row for one in each for label, row in one.agreement.items()},
     )
 
 

@@ -26,6 +26,8 @@ from edgewise.stats.comparison import LOOKS
 BUDGET_S = 60.0
 FURTHER_S = 30.0
 """The time budget where none is given: for two variants, and for every further one."""
+LONGER = 3
+"""Times as much for language models, whose processes answer several prompts each."""
 
 MOST_VARIANTS = 32
 """All processes of a round are alive at once."""
@@ -38,7 +40,8 @@ class TrialSettings:
     """How variants are measured side by side.
 
     Attributes:
-        budget_s: the time budget; None means `BUDGET_S` for two variants and `FURTHER_S` for every further one.
+        budget_s: the time budget; None means `BUDGET_S` for two variants and `FURTHER_S` for every further one,
+            and `LONGER` times as much for language models.
         seed: of the order.
         until: the metric whose verdicts end it; None means the scenario's headline.
         rounds: number of rounds at most; None leaves it to the verdicts and the budget. The last
@@ -102,7 +105,7 @@ def run_trial(
     )
     interleaver = Interleaver(save=save, sensors=sensors, history=history)
     schedule = Schedule(
-        budget_s=BUDGET_S + FURTHER_S * (len(jobs) - 2) if trial.budget_s is None else trial.budget_s,
+        budget_s=_usual_budget(jobs) if trial.budget_s is None else trial.budget_s,
         seed=trial.seed,
         looks=(1, *LOOKS),
         # A look after the last one would not be allowed for.
@@ -147,6 +150,11 @@ def run_trial(
         elapsed_s=done.elapsed_s,
         pairs=done.rounds,
     )
+
+
+def _usual_budget(jobs: Sequence[Job]) -> float:
+    usual = BUDGET_S + FURTHER_S * (len(jobs) - 2)
+    return usual * LONGER if jobs[0].workload.scenario.kind == "generate" else usual
 
 
 def _are_sizes_refused(done: Interleaved) -> bool:

@@ -29,6 +29,10 @@ CAUTIONS: dict[str, tuple[str, str]] = {
     "drift": ("C", "latency rose or fell while measuring; let the machine settle (temperature, caches, other load)"),
     "multimodal": ("B", "samples form separate clusters; look at the histogram before quoting one number"),
     "outliers": ("A", "some samples are far from the rest; they are included and counted; see the percentiles"),
+    "stalled": (
+        "B",
+        "the values are of all samples, this time among them; measure again if it is more than you can leave in",
+    ),
     "mean-above-median": (
         "A",
         "throughput follows the mean; stop other programs, or compare percentiles if the model itself varies as much",

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from itertools import accumulate, pairwise
@@ -9,15 +10,15 @@ from statistics import median
 
 import numpy as np
 
-from edgewise.record import Job, Measurement, Variation
+from edgewise.record import Caution, Job, Measurement, Variation
 from edgewise.run.host_protocol import SessionResult
 from edgewise.run.language_models import kv_cache_row
 from edgewise.run.rates import distribution, rate_ends
 from edgewise.run.variation import widen
 from edgewise.stats import intervals
-from edgewise.stats.level_changes import level_changes
+from edgewise.stats.level_changes import LevelChange, level_changes
 from edgewise.stats.summary import summarise
-from edgewise.units import long_time, significant
+from edgewise.units import format_quantity, long_time, significant
 
 CHANGED = 0.15
 """A change of the time per token that is less, relative to the faster side, is no other state of the machine."""
@@ -37,11 +38,15 @@ class Stretch:
         session: its number, from 0.
         begin_s: after the session's first timed request began, s.
         gap_s: the median time between tokens, s.
+        level_s: the same without the growth over the context, s.
+        spent_s: sum of the times between its tokens, s.
     """
 
     session: int
     begin_s: float
     gap_s: float
+    level_s: float
+    spent_s: float
 
 
 def generated_rows(job: Job, sessions: Sequence[SessionResult], variation: Variation | None) -> list[Measurement]:
@@ -59,7 +64,7 @@ def generated_rows(job: Job, sessions: Sequence[SessionResult], variation: Varia
         variation=variation,
     )
     rows = [tpot, decode_rate(tpot)]
-    changed = stretches(sessions)
+    changed, _ = split_stalls(stretches(sessions))
     if changed:
         rows = [replace(_without_value(row), absent_because=words_of(changed)) for row in rows]
     rows.append(
@@ -163,12 +168,48 @@ def stretches(sessions: Sequence[SessionResult]) -> list[Stretch]:
         kept = [each for each in changes if max(each.before, each.after) > min(each.before, each.after) * (1 + CHANGED)]
         if not kept:
             continue
-        edges = [0, *(starts[each.index] for each in kept), len(raw)]
+        edges = [0, *(_edge(level, starts[each.index], each, reach=3 * size // 2) for each in kept), len(raw)]
         found += [
-            Stretch(index, float(ends[begin - 1]) if begin else 0.0, float(np.median(raw[begin:until])))
+            Stretch(
+                session=index,
+                begin_s=float(ends[begin - 1]) if begin else 0.0,
+                gap_s=float(np.median(raw[begin:until])),
+                level_s=float(np.median(level[begin:until])),
+                spent_s=float(raw[begin:until].sum()),
+            )
             for begin, until in pairwise(edges)
         ]
     return found
+
+
+def split_stalls(found: Sequence[Stretch]) -> tuple[list[Stretch], list[Stretch]]:
+    """The stretches of sessions whose speed changed, and the stalls of the others.
+
+    A stall is a stretch after which the speed is what it was before. Together they take less than the share `CHANGED`
+    of their session's time, so that the mean of the whole differs from the usual time per token by less than what would
+    be another state of the machine. A session that ends at another speed has changed: it may have stayed so.
+    """
+    changed: list[Stretch] = []
+    stalls: list[Stretch] = []
+    for session in dict.fromkeys(each.session for each in found):
+        own = [each for each in found if each.session == session]
+        usual = max(own, key=lambda each: each.spent_s).level_s
+        off = [each for each in own if max(each.level_s, usual) > min(each.level_s, usual) * (1 + CHANGED)]
+        short = sum(each.spent_s for each in off) < CHANGED * sum(each.spent_s for each in own)
+        if off and short and own[0] not in off and own[-1] not in off:
+            stalls += off
+        else:
+            changed += own
+    return changed, stalls
+
+
+def _edge(level: np.ndarray[tuple[int], np.dtype[np.float64]], near: int, change: LevelChange, *, reach: int) -> int:
+    """The gap at which a change began that was found in blocks: fewest gaps within `reach` are on the wrong side."""
+    begin, until = max(1, near - reach), min(len(level) - 1, near + reach)
+    far = level[begin:until] > math.sqrt(change.before * change.after)
+    after = far if change.after > change.before else ~far
+    wrong = np.concatenate([[0], np.cumsum(after)]) + np.concatenate([np.cumsum(~after[::-1])[::-1], [0]])
+    return begin + int(wrong.argmin())
 
 
 def _by_request(session: SessionResult) -> list[np.ndarray[tuple[int], np.dtype[np.float64]]]:
@@ -181,6 +222,20 @@ def _ends(session: SessionResult, requests: Sequence[np.ndarray[tuple[int], np.d
     """When each gap of a session ended, s after its first timed request began."""
     firsts = session.facts["generation"]["first_text_s"]
     return [float(end) for first, gaps in zip(firsts, requests, strict=True) for end in first + np.cumsum(gaps)]
+
+
+def cautions_of_stalls(sessions: Sequence[SessionResult]) -> list[Caution]:
+    """One that names each stall of a language model whose speed did not change otherwise; none without any."""
+    changed, stalls = split_stalls(stretches(sessions))
+    if changed or not stalls:
+        return []
+    told = [
+        f"{significant(1 / each.gap_s)} tokens/s for {format_quantity(each.spent_s, 's')} from "
+        f"{long_time(each.begin_s)} on (process {each.session + 1})"
+        for each in stalls[:MOST_TOLD]
+    ]
+    more = [f"{len(stalls) - MOST_TOLD} more"] if len(stalls) > MOST_TOLD else []
+    return [Caution.of("stalled", f"the speed was another for a short time: {'; '.join([*told, *more])}")]
 
 
 def words_of(found: Sequence[Stretch]) -> str:

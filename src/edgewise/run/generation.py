@@ -7,6 +7,7 @@ A request goes from the text of its prompt to its last new token. These times ar
 
 from __future__ import annotations
 
+import hashlib
 import random
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -23,6 +24,10 @@ LEAST_REQUESTS = 2
 MEASURE_S = 5.0
 """And more until this time has passed, s."""
 MOST_REQUESTS = 1000
+STRIDE = 16
+"""Prompts from the begin of one session to that of the next, where the number of requests is not prescribed."""
+MOST_KEPT = 4096
+"""New tokens of a session that are kept, of its first requests."""
 _ATTEMPTS = 8
 
 
@@ -35,6 +40,8 @@ class Request:
         ready: the tokens of the prompt were known.
         first_text: the first new token was text.
         tokens: each new token was known; the first one before `first_text`.
+        prompt: tells prompts of other texts or tokens apart.
+        made: the new tokens.
     """
 
     prompt_tokens: int
@@ -42,6 +49,8 @@ class Request:
     ready: int = 0
     first_text: int = 0
     tokens: list[int] = field(default_factory=list)
+    prompt: str = ""
+    made: list[int] = field(default_factory=list)
 
     @property
     def gaps(self) -> list[int]:
@@ -50,14 +59,16 @@ class Request:
 
 
 class Requests:
-    """Makes requests of one scenario, each with another prompt.
+    """Makes requests of one scenario, each with another prompt. The first one is the same in every session.
 
     Args:
-        workload: as in the job's message.
+        job: the job's message.
     """
 
-    def __init__(self, session: Generates, workload: Mapping[str, Any], clock: Clock, reporter: Reporter) -> None:
+    def __init__(self, session: Generates, job: Mapping[str, Any], clock: Clock, reporter: Reporter) -> None:
+        workload = job["workload"]
         scenario = workload["scenario"]
+        self._before = job["session"] * (job["stopping"]["iterations"] or STRIDE)
         self._session, self._now, self._reporter = session, clock.now, reporter
         self._new: int = scenario["new_tokens"]
         self._depth: int = scenario["depth"] or 0
@@ -78,7 +89,8 @@ class Requests:
     def make(self) -> Request:
         """The next request, timed. Raises `UnsupportedModel` where it does not make the tokens that it is to."""
         session, now, new, most = self._session, self._now, self._new, self._taken()
-        number, self._done = self._done, self._done + 1
+        number = self._done + (self._before if self._done else 0)
+        self._done += 1
         if self._given:
             text = self._given[number % len(self._given)]
         else:
@@ -86,12 +98,14 @@ class Requests:
         session.fill(self._filling)
         self._reporter.beat()
         stamps: list[int] = []
+        made: list[int] = []
         first_text = 0
         beat = self._reporter.beat
 
         def take(token: int) -> None:
             nonlocal first_text
             stamps.append(now())
+            made.append(token)
             if len(stamps) == 1:
                 session.decode([token])
                 first_text = now()
@@ -110,6 +124,8 @@ class Requests:
             ready=ready - begin,
             first_text=first_text - begin,
             tokens=[stamp - begin for stamp in stamps],
+            prompt=hashlib.sha256(f"{text}\0{list(tokens)}".encode(errors="surrogatepass")).hexdigest()[:16],
+            made=made,
         )
 
 
@@ -150,6 +166,18 @@ def tell_requests(requests: list[Request]) -> tuple[dict[str, list[int]], dict[s
         "first_text_s": [(each.begin + each.first_text - start) / 1e9 for each in requests],
     }
     return samples, facts
+
+
+def tell_answers(requests: Sequence[Request]) -> list[tuple[str, list[int]]]:
+    """Prompt and new tokens of each request, until `MOST_KEPT` tokens."""
+    kept: list[tuple[str, list[int]]] = []
+    room = MOST_KEPT
+    for each in requests:
+        if room <= 0:
+            break
+        kept.append((each.prompt, each.made[:room]))
+        room -= len(each.made)
+    return kept
 
 
 def random_text(session: Generates, count: int, *, seed: str) -> str:

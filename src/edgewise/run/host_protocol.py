@@ -242,6 +242,7 @@ class HostProtocol:
             beside_rate_hz=slowest_rate(request.beside),
             outputs=request.outputs,
             mode=request.mode,
+            session=request.index,
             memory_limit=job.target.memory_limit_bytes,
         )
 
@@ -481,8 +482,16 @@ def _check_requests(result: SessionResult) -> None:
         raise ProtocolError("requests without their times")
     if not all(isinstance(each, int | float) and math.isfinite(each) for each in told["first_text_s"]):
         raise ProtocolError("a request without the time of its first text")
+    if not all(map(_is_answer, told.get("answers", ()))):
+        raise ProtocolError("answers that are no tokens")
     if sum(told["gaps"]) != len(result.samples.get("tpot", ())) or not sum(result.samples["tpot"]):
         raise ProtocolError("tokens without their times")
+
+
+def _is_answer(told: Any) -> bool:
+    """Whether it is a prompt and the new tokens behind it."""
+    pair = isinstance(told, list | tuple) and len(told) == 2 and isinstance(told[0], str)
+    return pair and isinstance(told[1], list) and all(type(each) is int and each >= 0 for each in told[1])
 
 
 def refuses_sizes(failure: Failure | None, job: Job) -> bool:

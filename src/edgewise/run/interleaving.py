@@ -21,7 +21,7 @@ from edgewise.device.target import Target
 from edgewise.errors import BadInput
 from edgewise.folders import job_folder
 from edgewise.progress import JobStarted, RunFinished, SessionStarted, emit
-from edgewise.record import Job, Run, Scenario, new_run_id
+from edgewise.record import Job, Run, Scenario, Workload, new_run_id
 from edgewise.record.job import Interleave
 from edgewise.run.dispatch import Interrupted
 from edgewise.run.executor import target_of
@@ -42,6 +42,9 @@ LEAST_TURNS, ROUND_S = 5, 1.5
 """With slow models a round ends after `LEAST_TURNS` once its jobs have spent `ROUND_S` in turns on average."""
 FEW_TURNS, LONG_ROUND_S = 2, 6.0
 """The same for models so slow that five turns would leave time for hardly another round."""
+
+REQUESTS = 3
+"""Timed requests of a language model in a process, unless they are prescribed. Few, as a verdict counts processes."""
 
 LONGEST_S = 7 * 24 * 3600.0
 
@@ -147,7 +150,7 @@ class Interleaver:
         begin = now()
         end_by = begin + schedule.budget_s
         state = _State(
-            jobs=[replace(job, workload=replace(job.workload, interleave=manner)) for job in jobs],
+            jobs=[replace(job, workload=_side_by_side(job.workload, manner)) for job in jobs],
             sessions=[[] for _ in jobs],
             ids=[new_run_id() for _ in jobs],
             created=datetime.now(UTC).isoformat(timespec="milliseconds"),
@@ -343,6 +346,14 @@ def leave_out_own_load(counters: Sequence[dict[str, float | None]], *, host_cpu_
 
 def _manner(jobs: Sequence[Job]) -> Interleave:
     return "rounds" if any(job.workload.scenario != Scenario() for job in jobs) else "turns"
+
+
+def _side_by_side(workload: Workload, manner: Interleave) -> Workload:
+    """`workload` as it is measured in turns; language models answer the same prompts, however fast they are."""
+    stopping = workload.stopping
+    if workload.scenario.kind == "generate":
+        stopping = replace(stopping, iterations=stopping.iterations or REQUESTS, duration_s=None)
+    return replace(workload, interleave=manner, stopping=stopping)
 
 
 def _expected(begin: float, schedule: Schedule, rounds: int) -> int:

@@ -93,7 +93,7 @@ def check_generation(scenario: Scenario, batches: Sequence[int]) -> None:
                 advice="add ⟦scenario=generate⟧",
             )
         return
-    if tuple(batches) != (1,):
+    if set(batches) - {1}:
         raise BadField("the scenario generate has one request at a time", advice="leave ⟦batch⟧ out")
     # The times between tokens need two; at a depth the first token of the prompt is the one that filling it has made.
     require_at_least(2, new_tokens=scenario.new_tokens)

@@ -15,6 +15,7 @@ from edgewise.formatting import VERY_WIDE, is_very_wide, width_text
 from edgewise.record import CAUTIONS, Caution, Job, Measurement, Trust
 from edgewise.record.facts import emulation_of
 from edgewise.record.run import Grade
+from edgewise.run.generated import cautions_of_stalls
 from edgewise.run.host_protocol import SessionResult
 from edgewise.run.limit_cautions import about_limits
 from edgewise.run.stopping import TIME_BUDGET
@@ -108,6 +109,8 @@ def _about_data(job: Job, headline: Measurement, sessions: Sequence[SessionResul
     if summary and summary.between_sessions is not None and summary.between_sessions > SESSIONS_DIFFER:
         message = f"medians of fresh processes differ by {summary.between_sessions:.1%} (standard deviation)"
         yield Caution.of("sessions-differ", message)
+    if job.workload.scenario.kind == "generate":
+        yield from cautions_of_stalls(sessions)
     if any(not session.facts.get("steady", {}).get("warmup_found", True) for session in sessions):
         yield Caution.of("no-steady-state", "latency was not steady when measuring ended")
     shape = list(_about_shape(headline))

@@ -240,7 +240,7 @@ class Worker:
             raise UnsupportedModel(f"{self.facts['effective'].get('provider')} generates no text")
         clock = timing.Clock.of(session)
         self.facts["effective"]["kv_cache_type"] = session.kv_cache_type
-        requests = generation.Requests(session, self.job["workload"], clock, _Reporter(self.channel, self.facts))
+        requests = generation.Requests(session, self.job, clock, _Reporter(self.channel, self.facts))
         self._time_reference(session, "start")
         self.facts["peak_was_reset"] = counters.reset_peak_memory()
         gc.collect()
@@ -259,7 +259,10 @@ class Worker:
         if self._load is not None:
             self.facts["background_cpu"] = self._load.count(self.facts["counters"], since_s=load_before)
         self.facts["steady"] = {"warmup": self.job["stopping"]["warmup"] or 1, "stopped_because": reason}
-        samples, self.facts["generation"] = generation.tell_requests(done)
+        samples, told = generation.tell_requests(done)
+        # At a depth the first token of a prompt is one that this model has made: others answer another prompt.
+        answers = [] if self._scenario["depth"] else generation.tell_answers([first, *done])
+        self.facts["generation"] = {**told, "answers": answers}
         for name, values in samples.items():
             self.channel.send("samples", name=name, values_ns=values)
         self._time_reference(session, "end")

@@ -18,7 +18,7 @@ A model is a text file: a first line ``edgewise-fake 1``, then one JSON object w
 | ``speeds`` | a list of ``[ns, percent]``: from that reading of the session's clock on, an inference takes this share of its time | ``[]`` |
 | ``graph`` | operators and tensors that the format's reader tells (`edgewise.model.readers.fake`) | absent |
 | ``outputs_value`` | a number, or a list with one number per output, that fills the outputs | a mix of the inputs |
-| ``generation`` | makes text: ``{"token_ns", "prefill_ns", "encode_ns", "decode_ns", "tokens", "depth", "kv_cache_type"}``: times of new tokens, cycled through, of each token of a prompt, of making tokens of text and text of tokens; how many tokens it makes, whatever was asked; the depth that it takes | absent |
+| ``generation`` | makes text: ``{"token_ns", "prefill_ns", "encode_ns", "decode_ns", "tokens", "depth", "other_from", "kv_cache_type"}``: times of new tokens, cycled through, of each token of a prompt, of making tokens of text and text of tokens; how many tokens it makes, whatever was asked; the depth that it takes; from which new token on others are made, unless the prompt begins with an a | absent |
 | ``states`` | names of states: each inference adds the number of inferences since the last reset to the outputs | absent |
 | ``effective`` | an object that is added to what the session says came into force | ``{}`` |
 | ``behaviour`` | ``{"at", "after", "do", "touch"}``: when to misbehave and how, and a file made as it begins | absent |
@@ -231,7 +231,8 @@ class FakeSession:
         for number in range(made):
             if number:
                 self.clock.advance(self._slowed(next(times)))
-            take(number % len(LETTERS))
+            other = number >= told["other_from"] and tokens[0] != 0
+            take((number + other) % len(LETTERS))
 
     def _slowed(self, nanoseconds: int) -> int:
         """What takes this time by the script takes just now."""

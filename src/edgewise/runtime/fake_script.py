@@ -180,6 +180,7 @@ _OPTIONAL = frozenset(
 #: key of ``generation`` → what it is where the script does not say
 GENERATION: Mapping[str, Any] = {
     "token_ns": [1_000_000], "prefill_ns": 0, "encode_ns": 0, "decode_ns": 0, "tokens": -1, "depth": 2**62,
+    "other_from": 2**62,
 }  # fmt: skip
 
 

@@ -132,6 +132,10 @@ InputData = Annotated[
 ]
 Seed = Annotated[Whole, option("--seed N", MEASURE, "Random seed")]
 Fps = Annotated[Number | None, option("--fps N", MEASURE, "Inputs per second in the scenario paced")]
+NewTokens = Annotated[
+    Whole | None,
+    option("--new-tokens N", MEASURE, "Tokens that each request of the scenario generate makes (default: 128)"),
+]
 Warmup = Annotated[
     Whole | None,
     option("--warmup N", MEASURE, "Number of warm-up inferences per session (default: found from the data)"),

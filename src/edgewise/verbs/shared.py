@@ -13,6 +13,7 @@ from edgewise.device.devices import transport_of
 from edgewise.device.environments import check_variables
 from edgewise.errors import BadField
 from edgewise.record import Constraints, Scenario, Stopping, TargetSpec
+from edgewise.record.job import ScenarioKind
 from edgewise.run.limits import check_settings, require_at_least
 from edgewise.units import parse_duration, parse_size
 from edgewise.verbs import choices
@@ -25,6 +26,7 @@ from edgewise.verbs.fields import (
     Lab,
     MemoryLimit,
     Models,
+    NewTokens,
     Precisions,
     Prepare,
     Providers,
@@ -48,10 +50,46 @@ SPREAD_SESSIONS = 10
 """Sessions that are spread over a time, unless their number is given."""
 COLD_STARTS = 10
 """Sessions in the scenario cold-start, unless their number is given."""
+GENERATED = 128
+"""Tokens of a prompt, and tokens that are made, unless their number is given."""
 UNUSED = ("iterations", "warmup", "duration", "report_every")
 """Fields that mean nothing where the number of inferences follows from the scenario."""
 LEAST_CPUS, MOST_CPUS = 0.01, 1024
 LEAST_MEMORY = 2**20
+
+
+class GeneratingRequest(Request):
+    """How a language model makes text, at one length of the prompt and one depth; None are the usual numbers."""
+
+    prompt_tokens: Annotated[
+        Whole | None,
+        option("--prompt-tokens N", MEASURE, "Tokens of the prompt in the scenario generate (default: 128)"),
+    ] = None
+    new_tokens: NewTokens = None
+    depth: Annotated[
+        Whole | None,
+        option("--depth N", MEASURE, "Tokens in the KV cache before the prompt, in the scenario generate (default: 0)"),
+    ] = None
+
+    def scenario_of(self, kind: ScenarioKind, *, fps: float | None = None, from_file: bool) -> Scenario:
+        """As a job has it; `from_file` says whether the prompts are those of a file."""
+        own = Scenario(
+            kind=kind, fps=fps, prompt_tokens=self.prompt_tokens, new_tokens=self.new_tokens, depth=self.depth
+        )
+        return with_usual_tokens(own, from_file=from_file)
+
+
+def with_usual_tokens(scenario: Scenario, *, from_file: bool) -> Scenario:
+    """`scenario` with the usual numbers of tokens where none are given; the prompts of a file have their own."""
+    if scenario.kind != "generate":
+        return scenario
+    usual = None if from_file else GENERATED
+    return replace(
+        scenario,
+        prompt_tokens=usual if scenario.prompt_tokens is None else scenario.prompt_tokens,
+        new_tokens=GENERATED if scenario.new_tokens is None else scenario.new_tokens,
+        depth=scenario.depth or 0,
+    )
 
 
 class TargetRequest(Request):

@@ -43,7 +43,7 @@ def rows_of(findings: ComparisonResult, label: str) -> list[Comparison]:
 def chief_of(findings: ComparisonResult, label: str) -> Comparison:
     """The row of `label` in the headline metric of the baseline, else its first; where any is, one that is known."""
     rows = rows_of(findings, label)
-    rows = [row for row in rows if row.before.value is not None or row.after.value is not None] or rows
+    rows = [row for row in rows if row.ratio or row.before.value is not None or row.after.value is not None] or rows
     headlines = [variant.run.headline for variant in findings.variants[:1]]
     return next((row for row in rows if row.metric in headlines), rows[0])
 

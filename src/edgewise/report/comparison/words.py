@@ -26,7 +26,7 @@ _RATIO_OF = {
 _RATIO_OF_TURNS = "neighbours in time, which share what slows the machine"
 UNSEEN = 0.005
 """A relative difference of two ratios that three digits hardly show."""
-_SPEEDS = frozenset({"latency", "latency_mean", "latency_p99", "throughput"})
+_SPEEDS = frozenset({"latency", "latency_mean", "latency_p99", "throughput", "tpot", "decode_rate"})
 """Metrics of one speed: that one of them is worse beside another one says nothing new."""
 _FACTORED = frozenset({"s", "1/s", "B", "J", "W"})
 """Units of which a multiple means something: none of a temperature, and of a share the difference is what counts."""

@@ -13,18 +13,14 @@ from edgewise.run.limits import check_generation, require_time
 from edgewise.text import listing
 from edgewise.units import parse_duration
 from edgewise.verbs import words
-from edgewise.verbs.fields import Device, Fps, Threads
+from edgewise.verbs.fields import Device, Fps, NewTokens, Threads
 from edgewise.verbs.option import option, worded
 from edgewise.verbs.request import Number, Whole
-from edgewise.verbs.shared import COLD_STARTS, SPREAD_SESSIONS, UNUSED, ProtocolRequest
+from edgewise.verbs.shared import COLD_STARTS, SPREAD_SESSIONS, UNUSED, ProtocolRequest, with_usual_tokens
 from edgewise.verbs.shared_options import MEASURE, VARY
 
 if TYPE_CHECKING:
     from edgewise.run.plan import Axes
-
-
-GENERATED = 128
-"""Tokens of a prompt, and tokens that are made, unless their number is given."""
 
 
 class BenchRequest(ProtocolRequest):
@@ -52,10 +48,7 @@ class BenchRequest(ProtocolRequest):
         tuple[Whole, ...],
         option("--prompt-tokens 128,512", VARY, "Tokens of the prompt in the scenario generate (default: 128)"),
     ] = ()
-    new_tokens: Annotated[
-        Whole | None,
-        option("--new-tokens N", MEASURE, "Tokens that each request of the scenario generate makes (default: 128)"),
-    ] = None
+    new_tokens: NewTokens = None
     depth: Annotated[
         tuple[Whole, ...],
         option(
@@ -151,13 +144,11 @@ class BenchRequest(ProtocolRequest):
 
     def scenario_spec(self) -> Scenario:
         """As a job has it, of the least prompt and depth where there are several."""
-        own = self.scenario == "generate"
-        usual = GENERATED if own and self.input_data is None else None
-        return Scenario(
+        scenario = Scenario(
             kind=self.scenario,
-            prompt_tokens=min(self.prompt_tokens, default=usual),
-            new_tokens=GENERATED if own and self.new_tokens is None else self.new_tokens,
-            depth=min(self.depth, default=0 if own else None),
+            prompt_tokens=min(self.prompt_tokens, default=None),
+            new_tokens=self.new_tokens,
+            depth=min(self.depth, default=None),
             fps=self.fps,
             streams=self.streams,
             requests=self.requests,
@@ -167,6 +158,7 @@ class BenchRequest(ProtocolRequest):
             background_load=self.background_load,
             background_kind=self.background_kind or ("compute" if self.background_load else None),
         )
+        return with_usual_tokens(scenario, from_file=self.input_data is not None)
 
     @property
     def is_prescribed(self) -> bool:

@@ -19,11 +19,11 @@ from edgewise.verbs.declared import declared_options, request_of
 from edgewise.verbs.fields import Fps, Runtimes, Warmup
 from edgewise.verbs.option import Values, argument, option, worded
 from edgewise.verbs.request import Number, Texts, Whole
-from edgewise.verbs.shared import MeasuringRequest
+from edgewise.verbs.shared import GeneratingRequest, MeasuringRequest
 from edgewise.verbs.shared_options import AS_JSON, DETAILS, FORCE, MEASURE, OUTPUTS, STORING, VARY, VERDICT
 
 
-class CompareRequest(MeasuringRequest):
+class CompareRequest(GeneratingRequest, MeasuringRequest):
     """Measure models side by side, in turns, until the verdicts are decided; or compare stored runs.
 
     The fields are the arguments of `edgewise.compare`, but for:
@@ -71,8 +71,8 @@ class CompareRequest(MeasuringRequest):
         Runtimes, worded("Runtimes by name or name/provider (default: the runtime of the model's own format)")
     ] = ()
     scenario: Annotated[
-        Literal["single-stream", "offline", "paced"],
-        option("--scenario KIND", MEASURE, "single-stream, offline or paced", common=True),
+        Literal["single-stream", "offline", "paced", "generate"],
+        option("--scenario KIND", MEASURE, "single-stream, offline, paced or generate", common=True),
     ] = "single-stream"
     fps: Fps = None
     warmup: Warmup = None
@@ -81,7 +81,8 @@ class CompareRequest(MeasuringRequest):
         option(
             "--time-budget T",
             MEASURE,
-            "Time limit of measuring (default: 60s for two variants, 30s more for each further one)",
+            "Time limit of measuring (default: 60s for two variants, 30s more for each further one; generate: three "
+            "times as long)",
             read=parse_duration,
             common=True,
         ),
@@ -108,12 +109,18 @@ class CompareRequest(MeasuringRequest):
         option(
             "--metrics M,…",
             VERDICT,
-            "Metrics by id (default: latency, throughput, memory, size, energy and accuracy, if a run has them)",
+            "Metrics by id (default: latency, time per token and to first text, throughput, memory, size, energy and "
+            "accuracy, if a run has them)",
         ),
     ] = ()
     until: Annotated[
         str | None,
-        option("--until M", VERDICT, "The metric whose verdict ends the measurement (default: latency)", common=True),
+        option(
+            "--until M",
+            VERDICT,
+            "The metric whose verdict ends the measurement (default: latency; generate: tpot)",
+            common=True,
+        ),
     ] = None
     threshold: Annotated[
         Number,
@@ -137,7 +144,7 @@ class CompareRequest(MeasuringRequest):
 
     def scenario_spec(self) -> Scenario:
         """As a job has it."""
-        return Scenario(kind=self.scenario, fps=self.fps)
+        return self.scenario_of(self.scenario, fps=self.fps, from_file=self.input_data is not None)
 
     def stopping(self) -> Stopping:
         """As a job has it."""

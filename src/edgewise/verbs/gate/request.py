@@ -15,13 +15,13 @@ from edgewise.verbs import choices
 from edgewise.verbs.fields import InputData, Timeout
 from edgewise.verbs.option import argument, option
 from edgewise.verbs.request import FilePath, Number, Texts, Whole
-from edgewise.verbs.shared import JudgingRequest
+from edgewise.verbs.shared import GeneratingRequest, JudgingRequest
 from edgewise.verbs.shared_options import DATA, LIMITS, MEASURE, OUTPUTS, REPORTING, SIGNATURE, VARY
 
 LONGEST_GATE_S = 24 * 3600.0
 
 
-class GateRequest(JudgingRequest):
+class GateRequest(GeneratingRequest, JudgingRequest):
     """Check a candidate against limits.
 
     Attributes:
@@ -114,6 +114,14 @@ class GateRequest(JudgingRequest):
             common=True,
         ),
     ] = 60.0
+    scenario: Annotated[
+        Literal["single-stream", "generate"] | None,
+        option(
+            "--scenario KIND",
+            MEASURE,
+            "single-stream or generate (default: the baseline run's, else single-stream)",
+        ),
+    ] = None
     runtime: Annotated[
         str | None,
         option("-r --runtime NAME", VARY, "A runtime, or runtime/provider", choices=choices.runtimes, common=True),
@@ -136,6 +144,13 @@ class GateRequest(JudgingRequest):
     )
     timeout: Timeout = 120.0
 
+    def scenario_spec(self) -> Scenario | None:
+        """As a job has it; None is the baseline run's, else a single stream."""
+        given = (self.scenario, self.prompt_tokens, self.new_tokens, self.depth)
+        if given == (None,) * len(given):
+            return None
+        return self.scenario_of(self.scenario or "single-stream", from_file=self.input_data is not None)
+
     def requirements(self) -> tuple[Requirement, ...]:
         """What must hold. Raises `BadInput`."""
         return parse_requirements(self.max_regression, self.budget)
@@ -153,7 +168,7 @@ class GateRequest(JudgingRequest):
         check_settings(
             threads=() if self.threads is None else (self.threads,),
             batches=() if self.batch is None else (self.batch,),
-            scenario=Scenario(),
+            scenario=self.scenario_spec() or Scenario(),
             stopping=Stopping(timeout_s=self.timeout),
             target=self.target(),
             seed=self.seed or 0,

@@ -80,6 +80,7 @@ def _settings_of(request: GateRequest) -> JobSettings:
         precision=None if request.precision is None else precision_word(request.precision),
         signature=request.signature,
         shapes=request.shapes,
+        scenario=request.scenario_spec(),
         input_data=None if request.input_data is None else Path(request.input_data),
         seed=request.seed,
         timeout_s=request.timeout,
