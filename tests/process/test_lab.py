@@ -29,7 +29,7 @@ from edgewise.store.lab_folder import CHUNK
 from edgewise.store.lab_jobs import MOST_ATTEMPTS
 from edgewise.testing import write_fake_model
 from edgewise.verbs.lab.client import open_queue
-from edgewise.verbs.lab.engine import make_engine, ring
+from edgewise.verbs.lab.engine import ANY, make_engine, ring
 from edgewise.verbs.lab.files import FileCache, Packer
 from edgewise.verbs.lab.worker import Host
 from edgewise.verbs.reading import read_request
@@ -390,8 +390,30 @@ def test_estimates_are_jobs_that_any_worker_carries_out_without_a_device(place, 
         assert run(["sweep", "suite.yaml", "--folder", "far", "--lab", "--wait"]) == 0
         assert board("far") == board("alone") and len(board("far")) == 2
         jobs = [store.lab.jobs.get(key) for key in lab_keys(store.lab)]
-        assert [(job.lock, job.host, job.place, job.status) for job in jobs] == [(None, "bench", "board", "done")] * 2
+        assert [(job.lock, job.host, job.place, job.status) for job in jobs] == [(None, "bench", "local", "done")] * 2
         assert store.list() == []
+
+
+def test_a_job_that_needs_no_device_runs_while_all_devices_are_busy(url, lab, tmp_path):
+    add(lab, "a")
+    with hosts(url, tmp_path, "one") as (process,):
+        wait_until(lambda: log(tmp_path, "begin"), process)
+        lab.jobs.add([column("b", lock=None) | {"queue": ANY, "verb": "estimate"}], ring)
+        wait_until(lambda: len(log(tmp_path, "begin")) == 2, process)
+        assert [words[1:4] for words in log(tmp_path, "begin")] == [["a", "one", "d1"], ["b", "one", "local"]]
+        assert [one["device"] for one in lab.status()["devices"]] == ["d1"]
+        open_gate(tmp_path)
+        wait_until(lambda: status(lab, "a") == status(lab, "b") == "done", process)
+
+
+def test_a_job_that_needs_no_device_and_the_hosts_own_processor_take_turns(lab):
+    def queues(*devices):
+        host = Host(lab=lab, name="h", devices=devices, work=None, say=print)
+        return {one.name: ANY in host._queues(one) for one in host._places}
+
+    board = LabDevice(host="h", name="pi4", identity="ssh://pi4", answers=("pi4",))
+    assert queues(local("h"), board) == {"local": True, "pi4": False}
+    assert queues(board) == {"pi4": False, "local": True}
 
 
 def test_an_estimate_for_a_calibrated_device_is_refused(place, capsys):
@@ -510,6 +532,46 @@ def test_shards_of_an_evaluation_give_the_bytes_that_one_machine_gives(place, ur
         Path("own.py").write_text("def metric(*_): return 1.0\n")
         assert run([*one, "--lab", "--metric", "own.py:metric"]) == 4
         assert "1 of 1 shards failed: shard 1 (the worker refuses this request" in capsys.readouterr().err
+
+
+@pytest.mark.engine
+def test_shards_of_texts_get_the_tokenizer_of_flags_and_of_the_yaml(place, lab, capsys):
+    pytest.importorskip("onnxruntime", reason="needs onnxruntime: no shards were evaluated")
+    tokenizers = pytest.importorskip("tokenizers", reason="needs tokenizers: no shards of texts were evaluated")
+    onnx = pytest.importorskip("onnx", reason="needs onnx: no shards of texts were evaluated")
+    make = onnx.helper
+    nodes = [make.make_node("Gather", ["table", "input_ids"], ["rows"]),
+             make.make_node("ReduceMean", ["rows"], ["scores"], axes=[1], keepdims=0)]  # fmt: skip
+    ids, scores = (make.make_tensor_value_info(name, kind, shape) for name, kind, shape in (
+        ("input_ids", onnx.TensorProto.INT64, [1, 3]), ("scores", onnx.TensorProto.FLOAT, [1, 2])))  # fmt: skip
+    table = make.make_tensor("table", onnx.TensorProto.FLOAT, [3, 2], [0, 0, 0, 1, 1, 0])
+    network = make.make_graph(nodes, "counts", [ids], [scores], [table])
+    onnx.save(make.make_model(network, opset_imports=[make.make_opsetid("", 17)], ir_version=9), "net.onnx")
+    words = {"[PAD]": 0, "good": 1, "bad": 2}
+    made = tokenizers.Tokenizer(tokenizers.models.WordLevel(words, unk_token="[PAD]"))
+    made.pre_tokenizer = tokenizers.pre_tokenizers.Whitespace()
+    Path("words").mkdir()
+    made.save("words/tokenizer.json")
+    Path("texts.csv").write_text("text,label\ngood good,yes\nbad,no\nbad good good,yes\nbad bad,yes\n")
+    evaluate = ["evaluate", "net.onnx", "--data", "texts.csv", "--task", "text-classification", "--json"]
+    flags = ["--prepare", "tokenize={file: words/tokenizer.json, length: 3, pad: 0}", "--classes", "no,yes"]
+
+    def told(*more):
+        capsys.readouterr()
+        assert run([*evaluate, *more]) == 0
+        return comparable(json.loads(capsys.readouterr().out))
+
+    alone = told(*flags, "--no-latency", "--store", "alone.db")
+    assert run(["lab", "init"]) == 0
+    with working("--host", "a") as process:
+        wait_until(lab.devices, process)
+        assert told(*flags, "--lab", "--shards", "2") == alone
+        shutil.copy("words/tokenizer.json", "vocabulary.json")
+        Path("names.txt").write_text("no\nyes\n")
+        Path("net.yaml").write_text(
+            "edgewise: 1\nclasses: names.txt\ninputs: [{tokenize: {file: vocabulary.json, length: 3, pad: 0}}]\n"
+        )
+        assert told("--lab", "--shards", "2") == told("--no-latency", "--store", "alone.db")
 
 
 def test_files_that_a_table_names_go_along_with_it(place, lab, tmp_path):
