@@ -3,7 +3,9 @@
 python benchmarks/lab.py chaos [KILLS] [FILE]  kills of workers, of the client and of the database, 25 in each lab; FILE
                                            has a line for each lab, and the next call goes on from it
 python benchmarks/lab.py scale [JOBS]      64 simulated devices at 4 hosts, JOBS jobs of 2 s in all
-python benchmarks/lab.py latency [JOBS]    time from queueing to start on a free device
+python benchmarks/lab.py latency [JOBS]    time from queueing to start on a free device that is gauged, in 1 s
+python benchmarks/lab.py shards [SAMPLES] [MS]  an evaluation of SAMPLES samples at one machine and at 4 hosts, where
+                                           the preparation of a sample takes MS ms, which are slept
 python benchmarks/lab.py cells [CELLS]     time to queue, look up and count CELLS cells
 
 Needs PostgreSQL's programs. Hosts are processes of this machine, and devices are simulated: a job sleeps. Gone workers
@@ -30,11 +32,14 @@ from typing import Any
 
 sys.path.insert(0, str(Path(__file__).parents[1] / "tests"))
 
+from sqlalchemy import text
+
 from edgewise.errors import StoreError
 from edgewise.record import new_run_id
+from edgewise.run.reference import VERSION
 from edgewise.store import lab as store_lab
 from edgewise.store import open_store
-from edgewise.verbs.lab import engine, worker
+from edgewise.verbs.lab import blocks, engine, worker
 from edgewise.verbs.lab.job import Ended
 from edgewise.verbs.outcome import Outcome
 from edgewise.version import __version__
@@ -42,6 +47,38 @@ from lab_host import make_fast
 from postgresql import Server
 from sample_runs import make_run
 
+GAUGE_S = 1.0
+"""A gauge of a simulated device; one of a real device takes two to three."""
+USUAL = {"version": VERSION, "readings": [{"at": 1.0, "compute_s": 1e-4, "copy_s": 1e-4}] * 4}
+SLOW_SAMPLES = """
+import time
+from dataclasses import replace
+from pathlib import Path
+
+from edgewise.evaluating.dataset import open_data
+
+
+class Slow:
+    def __init__(self, count, seconds):
+        self._few = open_data(str(Path(__file__).with_name("digits.npz")))["test"]
+        self.name, self.path, self.format, self.split = "slow", None, "slow", "all"
+        self.kind, self.classes, self.labelled = self._few.kind, self._few.classes, True
+        self._count, self._seconds = count, seconds
+
+    def __len__(self):
+        return self._count
+
+    def stamp(self):
+        return f"{self._count} {self._seconds}"
+
+    def read(self, index):
+        time.sleep(self._seconds)
+        return replace(self._few.read(index % len(self._few)), index=index)
+
+
+def load(count, seconds):
+    return Slow(int(count), float(seconds))
+"""
 KILLED, KILLS_IN_LAB = ("worker", "client", "database"), 25
 
 
@@ -51,9 +88,13 @@ def job(key: str, device: str, lock: str | None = None) -> dict[str, Any]:
             "request": "{}", "version": __version__, "lock": lock}  # fmt: skip
 
 
-def host(url: str, name: str, first: str, count: str, folder: str, seconds: str) -> None:
-    """A host's process: `count` devices, whose jobs sleep and give a run."""
+def host(url: str, name: str, first: str, count: str, folder: str, seconds: str, fresh: str = "") -> None:
+    """A host's process: `count` devices, whose jobs sleep and give a run.
+
+    With `fresh` devices are gauged, as ever fit; a gauge after a block serves the next for so many seconds.
+    """
     make_fast()
+    blocks.FRESH_S = float(fresh or 0)
     log = os.open(Path(folder) / "log", os.O_WRONLY | os.O_APPEND | os.O_CREAT)
     devices = [
         store_lab.LabDevice(host=name, name=f"d{at}", identity=f"fake://d{at}", answers=(f"d{at}", "any"))
@@ -70,7 +111,16 @@ def host(url: str, name: str, first: str, count: str, folder: str, seconds: str)
         return Ended(outcome=asdict(ended), runs=runs)
 
     with open_store(url) as store:
-        worker.Host(lab=store.lab, name=name, devices=devices, work=work, say=lambda _line: None).run()
+
+        def ask(device: store_lab.LabDevice) -> dict[str, Any]:
+            lease = store.leases.acquire(device.identity, name, seconds=60.0)
+            assert not isinstance(lease, str), lease
+            time.sleep(GAUGE_S)
+            store.leases.release(lease)
+            return {**USUAL, "use": lease.fence}
+
+        gauge = ask if fresh else None
+        worker.Host(lab=store.lab, name=name, devices=devices, work=work, say=lambda _line: None, ask=gauge).run()
 
 
 def token_wait(token: Any, seconds: float) -> None:
@@ -265,27 +315,79 @@ def scale(jobs: int) -> None:
 
 
 def latency(jobs: int) -> None:
-    """One job after the other on a free device."""
-    server, folder = Server(), tempfile.mkdtemp()
+    """One job after the other on a free device, which is gauged before each block, and as it is now."""
+    for fresh in (0.0, blocks.FRESH_S):
+        found = latencies(jobs, fresh)
+        percentiles = statistics.quantiles(found, n=20)
+        rule = "gauged after each block" if fresh else "gauged before and after each block"
+        print(f"queueing to start on a free device, {rule}, {jobs} jobs: median {statistics.median(found) * 1e3:.0f} "
+              f"ms, 95th percentile {percentiles[18] * 1e3:.0f} ms; load {os.getloadavg()[0]:.1f}",
+              flush=True)  # fmt: skip
+
+
+def latencies(jobs: int, fresh: float) -> list[float]:
+    """From queueing to start, s; of each device the first job, before which it is gauged anyway, is left out."""
+    server, folder, count = Server(), tempfile.mkdtemp(), 4
     made_lab(server.url)
-    process = start("host", server.url, "h0", 0, 4, folder, 0.001)
-    found = []
     with open_store(server.url) as store:
+        for at, moment in ((at, moment) for at in range(count) for moment in ("before", "after") for _ in range(12)):
+            store.lab.gauges.add(f"fake://d{at}", moment, USUAL, verdict="fit", why="")
+        with store._database.writing() as connection:  # an hour of history
+            connection.execute(text("UPDATE lab_gauges SET at = at - 300 * id"))
+        process = start("host", server.url, "h0", 0, count, folder, 0.001, fresh)
         while not store.lab.devices():
             time.sleep(0.5)
         time.sleep(5)
-        for number in range(jobs):
-            store.lab.jobs.add([job(f"c{number}", f"d{number % 4}", f"fake://d{number % 4}")], engine.ring)
-            while store.lab.jobs.get(f"c{number}").status != "done":
+        for number in range(-count, jobs):
+            key, device = f"c{number}", f"d{number % count}"
+            store.lab.jobs.add([job(key, device, f"fake://{device}")], engine.ring)
+            while not store.lab.jobs.find([key], ended=True):  # its block has ended, too
                 time.sleep(0.02)
-            row = store.lab.jobs.get(f"c{number}")
-            found.append((row.started or 0.0) - row.created)
+        created = {row.id: row.created for row in store.lab.jobs.find(f"c{at}" for at in range(jobs)).values()}
     process.kill()
     process.wait()
     server.close()
-    percentiles = statistics.quantiles(found, n=20)
-    print(f"queueing to start on a free device, {jobs} jobs: median {statistics.median(found) * 1e3:.0f} ms, "
-          f"95th percentile {percentiles[18] * 1e3:.0f} ms")  # fmt: skip
+    lines = [line.split() for line in (Path(folder) / "log").read_text().splitlines()]
+    begun = {words[1].partition(":")[0]: float(words[4]) for words in lines if words[0] == "begin"}
+    return [begun[key] - at for key, at in created.items()]
+
+
+def shards(samples: int, ms: str = "4") -> None:
+    """Evaluate on one machine, and by shards at 4 hosts, whose processes share this machine: sleeping needs no more."""
+    server, folder = Server(), Path(tempfile.mkdtemp())
+    (folder / "samples.py").write_text(SLOW_SAMPLES)
+    environment = {**os.environ, "EDGEWISE_LOCKS": str(folder), "EDGEWISE_DEVICES": str(folder / "devices.toml")}
+
+    def edgewise(*words: object, store: str) -> subprocess.Popen[bytes]:
+        command = [sys.executable, "-m", "edgewise", *map(str, words)]
+        return subprocess.Popen(
+            command, cwd=folder, env={**environment, "EDGEWISE_STORE": store}, stdout=subprocess.DEVNULL
+        )
+
+    def seconds(*words: object, store: str) -> float:
+        begin = time.perf_counter()
+        assert edgewise(*words, store=store).wait() == 0
+        return time.perf_counter() - begin
+
+    evaluate = ("evaluate", "model.onnx", "--data", f"{folder / 'samples.py'}:load", "--data-option",
+                f"count={samples}", "--data-option", f"seconds={float(ms) / 1e3}", "--task", "classification",
+                "--prepare", "scale=1/255", "--no-latency", "-q", "--fresh")  # fmt: skip
+    seconds("example", store="alone.db")
+    alone = seconds(*evaluate, store="alone.db")
+    made_lab(server.url)
+    words = ("lab", "work", "--devices", "local", "--allow-code", folder, "--cache", "cache")
+    hosts = [edgewise(*words, "--host", f"h{at}", store=server.url) for at in range(4)]
+    with open_store(server.url) as store:
+        while len(store.lab.devices()) < len(hosts):
+            time.sleep(0.5)
+    shared = seconds(*evaluate, "--lab", "--shards", len(hosts), store=server.url)
+    for one in hosts:
+        one.kill()
+        one.wait()
+    server.close()
+    print(f"{samples} samples of {ms} ms: {alone:.1f} s on one machine, {shared:.1f} s at {len(hosts)} hosts: "
+          f"{shared / alone:.2f} of it; beside the samples {(alone - samples * float(ms) / 1e3):.1f} s and "
+          f"{(shared - samples * float(ms) / 1e3 / len(hosts)):.1f} s; load {os.getloadavg()[0]:.1f}")  # fmt: skip
 
 
 def cells(count: int) -> None:
@@ -314,8 +416,8 @@ def main() -> None:
     if name in ("host", "client"):
         {"host": host, "client": client}[name](*words)
         return
-    usual = {"chaos": 100, "scale": 1280, "latency": 200, "cells": 100_000}
-    part = {"chaos": chaos, "scale": scale, "latency": latency, "cells": cells}[name]
+    usual = {"chaos": 100, "scale": 1280, "latency": 100, "shards": 50_000, "cells": 100_000}
+    part = {"chaos": chaos, "scale": scale, "latency": latency, "shards": shards, "cells": cells}[name]
     part(int(words[0]) if words else usual[name], *words[1:])
 
 

@@ -465,11 +465,28 @@ def test_what_is_wrong_in_a_suite_is_named_with_its_line(parts, line, words, cap
         assert code == ExitCode.RUN_FAILED  # a network's name is read where its cell is carried out
 
 
-def test_a_suite_of_too_many_cells_is_refused_before_they_are_made(capsys):
+@pytest.mark.parametrize("words", [["--dry-run"], [], ["--lab"], ["--emit", "slurm"]])
+def test_a_suite_of_too_many_cells_is_refused_before_they_are_made(words, capsys, monkeypatch):
+    monkeypatch.setattr("edgewise.verbs.sweep.cells.Cell", None)
     suite = write(threads=[str(count) for count in range(1, 1001)], repeats=1000)
-    assert run(["sweep", suite, "--dry-run"]) == ExitCode.BAD_INPUT
+    assert run(["sweep", suite, *words]) == ExitCode.BAD_INPUT
     assert "it has 2,000,000 cells, more than 10,000" in capsys.readouterr().err
-    assert run(["sweep", write(), "--dry-run", "--most-cells", "3"]) == ExitCode.BAD_INPUT
+    assert run(["sweep", write(), *words, "--most-cells", "3"]) == ExitCode.BAD_INPUT
+    assert not Path("suite-results").exists()
+
+
+def test_files_of_a_pattern_and_added_cells_count_as_cells(capsys):
+    for name in "abc":
+        write_fake_model(f"nets/{name}.fake", latency_ns=[1])
+    suite = write(models=["nets/[a-c].fake"], runtimes=["fake"], threads=[])
+    assert run(["sweep", suite, "--dry-run", "--most-cells", "3"]) == 0
+    assert run(["sweep", suite, "--dry-run", "--most-cells", "2"]) == ExitCode.BAD_INPUT
+    assert "more files match nets/[a-c].fake than the 2 cells allowed" in capsys.readouterr().err
+    suite = write(
+        models=["nets/a.fake"], runtimes=["fake"], threads=[], include=[{"model": f"{at}.fake"} for at in "bc"]
+    )
+    assert run(["sweep", suite, "--dry-run", "--most-cells", "2"]) == ExitCode.BAD_INPUT
+    assert "it has 3 cells, more than 2" in capsys.readouterr().err
 
 
 @pytest.mark.parametrize("content", ["", "- a\n- b\n", "models: [a\n", "models: &a [x]\nthreads: *a\n", "\x00"])

@@ -1,10 +1,11 @@
-"""A clock that tests write, workers that are threads, and the mark of tests with real processes."""
+"""A clock that tests write, workers that are threads, labs, and the mark of tests with real processes."""
 
 from pathlib import Path
 
 import pytest
 
-from scripted_clock import scripted_clock  # noqa: F401 - fixtures
+from labs import lab, place, server, store, url  # noqa: F401 - fixtures
+from scripted_clock import scripted_clock  # noqa: F401
 from threaded_workers import threaded  # noqa: F401
 
 WITHOUT = frozenset({"test_serial_boards.py"})

@@ -12,7 +12,6 @@ import subprocess
 import sys
 import time
 from collections import Counter
-from contextlib import ExitStack, contextmanager
 from dataclasses import replace
 from itertools import pairwise
 from pathlib import Path
@@ -30,88 +29,18 @@ from edgewise.store.lab_folder import CHUNK
 from edgewise.store.lab_jobs import MOST_ATTEMPTS
 from edgewise.testing import write_fake_model
 from edgewise.verbs.lab.client import open_queue
-from edgewise.verbs.lab.engine import make_engine, queue_of, ring
+from edgewise.verbs.lab.engine import ANY, make_engine, ring
 from edgewise.verbs.lab.files import FileCache, Packer
 from edgewise.verbs.lab.worker import Host
 from edgewise.verbs.reading import read_request
 from edgewise.verbs.sweep import in_lab
 from edgewise.version import __version__
 from estimates import dense_relu
+from labs import DONE, add, begin, board, column, hosts, lab_keys, local, log, open_gate, status, working
 from patience import wait_until
-from postgresql import Server, find_programs
 from sample_runs import make_run
 
-pytest.importorskip("procrastinate", reason="needs procrastinate: no lab was tested")
-pytestmark = pytest.mark.skipif(find_programs() is None, reason="PostgreSQL is not installed: no lab was tested")
 TESTS = Path(__file__).parents[1]
-DONE = {"status": "done", "cause": "", "advice": ""}
-
-
-@pytest.fixture(scope="module")
-def server():
-    own = Server()
-    yield own
-    own.close()
-
-
-@pytest.fixture
-def url(server, request):
-    """An empty database."""
-    name = re.sub(r"\W", "_", f"lab_{request.node.name}")[:60].lower()
-    with open_store(server.url) as store, store._database.engine.connect() as connection:
-        connection.execution_options(isolation_level="AUTOCOMMIT").execute(text(f'CREATE DATABASE "{name}"'))
-    return server.url.replace("/postgres?", f"/{name}?")
-
-
-@pytest.fixture
-def store(url):
-    with open_store(url) as opened:
-        opened.lab.make(LabSettings(version=__version__, most_file=10_000_000), make_engine)
-        yield opened
-
-
-@pytest.fixture
-def lab(store):
-    return store.lab
-
-
-def column(key, device="d1", **others):
-    return {"id": key, "queue": queue_of(device), "device": device, "verb": "bench", "title": f"cell {key}", "model": "",
-            "request": "{}", "version": __version__, "lock": f"fake://{device}", **others}  # fmt: skip
-
-
-def add(lab, *keys, **others):
-    return lab.jobs.add([column(key, **others) for key in keys], ring)
-
-
-def begin(lab, key, *, place="d1", delivery=1, version=__version__):
-    return lab.jobs.begin(key, version=version, host="h", place=place, worker="w", delivery=delivery)
-
-
-def status(lab, key):
-    return lab.jobs.get(key).status
-
-
-def log(folder, word):
-    file = folder / "log"
-    return [line.split() for line in file.read_text().splitlines() if line.startswith(word)] if file.exists() else []
-
-
-@contextmanager
-def hosts(url, folder, *names, devices="d1"):
-    """Processes of hosts, ended at the end."""
-    with ExitStack() as stack:
-        found = []
-        for name in names:
-            command = [sys.executable, str(TESTS / "lab_host.py"), url, name, devices, str(folder)]
-            process = stack.enter_context(subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT))
-            stack.callback(process.kill)
-            found.append(process)
-        yield found
-
-
-def open_gate(folder):
-    (folder / "go").touch()
 
 
 def test_what_an_earlier_start_gives_is_refused_with_its_runs(store, lab):
@@ -397,39 +326,6 @@ def test_a_database_that_was_killed_and_came_back_costs_no_job(lab, url, server,
     assert Counter(words[1] for words in log(tmp_path, "end")) == {"a": 1, "b": 1}
 
 
-@pytest.fixture
-def place(tmp_path, monkeypatch, url):
-    monkeypatch.chdir(tmp_path)
-    monkeypatch.setenv("EDGEWISE_STORE", url)
-    monkeypatch.setenv("EDGEWISE_DEVICES", str(tmp_path / "devices.toml"))
-    monkeypatch.setenv("XDG_DATA_HOME", str(tmp_path / "data"))
-    Path("nets").mkdir()
-    for name, latency in (("slow", 4_000_000), ("fast", 1_000_000)):
-        write_fake_model(f"nets/{name}.fake", latency_ns=[latency])
-    suite = {"models": ["nets/*.fake"], "runtimes": ["fake"], "threads": [1, 2]}
-    suite["options"] = {"iterations": "9", "sessions": "1", "meters": "false"}
-    Path("suite.yaml").write_text(yaml.safe_dump(suite))
-    return tmp_path
-
-
-@contextmanager
-def working(*words, prefix=()):
-    """``edgewise lab work`` as a process, started by `prefix`."""
-    command = [*prefix, sys.executable, "-m", "edgewise", "lab", "work", "--cache", "cache", *words]
-    environment = {**os.environ, "EDGEWISE_LOCKS": os.environ.get("EDGEWISE_LOCKS", str(Path.cwd()))}
-    with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, env=environment) as process:
-        try:
-            yield process
-        finally:
-            process.kill()
-
-
-def board(folder):
-    document = json.loads(Path(folder, "board.json").read_text())
-    return [(cell["name"], cell["status"], [row["metrics"]["latency"]["value"] for row in cell["rows"] if row["status"] == "done"])
-            for cell in document["cells"]]  # fmt: skip
-
-
 def jobs_of(url):
     with open_store(url) as store:
         return store.lab.jobs.of_suite("suite", most=9)
@@ -494,8 +390,30 @@ def test_estimates_are_jobs_that_any_worker_carries_out_without_a_device(place, 
         assert run(["sweep", "suite.yaml", "--folder", "far", "--lab", "--wait"]) == 0
         assert board("far") == board("alone") and len(board("far")) == 2
         jobs = [store.lab.jobs.get(key) for key in lab_keys(store.lab)]
-        assert [(job.lock, job.host, job.place, job.status) for job in jobs] == [(None, "bench", "board", "done")] * 2
+        assert [(job.lock, job.host, job.place, job.status) for job in jobs] == [(None, "bench", "local", "done")] * 2
         assert store.list() == []
+
+
+def test_a_job_that_needs_no_device_runs_while_all_devices_are_busy(url, lab, tmp_path):
+    add(lab, "a")
+    with hosts(url, tmp_path, "one") as (process,):
+        wait_until(lambda: log(tmp_path, "begin"), process)
+        lab.jobs.add([column("b", lock=None) | {"queue": ANY, "verb": "estimate"}], ring)
+        wait_until(lambda: len(log(tmp_path, "begin")) == 2, process)
+        assert [words[1:4] for words in log(tmp_path, "begin")] == [["a", "one", "d1"], ["b", "one", "local"]]
+        assert [one["device"] for one in lab.status()["devices"]] == ["d1"]
+        open_gate(tmp_path)
+        wait_until(lambda: status(lab, "a") == status(lab, "b") == "done", process)
+
+
+def test_a_job_that_needs_no_device_and_the_hosts_own_processor_take_turns(lab):
+    def queues(*devices):
+        host = Host(lab=lab, name="h", devices=devices, work=None, say=print)
+        return {one.name: ANY in host._queues(one) for one in host._places}
+
+    board = LabDevice(host="h", name="pi4", identity="ssh://pi4", answers=("pi4",))
+    assert queues(local("h"), board) == {"local": True, "pi4": False}
+    assert queues(board) == {"pi4": False, "local": True}
 
 
 def test_an_estimate_for_a_calibrated_device_is_refused(place, capsys):
@@ -614,6 +532,46 @@ def test_shards_of_an_evaluation_give_the_bytes_that_one_machine_gives(place, ur
         Path("own.py").write_text("def metric(*_): return 1.0\n")
         assert run([*one, "--lab", "--metric", "own.py:metric"]) == 4
         assert "1 of 1 shards failed: shard 1 (the worker refuses this request" in capsys.readouterr().err
+
+
+@pytest.mark.engine
+def test_shards_of_texts_get_the_tokenizer_of_flags_and_of_the_yaml(place, lab, capsys):
+    pytest.importorskip("onnxruntime", reason="needs onnxruntime: no shards were evaluated")
+    tokenizers = pytest.importorskip("tokenizers", reason="needs tokenizers: no shards of texts were evaluated")
+    onnx = pytest.importorskip("onnx", reason="needs onnx: no shards of texts were evaluated")
+    make = onnx.helper
+    nodes = [make.make_node("Gather", ["table", "input_ids"], ["rows"]),
+             make.make_node("ReduceMean", ["rows"], ["scores"], axes=[1], keepdims=0)]  # fmt: skip
+    ids, scores = (make.make_tensor_value_info(name, kind, shape) for name, kind, shape in (
+        ("input_ids", onnx.TensorProto.INT64, [1, 3]), ("scores", onnx.TensorProto.FLOAT, [1, 2])))  # fmt: skip
+    table = make.make_tensor("table", onnx.TensorProto.FLOAT, [3, 2], [0, 0, 0, 1, 1, 0])
+    network = make.make_graph(nodes, "counts", [ids], [scores], [table])
+    onnx.save(make.make_model(network, opset_imports=[make.make_opsetid("", 17)], ir_version=9), "net.onnx")
+    words = {"[PAD]": 0, "good": 1, "bad": 2}
+    made = tokenizers.Tokenizer(tokenizers.models.WordLevel(words, unk_token="[PAD]"))
+    made.pre_tokenizer = tokenizers.pre_tokenizers.Whitespace()
+    Path("words").mkdir()
+    made.save("words/tokenizer.json")
+    Path("texts.csv").write_text("text,label\ngood good,yes\nbad,no\nbad good good,yes\nbad bad,yes\n")
+    evaluate = ["evaluate", "net.onnx", "--data", "texts.csv", "--task", "text-classification", "--json"]
+    flags = ["--prepare", "tokenize={file: words/tokenizer.json, length: 3, pad: 0}", "--classes", "no,yes"]
+
+    def told(*more):
+        capsys.readouterr()
+        assert run([*evaluate, *more]) == 0
+        return comparable(json.loads(capsys.readouterr().out))
+
+    alone = told(*flags, "--no-latency", "--store", "alone.db")
+    assert run(["lab", "init"]) == 0
+    with working("--host", "a") as process:
+        wait_until(lab.devices, process)
+        assert told(*flags, "--lab", "--shards", "2") == alone
+        shutil.copy("words/tokenizer.json", "vocabulary.json")
+        Path("names.txt").write_text("no\nyes\n")
+        Path("net.yaml").write_text(
+            "edgewise: 1\nclasses: names.txt\ninputs: [{tokenize: {file: vocabulary.json, length: 3, pad: 0}}]\n"
+        )
+        assert told("--lab", "--shards", "2") == told("--no-latency", "--store", "alone.db")
 
 
 def test_files_that_a_table_names_go_along_with_it(place, lab, tmp_path):
@@ -788,11 +746,6 @@ def test_outcomes_of_a_lab_whose_clock_is_late_are_collected(place, url, lab, ca
     assert {state for _, state, _ in board("suite-results")} == {"done"}
 
 
-def lab_keys(lab):
-    with lab._database.reading() as connection:
-        return [row[0] for row in connection.execute(text("SELECT id FROM lab_jobs"))]
-
-
 def test_a_model_that_changes_while_it_is_queued_fails_alone(place, lab, capsys, monkeypatch):
     lab.register("h", "w", version=__version__, boot="b", devices=[local("h")])
     opened = in_lab.open_queue
@@ -805,10 +758,6 @@ def test_a_model_that_changes_while_it_is_queued_fails_alone(place, lab, capsys,
     assert run(["sweep", "suite.yaml", "--lab"]) == 4
     assert "nets/fast.fake has changed since the sweep began" in capsys.readouterr().out
     assert lab.status()["jobs"] == {"local": {"queued": 2}}
-
-
-def local(host):
-    return LabDevice(host=host, name="local", identity=f"local://{host}", answers=("local", host), processor="p")
 
 
 def test_an_interrupted_wait_leaves_the_cells_queued(place, lab):

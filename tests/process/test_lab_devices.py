@@ -6,19 +6,15 @@ from pathlib import Path
 
 import pytest
 import yaml
-from test_lab import board, server, url, working  # noqa: F401
 
 from edgewise import data
 from edgewise.cli.main import run
 from edgewise.store import open_store
+from labs import working
 from patience import wait_until
-from postgresql import find_programs
 from ssh_devices import far_python, ssh_device, ssh_server  # noqa: F401
 
-pytestmark = [
-    pytest.mark.engine,
-    pytest.mark.skipif(find_programs() is None, reason="PostgreSQL is not installed: no lab was tested"),
-]
+pytestmark = pytest.mark.engine
 
 
 def test_models_and_data_reach_a_device_and_its_runs_return(ssh_device, url, tmp_path, monkeypatch):  # noqa: F811

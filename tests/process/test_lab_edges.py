@@ -13,7 +13,6 @@ from pathlib import Path
 import pytest
 from fsspec.core import url_to_fs
 from sqlalchemy import text
-from test_lab import add, begin, board, hosts, lab, local, log, open_gate, place, server, status, store, url, working  # noqa: F401
 
 from edgewise.cancellation import CancelToken
 from edgewise.cli.main import run
@@ -27,15 +26,13 @@ from edgewise.verbs.lab.job import JobRunner
 from edgewise.verbs.lab.worker import RETRY_S, Host
 from edgewise.verbs.sweep import in_lab
 from edgewise.version import __version__
+from labs import add, begin, board, hosts, local, log, open_gate, status, working
 from patience import wait_until
-from postgresql import find_programs
 
-pytest.importorskip("procrastinate", reason="needs procrastinate: no lab was tested")
-pytestmark = pytest.mark.skipif(find_programs() is None, reason="PostgreSQL is not installed: no lab was tested")
 HASH = "0" * 64
 
 
-def test_the_end_of_a_host_whose_clock_is_an_hour_fast_is_noticed(url, lab, tmp_path, monkeypatch):  # noqa: F811
+def test_the_end_of_a_host_whose_clock_is_an_hour_fast_is_noticed(url, lab, tmp_path, monkeypatch):
     add(lab, "k", device="any", lock=None)
     monkeypatch.setenv("LAB_CLOCK_AHEAD_S", "3600")
     with hosts(url, tmp_path, "fast") as (fast,):
@@ -103,7 +100,7 @@ def test_the_engine_connects_again_soon_however_long_the_database_was_away():
     ],
     ids=range(11),
 )
-def test_a_poisoned_request_fails_with_a_reason(lab, tmp_path, request_text):  # noqa: F811
+def test_a_poisoned_request_fails_with_a_reason(lab, tmp_path, request_text):
     add(lab, "k", request=request_text)
     runner = JobRunner(store="", cache=FileCache(tmp_path / "cache", lab.files, most=10**6))
     ended = runner(begin(lab, "k"), local("h"), CancelToken())
@@ -112,7 +109,7 @@ def test_a_poisoned_request_fails_with_a_reason(lab, tmp_path, request_text):  #
     assert not ended.runs
 
 
-def test_a_poisoned_row_of_the_engine_does_not_keep_others_locked(store, lab, monkeypatch):  # noqa: F811
+def test_a_poisoned_row_of_the_engine_does_not_keep_others_locked(store, lab, monkeypatch):
     """Whoever may queue may write such a row; the job after it is still taken from its dead worker."""
     monkeypatch.setattr(store_lab, "STALE_S", -1.0)
     add(lab, "k")
@@ -136,7 +133,7 @@ def test_a_poisoned_row_of_the_engine_does_not_keep_others_locked(store, lab, mo
         assert connection.scalar(text("SELECT count(*) FROM procrastinate_jobs WHERE status = 'doing'")) == 0
 
 
-def test_a_worker_of_another_version_is_refused_with_the_version_it_needs(place, lab, capsys):  # noqa: F811
+def test_a_worker_of_another_version_is_refused_with_the_version_it_needs(place, lab, capsys):
     with working("--host", "bench") as process:
         wait_until(lab.devices, process)
         with lab._database.writing() as connection:
@@ -150,7 +147,7 @@ def test_a_worker_of_another_version_is_refused_with_the_version_it_needs(place,
     assert "pip install edgewise==9.9" in told
 
 
-def test_a_model_that_vanishes_while_it_is_queued_fails_alone(place, lab, capsys, monkeypatch):  # noqa: F811
+def test_a_model_that_vanishes_while_it_is_queued_fails_alone(place, lab, capsys, monkeypatch):
     lab.register("h", "w", version=__version__, boot="b", devices=[local("h")])
     opened = in_lab.open_queue
 
@@ -164,7 +161,7 @@ def test_a_model_that_vanishes_while_it_is_queued_fails_alone(place, lab, capsys
     assert lab.status()["jobs"] == {"local": {"queued": 2}}
 
 
-def test_cells_of_a_host_whose_disk_is_full_fail_and_are_measured_once_there_is_room(place, url, capsys):  # noqa: F811
+def test_cells_of_a_host_whose_disk_is_full_fail_and_are_measured_once_there_is_room(place, url, capsys):
     if os.getuid() != 0 or subprocess.run(["unshare", "-m", "true"], capture_output=True).returncode:
         pytest.skip("needs the permission to mount a file system: no full disk was tested")
     disk = Path("disk").absolute()
@@ -198,7 +195,7 @@ def contents(folder):
     return {name.rpartition("/")[2]: system.cat_file(name) for name in system.ls(root, detail=False)}
 
 
-def test_files_elsewhere_are_kept_once_and_checked(far, url, store, lab, tmp_path):  # noqa: F811
+def test_files_elsewhere_are_kept_once_and_checked(far, url, store, lab, tmp_path):
     assert run(["lab", "init", url, "--files", far]) == 0
     one, folder = tmp_path / "one.bin", tmp_path / "data"
     one.write_bytes(os.urandom(CHUNK + 7))
@@ -233,7 +230,7 @@ def test_files_elsewhere_are_kept_once_and_checked(far, url, store, lab, tmp_pat
     assert lab.files.size(sha256) is None
 
 
-def test_a_transfer_goes_on_where_it_broke(lab, tmp_path):  # noqa: F811
+def test_a_transfer_goes_on_where_it_broke(lab, tmp_path):
     folder = LabFolder((tmp_path / "far").as_uri())
     (tmp_path / "one").write_bytes(content := os.urandom(2 * CHUNK + 5))
     folder.put(sha256 := hashlib.sha256(content).hexdigest(), tmp_path / "one")
@@ -249,7 +246,7 @@ def test_a_transfer_goes_on_where_it_broke(lab, tmp_path):  # noqa: F811
         ("/dev/null/lab", 3, "can't be used: [Errno 20] Not a directory"),
     ],
 )
-def test_a_place_for_files_is_checked_first(url, lab, capsys, files, code, told):  # noqa: F811
+def test_a_place_for_files_is_checked_first(url, lab, capsys, files, code, told):
     assert run(["lab", "init", url, "--files", files]) == code
     errors = " ".join(capsys.readouterr().err.split())
     assert told in errors
@@ -257,7 +254,7 @@ def test_a_place_for_files_is_checked_first(url, lab, capsys, files, code, told)
     assert lab.settings().files == ""
 
 
-def test_a_sweep_whose_files_are_in_a_folder_gives_what_a_sweep_alone_gives(place, url):  # noqa: F811
+def test_a_sweep_whose_files_are_in_a_folder_gives_what_a_sweep_alone_gives(place, url):
     assert run(["sweep", "suite.yaml", "--folder", "alone", "--store", "alone.db"]) == 0
     assert run(["lab", "init", "--files", "far"]) == 0
     with working("--host", "bench") as process, open_store(url) as opened:

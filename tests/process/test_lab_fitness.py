@@ -1,7 +1,5 @@
 """Devices of a lab that are fit or out, on a real PostgreSQL with real processes of hosts."""
 
-# ruff: noqa: F811 - fixtures of another file
-
 from __future__ import annotations
 
 import json
@@ -9,7 +7,6 @@ from dataclasses import replace
 
 import pytest
 from sqlalchemy import text
-from test_lab import DONE, add, begin, hosts, lab, log, open_gate, server, status, store, url  # noqa: F401
 
 from edgewise.cli.main import run
 from edgewise.errors import BadInput
@@ -19,12 +16,10 @@ from edgewise.store.lab import STALE_S, LabDevice
 from edgewise.verbs.lab.blocks import flag
 from edgewise.verbs.lab.engine import ring
 from edgewise.version import __version__
+from labs import DONE, add, begin, hosts, log, open_gate, status
 from patience import wait_until
-from postgresql import find_programs
 from sample_runs import make_run
 
-pytest.importorskip("procrastinate", reason="needs procrastinate: no lab was tested")
-pytestmark = pytest.mark.skipif(find_programs() is None, reason="PostgreSQL is not installed: no lab was tested")
 USUAL = {"version": VERSION, "readings": [{"at": 1.0, "compute_s": 1e-4, "copy_s": 1e-4}] * 4}
 
 

@@ -1,7 +1,5 @@
 """A search on a device of a lab: its folder comes back, and holds what a search on one machine leaves."""
 
-# ruff: noqa: F811 - fixtures of another file
-
 from __future__ import annotations
 
 import json
@@ -9,18 +7,15 @@ from pathlib import Path
 
 import pytest
 import yaml
-from test_lab import lab, place, server, store, url, working  # noqa: F401
 
 from edgewise.cli.main import run
 from edgewise.errors import BadInput
 from edgewise.verbs.lab.safety import check_request
 from edgewise.verbs.optimize.in_lab import FILES, name_of_folder
 from edgewise.verbs.reading import read_request
+from labs import working
 from patience import wait_until
-from postgresql import find_programs
 
-pytest.importorskip("procrastinate", reason="needs procrastinate: no lab was tested")
-pytestmark = pytest.mark.skipif(find_programs() is None, reason="PostgreSQL is not installed: no lab was tested")
 OPTIMIZE = ["optimize", "model.onnx", "-r", "onnxruntime", "--passes", "ort-dynamic", "--time-budget", "2min"]
 
 

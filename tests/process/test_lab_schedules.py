@@ -1,7 +1,5 @@
 """Suites that a lab queues again by themselves, on a real PostgreSQL; its clock decides."""
 
-# ruff: noqa: F811 - fixtures of another file
-
 from __future__ import annotations
 
 import json
@@ -13,18 +11,16 @@ from pathlib import Path
 import pytest
 import yaml
 from sqlalchemy import text
-from test_lab import DONE, begin, board, column, lab, local, place, server, status, store, url, working  # noqa: F401
 
 from edgewise.cli.main import run
 from edgewise.errors import BadInput
 from edgewise.store import open_store
 from edgewise.verbs.lab.engine import next_time, queue_due_suites, ring
 from edgewise.version import __version__
+from labs import DONE, begin, board, column, local, status, working
 from patience import wait_until
-from postgresql import find_programs
 
 pytest.importorskip("procrastinate", reason="needs procrastinate: no lab was tested")
-pytestmark = pytest.mark.skipif(find_programs() is None, reason="PostgreSQL is not installed: no lab was tested")
 NIGHTLY = {"nightly": "0 3 * * *"}
 
 

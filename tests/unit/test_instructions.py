@@ -11,6 +11,9 @@ from edgewise.data import path as bundled
 from edgewise.errors import BadInput
 from edgewise.evaluating.instructions import (
     Instructions,
+    change_flags,
+    change_options,
+    files_of,
     find_instructions,
     read_document,
     read_flags,
@@ -292,6 +295,32 @@ def test_a_tokenizer_travels_with_the_instructions(tmp_path):
         write_instructions(found, there / "b.yaml")
     with pytest.raises(BadInput, match=says("cant-write-in-instructions")):
         write_instructions(found, tmp_path / "absent" / "b.yaml")
+
+
+def test_files_that_words_name_are_changed_and_no_other_words(tmp_path):
+    flags = ("ids:tokenize={file: a.json, length: 6}", "tokenize=b.json", "resize=8", "mean=0.5,0.5,0.5")
+    changed = change_flags(flags, lambda name: f"/x/{name}")
+    assert changed == ('ids:tokenize={"file": "/x/a.json", "length": 6}', "tokenize=/x/b.json", *flags[2:])
+    assert [step.file for step in read_flags(changed[:1])["ids"]] == ["/x/a.json"]
+    assert change_flags(["none"], str) == ("none",)
+    options = {"tokenizer": "a.json", "class_map": "coco80", "eos": "a.json", "anchors": "b.npy"}
+    changed = change_options(options, lambda name: f"/x/{name}")
+    assert changed == {**options, "tokenizer": "/x/a.json", "anchors": "/x/b.npy"}
+
+
+def test_the_files_that_a_document_names_are_known(tmp_path):
+    for name in ("labels.txt", "tokenizer.json", "other.json", "map.txt"):
+        (tmp_path / name).write_text("a\n")
+    document = tmp_path / "net.yaml"
+    document.write_text(
+        "edgewise: 1\nclasses: labels.txt\ntask_options: {tokenizer: other.json, class_map: map.txt, eos: a}\n"
+        "inputs: [{tokenize: tokenizer.json}]\n"
+    )
+    assert {one.name for one in files_of(document)} == {"labels.txt", "tokenizer.json", "other.json", "map.txt"}
+    document.write_text("edgewise: 1\nclasses: [a, b]\ntask_options: {class_map: coco91}\n")
+    assert files_of(document) == []
+    document.write_text("edgewise: 1\nclasses: none.txt\n")
+    assert files_of(document) == []
 
 
 @pytest.mark.parametrize(("name", "form"), [("digits_cnn.onnx", "onnx"), ("digits_cnn.tflite", "tflite")])

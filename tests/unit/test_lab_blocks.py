@@ -1,6 +1,7 @@
 """Whether a device of a lab is fit: its bands, the reference kernels' own history, and what a block of jobs does."""
 
 import math
+import os
 from dataclasses import dataclass, field
 from itertools import count
 
@@ -9,15 +10,18 @@ import pytest
 
 from edgewise.cancellation import Cancelled, CancelToken
 from edgewise.clock import now
+from edgewise.device.agent import lock_file, try_lock
 from edgewise.errors import StoreError, Unavailable
 from edgewise.run import facts_worker
 from edgewise.run.reference import VERSION
 from edgewise.stats.between_runs import LEAST_BLOCKS
 from edgewise.stats.distributions import t_quantile
+from edgewise.store import open_store
 from edgewise.store.lab import LabDevice
 from edgewise.store.lab_gauges import Gauge
 from edgewise.verbs.lab import blocks as lab_blocks
-from edgewise.verbs.lab.blocks import BLOCK_S, IDLE_S, RISK, SETTLE_S, STEP_S, Blocks, flag, judge, unsettled
+from edgewise.verbs.lab.blocks import BLOCK_S, FRESH_S, IDLE_S, RISK, SETTLE_S, STEP_S, Blocks, flag, judge, unsettled
+from edgewise.verbs.lab.gauge import last_use
 from sample_runs import make_run
 
 DEVICE = LabDevice(host="h", name="pi4", identity="ssh://pi4", answers=("pi4",))
@@ -94,6 +98,15 @@ class Store:
     closed: list = field(default_factory=list)
     known: dict = field(default_factory=dict)
     fails: bool = False
+    use: int = 1
+
+    @property
+    def leases(self):
+        return self
+
+    def fence(self, device):
+        assert device == DEVICE.identity
+        return self.use
 
     @property
     def gauges(self):
@@ -161,6 +174,77 @@ def test_a_block_begins_once_and_ends_after_ten_minutes_or_without_jobs(clock, l
     assert store.kept == [("before", "fit", "", True), ("after", "fit", "", True)]
     assert blocks.enter() == "" and blocks.id != first
     assert lines == []
+
+
+def moments(store):
+    return [moment for moment, *_ in store.kept]
+
+
+def test_a_device_that_was_fit_after_its_last_block_is_not_gauged_again_before_the_next(clock, lines):
+    store = Store(history(QUIET))
+    blocks = blocks_of(store, [told(), told(use=1), told(use=1), told(use=1), told()], lines)
+    for pause in (0.0, FRESH_S - 1.0, FRESH_S):
+        clock.let_pass(pause)
+        blocks.enter()
+        blocks.close(call)
+    assert moments(store) == ["before", "after", "after", "before", "after"]
+    assert FRESH_S == BLOCK_S
+
+
+def use(blocks, store):
+    store.use += 1
+
+
+def clear(blocks, store):
+    store.known = {DEVICE.identity: ("suspect", "slow")}
+    assert blocks.enter() == "slow"
+    store.known = {}
+
+
+@pytest.mark.parametrize("between", [use, clear, lambda blocks, _: blocks.disturb()])
+def test_a_device_that_was_used_since_its_last_block_is_gauged_before_the_next(between, clock, lines):
+    store = Store(history(QUIET))
+    blocks = blocks_of(store, [told(), told(use=1), told(use=1), told(use=1)], lines)
+    blocks.enter()
+    blocks.close(call)
+    between(blocks, store)
+    blocks.enter()
+    assert moments(store) == ["before", "after", "before"]
+
+
+@pytest.mark.parametrize("after", [told(1.3, use=1), told(), told(readings=[], use=1), Unavailable("it is off")])
+def test_only_a_gauge_that_found_the_device_fit_and_knows_its_use_serves_the_next_block(after, clock, lines):
+    store = Store(history(QUIET))
+    blocks = blocks_of(store, [told(), after, told(), told()], lines)
+    blocks.enter()
+    blocks.close(call)
+    blocks.enter()
+    assert moments(store) == ["before", "after", "before"]
+
+
+def test_jobs_after_which_the_device_differs_go_back_though_no_gauge_came_before_them(clock, lines):
+    store = Store(history(QUIET))
+    blocks = blocks_of(store, [told(), told(use=1), told(1.3, use=1)], lines)
+    blocks.enter()
+    blocks.close(call)
+    blocks.enter()
+    assert "1.30× slower" in blocks.close(call)
+    assert [bool(why) for _, why in store.closed] == [False, True]
+
+
+def test_every_hold_of_this_machine_is_another_use_of_it(tmp_path, monkeypatch):
+    monkeypatch.setenv("EDGEWISE_LOCKS", str(tmp_path))
+    assert last_use("local", None) is None
+    os.close(try_lock(lock_file(), "somebody"))
+    os.utime(lock_file(), (1, 1))
+    assert last_use("local", None) == 10**9
+    os.close(try_lock(lock_file(), "somebody"))
+    assert last_use("local", None) > 10**9
+    with open_store(str(tmp_path / "runs.db")) as store:
+        assert last_use("ssh://pi4", store.leases) is None
+        for fence in (1, 2):
+            store.leases.release(store.leases.acquire("ssh://pi4", "somebody", seconds=9.0))
+            assert last_use("ssh://pi4", store.leases) == fence
 
 
 def test_a_device_that_is_slower_after_a_block_puts_its_jobs_back(clock, lines):

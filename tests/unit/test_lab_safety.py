@@ -26,6 +26,8 @@ def test_a_request_with_files_of_the_lab_is_carried_out():
     check_request(request_for("bench", models=(MODEL, f"{HASH}.tar/net/saved_model.pb"), runtimes=("fake",)), None)
     check_request(request_for("evaluate", models=(MODEL,), data=f"{HASH}.tar/data"), None)
     check_request(request_for("estimate", model=MODEL, device="cortex-m4"), None)
+    words = {"prepare": (f"tokenize={HASH}/t.json",), "task_options": {"tokenizer": f"{HASH}/t.json", "eos": "</s>"}}
+    check_request(request_for("evaluate", models=(MODEL,), data=f"{HASH}/d.csv", **words), None)
 
 
 @pytest.mark.parametrize(
@@ -44,6 +46,12 @@ def test_a_request_with_files_of_the_lab_is_carried_out():
         ("bench", {"models": (MODEL,), "set": {"library": "../x.so"}}),
         ("evaluate", {"models": (MODEL,), "data": "load.py:samples"}),
         ("evaluate", {"models": (MODEL,), "data": f"{HASH}/d.npz", "own_metrics": ("metrics:mine",)}),
+        ("evaluate", {"models": (MODEL,), "data": f"{HASH}/d.csv", "prepare": ("tokenize=/etc/passwd",)}),
+        (
+            "evaluate",
+            {"models": (MODEL,), "data": f"{HASH}/d.csv", "prepare": ("x:tokenize={file: t.json, length: 2}",)},
+        ),
+        ("evaluate", {"models": (MODEL,), "data": f"{HASH}/d.csv", "task_options": {"tokenizer": "t.json"}}),
         ("optimize", {"model": MODEL, "folder": "/home/me"}),
         ("estimate", {"model": "/etc/passwd", "device": "cortex-m4"}),
         ("estimate", {"model": "net.py:make", "device": "cortex-m4"}),

@@ -72,6 +72,12 @@ def test_without_a_length_the_text_must_fit(tokenizer):
         one.prepare(sample("good"))
 
 
+def test_the_words_of_the_step_are_the_same_in_all_folders(tokenizer):
+    assert ready(["x"], [f"tokenize={{file: {tokenizer}, length: 6}}"]).notes == (
+        "x: tokenize tokenizer.json length=6 → int64 [1, 6]",
+    )
+
+
 def test_special_tokens_and_padding(tokenizer):
     assert apply("good", "tokenize", file=str(tokenizer), special=False).tolist() == [4]
     assert apply("good", "tokenize", file=str(tokenizer), length=4, pad=5).tolist() == [2, 4, 3, 5]

@@ -14,6 +14,7 @@ from edgewise.cli.main import run
 from edgewise.errors import BadField, BadInput, Unavailable, name_fields
 from edgewise.verbs.bench.request import BenchRequest
 from edgewise.verbs.checking import make_request
+from edgewise.verbs.evaluate.request import EvaluateRequest
 from edgewise.verbs.inspect.request import InspectRequest
 from edgewise.verbs.profile.request import ProfileRequest
 from edgewise.verbs.reading import read_request
@@ -178,6 +179,17 @@ def test_relative_paths_are_made_absolute_from_a_folder_on_request():
     assert found.models == ("/r/q/a.onnx", "/b/b.onnx", "/r/q/nets.py:make", "package.nets:make")
     assert found.input_data == "/r/q/x.npz"
     assert request.functions == ("nets.py:make", "package.nets:make")
+
+
+def test_files_that_words_name_are_made_absolute_and_names_of_classes_stay():
+    words = {"prepare": ["tokenize=t.json", "scale=1/255"], "task_options": {"tokenizer": "../t.json", "eos": "a"}}
+    request = make_request(EvaluateRequest, models=["m.onnx"], data="d.csv", classes=["cat", "dog"], **words)
+    found = request.with_paths_from(Path("/r/q"))
+    assert found.prepare == ("tokenize=/r/q/t.json", "scale=1/255")
+    assert found.task_options == {"tokenizer": "/r/t.json", "eos": "a"}
+    assert found.classes == ("cat", "dog")
+    named = make_request(EvaluateRequest, models=["m.onnx"], data="d.csv", classes="names.txt")
+    assert named.with_paths_from(Path("/r/q")).classes == "/r/q/names.txt"
 
 
 def test_arguments_of_factories_keep_their_types_in_json():

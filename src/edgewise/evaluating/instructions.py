@@ -19,7 +19,7 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Annotated, Any
@@ -192,7 +192,7 @@ def read_document(document: Mapping[str, Any], *, folder: Path, name: str) -> In
         steps=_read_inputs(found.inputs, folder, name),
         task=found.task,
         task_options={
-            key: str(find_beside(value, folder, f"{name}: {key}")) if key in _FILE_OPTIONS else value
+            key: str(find_beside(value, folder, f"{name}: {key}")) if _names_file(key, value) else value
             for key, value in found.task_options.items()
         },
         classes=_read_classes(found.classes, folder, name),
@@ -202,6 +202,11 @@ def read_document(document: Mapping[str, Any], *, folder: Path, name: str) -> In
 
 _FILE_OPTIONS = frozenset({"anchors", "class_map", "tokenizer"})
 """Task options that name a file: in a document, relative to it; on the command line, relative to the current folder."""
+_CLASS_MAPS = ("identity", "coco80", "coco91")
+
+
+def _names_file(option: str, value: str) -> bool:
+    return option in _FILE_OPTIONS and value not in _CLASS_MAPS
 
 
 def _read_classes(raw: list[str] | str, folder: Path, name: str) -> tuple[str, ...]:
@@ -274,21 +279,56 @@ def read_flags(flags: Sequence[str]) -> dict[str, tuple[Step, ...]]:
         return {"": ()}
     found: dict[str, list[Step]] = {}
     for flag in flags:
-        where = f"⟦prepare⟧ {show(flag)}"
-        # The name of an input may have colons and equals signs: the first known step ends it.
-        known = _STEP_IN_FLAG.match(flag)
-        if known is not None:
-            name, step, sign, value = known.groups(default="")
-        else:
-            word, sign, value = flag.rpartition("=") if "=" in flag else (flag, "", "")
-            name, _, step = word.strip().rpartition(":")
-        if step == "none":
-            raise BadInput(f"{where} contradicts the other steps", advice="give none alone")
-        if sign and not value.strip():
-            raise BadInput(f"{where} has no value", advice="STEP=VALUE, such as resize=256")
-        raw = parse_value(value, where) if value.lstrip().startswith(("{", "[")) else (value.strip() or None)
-        found.setdefault(name, []).append(_resolve(parse_step(step, raw, where=where), None, where))
+        name, step = _read_flag(flag)
+        found.setdefault(name, []).append(_resolve(step, None, ""))
     return {name: tuple(steps) for name, steps in found.items()}
+
+
+def _read_flag(flag: str) -> tuple[str, Step]:
+    where = f"⟦prepare⟧ {show(flag)}"
+    # The name of an input may have colons and equals signs: the first known step ends it.
+    known = _STEP_IN_FLAG.match(flag)
+    if known is not None:
+        name, step, sign, value = known.groups(default="")
+    else:
+        word, sign, value = flag.rpartition("=") if "=" in flag else (flag, "", "")
+        name, _, step = word.strip().rpartition(":")
+    if step == "none":
+        raise BadInput(f"{where} contradicts the other steps", advice="give none alone")
+    if sign and not value.strip():
+        raise BadInput(f"{where} has no value", advice="STEP=VALUE, such as resize=256")
+    raw = parse_value(value, where) if value.lstrip().startswith(("{", "[")) else (value.strip() or None)
+    return name, parse_step(step, raw, where=where)
+
+
+def change_flags(flags: Sequence[str], change: Callable[[str], str]) -> tuple[str, ...]:
+    """Return ``STEP=VALUE`` words with the file of each step, a tokenizer, as `change` makes it. Raises `BadInput`."""
+    found: list[str] = []
+    for flag in flags:
+        name, step = _read_flag(flag) if Tokenize.name in flag else ("", None)
+        if isinstance(step, Tokenize):
+            found += write_flags({name: (step.model_copy(update={"file": change(step.file)}),)})
+        else:
+            found.append(flag)
+    return tuple(found)
+
+
+def change_options(options: Mapping[str, str], change: Callable[[str], str]) -> dict[str, str]:
+    """Return options of a task with each that names a file as `change` makes it."""
+    return {name: change(value) if _names_file(name, value) else value for name, value in options.items()}
+
+
+def files_of(document: Path) -> list[Path]:
+    """Return the files that a YAML file with instructions names; none where these can't be read."""
+    try:
+        raw = parse_mapping(read_text(document), document.name)
+        found = read_document(raw, folder=document.parent, name=document.name)
+    except BadInput:
+        return []
+    steps = [step.file for steps in found.steps.values() for step in steps if isinstance(step, Tokenize)]
+    options = [value for name, value in found.task_options.items() if _names_file(name, value)]
+    classes = raw.get("classes")
+    return [*map(Path, (*steps, *options)), *([document.parent / classes] if isinstance(classes, str) else [])]
 
 
 def write_flags(steps: Mapping[str, Sequence[Step]]) -> list[str]:

@@ -92,6 +92,10 @@ class Tokenize(Step, name="tokenize", main="file", takes=("text",), gives="array
         None, description="input's content; by default by its name"
     )
 
+    def describe(self) -> str:
+        """Return the step in a few words, with the file's name: its folder is another one on each machine."""
+        return Step.describe(self.model_copy(update={"file": Path(self.file).name}))
+
     def _check(self) -> None:
         self._tokenizer()
 

@@ -16,6 +16,7 @@ from edgewise.store.lab_files import LabFiles
 from edgewise.store.lab_gauges import LabGauges
 from edgewise.store.lab_jobs import LabJobs
 from edgewise.store.lab_schedules import LabSchedules
+from edgewise.store.leases import Leases
 
 STALE_S = 30.0
 """A host that has not been seen for so long counts as gone."""
@@ -47,6 +48,11 @@ class LabDevice:
     answers: tuple[str, ...]
     processor: str | None = None
 
+    @property
+    def is_host(self) -> bool:
+        """Whether it is the host itself."""
+        return self.processor is not None
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LabSettings:
@@ -72,6 +78,7 @@ class Lab:
         self.jobs = LabJobs(database)
         self.files = LabFiles(database)
         self.gauges = LabGauges(database)
+        self.leases = Leases(database)
         self.schedules = LabSchedules(database, self.jobs.add_within)
 
     @property

@@ -55,6 +55,13 @@ class Leases:
             )
             return bool(found.rowcount)
 
+    def fence(self, device: str) -> int | None:
+        """The fence of the latest lease of a device; None where it has had none."""
+        with self._database.reading() as connection:
+            return connection.execute(
+                text("SELECT fence FROM leases WHERE device = :device"), {"device": device}
+            ).scalar()
+
     def release(self, lease: Lease) -> None:
         """End a lease now; one that was lost is left alone."""
         self.renew(lease, seconds=0.0)

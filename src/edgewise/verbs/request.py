@@ -142,11 +142,18 @@ class Request(BaseModel):
         return found
 
     @property
+    def fields_with_paths(self) -> tuple[str, ...]:
+        """Those of `PATHS` that hold paths in this request."""
+        return self.PATHS
+
+    @property
     def functions(self) -> tuple[str, ...]:
         """The functions that this request calls, ``FILE.py:function`` or ``module:function``: they run code."""
         from edgewise.model.callable_loader import is_factory
 
-        return tuple(one for field in self.PATHS for one in _several(getattr(self, field)) if is_factory(one))
+        return tuple(
+            one for field in self.fields_with_paths for one in _several(getattr(self, field)) if is_factory(one)
+        )
 
     def with_paths_from(self, folder: Path) -> Self:
         """The same with absolute paths; those that are relative count from `folder`."""
@@ -157,14 +164,24 @@ class Request(BaseModel):
         return self._with_paths(lambda text: _on_path(text, change))
 
     def _with_paths(self, change: Callable[[str], str]) -> Self:
-        changed: dict[str, Any] = {}
-        for field in self.PATHS:
+        changed = self._with_files_in_words(change)
+        for field in self.fields_with_paths:
             value = getattr(self, field)
             if isinstance(value, tuple):
                 changed[field] = tuple(map(change, value))
             elif value is not None:
                 changed[field] = change(value)
         return self.model_copy(update=changed)
+
+    def _with_files_in_words(self, change: Callable[[str], str]) -> dict[str, Any]:
+        """The fields whose words name files, such as a tokenizer, with each path as `change` makes it."""
+        prepare, options = getattr(self, "prepare", ()), getattr(self, "task_options", {})
+        if not prepare and not options:
+            return {}
+        from edgewise.evaluating.instructions import change_flags, change_options  # it takes 0.2 s to import
+
+        changed = {"prepare": change_flags(prepare, change), "task_options": change_options(options, change)}
+        return {name: value for name, value in changed.items() if value}
 
 
 def _several(value: Any) -> tuple[str, ...]:

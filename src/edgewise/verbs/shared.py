@@ -346,6 +346,11 @@ class JudgingRequest(TargetRequest):
         super().check()
         require_at_least(1, limit=self.limit, memory_limit=self.memory_limit)
 
+    @property
+    def fields_with_paths(self) -> tuple[str, ...]:
+        """Names of classes are no paths; the file with them is one."""
+        return tuple(one for one in self.PATHS if one != "classes" or isinstance(self.classes, str))
+
 
 class DataRequest(JudgingRequest):
     """How to judge on data, and on which engines."""

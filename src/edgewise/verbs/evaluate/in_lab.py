@@ -44,7 +44,7 @@ def run_in_lab(
         hosts = f"{LOCAL}:{request.device}"  # with this tag, but none of their boards
         asked = request.model_copy(update={"device": hosts}) if hosts in queue.devices else request
         devices = queue.answering(asked.device)
-        if boards := [one.name for one in devices if one.processor is None]:
+        if boards := [one.name for one in devices if not one.is_host]:
             raise BadInput(
                 f"{boards[0]} is a device at a host, and shards are run by hosts themselves",
                 advice="name a host or a tag of hosts: edgewise lab status",

@@ -14,6 +14,7 @@ import numpy as np
 
 from edgewise.cancellation import Cancelled, CancelToken, cancellable, sleep
 from edgewise.clock import now
+from edgewise.device.devices import LOCAL
 from edgewise.errors import EdgewiseError, StoreError
 from edgewise.record import Caution, Run, new_run_id
 from edgewise.run.run_builder import with_cautions
@@ -24,6 +25,7 @@ from edgewise.store.lab import Lab, LabDevice
 from edgewise.store.lab_gauges import Gauge, Moment, Verdict
 from edgewise.units import format_duration, format_quantity
 from edgewise.verbs.lab.engine import ring
+from edgewise.verbs.lab.gauge import last_use
 
 BLOCK_S = 600.0
 """A block ends with the first job that ends after this time."""
@@ -36,6 +38,8 @@ RISK = 0.001
 SUSPECT: Verdict = "suspect"
 _BANDS = (("load", 1, 0.02, "1"), ("temperature", 1, 1.0, "K"), ("clock", -1, 2e7, "Hz"))
 """What is read, on which side its band ends, how far from the mean at least, and the unit."""
+FRESH_S = BLOCK_S
+"""A gauge after a block is the one before the next, for so long as a gauge before a block counts for its jobs."""
 Ask = Callable[[LabDevice], Mapping[str, Any]]
 """Asks a device how it is, as `edgewise.verbs.lab.gauge.ChildGauge`."""
 
@@ -95,16 +99,20 @@ class Blocks:
     _touched: float = 0.0
     _closing: CancelToken | None = None
     _told: str = field(default="")
+    _fit: tuple[float, object] | None = None  # when it was last found fit, after a block, and that use of it
 
     def enter(self) -> str:
         """Begin a block where none is open: settle, and gauge the device; why it is out, "" where it is not.
+
+        It is not gauged again within `FRESH_S` of a gauge after which it was fit and nobody used it.
 
         Raises `StoreError`, and `Cancelled`.
         """
         if self.id is not None:
             return ""
+        fresh = self._is_fresh()
         verdict, why = self.lab.gauges.verdicts().get(self.device.identity, ("not judged", ""))
-        if verdict != SUSPECT:
+        if verdict != SUSPECT and not fresh:
             verdict, why = self._gauge("before")
         if verdict == SUSPECT:
             return why
@@ -115,6 +123,17 @@ class Blocks:
     def touch(self) -> None:
         """A job of the block has ended."""
         self._touched = now()
+
+    def disturb(self) -> None:
+        """Work that is not timed ran on the device: it is gauged before its next block."""
+        self._fit = None
+
+    def _is_fresh(self) -> bool:
+        """Whether the gauge after the last block still holds; it serves one block."""
+        fit, self._fit = self._fit, None
+        if fit is None or now() - fit[0] >= FRESH_S:
+            return False
+        return last_use(LOCAL if self.device.is_host else self.device.identity, self.lab.leases) == fit[1]
 
     def is_over(self, *, waiting: bool) -> bool:
         """Whether the open block ends now.
@@ -180,6 +199,8 @@ class Blocks:
             self._tell(f"waits until it has settled: {outside}")
             sleep(STEP_S)
         self.lab.gauges.add(self.device.identity, moment, told, verdict=verdict, why=why)
+        if moment == "after" and verdict == "fit" and (use := told.get("use")) is not None:
+            self._fit = now(), use
         if why:
             self._tell(f"{verdict} {moment} its jobs: {why}")
         return verdict, why

@@ -29,7 +29,7 @@ DELIVER, SWEEP = "edgewise.lab.deliver", "edgewise.lab.sweep"
 HOUSE = "edgewise-lab"
 """The queue of the periodic task."""
 ANY = "edgewise-lab-any"
-"""The queue of jobs that need no device: any worker carries them out."""
+"""The queue of jobs that need no device: any host carries them out on its processor."""
 SWEEP_CRON = "* * * * * */10"
 """Every ten seconds; the last field is that of the seconds."""
 HEARTBEAT_S = 10.0

@@ -19,6 +19,7 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from pathlib import Path, PurePosixPath
 
 from edgewise.errors import BadInput, BadModel
+from edgewise.evaluating.instructions import files_of
 from edgewise.folders import job_folder
 from edgewise.model.callable_loader import is_factory
 from edgewise.model.identity import open_model
@@ -95,9 +96,10 @@ def _members_of(place: Path) -> tuple[Sequence[Path], Path]:
     beside = [one for one in (place.with_name(f"{place.name}.yaml"), place.with_suffix(".yaml")) if one.is_file()]
     try:
         files = [Path(one) for one in open_model(place).files]
-    except (BadModel, BadInput):  # no model: data, or a list of names
-        return [place], place.parent
-    members = {one.resolve(): one for one in (*files, *beside) if one != place}
+    except (BadModel, BadInput):  # no model: data, a list of names, or instructions
+        files, beside = [], [place] if place.suffix in (".yaml", ".yml") else []
+    named = [file for document in beside for file in files_of(document)]
+    members = {one.resolve(): one for one in (*files, *beside, *named) if one != place}
     near = [one for one in members.values() if one.is_relative_to(place.parent)]
     return [place, *sorted(near)], place.parent
 

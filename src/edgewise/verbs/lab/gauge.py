@@ -9,16 +9,22 @@ import json
 import os
 import sys
 from collections.abc import Mapping
+from contextlib import suppress
 from math import inf
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from edgewise.child_process import ChildProcess, explain_end
+from edgewise.device.agent import lock_file
+from edgewise.device.devices import LOCAL, find_device, transport_of
 from edgewise.errors import EdgewiseError, Unavailable
 from edgewise.run.sandbox import die_with_host
 from edgewise.stats.between_runs import LEAST_IN_BLOCK
 from edgewise.store.lab import LabDevice
 from edgewise.store.location import ENVIRONMENT_VARIABLE
 from edgewise.verbs.context import Context
+
+if TYPE_CHECKING:
+    from edgewise.store.leases import Leases
 
 QUIET_S = 0.5
 """How long the load of the device is watched."""
@@ -52,15 +58,26 @@ class ChildGauge:
         return answer
 
 
+def last_use(url: str, leases: Leases) -> int | None:
+    """A number that every measurement on a device changes, whoever makes it here or in the store; None without any."""
+    if url != LOCAL:
+        return leases.fence(url)
+    with suppress(OSError):
+        return lock_file().stat().st_mtime_ns
+    return None
+
+
 def ask(device: str) -> Mapping[str, Any]:
-    """How a device is, while it is held. Raises `EdgewiseError`."""
-    from edgewise.device.devices import transport_of
+    """How a device is, while it is held, and which use of it that is. Raises `EdgewiseError`."""
     from edgewise.record import TargetSpec
     from edgewise.run.executor import executor_of, target_of
+    from edgewise.store import open_store
 
     with Context().measuring(device):
         target = target_of(TargetSpec(device=device, transport=transport_of(device)))
-        return executor_of(target.transport).gauge(target, QUIET_S, LEAST_IN_BLOCK)
+        told = executor_of(target.transport).gauge(target, QUIET_S, LEAST_IN_BLOCK)
+        with open_store() as store:
+            return {**told, "use": last_use(find_device(device).url, store.leases)}
 
 
 def main(device: str) -> None:

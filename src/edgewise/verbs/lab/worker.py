@@ -126,7 +126,7 @@ class Host:
             self.name, self.worker, version=__version__, boot=boot_id(), devices=self.devices
         ):
             self.say(f"{line}: they take turns")
-        self._locks = {one.name: threading.Lock() for one in self.devices}
+        self._locks = {one.name: threading.Lock() for one in self._places}
         if self.ask is not None:
             for one in self.devices:
                 self._blocks[one.name] = Blocks(lab=self.lab, device=one, ask=self.ask, say=self.say)
@@ -136,15 +136,26 @@ class Host:
         if self._problem is not None:
             raise self._problem
 
+    @property
+    def _places(self) -> Sequence[LabDevice]:
+        """Where jobs run: the devices, and this host's processor, for jobs without a device, where it is none of them.
+
+        Such a job and a measurement of the processor take turns, as one would disturb the other.
+        """
+        if any(one.is_host for one in self.devices):
+            return self.devices
+        own = LabDevice(host=self.name, name=LOCAL, identity=f"{LOCAL}://{self.name}", answers=(), processor="")
+        return (*self.devices, own)
+
     async def _run(self) -> None:
         loop = self._loop = asyncio.get_running_loop()
         for number in (signal.SIGINT, signal.SIGTERM):
             with suppress(ValueError, RuntimeError):  # not in the main thread
                 loop.add_signal_handler(number, self.stop)
         loop.set_exception_handler(lambda _loop, _context: None)  # of the engine's tasks while its database is away
-        threads = ThreadPoolExecutor(max_workers=len(self.devices) + 1, thread_name_prefix="device")
+        threads = ThreadPoolExecutor(max_workers=len(self._places) + 1, thread_name_prefix="device")
         app, house = (open_app(self.lab.url, min_size=1, max_size=size) for size in (4, 2))
-        by_name = {one.name: one for one in self.devices}
+        by_name = {one.name: one for one in self._places}
 
         @app.task(name=DELIVER, pass_context=True)
         async def deliver(context: JobContext, job: str) -> None:
@@ -159,7 +170,7 @@ class Host:
                 self.say(f"queued the {one.cells} cells of {one.suite}, as {one.name} says")
 
         async with app.open_async(), house.open_async():
-            tasks = [asyncio.create_task(self._serve(app, one.name, one)) for one in self.devices]
+            tasks = [asyncio.create_task(self._serve(app, name, one)) for name, one in by_name.items()]
             keeping = asyncio.create_task(self._serve(house, HOUSE))
             beating = asyncio.create_task(self._beat(app, threads))
             await asyncio.gather(*tasks)
@@ -193,7 +204,8 @@ class Host:
         if device is None:
             return [HOUSE]
         is_fit = device.identity not in self._suspects
-        return [ANY, *(queue_of(one) for one in device.answers if is_fit or one.startswith(f"{LOCAL}:"))]
+        own = [queue_of(one) for one in device.answers if is_fit or one.startswith(f"{LOCAL}:")]
+        return [ANY, *own] if device.is_host else own
 
     async def _serve(self, app: App, name: str, device: LabDevice | None = None) -> None:
         """Have the engine deliver jobs, again and again where its database goes away."""
@@ -224,7 +236,7 @@ class Host:
                     self.say("draining: no more jobs are taken")
                     self._drain()
                 await asyncio.to_thread(self._look_at_devices)
-            for one in self.devices:
+            for one in self._places:
                 if (worker := self._workers.get(one.name)) and set(worker.queues or ()) != set(self._queues(one)):
                     worker.stop()  # type: ignore[no-untyped-call]  # it begins again with the others
                 blocks = self._blocks.get(one.name)
@@ -316,7 +328,10 @@ class Host:
                 return
             token = CancelToken()
             self._running[job_id] = job, token
-            blocks = self._blocks.get(device.name) if takes_times(job) else None
+            blocks = self._blocks.get(device.name)
+            if blocks is not None and not takes_times(job):
+                blocks.disturb()
+                blocks = None
             try:
                 if blocks is not None:
                     self._enter(blocks, token)

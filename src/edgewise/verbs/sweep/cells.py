@@ -10,7 +10,7 @@ from dataclasses import dataclass, field, replace
 from difflib import get_close_matches
 from fnmatch import fnmatchcase
 from functools import cached_property, lru_cache
-from itertools import product
+from itertools import islice, product
 from pathlib import Path
 from typing import Any
 
@@ -24,7 +24,7 @@ from edgewise.runtime.base import runtimes
 from edgewise.text import listing
 from edgewise.verbs.option import Option
 from edgewise.verbs.request import Request, absolute
-from edgewise.verbs.sweep.suite import AXES, SuiteFile
+from edgewise.verbs.sweep.suite import AXES, Place, SuiteFile
 from edgewise.verbs.verb import VERBS, Verb
 
 ZOO = "zoo:"
@@ -33,6 +33,7 @@ Options = tuple[tuple[str, tuple[str, ...]], ...]
 _GLOB = "*?["
 NEAR = 0.75
 """The least likeness (of `difflib`) of a name to one that it may have been meant for."""
+_MORE = "⟦most_cells⟧ allows more"
 _NO, _YES = ("false", "no", "off", "0"), ("true", "yes", "on", "1")
 
 
@@ -94,14 +95,14 @@ def cells_of(file: SuiteFile, most: int) -> list[Cell]:
             runtimes().get(name.partition("/")[0])
         except Unavailable as error:
             raise file.error(("runtimes", at), *error.marked) from None
-    models = [name for at, one in enumerate(suite.models) for name in _files(file, ("models", at), one)]
+    models = [name for at, one in enumerate(suite.models) for name in _files(file, ("models", at), one, most)]
     axes = (models, suite.devices, suite.runtimes or ("",), [str(count) for count in suite.threads] or ("",),
             suite.precisions or ("",))  # fmt: skip
     number = suite.repeats
     for values in axes:
         number *= len(values)
     if number > most:
-        raise file.error((), f"it has {number:,} cells, more than {most:,}", "⟦most_cells⟧ allows more")
+        raise _too_many(file, (), number, most)
     options = tuple(suite.options.items())
     cells = [_cell(dict(zip(AXES, values, strict=True)), options) for values in product(*axes)]
     for at, entry in enumerate(suite.exclude):
@@ -109,6 +110,8 @@ def cells_of(file: SuiteFile, most: int) -> list[Cell]:
         cells = [cell for cell in cells if not cell.has(entry)]
     for at, included in enumerate(suite.include):
         cells = _included(file, at, included, cells)
+    if len(cells) * suite.repeats > most:
+        raise _too_many(file, ("include",), len(cells) * suite.repeats, most)
     if not cells:
         raise file.error(("exclude",), "no cell is left", "exclude fewer")
     repeated = [replace(cell, repeat=repeat) for repeat in range(suite.repeats) for cell in cells]
@@ -116,8 +119,12 @@ def cells_of(file: SuiteFile, most: int) -> list[Cell]:
     return list(_in_order(numbered, suite.order == "random", suite.seed))
 
 
-def _files(file: SuiteFile, place: tuple[str, int], name: str) -> list[str]:
-    """`name`, or the files that match it as a pattern."""
+def _too_many(file: SuiteFile, place: Place, number: int, most: int) -> BadInput:
+    return file.error(place, f"it has {number:,} cells, more than {most:,}", _MORE)
+
+
+def _files(file: SuiteFile, place: tuple[str, int], name: str, most: int) -> list[str]:
+    """`name`, or the files that match it as a pattern. Raises `BadInput` where these are more than `most`."""
     if name.startswith(ZOO) or not any(mark in name for mark in _GLOB):
         return [name]
     folder = file.path.parent
@@ -125,9 +132,12 @@ def _files(file: SuiteFile, place: tuple[str, int], name: str) -> list[str]:
     root, relative = (
         (Path(pattern.anchor), pattern.relative_to(pattern.anchor)) if pattern.anchor else (folder, pattern)
     )
-    found = sorted(path for path in root.glob(str(relative)) if not path.name.startswith("."))
+    shown = (path for path in root.glob(str(relative)) if not path.name.startswith("."))
+    found = sorted(islice(shown, most + 1))  # of a million files the others are not looked at
     if not found:
         raise file.error(place, f"no file matches {name}", f"paths count from {folder.absolute()}")
+    if len(found) > most:
+        raise file.error(place, f"more files match {name} than the {most:,} cells allowed", _MORE)
     return [str(path if pattern.anchor else path.relative_to(folder)) for path in found]
 
 
@@ -238,7 +248,7 @@ class Requests:
         common = replace(cell, model="", repeat=0)
         if common not in self._digests:
             request = self.check(cell)
-            document = request.to_document()
+            document = request.with_changed_paths(lambda path: Path(path).name).to_document()
             document |= {"models": None, "model": None, "record": SCHEMA, "options": cell.options}
             here = cell.device == LOCAL and not self.in_lab
             document |= {"versions": versions_of_engines(cell.runtime) if here else None}
