@@ -83,10 +83,6 @@ def test_type_checkers_see_what_is_there_at_run_time():
     assert set(seen) == set(FACE) - {"__version__"}
 
 
-def test_the_version_is_that_of_the_package():
-    assert edgewise.__version__ == version("edgewise")
-
-
 def test_it_is_typed():
     assert files("edgewise").joinpath("py.typed").is_file()
 
