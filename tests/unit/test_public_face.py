@@ -7,7 +7,6 @@ import json
 import subprocess
 import sys
 from importlib import import_module
-from importlib.metadata import version
 from importlib.resources import files
 from pathlib import Path
 
