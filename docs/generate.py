@@ -249,7 +249,9 @@ def command_page() -> str:
         "document and nothing else.\n\n",
         table(("Command", "What it does"), lines),
         "\nAnywhere on the line, `--version` prints the version, and `--debug` shows a traceback on errors. "
-        "Where a command takes MODEL, `-m MODEL` and `--model MODEL` are as good. A project's defaults stand in "
+        "Where a command takes MODEL, `-m MODEL` and `--model MODEL` are as good, and `hf:ORG/NAME:FILE` is a "
+        "[file of the Hugging Face Hub](getting-started.md#models-of-the-hugging-face-hub). A project's defaults "
+        "stand in "
         "[`edgewise.toml`](getting-started.md#defaults-for-a-project).\n\n",
         "## Exit codes\n\n",
         table(("Code", "Meaning"), CODES),

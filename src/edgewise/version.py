@@ -2,7 +2,6 @@
 
 This module is imported by every process: it starts none, and imports nothing that Python has not imported at its start.
 """
-# ruff: noqa: PTH
 
 from os import path
 
