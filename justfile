@@ -70,8 +70,8 @@ dist folder="dist":
     again=$(mktemp -d)
     trap 'rm -rf "$again"' EXIT
     export SOURCE_DATE_EPOCH=$(git log -1 --format=%ct)
-    {{ bin }}python -m build --outdir "{{ folder }}"
-    {{ bin }}python -m build --outdir "$again" >/dev/null
+    {{ bin }}python -m build --installer uv --outdir "{{ folder }}"
+    {{ bin }}python -m build --installer uv --outdir "$again" >/dev/null
     (cd "{{ folder }}" && sha256sum edgewise-*) | (cd "$again" && sha256sum --strict -c)
 
 # Write what is installed beside the Python `python` as an SBOM (CycloneDX, JSON)
