@@ -63,6 +63,21 @@ busy *arguments:
 changes:
     {{ bin }}towncrier build --draft
 
+# Build the sdist, and from it the wheel, into `folder`, twice: they must have the same bytes
+dist folder="dist":
+    #!/usr/bin/env bash
+    set -euo pipefail
+    again=$(mktemp -d)
+    trap 'rm -rf "$again"' EXIT
+    export SOURCE_DATE_EPOCH=$(git log -1 --format=%ct)
+    {{ bin }}python -m build --installer uv --outdir "{{ folder }}"
+    {{ bin }}python -m build --installer uv --outdir "$again" >/dev/null
+    (cd "{{ folder }}" && sha256sum edgewise-*) | (cd "$again" && sha256sum --strict -c)
+
+# Write what is installed beside the Python `python` as an SBOM (CycloneDX, JSON)
+sbom python file:
+    {{ bin }}cyclonedx-py environment --pyproject pyproject.toml --output-reproducible -o "{{ file }}" "{{ python }}"
+
 # Copy the third-party scripts of the studio, in the versions of vendor/package-lock.json, into the package; needs npm
 vendor:
     npm ci --prefix vendor --ignore-scripts

@@ -13,9 +13,11 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 
 import improving_tables
+from man_pages import man_pages
 from markdown_tables import NOTE, plain, table
 
 from edgewise.cli.help import usage_of
+from edgewise.errors import ExitCode
 from edgewise.importing import IMPORTERS
 from edgewise.importing.spec import SETTINGS
 from edgewise.metrics import METRICS
@@ -237,7 +239,6 @@ def boards_page() -> str:
 def command_page() -> str:
     """Every command with its arguments and options, as the program itself declares them."""
     from edgewise.cli.main import commands, declared
-    from edgewise.errors import ExitCode
 
     lines = ((f"[{name}](#edgewise-{name})", line) for name, (_, line) in commands().items())
     parts = [
@@ -248,10 +249,12 @@ def command_page() -> str:
         "document and nothing else.\n\n",
         table(("Command", "What it does"), lines),
         "\nAnywhere on the line, `--version` prints the version, and `--debug` shows a traceback on errors. "
-        "Where a command takes MODEL, `-m MODEL` and `--model MODEL` are as good. A project's defaults stand in "
+        "Where a command takes MODEL, `-m MODEL` and `--model MODEL` are as good, and `hf:ORG/NAME:FILE` is a "
+        "[file of the Hugging Face Hub](getting-started.md#models-of-the-hugging-face-hub). A project's defaults "
+        "stand in "
         "[`edgewise.toml`](getting-started.md#defaults-for-a-project).\n\n",
         "## Exit codes\n\n",
-        table(("Code", "Meaning"), ((str(code.value), MEANING[code.name]) for code in ExitCode)),
+        table(("Code", "Meaning"), CODES),
         "\n## Environment\n\n",
         table(("Variable", "Meaning"), ENVIRONMENT),
     ]
@@ -275,6 +278,7 @@ MEANING = {
     "BUDGET_EXCEEDED": "a check of `gate` failed or stayed inconclusive",
     "INTERRUPTED": "interrupted with Ctrl-C; what was finished is kept",
 }
+CODES = tuple((str(code.value), MEANING[code.name]) for code in ExitCode)
 ENVIRONMENT = (
     ("`EDGEWISE_STORE`", "where runs are kept when `--store` is not given"),
     ("`EDGEWISE_DEBUG`", "any text: the same as `--debug`"),
@@ -328,6 +332,7 @@ PAGES = {
     "boards.md": boards_page,
     "cli.md": command_page,
     "../llms.txt": list_for_agents,
+    **man_pages(CODES, ENVIRONMENT),
 }
 
 

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import json
 import re
+from dataclasses import replace
+from xml.etree import ElementTree
 
 import pytest
 
@@ -12,7 +14,7 @@ from edgewise.errors import ExitCode
 from edgewise.store import open_store
 from edgewise.store.exchange import export_runs
 from messages import is_in, says, wording
-from sample_runs import all_runs, run_id, same_model_runs
+from sample_runs import all_runs, make_run, run_id, same_model_runs
 
 
 @pytest.fixture
@@ -126,3 +128,44 @@ def test_unknown_runs_and_files_without_runs_are_refused(stored, tmp_path, capsy
     capsys.readouterr()
     assert run(["report", str(empty)]) == ExitCode.BAD_INPUT
     assert "error:" in capsys.readouterr().err
+
+
+def test_a_badge_has_the_value_its_interval_and_the_grade(stored, tmp_path, capsys):
+    assert run(["report", run_id(1), "--badge", "latency"]) == ExitCode.DONE
+    (title,) = re.findall(r"<title>(.*?)</title>", drawn := capsys.readouterr().out)
+    assert title == f"Latency of kws.onnx on onnxruntime 1.2.3: 420 ± 11 µs · grade B; run {run_id(1)}"
+    root = ElementTree.fromstring(drawn)
+    assert [text.text for text in root.iter("{http://www.w3.org/2000/svg}text")] == ["Latency", "420 ± 11 µs · grade B"]
+    files = [tmp_path / name for name in ("a.svg", "a.json")]
+    assert run(["report", run_id(1), "--badge", "latency", *(f"-o{file}" for file in files)]) == ExitCode.DONE
+    assert files[0].read_text() == drawn
+    assert json.loads(files[1].read_text()) == {
+        "schemaVersion": 1, "label": "Latency", "message": "420 ± 11 µs · grade B", "color": "#1a7f37",
+    }  # fmt: skip
+
+
+def test_a_badge_says_that_a_run_has_the_lowest_grade_and_what_was_not_measured():
+    from edgewise.report.runs.badge import render_badge
+
+    one = make_run(1, runtime="fake", latency=3.3e-4, half=9e-6, memory=30e6, startup=0.05, grade="D")
+    assert "· grade D<" in render_badge(one, "latency", ".svg")
+    rows = [replace(row, basis="estimated", method="a model") for row in one.measurements]
+    assert "· estimated · grade D<" in render_badge(replace(one, measurements=tuple(rows)), "latency", ".svg")
+    counted = replace(one.measurement("latency"), metric="model_size", value=5e3, unit="B", low=None, high=None)
+    assert (
+        json.loads(render_badge(replace(one, measurements=(counted,)), "model_size", ".json"))["message"] == "5.00 kB"
+    )
+
+
+@pytest.mark.parametrize(
+    ("words", "error"),
+    [
+        ([run_id(1), "--badge", "latancy"], says("run-no", metric="latancy")),
+        ([run_id(1), run_id(2), "--badge", "latency"], says("badge-holds-one-run-these")),
+        ([run_id(1), "--badge", "latency", "-o", "a.png"], says("badge-cant-written")),
+        ([run_id(1), "--badge", "latency", "--table", "zoo"], says("badge-no-table")),
+    ],
+)
+def test_what_no_badge_can_show_is_refused(stored, capsys, words, error):
+    assert run(["report", *words]) == ExitCode.BAD_INPUT
+    assert is_in(error, " ".join(capsys.readouterr().err.split()))

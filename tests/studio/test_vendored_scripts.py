@@ -17,7 +17,8 @@ LOCK = json.loads((ROOT / "vendor/package-lock.json").read_text())["packages"]
 
 @pytest.fixture(scope="module")
 def wheel(tmp_path_factory):
-    pytest.importorskip("hatchling", reason="hatchling, which builds the wheel, is not installed")
+    for name in ("hatchling", "hatch_vcs"):
+        pytest.importorskip(name, reason=f"{name}, which builds the wheel, is not installed")
     folder = tmp_path_factory.mktemp("wheel")
     subprocess.run([sys.executable, "-m", "hatchling", "build", "-t", "wheel", "-d", folder], cwd=ROOT, check=True)
     with zipfile.ZipFile(next(folder.glob("*.whl"))) as file:

@@ -7,7 +7,6 @@ import json
 import subprocess
 import sys
 from importlib import import_module
-from importlib.metadata import version
 from importlib.resources import files
 from pathlib import Path
 
@@ -82,10 +81,6 @@ def test_type_checkers_see_what_is_there_at_run_time():
     seen = {alias.name: node.module for node in block.body if isinstance(node, ast.ImportFrom) for alias in node.names}
     assert all(getattr(edgewise, name) is getattr(import_module(module), name) for name, module in seen.items())
     assert set(seen) == set(FACE) - {"__version__"}
-
-
-def test_the_version_is_that_of_the_package():
-    assert edgewise.__version__ == version("edgewise")
 
 
 def test_it_is_typed():

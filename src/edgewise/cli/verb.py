@@ -16,6 +16,7 @@ from edgewise.terminal.context import in_context, write_files
 from edgewise.terminal.errors import tell_ending
 from edgewise.text import one_line
 from edgewise.verbs.command import Command
+from edgewise.verbs.hub import fetch_models, takes_models
 from edgewise.verbs.option import Values
 from edgewise.verbs.presentation import Presentation, View
 from edgewise.verbs.verb import VERBS, Verb, carry_out, command_of
@@ -70,7 +71,8 @@ def command_for(verb: Verb) -> Command:
     """The command of `verb`."""
 
     def work(values: Values) -> int:
-        request = verb.read(values)
+        models = {one.name: fetch_models(values[one.name]) for one in verb.all_options() if takes_models(one)}
+        request = verb.read({**values, **models})
         asked = VERBS.get(request.in_effect().verb)
         return perform(request, output_of(values, files=asked.reports))
 

@@ -6,6 +6,7 @@ from collections.abc import Callable, Mapping
 from inspect import Parameter, Signature
 from typing import TYPE_CHECKING, Any
 
+from edgewise.verbs.hub import fetch_models, takes_models
 from edgewise.verbs.verb import VERBS, Verb, named_for_python
 from edgewise.verbs.verb import carry_out as carry_out_request
 
@@ -73,6 +74,11 @@ def carry_out(verb: str, context: Context, **fields: Any) -> Any:
     """What the request gives; arguments that are None are left to it. Raises errors that name arguments."""
     from edgewise.verbs.reading import request_for
 
-    with named_for_python(VERBS.get(verb).argument_of):
-        given = {name: value for name, value in fields.items() if value is not None}
+    with named_for_python((known := VERBS.get(verb)).argument_of):
+        models = {one.field_of(known.request_type()) for one in known.all_options() if takes_models(one)}
+        given = {
+            name: fetch_models(value) if name in models else value
+            for name, value in fields.items()
+            if value is not None
+        }
         return carry_out_request(request_for(verb, **given), context)

@@ -140,4 +140,5 @@ def _command(words: Sequence[str]) -> list[str]:
 
 
 def _environment() -> dict[str, str]:
-    return {**os.environ, "COLUMNS": str(WIDTH), "NO_COLOR": "1"}
+    # An agent fetches no model by its name, unless the owner's environment says so.
+    return {"HF_HUB_OFFLINE": "1", **os.environ, "COLUMNS": str(WIDTH), "NO_COLOR": "1"}

@@ -46,6 +46,11 @@ OPTIONS = (
     option("--reference TEXT", options.OUTPUT, "Text, URL or Markdown link, for the table 'zoo'"),
     option("--title TEXT", options.OUTPUT, "Heading of the report", default=""),
     option("--only-table", options.OUTPUT, "Write only the table and its footnotes, as Markdown for a README", bool),
+    option(
+        "--badge METRIC",
+        options.OUTPUT,
+        "Write only a badge of this value, such as latency: .svg, or .json for shields.io",
+    ),
     options.DETAILS,
     options.STORE,
     options.FORCE.worded("Overwrite the file"),
@@ -71,6 +76,8 @@ def command(values: Values) -> int:
     output = output or ()
     if table is not None and table not in TABLES:
         raise BadInput(f"there is no table {table!r}", advice=f"one of: {', '.join(TABLES)}")
+    if values["badge"]:
+        return _write_badges(values, output)
     check_files(output, check_target, overwrite=force)
     if only_table and any(path.suffix.lower() != ".md" for path in output):
         raise BadInput("--only-table is for Markdown", advice="end the file's name with .md, or print it without -o")
@@ -87,6 +94,33 @@ def command(values: Values) -> int:
         _print(found, report_document(found, **settings), settings, details=values["details"])
         return 0
     return write_files(output, lambda path: write_report(found, path, overwrite=force, **settings))
+
+
+def _write_badges(values: Values, output: Sequence[Path]) -> int:
+    from edgewise.cli.verb import check_files
+    from edgewise.errors import BadInput
+    from edgewise.folders import check_place
+    from edgewise.report.runs.badge import EXTENSIONS, render_badge
+    from edgewise.store.exchange import write_file
+    from edgewise.terminal.context import write_files
+
+    def check(path: Path, *, overwrite: bool) -> None:
+        if path.suffix.lower() not in EXTENSIONS:
+            raise BadInput(f"{path}: a badge can't be written as that", advice=f"one of: {', '.join(EXTENSIONS)}")
+        check_place(path, overwrite=overwrite, example="badge.svg")
+
+    if values["table"] or values["only_table"]:
+        raise BadInput("a badge has no table", advice="leave --table and --only-table out")
+    metric, force = values["badge"], values["force"]
+    check_files(output, check, overwrite=force)
+    found = read_runs(values["runs"] or ["last"], store=values["store"])
+    if len(found) != 1:
+        raise BadInput(f"a badge holds one run, and these are {len(found)}", advice="name one run")
+    texts = {suffix: render_badge(found[0], metric, suffix) for suffix in EXTENSIONS}
+    if not output:
+        sys.stdout.write(texts[".svg"])
+        return 0
+    return write_files(output, lambda path: write_file(path, texts[path.suffix.lower()], overwrite=force))
 
 
 def read_runs(references: Sequence[str], *, store: str | None) -> list[Run]:
