@@ -102,7 +102,8 @@ def _make(folder: Path, requirements: Sequence[str], *, any_python: bool) -> dic
         # In two steps: venv itself does not tell why it could not install pip.
         make = [[sys.executable, "-m", "venv", "--without-pip", str(folder)], [python, "-m", "ensurepip"]]
         install = [python, "-m", "pip", "install", "--quiet", "--no-input", "--disable-pip-version-check"]
-        install += ["--ignore-requires-python"] if any_python else []
+        # Of a package that has left this Python behind, pip would try to build the newest source.
+        install += ["--ignore-requires-python", "--only-binary=:all:"] if any_python else []
     own = {name: value for name, value in os.environ.items() if name not in FOREIGN}
     for step in (*make, [*install, *requirements, "numpy"]):
         done = run_child(step, seconds=MAKE_S, environment=own)
