@@ -194,7 +194,9 @@ def make_run(
         environment=ENVIRONMENT,
         measurements=rows,
         sessions=tuple(session(index) for index in range(5)),
-        variation=Variation(sigma=round(half / latency / Z95, 5), degrees=None, source="learnt", method="of earlier runs"),
+        variation=Variation(
+            sigma=round(half / latency / Z95, 5), degrees=None, source="learnt", method="of earlier runs"
+        ),
         cautions=cautions,
         trust=Trust(grade=grade, reasons=tuple(f"{caution.message} (at best B)" for caution in cautions)),
     )
