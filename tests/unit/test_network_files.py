@@ -42,7 +42,7 @@ def measure(files, **axes):
         files,
         axes=Axes(**axes),
         scenario=Scenario(),
-        stopping=Stopping(iterations=20, warmup=1, sessions=2),
+        stopping=Stopping(iterations=20, warmup=1, sessions=3),
         target=TargetSpec(),
     )
     return Dispatcher(save=lambda run: None, sensors=METERS_OFF).execute(plan)

@@ -259,7 +259,10 @@ def test_a_page_of_twenty_runs_is_small():
     pytest.importorskip("vl_convert")
     runs = [
         replace(
-            run, id=run_id(100 + place), measurements=(sampled("latency", 1e-3, half=1e-5, seed=place, n=2000), *rest)
+            run,
+            id=run_id(100 + place),
+            variation=None,
+            measurements=(sampled("latency", 1e-3, half=1e-5, seed=place, n=2000), *rest),
         )
         for place, (run, rest) in enumerate((make_run(1), make_run(1).measurements[1:]) for _ in range(20))
     ]
