@@ -80,7 +80,7 @@ def _answer(estimate: Estimate) -> str:
         return ""
     rows = [estimate.measurement(metric) for metric in ("latency", "cpu_cycles", "accelerator_cycles")]
     row = next((row for row in rows if row is not None and row.value is not None), None)
-    fit = "" if estimate.fit is None else f"{estimate.fit}{_beyond_tflite_micro(estimate, estimate.fit)}"
+    fit = "" if estimate.fit is None else f"{estimate.fit}{_without_interpreter(estimate, estimate.fit)}"
     if estimate.bound or row is None:
         return "; ".join(filter(None, (f"Latency: {estimate.bound}." if estimate.bound else "", fit)))
     unit = "" if row.metric == "latency" else f" {METRICS[row.metric].label}"
@@ -91,12 +91,12 @@ def _answer(estimate: Estimate) -> str:
     return "; ".join(filter(None, parts))
 
 
-def _beyond_tflite_micro(estimate: Estimate, fit: Fit) -> str:
-    """That the model does not fit with tflite-micro, whose arena alone is larger than the RAM; "" where it may."""
-    row = estimate.measurement("memory_arena_tflm_32bit")
-    if row is None or row.value is None or fit.lacking or row.value <= fit.board.ram_bytes:
+def _without_interpreter(estimate: Estimate, fit: Fit) -> str:
+    """What is least possible, where the RAM is that of an interpreter; "" where it is not known."""
+    row = estimate.measurement("memory_sram_least")
+    if row is None or row.value is None or "RAM" in fit.at_least:
         return ""
-    return f"; not with tflite-micro, whose arena alone takes {kib(int(row.value))} KiB"
+    return f"; at least {kib(int(row.value))} KiB RAM without an interpreter"
 
 
 def _conditions(estimate: Estimate) -> tuple[str, ...]:
@@ -205,7 +205,7 @@ def class_table(estimate: Estimate) -> Table | None:
 
 
 _WITH_INTERVAL = ("latency", "energy")
-_HEADLINES = (*_WITH_INTERVAL, "memory_sram", "memory_arena", "flash")
+_HEADLINES = (*_WITH_INTERVAL, "memory_sram", "memory_sram_least", "memory_arena", "flash")
 
 
 def summary_table(estimate: Estimate) -> Table:
