@@ -125,7 +125,7 @@ def test_a_device_is_named_with_its_settings_and_a_latency_with_its_interval(tmp
     assert edgewise_command(["estimate", str(dense(tmp_path)), "-d", "cortex-m4@100MHz"]) == 0
     printed = capsys.readouterr().out
     assert "\n  Arm Cortex-M4 with DSP extension and FPU at 100 MHz; software cmsis-nn.\n" in printed
-    assert re.search(r"Latency +[\d.]+ µs +90%: [\d.]+ µs to [\d.]+ µs +estimated", printed)
+    assert re.search(r"Latency +[\d.]+ µs +90%: \[[\d.]+, [\d.]+\] µs +estimated", printed)
     command = ["estimate", str(dense(tmp_path)), "-d", "cortex-m4@100MHz", "--set", "software=vendor", "--json"]
     assert edgewise_command(command) == 0
     told = json.loads(capsys.readouterr().out)

@@ -50,9 +50,9 @@ def test_what_is_known_of_a_latency_is_said_first_and_in_its_cell(partly):
 
 def test_the_latency_with_its_interval_and_the_fit_come_first(tmp_path):
     whole = replace(estimated(tmp_path), coverage={"latency": 0.9})
-    assert estimate_document(whole).answer == ("1.00 ms on toy-core, 90%: 900 µs to 1.10 ms (estimated)",)
+    assert estimate_document(whole).answer == ("1.00 ms on toy-core, 90%: ± 0.10 ms (estimated)",)
     (answer,) = estimate_document(on_board("toy", ram=65536, needed=1024, latency=1e-3)).answer
-    assert answer == "1.00 ms on toy, 900 µs to 1.10 ms (estimated); fits: 1 of 64 KiB RAM, 2 of 4 KiB flash"
+    assert answer == "1.00 ms on toy, ± 0.10 ms (estimated); fits: 1 of 64 KiB RAM, 2 of 4 KiB flash"
     assert estimate_document(replace(whole, refused="the model does not fit")).answer == ()
 
 

@@ -16,6 +16,7 @@ from edgewise.comparing.gate import Check, GateResult, is_settled, judge, refuse
 from edgewise.comparing.metrics import compare_runs
 from edgewise.comparing.requirement import Requirement, parse_requirements
 from edgewise.errors import BadInput, ExitCode
+from edgewise.formatting import points_range
 from edgewise.record import DataRef, Evaluation, Job, Measurement, Run, Scenario
 from edgewise.stats.comparison import INTERVAL_FACTOR
 from edgewise.stats.proportions import paired_interval, wilson_interval
@@ -364,7 +365,7 @@ def test_points_lost_are_a_difference_with_the_intervals_of_both():
     check = only(
         judge(ask(budget="accuracy_drop=1pt"), before, run_with(2, measured("accuracy_top1", 0.94, half=0.004)))
     )
-    assert check.because == "1.0 points lost, 95 % interval: 0.50 points lost to 1.5 points lost"
+    assert check.because == "1.0 points lost, 95 % interval of the change: [−1.50, −0.50] pt"
     bare = only(judge(ask(budget="accuracy_drop=1pt"), before, run_with(2, measured("accuracy_top1", 0.95))))
     assert bare.verdict == "inconclusive" and re.search(says("without-intervals-does-not-show"), bare.because)
 
@@ -387,10 +388,10 @@ def test_points_lost_on_the_same_samples_are_those_whose_outcome_changed():
     same = only(judge(limit, judged(1, old), judged(2, old)))
     low, high = paired_interval(0, 0, 80)
     assert same.verdict == "pass" and high == pytest.approx(0.0451, abs=1e-4) and low == -high
-    assert same.because == "0 points lost, 95 % interval on the same 80 samples: 4.5 points gained to 4.5 points lost"
+    assert same.because == "0 points lost, 95 % interval of the change on the same 80 samples: [−4.51, +4.51] pt"
     worse = only(judge(limit, judged(1, old), judged(2, [0.0] * 20 + old[20:])))
-    ends = [f"{-end * 100:.2g} points lost" for end in reversed(paired_interval(20, 0, 80))]
-    assert worse.verdict == "fail" and worse.because.endswith(" to ".join(ends))
+    assert worse.verdict == "fail"
+    assert worse.because.endswith(f"{points_range('accuracy_top1', *paired_interval(20, 0, 80))} pt")
     other = only(judge(limit, judged(1, old), judged(2, old, data="b" * 64)))
     assert other.verdict == "inconclusive" and "(not paired: of different samples)" in other.because
     bare = only(judge(limit, judged(1, old), judged(2, old, kept=False)))

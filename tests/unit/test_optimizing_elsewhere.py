@@ -80,7 +80,7 @@ def test_where_the_original_has_no_estimate_the_fastest_variant_is_named_first_w
     assert [one.accepted for one in result.candidates] == [True, True]
     assert result.chosen == result.candidates[1].id
     headline, evidence = headline_of(result)
-    assert headline.startswith(f"{result.files['chosen']} for board: latency 10.0 ms [8.00 ms, 12.0 ms] (estimated)")
+    assert headline.startswith(f"{result.files['chosen']} for board: latency 10.0 ± 2.0 ms (estimated)")
     assert "SRAM 40.0 kB (simulated)" in headline and "measured here)" in headline
     assert evidence == (
         "the original has no estimate there: each of 9 operators works on float32; "
@@ -121,9 +121,10 @@ def test_an_estimated_variant_is_accepted_where_the_estimates_tell_it_apart(benc
     headline, evidence = headline_of(result)
     assert accepted or headline == wording("nothing-shown-better-than-original", device="board")
     doubt = "; too few samples to prove --max-accuracy-drop 1pt" if accepted else ""
-    assert evidence.endswith("the original there: latency 20.0 ms" + (
-        " (estimated), SRAM 40.0 kB (simulated)" if latencies[0][1] is None
-        else f" [{latencies[0][1] * 1e3:.1f} ms, {latencies[0][2] * 1e3:.1f} ms] (estimated), SRAM 40.0 kB (simulated)"
+    assert evidence.endswith("the original there: latency 20.0" + (
+        " ms (estimated), SRAM 40.0 kB (simulated)" if latencies[0][1] is None
+        else " ± 2.0 ms (estimated), SRAM 40.0 kB (simulated)" if accepted
+        else " [15.0, 30.0] ms (estimated), SRAM 40.0 kB (simulated)"
     ) + doubt + (f"; {result.chosen_because}" if accepted else ""))  # fmt: skip
 
 
@@ -205,7 +206,7 @@ def test_cycles_without_a_clock_are_short_and_say_how_to_get_a_latency(bench):
     clockless = replace(estimate(), metrics=known, fit="fits: 1 of 64 KiB RAM, 2 of 128 KiB flash")
     result = search(bench, FLOAT, clockless, clockless)
     headline, evidence = headline_of(result)
-    assert "CPU cycles 53.3 M [34.6 M, 82.0 M] (estimated); fits: 1 of 64 KiB RAM" in headline
+    assert "CPU cycles 53.3 [34.6, 82.0] M (estimated); fits: 1 of 64 KiB RAM" in headline
     assert evidence.startswith(f"no latency: {because}; the original has no estimate")
     table = plain_text(partial(print_optimization, result), width=80).partition("variants")[2]
     assert "53.3 M" in table, table

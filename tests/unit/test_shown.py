@@ -55,7 +55,7 @@ def test_a_run_is_one_line(runs):
     run = next(run for run in runs if run.status == "done")
     row = run.measurement(run.headline)
     assert repr(run).startswith(f"<run {run.id} of {run.job.label}: Latency ") and "\n" not in repr(run)
-    assert f"grade {run.trust.grade}" in repr(run) and row.low is not None and " to " in repr(run)
+    assert f"grade {run.trust.grade}" in repr(run) and row.low is not None and " ± " in repr(run)
     failed = replace(run, status="failed", measurements=(), failure=Failure(cause="Killed", message="by the kernel"))
     assert repr(failed) == f"<run {run.id} of {run.job.label}: the run failed: Killed: by the kernel>"
 

@@ -19,6 +19,7 @@ from edgewise.comparing.metrics import SAME_RUN, contrast_of, is_same_run
 from edgewise.comparing.requirement import Requirement, format_limit
 from edgewise.comparing.session_values import OF_DATA, OF_LABELS, Evidence, are_paired, gather_evidence, why_unpaired
 from edgewise.errors import ExitCode
+from edgewise.formatting import points_range, with_range
 from edgewise.metrics import METRICS, Metric, in_sentence
 from edgewise.record import Run
 from edgewise.stats.comparison import INTERVAL_FACTOR, LEVEL, Contrast, decide_limit
@@ -374,7 +375,7 @@ def _check_budget(check: Check, evidence: Evidence, *, chances: float) -> Check:
     inside, outside = (low >= limit, high < limit) if row.better == "higher" else (high <= limit, low > limit)
     verdict: CheckVerdict = "pass" if inside else "fail" if outside else "inconclusive"
     words = "contains" if verdict == "inconclusive" else "is clear of"
-    because = f"the 95 % interval, {format_limit(low, row)} to {format_limit(high, row)}, {words} {shown}"
+    because = f"{with_range(row.id, row.unit, value, low, high)}, 95 % interval, {words} {shown}"
     if len(evidence.values) == 1:
         because += "; it is that of one process and leaves out how far processes differ"
     return replace(check, verdict=verdict, because=because, low=low, high=high)
@@ -402,7 +403,7 @@ def _check_drop(check: Check, old: Evidence, new: Evidence) -> Check:
     before, after = old.side, new.side
     assert before.value is not None and after.value is not None
     lost = before.value - after.value
-    limit, told = check.requirement.limit, f"{_lost(lost)}, 95 % interval"
+    limit, told = check.requirement.limit, f"{_lost(lost)}, 95 % interval of the change"
     if are_paired(old, new):
         gone = sum(was > now for was, now in zip(old.outcomes, new.outcomes, strict=True))
         come = sum(was < now for was, now in zip(old.outcomes, new.outcomes, strict=True))
@@ -415,7 +416,7 @@ def _check_drop(check: Check, old: Evidence, new: Evidence) -> Check:
         high = lost + math.hypot(before.high - before.value, after.value - after.low)
         told += f" ({why})" if (why := why_unpaired(old, new)) else ""
     verdict: CheckVerdict = "pass" if high <= limit else "fail" if low > limit else "inconclusive"
-    because = f"{told}: {_lost(low)} to {_lost(high)}"
+    because = f"{told}: {points_range(check.requirement.metric, -high, -low)} pt"
     if verdict == "inconclusive" and are_paired(old, new):
         because += _estimate_samples(gone, come, len(old.outcomes), limit=limit)
     return replace(check, verdict=verdict, because=because, low=after.low, high=after.high)

@@ -12,7 +12,7 @@ from pathlib import Path
 from shutil import get_terminal_size
 from typing import Any
 
-from edgewise.formatting import ABSENT, range_text, value_text
+from edgewise.formatting import ABSENT, with_range
 from edgewise.metrics import WITHOUT_A_RUN
 from edgewise.record import Run
 from edgewise.record.facts import precision_of, threads_of
@@ -130,7 +130,6 @@ def _line_of(run: Run) -> str:
     row = run.measurement(run.headline)
     if row is None or row.value is None:
         return f"<run {run.id} of {run.job.label}: {failure_of(run) if run.failure else run.status}>"
-    value = value_text(row.metric, row.unit, row.value)
-    within = range_text(row.metric, row.unit, row.low, row.high)
+    value = with_range(row.metric, row.unit, row.value, row.low, row.high)
     grade = f", grade {run.trust.grade}" if run.trust is not None else ""
-    return f"<run {run.id} of {run.job.label}: {label_of(row.metric)} {value}{within and f' ({within})'}{grade}>"
+    return f"<run {run.id} of {run.job.label}: {label_of(row.metric)} {value}{grade}>"

@@ -12,7 +12,7 @@ from edgewise.estimating.base import Estimate, EstimatedDevice, EstimatedLayer, 
 from edgewise.estimating.boards import CORE_TITLES, Board, Fit, kib
 from edgewise.estimating.mcu.cores import CORES
 from edgewise.estimating.memory_only import UPPER_BOUNDS
-from edgewise.formatting import quantity
+from edgewise.formatting import interval_text, quantity
 from edgewise.metrics import METRICS
 from edgewise.model.memory_plan import MemoryPlan, Placement
 from edgewise.record import LayerTensor, Measurement
@@ -72,7 +72,7 @@ def estimate_document(estimate: Estimate, *, top: int | None = None) -> Document
 
 
 def _answer(estimate: Estimate) -> str:
-    """``"110 ms on nucleo-l4r5zi, 90%: 91.3 ms to 131 ms (estimated); fits: 17.6 of 640 KiB RAM, …"``.
+    """``"110 ms on nucleo-l4r5zi, 90%: [91.3, 132] ms (estimated); fits: 17.6 of 640 KiB RAM, …"``.
 
     The number is the latency, else the cycles with the reason why they have no time; empty where neither is known.
     """
@@ -182,12 +182,10 @@ def interval_cell(row: Measurement, estimate: Estimate) -> Cell:
     """The interval of `row`, with its coverage if the estimator states one; empty where both ends look the same."""
     if row.low is None or row.high is None:
         return Cell(text="")
-    low, high = (
-        format_si(end, "").strip() if row.unit == "1" else quantity(end, row.unit) for end in (row.low, row.high)
-    )
+    text = interval_text(row.metric, row.unit, row.value, row.low, row.high)
     if (coverage := estimate.coverage.get(row.metric)) is None:
-        return Cell(text="" if low == high else f"{low} to {high}")
-    return Cell(text=f"{coverage:.0%}: {low} to {high}")
+        return Cell(text="" if row.low == row.high else text)
+    return Cell(text=f"{coverage:.0%}: {text}")
 
 
 def class_table(estimate: Estimate) -> Table | None:
