@@ -1,4 +1,8 @@
-"""Numbers as text: values, factors, ratios, shares and differences, with intervals that are rounded outwards."""
+"""Numbers as text: values, factors, ratios, shares and differences, with intervals that are rounded outwards.
+
+An interval has one text in tables, prose, pages and charts: that of `interval_text`, which `with_range` writes behind
+the value. CSV and JSON have numbers at full precision.
+"""
 
 from __future__ import annotations
 
@@ -6,7 +10,7 @@ import math
 from collections.abc import Callable, Sequence
 from decimal import ROUND_CEILING, ROUND_FLOOR, Context, Decimal
 
-from edgewise.metrics import METRICS, SHARES
+from edgewise.metrics import METRICS, SHARES, is_score
 from edgewise.units import JOULES_PER_MWH, SCALES, format_limit, format_quantity, scale_for, significant
 
 ABSENT = "n/a"
@@ -74,8 +78,8 @@ def width_text(value: float, low: float, high: float, unit: str) -> str:
     """How wide an interval is: ``"± 1.4 %"``, or its ends where one side is wider than the value itself."""
     half = max(value - low, high - value) / abs(value) if value else math.inf
     if half <= 1.0:
-        return f"± {half * 100:.1f} %"
-    return f"{format_quantity(low, unit)} to {format_quantity(high, unit)}"
+        return f"± {math.ceil(float(f'{half * 1000:.9g}')) / 10:.1f} %"
+    return amount_interval(unit, value, low, high)
 
 
 def is_very_wide(low: float | None, high: float | None) -> bool:
@@ -102,8 +106,7 @@ def with_ends(
         unit: follows the value.
     """
     if metric in SHARES:
-        places = max(digits - 2, len(significant(percent_of(value), digits).partition(".")[2]))
-        text = share_text(value, unit=False, places=places)
+        text = share_text(value, unit=False, places=max(2, digits - 2))
         places = len(text.partition(".")[2])
         ends = None if low is None or high is None else (percent_of(low), percent_of(high))
     else:
@@ -134,7 +137,7 @@ def points_range(metric: str, low: float | None, high: float | None) -> str:
     if metric in SHARES:
         first, last = ends_text(percent_of(low), percent_of(high), 2)
     else:
-        first, last = significant(low), significant(high)
+        first, last = _outwards(low, high)
     return f"[{_signed(first)}, {_signed(last)}]"
 
 
@@ -193,9 +196,7 @@ def plus_minus(value: float, low: float | None, high: float | None) -> str:
     if low is None or high is None or not math.isfinite(value):
         return significant(value, DIGITS)
     if _is_lopsided(value, low, high):
-        ends = (Context(prec=DIGITS, rounding=way).create_decimal(repr(end))
-                for way, end in ((ROUND_FLOOR, low), (ROUND_CEILING, high)))  # fmt: skip
-        return f"{significant(value, DIGITS)} [{', '.join(significant(float(end), DIGITS) for end in ends)}]"
+        return f"{significant(value, DIGITS)} [{', '.join(_outwards(low, high))}]"
     magnitude = math.floor(math.log10(abs(value))) if value else 0
     places = DIGITS - 1 - magnitude
     shown = round(value, places)
@@ -208,6 +209,15 @@ def plus_minus(value: float, low: float | None, high: float | None) -> str:
     # `significant` writes numbers of these magnitudes with an exponent.
     exponent = magnitude < -4 or magnitude >= 9
     return f"{significant(value, DIGITS)} ± {f'{width:.2e}' if exponent else f'{width:.{max(0, places)}f}'}"
+
+
+def _outwards(low: float, high: float) -> tuple[str, str]:
+    """Both ends at three significant digits, rounded away from each other."""
+    # What is left of binary fractions must not move the last digit.
+    ends = (Context(prec=DIGITS, rounding=way).create_decimal(f"{end:.12g}")
+            for way, end in ((ROUND_FLOOR, low), (ROUND_CEILING, high)))  # fmt: skip
+    first, last = (significant(float(end), DIGITS) for end in ends)
+    return first, last
 
 
 def _is_lopsided(value: float, low: float, high: float) -> bool:
@@ -282,30 +292,46 @@ def value_text(metric: str, unit: str, value: float | None) -> str:
         return f"{value:,.0f}"
     if metric == "memory_limit":
         return format_limit(value)
+    if metric in _PERCENT - SHARES:
+        return f"{significant(percent_of(value))} %"
     text = share_text(value) if metric in SHARES else quantity(value, unit)
     return f"{text} ({significant(value / JOULES_PER_MWH)} mWh)" if unit == "J" else text
 
 
-def range_text(metric: str, unit: str, low: float | None, high: float | None, *, to: str = " to ") -> str:
-    """``"97.05 % to 98.96 %"``, the ends of a share rounded outwards; empty where there is no interval."""
-    if low is None or high is None:
+def amount_text(unit: str, value: float, low: float | None, high: float | None) -> str:
+    """``"422 ± 74 µs"``, ``"421 [409, 480] µs"``: a quantity of the SI `unit`, as `plus_minus`."""
+    if low is None or high is None or not math.isfinite(value):
+        return quantity(value, unit)
+    convert, name = scale_of("", unit, [value])
+    return f"{plus_minus(convert(value), convert(low), convert(high))} {name}".rstrip()
+
+
+def amount_interval(unit: str, value: float, low: float, high: float) -> str:
+    """``"± 74 µs"``, ``"[409, 480] µs"``: the interval of `amount_text`."""
+    return amount_text(unit, value, low, high).partition(" ")[2]
+
+
+def interval_text(metric: str, unit: str, value: float | None, low: float | None, high: float | None) -> str:
+    """``"± 74 µs"``, ``"[409, 480] µs"``, ``"[97.05, 98.96] %"``: the interval beside a value in another column.
+
+    Empty where there is none.
+    """
+    if value is None or low is None or high is None or not math.isfinite(value):
         return ""
-    first, last = _ends(metric, unit, low, high)
-    sign = " %" if metric in SHARES else ""
-    return f"{first}{sign}{to}{last}{sign}"
+    if metric in SHARES or is_score(metric):
+        return with_ends(metric, value, low, high).partition(" ")[2] + (" %" if metric in SHARES else "")
+    if metric in _PERCENT:
+        return f"{plus_minus(*map(percent_of, (value, low, high))).partition(' ')[2]} %"
+    return amount_interval(unit, value, low, high)
 
 
 def with_range(metric: str, unit: str, value: float | None, low: float | None, high: float | None) -> str:
-    """``"98.22 % [97.05, 98.96]"``."""
-    text = value_text(metric, unit, value)
-    if value is None or low is None or high is None:
-        return text
-    first, last = _ends(metric, unit, low, high)
-    return f"{text} [{first}, {last}]"
-
-
-def _ends(metric: str, unit: str, low: float, high: float) -> tuple[str, str]:
-    """Both ends of an interval: of a share in percent without the sign, rounded outwards."""
-    if metric in SHARES:
-        return ends_text(percent_of(low), percent_of(high), 2)
-    return quantity(low, unit), quantity(high, unit)
+    """``"422 ± 74 µs"``, ``"421 [409, 480] µs"``, ``"98.22 % [97.05, 98.96]"``."""
+    if value is None or low is None or high is None or not math.isfinite(value):
+        return value_text(metric, unit, value)
+    if metric in SHARES or is_score(metric):
+        return with_ends(metric, value, low, high, unit="%" if metric in SHARES else "")
+    if metric in _PERCENT:
+        return f"{plus_minus(*map(percent_of, (value, low, high)))} %"
+    watt_hours = f" ({significant(value / JOULES_PER_MWH)} mWh)" if unit == "J" else ""
+    return amount_text(unit, value, low, high) + watt_hours

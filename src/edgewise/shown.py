@@ -54,12 +54,12 @@ class Shown:
     def as_rows(self) -> list[dict[str, Any]]:
         """Return a dictionary for each row of the result's CSV table, for ``pandas.DataFrame(result.as_rows())``.
 
-        The keys are the column headings, with units. Numbers are at full precision; None stands for a value that is not
-        known, whose reason is in ``Notes``. ``… low`` and ``… high`` are the ends of 95 % intervals.
+        The keys are the same words for every result, those of JSON and of ``edgewise runs export``: ``model``,
+        ``runtime``, ``threads``; of a layer ``index``, ``name``, ``op``. A metric has its id with its SI unit:
+        ``latency (s)``; ``latency (s) low`` and ``latency (s) high`` are the ends of its interval. Numbers are at full
+        precision; None stands for a value that is not known, whose reason is in ``notes``.
 
-        Runs that are not profiled have one dictionary each, with keys that are the same for every bench: the conditions
-        as ``edgewise runs export`` names them, and each metric by its id with its SI unit: ``latency (s)``,
-        ``latency (s) low``, ``latency (s) high``. Reasons are in ``notes``.
+        Runs that are not profiled have one dictionary each, with keys that are the same for every bench.
         """
         return _presenter().rows_of(self)
 

@@ -389,8 +389,8 @@ def test_a_model_that_was_measured_on_the_device_is_told_so_with_its_value(capsy
     efficient, resnet = csv.DictReader((tmp_path / "e.csv").read_text().splitlines())
     assert list(efficient)[1] == "Latency (s)"
     row = document["estimates"][0]
-    for name, end in (("Latency", "value"), ("90% interval low", "low"), ("90% interval high", "high")):
-        assert float(efficient[f"{name} (s)"]) == pytest.approx(row[end], rel=1e-9)
+    for name, end in (("Latency (s)", "value"), ("Latency (s) low", "low"), ("Latency (s) high", "high")):
+        assert float(efficient[name]) == pytest.approx(row[end], rel=1e-9)
     assert (efficient["Measured (s)"], resnet["Measured (s)"]) == ("n/a", "0.33")
     assert run(["estimate", "both.csv", "-d", "phone"]) == 0
     first = " ".join(capsys.readouterr().out.splitlines()[:2])

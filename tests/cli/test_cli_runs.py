@@ -339,7 +339,7 @@ def test_show(call):
     assert (code, err) == (0, "")
     assert RUNS[0].id in out
     assert "2.10 ms" in out
-    assert "2.05 ms to 2.16 ms" in out
+    assert "± 0.06 ms" in out
     assert "measured" in out
     assert "monotonic clock around invoke; median, block bootstrap" in out
     assert "no energy meter on this machine" in out

@@ -628,8 +628,8 @@ def test_a_suite_with_speed_and_accuracy_has_the_front_of_both():
     assert "because one of the two is not known: 1." in chart.caption
     sections = {section.title: section.lines for section in found.sections}
     assert sections["Pareto front: latency and top-1 accuracy"] == (
-        "1: fast, fake, 1 thread: 1.00 ms [990 µs, 1.01 ms], 70.00 % [69.30, 70.70]",
-        "2: slow, fake, 1 thread: 4.00 ms [3.96 ms, 4.04 ms], 90.00 % [89.10, 90.90]",
+        "1: fast, fake, 1 thread: 1.00 ± 0.01 ms, 70.00 % [69.30, 70.70]",
+        "2: slow, fake, 1 thread: 4.00 ± 0.04 ms, 90.00 % [89.10, 90.90]",
     )
     assert sections["Failed"] == ("broken on fake, 1 thread: it broke",)
 
@@ -639,7 +639,7 @@ def test_values_of_grade_d_put_nothing_behind_the_front():
     (chart,) = evaluated(given).describe().charts()
     assert chart.description.endswith(", behind the front")
     (chart,) = evaluated(given, grade="D").describe().charts()
-    assert chart.description.endswith("ms [4.95 ms, 5.05 ms] (grade D), 60.00 % [59.40, 60.60], may be on the front")
+    assert chart.description.endswith("± 0.05 ms (grade D), 60.00 % [59.40, 60.60], may be on the front")
 
 
 def test_one_model_or_one_metric_has_no_front():

@@ -74,7 +74,7 @@ def test_newest_first_with_value_interval_basis_threads_shape_and_grade(browse):
         "models/kws.onnx", "failed: Unsupported", "", "litert/interpreter", "1", "1x49x10x1", "local",
     ]  # fmt: skip
     assert rows[1][3:] == [
-        "114 ms 112 ms to 116 ms", "measured", "onnxruntime/cpu", "1", "1x49x10x1", "local", "B", "",
+        "114 ms ± 3 ms", "measured", "onnxruntime/cpu", "1", "1x49x10x1", "local", "B", "",
     ]  # fmt: skip
 
 
@@ -219,7 +219,7 @@ def test_every_number_has_its_basis_method_interval_samples_conditions_and_cauti
     studio.store.save(make_run(1))
     text = client.get(f"/runs/{run_id(1)}").text
     rows = {row[0]: row[1:] for row in rows_of(text)}
-    assert rows["Latency"] == ["420 µs", "409 µs to 431 µs", "± 2.6 %", "measured"]
+    assert rows["Latency"] == ["420 µs", "± 11 µs", "± 2.7 %", "measured"]
     assert rows["Model size"] == ["53.9 kB", "none", "", "measured"]
     assert "Energy" not in rows
     assert "rapl: /sys/class/powercap has no intel-rapl domain" in text

@@ -43,7 +43,7 @@ def browse(filled):
 def test_a_trend_has_the_runs_of_one_setting_oldest_first(browse):
     rows = rows_of(browse.get("/trend?model=kws.onnx&runtime=openvino&device=local").text)
     assert len(rows) == 20
-    assert rows[0] == ["2026-01-01 01:00", "2.00 ms", "1.96 ms to 2.04 ms", "measured", "B", ""]
+    assert rows[0] == ["2026-01-01 01:00", "2.00 ms", "± 0.04 ms", "measured", "B", ""]
     assert rows[14][0] == "2026-01-01 15:00"
     assert "runtime version: 1.0 → 2.0" in rows[14][5]
     assert [index for index, row in enumerate(rows) if "runtime version" in row[5]] == [14]
@@ -56,7 +56,7 @@ def test_another_metric_and_its_table(browse):
     text = browse.get("/trend?model=kws.onnx&runtime=openvino&device=local&metric=memory_peak").text
     rows = rows_of(text)
     assert len(rows) == 20
-    assert rows[3][1:4] == ["48.0 MB", "47.9 MB to 48.1 MB", "measured"]
+    assert rows[3][1:4] == ["48.0 MB", "± 0.1 MB", "measured"]
     assert not [row for row in rows if "level" in row[5]]
     assert re.findall(r'<option value="(\w+)"', text) == ["latency", "memory_peak", "model_size"]
     assert '<option value="memory_peak" selected>' in text
@@ -102,7 +102,7 @@ def test_a_saved_page_has_the_chart_in_it_with_its_data(browse):
     pytest.importorskip("vl_convert")
     text = browse.get("/share?of=%2Ftrend%3Fmodel%3Dkws.onnx%26runtime%3Dopenvino%26device%3Dlocal").text
     figure = re.search(r"<figure.*?</figure>", text, re.DOTALL)[0]
-    assert "20 runs, the first 2.00 ms (1.96 ms to 2.04 ms), the last 3.00 ms (2.94 ms to 3.06 ms); " in figure
+    assert "20 runs, the first 2.00 ms (± 0.04 ms), the last 3.00 ms (± 0.06 ms); " in figure
     assert "level: 2.00 ms → 3.00 ms" in figure
     data = list(csv.reader(io.StringIO(re.search(r'<pre class="chart-data"[^>]*>([^<]+)', figure)[1])))
     assert data[0] == ["Made (UTC)", "basis", "mark", "Latency (ms): v", "Latency (ms): low", "Latency (ms): high"]
@@ -122,7 +122,7 @@ def test_the_chart_of_a_page_without_scripts_is_in_the_colours_of_the_scheme(ope
 
 def test_what_is_left_open_is_as_in_the_newest_run(browse):
     text = browse.get("/trend?model=kws.onnx").text
-    assert rows_of(text) == [["2026-01-02 06:00", "9.00 ms", "8.82 ms to 9.18 ms", "measured", "B", ""]]
+    assert rows_of(text) == [["2026-01-02 06:00", "9.00 ms", "± 0.18 ms", "measured", "B", ""]]
     chosen = re.findall(r'aria-current="true"><span>([^<]+)', text)
     assert chosen == ["openvino", "pi4", "1x49x10x1", "cpu, 1 thread, batch 1, single-stream"]
     assert ">local<" in text
@@ -180,7 +180,7 @@ def test_the_chart_is_read_and_zoomed_by_keyboard_and_saved(open_page, filled):
     page.keyboard.press("End")
     page.keyboard.press("ArrowLeft")
     told = page.locator("#told")
-    assert told.inner_text() == "2026-01-01 19:00: 3.00 ms (2.94 ms to 3.06 ms), measured, grade B"
+    assert told.inner_text() == "2026-01-01 19:00: 3.00 ms (± 0.06 ms), measured, grade B"
     page.keyboard.press("Home")
     assert told.inner_text().startswith("2026-01-01 01:00: 2.00 ms")
     page.keyboard.press("+")

@@ -120,9 +120,9 @@ def test_the_headline_has_its_interval_basis_and_chart():
     state = state_after(JOB, SessionStarted(index=0, total=3), headline(2e-3, 1), headline(2.01e-3, 2, half=0.05e-3))
     (one,) = document_of(state)["headlines"]
     assert (one["label"], one["name"], one["value"]) == (RUN.job.label, "Latency", "2.01 ms")
-    assert one["basis"] == "95 % interval 1.96 ms to 2.06 ms; measured, 40 samples of 2 sessions so far"
+    assert one["basis"] == "95 % interval ± 0.05 ms; measured, 40 samples of 2 sessions so far"
     assert one["chart"].count("<circle") == 2 and one["chart"].count('class="whisker"') == 2
-    assert "After 2 sessions: 2.01 ms [1.96 ms, 2.06 ms]" in one["chart"]
+    assert "After 2 sessions: 2.01 ± 0.05 ms" in one["chart"]
     state.apply(told(JobStarted(job=RUN.job, index=2, total=3))[0])
     state.apply(told(headline(3e-3, 1))[0])
     assert len(document_of(state)["headlines"]) == 2

@@ -131,7 +131,7 @@ def test_energy_that_can_not_be_told_from_0_is_absent_with_the_numbers():
     rows = rows_of(facts({"rapl": steady(load=5.1)}))
     assert rows["energy"].value is None
     assert rows["energy"].absent_because == (
-        "rapl: 2.00 mJ above idle can't be told from 0: 95 % interval -1.25 mJ to 5.25 mJ, 6 pairs of a loaded and an idle "
+        "rapl: 2.00 [-1.26, 5.26] mJ above idle can't be told from 0: 6 pairs of a loaded and an idle "
         "window in 1 process(es)"
     )
 

@@ -50,9 +50,9 @@ def test_what_is_known_of_a_latency_is_said_first_and_in_its_cell(partly):
 
 def test_the_latency_with_its_interval_and_the_fit_come_first(tmp_path):
     whole = replace(estimated(tmp_path), coverage={"latency": 0.9})
-    assert estimate_document(whole).answer == ("1.00 ms on toy-core, 90%: 900 µs to 1.10 ms (estimated)",)
+    assert estimate_document(whole).answer == ("1.00 ms on toy-core, 90%: ± 0.10 ms (estimated)",)
     (answer,) = estimate_document(on_board("toy", ram=65536, needed=1024, latency=1e-3)).answer
-    assert answer == "1.00 ms on toy, 900 µs to 1.10 ms (estimated); fits: 1 of 64 KiB RAM, 2 of 4 KiB flash"
+    assert answer == "1.00 ms on toy, ± 0.10 ms (estimated); fits: 1 of 64 KiB RAM, 2 of 4 KiB flash"
     assert estimate_document(replace(whole, refused="the model does not fit")).answer == ()
 
 
@@ -65,9 +65,9 @@ def test_cycles_without_a_clock_say_how_to_get_a_latency(tmp_path):
     )
 
 
-@pytest.mark.parametrize(("arena", "told"), [(3000, False), (3001, True)])
-def test_a_model_that_fits_though_not_with_tflite_micro_says_so_first(arena, told):
-    one = on_board("b", ram=3000, latency=0.1)
-    row = Measurement.of("memory_arena_tflm_32bit", arena, "by tflite-micro", basis="derived")
+@pytest.mark.parametrize("known", [True, False])
+def test_the_least_ram_follows_that_of_the_interpreter(known):
+    one = on_board("b", ram=3000, latency=0.1, at_least={} if known else {"RAM": "the least"})
+    row = Measurement.of("memory_sram_least", 512, "a plan", basis="simulated")
     (answer,) = estimate_document(replace(one, measurements=(*one.measurements, row))).answer
-    assert ("; not with tflite-micro, whose arena alone takes" in answer) is told
+    assert answer.endswith("; at least 0.5 KiB RAM without an interpreter") is known

@@ -53,7 +53,7 @@ def test_limits_leave_boards_out_and_are_counted():
     }  # fmt: skip
     assert sum(found.left_out.values()) == len(found.candidates) - len(found.listed) == 5
     shown = " ".join(render_markdown(fits_document(found)).split())
-    assert "1 of 6 boards hold the model within the limits; the fastest is quick: 100 ms (90.0 ms to 110 ms)." in shown
+    assert "1 of 6 boards hold the model within the limits; the fastest is quick: 100 ms (± 10 ms)." in shown
     assert "holds it, latency not known: 1 (unknown)" in shown and "not enough RAM: 1" in shown
     memory = Fits(model={}, candidates=rank(BOARDS, Limits(ram=999, flash=2047)))
     assert memory.listed == () and memory.left_out["RAM of the model above 1.0 KiB"] == 4
@@ -118,7 +118,7 @@ def test_the_table_has_needed_and_available_memory():
     assert "slow" in sure and "maybe" not in sure and "maybe" in possible
     assert "Interval" not in possible  # no latency of these boards is known
     assert (
-        "the fastest of the 2 whose latency is known is quick: 100 ms (90.0 ms to 110 ms); the smallest is unknown: 2.0 KiB of RAM and"
+        "the fastest of the 2 whose latency is known is quick: 100 ms (± 10 ms); the smallest is unknown: 2.0 KiB of RAM and"
         in shown
     )
     assert "2 of 6 boards left out" in shown and "not enough RAM: 1" in shown
@@ -136,8 +136,7 @@ def test_a_board_whose_program_is_not_on_the_microcontroller_may_be_slower_than_
     )
     why = "can be longer, also beyond the interval: external QSPI flash"
     assert (
-        f"the fastest of the 3 whose latency is known is beside: 50.0 ms (45.0 ms to 55.0 ms; {why}); the smallest is"
-        in shown
+        f"the fastest of the 3 whose latency is known is beside: 50.0 ms (± 5.0 ms; {why}); the smallest is" in shown
         and shown.count(why) == 2
     )
     assert why not in render_markdown(fits_document(Fits(model={}, candidates=rank(BOARDS, Limits()))))

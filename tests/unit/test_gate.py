@@ -36,6 +36,7 @@ def run_with(number: int, *rows: Measurement, sessions: int = 5, kind: str = "si
         group=workload.pop("group", None),
         measurements=rows,
         sessions=tuple(session(index) for index in range(sessions)),
+        variation=None,
     )
 
 

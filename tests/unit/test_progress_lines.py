@@ -133,7 +133,7 @@ def test_samples_that_nobody_announced_are_not_drawn():
 
 def test_the_running_headline_stands_on_the_live_line_only():
     events = (JOB, SessionStarted(index=0, total=3), HEADLINE, SessionStarted(index=1, total=3))
-    assert "2.00 ms ± 5.0 %" in draw(*events, terminal=True)
+    assert "2.00 ± 0.10 ms" in draw(*events, terminal=True)
     assert draw(*events) == ""
     assert "2.00 ms" not in draw(*events[:3], JOB, *events[1:2], terminal=True)  # of another job
 

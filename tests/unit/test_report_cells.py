@@ -53,13 +53,13 @@ def test_a_value_is_printed_with_its_interval(value, low, high, expected):
 @pytest.mark.parametrize(
     ("metric", "value", "low", "high", "expected"),
     [
-        ("accuracy_top1", 1.0, 0.9901, 1.0, "100.0 [99.0, 100.0]"),  # never 100 ± 1 %
+        ("accuracy_top1", 1.0, 0.9901, 1.0, "100.00 [99.01, 100.00]"),  # never 100 ± 1 %
         ("agreement_top1", 0.9997, 0.9968, 1.0, "99.97 [99.68, 100.00]"),  # not all never reads as 100
-        ("error_rate", 0.0, 0.0, 0.0099, "0.0 [0.0, 1.0]"),
+        ("error_rate", 0.0, 0.0, 0.0099, "0.00 [0.00, 0.99]"),
         ("deadline_miss_rate", 0.0833, 0.0412, 0.161, "8.33 [4.12, 16.10]"),
         ("score:f2", 0.999, 0.9971, 1.0, "0.999 [0.997, 1.000]"),
         ("r2", 0.98, 0.97, 0.985, "0.980 [0.970, 0.985]"),
-        ("accuracy_top1", 0.5, None, None, "50.0"),
+        ("accuracy_top1", 0.5, None, None, "50.00"),
     ],
 )
 def test_a_score_is_printed_with_the_ends_of_its_interval(metric, value, low, high, expected):

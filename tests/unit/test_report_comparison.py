@@ -451,7 +451,7 @@ def test_shares_are_per_cent_and_far_sides_have_units_of_their_own():
     accuracy = row("accuracy_top1", "same", before=Side(value=0.912, low=0.9, high=0.924), after=Side(value=0.905))
     far = latency_row(before=Side(value=2.0), after=Side(value=3e-6))
     table = before_after_table(replace(two_variants(), comparisons=(accuracy, far)), "B")
-    assert [cell.text for cell in table.rows[0][1:3]] == ["91.2 % [90.0, 92.4]", "90.5 %"]
+    assert [cell.text for cell in table.rows[0][1:3]] == ["91.20 % [90.00, 92.40]", "90.50 %"]
     assert [cell.text for cell in table.rows[1][1:3]] == ["2.00 s", "3.00 µs"]
 
 

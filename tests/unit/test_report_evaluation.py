@@ -13,7 +13,7 @@ import pytest
 
 from edgewise.errors import BadInput, StoreError
 from edgewise.evaluating.evaluation import EvaluationResults
-from edgewise.formatting import points_range, points_text, range_text, share_text, value_text, with_range
+from edgewise.formatting import interval_text, points_range, points_text, share_text, value_text, with_range
 from edgewise.record import Caution
 from edgewise.report.evaluation.charts import score_chart
 from edgewise.report.evaluation.document import (
@@ -280,7 +280,7 @@ def test_the_page_does_without_charts(monkeypatch):
 def test_the_chart_has_every_model_that_has_a_score():
     chart = score_chart(two_models())
     assert [round(row["x"], 2) for row in chart.spec["data"]["values"]] == [94.56, 92.33]
-    assert "vww.tflite: 92.33 %, 95 % interval 90.63 % to 93.64 %" in chart.description
+    assert "vww.tflite: 92.33 % [90.63, 93.64]" in chart.description
     assert score_chart(one_model()) is None
     assert score_chart(with_failure()) is None
 
@@ -321,9 +321,9 @@ def test_a_share_never_reads_as_nothing_or_all_where_it_is_not(share, text):
 
 
 def test_ends_of_a_share_are_rounded_outwards():
-    assert range_text("accuracy_top1", "1", 0.970049, 0.989551) == "97.00 % to 98.96 %"
-    assert range_text("accuracy_top1", "1", 0.57, 0.58) == "57.00 % to 58.00 %"
-    assert range_text("accuracy_top1", "1", None, 0.58) == ""
+    assert interval_text("accuracy_top1", "1", 0.98, 0.970049, 0.989551) == "[97.00, 98.96] %"
+    assert interval_text("accuracy_top1", "1", 0.575, 0.57, 0.58) == "[57.00, 58.00] %"
+    assert interval_text("accuracy_top1", "1", 0.575, None, 0.58) == ""
     assert with_range("mae", "1", 0.214, 0.2, 0.23) == "0.214 [0.200, 0.230]"
     assert points_range("accuracy_top1", -0.00921, 0.00921) == "[−0.93, +0.93]"
     assert points_text("accuracy_top1", 0.0021) == "+0.21 pt"

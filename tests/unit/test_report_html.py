@@ -224,7 +224,7 @@ def test_charts_hold_the_runs_numbers_and_say_what_they_leave_out():
     box = next(row for row in drawn(chart) if row["run"] == "run 1" and "value" in row)
     assert (box["value"], box["low"], box["high"]) == (231.0, 227.0, 235.0)
     assert box["q1"] < 231.0 < box["q3"]
-    assert "run 1: latency 231 µs (95 % interval 227 µs to 235 µs)" in chart.description
+    assert "run 1: latency 231 ± 4 µs" in chart.description
     samples = [value for one in same_model_runs()[:3] for value in one.measurement("latency").samples]
     limit = max(row["x"] for row in drawn(chart) if "jitter" in row)
     said = int(re.search(r"(\d+) of 3600 samples lie beyond the axis", chart.caption)[1])

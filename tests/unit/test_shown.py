@@ -22,7 +22,10 @@ from edgewise.report.document.text import to_text
 from edgewise.report.files import DESCRIBED
 from edgewise.shown import Shown
 from edgewise.verbs import shown_in_python
+from estimates import estimated
 from messages import says
+from sample_optimizations import found as found_variants
+from sample_profiles import profiled_run
 from sample_runs import all_runs
 
 
@@ -55,7 +58,7 @@ def test_a_run_is_one_line(runs):
     run = next(run for run in runs if run.status == "done")
     row = run.measurement(run.headline)
     assert repr(run).startswith(f"<run {run.id} of {run.job.label}: Latency ") and "\n" not in repr(run)
-    assert f"grade {run.trust.grade}" in repr(run) and row.low is not None and " to " in repr(run)
+    assert f"grade {run.trust.grade}" in repr(run) and row.low is not None and " ± " in repr(run)
     failed = replace(run, status="failed", measurements=(), failure=Failure(cause="Killed", message="by the kernel"))
     assert repr(failed) == f"<run {run.id} of {run.job.label}: the run failed: Killed: by the kernel>"
 
@@ -86,14 +89,62 @@ def test_rows_of_a_failed_run_have_no_values_and_say_why(runs):
     assert "Killed: by the kernel" in row["notes"] and "latency" in row["notes"]
 
 
+@pytest.mark.parametrize(
+    ("heading", "key"),
+    [
+        ("Latency (s) low", "latency (s) low"),
+        ("Peak memory (B)", "memory_peak (B)"),
+        ("Top-1 accuracy (1) high", "accuracy_top1 high"),
+        ("Predicted speed-up", "predicted_speedup"),
+        ("pi 4: Top-1 accuracy low", "pi 4: accuracy_top1 low"),
+        ("Instructions: load", "instructions: load"),
+        ("J/op", "energy_per_op (J)"),
+        ("Activations (B)", "activations (B)"),
+        ("Adjusted p", "p_adjusted"),
+        ("Value low", "value low"),
+        ("-d", "device"),
+    ],
+)
+def test_a_heading_becomes_a_key_of_the_vocabulary(heading, key):
+    assert shown_in_python.key_of(heading) == key
+
+
+def test_the_same_quantity_has_one_key_in_all_results(runs, tmp_path):
+    layers = {
+        "inspect": edgewise.inspect(data.path("digits_cnn.onnx")).as_rows()[0],
+        "profile": Runs([profiled_run()]).as_rows()[0],
+        "estimate": shown_in_python.rows_of(estimated(tmp_path))[0],
+    }
+    for verb, row in layers.items():
+        assert {"index", "name", "op", "macs", "ops", "parameters", "weights (B)", "inputs", "outputs"} <= set(row), (
+            verb
+        )
+    for verb in ("profile", "estimate"):
+        assert {"time (s)", "share"} <= set(layers[verb]), verb
+    found = {
+        "bench": runs.as_rows()[0],
+        "optimize": shown_in_python.rows_of(found_variants())[0],
+        "profile": layers["profile"],
+    }
+    for verb, row in found.items():
+        assert {"run", "runtime", "provider", "threads", "notes"} <= set(row), verb
+    for verb in ("bench", "optimize"):
+        assert {"latency (s)", "latency (s) low", "latency (s) high", "memory_peak (B)", "precision"} <= set(
+            found[verb]
+        )
+    for row in (*layers.values(), *found.values()):
+        for key in row:
+            assert key.removesuffix(" low").removesuffix(" high").partition(" (")[0].islower(), key
+
+
 def test_rows_of_other_results_are_those_of_the_csv_file(tmp_path):
     found = edgewise.inspect(data.path("digits_cnn.onnx"))
     found.write(tmp_path / "model.csv")
     with (tmp_path / "model.csv").open(newline="") as file:
         expected = list(csv.DictReader(file))
     for row, words in zip(found.as_rows(), expected, strict=True):
-        assert list(row) == list(words)
-        for title, value in row.items():
+        assert list(row) == [shown_in_python.key_of(title) for title in words]
+        for title, value in zip(words, row.values(), strict=True):
             assert value == (None if words[title] == "n/a" else type(value)(words[title])), title
 
 
@@ -113,7 +164,7 @@ def test_an_inspection_shows_itself_and_its_layers(tmp_path):
     found = edgewise.inspect(model)
     assert repr(found).startswith(f"Inspection of {model.name}") and "MACs" in repr(found)
     rows = found.as_rows()
-    assert sum(row["MACs"] for row in rows) == found.total.macs
+    assert sum(row["macs"] for row in rows) == found.total.macs
     found.write(tmp_path / "model.md")
     assert str(model.parent) not in (tmp_path / "model.md").read_text("utf-8")
 

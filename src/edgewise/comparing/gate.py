@@ -20,6 +20,7 @@ from edgewise.comparing.metrics import SAME_RUN, contrast_of, is_same_run
 from edgewise.comparing.requirement import Requirement, format_limit
 from edgewise.comparing.session_values import OF_DATA, OF_LABELS, Evidence, are_paired, gather_evidence, why_unpaired
 from edgewise.errors import ExitCode
+from edgewise.formatting import with_range
 from edgewise.metrics import METRICS, Metric, in_sentence
 from edgewise.record import Run
 from edgewise.stats.comparison import INTERVAL_FACTOR, LEVEL, Contrast, decide_limit
@@ -381,7 +382,7 @@ def _check_budget(check: Check, evidence: Evidence, *, chances: float) -> Check:
     inside, outside = (low >= limit, high < limit) if row.better == "higher" else (high <= limit, low > limit)
     verdict: CheckVerdict = "pass" if inside else "fail" if outside else "inconclusive"
     words = "contains" if verdict == "inconclusive" else "is clear of"
-    because = f"the 95 % interval, {format_limit(low, row)} to {format_limit(high, row)}, {words} {shown}"
+    because = f"{with_range(row.id, row.unit, value, low, high)}, 95 % interval, {words} {shown}"
     if len(evidence.values) == 1:
         because += "; it is that of one process and leaves out how far processes differ"
     return replace(check, verdict=verdict, because=because, low=low, high=high)

@@ -16,6 +16,8 @@ from edgewise.registry import Availability
 
 LOWER_BOUNDS = {"RAM": "the arena, without stack and scratch memory", "flash": "the weights, without code"}
 """What is known of a memory where no estimator gives more."""
+WITHOUT_INTERPRETER = "that of edgewise's program, without an interpreter"
+"""What is known of a memory where only the program is known that edgewise makes."""
 MOST_CODE = 300_000
 """Of a program without its weights, B: TensorFlow Lite with all its operators is smaller, as its authors say. The whole
 programs of EdgeMark with the smallest network have 36 to 201 kB on two boards."""
@@ -93,24 +95,35 @@ def needs(graph: Graph) -> tuple[int | None, int | None]:
 
 
 def fit_of(board: Board, estimate: Estimate, graph: Graph) -> Fit:
-    """What the model needs of the board's memories: RAM and flash of the estimate; otherwise arena and weights."""
-    ram, flash, arena, weights = (
+    """What the model needs of the board's memories with the software of the estimate, or bounds of it.
+
+    A bound is what edgewise's own program needs, which has no interpreter; where it is not known, arena and weights.
+    """
+    sram, own_arena, interpreted, weights = (
         None if row is None or row.value is None else int(row.value)
-        for row in map(estimate.measurement, ("memory_sram", "flash", "memory_arena", "parameters_size"))
+        for row in map(
+            estimate.measurement, ("memory_sram", "memory_arena", "memory_arena_tflm_32bit", "parameters_size")
+        )
     )
-    if ram is not None and flash is not None:
-        return Fit(board=board, ram_bytes=ram, flash_bytes=flash, arena_bytes=arena)
-    if arena is None or weights is None:
-        arena, weights = needs(graph)
+    if own_arena is None or weights is None:
+        planned, constants = needs(graph)
+        own_arena = planned if own_arena is None else own_arena
+        weights = constants if weights is None else weights
+    ram, flash = (estimate.at_least.get(metric) for metric in ("memory_sram", "flash"))
+    at_least = {
+        name: LOWER_BOUNDS[name] if known is None else WITHOUT_INTERPRETER
+        for name, known in (("RAM", ram), ("flash", flash))
+        if name == "flash" or sram is None
+    }
     most = {
-        "RAM": None if arena is None or ram is not None else MOST_ARENA * arena + MOST_BESIDE,
-        "flash": None if weights is None or flash is not None else weights + MOST_CODE,
+        "RAM": None if own_arena is None or sram is not None else MOST_ARENA * own_arena + MOST_BESIDE,
+        "flash": None if weights is None else weights + MOST_CODE,
     }
     return Fit(
         board=board,
-        ram_bytes=arena if ram is None else ram,
-        flash_bytes=weights if flash is None else flash,
-        arena_bytes=arena,
-        at_least={name: LOWER_BOUNDS[name] for name, known in (("RAM", ram), ("flash", flash)) if known is None},
+        ram_bytes=sram if sram is not None else own_arena if ram is None else int(ram),
+        flash_bytes=weights if flash is None else int(flash),
+        arena_bytes=own_arena if sram is None or interpreted is None else interpreted,
+        at_least=at_least,
         at_most={name: size for name, size in most.items() if size is not None},
     )

@@ -10,7 +10,7 @@ from typing import Literal
 from edgewise.comparing.allowed_loss import LimitCheck, check_loss
 from edgewise.comparing.comparison import Comparison, Ranking
 from edgewise.evaluating.agreement import WORST
-from edgewise.formatting import factor_text, points_range, points_text, quantity, value_text
+from edgewise.formatting import ends_text, factor_text, points_range, points_text, quantity, value_text
 from edgewise.metrics import METRICS, SHARES
 from edgewise.optimizing.variant import Bound, Candidate, MetricValue
 from edgewise.text import listing
@@ -138,7 +138,7 @@ def snr_text(found: MetricValue) -> str:
     text = f"{found.value:.1f} dB"
     if found.low is None or found.high is None:
         return text
-    return f"{text} [{math.floor(found.low * 10) / 10:.1f}, {math.ceil(found.high * 10) / 10:.1f}]"
+    return f"{text} [{', '.join(ends_text(found.low, found.high, 1))}]"
 
 
 def is_identical(metrics: Mapping[str, MetricValue]) -> bool:

@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 
+from edgewise.formatting import amount_text
 from edgewise.record import Measurement
 from edgewise.run.metering import SLOW_HZ
 from edgewise.run.meters.base import COVERAGES
@@ -106,8 +107,7 @@ def _row(
     low, high = interval.low - step, interval.high + step
     pairs = f"{len(samples)} pairs of a loaded and an idle window in {len(lengths)} process(es)"
     if low <= 0:
-        shown = [format_si(each, unit) for each in (value, low, high)]
-        reason = f"{shown[0]} above idle can't be told from 0: 95 % interval {shown[1]} to {shown[2]}, {pairs}"
+        reason = f"{amount_text(unit, value, low, high)} above idle can't be told from 0: {pairs}"
         return Measurement.absent(metric, f"{source.name}: {reason}")
     blind = f", not {source.traits['cannot_see']}" if source.traits.get("cannot_see") else ""
     method = (

@@ -11,7 +11,7 @@ from typing import Any
 
 import numpy as np
 
-from edgewise.formatting import VERY_WIDE, is_very_wide, width_text
+from edgewise.formatting import VERY_WIDE, amount_text, is_very_wide, width_text
 from edgewise.record import CAUTIONS, Caution, Job, Measurement, Trust
 from edgewise.record.facts import emulation_of
 from edgewise.record.run import Grade
@@ -145,8 +145,7 @@ def about_width(headline: Measurement) -> Iterator[Caution]:
     if half is None or not value or low is None or high is None:
         return
     if is_very_wide(low, high):
-        ends = " to ".join(format_quantity(end, headline.unit) for end in (low, high))
-        message = f"the 95 % interval, {ends}, {VERY_WIDE}"
+        message = f"the 95 % interval, {amount_text(headline.unit, value, low, high)}, {VERY_WIDE}"
         yield Caution.of("very-wide-interval", message)
     elif half > WIDE:
         width = width_text(value, low, high, headline.unit)

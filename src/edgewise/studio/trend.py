@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from edgewise.errors import StoreError
-from edgewise.formatting import range_text, scale_of, value_text
+from edgewise.formatting import interval_text, scale_of, value_text
 from edgewise.report.runs.cells import label_of
 from edgewise.stats.level_changes import level_changes
 from edgewise.store.codec import parse_time
@@ -110,7 +110,7 @@ def _point(row: RunRow, before: RunRow | None, scale: Callable[[float], float]) 
         "row": row,
         "t": parse_time(row.created_at).timestamp(),
         "value": value_text(metric, unit, row.value),
-        "interval": range_text(metric, unit, row.low, row.high) or "none",
+        "interval": interval_text(metric, unit, row.value, row.low, row.high) or "none",
         "numbers": {name: "" if value is None else scale(value) for name, value in numbers.items()},
         "notes": broken,
         "mark": "break" if broken else "",

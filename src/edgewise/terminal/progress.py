@@ -28,7 +28,7 @@ from edgewise.progress import (
     VariantTested,
 )
 from edgewise.text import one_line
-from edgewise.units import format_duration, format_quantity
+from edgewise.units import format_duration
 
 if TYPE_CHECKING:
     from rich.progress import Progress
@@ -207,13 +207,9 @@ def _outcome(run: Run) -> str:
 
 def headline_words(value: float, low: float | None, high: float | None, unit: str) -> str:
     """A value with its interval, where it has one."""
-    from edgewise.formatting import width_text
+    from edgewise.formatting import amount_text
 
-    words = format_duration(value) if unit == "s" else format_quantity(value, unit)
-    if low is not None and high is not None:
-        width = width_text(value, low, high, unit)
-        words += f" {width}" if width.startswith("±") else f", {width}"
-    return words
+    return amount_text(unit, value, low, high)
 
 
 def _line_of(event: Event, *, since_s: float) -> str:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import csv
 import io
 import os
+import re
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from functools import partial
@@ -12,8 +13,8 @@ from pathlib import Path
 from shutil import get_terminal_size
 from typing import Any
 
-from edgewise.formatting import ABSENT, range_text, value_text
-from edgewise.metrics import WITHOUT_A_RUN
+from edgewise.formatting import ABSENT, with_range
+from edgewise.metrics import METRICS, WITHOUT_A_RUN
 from edgewise.record import Run
 from edgewise.record.facts import precision_of, threads_of
 from edgewise.registry import load_class
@@ -71,7 +72,31 @@ def rows_of(result: Any) -> list[dict[str, Any]]:
         text = str(files.render_report(runs, ".csv"))
     else:
         text = format_of(result).writers[".csv"](result)
-    return [{title: _value(word) for title, word in row.items()} for row in csv.DictReader(io.StringIO(text))]
+    return [{key_of(title): _value(word) for title, word in row.items()} for row in csv.DictReader(io.StringIO(text))]
+
+
+_HEADING = re.compile(r"(?P<place>.+: )?(?P<name>.*?)(?: \((?P<unit>[^)]*)\))?(?P<end> low| high)?")
+_IDS = {metric.label.lower(): metric.id for metric in METRICS.values()}
+_KEYS = {
+    "#": "index", "-d": "device", "layer": "name", "operator": "op", "ops/b": "intensity (1/B)", "params": "parameters",
+    "input": "inputs", "output": "outputs", "share_of_latency": "share", "j/op": "energy_per_op (J)",
+    "j/mac": "energy_per_mac (J)", "adjusted_p": "p_adjusted", "activations": "activations",
+}  # fmt: skip
+"""Headings that mean the same, and the name that JSON has for it; activations are those of a layer, not a metric."""
+
+
+def key_of(heading: str) -> str:
+    """The key of a row for a heading of a CSV table: ``"memory_peak (B) low"`` for ``"Peak memory (B) low"``.
+
+    A metric has its id. Pure numbers have no unit; a place before a colon stays as it is.
+    """
+    found = _HEADING.fullmatch(heading)
+    assert found is not None
+    place, name, unit, end = found.groups("")
+    words = name.lower().replace("speed-up", "speedup").replace(" ", "_")
+    part = _IDS.get(place[:-2].lower(), "")  # a class of instructions
+    key = _KEYS.get(words) or words if part else _KEYS.get(words) or _IDS.get(name.lower(), words)
+    return f"{(part and f'{part}: ') or place}{key}{f' ({unit})' if unit not in ('', '1') else ''}{end}"
 
 
 def write(result: Any, path: str | os.PathLike[str], *, overwrite: bool) -> None:
@@ -130,7 +155,6 @@ def _line_of(run: Run) -> str:
     row = run.measurement(run.headline)
     if row is None or row.value is None:
         return f"<run {run.id} of {run.job.label}: {failure_of(run) if run.failure else run.status}>"
-    value = value_text(row.metric, row.unit, row.value)
-    within = range_text(row.metric, row.unit, row.low, row.high)
+    value = with_range(row.metric, row.unit, row.value, row.low, row.high)
     grade = f", grade {run.trust.grade}" if run.trust is not None else ""
-    return f"<run {run.id} of {run.job.label}: {label_of(row.metric)} {value}{within and f' ({within})'}{grade}>"
+    return f"<run {run.id} of {run.job.label}: {label_of(row.metric)} {value}{grade}>"

@@ -24,8 +24,9 @@ from edgewise.estimating.mcu.firmware import QEMU, Emulated, emulate
 from edgewise.estimating.mcu.folding import fold_shapes, is_folded, tell_folded
 from edgewise.estimating.mcu.latency import SETTING, time_layers
 from edgewise.estimating.mcu.lowering import Lowered, lower
+from edgewise.estimating.mcu.memory import OwnProgram, memory_rows
 from edgewise.estimating.mcu.network import LAYOUTS, IntNetwork, IntTensor, read_network
-from edgewise.estimating.mcu.prediction import predicted_rows, prediction_conditions, total_error
+from edgewise.estimating.mcu.prediction import predicted_program, predicted_rows, prediction_conditions, total_error
 from edgewise.estimating.mcu.reference import AMPLE_BYTES, NotExecuted, Reference, run_reference, runs_in
 from edgewise.estimating.mcu.table import load_table
 from edgewise.estimating.mcu.timing import DEFAULT_SOFTWARE, engine_of
@@ -171,7 +172,13 @@ class _Model:
         return self.estimates(
             devices, f"{SOFTWARE}, {emulated.compiler}", _conditions(core, emulated, inputs=len(inputs)),
             costs=typical_costs(emulated.costs[:RANDOM_INPUTS]),
-            rows=_emulated_rows(emulated, arena_bytes=self.arena_bytes),
+            rows=_emulated_rows(emulated),
+            own=OwnProgram(
+                plan_bytes=self.arena_bytes, scratch_bytes=emulated.scratch_bytes, stack_bytes=emulated.stack_bytes,
+                stack="high-water mark", basis="simulated", flash_bytes=emulated.flash_bytes,
+                flash="the program with the runtime is not built here; edgewise's own, which has no interpreter, is "
+                f"{emulated.flash_bytes:,} B: {emulated.weight_bytes:,} B of weights and tables, kernels, start-up",
+            ),
             arenas=_arenas(self.path, self.network, reference, inputs, _arena_of(devices)),
         )  # fmt: skip
 
@@ -183,7 +190,8 @@ class _Model:
             devices, f"{SOFTWARE}, predicted from edgewise's table of operator costs",
             tuple(filter(None, (why, core.substitutes, *prediction_conditions(self.network, predicted, table)))),
             costs=[each.costs for each in predicted], count_error=total_error(predicted),
-            rows=predicted_rows(self.lowered, predicted, table, core=core.target, arena_bytes=self.arena_bytes),
+            rows=predicted_rows(self.lowered, predicted),
+            own=predicted_program(self.lowered, table, core=core.target, plan_bytes=self.arena_bytes),
             arenas=self.arenas(_arena_of(devices)),
         )  # fmt: skip
 
@@ -203,30 +211,34 @@ class _Model:
 
     def estimates(
         self, devices: Sequence[EstimatedDevice], software: str, conditions: tuple[str, ...], *,
-        costs: Sequence[OperatorCosts], rows: Sequence[Measurement], arenas: Sequence[Measurement],
+        costs: Sequence[OperatorCosts], rows: Sequence[Measurement], own: OwnProgram, arenas: Sequence[Measurement],
         count_error: float = 0.0,
     ) -> list[Estimate]:  # fmt: skip
         """An estimate per device.
 
         Args:
             costs: per operator.
-            rows: the instructions, then the memory.
+            rows: the instructions, and the bytes read from flash.
+            own: the memory of edgewise's program.
             arenas: those of tflite-micro.
             count_error: of the instructions, relative to their number.
         """
-        instructions, *memory = rows
+        instructions, flash_read = rows
+        engine = devices[0].settings.get("software", DEFAULT_SOFTWARE)
+        memory, at_least = memory_rows(own, arenas, software=engine)
         executed = [each if call else None for each, call in zip(costs, self.lowered.calls, strict=True)]
         layers = _layers(self.graph, self.lowered, executed)
         planned = Measurement.of(
             "memory_arena", self.arena_bytes, "static plan of the activations and states", basis="derived"
         )
         conditions += tell_folded([each.code for each in self.network.operators if is_folded(each)])
+        rest = (flash_read, planned, *_macs(self.graph), *arenas)
         timings = [time_layers(device, layers, executed, count_error=count_error) for device in devices]
         return [
             Estimate(
                 model={}, device=device, software=software, conditions=(*conditions, *timed.conditions),
-                measurements=(instructions, *timed.measurements, *memory, planned, *_macs(self.graph), *arenas),
-                coverage=timed.coverage, layers=timed.layers, memory_plan=self.plan,
+                measurements=(instructions, *timed.measurements, *memory, *rest),
+                coverage=timed.coverage, at_least=at_least, layers=timed.layers, memory_plan=self.plan,
             )
             for device, timed in zip(devices, timings, strict=True)
         ]  # fmt: skip
@@ -293,10 +305,9 @@ def _conditions(core: Core, emulated: Emulated, *, inputs: int) -> tuple[str, ..
     return tuple(filter(None, sentences))
 
 
-def _emulated_rows(emulated: Emulated, *, arena_bytes: int) -> list[Measurement]:
+def _emulated_rows(emulated: Emulated) -> list[Measurement]:
     totals = [sum_costs(row).instructions for row in emulated.costs]
     typical = totals[:RANDOM_INPUTS]
-    ram = arena_bytes + emulated.scratch_bytes + emulated.stack_bytes
     return [
         Measurement.of(
             "instructions",
@@ -305,16 +316,6 @@ def _emulated_rows(emulated: Emulated, *, arena_bytes: int) -> list[Measurement]
             basis="simulated",
             low=float(min(totals)),
             high=float(max(totals)),
-        ),
-        Measurement.of(
-            "flash", emulated.flash_bytes,
-            f"linked image: {emulated.weight_bytes} B of weights and tables, the kernels, and edgewise's start-up "
-            "code, without its test inputs", basis="simulated",
-        ),
-        Measurement.of(
-            "memory_sram", ram,
-            f"arena {arena_bytes} B + scratch of CMSIS-NN {emulated.scratch_bytes} B + stack {emulated.stack_bytes} B "
-            "(high-water mark)", basis="simulated",
         ),
         _flash_read(emulated),
     ]  # fmt: skip

@@ -8,6 +8,7 @@ from edgewise.estimating.mcu.calls import FAMILIES
 from edgewise.estimating.mcu.costs import sum_costs
 from edgewise.estimating.mcu.loops import scratch_bytes
 from edgewise.estimating.mcu.lowering import Lowered
+from edgewise.estimating.mcu.memory import OwnProgram
 from edgewise.estimating.mcu.network import IntNetwork
 from edgewise.estimating.mcu.table import CostTable, PredictedCosts
 from edgewise.record import Measurement
@@ -19,30 +20,30 @@ def total_error(predicted: Sequence[PredictedCosts]) -> float:
     return sum(each.error * each.costs.instructions for each in predicted) / total if total else 0.0
 
 
-def predicted_rows(
-    lowered: Lowered, predicted: Sequence[PredictedCosts], table: CostTable, *, core: str, arena_bytes: int
-) -> tuple[Measurement, ...]:
-    """The rows of an estimate that differ from those of an emulation: instructions and memory."""
+def predicted_program(lowered: Lowered, table: CostTable, *, core: str, plan_bytes: int) -> OwnProgram:
+    """The RAM of edgewise's program, which is not built; `plan_bytes` are those of its arena."""
+    return OwnProgram(
+        plan_bytes=plan_bytes,
+        scratch_bytes=max((scratch_bytes(call, FAMILIES[core]) for call in lowered.calls), default=0),
+        stack_bytes=int(table.cores[core]["stack_bytes"]),
+        stack="the deepest of the table's operators",
+        basis="estimated",
+        flash_bytes=None,
+        flash=f"the size of the program needs the compiler; weights and tables alone have {len(lowered.constants):,} B",
+    )
+
+
+def predicted_rows(lowered: Lowered, predicted: Sequence[PredictedCosts]) -> tuple[Measurement, ...]:
+    """The rows of an estimate that differ from those of an emulation: instructions, and bytes read from flash."""
     costs = sum_costs([each.costs for each in predicted])
     total = costs.instructions
     error = total_error(predicted)
-    scratch = max((scratch_bytes(call, FAMILIES[core]) for call in lowered.calls), default=0)
-    stack = int(table.cores[core]["stack_bytes"])
     return (
         Measurement.of(
             "instructions", float(total),
             "operator costs of edgewise's table; low and high add up the errors of the operators, each the 95th "
             "percentile of operators that the table was not fitted on", basis="estimated", low=total * (1 - error),
             high=total * (1 + error),
-        ),
-        Measurement.absent(
-            "flash",
-            f"the size of the program needs the compiler; weights and tables alone have {len(lowered.constants):,} B",
-        ),
-        Measurement.of(
-            "memory_sram", arena_bytes + scratch + stack,
-            f"arena {arena_bytes} B + scratch of CMSIS-NN {scratch} B + stack {stack} B (the deepest of the table's "
-            "operators)", basis="estimated",
         ),
         Measurement.of("flash_read", costs.flash_bytes or 0, "operator costs of edgewise's table", basis="estimated"),
     )  # fmt: skip

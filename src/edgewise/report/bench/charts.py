@@ -7,7 +7,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
 
-from edgewise.formatting import quantity, time_unit_of
+from edgewise.formatting import quantity, time_unit_of, with_range
 from edgewise.metrics import METRICS
 from edgewise.record import Measurement, Run
 from edgewise.report.charts import (
@@ -282,11 +282,8 @@ def _short(value: float) -> float:
 
 
 def _in_words(label: str, row: Measurement) -> str:
-    value = quantity(row.value, row.unit) if row.value is not None else "n/a"
-    interval = ""
-    if row.low is not None and row.high is not None:
-        interval = f" (95 % interval {quantity(row.low, row.unit)} to {quantity(row.high, row.unit)})"
-    return f"{label}: {METRICS[row.metric].label.lower()} {value}{interval}"
+    value = with_range(row.metric, row.unit, row.value, row.low, row.high)
+    return f"{label}: {METRICS[row.metric].label.lower()} {value}"
 
 
 def _quantiles(row: Measurement) -> str:

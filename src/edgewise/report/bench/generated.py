@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from edgewise.formatting import plus_minus, time_unit_of
+from edgewise.formatting import amount_text, plus_minus
 from edgewise.record import Measurement, Run
 from edgewise.report.runs.cells import failure_of, reason_of_absence
 from edgewise.report.runs.conditions import provider_of
@@ -57,9 +57,7 @@ def _answer_of(run: Run) -> str:
 
 
 def _time(row: Measurement) -> str:
-    word, factor = time_unit_of(row.value or 0.0)
-    low, high = (None if end is None else end * factor for end in (row.low, row.high))
-    return f"{plus_minus((row.value or 0.0) * factor, low, high)} {word}"
+    return amount_text(row.unit, row.value or 0.0, row.low, row.high)
 
 
 def prompt_of(run: Run) -> str | None:

@@ -11,7 +11,7 @@ from dataclasses import dataclass, replace
 from decimal import Decimal
 
 from edgewise.comparing.fairness import limits_text
-from edgewise.formatting import percent_of, plus_minus, quantity, time_unit_of
+from edgewise.formatting import amount_text, percent_of, quantity
 from edgewise.metrics import METRICS
 from edgewise.record import InTurns, Run
 from edgewise.record.facts import precision_of, threads_of
@@ -517,6 +517,4 @@ def headline_text(run: Run, *, interval: bool = True) -> str:
     row = run.measurement(run.headline)
     if row is None or row.value is None:
         return f"no {METRICS[run.headline].label.lower()}"
-    word, factor = time_unit_of(row.value) if row.unit == "s" else ("/s", 1.0)
-    low, high = (None if end is None or not interval else end * factor for end in (row.low, row.high))
-    return f"{plus_minus(row.value * factor, low, high)} {word}"
+    return amount_text(row.unit, row.value, *((row.low, row.high) if interval else (None, None)))

@@ -12,7 +12,7 @@ from edgewise.estimating.base import Estimate, EstimatedDevice, EstimatedLayer, 
 from edgewise.estimating.boards import CORE_TITLES, Board, Fit, kib
 from edgewise.estimating.mcu.cores import CORES
 from edgewise.estimating.memory_only import UPPER_BOUNDS
-from edgewise.formatting import quantity
+from edgewise.formatting import interval_text, quantity
 from edgewise.metrics import METRICS
 from edgewise.model.memory_plan import MemoryPlan, Placement
 from edgewise.record import LayerTensor, Measurement
@@ -72,7 +72,7 @@ def estimate_document(estimate: Estimate, *, top: int | None = None) -> Document
 
 
 def _answer(estimate: Estimate) -> str:
-    """``"110 ms on nucleo-l4r5zi, 90%: 91.3 ms to 131 ms (estimated); fits: 17.6 of 640 KiB RAM, …"``.
+    """``"110 ms on nucleo-l4r5zi, 90%: [91.3, 132] ms (estimated); fits: 17.6 of 640 KiB RAM, …"``.
 
     The number is the latency, else the cycles with the reason why they have no time; empty where neither is known.
     """
@@ -80,7 +80,7 @@ def _answer(estimate: Estimate) -> str:
         return ""
     rows = [estimate.measurement(metric) for metric in ("latency", "cpu_cycles", "accelerator_cycles")]
     row = next((row for row in rows if row is not None and row.value is not None), None)
-    fit = "" if estimate.fit is None else f"{estimate.fit}{_beyond_tflite_micro(estimate, estimate.fit)}"
+    fit = "" if estimate.fit is None else f"{estimate.fit}{_without_interpreter(estimate, estimate.fit)}"
     if estimate.bound or row is None:
         return "; ".join(filter(None, (f"Latency: {estimate.bound}." if estimate.bound else "", fit)))
     unit = "" if row.metric == "latency" else f" {METRICS[row.metric].label}"
@@ -91,12 +91,12 @@ def _answer(estimate: Estimate) -> str:
     return "; ".join(filter(None, parts))
 
 
-def _beyond_tflite_micro(estimate: Estimate, fit: Fit) -> str:
-    """That the model does not fit with tflite-micro, whose arena alone is larger than the RAM; "" where it may."""
-    row = estimate.measurement("memory_arena_tflm_32bit")
-    if row is None or row.value is None or fit.lacking or row.value <= fit.board.ram_bytes:
+def _without_interpreter(estimate: Estimate, fit: Fit) -> str:
+    """What is least possible, where the RAM is that of an interpreter; "" where it is not known."""
+    row = estimate.measurement("memory_sram_least")
+    if row is None or row.value is None or "RAM" in fit.at_least:
         return ""
-    return f"; not with tflite-micro, whose arena alone takes {kib(int(row.value))} KiB"
+    return f"; at least {kib(int(row.value))} KiB RAM without an interpreter"
 
 
 def _conditions(estimate: Estimate) -> tuple[str, ...]:
@@ -182,12 +182,10 @@ def interval_cell(row: Measurement, estimate: Estimate) -> Cell:
     """The interval of `row`, with its coverage if the estimator states one; empty where both ends look the same."""
     if row.low is None or row.high is None:
         return Cell(text="")
-    low, high = (
-        format_si(end, "").strip() if row.unit == "1" else quantity(end, row.unit) for end in (row.low, row.high)
-    )
+    text = interval_text(row.metric, row.unit, row.value, row.low, row.high)
     if (coverage := estimate.coverage.get(row.metric)) is None:
-        return Cell(text="" if low == high else f"{low} to {high}")
-    return Cell(text=f"{coverage:.0%}: {low} to {high}")
+        return Cell(text="" if row.low == row.high else text)
+    return Cell(text=f"{coverage:.0%}: {text}")
 
 
 def class_table(estimate: Estimate) -> Table | None:
@@ -205,7 +203,7 @@ def class_table(estimate: Estimate) -> Table | None:
 
 
 _WITH_INTERVAL = ("latency", "energy")
-_HEADLINES = (*_WITH_INTERVAL, "memory_sram", "memory_arena", "flash")
+_HEADLINES = (*_WITH_INTERVAL, "memory_sram", "memory_sram_least", "memory_arena", "flash")
 
 
 def summary_table(estimate: Estimate) -> Table:

@@ -9,7 +9,7 @@ from functools import partial
 from typing import Any
 
 from edgewise.device.calibrations import count_text
-from edgewise.formatting import quantity
+from edgewise.formatting import amount_interval, quantity
 from edgewise.metrics import METRICS
 from edgewise.predicting.base import Subject
 from edgewise.predicting.calibration import Calibration, validation
@@ -318,7 +318,7 @@ def _least(found: Forecasts, metric: str) -> str:
     if not ranked or ranked[0].prediction is None:
         return ""
     first, this = ranked[0], ranked[0].prediction
-    ends = f"{COVERAGE:.0%} interval {quantity(this.low, unit)} to {quantity(this.high, unit)}"
+    ends = f"{COVERAGE:.0%} interval {amount_interval(unit, this.value, this.low, this.high)}"
     doubt = f", doubtful: {one_line(first.doubt)}" if first.doubt else ""
     value = f"{one_line(first.subject.name)}, {quantity(this.value, unit)} ({ends}){doubt}"
     if len(ranked) == 1:
@@ -337,11 +337,13 @@ def _forecast_table(found: Forecasts, metric: str) -> Table:
             return absent(one_line("; ".join(filter(None, (row.refused, row.advice)))))
         this = row.prediction
         notes, how = tuple(map(one_line, row.cautions)), partial(_how_forecast, row, this, found)
-        return Cell(text=quantity(this.value, unit), value=this.value, notes=notes, how=how)
+        return Cell(
+            text=quantity(this.value, unit), value=this.value, low=this.low, high=this.high, notes=notes, how=how
+        )
 
     def interval(row: Forecast) -> Cell:
         this = row.prediction
-        return absent() if this is None else Cell(text=f"{quantity(this.low, unit)} to {quantity(this.high, unit)}")
+        return absent() if this is None else Cell(text=amount_interval(unit, this.value, this.low, this.high))
 
     number = partial(value_cell, show=partial(quantity, unit=unit))
 
@@ -354,14 +356,6 @@ def _forecast_table(found: Forecasts, metric: str) -> Table:
         (Column(title=f"{COVERAGE:.0%} interval"), interval),
         (Column(title="Law", rank=1), law),
         (Column(title="Most like", rank=2), lambda row: text_cell(", ".join(row.nearest))),
-        (
-            Column(title=f"{COVERAGE:.0%} interval low", numeric=True, unit=unit, hidden=True),
-            lambda row: number(row.prediction.low if row.prediction else None),
-        ),
-        (
-            Column(title=f"{COVERAGE:.0%} interval high", numeric=True, unit=unit, hidden=True),
-            lambda row: number(row.prediction.high if row.prediction else None),
-        ),
         (Column(title="Measured", numeric=True, unit=unit, hidden=True), lambda row: number(row.measured)),
     ]
     title = f"{METRICS[metric].label}, estimated"

@@ -11,7 +11,7 @@ from dataclasses import replace
 
 import numpy as np
 
-from edgewise.formatting import quantity, scale_of
+from edgewise.formatting import amount_interval, quantity, scale_of
 from edgewise.metrics import METRICS
 from edgewise.predicting.base import Subject
 from edgewise.predicting.calibration import Calibration, covered
@@ -230,7 +230,7 @@ def forecast_chart(found: Forecasts, metric: str) -> Chart | None:
 def _forecast_in_words(row: Forecast, metric: str) -> str:
     this, unit = row.prediction, METRICS[metric].unit
     assert this is not None
-    ends = f"{quantity(this.low, unit)} to {quantity(this.high, unit)}"
+    ends = amount_interval(unit, this.value, this.low, this.high)
     return f"{one_line(row.subject.name)}: {quantity(this.value, unit)}, {COVERAGE:.0%} interval {ends}"
 
 

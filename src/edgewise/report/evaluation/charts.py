@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from edgewise.evaluating.evaluation import EvaluationResults
-from edgewise.formatting import range_text, scale_of, value_text
+from edgewise.formatting import scale_of, with_range
 from edgewise.metrics import METRICS
 from edgewise.record import Evaluation
 from edgewise.report.charts import (
@@ -73,9 +73,7 @@ def score_chart(results: EvaluationResults) -> Chart | None:
         y=y,
         colour=colour,
         description="; ".join(
-            f"{label}: {value_text(metric, unit, value)}"
-            + (f", 95 % interval {text}" if (text := range_text(metric, unit, score.low, score.high)) else "")
-            for _, label, score, value in found
+            f"{label}: {with_range(metric, unit, score.value, score.low, score.high)}" for _, label, score, _ in found
         ),
         caption="The dot is the value, the bar its 95 % interval. All models were evaluated on the same samples, so "
         "judge by the paired differences, not by whether intervals overlap."

@@ -7,7 +7,7 @@ from functools import partial
 from edgewise.device.devices import LOCAL
 from edgewise.evaluating.evaluation import EvaluationResults, ModelEvaluation
 from edgewise.evaluating.scores import MetricDifference, Score
-from edgewise.formatting import p_text, points_range, points_text, range_text, value_text, with_range
+from edgewise.formatting import interval_text, p_text, points_range, points_text, value_text, with_range
 from edgewise.metrics import METRICS
 from edgewise.optimizing.changed_answers import ChangedAnswers
 from edgewise.record import Evaluation, Run
@@ -114,7 +114,7 @@ def _metric_row(one: ModelEvaluation, score: Score) -> tuple[Cell, ...]:
             text=value_text(score.metric, unit, score.value), value=score.value, low=score.low, high=score.high,
             notes=method, how=how_of(one.run, score.metric),
         )  # fmt: skip
-        text = range_text(score.metric, unit, score.low, score.high)
+        text = interval_text(score.metric, unit, score.value, score.low, score.high)
         # The value's own note says why there is no interval.
         interval = Cell(text=text) if text else absent()
     return Cell(text=label_of(score.metric)), value, interval, Cell(text=str(score.n), value=score.n)

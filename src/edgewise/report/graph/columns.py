@@ -8,6 +8,7 @@ from math import isfinite
 from operator import attrgetter
 from typing import Any
 
+from edgewise.formatting import interval_text
 from edgewise.record import Layer, LayerTensor, Run
 from edgewise.report.graph import (
     Graph,
@@ -44,6 +45,10 @@ def document_of(graph: Graph) -> dict[str, Any]:
         "edges": [end for edge in graph.edges for end in edge],
         "order": [end for edge in graph.order for end in edge],
         "values": {key: _rounded(column) for key, column in graph.values.items()},
+        "intervals": [
+            texts.number(interval_text("latency", "s", *ends))
+            for ends in zip(*(graph.values[key] for key in (graph.first, "low", "high")), strict=True)
+        ],
         "bounds": {key: {node: texts.number(words) for node, words in of.items()} for key, of in bounds(graph).items()},
         "below": BELOW,
         "partly": PARTLY_BELOW,
@@ -126,6 +131,7 @@ def _layer_columns(layers: Sequence[Layer], begins: Mapping[int, float], texts: 
     columns: dict[str, list[Any]] = {name: _rounded(map(attrgetter(name), layers)) for name in _NUMBERS}
     columns |= {key: [number(word) for word in map(attrgetter(name), layers)] for key, name in _WORDS.items()}
     return columns | {
+        "interval": [number(interval_text("latency", "s", one.time, one.low, one.high)) for one in layers],
         "most": [number(f"{sum_text([one], 1e6)} µs" if one.is_bounded else "") for one in layers],
         "start": _rounded(begins.get(one.index) for one in layers),
         "name": [short_line(one.name) for one in layers],

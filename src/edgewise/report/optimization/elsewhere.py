@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from edgewise.formatting import with_range
+from edgewise.formatting import value_text, with_range
 from edgewise.metrics import METRICS
 from edgewise.optimizing.variant import Candidate, Optimization
 from edgewise.report.comparison.words import lower_label
@@ -51,7 +51,8 @@ def needs_of(result: Optimization, one: Candidate) -> str:
     for metric in device_metrics(result)[:MOST]:
         number = one.metrics.get(metric)
         if number is not None and number.at_least is not None and one.elsewhere is not None:
-            words.append(f"{lower_label(metric)} {one.elsewhere.bound}")
+            least = f"at least {value_text(metric, METRICS[metric].unit, number.at_least)}"
+            words.append(f"{lower_label(metric)} {one.elsewhere.bound if metric == 'latency' else least}")
         elif number is not None and number.value is None:
             words.append(f"{lower_label(metric)} not known")
         elif number is not None and number.value is not None:

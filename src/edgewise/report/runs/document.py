@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 from edgewise.comparing.fairness import limits_text
 from edgewise.device.devices import LOCAL
-from edgewise.formatting import ABSENT, quantity, range_text, value_text
+from edgewise.formatting import ABSENT, interval_text, quantity, value_text
 from edgewise.record import Layer, Measurement, Run, Source
 from edgewise.record.job import UNKNOWN_DEVICE
 from edgewise.record.layer import ESTIMATED_SHARE
@@ -193,7 +193,7 @@ def _measurements(run: Run) -> Table:
 
     def interval(row: Measurement) -> Cell:
         known = row.value is not None
-        return Cell(text=range_text(row.metric, row.unit, row.low, row.high) if known else "")
+        return Cell(text=interval_text(row.metric, row.unit, row.value, row.low, row.high) if known else "")
 
     def method(row: Measurement) -> Cell:
         return text_cell(row.method if row.value is not None else reason_of_absence(run, row.metric))

@@ -304,13 +304,13 @@ function walk(way) {
 }
 
 // Details and what is read out.
-const interval = (low, high, unit) => (low === null || high === null ? "" : ` (95 % interval ${quantity(low, unit)} to ${quantity(high, unit)})`);
+const interval = (number) => (text(number) ? ` (95 % interval ${text(number)})` : "");
 const whyOf = (id, key) => metrics[key].why || text(data.why[key]?.[id]) || (isBlock(id) ? "none of its layers has a value" : "not measured");
 function valueWords(id, key) {
   const value = valueOf(id, key);
   if (value === null) return `n/a: ${whyOf(id, key)}`;
   if (boundOf(id, key)) return boundNote(boundOf(id, key));
-  const ends = key === first ? interval(values.low[id], values.high[id], metrics[key].unit) : "";
+  const ends = key === first ? interval(data.intervals[id]) : "";
   const lacking = isBlock(id) && data.lacking[key]?.[id];
   return `${shownValue(id, key)}${ends}${lacking ? `; ${lacking} of ${leaves(id)} have no value` : ""}`;
 }
@@ -319,7 +319,7 @@ function layerRows(run, index, title = "") {
   const of = (key, unit) => (layer[key][index] === null ? "" : quantity(layer[key][index], unit));
   return [
     [`Layer${title}`, names[index] === layer.name[index] && !title ? "" : layer.name[index]],
-    [`Time${title}`, title && (layer.time[index] === null ? "n/a" : text(layer.most[index]) || of("time", "s") + interval(layer.low[index], layer.high[index], "s"))],
+    [`Time${title}`, title && (layer.time[index] === null ? "n/a" : text(layer.most[index]) || of("time", "s") + interval(layer.interval[index]))],
     ["Source operators", (layer.nodes[index] || [layer.name[index]]).join(", ")],
     ["Kernel", text(layer.kernel[index])],
     ["Steps of the engine", layer.steps[index]],

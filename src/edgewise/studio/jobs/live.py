@@ -9,7 +9,7 @@ import threading
 from collections import defaultdict, deque
 from collections.abc import Callable, Iterator
 
-from edgewise.formatting import range_text, value_text
+from edgewise.formatting import interval_text, value_text
 from edgewise.metrics import METRICS
 from edgewise.studio.jobs.chart import headline_chart
 from edgewise.studio.jobs.messages import JobState, Message
@@ -138,7 +138,7 @@ def _headline(told: Message, *, sessions: int) -> Message:
     """What the page shows of one run's headline: the value, its interval and what both rest on, and the chart."""
     last = told["points"][-1]
     metric, unit = last["metric"], last["unit"]
-    interval = range_text(metric, unit, last["low"], last["high"])
+    interval = interval_text(metric, unit, last["value"], last["low"], last["high"])
     count = f"{last['n']} samples of {last['sessions']} session{'s' if last['sessions'] > 1 else ''}"
     return {
         "label": told["label"],

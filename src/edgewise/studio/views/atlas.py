@@ -15,7 +15,7 @@ from starlette.responses import Response
 
 from edgewise.device import calibrations
 from edgewise.errors import BadInput
-from edgewise.formatting import percent, range_text, value_text
+from edgewise.formatting import interval_text, percent, value_text
 from edgewise.report.runs.cells import label_of
 from edgewise.report.runs.provenance import BASES
 from edgewise.store import Store
@@ -104,7 +104,7 @@ def _cell(best: Best) -> dict[str, Any]:
         "link": f"/runs/{best.run}",
         "basis": best.basis or "unknown basis",
         "value": value_text(best.metric, best.unit or "1", best.value),
-        "interval": range_text(best.metric, best.unit or "1", best.low, best.high) or "no interval",
+        "interval": interval_text(best.metric, best.unit or "1", best.value, best.low, best.high) or "no interval",
         "grade": best.grade,
         "how": "".join(how) + (f", {best.threads} thread{'' if best.threads == 1 else 's'}" if best.threads else ""),
         "runs": best.runs,
@@ -115,7 +115,7 @@ def _cell(best: Best) -> dict[str, Any]:
 def _estimated_cell(one: Estimated) -> dict[str, Any]:
     """What the page needs of a job's estimate, or of the reason that it gives for none."""
     coverage = "" if one.coverage is None else f", {percent(one.coverage)} interval"
-    interval = range_text(one.metric, one.unit, one.low, one.high)
+    interval = interval_text(one.metric, one.unit, one.value, one.low, one.high)
     return {
         "link": f"/jobs/{one.job}",
         "basis": one.basis or "absent",

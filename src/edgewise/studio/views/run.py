@@ -10,7 +10,7 @@ from starlette.requests import Request
 from starlette.responses import HTMLResponse, RedirectResponse, Response
 
 from edgewise.errors import BadInput
-from edgewise.formatting import range_text, value_text
+from edgewise.formatting import interval_text, value_text, width_text
 from edgewise.metrics import METRICS
 from edgewise.report.runs.cells import failure_of, label_of
 from edgewise.report.runs.conditions import flatten, input_text, processing_unit_of
@@ -109,18 +109,25 @@ def is_profiled(found: Run) -> bool:
     return found.profile is not None and bool(found.layers)
 
 
+def _relative(row: Measurement) -> str:
+    """The half-width of the interval over the value; empty where there is none."""
+    if row.half_width is None or row.value is None or row.low is None or row.high is None:
+        return ""
+    return width_text(row.value, row.low, row.high, row.unit) if row.half_width < 1 else "wider than the value"
+
+
 def _row(found: Run, row: Measurement, identity: str) -> dict[str, Any]:
     """What the page needs of a measurement."""
-    spread, metric = row.half_width, METRICS.get(row.metric)
+    metric = METRICS.get(row.metric)
     better = f" {metric.better.capitalize()} is better." if metric and metric.better != "none" else ""
     meaning = ("Meaning", metric.definition + better if metric else "")
     return {
         "id": identity,
         "label": label_of(row.metric),
         "value": None if row.value is None else value_text(row.metric, row.unit, row.value),
-        "interval": range_text(row.metric, row.unit, row.low, row.high),
+        "interval": interval_text(row.metric, row.unit, row.value, row.low, row.high),
         "basis": row.basis or "absent",
-        "spread": "" if spread is None else f"± {spread * 100:.2g} %" if spread < 1 else "wider than the value",
+        "spread": _relative(row),
         "headline": row.metric == found.headline,
         "reason": row.absent_because or "no reason was recorded",
         "facts": [meaning, *measurement_facts(found, row, summary=True)],

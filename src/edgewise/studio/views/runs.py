@@ -13,7 +13,7 @@ from starlette.requests import Request
 from starlette.responses import RedirectResponse, Response
 
 from edgewise.errors import BadInput, StoreError
-from edgewise.formatting import range_text, value_text
+from edgewise.formatting import interval_text, value_text
 from edgewise.record.run import half_width
 from edgewise.report.runs.cells import label_of
 from edgewise.studio.pages import page
@@ -139,7 +139,7 @@ def interval_of(row: RunRow) -> str:
     """Return the interval of a run's headline value as text; empty without one and for a run that is not finished."""
     if row.status != "done" or not (row.metric and row.unit):
         return ""
-    return range_text(row.metric, row.unit, row.low, row.high)
+    return interval_text(row.metric, row.unit, row.value, row.low, row.high)
 
 
 def _order_of(row: RunRow) -> Any:

@@ -173,7 +173,7 @@ def _read_estimate(name: str, found: Estimate) -> DeviceEstimate:
         title=found.device.title,
         software=found.software,
         metrics=rows,
-        untimed=found.untimed if found.at_least else (),
+        untimed=found.untimed if "latency" in found.at_least else (),
         bound=found.bound,
         fit="" if found.fit is None else str(found.fit),
         refused=found.refused or "",
