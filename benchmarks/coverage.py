@@ -64,7 +64,7 @@ class Cell:
 
 
 def normal(generator: Generator, shape: Shape) -> np.ndarray:
-    """A quiet machine: 2 %."""
+    """Return a quiet machine: 2 %."""
     return 1.0 + 0.02 * generator.standard_normal(shape)
 
 
@@ -95,7 +95,7 @@ SLOW_SHARE, SLOW_FACTOR, BURST = 0.2, 1.3, 20
 
 
 def bursts(generator: Generator, shape: Shape) -> np.ndarray:
-    """A neighbour that comes for 20 samples and goes for 80, on average (Markov), and costs 30 % meanwhile."""
+    """Return a neighbour that comes for 20 samples and goes for 80, on average (Markov), and costs 30 % meanwhile."""
     leave, enter = 1.0 / BURST, SLOW_SHARE / (1.0 - SLOW_SHARE) / BURST
     chance = generator.random(shape)
     slow = np.empty(shape, dtype=bool)
@@ -107,7 +107,7 @@ def bursts(generator: Generator, shape: Shape) -> np.ndarray:
 
 
 def _quantile(share: float) -> float:
-    """The 2 % log-normal's quantile below which the fast part must lie for the median of the whole."""
+    """Return the 2 % log-normal's quantile below which the fast part must lie for the median of the whole."""
     return math.exp(0.02 * NormalDist().inv_cdf(share))
 
 
@@ -122,7 +122,7 @@ SCENARIOS = (
 
 
 def edgewise_interval(sessions: np.ndarray, _: Generator) -> tuple[float, float]:
-    """The interval of `edgewise.stats.intervals.median_interval`; shape (sessions, samples)."""
+    """Return the interval of `edgewise.stats.intervals.median_interval`; shape (sessions, samples)."""
     interval = median_interval(sessions.ravel(), (sessions.shape[1],) * sessions.shape[0])
     assert interval is not None
     return interval.low, interval.high
@@ -137,7 +137,7 @@ def order_statistics(sessions: np.ndarray, _: Generator) -> tuple[float, float]:
 
 
 def bootstrap(sessions: np.ndarray, generator: Generator) -> tuple[float, float]:
-    """The percentile bootstrap of the pooled median.
+    """Return the percentile bootstrap of the pooled median.
 
     Resampling is not carried out: the middle order statistic of n uniform draws is Beta((n + 1)/2, (n + 1)/2), and the
     resampled median is the sample at that share of the sorted ones.

@@ -67,7 +67,7 @@ def wilson(hits: int, trials: int) -> tuple[float, float]:
 
 
 def percent(hits: int, trials: int) -> str:
-    """A share with its Wilson interval."""
+    """Return a share with its Wilson interval."""
     low, high = wilson(hits, trials)
     return f"{100 * hits / trials:.2f} ({100 * low:.2f} – {100 * high:.2f})"
 
@@ -76,7 +76,7 @@ def percent(hits: int, trials: int) -> str:
 
 
 def show_factors(trials: int, seed: int) -> None:
-    """The divisors of risks, and those that one more look at the end would need."""
+    """Print the divisors of risks, and those that one more look at the end would need."""
     print("| risk over all looks | divisor found | with one more look at 200 | used |\n|--:|--:|--:|--:|")
     for risk, used in ((0.0025, RISK_FACTOR), (0.01, RISK_FACTOR), (0.05, INTERVAL_FACTOR)):
         found = factor_for(risk, trials=trials, seed=seed)
@@ -191,7 +191,9 @@ def coverage_cells(
 
 
 def coverage(trials: int, seed: int) -> None:
-    """The grid as a table; where something slow moves runs measured apart is left out, for their data can't tell."""
+    """Print the grid as a table; where something slow moves runs measured apart is left out, for their data can't
+    tell.
+    """
     slow = {family.name for family in FAMILIES if family.slow}
     found: list[float] = []
     for index, (samples, processes, shares) in enumerate(coverage_cells(trials, seed)):
@@ -217,7 +219,7 @@ Verdicts = dict[str, np.ndarray]
 
 
 def rule_on(samples: np.ndarray, planted: float, *, tests: int = TESTS) -> tuple[Judged, Verdicts]:
-    """What everybody says of trials.
+    """Return what everybody says of trials.
 
     Args:
         samples: shape (trials, rounds, 2, samples), the same distribution on both sides.
@@ -267,7 +269,7 @@ def error_rates(family: Family, processes: str, *, trials: int, seed: int) -> li
 
 
 def print_tallies(rows: Sequence[tuple[str, Sequence[Tally]]]) -> None:
-    """A table for each planted slowdown."""
+    """Print a table for each planted slowdown."""
     for index, planted in enumerate(PLANTED):
         what = f"a slowdown of {100 * planted:g} %: caught" if planted else "the same on both sides: false alarms"
         print(f"\n{what}, in %\n")
@@ -278,7 +280,7 @@ def print_tallies(rows: Sequence[tuple[str, Sequence[Tally]]]) -> None:
 
 
 def errors(trials: int, seed: int) -> None:
-    """The tables of errors."""
+    """Print the tables of errors."""
     known = {family.name: family for family in FAMILIES}
     rows = [
         (f"{samples}; processes {processes}", error_rates(known[samples], processes, trials=trials, seed=seed))

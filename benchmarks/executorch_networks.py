@@ -29,7 +29,9 @@ def executorch_models() -> dict[str, Path]:
 
 
 def timer(path: str) -> MeanOf:
-    """The binding's call without copies of outputs, as applications in C++ make it; one thread, as edgewise's side."""
+    """Return the binding's call without copies of outputs, as applications in C++ make it; one thread, as
+    edgewise's side.
+    """
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         from executorch.extension.pybindings import portable_lib

@@ -102,7 +102,7 @@ def benchmark_app(model: Path, seconds: float, typical: float) -> float:
 
 
 def first_shape(model: Path) -> str:
-    """The shape that edgewise uses too."""
+    """Return the shape that edgewise uses too."""
     from edgewise.model.identity import open_model
     from edgewise.workload.input_shapes import resolve_inputs
 

@@ -144,7 +144,7 @@ def make_heavy(path: Path, *, external: bool) -> Path:
 
 
 def ask(python: str, script: str, *arguments: str) -> Any:
-    """What a script in a fresh process prints, None where it fails."""
+    """Return what a script in a fresh process prints, None where it fails."""
     done = subprocess.run([python, "-c", script, *arguments], capture_output=True, text=True, check=False)
     if done.returncode and script.startswith(OURS):
         raise RuntimeError(done.stderr)
@@ -152,7 +152,7 @@ def ask(python: str, script: str, *arguments: str) -> Any:
 
 
 def compare(python: str, models: dict[str, Path]) -> None:
-    """Prints medians of both sides' times for every model, and ratios."""
+    """Print medians of both sides' times for every model, and ratios."""
     paths = [str(path) for path in models.values()]
     ours: list[list[Any]] = [[] for _ in paths]
     peers: list[list[Any]] = [[] for _ in paths]

@@ -103,7 +103,7 @@ def matrix(classes: int, accuracy: float, *, skewed: bool) -> np.ndarray:
 
 
 def classification_values(chances: np.ndarray) -> Mapping[str, float]:
-    """The metrics of the whole population."""
+    """Return the metrics of the whole population."""
     classes = chances.shape[0]
     labels, answers = (each.ravel() for each in np.indices(chances.shape))
     table = ClassificationTable(labels, answers, np.zeros_like(labels), classes=classes)

@@ -83,13 +83,13 @@ KILLED, KILLS_IN_LAB = ("worker", "client", "database"), 25
 
 
 def job(key: str, device: str, lock: str | None = None) -> dict[str, Any]:
-    """A job to queue."""
+    """Return a job to queue."""
     return {"id": key, "queue": engine.queue_of(device), "device": device, "verb": "bench", "title": key,
             "request": "{}", "version": __version__, "lock": lock}  # fmt: skip
 
 
 def host(url: str, name: str, first: str, count: str, folder: str, seconds: str, fresh: str = "") -> None:
-    """A host's process: `count` devices, whose jobs sleep and give a run.
+    """Be a host's process: `count` devices, whose jobs sleep and give a run.
 
     With `fresh` devices are gauged, as ever fit; a gauge after a block serves the next for so many seconds.
     """
@@ -137,7 +137,7 @@ def with_new_id(run: Any) -> Any:
 
 
 def client(url: str, count: str, devices: str) -> None:
-    """The client's process: queues all cells in parts, those that are known already, too."""
+    """Be the client's process: queue all cells in parts, those that are known already, too."""
     with open_store(url) as store:
         for at in range(0, int(count), 20):
             new: list[str] = []
@@ -156,7 +156,7 @@ def client(url: str, count: str, devices: str) -> None:
 
 
 def start(*words: object) -> subprocess.Popen[bytes]:
-    """This script as another process."""
+    """Return this script as another process."""
     return subprocess.Popen([sys.executable, __file__, *map(str, words)], start_new_session=True)
 
 

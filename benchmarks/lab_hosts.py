@@ -41,7 +41,7 @@ SUITE: dict[str, Any] = {
 
 
 def make_network() -> None:
-    """A bridge in this namespace, and one namespace with an address per host and for the board."""
+    """Make a bridge in this namespace, and one namespace with an address per host and for the board."""
     commands = ["mount -t tmpfs tmpfs /run/netns", "ip link set lo up", "ip link add lan type bridge",
                 f"ip address add {OFFICE}/24 dev lan", "ip link set lan up"]  # fmt: skip
     for name, address in {**HOSTS, "board": BOARD}.items():
@@ -55,14 +55,14 @@ def make_network() -> None:
 
 
 def edgewise(*words: object, store: str) -> None:
-    """A command of the client."""
+    """Run a command of the client."""
     command = [sys.executable, "-m", "edgewise", *map(str, words)]
     done = subprocess.run(command, env={**os.environ, "EDGEWISE_STORE": store}, check=False)
     assert done.returncode in (0, 4), done.returncode
 
 
 def at_host(name: str, store: str) -> subprocess.Popen[bytes]:
-    """A host's worker, in its namespace."""
+    """Return a host's worker, in its namespace."""
     command = ["ip", "netns", "exec", name, sys.executable, "-m", "edgewise", "lab", "work", "--host", name]
     environment = {**os.environ, "EDGEWISE_STORE": store}
     return subprocess.Popen([*command, "--cache", f"cache-{name}"], env=environment)

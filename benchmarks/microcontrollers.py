@@ -52,7 +52,7 @@ def head(*titles: str) -> None:
 
 
 def value(estimate: Estimate, metric: str) -> float:
-    """The value of a metric that the estimate has."""
+    """Return the value of a metric that the estimate has."""
     found = estimate.measurement(metric)
     assert found is not None and found.value is not None, metric
     return found.value

@@ -23,7 +23,7 @@ def light_onnx(name: str) -> Path:
 
 
 def small_onnx() -> Path:
-    """A convolution, a pooling and a matrix product with random weights: some 50 µs on one core."""
+    """Return a convolution, a pooling and a matrix product with random weights: some 50 µs on one core."""
     rng = np.random.default_rng(0)
     weights = {
         "kernel": rng.normal(0, 0.1, (32, 8, 3, 3)).astype(np.float32),

@@ -56,7 +56,7 @@ def lognormal(generator: Generator, shape: Shape) -> np.ndarray:
 
 
 def slow_mode(share: float, factor: float) -> Callable[[Generator, Shape], np.ndarray]:
-    """A share of the samples is slower by a factor; with half of them the median falls between the modes."""
+    """Return a share of the samples is slower by a factor; with half of them the median falls between the modes."""
 
     def draw(generator: Generator, shape: Shape) -> np.ndarray:
         samples = _white(generator, shape)
@@ -75,7 +75,8 @@ def heavy(generator: Generator, shape: Shape) -> np.ndarray:
 
 
 def _in_turns(timeline: np.ndarray, generator: Generator, shape: Shape) -> np.ndarray:
-    """What happens at the times when A and B have their turns: (trials, slots[, inferences]) to (…, 2, turns[, …]).
+    """Return what happens at the times when A and B have their turns: (trials, slots[, inferences]) to (…, 2,
+    turns[, …]).
 
     Slots are in time: for each turn of a round one of either side, in random order.
     """
@@ -101,7 +102,9 @@ def correlated(rho: float, sd: float) -> Callable[[Generator, Shape], np.ndarray
 
 
 def drifting(generator: Generator, shape: Shape) -> np.ndarray:
-    """A clock that falls by a fifth over the trial, wanders, and swings by 3 % with about the length of a round."""
+    """Return a clock that falls by a fifth over the trial, wanders, and swings by 3 % with about the length of a
+    round.
+    """
     slots = shape[1] * TURNS * 2
     when = np.arange(slots)
     wander = np.cumsum(0.011 / math.sqrt(2.0 * TURNS) * generator.standard_normal((shape[0], slots)), axis=1)
@@ -116,7 +119,9 @@ BUSY, IDLE = 150, 300
 
 
 def bursts(generator: Generator, shape: Shape) -> np.ndarray:
-    """A neighbour on every core, a third of the time; meanwhile an inference in two loses its core and takes twice."""
+    """Return a neighbour on every core, a third of the time; meanwhile an inference in two loses its core and takes
+    twice.
+    """
     slots = shape[1] * TURNS * 2
     length = slots * PER_TURN
     chance = generator.random((length, shape[0]), dtype=np.float32)
@@ -170,7 +175,7 @@ def burst(core: int, seed: int) -> None:
 
 @contextlib.contextmanager
 def bursty_load() -> Iterator[None]:
-    """A burst load on every core."""
+    """Put a burst load on every core."""
     cores = sorted(os.sched_getaffinity(0))
     load = [multiprocessing.Process(target=burst, args=(core, time.time_ns() + core), daemon=True) for core in cores]
     for process in load:
@@ -201,7 +206,7 @@ class Planted(OnnxRuntime):
         return super().availability()
 
     def load(self, path: Path, options: LoadOptions) -> OnnxSession:
-        """The engine's own session, its `invoke` wrapped when inputs are bound."""
+        """Return the engine's own session, its `invoke` wrapped when inputs are bound."""
         from dataclasses import replace
 
         session = super().load(path, replace(options, provider="cpu"))
@@ -216,7 +221,9 @@ class Planted(OnnxRuntime):
 
 
 def _longer(invoke: Callable[[], object], share: float) -> Callable[[], object]:
-    """The same call, which then spins until `share` more time has passed; a share of 0 pays for the wrapping too."""
+    """Return the same call, which then spins until `share` more time has passed; a share of 0 pays for the wrapping
+    too.
+    """
     now = time.perf_counter_ns
 
     def invoke_longer() -> None:
@@ -232,7 +239,9 @@ def _longer(invoke: Callable[[], object], share: float) -> Callable[[], object]:
 
 @contextlib.contextmanager
 def planted_engine() -> Iterator[None]:
-    """The planted engine as an installed plug-in: its entry point in a folder that this process and workers search."""
+    """Install the planted engine as an installed plug-in: its entry point in a folder that this process and workers
+    search.
+    """
     own = str(Path(__file__).resolve().parent)
     with tempfile.TemporaryDirectory() as folder:
         plugin = Path(folder) / "planted-1.0.dist-info"

@@ -56,7 +56,7 @@ def pyperf(a: np.ndarray, b: np.ndarray) -> np.ndarray:
 
 
 def hyperfine(a: np.ndarray, b: np.ndarray) -> np.ndarray:
-    """The ± of *B ran 1.05 ± 0.02 times faster than A* leaves 1 out; 10 runs of each.
+    """Return the ± of *B ran 1.05 ± 0.02 times faster than A* leaves 1 out; 10 runs of each.
 
     Source: hyperfine's relative_speed.rs: the standard deviations, propagated to the ratio of the means.
     """

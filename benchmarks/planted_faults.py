@@ -46,7 +46,7 @@ class Builder:
         return name
 
     def conv(self, source: str, filters: int, *, kernel: int = 3, groups: int = 1, relu: str = "Relu") -> str:
-        """The output of a convolution, or of the activation behind it."""
+        """Return the output of a convolution, or of the activation behind it."""
         name = f"conv{len(self.nodes)}"
         inside = self.channels // groups
         scale = np.sqrt(2.0 / (inside * kernel**2))
@@ -59,13 +59,13 @@ class Builder:
         return self.follow(f"{name}_out", relu) if relu else f"{name}_out"
 
     def follow(self, source: str, op: str, *others: str) -> str:
-        """The output of an operator without weights."""
+        """Return the output of an operator without weights."""
         name = f"{op.lower()}{len(self.nodes)}"
         self.nodes.append(helper.make_node(op, [source, *others], [f"{name}_out"], name=name))
         return f"{name}_out"
 
     def dense(self, source: str, inside: int, outside: int) -> str:
-        """The output of a matrix product."""
+        """Return the output of a matrix product."""
         name = f"gemm{len(self.nodes)}"
         weight = self.constant(self.random.normal(0, np.sqrt(2.0 / inside), (inside, outside)), f"{name}_w")
         bias = self.constant(self.random.normal(0, 0.1, outside), f"{name}_b")
@@ -73,7 +73,7 @@ class Builder:
         return f"{name}_out"
 
     def finish(self, output: str) -> onnx.ModelProto:
-        """The model, with ten outputs."""
+        """Return the model, with ten outputs."""
         flat = self.follow(self.follow(output, "GlobalAveragePool"), "Flatten")
         last = self.dense(flat, self.channels, 10)
         shape = [1, 3, self.size, self.size]
@@ -155,7 +155,7 @@ def swapped_axes(model: onnx.ModelProto, node: onnx.NodeProto) -> None:
 
 
 def clipped_activation(model: onnx.ModelProto, node: onnx.NodeProto) -> None:
-    """What goes out of the layer is cut off at ± 0.3."""
+    """Cut what goes out of the layer off at ± 0.3."""
     name = node.output[0]
     node.output[0] = f"{name}_unclipped"
     bounds = [(f"{name}_low", -0.3), (f"{name}_high", 0.3)]
@@ -191,7 +191,7 @@ class Samples(CalibrationDataReader):
 
 
 def quantised(path: Path) -> Path:
-    """The file in int8."""
+    """Return the file in int8."""
     ready, target = path.with_suffix(".ready.onnx"), path.with_suffix(".int8.onnx")
     quant_pre_process(str(path), str(ready), skip_symbolic_shape=True)
     quantize_static(
@@ -218,7 +218,7 @@ def cases(networks: int, seed: int, folder: Path) -> Iterator[tuple[str, str, st
 
 
 def steps(right: Path, wrong: Path, engine: str) -> list[str]:
-    """The layers that add error, as `edgewise diff` orders them."""
+    """Return the layers that add error, as `edgewise diff` orders them."""
     words = [sys.executable, "-m", "edgewise", "diff", str(right), str(wrong), "-r", f"onnxruntime,{engine}"]
     words += ["--json", "-q"]
     done = subprocess.run(words, capture_output=True, text=True, check=True)

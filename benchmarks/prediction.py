@@ -115,7 +115,7 @@ def nas_bench(folder: Path) -> Iterator[Device]:
 
 
 def single_laws() -> list[Predictor]:
-    """The laws that know nothing of other devices."""
+    """Return the laws that know nothing of other devices."""
     return [law for name, law in predictors() if law.automatic and name not in ("fleet", "catalogue")]
 
 
@@ -222,7 +222,7 @@ def print_newcomers(title: str, devices: int, count: int, rows: list[tuple[float
 
 
 def networks_by_name() -> dict[str, OperatorProfile]:
-    """The networks of ncnn's benchmark; an int8 model has the work of the float one."""
+    """Return the networks of ncnn's benchmark; an int8 model has the work of the float one."""
     return networks() | {f"{name}int8": profile for name, profile in networks().items()}
 
 
@@ -236,7 +236,7 @@ def family(model: str) -> str:
 
 
 def known_networks(folder: Path) -> tuple[Fleet, list[Subject], list[int]]:
-    """The processors of ncnn's table, the models of known operators, and their columns."""
+    """Return the processors of ncnn's table, the models of known operators, and their columns."""
     rows = [replace(row, precision="") for row in read_source("table", folder / "ncnn_bench.csv") if row.unit == "CPU"]
     (fleet,) = fleets({"ncnn": rows})
     subjects, columns = [], []
@@ -375,7 +375,7 @@ def calibrations(known: Networks, own: np.ndarray | None, arguments: argparse.Na
 
 
 def judged(drawn: Calibrated) -> Draw:
-    """What the choice of `edgewise calibrate` predicts."""
+    """Return what the choice of `edgewise calibrate` predicts."""
     found = choose_among(drawn.laws, drawn.points).predict(drawn.models)
     values, true = np.array([each.value for each in found]), drawn.true
     held = np.mean([each.low <= value <= each.high for each, value in zip(found, true, strict=True)])

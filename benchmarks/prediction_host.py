@@ -27,7 +27,7 @@ SECONDS = 0.1
 
 
 def load(path: Path) -> Callable[[], float]:
-    """A function that runs the network at `path` once and returns what that took, in s."""
+    """Return a function that runs the network at `path` once and returns what that took, in s."""
     network = Network(path)
     ends = network.ends
 

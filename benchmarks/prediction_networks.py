@@ -8,7 +8,7 @@ from edgewise.predicting.features import TERMS, OperatorProfile
 
 
 def cell_profile(text: str) -> OperatorProfile:
-    """The work of the network whose cell is `text`: five equal cells at each of three resolutions, on CIFAR-10.
+    """Return the work of the network whose cell is `text`: five equal cells at each of three resolutions, on CIFAR-10.
 
     Before the second and the third resolution stands a residual block with a stride of 2, whose shortcut is a mean and
     a 1×1 convolution (Dong and Yang, 2020, figure 1). The network of empty cells has 7.78 million MACs, and that of 3×3

@@ -48,7 +48,7 @@ TARGET = 0.95
 
 
 def facts_of(path: Path) -> Facts:
-    """What passes may know of the network at `path`."""
+    """Return what passes may know of the network at `path`."""
     model = open_model(path)
     inputs = resolve_inputs(model.signature, batch=1, overrides={})
     return Facts(
@@ -63,7 +63,7 @@ def facts_of(path: Path) -> Facts:
 
 
 def measure(facts: Facts, one: Pass, recipe: Recipe, runtime: str, rounds: int) -> tuple[float, str]:
-    """The speed-up of the whole network, NaN and why where there is none."""
+    """Return the speed-up of the whole network, NaN and why where there is none."""
     inputs = resolve_inputs(facts.signature, batch=1, overrides={})
     with tempfile.TemporaryDirectory() as name:
         folder = Path(name)

@@ -30,19 +30,19 @@ class Builder:
         self.random = np.random.default_rng(0)
 
     def weight(self, *shape: int, scale: float | None = None) -> str:
-        """The name of a random tensor."""
+        """Return the name of a random tensor."""
         fan = int(np.prod(shape[1:])) if len(shape) > 2 else shape[0]
         values = self.random.normal(0, scale or (2 / fan) ** 0.5, shape).astype(np.float32)
         return self.constant(values)
 
     def constant(self, values: Any) -> str:
-        """The name of a tensor of `values`."""
+        """Return the name of a tensor of `values`."""
         name = f"w{len(self.weights)}"
         self.weights.append(numpy_helper.from_array(np.asarray(values), name))
         return name
 
     def add(self, op: str, *inputs: str, **attributes: Any) -> str:
-        """A node; the name of its output."""
+        """Return a node; the name of its output."""
         name = f"{op.lower()}{len(self.nodes)}"
         self.nodes.append(helper.make_node(op, list(inputs), [name], name, **attributes))
         return name
@@ -98,7 +98,7 @@ def mlp(path: Path) -> Path:
 
 
 def transformer(path: Path, *, layers: int = 6, width: int = 256, heads: int = 4, length: int = 128) -> Path:
-    """A small encoder (pre-norm, GELU) over `length` tokens, with a classifier."""
+    """Return a small encoder (pre-norm, GELU) over `length` tokens, with a classifier."""
     net, x = Builder(), "x"
     depth = width // heads
     split = net.constant(np.array([1, length, heads, depth], np.int64))

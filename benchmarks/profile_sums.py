@@ -34,7 +34,7 @@ def networks(runtime: str) -> list[Path]:
 
 
 def sums(run: Run) -> tuple[float, float, float]:
-    """The sum of the layers over the whole and over the latency, and the share of the operators."""
+    """Return the sum of the layers over the whole and over the latency, and the share of the operators."""
     latency = run.value("latency")
     if run.profile is None or not latency:
         raise RuntimeError(run.profile_absent_because or f"no latency: {run.failure}")

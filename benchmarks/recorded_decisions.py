@@ -82,7 +82,9 @@ def job_of(model: Path, provider: str) -> Job:
 
 
 def measure(model: Path, provider: str, trial: TrialSettings, *, patient: bool = False) -> ComparisonResult:
-    """The model against itself, B with a planted slowdown; `patient` never stops before the budget or the rounds."""
+    """Return the model against itself, B with a planted slowdown; `patient` never stops before the budget or the
+    rounds.
+    """
 
     def keep_nothing(_: Run) -> None:
         """Benchmarks leave no runs behind."""
@@ -98,7 +100,7 @@ def measure(model: Path, provider: str, trial: TrialSettings, *, patient: bool =
 
 
 def load_of(bursty: bool) -> contextlib.AbstractContextManager[None]:
-    """The burst load, or none."""
+    """Return the burst load, or none."""
     return bursty_load() if bursty else contextlib.nullcontext()
 
 
@@ -162,7 +164,7 @@ def record(file: Path, *, model: Path, rounds: int, seed: int) -> None:
 
 
 def read(file: Path, load: str) -> Recording:
-    """What was recorded under one load."""
+    """Return what was recorded under one load."""
     with np.load(file) as kept:
         samples, lengths = kept[f"{load}_samples"].astype(np.float64), kept[f"{load}_lengths"]
         parts = np.split(samples, np.cumsum(lengths.ravel())[:-1])
@@ -173,7 +175,7 @@ def read(file: Path, load: str) -> Recording:
 
 
 def describe(file: Path) -> None:
-    """What the recording is like, and whether the process that is started first is at an advantage."""
+    """Print what the recording is like, and whether the process that is started first is at an advantage."""
     print("| load | rounds | s a round | latency | ± of a process | ± of a pair | ± of turns | first, % faster |")
     print("|---|--:|--:|--:|--:|--:|--:|--:|")
     for load in LOADS:
@@ -205,7 +207,7 @@ def replays(kept: Recording, *, trials: int, seed: int) -> Iterator[tuple[np.nda
 
 
 def replay(file: Path, *, trials: int, seed: int) -> None:
-    """The tables of errors on recorded noise."""
+    """Print the tables of errors on recorded noise."""
     describe(file)
     rows = []
     for load in LOADS:

@@ -67,7 +67,7 @@ Key = tuple[str, str, str]
 
 
 def row_of(run: Run) -> Row:
-    """What is kept of a run: the reported median, intervals and variation, and what they were made of."""
+    """Return what is kept of a run: the reported median, intervals and variation, and what they were made of."""
     latency = run.measurement("latency")
     if latency is None or latency.within_low is None or latency.samples is None or run.variation is None:
         raise RuntimeError(f"no latency with an interval: {run.failure}")
@@ -90,7 +90,7 @@ def append(file: Path, row: Row) -> None:
 
 
 def read(files: Sequence[Path]) -> dict[Key, list[Row]]:
-    """The runs of each load, case and series, in order."""
+    """Return the runs of each load, case and series, in order."""
     series: dict[Key, list[Row]] = defaultdict(list)
     for file in files:
         for line in file.read_text(encoding="utf-8").splitlines():
@@ -117,7 +117,7 @@ def record(arguments: argparse.Namespace) -> None:
 
 
 def by_this_law(rows: Sequence[Row]) -> list[Row]:
-    """The runs of one series with the intervals and the variation that the law of this source gives."""
+    """Return the runs of one series with the intervals and the variation that the law of this source gives."""
     job = Job(
         model=ModelRef(name="recorded", path="", format="onnx", sha256="0", size_bytes=1),
         runtime=RuntimeSpec(name="recorded"),
@@ -167,14 +167,14 @@ def coverage(rows: Sequence[Row], middle: float) -> tuple[int, int, float]:
 
 
 def cells(rows: Sequence[Row]) -> tuple[str, list[tuple[int, int, float]]]:
-    """The variation between the runs of a series, and the coverage of its first runs and of the others."""
+    """Return the variation between the runs of a series, and the coverage of its first runs and of the others."""
     values = np.log([row["value"] for row in rows])
     middle = float(np.exp(np.median(values)))
     return f"{values.std(ddof=1):.1%}", [coverage(part, middle) for part in (rows[:FIRST], rows[FIRST:])]
 
 
 def table(arguments: argparse.Namespace) -> None:
-    """A row for every series, and one for every load."""
+    """Print a row for every series, and one for every load."""
     series = read(arguments.files)
     if arguments.law == "now":
         series = {key: by_this_law(rows) for key, rows in series.items()}

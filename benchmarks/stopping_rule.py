@@ -53,7 +53,7 @@ class Judged:
 
 
 def looks_within(most: int) -> tuple[int, ...]:
-    """The looks of who can afford `most` pairs: a last one where the budget ends."""
+    """Return the looks of who can afford `most` pairs: a last one where the budget ends."""
     return (*(look for look in LOOKS if look < most), most)
 
 
@@ -104,7 +104,9 @@ def disagreements(log_ratios: np.ndarray, *, tests: int = 1) -> int:
 
 
 def factor_for(risk: float, *, trials: int, seed: int, looks: Sequence[int] = LOOKS) -> float:
-    """What `risk` must be divided by at each look so that it is the risk over all of them, for normal differences."""
+    """Return what `risk` must be divided by at each look so that it is the risk over all of them, for normal
+    differences.
+    """
     generator = np.random.default_rng(seed)
     extremes = []
     for begin in range(0, trials, BATCH):

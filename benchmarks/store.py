@@ -84,7 +84,7 @@ def fill(store: Store, count: int) -> None:
 
 
 def timed(repetitions: int, answer: Callable[[], object]) -> tuple[object, list[float], list[float]]:
-    """What `answer` returned last; wall times and CPU times of its repetitions, s."""
+    """Return what `answer` returned last; wall times and CPU times of its repetitions, s."""
     walls, cpus, found = [], [], None
     for _ in range(repetitions):
         wall, cpu = time.perf_counter(), time.process_time()
@@ -163,7 +163,7 @@ PAGES = [
 
 
 def whole_pages(path: Path) -> Iterator[tuple[str, str, Callable[[], object]]]:
-    """The same for whole pages of the studio, with list, facets and template, from a server in this process."""
+    """Yield the same for whole pages of the studio, with list, facets and template, from a server in this process."""
     from edgewise.studio.app import make_app
     from edgewise.studio.server import listen, make_server
     from edgewise.studio.settings import Settings
@@ -209,7 +209,7 @@ def size_of(found: object) -> str:
 
 
 def new_runs(number: int) -> list[Run]:
-    """New runs with one measurement, of models and devices that are there."""
+    """Return new runs with one measurement, of models and devices that are there."""
     choose = random.Random(1)
     value = Measurement(
         metric="latency", unit="s", basis="measured", method="made up", value=0.01, low=0.009, high=0.011

@@ -40,7 +40,7 @@ STARTS, PAINTS, STEPS, TABS, IDLE_S = 5, 10, 12, 20, 20
 
 @contextmanager
 def serving(folder: Path) -> Iterator[tuple[subprocess.Popen[str], str, float]]:
-    """A studio: its process, its link, and when the process was started (monotonic, s)."""
+    """Yield a studio: its process, its link, and when the process was started (monotonic, s)."""
     root = str(files("edgewise").joinpath("data"))
     command = [sys.executable, "-m", "edgewise", "serve", "--port", "0", "--root", root]
     began = time.monotonic()
@@ -188,7 +188,7 @@ def measure_progress(folder: Path, browser: Browser) -> None:
 
 
 def measure_watching(context: BrowserContext, base: str, client: httpx2.Client, pairs: int) -> None:
-    """The A/A comparison."""
+    """Print the A/A comparison."""
     page = context.new_page()
     (model,) = re.findall(r'/models/(data/digits_cnn\.onnx)"', client.get(base).text)[:1]
     form = {"model": model, "runtime": "onnxruntime", "sessions": "2", "duration": "1s", "threads": "1"}

@@ -54,7 +54,7 @@ FRAMES = """async ([count, svg]) => {
 
 
 def network(count: int) -> object:
-    """A run of `count` layers in blocks of blocks; every eighth layer takes an earlier tensor, too."""
+    """Return a run of `count` layers in blocks of blocks; every eighth layer takes an earlier tensor, too."""
     layers = []
     for at in range(count):
         place = f"model/layers.{at // 100}/{('attention', 'mlp')[at // 50 % 2]}/{at // 10 % 5}/node_{at}"

@@ -26,7 +26,7 @@ OPTIONS = {"iterations": "1", "sessions": "1", "warmup": "0", "meters": "false"}
 
 
 def suite(folder: Path, models: int, **parts: object) -> str:
-    """A suite of that many scripted models in `folder`; its path."""
+    """Return a suite of that many scripted models in `folder`; its path."""
     for number in range(models):
         write_fake_model(folder / f"{number}.fake", latency_ns=[1000 + number])
     content = {"models": ["*.fake"], "runtimes": ["fake"], "options": OPTIONS, **parts}

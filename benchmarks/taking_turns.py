@@ -78,7 +78,7 @@ def take_turns(
 
 
 def _adapter(model: str, runtime: str) -> MeanOf:
-    """The loop of edgewise's worker around the session that its adapter makes for ``bench --threads 1``."""
+    """Return the loop of edgewise's worker around the session that its adapter makes for ``bench --threads 1``."""
     plan = make_plan(
         [model],
         axes=Axes(runtimes=(runtime,), threads=(1,)),

@@ -25,7 +25,7 @@ def cnn() -> Made:
 
 
 def depthwise() -> Made:
-    """A small MobileNet."""
+    """Return a small MobileNet."""
     return _make(Depthwise)
 
 

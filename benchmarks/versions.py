@@ -121,7 +121,7 @@ class Row:
 
 
 def compare(place: Place, first: str, second: str) -> Row:
-    """The row of the latency of the second environment against the first."""
+    """Return the row of the latency of the second environment against the first."""
     found = edgewise.compare([place.model], environments=(first, second), runtimes=("onnxruntime",), time_budget=60.0)
     row = next(row for row in found.comparisons if row.metric == "latency")
     return Row(**{each.name: getattr(row, each.name) for each in fields(Row)})
@@ -138,7 +138,7 @@ def repeat(number: int, end_by: float, place: Place, second: str) -> list[Row]:
 
 
 def names_it(place: Place) -> str:
-    """The operator with the largest change in the profiles of both environments."""
+    """Return the operator with the largest change in the profiles of both environments."""
     runs = edgewise.profile([place.model], environments=(place.fast, place.slow), runtimes=("onnxruntime",))
     pairs = pair_layers(*[run for run in runs if run.profile is not None])
     return max(pairs, key=lambda pair: pair.change or -math.inf).name

@@ -107,7 +107,7 @@ def engine_in(entry: Mapping[str, str]) -> tuple[str, str] | None:
 
 
 def results(path: Path) -> Iterator[tuple[dict[str, str], str]]:
-    """The results of int8 models in MLPerf Tiny's closed division on a plain Cortex-M, and the board of each."""
+    """Yield the results of int8 models in MLPerf Tiny's closed division on a plain Cortex-M, and the board of each."""
     for entry in csv.DictReader(path.read_text(encoding="utf-8").splitlines()):
         special = entry["accelerator"] or any(word in entry["system"].lower() for word in SPECIAL)
         if entry["division"] == "closed" and entry["core"].startswith("Cortex-M") and not special:
@@ -116,7 +116,7 @@ def results(path: Path) -> Iterator[tuple[dict[str, str], str]]:
 
 
 def read_mlperf(path: Path) -> list[Row]:
-    """The latencies of MLPerf Tiny; those of one engine, version, board and model are averaged geometrically."""
+    """Return the latencies of MLPerf Tiny; those of one engine, version, board and model are averaged geometrically."""
     found = defaultdict(list)
     for entry, board in results(path):
         engine, core = engine_in(entry), entry["core"].lower().replace("+", "plus")
@@ -127,7 +127,7 @@ def read_mlperf(path: Path) -> list[Row]:
 
 
 def read_edgemark(path: Path) -> list[Row]:
-    """The int8 latencies of EdgeMark on the NUCLEO-L4R5ZI, which its firmware runs at 120 MHz."""
+    """Return the int8 latencies of EdgeMark on the NUCLEO-L4R5ZI, which its firmware runs at 120 MHz."""
     return [
         Row(*RUNTIMES[entry["runtime"]], REFERENCE_BOARD, "cortex-m4", model, float(entry["latency_ms"]) * 120e3)
         for entry in csv.DictReader(path.read_text(encoding="utf-8").splitlines())
@@ -137,7 +137,7 @@ def read_edgemark(path: Path) -> list[Row]:
 
 
 def count_all(rows: Sequence[Row], models: Path) -> Costs:
-    """The costs of the operators of every model of `rows` on every core of them."""
+    """Return the costs of the operators of every model of `rows` on every core of them."""
     found = {}
     with tempfile.TemporaryDirectory() as name:
         for core, model in sorted({(row.core, row.model) for row in rows}):
@@ -178,12 +178,12 @@ def crossed(rows: Sequence[Row], work: Callable[[Row], float]) -> tuple[Levels, 
 
 
 def names_of(kind: str, rows: Sequence[Row], **wanted: str) -> list[str]:
-    """The engines, families or boards of the rows with the attributes `wanted`."""
+    """Return the engines, families or boards of the rows with the attributes `wanted`."""
     return sorted({getattr(row, kind) for row in rows if all(getattr(row, key) == wanted[key] for key in wanted)})
 
 
 def place(level: float, **more: Any) -> dict[str, Any]:
-    """A board or a core."""
+    """Return a board or a core."""
     return {"factor": float(np.exp(level)), "half_width": 0.0, **more}
 
 
@@ -202,11 +202,11 @@ class Fit:
         }
 
     def work_in(self, row: Row) -> float:
-        """The work of the row's model on its core, cycles."""
+        """Return the work of the row's model on its core, cycles."""
         return sum(work_of(each, {"work": self.work}) for each in self.costs[row.core, row.model])
 
     def levels(self, rows: Sequence[Row]) -> dict[str, Any]:
-        """The factors and overheads, without errors."""
+        """Return the factors and overheads, without errors."""
         vendor = [row for row in rows if row.software == "vendor"]
         engines, boards, _ = crossed(vendor, self.work_in)
         cores = {row.board: row.core for row in rows}
@@ -255,14 +255,14 @@ class Fit:
         return float(found[0]), float(found[1]), float(found[2])
 
     def predict(self, row: Row, fit: Mapping[str, Any], *, core_only: bool = False) -> Timing:
-        """The product's estimate of a published latency."""
+        """Return the product's estimate of a published latency."""
         return time_operators(
             self.costs[row.core, row.model], core=row.core, board=None if core_only else row.board,
             software=row.software, fit=fit,
         )  # fmt: skip
 
     def document(self, rows: Sequence[Row]) -> dict[str, Any]:
-        """The fit with the half-widths of its intervals, from leave-one-out errors."""
+        """Return the fit with the half-widths of its intervals, from leave-one-out errors."""
         fit = self.levels(rows)
         missed = []
         for left, rest in without(rows, lambda row: row.model):
@@ -309,13 +309,13 @@ class Fit:
 
 
 def without(rows: Sequence[Row], group: Callable[[Row], Any]) -> Iterator[tuple[list[Row], list[Row]]]:
-    """The rows of each group, with those of all other groups."""
+    """Yield the rows of each group, with those of all other groups."""
     for name in sorted({group(row) for row in rows}):
         yield [row for row in rows if group(row) == name], [row for row in rows if group(row) != name]
 
 
 def bound(errors: Any) -> float:
-    """The half-width that contains a further error with the probability `COVERAGE`.
+    """Return the half-width that contains a further error with the probability `COVERAGE`.
 
     Split conformal prediction (Vovk et al., Algorithmic Learning in a Random World, 2005) where there are enough
     errors; Student's t for a mean of 0 otherwise.

@@ -51,7 +51,7 @@ class Row:
 
 
 def read_rows(results: Path, models: Path) -> list[Row]:
-    """The published rows of Silicon Labs."""
+    """Return the published rows of Silicon Labs."""
     found = []
     for line in csv.DictReader(results.read_text(encoding="utf-8").splitlines()):
         if line["submitter"] != "silicon_labs" or line["round"] not in SOFTWARE:

@@ -34,7 +34,7 @@ TITLES = {"CPU": "processors with ncnn", "GPU": "graphics units with ncnn (Vulka
 
 
 def fit(table: Path, unit: str, networks: dict[str, OperatorProfile]) -> Population:
-    """The devices of one kind, with float and int8 models together."""
+    """Return the devices of one kind, with float and int8 models together."""
     rows = [replace(row, precision="") for row in read_source("table", table) if row.unit == unit]
     (fleet,) = fleets({table.name: rows})
     subjects, columns = [], []

@@ -151,7 +151,7 @@ class _Flow:
                     self._follow_name(name, scope, whole=True)
 
     def _follow_fields(self, name: str, fields: list[str]) -> None:
-        """What a dataclass is given by position."""
+        """Note what a dataclass is given by position."""
         for caller, call in self._calls.get(name, ()):
             for one, value in zip(fields, call.args, strict=False):
                 if SINKS.fullmatch(one):
@@ -207,7 +207,7 @@ class _Flow:
         self._follow_import(name, whole=whole)
 
     def _follow_import(self, name: str, *, whole: bool) -> None:
-        """A constant of another module."""
+        """Note a constant of another module."""
         if name.isupper():
             for module in self._modules.values():
                 for value in module.assigned.get(name, ()):
@@ -229,7 +229,7 @@ class _Flow:
                 self._follow(value, caller, whole=whole)
 
     def _named(self, name: str, scope: _Scope) -> list[_Scope]:
-        """The functions that `name` may mean in `scope`: where many have that name, those of the module."""
+        """Return the functions that `name` may mean in `scope`: where many have that name, those of the module."""
         known = self._functions.get(name, [])
         return known if len(known) <= FEW else [one for one in known if one.module == scope.module]
 
@@ -255,7 +255,7 @@ class _Flow:
 
 
 def _alternatives(node: ast.expr) -> Iterable[ast.expr]:
-    """What the value of `node` may be, or hold."""
+    """Return what the value of `node` may be, or hold."""
     match node:
         case ast.IfExp():
             return (node.body, node.orelse)

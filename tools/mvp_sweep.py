@@ -79,7 +79,7 @@ def compare(folder: Path) -> int:
 
 
 def main() -> int:
-    """The command line."""
+    """Return the command line."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("step", choices=("write", "simulate", "compare"))
     parser.add_argument("folder", type=Path)

@@ -31,7 +31,7 @@ class Layer:
         return cls(words[0], names[:read], names[read:], numbers)
 
     def number(self, key: int, default: int = 0) -> int:
-        """The parameter `key`."""
+        """Return the parameter `key`."""
         return int(self.given.get(key, default))
 
 
@@ -66,7 +66,7 @@ class Network:
         return [name for layer in self.layers for name in layer.writes if name not in read]
 
     def sizes(self) -> dict[str, tuple[int, ...]]:
-        """The shape of each tensor."""
+        """Return the shape of each tensor."""
         extractor = self.net.create_extractor()
         extractor.set_light_mode(False)
         extractor.input(self.entry, self.tensor)
@@ -81,7 +81,7 @@ class Network:
 
 
 def profile(network: Network) -> OperatorProfile:
-    """What the layers of `network` do, as `edgewise.predicting.features.profile_of` counts a graph.
+    """Return what the layers of `network` do, as `edgewise.predicting.features.profile_of` counts a graph.
 
     A layer that ncnn takes for attention is its six matrix products and the softmax between.
     """

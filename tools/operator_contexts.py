@@ -162,12 +162,12 @@ def _collected() -> dict[Key, list[Model]]:
 
 
 def _operators(graph: onnx.GraphProto) -> dict[Key, None]:
-    """The operators of a graph, without those of its subgraphs."""
+    """Return the operators of a graph, without those of its subgraphs."""
     return dict.fromkeys((node.domain, node.op_type) for node in graph.node)
 
 
 def _with_constants(case: Any) -> Iterator[Model]:
-    """The example with all inputs but the first as constants; none where it has one input."""
+    """Yield the example with all inputs but the first as constants; none where it has one input."""
     model = Model()
     model.CopyFrom(case.model)
     for info, value in list(zip(model.graph.input, case.data_sets[0][0], strict=False))[1:]:
@@ -179,14 +179,14 @@ def _with_constants(case: Any) -> Iterator[Model]:
 
 
 def _read(text: str, opset: int) -> Model:
-    """The model of a graph in text form; ``#8`` stands for eight numbers."""
+    """Return the model of a graph in text form; ``#8`` stands for eight numbers."""
     graph = re.sub(r"#(\d+)", lambda count: ", ".join("1" * int(count[1])), text)
     sets = f'["": {opset}, "com.microsoft": 1]'
     return onnx.parser.parse_model(f"<ir_version: 8, opset_import: {sets}> g {graph}")
 
 
 def contexts(domain: str, name: str, opset: int) -> Iterator[Model]:
-    """Valid models of operator set `opset` that use an operator; none where there is no example of it."""
+    """Yield valid models of operator set `opset` that use an operator; none where there is no example of it."""
     qualified = f"{domain}.{name}" if domain else name
     written = [_read(text, opset if not domain else 17) for text in WRITTEN.get(qualified, ())]
     for model in [*written, *_collected().get((domain, name), ())]:
@@ -203,7 +203,7 @@ def contexts(domain: str, name: str, opset: int) -> Iterator[Model]:
 
 
 def with_option(model: Model, name: str, option: str, value: str | None) -> Iterator[Model]:
-    """The same model with another value of an option, None for none; nothing where that is no valid model."""
+    """Yield the same model with another value of an option, None for none; nothing where that is no valid model."""
     changed = Model()
     changed.CopyFrom(model)
     node = next(each for each in changed.graph.node if each.op_type == name)

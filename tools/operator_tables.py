@@ -71,7 +71,7 @@ class Trials(Generic[Told]):
         self.pool: ProcessPoolExecutor | None = None
 
     def __call__(self, model: bytes) -> Told | None:
-        """What the trial tells of `model`; None where it crashes."""
+        """Return what the trial tells of `model`; None where it crashes."""
         self.pool = self.pool or ProcessPoolExecutor(1, mp_context=get_context("spawn"))
         try:
             return self.pool.submit(self.trial, model).result()
@@ -81,7 +81,7 @@ class Trials(Generic[Told]):
 
 
 def type_of(text: str) -> onnx.TypeProto:
-    """A type from ONNX's word for it, such as ``seq(tensor(float))``."""
+    """Return a type from ONNX's word for it, such as ``seq(tensor(float))``."""
     answer = onnx.TypeProto()
     outer, _, inner = text.rstrip(")").partition("(")
     if outer == "tensor":
@@ -96,7 +96,7 @@ def type_of(text: str) -> onnx.TypeProto:
 
 
 def body_of(op: str, attribute: str) -> onnx.GraphProto:
-    """The smallest body that operators with subgraphs take."""
+    """Return the smallest body that operators with subgraphs take."""
 
     def value(name: str, kind: int, shape: list[int] | None = None) -> onnx.ValueInfoProto:
         return helper.make_tensor_value_info(name, kind, shape)
@@ -127,13 +127,13 @@ def successors() -> dict[tuple[str, str, int], int]:
 
 
 def last_opset(schema: Any) -> int:
-    """The last operator set in which this definition of an operator holds."""
+    """Return the last operator set in which this definition of an operator holds."""
     since = schema.since_version
     return successors().get((schema.domain, schema.name, since), since + 1) - 1
 
 
 def build(schema: Any, types: dict[str, str]) -> bytes:
-    """A model of one operator, of the last opset where its definition holds; optional inputs are left out.
+    """Return a model of one operator, of the last opset where its definition holds; optional inputs are left out.
 
     Raises:
         KeyError: it can't be built.
@@ -166,7 +166,7 @@ def build(schema: Any, types: dict[str, str]) -> bytes:
 
 
 def build_relu(opsets: dict[str, int], *, ir: int = 8) -> bytes:
-    """A model of one Relu that imports the operator sets `opsets` besides ONNX's own."""
+    """Return a model of one Relu that imports the operator sets `opsets` besides ONNX's own."""
     value = [helper.make_tensor_value_info(name, TensorProto.FLOAT, [1]) for name in "xy"]
     graph = helper.make_graph([helper.make_node("Relu", ["x"], ["y"])], "g", value[:1], value[1:])
     sets = [helper.make_opsetid(domain, number) for domain, number in ({"": 17} | opsets).items()]
@@ -174,7 +174,8 @@ def build_relu(opsets: dict[str, int], *, ir: int = 8) -> bytes:
 
 
 def find_limits(supports: Callable[[bytes], Answer]) -> dict[str, Any]:
-    """The newest IR version and, per domain, the newest operator set of a model that is loaded; None: no limit found.
+    """Return the newest IR version and, per domain, the newest operator set of a model that is loaded; None: no
+    limit found.
 
     A domain's limit counts for every model that imports it, whether it uses it or not.
     """
@@ -214,7 +215,7 @@ def kernels() -> dict[tuple[str, str], list[Any]]:
 
 
 def kernels_of(schema: Any) -> Iterator[dict[str, list[str]]]:
-    """The types that each kernel takes which ONNX Runtime registers for this version of an operator."""
+    """Yield the types that each kernel takes which ONNX Runtime registers for this version of an operator."""
     for kernel in kernels().get((schema.domain, schema.name), []):
         first, last = kernel.version_range
         if first == schema.since_version or (last != FOREVER and first < schema.since_version <= last):
@@ -250,7 +251,7 @@ def probe_onnx(probe: Callable[[Any], Any], limits: dict[str, Any]) -> dict[str,
 
 
 def name_of(schema: Any) -> str:
-    """The name of an operator with its domain, as the tables have it."""
+    """Return the name of an operator with its domain, as the tables have it."""
     return f"{schema.domain}.{schema.name}" if schema.domain else str(schema.name)
 
 
@@ -335,7 +336,7 @@ def openvino_core() -> Any:
 
 
 def say_openvino(model: bytes, *, suffix: str = ".onnx", compiles: bool = False) -> str:
-    """What OpenVINO says where it does not read a file, or does not compile it; "" where it does.
+    """Return what OpenVINO says where it does not read a file, or does not compile it; "" where it does.
 
     From a file, as `edgewise bench` gives it: from memory, functions such as Bernoulli are replaced by their bodies.
     """
@@ -388,7 +389,7 @@ class OpenVinoTrials:
         return None if any(lacks.search(words or "") for words in said) else "unknown"
 
     def _models_alone(self, schema: Any) -> Iterator[bytes]:
-        """The operator alone, with each combination of types."""
+        """Yield the operator alone, with each combination of types."""
         allowed = {each.type_param_str: sorted(each.allowed_type_strs) for each in schema.type_constraints}
         pairs = [(parameter, kind) for parameter, kinds in allowed.items() for kind in kinds]
         tried = {tuple(types.items()): types for pair in pairs for types in combinations(schema, allowed, *pair)}
@@ -417,7 +418,7 @@ def is_choice(value: object) -> bool:
 
 
 def options_of(name: str, model: onnx.ModelProto) -> dict[str, Any]:
-    """The options of the operator `name` in a model; lists as tuples, words as text."""
+    """Return the options of the operator `name` in a model; lists as tuples, words as text."""
     node = next(each for each in model.graph.node if each.op_type == name)
     values = {each.name: helper.get_attribute_value(each) for each in node.attribute if each.type in SIMPLE}
     return {key: value.decode() if isinstance(value, bytes) else value for key, value in values.items()}
@@ -444,7 +445,7 @@ def openvino_onnx_table() -> dict[str, Any]:
 
 
 def builtin_names() -> dict[int, str]:
-    """Number → name of every builtin operator of the TFLite schema."""
+    """Return number → name of every builtin operator of the TFLite schema."""
     from tflite import BuiltinOperator
 
     names = {number: name for name, number in vars(BuiltinOperator).items() if not name.startswith("_")}
@@ -452,7 +453,7 @@ def builtin_names() -> dict[int, str]:
 
 
 def build_vector(builder: Any, start: Any, writers: list[Callable[[int], None]], values: list[int]) -> int:
-    """A flatbuffers vector, written from its end."""
+    """Return a flatbuffers vector, written from its end."""
     start(builder, len(values))
     for write, value in zip(reversed(writers), reversed(values), strict=True):
         write(value)
@@ -460,7 +461,7 @@ def build_vector(builder: Any, start: Any, writers: list[Callable[[int], None]],
 
 
 def build_tflite(code: int, number: int, custom: str = "") -> bytes:
-    """A TFLite model of one operator of version `number`, without options, from one tensor to another."""
+    """Return a TFLite model of one operator of version `number`, without options, from one tensor to another."""
     import flatbuffers
     import tflite
     from flatbuffers import flexbuffers
@@ -562,7 +563,7 @@ def openvino_tflite_table() -> dict[str, Any]:
 
 
 def build_ir(op: str, opset: str, ir: int = 11) -> bytes:
-    """An OpenVINO IR of one operation with one input."""
+    """Return an OpenVINO IR of one operation with one input."""
     port = 'precision="FP32"><dim>1</dim></port>'
     state = '<data variable_id="v" variable_shape="1" variable_type="f32"/>' if op in ("ReadValue", "Assign") else ""
     layers = (
@@ -604,7 +605,7 @@ def tables() -> Iterator[tuple[str, dict[str, Any]]]:
 
 
 def as_text(table: dict[str, Any]) -> str:
-    """The table as JSON with a line per operator."""
+    """Return the table as JSON with a line per operator."""
     parts = []
     for key, value in sorted(table.items()):
         text = json.dumps(value)

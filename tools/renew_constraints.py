@@ -45,7 +45,7 @@ def main() -> None:
 
 
 def resolved(arguments: list[str]) -> dict[str, Any]:
-    """What pip would install into an empty environment, as its own report."""
+    """Return what pip would install into an empty environment, as its own report."""
     with tempfile.TemporaryDirectory() as scratch:
         report = Path(scratch) / "report.json"
         command = [sys.executable, "-m", "pip", "install", "--quiet", "--dry-run", "--ignore-installed"]
@@ -68,7 +68,7 @@ def read(path: Path) -> dict[str, str]:
 
 
 def differences(old: dict[str, str], new: dict[str, str]) -> list[str]:
-    """A line for each package whose version is another one, was added or is no longer needed."""
+    """Return a line for each package whose version is another one, was added or is no longer needed."""
     return [
         f"{name} {old.get(name, 'absent')} → {new.get(name, 'absent')}"
         for name in sorted({*old, *new})

@@ -54,7 +54,7 @@ class Message:
 
 
 def read_snapshot(path: Path = SNAPSHOT) -> list[Message]:
-    """What the file holds. After a merge it may hold a key twice: both stay until `renewed` has chosen."""
+    """Return what the file holds. After a merge it may hold a key twice: both stay until `renewed` has chosen."""
     if not path.is_file():
         return []
     lines = [json.loads(line) for line in path.read_text(encoding="utf-8").splitlines() if line]
@@ -62,7 +62,7 @@ def read_snapshot(path: Path = SNAPSHOT) -> list[Message]:
 
 
 def renewed(old: Iterable[Message], found: dict[str, set[str]]) -> list[Message]:
-    """The messages of `found`, with the keys of `old` where they are the same messages; by key."""
+    """Return the messages of `found`, with the keys of `old` where they are the same messages; by key."""
     new: dict[str, Message] = {}
     gone = list(old)
     left = [Message(key="", text=text, sites=tuple(sorted(sites))) for text, sites in sorted(found.items())]

@@ -52,7 +52,7 @@ def test_command() -> list[str]:
 
 
 def failures(output: str, code: int) -> list[str]:
-    """The tests that failed, or what else went wrong."""
+    """Return the tests that failed, or what else went wrong."""
     found = FAILED.findall(output)
     return found or ([f"pytest ended with {code}"] if code else [])
 

@@ -60,11 +60,11 @@ class Sample(Chain):
         return int(self.random.choice(values))
 
     def between(self, low: int, high: int) -> int:
-        """A number from `low` to `high`, spread evenly on a logarithmic scale."""
+        """Return a number from `low` to `high`, spread evenly on a logarithmic scale."""
         return min(high, int(np.exp(self.random.uniform(np.log(low), np.log(high + 1)))))
 
     def begin(self, shape: Sequence[int]) -> None:
-        """A new input of the network with this shape."""
+        """Begin with a new input of the network with this shape."""
         self.value = self.net.tensor(shape, *self.quantization(), name="x")
         self.net.inputs.append(self.value)
 
@@ -74,7 +74,7 @@ class Sample(Chain):
             self.net.outputs.append(self.value)
 
     def other(self, code: str) -> None:
-        """An operator as the tests generate it, with larger shapes."""
+        """Add an operator as the tests generate it, with larger shapes."""
         rank = 4 if code not in ("PACK", "UNPACK") else 3
         shape = [self.between(1, 24), self.between(1, 24), self.pick(CHANNELS[:15])][-rank + 1 :]
         if code in ("SOFTMAX", "FULLY_CONNECTED"):
@@ -93,7 +93,7 @@ class Sample(Chain):
         self.end()
 
     def floats(self, code: str) -> None:
-        """A conversion between int8 and float32."""
+        """Add a conversion between int8 and float32."""
         made = self.net.tensor(self.shape, kind=0, name=code)
         if code == "DEQUANTIZE":
             self.net.step(code, [self.value], [made], Dequantize={})
@@ -104,7 +104,7 @@ class Sample(Chain):
 
     def image_of(self, kernel: Sequence[int], stride: Sequence[int], dilation: Sequence[int], *, channels: int,
                  same: bool, work: int) -> list[int] | None:  # fmt: skip
-        """A new input for a window; the sizes of the output, or None where the window does not fit."""
+        """Return a new input for a window; the sizes of the output, or None where the window does not fit."""
         most = max(1, int((MOST_MACS / (kernel[0] * kernel[1] * channels * work)) ** 0.5) * max(stride))
         size = [self.between(1, min(most, 48)) for _ in range(2)]
         if not same:
@@ -116,7 +116,7 @@ class Sample(Chain):
         return made
 
     def convolution(self, kind: str) -> None:
-        """A convolution of this kind."""
+        """Add a convolution of this kind."""
         kernel, stride, dilation = {
             "pointwise": ([1, 1], [1, 1], [1, 1]),
             "strided": ([1, 1], [self.pick((1, 2, 3)), 2], [1, 1]),
@@ -142,13 +142,13 @@ class Sample(Chain):
         self.end()
 
     def options(self, stride: Sequence[int], dilation: Sequence[int], *, same: bool) -> dict[str, int]:
-        """The options of a convolution."""
+        """Return the options of a convolution."""
         return {"padding": int(not same), "stride_h": stride[0], "stride_w": stride[1],
                 "dilation_h_factor": dilation[0], "dilation_w_factor": dilation[1],
                 "fused_activation_function": self.pick((0, 1, 3))}  # fmt: skip
 
     def depthwise(self, kind: str) -> None:
-        """A depthwise convolution of this kind."""
+        """Add a depthwise convolution of this kind."""
         kernel, multiple, dilation = [self.between(1, 7), self.between(1, 10)], 1, [1, 1]
         if kind == "3x3":
             kernel = [3, 3]
@@ -174,7 +174,7 @@ class Sample(Chain):
         self.end()
 
     def dense(self) -> None:
-        """A fully connected layer."""
+        """Add a fully connected layer."""
         rows, depth, columns = self.pick((1, 1, 1, 3)), self.between(1, 1000), self.between(1, 130)
         if depth * columns > 40_000:
             return
@@ -184,7 +184,7 @@ class Sample(Chain):
         self.end()
 
     def pool(self, code: str) -> None:
-        """A pooling layer."""
+        """Add a pooling layer."""
         kernel, stride, same = [self.between(1, 8), self.between(1, 8)], [self.pick((1, 2, 3))] * 2, self.coin(0.4)
         made = self.image_of(kernel, stride, [1, 1], channels=(channels := self.pick(CHANNELS)), same=same, work=1)
         if made is None:
@@ -244,7 +244,7 @@ class Observed:
 
 
 def execute(path: Path, core: Core) -> tuple[Lowered, Emulated]:
-    """The file as C, and what the emulator counted for one random input."""
+    """Return the file as C, and what the emulator counted for one random input."""
     network = read_network(path)
     plan, offsets = plan_arena(network)
     lowered = lower(network, offsets)
@@ -253,7 +253,7 @@ def execute(path: Path, core: Core) -> tuple[Lowered, Emulated]:
 
 
 def observe(path: Path, core: Core) -> tuple[list[Observed], Emulated]:
-    """The operators of a file."""
+    """Return the operators of a file."""
     lowered, emulated = execute(path, core)
     found = [
         Observed(kernel_loops(call, lowered.constants, FAMILIES[core.name]), numbers_of(costs))
@@ -263,14 +263,16 @@ def observe(path: Path, core: Core) -> tuple[list[Observed], Emulated]:
 
 
 def numbers_of(costs: OperatorCosts) -> list[int]:
-    """The costs in the order of `COLUMNS`. Raises `ValueError` where the classes were not counted."""
+    """Return the costs in the order of `COLUMNS`. Raises `ValueError` where the classes were not counted."""
     if costs.classes is None or costs.flash_bytes is None:
         raise ValueError("QEMU's plug-in does not work here: run 'edgewise estimate' for the reason")
     return [*(costs.classes.get(name, 0) for name in CLASSES), costs.flash_bytes]
 
 
 def fit(rows: Sequence[Observed]) -> dict[str, dict[str, list[float]]]:
-    """What one run of each loop of each kernel costs, by non-negative least squares; kernels that meet go together."""
+    """Return what one run of each loop of each kernel costs, by non-negative least squares; kernels that meet go
+    together.
+    """
     groups: list[set[str]] = []
     for row in rows:
         touching = [group for group in groups if group & row.loops.keys()]
@@ -301,7 +303,7 @@ def _fit_group(rows: Sequence[Observed]) -> dict[str, dict[str, list[float]]]:
 
 
 def table_of(core: str, rows: Sequence[Observed], emulated: Emulated) -> dict[str, Any]:
-    """The file's contents for one core, with the errors on the operators that are held out."""
+    """Return the file's contents for one core, with the errors on the operators that are held out."""
     fitted = fit([row for at, row in enumerate(rows) if at % HELD_OUT])
     most: dict[str, dict[str, int]] = defaultdict(lambda: defaultdict(int))
     for row in rows:
@@ -331,7 +333,7 @@ def predicted(loops: Mapping[str, Mapping[str, int]], told: Mapping[str, Any], c
 
 
 def print_errors(told: Mapping[str, Any], core: Core, models: Sequence[Path]) -> None:
-    """The errors per kernel and per model, as Markdown."""
+    """Print the errors per kernel and per model, as Markdown."""
     print(f"\n{core.title}\n\n| Kernel | Operators held out | Median error | 95th percentile |\n|---|---|---|---|")
     for name, kernel in sorted(told["cores"][core.name]["kernels"].items()):
         print(f"| `{name}` | {kernel['held_out']} | {kernel['median']:.2%} | {kernel['p95']:.2%} |")

@@ -14,7 +14,7 @@ CLASSES = 10
 
 
 def _conv(before: int, after: int, *, stride: int = 1, size: int = 3, groups: int = 1) -> list[nn.Module]:
-    """A convolution without bias, padded to keep its side, and its batch normalisation."""
+    """Return a convolution without bias, padded to keep its side, and its batch normalisation."""
     conv = nn.Conv2d(before, after, size, stride=stride, padding=size // 2, groups=groups, bias=False)
     return [conv, nn.BatchNorm2d(after)]
 

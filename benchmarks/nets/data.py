@@ -40,7 +40,7 @@ class Images:
         return len(self.labels)
 
     def scaled(self) -> Array:
-        """What the nets are fed: float32 (n, 1, 28, 28), 0..1."""
+        """Return what the nets are fed: float32 (n, 1, 28, 28), 0..1."""
         return self.pixels.astype(np.float32) / np.float32(255)
 
 

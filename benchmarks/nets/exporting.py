@@ -62,14 +62,14 @@ def write_instructions(path: Path, *, steps: Sequence[str], classes: Sequence[st
 
 
 def answer_torch(model: nn.Module, inputs: Array, *, batch: int = 256) -> Array:
-    """Outputs (n, classes) of inputs (n, …)."""
+    """Return outputs (n, classes) of inputs (n, …)."""
     with torch.inference_mode():
         parts = [model.eval()(torch.from_numpy(inputs[at : at + batch])) for at in range(0, len(inputs), batch)]
     return np.concatenate([part.numpy() for part in parts])
 
 
 def answer_onnx(path: Path, inputs: Array) -> Array:
-    """Outputs (n, classes) of inputs (n, …), one at a time on one thread."""
+    """Return outputs (n, classes) of inputs (n, …), one at a time on one thread."""
     import onnxruntime
 
     options = onnxruntime.SessionOptions()
@@ -79,7 +79,7 @@ def answer_onnx(path: Path, inputs: Array) -> Array:
 
 
 def answer_tflite(path: Path, inputs: Array) -> Array:
-    """Outputs (n, classes) of inputs (n, …), one at a time on one thread."""
+    """Return outputs (n, classes) of inputs (n, …), one at a time on one thread."""
     from ai_edge_litert.interpreter import Interpreter
 
     interpreter = Interpreter(model_path=str(path), num_threads=1)

@@ -20,7 +20,7 @@ BRANCH = 0.3
 def _conv(
     before: int, after: int, size: int = 1, *, stride: int = 1, groups: int = 1, act: type[nn.Module] | None = nn.ReLU
 ) -> nn.Sequential:
-    """A convolution, its batch normalisation and, unless `act` is None, what comes after it."""
+    """Return a convolution, its batch normalisation and, unless `act` is None, what comes after it."""
     conv = nn.Conv2d(before, after, size, stride=stride, padding=size // 2, groups=groups, bias=False)
     return nn.Sequential(conv, nn.BatchNorm2d(after), *([act()] if act else []))
 

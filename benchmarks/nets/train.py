@@ -116,7 +116,7 @@ def make_trained(name: str, folder: Path, sets: tuple[Images, Images], *, reuse:
 
 
 def _old_times(path: Path) -> dict[str, Any]:
-    """What an earlier run measured of the training whose weights are used again."""
+    """Return what an earlier run measured of the training whose weights are used again."""
     old = json.loads(path.read_text(encoding="utf-8")) if path.is_file() else {}
     return {key: old.get(key) for key in ("training_s", "training_cpu_s")}
 
@@ -158,7 +158,7 @@ def export(model: nn.Module, name: str, folder: Path, example: torch.Tensor) -> 
 
 
 def answers(model: nn.Module, name: str, folder: Path, inputs: Any) -> Iterator[tuple[str, Any]]:
-    """Outputs of the module, then of both files."""
+    """Yield outputs of the module, then of both files."""
     yield "torch", exporting.answer_torch(model, inputs, batch=256 if inputs.shape[1] == 1 else 1)
     yield "onnx", exporting.answer_onnx(folder / f"{name}.onnx", inputs)
     yield "tflite", exporting.answer_tflite(folder / f"{name}.tflite", inputs)
@@ -189,7 +189,7 @@ def holds(row: Mapping[str, Any]) -> bool:
 
 
 def choose(words: str | None) -> Sequence[str]:
-    """The names asked for. Raises `SystemExit` for an unknown one."""
+    """Return the names asked for. Raises `SystemExit` for an unknown one."""
     known = (*TRAINED, *UNTRAINED)
     names = words.split(",") if words else known
     for name in names:

@@ -66,7 +66,7 @@ SOURCES = (
 
 
 def find(source: Source, folders: list[Path]) -> Path | None:
-    """The file, None where there is none."""
+    """Return the file, None where there is none."""
     return next((path for folder in folders for path in sorted(folder.rglob(source.file))), None)
 
 
@@ -113,7 +113,7 @@ def make_samples(source: Source, *, count: int, seed: int) -> Iterator[tuple[str
 
 
 def write(source: Source, file: Path, folder: Path) -> None:
-    """The network, its instructions and its samples."""
+    """Write the network, its instructions and its samples."""
     model = folder / f"{source.name}{file.suffix}"
     if source.fixed is None:
         shutil.copyfile(file, model)
@@ -131,7 +131,7 @@ def write(source: Source, file: Path, folder: Path) -> None:
 
 
 def fix_input(file: Path, target: Path, shape: tuple[int, ...]) -> None:
-    """The ONNX file with a concrete shape of its only input."""
+    """Write the ONNX file with a concrete shape of its only input."""
     import onnx
     from onnxruntime.tools.onnx_model_utils import make_input_shape_fixed
 

@@ -62,7 +62,7 @@ def entry(net: Net, name: str) -> dict[str, Any] | None:
 
 
 def number(one: Mapping[str, Any], name: str) -> float | None:
-    """A number's value."""
+    """Return a number's value."""
     value = one["numbers"].get(name, {}).get("value")
     return None if value is None else float(value)
 
@@ -117,7 +117,7 @@ def geometric_mean(speeds: Sequence[Speed]) -> Speed:
 
 
 def check_all(nets: Sequence[Net], *, vnni: bool | None) -> list[Claim]:
-    """The five claims."""
+    """Return the five claims."""
     return [
         check_accuracy(nets),
         check_engines(nets),
@@ -255,7 +255,7 @@ def check_int8(nets: Sequence[Net], *, vnni: bool | None) -> Claim:
 
 
 def check_signs(nets: Sequence[Net]) -> Claim:
-    """The pre-flight's sign, cell by cell; not known where too many cells lack a prediction or a measurement."""
+    """Return the pre-flight's sign, cell by cell; not known where too many cells lack a prediction or a measurement."""
     rows, right, judged, absent = [], 0, 0, 0
     for net in nets:
         for cell in net["cells"]:

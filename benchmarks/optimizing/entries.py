@@ -42,7 +42,9 @@ class Entry:
     numbers: dict[str, dict[str, Any]] = field(default_factory=dict)
 
     def identity(self) -> tuple[str, str]:
-        """What tells whether two entries are the same thing under two names: the file's hash, and all settings."""
+        """Return what tells whether two entries are the same thing under two names: the file's hash, and all
+        settings.
+        """
         job = self.job()
         return job.model.sha256, repr(sorted(asdict(job.runtime).items()))
 
@@ -67,7 +69,7 @@ class Entry:
 
 
 def entry_of(document: Mapping[str, Any]) -> Entry:
-    """What `Entry.to_document` gave."""
+    """Return what `Entry.to_document` gave."""
     fields = dict(document)
     spec = fields["spec"]
     fields["path"] = None if fields["path"] is None else Path(fields["path"])

@@ -61,7 +61,7 @@ def judge_answers(
 
 
 def _judge_group(subject: Subject, group: Sequence[Entry], *, limit: int | None, form: OutputFormat | None) -> None:
-    """The files of one engine, its float first; what fails in it is out of everything that follows."""
+    """Judge the files of one engine, its float first; what fails in it is out of everything that follows."""
     reference = group[0]
     assert reference.kind == "float" and reference.path is not None
     exam = plan_evaluation(
@@ -216,4 +216,4 @@ def check_jobs(entries: Sequence[Entry]) -> None:
 
 
 def _forget(run: Run) -> None:
-    """The documents of this benchmark are all that is kept."""
+    """Do nothing: the documents of this benchmark are all that is kept."""

@@ -75,7 +75,7 @@ class Stage:
     tell: Callable[[str], None]
 
     def run(self) -> dict[str, Any]:
-        """The network's document, from an earlier run where that came to its end."""
+        """Return the network's document, from an earlier run where that came to its end."""
         result = self.folder / "result.json"
         if result.is_file():
             return json.loads(result.read_text(encoding="utf-8"))  # type: ignore[no-any-return]
@@ -110,7 +110,7 @@ class Stage:
             yield FREE
 
     def _search(self, key: str) -> dict[str, Any]:
-        """The document of `edgewise.optimize`, or ``{"error": …}``."""
+        """Return the document of `edgewise.optimize`, or ``{"error": …}``."""
         kept = self.folder / f"search-{key}.json"
         if kept.is_file():
             return json.loads(kept.read_text(encoding="utf-8"))  # type: ignore[no-any-return]
@@ -177,13 +177,13 @@ class Stage:
         return entry
 
     def _samples(self, form: str) -> Path | None:
-        """What edgewise's passes were given for a file of this format: tools get the same."""
+        """Return what edgewise's passes were given for a file of this format: tools get the same."""
         keys = [engine for engine in ENGINES if form and self.subject.form_for(engine) == form]
         files = [self.folder / "edgewise" / key / "calibration.npz" for key in keys]
         return next((file for file in files if file.is_file()), None)
 
     def _ours(self, key: str, found: dict[str, Any]) -> Entry:
-        """What edgewise recommends: the chosen variant, else the file as it is in its own engine."""
+        """Return what edgewise recommends: the chosen variant, else the file as it is in its own engine."""
         entry = Entry(name=f"edgewise {key}", title=f"edgewise, {_engine_words(key)}", kind="edgewise", key=key,
                       engine=key if key in ENGINES else BEST, path=None)  # fmt: skip
         if "error" in found:
@@ -207,7 +207,7 @@ class Stage:
         return entries
 
     def _known(self, name: str, asked: Any) -> Any:
-        """What an earlier run found for the same question; None where there is nothing."""
+        """Return what an earlier run found for the same question; None where there is nothing."""
         kept = self.folder / f"{name}.json"
         found = json.loads(kept.read_text(encoding="utf-8")) if kept.is_file() else {}
         return found.get("found") if found.get("asked") == json.loads(json.dumps(asked)) else None
@@ -255,7 +255,9 @@ class Stage:
 
 
 def _form_of(searches: dict[str, dict[str, Any]]) -> OutputFormat | None:
-    """What the searches took the outputs for, so that everybody is judged as they judged; None for class scores."""
+    """Return what the searches took the outputs for, so that everybody is judged as they judged; None for class
+    scores.
+    """
     told = next((found["judged_by"] for found in searches.values() if found.get("judged_by")), None)
     if told is None or told["outputs"] != "values":
         return None
@@ -267,7 +269,7 @@ def _engine_words(key: str) -> str:
 
 
 def _summarise(found: dict[str, Any]) -> dict[str, Any]:
-    """What is worth a place in the network's document."""
+    """Return what is worth a place in the network's document."""
     if "error" in found:
         return found
     keys = ("chosen", "stopped_because", "elapsed_s", "command", "notes", "conditions")

@@ -48,7 +48,7 @@ class Subject:
     split: str | None = "test"
 
     def form_for(self, engine: str) -> str | None:
-        """The format of the file that an engine starts from; None where there is none for it."""
+        """Return the format of the file that an engine starts from; None where there is none for it."""
         return next((form for form in ENGINES[engine] if form in self.files), None)
 
     def hashes(self) -> dict[str, str]:

@@ -60,7 +60,7 @@ def _percent(value: Mapping[str, Any] | None) -> str:
 
 
 def _points(value: Mapping[str, Any] | None) -> str:
-    """A drop as the change that it is."""
+    """Return a drop as the change that it is."""
     if value is None or value["value"] is None:
         return "–"
     words = f"{0.0 - 100 * value['value']:+.2f}"

@@ -48,7 +48,7 @@ def ort_static(model: Path, samples: Calibration, folder: Path) -> Path:
 
 
 def ort_dynamic(model: Path, samples: Calibration, folder: Path) -> Path:
-    """The same for dynamic quantisation."""
+    """Return the same for dynamic quantisation."""
     from onnxruntime.quantization import quantize_dynamic
 
     prepared = _preprocess(model, folder)
@@ -264,7 +264,7 @@ def _input_names(model: Path) -> list[str]:
 
 
 def _signature(model: Path) -> tuple[str | None, list[str]]:
-    """The name of the only signature and those of its inputs, in the order of the model's."""
+    """Return the name of the only signature and those of its inputs, in the order of the model's."""
     from ai_edge_litert.interpreter import Interpreter
 
     interpreter = Interpreter(model_path=str(model))

@@ -782,13 +782,13 @@ def several(paths: PathLike | Sequence[PathLike]) -> tuple[PathLike, ...]:
 
 
 def _words_of(things: Sequence[PathLike | Run]) -> tuple[dict[str, Run], list[str]]:
-    """The runs among `things` by id, and for each thing the path or the id that names it in a request."""
+    """Return the runs among `things` by id, and for each thing the path or the id that names it in a request."""
     runs = {thing.id: thing for thing in things if isinstance(thing, Run)}
     return runs, [thing.id if isinstance(thing, Run) else os.fspath(thing) for thing in things]
 
 
 def _runs_of(measured: Measured) -> Runs:
-    """The runs. Raises `Interrupted` where the work was cancelled."""
+    """Return the runs. Raises `Interrupted` where the work was cancelled."""
     from edgewise.run.dispatch import Interrupted
 
     if measured.interrupted:
@@ -797,7 +797,7 @@ def _runs_of(measured: Measured) -> Runs:
 
 
 def _called(names: Mapping[str, str]) -> Namer:
-    """What a function calls fields that have other `names` on the command line."""
+    """Return what a function calls fields that have other `names` on the command line."""
     return lambda field, value: as_argument(names.get(field, field), value)
 
 
@@ -845,7 +845,7 @@ def import_runs(
 
 @named_for_python(_called({"store": "url"}))
 def open_store(url: str | None = None) -> Store:
-    """The store at `url` (any SQLAlchemy URL or a path); None means the user's own. Raises `StoreError`."""
+    """Return the store at `url` (any SQLAlchemy URL or a path); None means the user's own. Raises `StoreError`."""
     from edgewise.store import open_store as open_
 
     return open_(url)

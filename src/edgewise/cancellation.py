@@ -82,7 +82,10 @@ class CancelToken:
                 os.write(self._writer, b"x")
 
     def fileno(self) -> int:
-        """A descriptor that is readable from the moment the token is set; for `select` and `poll`. Not to be closed."""
+        """Return a descriptor that is readable from the moment the token is set; for `select` and `poll`.
+
+        Not to be closed.
+        """
         return self._reader
 
     def check(self) -> None:
@@ -98,7 +101,7 @@ def _close(*descriptors: int) -> None:
 
 
 def _ignore(reason: str) -> None:
-    """The token is gone before its deadline."""
+    """Drop the token before its deadline."""
 
 
 _TOKEN: ContextVar[CancelToken | None] = ContextVar("edgewise_cancel_token", default=None)
@@ -106,7 +109,7 @@ _TOKEN: ContextVar[CancelToken | None] = ContextVar("edgewise_cancel_token", def
 
 @contextlib.contextmanager
 def cancellable(token: CancelToken | None) -> Iterator[None]:
-    """The token is in force inside; None leaves the one that is."""
+    """Put the token in force inside; None leaves the one that is."""
     if token is None:
         yield
         return

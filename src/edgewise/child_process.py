@@ -53,7 +53,9 @@ def signal_name(number: int) -> str:
 
 
 def open_end(pid: int) -> int:
-    """A new descriptor, the caller's to close, that is readable once child `pid` has ended, which it does not reap."""
+    """Return a new descriptor, the caller's to close, that is readable once child `pid` has ended, which it does
+    not reap.
+    """
     try:
         return os.pidfd_open(pid)
     except (OSError, AttributeError):  # not Linux, or older than 5.3: a thread closes the other end of a pipe
@@ -193,7 +195,7 @@ class ChildProcess:
         self._process.stdin.flush()
 
     def read(self, *, until: float) -> bytes:
-        """The next bytes of its standard output; empty once it has ended.
+        """Return the next bytes of its standard output; empty once it has ended.
 
         Args:
             until: on the monotonic clock.
@@ -217,7 +219,10 @@ class ChildProcess:
                 return b""
 
     def read_line(self, *, until: float) -> bytes:
-        """The next line of its standard output, without its end; empty once the process has ended. Raises as `read`."""
+        """Return the next line of its standard output, without its end; empty once the process has ended.
+
+        Raises as `read`.
+        """
         while b"\n" not in self._line and (piece := self.read(until=until)):
             self._line += piece
         line, end, self._line = self._line.partition(b"\n")
@@ -318,7 +323,8 @@ def explain_end(returncode: int | None, tail: str = "") -> tuple[Cause, str]:
 
 
 def serve(answer: Callable[[bytes], bytes], *, limits: Callable[[bytes], Limits] | None = None) -> int:
-    """The main function of a child: reads the request from stdin, writes the answer to stdout; returns the exit code.
+    """Return the main function of a child: reads the request from stdin, writes the answer to stdout; returns the
+    exit code.
 
     What libraries print on stdout goes to stderr. An exception is one line on stderr and exit code 1.
 

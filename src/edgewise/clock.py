@@ -55,7 +55,7 @@ _CLOCK: ContextVar[Clock | None] = ContextVar("edgewise_clock", default=None)
 
 
 def clock_in_force() -> Clock:
-    """The clock of this context: the machine's, unless another one was put in force."""
+    """Return the clock of this context: the machine's, unless another one was put in force."""
     return _CLOCK.get() or _MACHINE
 
 

@@ -36,7 +36,7 @@ class Marked(NamedTuple):
 
 
 def as_flag(field: str, value: str | None = None) -> str:
-    """What texts of results call a field: ``--batch``, ``--batch 8``, ``--no-latency``."""
+    """Return what texts of results call a field: ``--batch``, ``--batch 8``, ``--no-latency``."""
     flag = "--" + field.replace("_", "-")
     if value == "False":
         return flag.replace("--", "--no-", 1)
@@ -44,7 +44,7 @@ def as_flag(field: str, value: str | None = None) -> str:
 
 
 def as_argument(field: str, value: str | None = None) -> str:
-    """What Python calls a field: ``batch``, ``batch=8``, ``scenario='paced'``."""
+    """Return what Python calls a field: ``batch``, ``batch=8``, ``scenario='paced'``."""
     if value is None:
         return field
     return f"{field}={value}" if re.fullmatch(r"[-+0-9.]+|True|False|None", value) else f"{field}={value!r}"
@@ -126,7 +126,7 @@ class BadPreparation(BadInput):
         super().__init__(message, advice=" ".join(f"⟦prepare={step}⟧" for step in steps) + otherwise)
 
     def in_command(self, command: str) -> BadInput:
-        """The same error with `command`, which has the steps, as advice."""
+        """Return the same error with `command`, which has the steps, as advice."""
         return BadInput(self.marked.message, advice=f"'{command}'{self.otherwise}")
 
 
@@ -159,7 +159,9 @@ class RunFailed(EdgewiseError):
 
 
 def error_of(answer: Mapping[str, str]) -> EdgewiseError:
-    """The error that a child process wrote as ``{"error": class, "message", "advice"}``; its class where it is ours."""
+    """Return the error that a child process wrote as ``{"error": class, "message", "advice"}``; its class where it
+    is ours.
+    """
     kind = globals().get(answer["error"])
     kind = kind if isinstance(kind, type) and issubclass(kind, EdgewiseError) else EdgewiseError
     return kind(answer["message"], advice=answer["advice"])

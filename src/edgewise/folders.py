@@ -23,7 +23,7 @@ _PREFIX = "edgewise-tmp-"
 
 @contextmanager
 def job_folder(*, within: Path | None = None) -> Iterator[Path]:
-    """A private folder that is removed afterwards; those that killed processes have left are swept before.
+    """Yield a private folder that is removed afterwards; those that killed processes have left are swept before.
 
     It is locked as long as this process lives. A process number in its name would say less: containers that share the
     folder of temporary files have the same numbers.
@@ -42,7 +42,7 @@ def job_folder(*, within: Path | None = None) -> Iterator[Path]:
 
 
 def enclosing_job_folder(folder: Path) -> Path | None:
-    """The job folder that `folder` lies directly in; None where it lies elsewhere."""
+    """Return the job folder that `folder` lies directly in; None where it lies elsewhere."""
     return folder.parent if folder.parent.name.startswith(_PREFIX) else None
 
 

@@ -98,7 +98,7 @@ def share_text(share: float, *, unit: bool = True, places: int = 2) -> str:
 def with_ends(
     metric: str, value: float, low: float | None, high: float | None, *, digits: int = 3, unit: str = ""
 ) -> str:
-    """A score with the ends of its interval, rounded outwards: ``"98.2 [97.0, 99.0]"``, shares in percent.
+    """Return a score with the ends of its interval, rounded outwards: ``"98.2 [97.0, 99.0]"``, shares in percent.
 
     Never with ±: the interval of a score ends where the score itself does, and ± would reach beyond that.
 
@@ -175,7 +175,7 @@ def scale_of(metric: str, unit: str, values: Sequence[float]) -> tuple[Callable[
 
 
 def time_unit_of(seconds: float) -> tuple[str, float]:
-    """The unit that suits a time and the factor from seconds to it: ``("ms", 1e3)``."""
+    """Return the unit that suits a time and the factor from seconds to it: ``("ms", 1e3)``."""
     size, unit = scale_for(abs(seconds), SCALES["s"])
     return unit, 1.0 / size
 
@@ -269,7 +269,7 @@ def percent(share: float) -> str:
 
 
 def p_text(p_value: float) -> str:
-    """A p-value as tables have it."""
+    """Return a p-value as tables have it."""
     return "< 0.001" if p_value < 0.001 else significant(p_value, 2)
 
 

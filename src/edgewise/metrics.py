@@ -287,7 +287,7 @@ class _Catalogue(dict[str, Metric]):
         return super().__contains__(key) or self._own(key) is not None
 
     def get(self, key: str, default: Any = None) -> Any:
-        """The row of `key`, or `default`."""
+        """Return the row of `key`, or `default`."""
         return super().get(key) or self._own(key) or default
 
     @staticmethod

@@ -54,7 +54,10 @@ class ReportsAvailability(Protocol):
 
 
 def load_class(location: str) -> Any:
-    """The class at ``"package.module:Class"``. Raises ImportError, or AttributeError where the module lacks it."""
+    """Return the class at ``"package.module:Class"``.
+
+    Raises ImportError, or AttributeError where the module lacks it.
+    """
     module, _, name = location.partition(":")
     return getattr(import_module(module), name)
 
@@ -68,7 +71,7 @@ def availability_of(plugin: ReportsAvailability) -> Availability:
 
 
 def _ask(question: Callable[[], A], *, home: str) -> A:
-    """The answer of `question`. Third-party code may raise anything, end the process, or never answer.
+    """Return the answer of `question`. Third-party code may raise anything, end the process, or never answer.
 
     Raises:
         TimeoutError: it takes longer than `PATIENCE_S`; it is left behind.
@@ -99,7 +102,8 @@ def _ask(question: Callable[[], A], *, home: str) -> A:
 
 @lru_cache(maxsize=64)
 def _points_of(group: str, folders: tuple[tuple[str, int], ...]) -> dict[str, EntryPoint]:
-    """The entry points of a group by their names, sorted; read again only where a folder of `sys.path` has changed.
+    """Return the entry points of a group by their names, sorted; read again only where a folder of `sys.path` has
+    changed.
 
     edgewise's own come before others of the same name; a name that two other packages have is that of both.
     """
@@ -126,7 +130,7 @@ def replace_value(point: EntryPoint, value: str) -> EntryPoint:
 
 
 def installed_stamp() -> tuple[tuple[str, int], ...]:
-    """The folders of `sys.path` with their times: another value where a package has come or gone."""
+    """Return the folders of `sys.path` with their times: another value where a package has come or gone."""
     folders = []
     for folder in sys.path:
         try:
@@ -179,7 +183,10 @@ class Registry(Generic[T]):
         return _is_own(self._entry_point(name))
 
     def get(self, name: str) -> T:
-        """The plug-in called `name`, its module imported and its class instantiated once. Raises `Unavailable`."""
+        """Return the plug-in called `name`, its module imported and its class instantiated once.
+
+        Raises `Unavailable`.
+        """
         if name not in self._instances:
             point = self._entry_point(name)
             if BOTH in point.value:

@@ -86,7 +86,7 @@ def read_lines(text: str) -> list[str]:
 
 
 def format_yaml(document: Mapping[str, Any]) -> str:
-    """A JSON-shaped mapping as YAML that `parse_mapping` reads back, its scalars as text."""
+    """Return a JSON-shaped mapping as YAML that `parse_mapping` reads back, its scalars as text."""
     text: str = yaml.safe_dump(document, sort_keys=False, allow_unicode=True, width=1000)
     if any(mark in text for mark in _BREAKS):
         # PyYAML writes these as they are, and reads them as ends of lines.
@@ -103,7 +103,7 @@ def says_edgewise(file: Path) -> bool:
 
 
 def parse_mapping(text: str, name: str) -> dict[str, Any]:
-    """A YAML document that is a mapping, all its scalars as text.
+    """Return a YAML document that is a mapping, all its scalars as text.
 
     Raises:
         BadInput: it is not YAML or not a mapping, or holds anchors, tags, a key twice or too much.

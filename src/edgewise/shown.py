@@ -15,13 +15,13 @@ class Presenter(Protocol):
     """What shows results."""
 
     def text_of(self, result: Any) -> str:
-        """`result` as the command line prints it."""
+        """Return `result` as the command line prints it."""
 
     def html_of(self, result: Any) -> str:
-        """`result` as a notebook shows it."""
+        """Return `result` as a notebook shows it."""
 
     def rows_of(self, result: Any) -> list[dict[str, Any]]:
-        """The rows of its CSV file."""
+        """Return the rows of its CSV file."""
 
     def write(self, result: Any, path: str | os.PathLike[str], *, overwrite: bool) -> None:
         """Write it as a file."""

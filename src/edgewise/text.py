@@ -21,7 +21,7 @@ def one_line(text: str) -> str:
 
 
 def first_line(error: BaseException, limit: int = 200) -> str:
-    """The first line with text of an error's message, at most `limit` characters; its type without a message."""
+    """Return the first line with text of an error's message, at most `limit` characters; its type without a message."""
     lines = (line.strip() for line in str(error).splitlines())
     return next((line[:limit] for line in lines if line), type(error).__name__)
 
@@ -42,7 +42,7 @@ def for_markdown(text: str) -> str:
 
 
 def enumerate_few(words: Sequence[str], most: int = 4) -> str:
-    """``"a, b, c, d and 3 others"``: at most `most` of `words`, or one more where that is the last."""
+    """Return ``"a, b, c, d and 3 others"``: at most `most` of `words`, or one more where that is the last."""
     rest = len(words) - most
     if rest > 1:
         return f"{', '.join(words[:most])} and {rest} others"
@@ -50,7 +50,7 @@ def enumerate_few(words: Sequence[str], most: int = 4) -> str:
 
 
 def listing(words: Sequence[str], last: str = "and") -> str:
-    """``"A, B and C"``."""
+    """Return ``"A, B and C"``."""
     return f" {last} ".join(", ".join(part) for part in (words[:-1], words[-1:]) if part)
 
 

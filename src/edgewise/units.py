@@ -118,7 +118,8 @@ def significant(value: float, digits: int = 3) -> str:
 
 
 def scale_for(magnitude: float, scales: Sequence[tuple[float, str]]) -> tuple[float, str]:
-    """The size and the name of the largest of `scales`, largest first, in which `magnitude` is 1 or more when rounded.
+    """Return the size and the name of the largest of `scales`, largest first, in which `magnitude` is 1 or more
+    when rounded.
 
     A magnitude below all of them gets the smallest.
     """

@@ -18,7 +18,10 @@ def _find_version() -> str:
 
 
 def _read_commit(git: str) -> str:
-    """The commit that a clone is at, from git's own files. Raises `OSError` or `StopIteration` where they have none."""
+    """Return the commit that a clone is at, from git's own files.
+
+    Raises `OSError` or `StopIteration` where they have none.
+    """
     if path.isfile(git):  # of a worktree: the place of its folder
         git = path.join(path.dirname(git), _read(git).removeprefix("gitdir: "))
     head = _read(path.join(git, "HEAD"))

@@ -68,7 +68,7 @@ def read_fields(
 
 
 def read_varint(data: Buffer, at: int, end: int) -> tuple[int, int]:
-    """The varint at `at`, which ends before `end`, and the position after it."""
+    """Return the varint at `at`, which ends before `end`, and the position after it."""
     value = shift = 0
     for position in range(at, min(at + 10, end)):
         byte = data[position]
@@ -80,7 +80,7 @@ def read_varint(data: Buffer, at: int, end: int) -> tuple[int, int]:
 
 
 def encode_varint(value: int) -> bytes:
-    """A varint's bytes."""
+    """Return a varint's bytes."""
     encoded = bytearray()
     while value > 127:
         encoded.append(value & 0x7F | 0x80)

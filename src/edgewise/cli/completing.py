@@ -47,7 +47,7 @@ def answer(root: click.Command, asked: str) -> int:
 
 
 def completions(option: Option, incomplete: str, *, store: str | None = None) -> list[CompletionItem]:
-    """The values of `option` that begin with `incomplete`, or its part after the last comma; else files.
+    """Return the values of `option` that begin with `incomplete`, or its part after the last comma; else files.
 
     Args:
         store: the store that the command line names.

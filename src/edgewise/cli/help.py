@@ -31,7 +31,7 @@ _ROOT = (
 
 
 def print_command(path: str, command: Command, *, all_options: bool) -> None:
-    """The help of one command; of many options the common ones, unless `all_options`."""
+    """Print the help of one command; of many options the common ones, unless `all_options`."""
     is_short = len(command.options) > MOST_OPTIONS and not all_options
     shown = [one for one in command.options if not is_short or not one.flags or one.is_required or one.common]
     _print_head(f"{path} [OPTIONS] {usage_of(command.options)}".rstrip(), command.help)
@@ -47,7 +47,7 @@ def print_command(path: str, command: Command, *, all_options: bool) -> None:
 
 
 def print_group(path: str, text: str, members: Mapping[str, tuple[str, str]], *, is_root: bool) -> None:
-    """The help of a group of commands."""
+    """Print the help of a group of commands."""
     _print_head(f"{path} [OPTIONS] COMMAND [ARGS]...", text)
     _print_panel(PLAIN, map(_row, _ROOT if is_root else (_HELP,)))
     panels: dict[str, list[tuple[Text, ...]]] = {}
@@ -61,7 +61,7 @@ def print_group(path: str, text: str, members: Mapping[str, tuple[str, str]], *,
 
 
 def usage_of(options: Sequence[Option]) -> str:
-    """The arguments in the usage line."""
+    """Return the arguments in the usage line."""
     words = []
     for one in options:
         if not one.flags:

@@ -42,7 +42,7 @@ def root() -> Group:
 
 
 def declared(name: str) -> Command | Mapping[str, Command]:
-    """The command of that name, or the commands of a group by their names."""
+    """Return the command of that name, or the commands of a group by their names."""
     found = _find(name)
     if isinstance(found, PlainCommand):
         return found.declared()
@@ -70,7 +70,7 @@ def _lines(found: Mapping[str, Verb | PlainCommand | Unavailable]) -> dict[str, 
 
 
 def _found() -> dict[str, Verb | PlainCommand | Unavailable]:
-    """What each command is, or why it can't be used, which the command itself says again, with advice."""
+    """Return what each command is, or why it can't be used, which the command itself says again, with advice."""
     found: dict[str, Verb | PlainCommand | Unavailable] = {}
     for name in sorted({*VERBS.names(), *COMMANDS.names()}):
         try:
@@ -84,7 +84,7 @@ def _found() -> dict[str, Verb | PlainCommand | Unavailable]:
 
 
 def _find(name: str) -> Verb | PlainCommand:
-    """The verb or plain command of that name; edgewise's own comes before one of another package.
+    """Return the verb or plain command of that name; edgewise's own comes before one of another package.
 
     Raises `Unavailable` where it can't be loaded, and where a verb and a command of other packages have the name.
     """

@@ -27,7 +27,7 @@ _MODEL_FLAGS = {"-m", "--model"}
 
 
 def parameter_of(one: Option) -> click.Parameter:
-    """The click parameter of a declared option. It takes texts, which `values_of` converts."""
+    """Return the click parameter of a declared option. It takes texts, which `values_of` converts."""
 
     def complete(ctx: click.Context, param: click.Parameter, incomplete: str) -> list[CompletionItem]:
         return completions(one, incomplete, store=ctx.params.get("store"))
@@ -87,7 +87,7 @@ class Parsed(click.Command):
         return rest
 
     def _without_model_flag(self, args: list[str]) -> list[str]:
-        """The words, where ``-m MODEL`` and ``--model MODEL`` are as good as the argument MODEL alone."""
+        """Return the words, where ``-m MODEL`` and ``--model MODEL`` are as good as the argument MODEL alone."""
         flags = {flag for one in self.declared.options for flag in one.flags}
         models = any(not one.flags and one.metavar.startswith("MODEL") for one in self.declared.options)
         if not models or flags & _MODEL_FLAGS:
@@ -115,7 +115,7 @@ class Parsed(click.Command):
 
 
 def _values_of(options: Sequence[Option], ctx: click.Context) -> Values:
-    """The values of options as click found them; defaults where they were not given. Raises `BadInput`."""
+    """Return the values of options as click found them; defaults where they were not given. Raises `BadInput`."""
     found = {}
     for one in options:
         given = ctx.params[one.name]
@@ -173,11 +173,11 @@ class Group(click.Group):
         self.members, self._load, self._synonyms = members, load, synonyms or {}
 
     def list_commands(self, ctx: click.Context) -> list[str]:
-        """The names, in the order of the help."""
+        """Return the names, in the order of the help."""
         return list(self.members)
 
     def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
-        """The command, imported now."""
+        """Return the command, imported now."""
         return self._load(cmd_name) if cmd_name in self.members else None
 
     def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
@@ -190,7 +190,10 @@ class Group(click.Group):
     def resolve_command(
         self, ctx: click.Context, args: list[str]
     ) -> tuple[str | None, click.Command | None, list[str]]:
-        """The command that the words begin with. Raises `BadInput` for an unknown one, which names a near one."""
+        """Return the command that the words begin with.
+
+        Raises `BadInput` for an unknown one, which names a near one.
+        """
         name = args[0]
         if name not in self.members and not name.startswith("-") and not ctx.resilient_parsing:
             from difflib import get_close_matches  # only a mistake needs it
@@ -213,7 +216,7 @@ class Group(click.Group):
 
 
 def words_of(error: click.UsageError) -> tuple[str, str]:
-    """What is wrong with a command line that can't be read, and what to do about it."""
+    """Return what is wrong with a command line that can't be read, and what to do about it."""
     from difflib import get_close_matches
 
     ctx, param = error.ctx, getattr(error, "param", None)
@@ -242,6 +245,6 @@ def words_of(error: click.UsageError) -> tuple[str, str]:
 
 
 def group_of(name: str, commands: Mapping[str, Command], *, help: str) -> Group:
-    """A group whose commands are known."""
+    """Return a group whose commands are known."""
     members = {each: ("Commands", command.help.partition("\n\n")[0]) for each, command in commands.items()}
     return Group(name, members, lambda each: Parsed(each, commands[each]), help=help)

@@ -38,12 +38,12 @@ class Project:
     content: Mapping[str, Any] = field(default_factory=dict)
 
     def place_of(self, name: str) -> str | None:
-        """The path or URL that the file gives for one of `PLACES`; None where it does not. Raises `BadInput`."""
+        """Return the path or URL that the file gives for one of `PLACES`; None where it does not. Raises `BadInput`."""
         return self._place(self._text(name, self.content[name])) if name in self.content else None
 
     @contextmanager
     def in_force(self) -> Iterator[None]:
-        """The environment variables of `PLACES` that are not set are set inside, as the file says."""
+        """Set the environment variables of `PLACES` that are not set inside, as the file says."""
         found = {variable: self.place_of(name) for name, variable in PLACES.items() if not os.environ.get(variable)}
         added = {variable: place for variable, place in found.items() if place is not None}
         os.environ.update(added)
@@ -54,7 +54,7 @@ class Project:
                 os.environ.pop(variable, None)
 
     def defaults(self, command: Sequence[str], options: Sequence[Option]) -> dict[str, Any]:
-        """The values for `options` of a command, by their names: texts as typed, or a bool.
+        """Return the values for `options` of a command, by their names: texts as typed, or a bool.
 
         Args:
             command: the words of the command: ``("runs", "list")`` reads the table ``[runs.list]``.
@@ -100,7 +100,9 @@ class Project:
         return str(value)
 
     def _place(self, text: str, *, must_exist: bool = False) -> str:
-        """A path from the file's folder on; a URL, and with `must_exist` what is no path there, stays as it is."""
+        """Return a path from the file's folder on; a URL, and with `must_exist` what is no path there, stays as
+        it is.
+        """
         assert self.file is not None
         path = self.file.parent / Path(text).expanduser()
         return text if _IS_URL.match(text) or (must_exist and not path.exists()) else str(path)
@@ -110,7 +112,7 @@ class Project:
 
 
 def read_project() -> Project:
-    """The project file of the working folder or the nearest folder above it, up to the root of its repository.
+    """Return the project file of the working folder or the nearest folder above it, up to the root of its repository.
 
     Raises `BadInput` where it can't be read.
     """

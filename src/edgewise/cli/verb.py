@@ -52,7 +52,7 @@ class Output:
 
 
 def output_of(values: Values, *, files: str = "output") -> Output:
-    """The options about output, as given on the command line.
+    """Return the options about output, as given on the command line.
 
     Args:
         files: the name of the option for reports.
@@ -68,7 +68,7 @@ def output_of(values: Values, *, files: str = "output") -> Output:
 
 
 def command_for(verb: Verb) -> Command:
-    """The command of `verb`."""
+    """Return the command of `verb`."""
 
     def work(values: Values) -> int:
         models = {one.name: fetch_models(values[one.name]) for one in verb.all_options() if takes_models(one)}
@@ -92,7 +92,7 @@ def perform(request: Request, output: Output, work: Callable[[Request, Context],
 
 
 def with_context(output: Output, work: Callable[[Context], T]) -> T:
-    """What `work` gives in the context of a command: its store, and progress on standard error."""
+    """Return what `work` gives in the context of a command: its store, and progress on standard error."""
     return in_context(work, quiet=output.quiet, store=output.store, keep=output.keep)
 
 
@@ -123,7 +123,7 @@ def _say_notes(notes: Sequence[str]) -> None:
 
 
 def _say_what_would_be_done(request: Request, output: Output) -> int:
-    """The request as JSON, or what it asks for in words."""
+    """Return the request as JSON, or what it asks for in words."""
     if output.absolute:
         request = request.with_paths_from(Path.cwd())
     if output.as_json:

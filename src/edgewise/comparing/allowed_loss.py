@@ -34,7 +34,7 @@ class PairedAnswers:
         return cls(lost, gained, len(before))
 
     def loss_interval(self) -> tuple[float, float]:
-        """The 95 % interval of the loss, as a share; below 0 where it may be a gain."""
+        """Return the 95 % interval of the loss, as a share; below 0 where it may be a gain."""
         low, high = paired_interval(self.lost, self.gained, self.n)
         return -high, -low
 

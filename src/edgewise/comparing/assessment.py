@@ -26,7 +26,7 @@ def assess(
     pairs: int | None = None,
     notes: Sequence[str] = (),
 ) -> ComparisonResult:
-    """The complete result of comparing `variants` with the first of them.
+    """Return the complete result of comparing `variants` with the first of them.
 
     Args:
         variants: two or more, of different labels.

@@ -115,14 +115,14 @@ class Comparison:
         return (label == self.b) == ((self.ratio < 1.0) == (METRICS[self.metric].better == "lower"))
 
     def ratio_of(self, label: str) -> tuple[float | None, float | None, float | None]:
-        """The side called `label` over the other one, with its 95 % interval."""
+        """Return the side called `label` over the other one, with its 95 % interval."""
         if label == self.b or self.ratio is None:
             return self.ratio, self.low, self.high
         low, high = (None if end is None or end <= 0.0 else 1.0 / end for end in (self.high, self.low))
         return 1.0 / self.ratio, low, high
 
     def to_document(self) -> dict[str, Any]:
-        """The row of the JSON document."""
+        """Return the row of the JSON document."""
         return {**asdict(self), "unit": self.unit, "word": self.word, "because": self.because or None}
 
 
@@ -205,7 +205,7 @@ class TokenAgreement:
         return self.equal_positions / self.positions if self.positions else None
 
     def to_document(self) -> dict[str, Any]:
-        """The row of the JSON document."""
+        """Return the row of the JSON document."""
         told = {"share": self.share, "kl_divergence": None, "kl_absent_because": NO_KL}
         return {**asdict(self), **told, "because": self.because or None}
 
@@ -257,7 +257,7 @@ class ComparisonResult(Shown):
         return not self.failures and not any(row.verdict == "slower" for row in self.comparisons)
 
     def to_document(self) -> dict[str, Any]:
-        """The JSON document of ``edgewise compare``."""
+        """Return the JSON document of ``edgewise compare``."""
         document: dict[str, Any] = {
             "schema": SCHEMA,
             "comparisons": [row.to_document() for row in self.comparisons],

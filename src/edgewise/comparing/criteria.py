@@ -54,7 +54,9 @@ class Criteria:
     force: bool = False
 
     def margin_of(self, metric: str, value: float | None) -> float:
-        """The relative difference that doesn't matter where the smaller side is `value`: the wider of the two."""
+        """Return the relative difference that doesn't matter where the smaller side is `value`: the wider of
+        the two.
+        """
         floor = self.floors.get(metric, FLOORS.get(metric, 0.0))
         return max(self.threshold, floor / value) if value else self.threshold
 

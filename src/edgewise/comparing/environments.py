@@ -89,7 +89,8 @@ _HARDWARE: tuple[tuple[tuple[str, ...], bool], ...] = (
 
 
 def environment_differences(a: Run, b: Run) -> tuple[Difference, ...]:
-    """The conditions in which `a` and `b` differ, without what changes from moment to moment (load, free memory).
+    """Return the conditions in which `a` and `b` differ, without what changes from moment to moment (load, free
+    memory).
 
     Engine versions and settings in force are compared where both ran on the same engine. Values are as a person reads
     them: two sizes that read the same are no difference. Files of other tools have few conditions or none: of an
@@ -151,7 +152,7 @@ def _is_unrecorded(run: Run) -> bool:
 
 
 def engine_version(run: Run) -> str | None:
-    """The version in force, else the one that was planned with; None where the record has neither."""
+    """Return the version in force, else the one that was planned with; None where the record has neither."""
     version = run.effective.get("engine_version") or run.job.runtime.version
     return _clean(str(version)) if version else None
 
@@ -229,7 +230,9 @@ def _number_in_words(path: str, value: float) -> str:
 
 
 def _first_told(run: Run, paths: tuple[str, ...]) -> Any:
-    """The value at the first of `paths` that leads to one; a limit that is known to be absent counts as a value."""
+    """Return the value at the first of `paths` that leads to one; a limit that is known to be absent counts as a
+    value.
+    """
     absent = run.environment.get("absent")
     for path in paths:
         value: Any = run.environment

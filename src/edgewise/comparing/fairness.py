@@ -75,7 +75,7 @@ def check_fairness(variants: Sequence[Variant]) -> Fairness:
 
 
 def check_jobs(a: Job, b: Job, *, labels: tuple[str, str] = ("A", "B")) -> list[str]:
-    """The obstacles that are known before anything is measured; empty where `a` and `b` may be compared."""
+    """Return the obstacles that are known before anything is measured; empty where `a` and `b` may be compared."""
     return _find_obstacles([(one_line(labels[0]), a), (one_line(labels[1]), b)])
 
 
@@ -98,7 +98,7 @@ def is_together(a: Run, b: Run) -> bool:
 
 
 def _left_out(runs: Sequence[tuple[str, Run]]) -> list[str]:
-    """Executions that are not in the numbers: those that succeed may be other ones than in another run."""
+    """Return executions that are not in the numbers: those that succeed may be other ones than in another run."""
     code = "failed-executions"
     return [f"{label}: {each.message}" for label, run in runs for each in run.cautions if each.code == code]
 
@@ -115,12 +115,12 @@ def _differences(aspects: Sequence[_Aspect[T]], things: Sequence[tuple[str, T]])
 
 
 def _named(label: str, words: str) -> str:
-    """``A 1``; where the label says it already, as in ``1 thread``, the label alone."""
+    """Return ``A 1``; where the label says it already, as in ``1 thread``, the label alone."""
     return label if words in (label, *label.split(), *label.split(" · ")) else f"{label} {words}"
 
 
 def _sizes(shape: Sequence[int], batch: int) -> Shape:
-    """The dimensions that hold something, sorted: neither the batch, nor ones, nor their order count."""
+    """Return the dimensions that hold something, sorted: neither the batch, nor ones, nor their order count."""
     return tuple(sorted(size for size in _without_batch(shape, batch) if size != 1))
 
 
@@ -150,7 +150,7 @@ def _scenario_in_words(job: Job) -> str:
 
 
 def _prompts(job: Job) -> str | None:
-    """The file whose prompts have their own lengths; None for other jobs."""
+    """Return the file whose prompts have their own lengths; None for other jobs."""
     scenario = job.workload.scenario
     return job.workload.input_data if scenario.kind == "generate" and scenario.prompt_tokens is None else None
 
@@ -174,7 +174,7 @@ def limits_text(job: Job, *, unit: str = "processor", size: Callable[[float], st
 
 
 def _outputs(run: Run) -> list[Shape] | None:
-    """The shapes of the outputs in force; None where the record lacks one."""
+    """Return the shapes of the outputs in force; None where the record lacks one."""
     told = run.effective.get("outputs")
     if not isinstance(told, list | tuple) or not told:
         return None
@@ -194,7 +194,7 @@ def _outputs_in_words(run: Run) -> str:
 
 
 def _requests(run: Run) -> int | None:
-    """Requests in flight chosen by the engine; those given by the user belong to the scenario."""
+    """Return requests in flight chosen by the engine; those given by the user belong to the scenario."""
     scenario, value = run.job.workload.scenario, run.effective.get("requests")
     return value if scenario.kind == "offline" and scenario.requests is None and type(value) is int else None
 
@@ -260,7 +260,7 @@ def has_unsure_classes(run: Run) -> bool:
 
 
 def _steps(run: Run) -> str | None:
-    """The preparation steps of the samples, which are equal where nothing differs; None without an accuracy."""
+    """Return the preparation steps of the samples, which are equal where nothing differs; None without an accuracy."""
     if run.evaluation is None or "done" not in run.evaluation.preprocessing:
         return None
     return json.dumps(run.evaluation.preprocessing.get("inputs"), sort_keys=True)
@@ -368,7 +368,7 @@ def _list(words: Sequence[str]) -> str:
 
 
 def _gap(a: Run, b: Run) -> str:
-    """The time between two runs' beginnings, in words."""
+    """Return the time between two runs' beginnings, in words."""
     seconds = abs((parse_time(a.created_at) - parse_time(b.created_at)).total_seconds())
     for unit, length in (("days", 86400.0), ("hours", 3600.0), ("minutes", 60.0)):
         if seconds >= 2 * length:
@@ -377,7 +377,7 @@ def _gap(a: Run, b: Run) -> str:
 
 
 def _unchecked(runs: Sequence[tuple[str, Run]]) -> list[str]:
-    """What could not be checked because the record lacks it; a failed run has its own reason."""
+    """Return what could not be checked because the record lacks it; a failed run has its own reason."""
     found = []
     for what, names in (
         ("another machine: no device", {"device"}),

@@ -45,7 +45,9 @@ class _Unlike(Exception):
 
 
 def compare_files(runs: Sequence[Run], save: Callable[[Run], None]) -> list[Run]:
-    """`runs` with one of each file compared with the first file of its network; those that changed are saved again."""
+    """Return `runs` with one of each file compared with the first file of its network; those that changed are saved
+    again.
+    """
     builder = RunBuilder(save=save, sensors=METERS_OFF)
     changed: dict[str, Run] = {}
     for first, *others in _networks(runs):
@@ -89,12 +91,12 @@ def _is_one_network(a: Run, b: Run) -> bool:
 
 
 def _sizes(run: Run) -> list[tuple[int, ...]]:
-    """The dimensions of each input, without their order and ones."""
+    """Return the dimensions of each input, without their order and ones."""
     return [tuple(sorted(size for size in spec.shape if size != 1)) for spec in run.job.workload.inputs]
 
 
 def _feed_of(run: Run) -> list[Array]:
-    """The inputs that the run was given, as real numbers."""
+    """Return the inputs that the run was given, as real numbers."""
     workload = run.job.workload
     if workload.input_path is not None:
         arrays = load_arrays(Path(workload.input_path), workload.inputs)
@@ -119,7 +121,7 @@ def _real(array: Array, one: Quantization | None) -> Array:
 
 
 def _answer(run: Run, feed: Sequence[Array], builder: RunBuilder) -> list[Array]:
-    """The outputs of a run's file, as real numbers."""
+    """Return the outputs of a run's file, as real numbers."""
     taken = []
     for array, spec, one in zip(feed, run.job.workload.inputs, _quantizations(run, "inputs"), strict=True):
         own, dtype = _laid_out(array, spec.shape), np.dtype(spec.dtype)

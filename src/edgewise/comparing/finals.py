@@ -76,7 +76,7 @@ def with_turns(finalists: Sequence[Run], history: History, *, each_s: float = EA
 def _of_leader_and_rest(
     variants: Sequence[Variant], criteria: Criteria
 ) -> tuple[Sequence[Comparison], Sequence[Comparison]]:
-    """The one that is ahead of most others against each of them, and the rest of the pairs.
+    """Return the one that is ahead of most others against each of them, and the rest of the pairs.
 
     What is asked is which are as fast as the leader: its rows are corrected together, and not for the others' pairs.
     """

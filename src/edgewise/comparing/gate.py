@@ -88,7 +88,7 @@ class Check:
         return f"{name} {_STATES[self.verdict]}{reason}{'' if is_said else self.requirement.limit_text}"
 
     def to_document(self) -> dict[str, Any]:
-        """The row of the JSON document."""
+        """Return the row of the JSON document."""
         required = self.requirement
         own = asdict(self)
         del own["requirement"]
@@ -166,7 +166,9 @@ class GateResult:
         return "; ".join([*words[:NAMED], *([f"{rest} more"] if rest > 0 else []), *([f"{told} met"] if met else [])])
 
     def to_document(self) -> dict[str, Any]:
-        """The JSON document of ``edgewise gate``: that of ``compare``, with `passed` the gate's own, and the checks."""
+        """Return the JSON document of ``edgewise gate``: that of ``compare``, with `passed` the gate's own, and
+        the checks.
+        """
         return {
             **self.findings.to_document(),
             "passed": self.passed,
@@ -252,7 +254,7 @@ def is_settled(checks: Sequence[Check]) -> str | None:
 
 
 def _check_itself(check: Check) -> Check:
-    """A run against itself: nothing changed, so only a required improvement fails."""
+    """Return a run against itself: nothing changed, so only a required improvement fails."""
     ratio = 1.0 if check.requirement.kind == "regression" else None
     verdict: CheckVerdict = "pass" if check.requirement.limit >= 0.0 else "fail"
     return replace(
@@ -267,7 +269,7 @@ def _check_itself(check: Check) -> Check:
 
 
 def _lacking(check: Check, sides: Sequence[Evidence]) -> Check | None:
-    """The check where a side lacks the evidence for any verdict; None where all have enough."""
+    """Return the check where a side lacks the evidence for any verdict; None where all have enough."""
     lacking = [one for one in sides if _is_unusable(one, check.requirement)]
     if not lacking:
         return None
@@ -308,7 +310,7 @@ def _check_regression(check: Check, baseline: Run, candidate: Run, *, criteria: 
 
 
 def _allowance(requirement: Requirement, before: float | None, row: Metric, *, criteria: Criteria) -> tuple[float, str]:
-    """The limit on worse over better, at least the absolute difference that doesn't matter, and a text about it.
+    """Return the limit on worse over better, at least the absolute difference that doesn't matter, and a text about it.
 
     "3 % worse" is 3 % more of what should be small and 3 % less of what should be large.
     """
@@ -320,7 +322,7 @@ def _allowance(requirement: Requirement, before: float | None, row: Metric, *, c
 
 
 def _explain_limit(worse: Contrast, verdict: CheckVerdict, *, limit: float, tests: int, unit: str) -> str:
-    """What the verdict on a regression rests on."""
+    """Return what the verdict on a regression rests on."""
     if worse.doubt:
         return worse.doubt
     held = worse.held_interval((1.0 - LEVEL) / tests)
@@ -363,7 +365,7 @@ def _change(log_ratio: float, unit: str, rounding: Callable[[float], int] = roun
 
 
 def _check_budget(check: Check, evidence: Evidence, *, chances: float) -> Check:
-    """The candidate's own value and interval against the limit.
+    """Return the candidate's own value and interval against the limit.
 
     Args:
         chances: to be fooled: what the error risk is divided by, for looks and for attempts.
@@ -389,7 +391,8 @@ def _check_budget(check: Check, evidence: Evidence, *, chances: float) -> Check:
 
 
 def _held_interval(side: Side, *, chances: float) -> tuple[float, float] | None:
-    """The value's interval; where measuring goes on until it decides, one that holds over all looks and attempts.
+    """Return the value's interval; where measuring goes on until it decides, one that holds over all looks and
+    attempts.
 
     Student's quantile at 5 % over `chances` relative to that at 5 %, on the logarithms, as for ratios.
     """

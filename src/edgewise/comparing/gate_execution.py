@@ -99,17 +99,17 @@ class Gate:
         return Sensors(absences=dict.fromkeys(METERED, "the gate read no meter, as none of its requirements needs one"))
 
     def settings_of(self, subject: Subject) -> JobSettings:
-        """The settings of a subject that is a model: its own win over those given for both."""
+        """Return the settings of a subject that is a model: its own win over those given for both."""
         return replace(self.given, **subject.settings)
 
     def check(self, baseline: Run | None, candidate: Run, *, attempts: int = 1) -> tuple[Check, ...]:
-        """The verdict on every requirement."""
+        """Return the verdict on every requirement."""
         return judge(self.requirements, baseline, candidate, criteria=self.criteria, attempts=attempts)
 
     def result(
         self, checks: tuple[Check, ...], findings: ComparisonResult, *, attempts: int = 0, notes: Sequence[str] = ()
     ) -> GateResult:
-        """The result; where stored runs leave a check open that measuring could settle, a note says so."""
+        """Return the result; where stored runs leave a check open that measuring could settle, a note says so."""
         if not attempts and self.policy == "retry" and any(check.verdict == "inconclusive" for check in checks):
             notes = (
                 *notes, "nothing was measured again, as only stored runs were given; give model files to settle it"
@@ -117,7 +117,7 @@ class Gate:
         return GateResult(checks=checks, findings=findings, policy=self.policy, attempts=attempts, notes=tuple(notes))
 
     def refused(self, baseline: Run, reason: str) -> GateResult:
-        """The result where nothing can be measured, for `reason`."""
+        """Return the result where nothing can be measured, for `reason`."""
         return self.result(refuse(self.requirements, reason, headline=baseline.headline), _alone(BASELINE, baseline))
 
 
@@ -157,7 +157,9 @@ class _Measured:
         return Variant(label=label, run=run)
 
     def refuse(self, checks: tuple[Check, ...]) -> tuple[Check, ...]:
-        """`checks`, those of accuracies unmeasured where the baseline was judged otherwise than in its stored run."""
+        """Return `checks`, those of accuracies unmeasured where the baseline was judged otherwise than in its
+        stored run.
+        """
         if not self._refusal:
             return checks
         return tuple(
@@ -260,7 +262,9 @@ def _gate_stored(gate: Gate, candidate: Run, baseline: Run) -> GateResult:
 def _gate_against_run(
     gate: Gate, candidate: Subject, model: Path | NetworkFile, baseline: Run, *, beside: Path | None
 ) -> GateResult:
-    """A model against a run: in turns with the baseline's model where it was found, else against stored samples."""
+    """Return a model against a run: in turns with the baseline's model where it was found, else against stored
+    samples.
+    """
     if baseline.status != "done":
         why = f": {baseline.failure.cause}: {baseline.failure.message}" if baseline.failure is not None else ""
         return gate.refused(baseline, f"the baseline run {baseline.status}{why}; make a new baseline")
@@ -360,7 +364,7 @@ def _repeat(
 
 
 def _measure_apart(gate: Gate, job: Job, *, attempt: int) -> Run:
-    """The run of `job` alone; each further attempt has twice as many fresh processes."""
+    """Return the run of `job` alone; each further attempt has twice as many fresh processes."""
     stopping = job.workload.stopping
     longer = replace(stopping, sessions=stopping.sessions * 2**attempt)
     workload = replace(job.workload, stopping=longer, interleave=None, profile=False)
@@ -370,7 +374,7 @@ def _measure_apart(gate: Gate, job: Job, *, attempt: int) -> Run:
 
 
 def _here(baseline: Run, job: Job) -> Run:
-    """A run of the target that has not been measured yet, to check whether the hardware is the same."""
+    """Return a run of the target that has not been measured yet, to check whether the hardware is the same."""
     from edgewise.run.facts import environment_at
 
     return replace(
@@ -379,7 +383,7 @@ def _here(baseline: Run, job: Job) -> Run:
 
 
 def _alone(label: str, run: Run) -> ComparisonResult:
-    """The result where one side alone was measured."""
+    """Return the result where one side alone was measured."""
     return ComparisonResult(variants=(Variant(label=label, run=run),), comparisons=())
 
 

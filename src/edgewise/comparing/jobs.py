@@ -48,7 +48,7 @@ class Subject:
 
 
 def runs_among(subjects: Sequence[Subject]) -> list[Run]:
-    """The runs among `subjects`."""
+    """Return the runs among `subjects`."""
     return [one.thing for one in subjects if isinstance(one.thing, Run)]
 
 
@@ -92,7 +92,7 @@ class PlannedJob:
 
 
 def make_job(model: Path | NetworkFile, asked: JobSettings) -> PlannedJob:
-    """The one job that measures `model`; where several engines could, the first.
+    """Return the one job that measures `model`; where several engines could, the first.
 
     Raises:
         BadInput, BadModel: a setting or a model that can't be used.
@@ -119,7 +119,7 @@ def make_job(model: Path | NetworkFile, asked: JobSettings) -> PlannedJob:
 
 
 def make_job_like(model: Path | NetworkFile, other: Job, asked: JobSettings) -> PlannedJob:
-    """The job that measures `model` with the settings of `other`, except for those in `asked`.
+    """Return the job that measures `model` with the settings of `other`, except for those in `asked`.
 
     Where the engine of `other` does not read the model, its provider and options mean nothing and another is chosen.
 
@@ -203,7 +203,7 @@ def _shapes_like(signature: Signature, other: Job, asked: JobSettings) -> dict[s
 
 
 def _input_data(other: Job) -> Path | None:
-    """The file that `other` was fed with. Raises `BadInput` where it is not here any more, or has changed."""
+    """Return the file that `other` was fed with. Raises `BadInput` where it is not here any more, or has changed."""
     from hashlib import file_digest
 
     wanted, path = other.workload.input_data, other.workload.input_path
@@ -237,7 +237,7 @@ class LocatedModel:
 
 
 def find_model(baseline: Run, *, given: Path | None = None, beside: Path | None = None) -> LocatedModel:
-    """The model of `baseline` on this machine.
+    """Return the model of `baseline` on this machine.
 
     Args:
         given: where the user says it is.

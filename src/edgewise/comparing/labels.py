@@ -58,7 +58,8 @@ def _numbered(labels: Sequence[str]) -> list[str]:
 
 
 def model_names(models: Sequence[ModelRef], *, hashed: bool = True) -> list[str]:
-    """The name of each model; files of one name in several places also have their folders, as few as tell them apart.
+    """Return the name of each model; files of one name in several places also have their folders, as few as tell
+    them apart.
 
     Folders count from the working folder, as people type them.
 

@@ -143,7 +143,7 @@ def compare_runs(
 
 
 def choose_metrics(variants: Sequence[Variant], criteria: Criteria) -> tuple[str, ...]:
-    """The metrics that are compared: those given, else the headline and those that a run has."""
+    """Return the metrics that are compared: those given, else the headline and those that a run has."""
     if criteria.metrics:
         return tuple(dict.fromkeys(check_metric(metric) for metric in criteria.metrics))
     # An imported run may have another headline than its scenario's, such as a mean.
@@ -202,7 +202,7 @@ def _labels(variants: Sequence[Variant], pair: tuple[int, int]) -> tuple[str, st
 
 
 def _p_value(one: MetricContrast) -> float | None:
-    """The p-value for the correction; None for exact values, a run against itself, and doubtful contrasts."""
+    """Return the p-value for the correction; None for exact values, a run against itself, and doubtful contrasts."""
     if one.contrast is None or one.contrast.doubt or one.design in _WITHOUT_TEST:
         return None
     return one.contrast.p_value

@@ -19,7 +19,7 @@ _LETTERS = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ"
 
 
 def rank(variants: Sequence[Variant], criteria: Criteria, metric: str) -> Ranking | None:
-    """The variants from best to worst in `metric`, every one compared with every other.
+    """Return the variants from best to worst in `metric`, every one compared with every other.
 
     Two that are not proven different share a letter (a compact letter display: Piepho, Journal of Computational and
     Graphical Statistics 13, 2004), provided that no variant between them in the order is proven different from either.
@@ -106,7 +106,7 @@ def _places(order: Sequence[int], apart: set[tuple[int, int]]) -> dict[int, int]
 
 
 def find_pareto_front(variants: Sequence[Variant], criteria: Criteria) -> ParetoFront | None:
-    """The variants that none is proven better than in one metric and proven no worse in the others.
+    """Return the variants that none is proven better than in one metric and proven no worse in the others.
 
     Failed runs take no part. A metric counts where all the others have it; what is inconclusive beats nothing.
 

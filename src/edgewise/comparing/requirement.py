@@ -82,14 +82,17 @@ class Requirement:
         return f" (limit {'+' if more else '−'}{_plain(abs(self.limit) * 100)} %)"
 
     def resolve(self, headline: str) -> Requirement:
-        """The same with `headline` in place of `HEADLINE`. Raises `BadInput` where the limit does not suit it."""
+        """Return the same with `headline` in place of `HEADLINE`.
+
+        Raises `BadInput` where the limit does not suit it.
+        """
         if not self.metric:
             _check_share(self.limit, headline, self.word)
         return self if self.metric else replace(self, metric=headline)
 
 
 def format_limit(value: float, row: Metric, digits: int = 3) -> str:
-    """A value of a metric as a person reads it, in its unit; shares in percent."""
+    """Return a value of a metric as a person reads it, in its unit; shares in percent."""
     if row.id in SHARES:
         return f"{with_ends(row.id, value, None, None, digits=digits)} %"
     return format_quantity(value, row.unit, digits)
@@ -105,7 +108,7 @@ def _without_zeros(text: str) -> str:
 
 
 def parse_requirements(max_regression: Sequence[str], budgets: Sequence[str]) -> tuple[Requirement, ...]:
-    """The requirements in the order of the words.
+    """Return the requirements in the order of the words.
 
     Args:
         max_regression: ``3%`` of the scenario's headline metric, ``latency=3%,memory_peak=5%`` of named ones; below
@@ -194,7 +197,7 @@ def _parse_budget(word: str) -> Requirement:
 
 
 def _limit(amount: str, row: Metric, word: str) -> float:
-    """A budget in the metric's SI unit. A time or a size needs its unit."""
+    """Return a budget in the metric's SI unit. A time or a size needs its unit."""
     if row.unit in ("s", "B") and BARE.fullmatch(amount):
         unit = "latency=5ms" if row.unit == "s" else "model_size=1MB"
         raise BadInput(f"⟦budget⟧ {word!r} has no unit", advice=f"write it, such as {unit}")
@@ -222,7 +225,7 @@ def _split(amount: str, word: str, field: str) -> tuple[float, str]:
 
 
 def _metric(name: str, field: str) -> Metric:
-    """The row of the catalogue. Raises `BadInput` where there is none, or none that is better one way."""
+    """Return the row of the catalogue. Raises `BadInput` where there is none, or none that is better one way."""
     row = METRICS.get(name.strip())
     if row is None:
         near = difflib.get_close_matches(name.strip(), [*METRICS, *DROPS], n=3)

@@ -42,7 +42,7 @@ LEAST_READINGS = 8
 
 
 def with_reruns(findings: ComparisonResult, history: History) -> ComparisonResult:
-    """`findings` with the interval of each headline ratio for another time, and the machine's state meanwhile.
+    """Return `findings` with the interval of each headline ratio for another time, and the machine's state meanwhile.
 
     Args:
         history: readings of earlier runs on a machine, given its key.
@@ -75,7 +75,9 @@ def _with_rerun(row: Comparison, runs: Mapping[str, Run], earlier: Sequence[Read
 
 
 def scatter_of_ratio(a: Run, b: Run, earlier: Sequence[Reading]) -> tuple[Scatter, str]:
-    """The variance of the logarithm of a ratio between comparisons, beyond the interval within one; and its method."""
+    """Return the variance of the logarithm of a ratio between comparisons, beyond the interval within one; and its
+    method.
+    """
     prior = prior_of(a.environment)
     parts, words = [Scatter(prior.unseen**2, GUESS)], []
     if (rounds := _scatter_of_rounds(a, b)) is not None:
@@ -110,7 +112,7 @@ def _alike(a: Run, b: Run, earlier: Sequence[Reading]) -> tuple[Variation, Varia
 
 
 def _scatter_of_rounds(a: Run, b: Run) -> Scatter | None:
-    """What the ratios of the rounds' medians tell; None with fewer than three rounds."""
+    """Return what the ratios of the rounds' medians tell; None with fewer than three rounds."""
     sides = [run.measurement(run.headline) for run in (a, b)]
     medians = [
         np.array([np.median(each) for each in split_sessions(row.samples, row.session_lengths)])
@@ -126,7 +128,7 @@ def _scatter_of_rounds(a: Run, b: Run) -> Scatter | None:
 
 
 def _own_ratios(a: Run, b: Run, earlier: Sequence[Reading]) -> BetweenRuns | None:
-    """What comparisons of the same two jobs differ by, this one included; None while there are too few."""
+    """Return what comparisons of the same two jobs differ by, this one included; None while there are too few."""
     groups: dict[str, dict[str, Reading]] = {}
     for each in earlier:
         if each.group and each.job in (a.job.key, b.job.key) and each.value:

@@ -85,12 +85,13 @@ def why_unpaired(a: Evidence, b: Evidence) -> str:
 
 
 def evidence_of(variants: Sequence[Variant]) -> Callable[[int, str], Evidence]:
-    """A function of a variant's index and a metric that gathers each evidence once."""
+    """Return a function of a variant's index and a metric that gathers each evidence once."""
     return cache(lambda index, metric: gather_evidence(variants[index].run, metric, name=variants[index].label))
 
 
 def gather_evidence(run: Run, metric: str, *, name: str) -> Evidence:
-    """The evidence of `run` on `metric`. Never raises for what the run holds: the reason is in `Evidence.absent`.
+    """Return the evidence of `run` on `metric`. Never raises for what the run holds: the reason is in
+    `Evidence.absent`.
 
     Args:
         metric: an id of the metric catalogue.
@@ -133,13 +134,13 @@ def gather_evidence(run: Run, metric: str, *, name: str) -> Evidence:
 
 
 def _withheld(source: Measurement, run: Run, metric: str, name: str) -> tuple[float, ...]:
-    """A number per process of a language model whose speed changed, which is why its run has no single one."""
+    """Return a number per process of a language model whose speed changed, which is why its run has no single one."""
     sessions, wrong = _split(source, processes=len(run.sessions), name=name)
     return () if wrong else _reduce(sessions, metric, batch=int(source.metric != metric))
 
 
 def _mean_of(times: Measurement | None) -> Measurement | None:
-    """The mean of a latency that has samples, without an interval: what an imported mean is compared with."""
+    """Return the mean of a latency that has samples, without an interval: what an imported mean is compared with."""
     if times is None or not times.samples or times.summary is None:
         return None
     mean = times.summary.mean
@@ -147,7 +148,9 @@ def _mean_of(times: Measurement | None) -> Measurement | None:
 
 
 def _turn_medians(run: Run, sessions: Sequence[Samples]) -> tuple[Samples, ...]:
-    """The median of each turn of each process; empty unless every process tells how its samples fall into turns."""
+    """Return the median of each turn of each process; empty unless every process tells how its samples fall into
+    turns.
+    """
     found = []
     for record, samples in zip(run.sessions, sessions, strict=False):
         steady = record.facts.get("steady")
@@ -175,7 +178,7 @@ def _not_positive(side: Side, metric: str, name: str) -> str:
 
 
 def _side(row: Measurement) -> Side:
-    """The run's own numbers, as far as they are numbers; an inverted interval is dropped."""
+    """Return the run's own numbers, as far as they are numbers; an inverted interval is dropped."""
     numbers = (row.value, row.low, row.high)
     value, low, high = (number if number is not None and math.isfinite(number) else None for number in numbers)
     if value is None or low is None or high is None or low > high:
@@ -184,7 +187,7 @@ def _side(row: Measurement) -> Side:
 
 
 def _source(run: Run, row: Measurement) -> Measurement:
-    """The measurement whose samples tell `row`: of a rate without samples, the times it was derived from."""
+    """Return the measurement whose samples tell `row`: of a rate without samples, the times it was derived from."""
     timed = {"throughput": "latency", "decode_rate": "tpot"}.get(row.metric)
     if timed is None or row.samples or run.job.workload.scenario.kind not in ("single-stream", "generate"):
         return row
@@ -193,7 +196,7 @@ def _source(run: Run, row: Measurement) -> Measurement:
 
 
 def _split(row: Measurement, *, processes: int, name: str) -> tuple[list[Samples], str]:
-    """The samples of each process, or why they can't be used."""
+    """Return the samples of each process, or why they can't be used."""
     samples = np.asarray(row.samples, dtype=np.float64)
     lengths = row.session_lengths or ((1,) * len(samples) if len(samples) == processes else (len(samples),))
     if min(lengths) < 0 or sum(lengths) != len(samples):
@@ -225,7 +228,7 @@ def _reduce(sessions: Sequence[Samples], metric: str, *, batch: int) -> tuple[fl
 
 
 def _without_samples(run: Run, row: Measurement, name: str) -> Evidence:
-    """A headline alone, with its interval where there is one."""
+    """Return a headline alone, with its interval where there is one."""
     of_data = row.metric in OF_DATA
     processes = len(run.sessions)
     side = _side(row)
@@ -251,7 +254,7 @@ def _count(processes: int) -> str:
 
 
 def _percentile_evidence(run: Run, name: str) -> Evidence:
-    """The 99th percentile of the headline latency, from the samples of each process."""
+    """Return the 99th percentile of the headline latency, from the samples of each process."""
     metric = run.headline if run.headline == "latency_paced" else "latency"
     row = run.measurement(metric)
     own = run.measurement(PERCENTILE_METRIC)
@@ -295,7 +298,7 @@ def join_processes(*lengths: Sequence[int]) -> list[tuple[int, int]]:
 
 
 def percentiles_of(sessions: Sequence[Samples], groups: Sequence[tuple[int, int]]) -> tuple[float, ...]:
-    """The 99th percentile of each group of processes, interpolated linearly between order statistics."""
+    """Return the 99th percentile of each group of processes, interpolated linearly between order statistics."""
     return tuple(float(np.percentile(np.concatenate(sessions[start:end]), PERCENTILE)) for start, end in groups)
 
 

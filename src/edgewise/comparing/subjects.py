@@ -179,7 +179,7 @@ def _make_entries(
 
 
 def _job_again(run: Run, settings: ComparisonSettings, notes: list[str]) -> Job | None:
-    """The job that measures the model of `run` again, or None where its file was not found."""
+    """Return the job that measures the model of `run` again, or None where its file was not found."""
     target = run.job.target
     if target.variables or target.environment:
         what = "with environment variables" if target.variables else f"in the environment {target.environment}"
@@ -195,7 +195,10 @@ def _job_again(run: Run, settings: ComparisonSettings, notes: list[str]) -> Job 
 
 
 def _asked(one: Subject, settings: ComparisonSettings) -> JobSettings:
-    """The given settings, for a job that takes the others from a run. Raises `BadInput` for several values of one."""
+    """Return the given settings, for a job that takes the others from a run.
+
+    Raises `BadInput` for several values of one.
+    """
     given = {name: tuple(getattr(settings.axes, axis)) for name, axis in AXES.items()}
     if several := [AXES[name] for name, values in given.items() if len(values) > 1]:
         raise BadInput(
@@ -244,7 +247,7 @@ def _vary(
 
 
 def native_runtime(path: Path | NetworkFile, target: TargetSpec) -> tuple[str, ...]:
-    """The engine on `target` whose own format the model has, else the first that reads it.
+    """Return the engine on `target` whose own format the model has, else the first that reads it.
 
     Empty leaves the error to the plan.
     """

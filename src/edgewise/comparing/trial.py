@@ -171,7 +171,7 @@ def _with_other_sizes(jobs: Sequence[Job]) -> list[list[Job]]:
 
 
 def _choose_until(asked: str | None, criteria: Criteria, headline: str) -> str:
-    """The metric whose verdict ends measuring: the given one, else the headline, else the first compared."""
+    """Return the metric whose verdict ends measuring: the given one, else the headline, else the first compared."""
     if asked is not None:
         return check_metric(asked)
     return headline if not criteria.metrics or headline in criteria.metrics else criteria.metrics[0]

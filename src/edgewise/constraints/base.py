@@ -28,7 +28,7 @@ GATE_WITHOUT_INPUT = f"{GATE} </dev/null"
 
 
 def gated(command: Sequence[str], *, script: str = GATE) -> list[str]:
-    """The command line that waits for a line on standard input and then becomes `command`."""
+    """Return the command line that waits for a line on standard input and then becomes `command`."""
     return ["/bin/sh", "-c", script, "sh", *command]
 
 
@@ -90,7 +90,7 @@ class Group(Protocol):
         """Put a process into the group; its later children follow. Raises OSError."""
 
     def usage(self) -> Usage:
-        """The counters now."""
+        """Return the counters now."""
 
     def kill(self) -> int:
         """Kill all processes of the group with SIGKILL. Return how many there were."""

@@ -69,7 +69,7 @@ class Version:
     counters: Mapping[str, _Counter]
 
     def settings(self, cpus: float | None, memory_bytes: int | None) -> tuple[list[Setting], list[Setting]]:
-        """What to write for these limits, and what to write beside it where the file exists (no swap)."""
+        """Return what to write for these limits, and what to write beside it where the file exists (no swap)."""
         quota, period = round((cpus or 0) * PERIOD_S * 1e6), round(PERIOD_S * 1e6)
         if self.name == V2_NAME:
             needed = [("cpu", "cpu.max", f"{quota} {period}")] if cpus else []
@@ -162,7 +162,10 @@ class Cgroup:
         return self
 
     def _make(self, folder: Path) -> Path:
-        """The folder, made and locked. An edgewise that starts now may take it for a stale one before it is locked."""
+        """Return the folder, made and locked.
+
+        An edgewise that starts now may take it for a stale one before it is locked.
+        """
         while folder not in self._locks:
             folder.mkdir(exist_ok=True)
             lock = os.open(folder, os.O_RDONLY | os.O_DIRECTORY)
@@ -189,7 +192,7 @@ class Cgroup:
             _write(folder / "cgroup.procs", str(pid))
 
     def usage(self) -> Usage:
-        """The counters of the kernel."""
+        """Return the counters of the kernel."""
         found = {name: counter.read(self.folders) for name, counter in self.version.counters.items()}
         droppable, memory = found.pop("droppable"), found["memory_bytes"]
         if memory is not None and droppable is not None:
@@ -198,12 +201,14 @@ class Cgroup:
         return Usage(**whole)  # type: ignore[arg-type]
 
     def pids(self) -> list[int]:
-        """The processes in the group, without those of groups that they made below it."""
+        """Return the processes in the group, without those of groups that they made below it."""
         folder = next(iter(self._locks), None)
         return [] if folder is None else [int(pid) for pid in (read_text(folder / "cgroup.procs") or "").split()]
 
     def kill_count(self) -> int:
-        """The number of processes that the kernel has killed because of the memory limit; 0 where it does not count."""
+        """Return the number of processes that the kernel has killed because of the memory limit; 0 where it
+        does not count.
+        """
         return int(self.version.counters["oom_kills"].read(self.folders) or 0)
 
     def kill(self) -> int:
@@ -214,7 +219,7 @@ class Cgroup:
 def find_cgroup(
     version: Version, *, cpus: float | None = None, memory_bytes: int | None = None, root: Path = ROOT
 ) -> Cgroup | str:
-    """A group of `version` that can be made here, or the reason why there is none."""
+    """Return a group of `version` that can be made here, or the reason why there is none."""
     asked = [name for name, value in (("cpus", cpus), ("memory", memory_bytes)) if value]
     required = [one for name in asked or ("cpus",) for one in version.required[name]]
     parents = (
@@ -236,7 +241,7 @@ def find_cgroup(
 
 
 def _parent_v1(controller: str, root: Path) -> Path | None:
-    """The own folder in the hierarchy of a controller of version 1, if groups can be made in it."""
+    """Return the own folder in the hierarchy of a controller of version 1, if groups can be made in it."""
     folders = cgroup_folders(controller, root)
     if not folders or (folders[0] / "cgroup.controllers").exists():
         return None
@@ -244,7 +249,9 @@ def _parent_v1(controller: str, root: Path) -> Path | None:
 
 
 def _parents_v2(controllers: Sequence[str], required: Sequence[str], root: Path) -> dict[str, Path]:
-    """The nearest folder upwards in which groups with all `required` controllers can be made, for each that it has."""
+    """Return the nearest folder upwards in which groups with all `required` controllers can be made, for each that
+    it has.
+    """
     for folder in cgroup_folders(required[0], root):
         children_have = (read_text(folder / "cgroup.subtree_control") or "").split()
         if set(required) <= set(children_have) and _is_writable(folder):
@@ -299,7 +306,7 @@ def _freeze(folders: Sequence[Path], *, frozen: bool) -> None:
 
 
 def _with_inner(folder: Path) -> list[Path]:
-    """A group's folder and those of the groups in it, the innermost first."""
+    """Return a group's folder and those of the groups in it, the innermost first."""
     return [Path(top) for top, _, _ in os.walk(folder, topdown=False)]
 
 

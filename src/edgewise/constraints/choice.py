@@ -12,7 +12,7 @@ from edgewise.errors import Unavailable
 def find_group(
     *, cpus: float | None = None, memory_bytes: int | None = None, mechanism: str | None = None
 ) -> tuple[Group, tuple[str, ...]]:
-    """A group that was not entered yet, and why better mechanisms were left out.
+    """Return a group that was not entered yet, and why better mechanisms were left out.
 
     Args:
         cpus: processors that the group may use, 1.0 is one core; None sets no limit.

@@ -42,7 +42,7 @@ _PAGE = 4096
 
 
 def ask(*command: str) -> str:
-    """The output of a short command of a runtime. Raises `Unavailable` with its last line where it fails."""
+    """Return the output of a short command of a runtime. Raises `Unavailable` with its last line where it fails."""
     try:
         done = subprocess.run(
             command,
@@ -73,7 +73,7 @@ def why_not(runtime: str) -> str:
 
 
 def find_runtime(name: str | None = None) -> str:
-    """The container runtime `name`, or the first that works here. Raises `Unavailable` with the reasons."""
+    """Return the container runtime `name`, or the first that works here. Raises `Unavailable` with the reasons."""
     reasons = {each: why_not(each) for each in (CONTAINER_NAMES if name is None else (name,))}
     for each, reason in reasons.items():
         if not reason:
@@ -139,7 +139,9 @@ class Container:
         return (self.runtime, "kill", self.name), (self.runtime, "rm", "--force", self.name)
 
     def command(self, program: Sequence[str]) -> list[str]:
-        """The command line that starts it; `program` waits in it. Raises `BadInput` for a folder with a comma."""
+        """Return the command line that starts it; `program` waits in it. Raises `BadInput` for a folder with a
+        comma.
+        """
         words = [self.runtime, "run", "--rm", "--interactive", "--name", self.name, "--log-driver", "none"]
         words += limit_options(self.cpus, self.memory_bytes)
         if self.folder is not None:
@@ -169,7 +171,7 @@ class Container:
         return replace(now, **{name: a - b for name, (a, b) in past.items() if a is not None and b is not None})
 
     def process_count(self) -> int:
-        """The number of processes of the program in it."""
+        """Return the number of processes of the program in it."""
         procs = [] if self.group is None else [folder / "cgroup.procs" for folder in self.group.folders.values()]
         return max(0, len((read_text(procs[0]) or "").split()) - OWN_PROCESSES) if procs else 0
 
@@ -191,13 +193,16 @@ class Container:
 
 
 def inspect(runtime: str, name: str) -> tuple[str, str, str]:
-    """The number of a container's first process, its identity, and the digest of its image. Raises `Unavailable`."""
+    """Return the number of a container's first process, its identity, and the digest of its image.
+
+    Raises `Unavailable`.
+    """
     pid, identity, image = ask(runtime, "inspect", "--format", "{{.State.Pid}} {{.Id}} {{.Image}}", name).split()
     return pid, identity, image
 
 
 def missing_limits(group: Cgroup, *, cpus: float | None, memory_bytes: int | None) -> list[str]:
-    """The limits that the files of a control group do not have: ``memory.max is max, not 1048576``."""
+    """Return the limits that the files of a control group do not have: ``memory.max is max, not 1048576``."""
     return [
         f"{file} is {found}, not {value}"
         for controller, file, value in group.version.settings(cpus, memory_bytes)[0]
@@ -206,7 +211,7 @@ def missing_limits(group: Cgroup, *, cpus: float | None, memory_bytes: int | Non
 
 
 def group_of(pid: str, identity: str, root: Path = ROOT) -> Cgroup | None:
-    """The control group of a container; None where the number belongs to another machine or namespace.
+    """Return the control group of a container; None where the number belongs to another machine or namespace.
 
     Args:
         pid: number of a process in it.
@@ -270,5 +275,5 @@ class ContainerStart:
 
 
 def signal_or_code(code: int) -> int:
-    """An exit code as a shell tells it, 128 + N for signal N, in the form −N."""
+    """Return an exit code as a shell tells it, 128 + N for signal N, in the form −N."""
     return 128 - code if 128 < code < 128 + 65 else code

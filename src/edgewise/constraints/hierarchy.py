@@ -41,12 +41,12 @@ def _levels(mount: Path, *, top: str, path: str) -> tuple[Path, ...]:
 
 
 def _unescape(field: str) -> str:
-    """A mountinfo field: blanks and backslashes are octal escapes there."""
+    """Return a mountinfo field: blanks and backslashes are octal escapes there."""
     return re.sub(r"\\([0-7]{3})", lambda match: chr(int(match[1], 8)), field)
 
 
 def read_text(path: Path) -> str | None:
-    """The text of a small kernel file, or None where it is absent or unreadable."""
+    """Return the text of a small kernel file, or None where it is absent or unreadable."""
     try:
         return path.read_text(errors="replace")
     except OSError:

@@ -57,7 +57,9 @@ class MemoryWatch:
         self.kept.close()
 
     def look(self) -> int:
-        """The number of processes that the kernel has killed since the last look; 0 if it only reclaimed memory."""
+        """Return the number of processes that the kernel has killed since the last look; 0 if it only reclaimed
+        memory.
+        """
         until = time.monotonic() + self.clear()
         while (kills := self.group.kill_count()) <= self.kills and time.monotonic() < until:
             time.sleep(_PAUSE_S)
@@ -94,7 +96,9 @@ def watch_memory(group: Cgroup, *, root: Path = ROOT) -> MemoryWatch | None:
 
 
 def _watch_file(path: Path, stack: contextlib.ExitStack) -> tuple[int, Callable[[], float]]:
-    """A file of version 2, whose changes are urgent data to poll(2); an epoll descriptor is readable with them."""
+    """Return a file of version 2, whose changes are urgent data to poll(2); an epoll descriptor is readable with
+    them.
+    """
     file = stack.enter_context(path.open("rb", buffering=0))
     poller = stack.enter_context(select.epoll())
     poller.register(file, select.EPOLLPRI)
@@ -126,7 +130,7 @@ def _watch_control(folder: Path, stack: contextlib.ExitStack) -> tuple[int, Call
 
 
 def _open_log(path: Path, stack: contextlib.ExitStack) -> int | None:
-    """The kernel's log behind its last record; None where it can't be read."""
+    """Return the kernel's log behind its last record; None where it can't be read."""
     try:
         log = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)
         stack.callback(os.close, log)

@@ -61,7 +61,7 @@ class ProcessLimits:
             resource.prlimit(pid, resource.RLIMIT_DATA, (self._memory, self._memory))
 
     def usage(self) -> Usage:
-        """Sums over the living processes: processor time with that of reaped children, and resident memory.
+        """Return sums over the living processes: processor time with that of reaped children, and resident memory.
 
         None of them where there are too many to count in time.
         """

@@ -88,7 +88,7 @@ class Comparer:
         self._target = TargetSpec(memory_limit_bytes=memory_limit)
 
     def run(self, path: Path, feeds: Answers, names: Sequence[str]) -> tuple[Answers, str]:
-        """Outputs of the model at `path` in its own order, and the engine that computed them.
+        """Return outputs of the model at `path` in its own order, and the engine that computed them.
 
         Args:
             feeds: per input, one array per tensor.
@@ -132,7 +132,7 @@ class Comparer:
 
 
 def _find_engines(model: Model) -> list[str]:
-    """The installed engines that read the model's format. Raises `Unavailable` where there is none."""
+    """Return the installed engines that read the model's format. Raises `Unavailable` where there is none."""
     found = {name: runtime for name, runtime in runtimes() if model.ref.format in runtime.formats}
     usable = [name for name in _ENGINES if name in found and availability_of(found[name])]
     if not usable:
@@ -178,7 +178,7 @@ def _fits_channels_last(shape: Shape | None, source: tuple[int, ...]) -> bool:
 
 
 def _in_layout(array: Array, spec: TensorSpec) -> Array:
-    """A tensor of the source as the result takes it: with channels last where its shape says so."""
+    """Return a tensor of the source as the result takes it: with channels last where its shape says so."""
     if array.ndim < 3 or shapes_fit(spec.shape, array.shape):
         return array
     return np.ascontiguousarray(np.moveaxis(array, 1, -1))

@@ -117,7 +117,9 @@ _PLACES = ("Exception from", "Check '", "FrontEnd API failed", "While validating
 
 
 def telling_line(error: BaseException) -> str:
-    """The line of an error and its causes that names what a converter lacks; otherwise its first line of text."""
+    """Return the line of an error and its causes that names what a converter lacks; otherwise its first line of
+    text.
+    """
     lines: list[str] = []
     cause: BaseException | None = error
     while cause is not None and len(lines) < 2000:
@@ -128,11 +130,11 @@ def telling_line(error: BaseException) -> str:
 
 
 def _lines(error: BaseException) -> list[str]:
-    """The lines of a message without places in the converter's source."""
+    """Return the lines of a message without places in the converter's source."""
     lines = [line.strip(" -\t") for line in str(error).splitlines()]
     return [line for line in lines if line and not line.startswith(_PLACES)]
 
 
 def plain_shape(shape: tuple[Any, ...]) -> tuple[int, ...]:
-    """The known sizes of a shape."""
+    """Return the known sizes of a shape."""
     return tuple(size for size in shape if isinstance(size, int))

@@ -103,7 +103,7 @@ def convert_checked(task: ConversionTask) -> Conversion:
 
 
 def _convert(task: ConversionTask, scratch: Path, whole: ModelRef | None) -> Conversion:
-    """The conversion of `task`, whose source was made of the signature `whole` where there is one."""
+    """Return the conversion of `task`, whose source was made of the signature `whole` where there is one."""
     made = _run_converter(task, scratch / "converted")
     emit(StageStarted(title="Comparing the outputs of source and result"))
     comparer = Comparer(timeout_s=task.timeout_s, memory_limit=task.memory_limit)
@@ -208,7 +208,7 @@ def _compare(task: ConversionTask, made: _Made, comparer: Comparer) -> Agreement
 
 
 def _reference(made: _Made, comparer: Comparer) -> tuple[Any, str]:
-    """Outputs of the source, and what computed them."""
+    """Return outputs of the source, and what computed them."""
     kind = made.answer["kind"]
     if kind in _RUN_BY:
         return made.arrays("reference"), _RUN_BY[kind]

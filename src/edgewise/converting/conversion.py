@@ -61,7 +61,7 @@ def convert_opened(
 
 
 def open_source(source: BuiltModel | Path, folder: Path) -> tuple[str, Any, str]:
-    """The source's kind as `paths_from` has it, the source as its converters take it, and its name in messages.
+    """Return the source's kind as `paths_from` has it, the source as its converters take it, and its name in messages.
 
     Raises:
         BadInput: it can't be read.
@@ -82,7 +82,7 @@ def open_source(source: BuiltModel | Path, folder: Path) -> tuple[str, Any, str]
 
 
 def _load(load: Callable[[Path], Any], model: Model) -> Any:
-    """What a framework reads from a file, with guards against code in it. Raises `BadModel`."""
+    """Return what a framework reads from a file, with guards against code in it. Raises `BadModel`."""
     try:
         return load(model.files[0])
     except (UnsupportedModel, InvalidModel) as error:
@@ -91,8 +91,8 @@ def _load(load: Callable[[Path], Any], model: Model) -> Any:
 
 
 def write_as_it_is(built: BuiltModel, folder: Path) -> Path:
-    """A file that a function gave the path, the bytes or the ``ModelProto`` of. The file of a path stays in its place:
-    its weights may lie beside it.
+    """Return a file that a function gave the path, the bytes or the ``ModelProto`` of. The file of a path stays in
+    its place: its weights may lie beside it.
     """
     network = built.made
     if network.kind == "path":
@@ -103,7 +103,7 @@ def write_as_it_is(built: BuiltModel, folder: Path) -> Path:
 
 
 def export_runnable(built: BuiltModel, folder: Path) -> Path:
-    """A file in `folder` in a format that most runtimes read: ONNX for modules, any other model as it is.
+    """Return a file in `folder` in a format that most runtimes read: ONNX for modules, any other model as it is.
 
     Raises:
         Unavailable: what the export needs is not installed, or the exporter can't.

@@ -32,7 +32,7 @@ class Point:
 
 
 def find_points(kind: str, source: Any) -> list[Point]:
-    """The tensors of a source that can be exposed, in the order of computation.
+    """Return the tensors of a source that can be exposed, in the order of computation.
 
     Args:
         kind: of the source, as `edgewise.converting.paths.paths_from` has it.
@@ -69,7 +69,7 @@ def _place(name: str, outputs: Sequence[str]) -> int | None:
 
 
 def expose(kind: str, source: Any, tensors: Sequence[str], folder: Path) -> Any:
-    """The same source with `tensors` as outputs behind its own; a file is written to `folder`.
+    """Return the same source with `tensors` as outputs behind its own; a file is written to `folder`.
 
     Raises:
         Unavailable: the network can't be cut.

@@ -35,12 +35,15 @@ def choose_backend() -> None:
 
 
 def backend() -> str:
-    """The library behind Keras."""
+    """Return the library behind Keras."""
     return str(sys.modules["keras"].backend.backend()) if "keras" in sys.modules else "tensorflow"
 
 
 def load_keras(path: Path) -> Any:
-    """The model in a ``.keras`` file. Raises `UnsupportedModel` for one with code, and as the runtime Keras does."""
+    """Return the model in a ``.keras`` file.
+
+    Raises `UnsupportedModel` for one with code, and as the runtime Keras does.
+    """
     from edgewise.runtime.keras import Keras, load_model
 
     Keras().import_engine()
@@ -120,7 +123,7 @@ def _call_once(model: Any) -> None:
 
 
 def run_keras(model: Any, feed: Sequence[Array]) -> list[Array]:
-    """The model's outputs in inference mode, in its own order."""
+    """Return the model's outputs in inference mode, in its own order."""
     import numpy as np
 
     convert = sys.modules["keras"].ops.convert_to_numpy if "keras" in sys.modules else np.asarray

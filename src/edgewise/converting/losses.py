@@ -36,14 +36,14 @@ def find_losses(source: BuiltModel | Path, result: Path) -> tuple[str, ...]:
 
 
 def only_signature(model: ModelRef) -> str:
-    """That one signature of several is in the result."""
+    """State that one signature of several is in the result."""
     own = model.signature or model.signatures[0]
     others = ", ".join(name for name in model.signatures if name != own)
     return f"only the signature {own} was converted; the file also has {others}"
 
 
 def signature_of(source: BuiltModel | Path) -> Signature:
-    """Inputs and outputs of a source. Raises `BadModel`."""
+    """Return inputs and outputs of a source. Raises `BadModel`."""
     if isinstance(source, Path):
         return open_model(source).signature
     graph = source.graph

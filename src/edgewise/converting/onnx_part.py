@@ -16,7 +16,7 @@ STRUCTURE = 8
 
 
 def part_of(model: Any, places: Collection[int], *, inputs: Sequence[Any], outputs: Sequence[Any]) -> Any:
-    """The nodes at `places` of an ONNX model, with the stored tensors that they take, as a model.
+    """Return the nodes at `places` of an ONNX model, with the stored tensors that they take, as a model.
 
     Args:
         inputs, outputs: ``ValueInfoProto`` of the part; an output may lack its type.
@@ -60,7 +60,7 @@ class Network:
         return len(self._model.graph.node)
 
     def places_of(self, tensors: Collection[str]) -> set[int]:
-        """The nodes that make these tensors."""
+        """Return the nodes that make these tensors."""
         return {self._makers[name] for name in tensors if name in self._makers}
 
     def around(self, places: Collection[int], steps: int) -> set[int]:
@@ -79,7 +79,7 @@ class Network:
         return found
 
     def cut(self, places: Collection[int], *, seed: int = 0) -> Any:
-        """The nodes at `places` as a model with random weights and names of its own. Raises `Unavailable`."""
+        """Return the nodes at `places` as a model with random weights and names of its own. Raises `Unavailable`."""
         import onnx
 
         nodes = [self._model.graph.node[place] for place in sorted(places)]

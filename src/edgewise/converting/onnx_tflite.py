@@ -34,7 +34,8 @@ _ESCAPES = re.compile(r"\x1b\[[0-9;]*m")
 
 
 def find_program() -> str:
-    """The path of onnx2tf: beside this Python, on PATH, or in an environment that is made where it is not there yet.
+    """Return the path of onnx2tf: beside this Python, on PATH, or in an environment that is made where it is not
+    there yet.
 
     Raises:
         Unavailable: the environment can't be made.
@@ -75,7 +76,7 @@ def write_tflite(source: Path, path: Path, options: ConvertOptions) -> str:
 
 
 def _settings(inputs: Sequence[TensorSpec], options: ConvertOptions) -> list[str]:
-    """The arguments for open dimensions, and for inputs that keep their layout. Raises `BadInput`."""
+    """Return the arguments for open dimensions, and for inputs that keep their layout. Raises `BadInput`."""
     words, kept = [], []
     for spec, own in zip(resolve_inputs(Signature(inputs=tuple(inputs), outputs=()), batch=1, overrides=options.shapes),
                          inputs, strict=True):  # fmt: skip
@@ -93,7 +94,10 @@ def _settings(inputs: Sequence[TensorSpec], options: ConvertOptions) -> list[str
 
 
 def _run(program: str, *words: str, folder: str) -> str:
-    """What it prints. It stays in this process's group, and so ends with it. Raises RuntimeError where it fails."""
+    """Return what it prints.
+
+    It stays in this process's group, and so ends with it. Raises RuntimeError where it fails.
+    """
     own = {name: value for name, value in os.environ.items() if name not in FOREIGN}
     own["PATH"] = os.pathsep.join((str(Path(program).parent), own.get("PATH", os.defpath)))  # it calls onnxsim
     done = subprocess.run(

@@ -131,12 +131,12 @@ _OPENED_AS = {"torch": MODULE, "keras": KERAS_MODEL}
 
 
 def opened_as(kind: str) -> str:
-    """The kind of object that a file of this format is opened as; other kinds as they are."""
+    """Return the kind of object that a file of this format is opened as; other kinds as they are."""
     return _OPENED_AS.get(kind, kind)
 
 
 def paths_from(kind: str) -> dict[str, Availability]:
-    """The word for each format that `kind` can be converted to → whether its converters are installed.
+    """Return the word for each format that `kind` can be converted to → whether its converters are installed.
 
     A format that no converter reaches is there too, with the reason and with what helps.
 
@@ -162,7 +162,7 @@ def paths_from(kind: str) -> dict[str, Availability]:
 
 
 def reachable_from(kind: str) -> tuple[str, ...]:
-    """The words for the formats that `kind` can be converted to once all converters are installed."""
+    """Return the words for the formats that `kind` can be converted to once all converters are installed."""
     return tuple(to for to in TARGETS if _find(kind, to, needed=False))
 
 
@@ -172,7 +172,7 @@ def is_converted(kind: str, to: str) -> bool:
 
 
 def find_path(kind: str, to: str, *, name: str) -> tuple[Step, ...]:
-    """The fewest converters from `kind`, as in `paths_from`, to the format that `to` names.
+    """Return the fewest converters from `kind`, as in `paths_from`, to the format that `to` names.
 
     Args:
         name: what the source is called in messages.
@@ -194,7 +194,7 @@ def find_path(kind: str, to: str, *, name: str) -> tuple[Step, ...]:
 
 
 def _find(kind: str, to: str, *, needed: bool) -> tuple[Step, ...]:
-    """The shortest chain of steps; with `needed` only of those whose packages are installed."""
+    """Return the shortest chain of steps; with `needed` only of those whose packages are installed."""
     start = opened_as(kind)
     queue: deque[tuple[str, tuple[Step, ...]]] = deque([(start, ())])
     seen = {kind, start}

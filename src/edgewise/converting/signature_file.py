@@ -29,7 +29,7 @@ _MOST_CHARACTERS = 80
 
 
 def take_signature(path: str, signature: str, folder: Path, *, always: bool = False) -> tuple[str, ModelRef | None]:
-    """The file that tools read in place of the model at `path`, and the signature that it was made of.
+    """Return the file that tools read in place of the model at `path`, and the signature that it was made of.
 
     A signature that is chosen among several becomes a file in `folder`, as does a default that is not the first
     subgraph. In other cases that is `path` itself, and None.
@@ -113,7 +113,7 @@ def _keep(model: Any, signature: str, entry: int) -> None:
 
 
 def _files_behind(source: Path) -> bytes:
-    """The archive behind the network, with the files (labels) that `_OF_THE_FIRST` names."""
+    """Return the archive behind the network, with the files (labels) that `_OF_THE_FIRST` names."""
     with suppress(zipfile.BadZipFile), zipfile.ZipFile(source) as archive:
         begin = min((each.header_offset for each in archive.infolist()), default=None)
         return b"" if begin is None else source.read_bytes()[begin:]
@@ -145,7 +145,7 @@ def _calls(subgraph: Any) -> Iterator[tuple[Any, str]]:
 
 
 def _numbers(value: Any) -> list[int]:
-    """Indices of subgraphs; a negative one refers to none."""
+    """Return indices of subgraphs; a negative one refers to none."""
     return [each for each in (value if isinstance(value, list) else [value]) if each is not None and each >= 0]
 
 

@@ -71,7 +71,9 @@ def write_saved_model(source: Path, name: str, folder: Path) -> None:
 
 
 def _keep_signature(data: bytes, name: bytes) -> Iterator[bytes]:
-    """The parts of a ``SavedModel`` with one signature; those whose names begin with ``__`` are TensorFlow's own."""
+    """Yield the parts of a ``SavedModel`` with one signature; those whose names begin with ``__`` are TensorFlow's
+    own.
+    """
     for begin, number, wire, value, after in read_fields(data, 0, len(data)):
         if number != _META_GRAPH or wire != BYTES:
             yield data[begin:after]

@@ -44,7 +44,7 @@ class TorchSource:
         return tuple(torch.zeros([int(size) for size in each.shape], dtype=each.dtype) for each in values)
 
     def trace(self) -> Any:
-        """A new module of the export, made without running code that a file may bring."""
+        """Return a new module of the export, made without running code that a file may bring."""
         from edgewise.runtime.torch_program import guarded
 
         with guarded():
@@ -57,14 +57,19 @@ class TorchSource:
 
 
 def load_torch(path: Path) -> TorchSource:
-    """The program in a ``.pt2`` file, loaded with guards against code in it; raises as the runtime PyTorch does."""
+    """Return the program in a ``.pt2`` file, loaded with guards against code in it; raises as the runtime PyTorch
+    does.
+    """
     from edgewise.runtime.torch_program import load_program
 
     return TorchSource(load_program(path))
 
 
 def export_built(built: BuiltModel) -> TorchSource:
-    """The PyTorch network that a function made, with the inputs with which its graph was read. Raises `BadInput`."""
+    """Return the PyTorch network that a function made, with the inputs with which its graph was read.
+
+    Raises `BadInput`.
+    """
     network = built.made
     if network.kind == "exported":
         return TorchSource(network.value)
@@ -177,7 +182,7 @@ class _Reasons(logging.Handler):
 
 
 def run_torch(source: TorchSource, feed: Sequence[Array]) -> list[Array]:
-    """The outputs of the network on one array per input, in inference mode."""
+    """Return the outputs of the network on one array per input, in inference mode."""
     import torch
 
     with torch.no_grad():

@@ -106,7 +106,7 @@ def _points(kind: str, thing: Any) -> Sequence[Any]:
 
 
 def _build(source: str, shapes: dict[str, tuple[int, ...]], seed: int) -> BuiltModel | Path:
-    """The file, or what the function makes: the same random weights in every process of one command."""
+    """Return the file, or what the function makes: the same random weights in every process of one command."""
     if not is_factory(source):
         return Path(source)
     choose_backend()

@@ -34,12 +34,12 @@ PATIENCE_S = 5.0
 
 
 def lock_file() -> Path:
-    """The file whose lock a measurement holds: the same one for all users of this machine."""
+    """Return the file whose lock a measurement holds: the same one for all users of this machine."""
     return Path(os.environ.get("EDGEWISE_LOCKS") or "/tmp") / "edgewise-measuring.lock"  # noqa: S108
 
 
 def try_lock(file: Path, holder: str) -> int | str:
-    """The descriptor that holds the lock, or who holds it; −1 where there can't be a lock."""
+    """Return the descriptor that holds the lock, or who holds it; −1 where there can't be a lock."""
     try:
         try:
             descriptor = os.open(file, os.O_RDWR | os.O_NOFOLLOW)
@@ -122,7 +122,7 @@ class Agent:
                 self._remove(folder)
 
     def do_ping(self) -> None:
-        """The time here."""
+        """Answer with the time here."""
         self._answer(monotonic_ns=time.monotonic_ns(), time_ns=time.time_ns())
 
     def do_space(self) -> None:
@@ -220,7 +220,7 @@ class Agent:
         self._answer(**({} if whole else {"error": "the content was damaged in transit"}))
 
     def do_unpack(self, *, sha256: str) -> None:
-        """The folder with what the archive of this content holds, compiled."""
+        """Answer with the folder that has what the archive of this content holds, compiled."""
         folder = self._cache / f"{_checked(sha256)}.d"
         if not folder.exists():
             fresh = Path(tempfile.mkdtemp(dir=self._cache))
@@ -238,7 +238,7 @@ class Agent:
         self._answer(path=str(folder))
 
     def do_folder(self) -> None:
-        """A new, empty work folder."""
+        """Answer with a new, empty work folder."""
         folder = Path(tempfile.mkdtemp(dir=self._work))
         self._folders[folder] = os.open(folder, os.O_RDONLY)
         fcntl.flock(self._folders[folder], fcntl.LOCK_EX)
@@ -282,7 +282,7 @@ class Agent:
         self._answer()
 
     def _inside(self, folder: str, name: str) -> Path:
-        """A path in a work folder of this agent; OSError for any other."""
+        """Return a path in a work folder of this agent; OSError for any other."""
         if Path(folder) not in self._folders:
             raise FileNotFoundError(2, f"{folder} is not a work folder")
         file = (Path(folder) / name).resolve()

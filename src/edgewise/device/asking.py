@@ -24,7 +24,7 @@ def ask(
     files: Mapping[str, Path] | None = None,
     environment: Mapping[str, str] | None = None,
 ) -> dict[str, Any]:
-    """What a process on `target` answers to one JSON object on its standard input.
+    """Return what a process on `target` answers to one JSON object on its standard input.
 
     Args:
         module: whose ``main`` answers with one JSON object on standard output.

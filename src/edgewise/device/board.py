@@ -174,7 +174,7 @@ class Board:
         return window
 
     def results(self) -> tuple[float, ...]:
-        """The outputs of the last inference. Raises OSError."""
+        """Return the outputs of the last inference. Raises OSError."""
         return _results(self.command("results"))
 
     def command(self, text: str, *, seconds: float = ANSWER_S) -> list[Line]:
@@ -211,7 +211,7 @@ class Board:
             raise LinkLost(f"{self.port} can't be written: the board was unplugged, or takes no data") from error
 
     def _line(self, deadline: float) -> Line | None:
-        """The next line; None if it does not end by `deadline`. Raises `LinkLost`, `TargetError`."""
+        """Return the next line; None if it does not end by `deadline`. Raises `LinkLost`, `TargetError`."""
         while (end := self._buffer.find(b"\n")) < 0:
             if len(self._buffer) > MOST_BYTES:
                 raise TargetError(f"{self.port} sends a line without an end", advice=_advice(self.baud))
@@ -236,7 +236,7 @@ class Board:
                 raise TargetError(f"{self.port}: the board does not stop sending", advice=_advice(self.baud))
 
     def _stranger(self, count: int, seen: str) -> OSError:
-        """The error for a board that does not tell its name."""
+        """Return the error for a board that does not tell its name."""
         if not count:
             return NoAnswer(f"{self.port}: no answer to 'name' within {GREET_S:g} s")
         sample = one_line(seen or self._buffer[:60].decode(errors="replace"))[:60]
@@ -251,7 +251,7 @@ def encoding_of(model: str, wanted: str | None) -> str:
 
 
 def advice_of(error: OSError, baud: int) -> str:
-    """What to do about an error of a board; "" where nothing is known."""
+    """Return what to do about an error of a board; "" where nothing is known."""
     if isinstance(error, NoAnswer):
         return f"check the port, that the firmware speaks MLPerf Tiny's protocol, and {baud} baud; reset the board"
     return getattr(error, "advice", "") or ("check cable and power" if isinstance(error, LinkLost) else "")
@@ -267,7 +267,7 @@ def _laps(lines: Sequence[Line]) -> list[int]:
 
 
 def _results(lines: Sequence[Line]) -> tuple[float, ...]:
-    """Raises `TargetError` for a list with something else than numbers."""
+    """Read the results. Raise `TargetError` for a list with something else than numbers."""
     found = [each[1] for line in lines if (each := re.search(r"m-results-\[([^\]]*)\]", line.text))]
     try:
         return tuple(float(word) for word in found[-1].split(",") if word.strip()) if found else ()

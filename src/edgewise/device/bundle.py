@@ -22,7 +22,7 @@ _EPOCH = (1980, 1, 1, 0, 0, 0)
 
 @cache
 def make_bundle() -> bytes:
-    """A zip file whose ``__main__`` runs ``main`` of the module that is its first argument.
+    """Return a zip file whose ``__main__`` runs ``main`` of the module that is its first argument.
 
     It needs the standard library, numpy and the engine. The same sources give the same bytes. Docstrings, half of the
     text, stay here; lines keep their numbers.
@@ -51,7 +51,7 @@ def _without_docstrings(source: bytes) -> bytes:
 
 
 def _needed() -> set[str]:
-    """The files of all modules that the entry modules import, by their paths below the package."""
+    """Return the files of all modules that the entry modules import, by their paths below the package."""
     todo = [_ROOT / name for name in _ENTRY_MODULES]
     todo += [file for folder in _ENTRY_FOLDERS for file in (_ROOT / folder).glob("*.py")]
     todo = [file for file in todo if file.relative_to(_ROOT).as_posix() not in _OF_THE_HOST]
@@ -68,7 +68,7 @@ def _needed() -> set[str]:
 
 
 def _files(module: str) -> list[Path]:
-    """The file of a module of this package; none for what is not one."""
+    """Return the file of a module of this package; none for what is not one."""
     place = _ROOT.joinpath(*module.split(".")[1:])
     return [each for each in (place / "__init__.py", place.with_suffix(".py")) if each.is_file()]
 

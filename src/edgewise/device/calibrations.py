@@ -23,7 +23,7 @@ def is_calibrated(device: str, store: str | Store | None = None) -> bool:
 
 
 def calibrations_folder(store: str | Store | None = None) -> Path:
-    """The folder of the calibrations that belong to `store`; None asks the environment.
+    """Return the folder of the calibrations that belong to `store`; None asks the environment.
 
     It lies beside a file that was chosen, such as ``runs.calibrations`` beside ``runs.db``; the calibrations of the
     user's own store, and those of stores on servers and in memory, are in the user's data folder.
@@ -42,7 +42,7 @@ def file_of(name: str, store: str | Store | None = None) -> Path:
 
 
 def names(store: str | Store | None = None) -> list[str]:
-    """The names of the calibrations that belong to `store`, sorted."""
+    """Return the names of the calibrations that belong to `store`, sorted."""
     return sorted(path.stem for path in calibrations_folder(store).glob("*.json") if _NAME.fullmatch(path.stem))
 
 

@@ -84,7 +84,7 @@ def devices_file(path: Path | None = None) -> Path:
 
 
 def read_devices(path: Path | None = None) -> dict[str, Device]:
-    """Registered devices by name, in the order of the file; empty without a file. Raises `BadInput`."""
+    """Return registered devices by name, in the order of the file; empty without a file. Raises `BadInput`."""
     file = devices_file(path)
     try:
         content = tomllib.loads(_read(file))
@@ -97,7 +97,7 @@ def read_devices(path: Path | None = None) -> dict[str, Device]:
 
 
 def _read(file: Path) -> str:
-    """The text of the file. Raises OSError; ValueError where it is too large or not UTF-8."""
+    """Return the text of the file. Raises OSError; ValueError where it is too large or not UTF-8."""
     with file.open("rb") as stream:
         content = stream.read(MOST_BYTES + 1)
     if len(content) > MOST_BYTES:
@@ -152,7 +152,7 @@ def remove_device(name: str, path: Path | None = None) -> Path:
 
 
 def _without(name: str, text: str) -> str:
-    """The text of the file without a device's lines."""
+    """Return the text of the file without a device's lines."""
     section = rf"^[ \t]*\[[ \t]*\"?{re.escape(name)}\"?[ \t]*\].*?(?=^[ \t]*\[|\Z)"
     left = re.sub(section, "", text, count=1, flags=re.MULTILINE | re.DOTALL).rstrip("\n")
     if name in tomllib.loads(left):
@@ -183,7 +183,7 @@ def _rewrite(file: Path, edit: Callable[[str], str]) -> Path:
 
 
 def find_device(name: str, path: Path | None = None) -> Device:
-    """The device that a name or a URL stands for. Raises `Unavailable`, or `BadInput` for a damaged file."""
+    """Return the device that a name or a URL stands for. Raises `Unavailable`, or `BadInput` for a damaged file."""
     found = _SCHEME.fullmatch(name)
     names = transports().names()
     if found and found[1] not in names:
@@ -214,7 +214,7 @@ def is_device(name: str) -> bool:
 
 
 def transport_of(name: str) -> str:
-    """The name of the transport to a device; `name` itself where it is not known here."""
+    """Return the name of the transport to a device; `name` itself where it is not known here."""
     try:
         return find_device(name).transport
     except EdgewiseError:
@@ -222,7 +222,7 @@ def transport_of(name: str) -> str:
 
 
 def open_transport(device: Device) -> Transport:
-    """The transport to `device`; no connection is made yet.
+    """Return the transport to `device`; no connection is made yet.
 
     Raises:
         BadInput: an address or a setting that its transport does not know.

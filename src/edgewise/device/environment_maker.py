@@ -26,14 +26,14 @@ ASK_S = 120.0
 
 
 def find_python(text: str) -> str:
-    """The interpreter that a path names, itself or its environment's folder; "" where there is none."""
+    """Return the interpreter that a path names, itself or its environment's folder; "" where there is none."""
     path = Path(text).expanduser().absolute()
     files = (path, path / "bin" / "python", path / "bin" / "python3")
     return next((str(each) for each in files if each.is_file() and os.access(each, os.X_OK)), "")
 
 
 def provide(cache: Path, requirements: Sequence[str], *, make: bool, any_python: bool = False) -> dict[str, str]:
-    """The interpreter of the environment with `requirements` and numpy, as ``python``.
+    """Return the interpreter of the environment with `requirements` and numpy, as ``python``.
 
     Args:
         cache: the folder of all environments.
@@ -60,7 +60,7 @@ def provide(cache: Path, requirements: Sequence[str], *, make: bool, any_python:
 
 
 def list_releases(package: str) -> dict[str, str]:
-    """What pip tells of the releases of `package` for this Python: ``output``, ``failure`` and ``tail``."""
+    """Return what pip tells of the releases of `package` for this Python: ``output``, ``failure`` and ``tail``."""
     command = [sys.executable, "-m", "pip", "index", "versions", package, "--disable-pip-version-check"]
     done = run_child(command, seconds=ASK_S)
     return {"output": done.output.decode(errors="replace"), "failure": done.failure, "tail": done.tail}
@@ -114,7 +114,7 @@ def _make(folder: Path, requirements: Sequence[str], *, any_python: bool) -> dic
 
 
 def _answer(request: bytes) -> bytes:
-    """A question has a ``path``, or the package whose ``releases`` are asked for, or what `provide` takes."""
+    """Return a question has a ``path``, or the package whose ``releases`` are asked for, or what `provide` takes."""
     asked: dict[str, Any] = json.loads(request)
     if "path" in asked:
         answer = {"python": find_python(asked["path"])}

@@ -65,7 +65,7 @@ class EnvironmentTarget(LocalTarget):
         return EnvironmentWorkspace(self.transport, folder, self._python)
 
     def unavailable(self, error: Exception) -> Unavailable:
-        """The error for users, where `error` shows that the environment can't be used."""
+        """Return the error for users, where `error` shows that the environment can't be used."""
         message = f"the environment {self.environment} can't be used: {error}"
         return Unavailable(message, advice=_ADVICE)
 
@@ -109,7 +109,7 @@ class RemoteEnvironment:
         return self.device.locate(workspace, name, file)
 
     def unavailable(self, error: Exception) -> Unavailable:
-        """The error for users, where `error` shows that the environment or the device can't be used."""
+        """Return the error for users, where `error` shows that the environment or the device can't be used."""
         if isinstance(error, LinkLost | Unreachable):
             return self.device.unavailable(error)
         message = f"the environment {self.environment} on {self.name} can't be used: {error}"
@@ -117,7 +117,7 @@ class RemoteEnvironment:
 
 
 def ask_maker(device: RemoteTarget, question: Mapping[str, Any], *, timeout_s: float) -> Mapping[str, str]:
-    """What `edgewise.device.environment_maker` answers on a device. Raises `Unavailable`."""
+    """Return what `edgewise.device.environment_maker` answers on a device. Raises `Unavailable`."""
     try:
         with job_folder() as folder:
             told = ask(device, _MAKER, question, folder=folder, timeout_s=timeout_s)
@@ -127,7 +127,7 @@ def ask_maker(device: RemoteTarget, question: Mapping[str, Any], *, timeout_s: f
 
 
 def find_environment(environment: str, device: str = LOCAL) -> EnvironmentTarget | RemoteEnvironment | RemoteTarget:
-    """A device with that Python environment, which is made where it is not there yet, or a container.
+    """Return a device with that Python environment, which is made where it is not there yet, or a container.
 
     Raises as `edgewise.device.environments.ask_for_python` and `_keeper`.
     """
@@ -151,7 +151,10 @@ def list_releases(package: str, device: str = LOCAL) -> Mapping[str, str]:
 
 
 def _keeper(device: str) -> RemoteTarget:
-    """The target of a device that keeps environments. Raises as `find_target`, and `BadInput` for another one."""
+    """Return the target of a device that keeps environments.
+
+    Raises as `find_target`, and `BadInput` for another one.
+    """
     found = find_target(device)
     if isinstance(found, LocalTarget) or isinstance(found.transport, SharesMachine | RunsPrograms):
         advice = "environments are for this machine and for devices with Python over ssh"

@@ -54,7 +54,8 @@ def is_container(environment: str) -> bool:
 
 
 def requirement(package: str, version: str) -> str:
-    """The name of an environment with `version` of `package`; of ``python`` the path itself, of ``container`` an image.
+    """Return the name of an environment with `version` of `package`; of ``python`` the path itself, of
+    ``container`` an image.
 
     Raises `BadInput` for a device that is no container on this machine.
     """
@@ -68,7 +69,7 @@ def requirement(package: str, version: str) -> str:
 
 
 def engine_in(environment: str) -> str:
-    """The runtime whose version an environment names; "" where it names none."""
+    """Return the runtime whose version an environment names; "" where it names none."""
     packages = [one.partition("==")[0] for one in environment.split()]
     return next((ENGINES[name] for name in packages if ENGINES.get(name)), "")
 
@@ -89,7 +90,7 @@ def check_variables(variables: Sequence[str]) -> None:
 
 
 def names_of(variables: Sequence[str]) -> set[str]:
-    """The names of environment variables."""
+    """Return the names of environment variables."""
     return {text.partition("=")[0] for text in variables}
 
 
@@ -103,7 +104,7 @@ def variable_sets(variables: Sequence[str]) -> list[tuple[str, ...]]:
 
 @cache
 def python_of(environment: str, *, any_python: bool = False, size: str = "") -> str:
-    """The interpreter of an environment of this machine, which is made where it is not there yet or broken.
+    """Return the interpreter of an environment of this machine, which is made where it is not there yet or broken.
 
     Args:
         any_python: as for `edgewise.device.environment_maker.provide`.
@@ -125,7 +126,8 @@ def python_of(environment: str, *, any_python: bool = False, size: str = "") -> 
 def ask_for_python(
     environment: str, ask: Callable[[Mapping[str, Any]], Mapping[str, str]], *, where: str = "", size: str = ""
 ) -> str:
-    """The interpreter of an environment on the machine that `ask` asks; made where it is not there yet or broken.
+    """Return the interpreter of an environment on the machine that `ask` asks; made where it is not there yet or
+    broken.
 
     Args:
         ask: takes a question of `edgewise.device.environment_maker` and gives its answer.
@@ -159,7 +161,7 @@ def ask_for_python(
 
 @cache
 def worker_file() -> str:
-    """The archive with the worker, which every environment runs; kept until a source file changes."""
+    """Return the archive with the worker, which every environment runs; kept until a source file changes."""
     sources = sorted((str(file), file.stat()) for file in _PACKAGE.rglob("*.py"))
     marks = "\n".join(f"{name} {status.st_size} {status.st_mtime_ns}" for name, status in sources)
     path = _cache() / f"worker-{hashlib.sha256(marks.encode()).hexdigest()[:16]}.zip"
@@ -178,7 +180,7 @@ def _cache() -> Path:
 
 
 def _why(wanted: str, tail: str, failure: str, where: str) -> BadInput | Unavailable:
-    """What to tell of an environment that could not be made."""
+    """Return what to tell of an environment that could not be made."""
     if is_unreachable(tail):
         return _unmade(wanted, "the package index can't be reached", where)
     if versions := _KNOWN_VERSIONS.search(tail):
@@ -210,7 +212,7 @@ def is_unreachable(tail: str) -> bool:
 
 
 def parse_versions(texts: Iterable[str]) -> list[Version]:
-    """The versions among `texts`, the oldest first."""
+    """Return the versions among `texts`, the oldest first."""
     from packaging.version import InvalidVersion, Version
 
     found = set()
@@ -221,7 +223,9 @@ def parse_versions(texts: Iterable[str]) -> list[Version]:
 
 
 def nearest_versions(asked: str, known: Sequence[str], *, most: int = 3) -> list[str]:
-    """The versions that are closest to `asked` in their order, the closest first; the newest where it is none."""
+    """Return the versions that are closest to `asked` in their order, the closest first; the newest where it is
+    none.
+    """
     versions = list(parse_versions(known))
     wanted = next(iter(parse_versions([asked])), None)
     place = len(versions) if wanted is None else bisect_left(versions, wanted) - 0.5

@@ -131,7 +131,7 @@ class Link:
         self._files.cleanup()
 
     def _last_words(self) -> str:
-        """The last line of an agent that ended with an error; empty where the link is the reason."""
+        """Return the last line of an agent that ended with an error; empty where the link is the reason."""
         with contextlib.suppress(TimeoutError, OSError):
             self._process.wait(2.0)
             if (self._process.returncode or 0) > 0:
@@ -140,7 +140,7 @@ class Link:
         return ""
 
     def request(self, do: str, **fields: Any) -> Answer:
-        """The answer to a request. Raises `TargetError` with the target's reason."""
+        """Return the answer to a request. Raises `TargetError` with the target's reason."""
         self._write(_line(do, fields))
         return self._read_answer()
 
@@ -175,7 +175,7 @@ class Link:
             size -= len(block)
 
     def measure_clock(self) -> ClockOffset:
-        """The offset of the target's clocks, from the ping with the shortest round trip."""
+        """Return the offset of the target's clocks, from the ping with the shortest round trip."""
         best: ClockOffset | None = None
         for _ in range(PINGS):
             before_wall, before = time.time(), time.monotonic_ns()
@@ -241,7 +241,7 @@ class Answer(dict[str, Any]):
     """An answer of an agent; raises `TargetError` for a field that is missing or of the wrong type."""
 
     def number(self, key: str) -> int:
-        """A field that is an integer of at most 63 bits, and not negative."""
+        """Return a field that is an integer of at most 63 bits, and not negative."""
         value = self[key]
         if not isinstance(value, int) or not 0 <= value < 2**63:
             raise TargetError(f"the target broke the protocol: {key} is not a count")
@@ -252,7 +252,7 @@ class Answer(dict[str, Any]):
 
 
 def read_all(process: Process, *, timeout_s: float, most: int) -> bytes:
-    """A process's standard output to its end.
+    """Return a process's standard output to its end.
 
     Raises TimeoutError after `timeout_s`, ValueError for more than `most` bytes, `Cancelled`.
     """

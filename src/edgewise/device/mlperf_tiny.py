@@ -36,7 +36,9 @@ class MlperfTiny(OnDevices):
         return ""
 
     def load(self, path: Path, options: LoadOptions) -> BoardSession:
-        """A session with the board that ``EDGEWISE_BOARD`` names; `path` only tells what the board should hold."""
+        """Return a session with the board that ``EDGEWISE_BOARD`` names; `path` only tells what the board
+        should hold.
+        """
         told = os.environ.get(ENVIRONMENT_VARIABLE)
         if told is None:
             raise UnsupportedModel(f"{path.name} runs on boards only: ⟦device=serial:///dev/ttyACM0⟧")
@@ -70,7 +72,7 @@ class BoardSession:
         self._results = self._board.infer(1, warmup=0, seconds=INFERENCE_S).results
 
     def read_outputs(self) -> Sequence[Any]:
-        """The numbers of the last ``m-results``, float32, shape (1, numbers)."""
+        """Return the numbers of the last ``m-results``, float32, shape (1, numbers)."""
         import numpy as np
 
         return [np.array([self._results or self._board.results()], np.float32)]
@@ -81,7 +83,7 @@ class BoardSession:
 
 
 def encode(arrays: Sequence[Any], encoding: str) -> bytes:
-    """The bytes of all inputs as the board takes them; ``uint8`` is int8 + 128.
+    """Return the bytes of all inputs as the board takes them; ``uint8`` is int8 + 128.
 
     Raises `UnsupportedModel` for a type that the board does not take.
     """

@@ -22,20 +22,23 @@ MOST_HEADER = 2**16
 
 
 def supervisor_words(command: Sequence[str], *, folder: PurePath, environment: Mapping[str, str]) -> list[str]:
-    """The words behind ``python -c`` that start `command` in `folder`: the supervisor's source and its arguments."""
+    """Return the words behind ``python -c`` that start `command` in `folder`: the supervisor's source and its
+    arguments.
+    """
     source = resources.files("edgewise.device").joinpath("supervisor.py").read_text(encoding="utf-8")
     return [source, str(folder), json.dumps(dict(environment)), *command]
 
 
 def python_advice(device: str) -> str:
-    """What to do where the Python of a registered device can't be used."""
+    """Return what to do where the Python of a registered device can't be used."""
     return f"edgewise devices check {device} lists what is missing there; set python = PATH in devices.toml"
 
 
 def await_start(
     process: Process, python: str, *, timeout_s: float, advice: str, explain: Callable[[str], OSError]
 ) -> int:
-    """The number of the process that the supervisor starts; `process`, the way to it, is killed where that fails.
+    """Return the number of the process that the supervisor starts; `process`, the way to it, is killed where that
+    fails.
 
     Args:
         python: the command of the interpreter that the supervisor runs in.
@@ -62,7 +65,7 @@ def await_start(
 
 
 def _read_header(process: Process, *, timeout_s: float) -> Mapping[str, Any] | str:
-    """The supervisor's first line; the last line before it where the output ends. Nothing behind it is read.
+    """Return the supervisor's first line; the last line before it where the output ends. Nothing behind it is read.
 
     Raises `LinkLost` after `timeout_s`, `TargetError` for garbage.
     """

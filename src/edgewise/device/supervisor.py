@@ -48,7 +48,7 @@ def _tell(**fields: Any) -> None:
 
 
 def _start(folder: str, environment: str, command: list[str]) -> subprocess.Popen[bytes] | None:
-    """The process, or None after the reason was told."""
+    """Return the process, or None after the reason was told."""
     variables = {**os.environ, **json.loads(environment)}
     command = [os.path.expanduser(command[0]), *command[1:]]  # noqa: PTH111
     program = shutil.which(command[0], path=variables.get("PATH"))

@@ -119,7 +119,7 @@ class Target(Protocol):
     is_here: bool
 
     def workspace(self, folder: Path, files: Mapping[str, Path] | None = None) -> Workspace:
-        """A new workspace that has `files`, name → file on this machine.
+        """Return a new workspace that has `files`, name → file on this machine.
 
         Args:
             folder: the host's folder for the job: standard error and pulled files come there.
@@ -128,7 +128,7 @@ class Target(Protocol):
         """
 
     def locate(self, workspace: Workspace, name: str, file: Path) -> str:
-        """The path there of one of the files of a workspace."""
+        """Return the path there of one of the files of a workspace."""
 
 
 class LocalWorkspace:
@@ -147,13 +147,13 @@ class LocalWorkspace:
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        """The folder belongs to the caller."""
+        """Leave the folder: it belongs to the caller."""
 
     def send(self, file: Path) -> None:
-        """It is there."""
+        """Do nothing: the file is there."""
 
     def pull(self, name: str) -> None:
-        """It is there."""
+        """Do nothing: the file is there."""
 
     def start(self, module: str, *, environment: Mapping[str, str] | None = None) -> Process:
         """Start the module of the installed package."""
@@ -175,7 +175,7 @@ class LocalWorkspace:
 
 
 def command_of(module: str) -> Sequence[str]:
-    """What runs ``main`` of a module of the installed package on this machine."""
+    """Return what runs ``main`` of a module of the installed package on this machine."""
     return sys.executable, "-P", "-m", module
 
 
@@ -189,7 +189,7 @@ class LocalTarget:
         self.transport = transport
 
     def close(self) -> None:
-        """It has no connection."""
+        """Do nothing: there is no connection."""
 
     def workspace(self, folder: Path, files: Mapping[str, Path] | None = None) -> LocalWorkspace:
         """`folder` itself."""
@@ -269,14 +269,14 @@ class RemoteTarget:
                 self._link.request("unlock")
 
     def unavailable(self, error: Exception) -> Unavailable:
-        """The error for users, where `error` shows that the target can't be used."""
+        """Return the error for users, where `error` shows that the target can't be used."""
         advice = (
             getattr(error, "advice", "") or f"check the connection and its Python, {' '.join(self.transport.python)}"
         )
         return Unavailable(f"{self.name} can't be used: {error}", advice=advice)
 
     def _connect(self) -> Link:
-        """A new connection; a target that was reached before may need some time to come back."""
+        """Return a new connection; a target that was reached before may need some time to come back."""
         give_up = now() + (RETURN_S if self._reached else 0.0)
         while True:
             try:
@@ -290,18 +290,18 @@ class RemoteTarget:
             sleep(RETRY_S)
 
     def clock(self) -> ClockOffset:
-        """The offset of its clocks, measured anew where it is not fresh. Raises OSError."""
+        """Return the offset of its clocks, measured anew where it is not fresh. Raises OSError."""
         if self._clock is None or time.monotonic() - self._clock.at > CLOCK_FRESH_S:  # a reading of the machine's clock
             return self.insist(lambda: self.measure_clock(self.link))
         return self._clock
 
     def measure_clock(self, link: Link) -> ClockOffset:
-        """The offset of its clocks, measured now. Raises OSError."""
+        """Return the offset of its clocks, measured now. Raises OSError."""
         self._clock = link.measure_clock()
         return self._clock
 
     def insist(self, act: Callable[[], Result]) -> Result:
-        """What `act` gives; once more over a new connection where the link drops. Raises `LinkLost`."""
+        """Return what `act` gives; once more over a new connection where the link drops. Raises `LinkLost`."""
         try:
             return act()
         except LinkGone:
@@ -315,7 +315,7 @@ class RemoteTarget:
             raise
 
     def workspace(self, folder: Path, files: Mapping[str, Path] | None = None) -> RemoteWorkspace:
-        """A work folder of the agent's, with links to the contents of `files`."""
+        """Return a work folder of the agent's, with links to the contents of `files`."""
         use = LinkUse()
         begin, before = now(), self._traffic()
         worker = self._worker(use)
@@ -366,7 +366,7 @@ class RemoteTarget:
         raise LinkLost(f"the link to {self.name} dropped {MOST_RECONNECTS} times")
 
     def _worker(self, use: LinkUse) -> str:
-        """The folder there with the worker. Raises OSError."""
+        """Return the folder there with the worker. Raises OSError."""
         bundle = make_bundle()
         sha256 = hashlib.sha256(bundle).hexdigest()
         if self._bundle is None:
@@ -471,14 +471,14 @@ _TARGETS: dict[str, Kept] = {}
 
 
 def keep_target(key: str, make: Callable[[], Result]) -> Result:
-    """The target that `make` made for `key`, the same one until `close_targets`. Raises as `make`."""
+    """Return the target that `make` made for `key`, the same one until `close_targets`. Raises as `make`."""
     if key not in _TARGETS:
         _TARGETS[key] = cast(Kept, make())
     return cast(Result, _TARGETS[key])
 
 
 def find_target(name: str) -> LocalTarget | RemoteTarget:
-    """The target of the device called `name`, the same one until `close_targets`.
+    """Return the target of the device called `name`, the same one until `close_targets`.
 
     Raises `Unavailable` where there is none, and `BadInput` where its registration can't be used.
     """
@@ -501,7 +501,7 @@ def close_targets() -> None:
 
 
 def digest_of(file: Path) -> str:
-    """The SHA-256 of a file in hex, computed once as long as the file does not change. Raises OSError."""
+    """Return the SHA-256 of a file in hex, computed once as long as the file does not change. Raises OSError."""
     status = file.stat()
     return _digest(str(file), status.st_ino, status.st_size, status.st_mtime_ns)
 

@@ -58,7 +58,7 @@ class TellsEnd(Protocol):
     """A process whose end can be waited for beside other things."""
 
     def end_descriptor(self) -> int:
-        """A new descriptor, the caller's to close, that is readable once the process has ended."""
+        """Return a new descriptor, the caller's to close, that is readable once the process has ended."""
 
 
 @runtime_checkable
@@ -106,7 +106,7 @@ class StartsNothing:
     def start(
         self, command: Sequence[str], *, folder: PurePath, environment: Mapping[str, str], stderr: Path
     ) -> Process:
-        """Raises OSError."""
+        """Start the process. Raises OSError."""
         raise OSError(f"no process can be started on {self.name}")
 
 
@@ -211,7 +211,7 @@ class OpensDevices(Protocol):
     settings: Mapping[str, str]
 
     def open(self, name: str, address: str, settings: Mapping[str, str]) -> Transport:
-        """The transport to one device; no connection is made yet.
+        """Return the transport to one device; no connection is made yet.
 
         Args:
             name: of the device.

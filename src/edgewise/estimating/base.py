@@ -130,11 +130,11 @@ class Estimate(Shown):
     fit: Fit | None = None
 
     def measurement(self, metric: str) -> Measurement | None:
-        """The row of `metric`; None where there is none."""
+        """Return the row of `metric`; None where there is none."""
         return next((row for row in self.measurements if row.metric == metric), None)
 
     def absent(self, metric: str) -> Measurement:
-        """A row of `metric` without a value; its reason is that of the whole estimate where there is none."""
+        """Return a row of `metric` without a value; its reason is that of the whole estimate where there is none."""
         return Measurement.absent(metric, self.refused or "not estimated for this device")
 
     @property
@@ -162,7 +162,7 @@ class Estimate(Shown):
         return {name: sum(classes[name] for classes in known) for name in known[0]}
 
     def to_document(self) -> dict[str, Any]:
-        """The document that ``edgewise estimate --json`` prints."""
+        """Return the document that ``edgewise estimate --json`` prints."""
         rows = [
             {
                 "model": self.model.get("name"),
@@ -222,10 +222,10 @@ class Estimator(Protocol):
         """Whether what it needs is installed."""
 
     def devices(self) -> Sequence[EstimatedDevice]:
-        """The devices that it knows, with the settings that apply unless others are given; without imports."""
+        """Return the devices that it knows, with the settings that apply unless others are given; without imports."""
 
     def estimate(self, path: Path, graph: Graph, device: EstimatedDevice) -> Estimate:
-        """The estimate of the model at `path`, whose `Estimate.model` the caller fills.
+        """Return the estimate of the model at `path`, whose `Estimate.model` the caller fills.
 
         Args:
             graph: the network in the file, with all shapes known that can be.
@@ -251,7 +251,7 @@ def estimators() -> Registry[Estimator]:
 
 
 def device_names() -> list[str]:
-    """The names of all devices that estimators know."""
+    """Return the names of all devices that estimators know."""
     return [device.name for _, estimator in estimators() for device in estimator.devices()]
 
 
@@ -273,7 +273,7 @@ def similar_devices(name: str, others: Sequence[str] = ()) -> list[str]:
 def find_device(
     word: str, settings: Mapping[str, str] | None = None, *, others: Sequence[str] = ()
 ) -> tuple[Estimator, EstimatedDevice]:
-    """The device called ``NAME`` or ``NAME@CLOCK``, with `settings` instead of its own, and who estimates it.
+    """Return the device called ``NAME`` or ``NAME@CLOCK``, with `settings` instead of its own, and who estimates it.
 
     Args:
         others: names of devices that other commands know, for the advice about an unknown one.

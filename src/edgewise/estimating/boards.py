@@ -78,7 +78,7 @@ class Board:
 
 @cache
 def boards() -> Mapping[str, Board]:
-    """The boards by name, in the order of their cores, vendors and names."""
+    """Return the boards by name, in the order of their cores, vendors and names."""
     text = (resources.files("edgewise.estimating") / "boards.toml").read_text(encoding="utf-8")
     order = list(CORE_TITLES)
     found = [_read(name, dict(entry)) for name, entry in tomllib.loads(text).items()]
@@ -96,7 +96,7 @@ def _read(name: str, entry: dict[str, Any]) -> Board:
 
 
 def _in_base_units(pair: tuple[str, Any]) -> tuple[str, Any]:
-    """The attribute of `Board` and its value, for a key of the file and its value."""
+    """Return the attribute of `Board` and its value, for a key of the file and its value."""
     key, value = pair
     for ending, (unit, factor) in _UNITS.items():
         if key.endswith(ending):

@@ -73,7 +73,7 @@ class EthosU:
         return package_availability("ethos-u-vela", extra="npu", module="ethosu")
 
     def devices(self) -> Sequence[EstimatedDevice]:
-        """The configurations that Vela compiles for."""
+        """Return the configurations that Vela compiles for."""
         return [
             EstimatedDevice(
                 name=f"ethos-u{family}-{macs}",
@@ -115,7 +115,7 @@ class _Compiled:
         return int(self.device.name.rpartition("-")[2])
 
     def estimate(self, path: Path, graph: Graph) -> Estimate:
-        """The estimate of `graph`, which the file at `path` has."""
+        """Return the estimate of `graph`, which the file at `path` has."""
         device, software = self.device, self.software
         if not any(row["Target"] == "NPU" for row in self.rows):
             why = f": {next(iter(self.refused.values()))}" if self.refused else ""

@@ -135,7 +135,7 @@ class Fits(Shown):
         return "; ".join([words, *self._closest()])
 
     def _closest(self) -> list[str]:
-        """What keeps the boards out that have enough memory: the least latency, and why others have none."""
+        """Return what keeps the boards out that have enough memory: the least latency, and why others have none."""
         held = [each for each in self.candidates if not each.fit.lacking]
         rows = [(row, each) for each in held if (row := each.estimate.measurement("latency")) is not None]
         known = [(row.value, each.fit.board.name) for row, each in rows if row.value is not None]
@@ -157,7 +157,7 @@ class Fits(Shown):
         return name_in(best.estimate.advice, model=model, device=best.fit.board.name)
 
     def to_document(self) -> dict[str, Any]:
-        """The document that ``edgewise estimate --fits --json`` prints."""
+        """Return the document that ``edgewise estimate --fits --json`` prints."""
         return {
             "schema": SCHEMA,
             "model": dict(self.model),
@@ -170,7 +170,9 @@ class Fits(Shown):
 
 
 def rank(estimates: Sequence[Estimate], limits: Limits) -> tuple[Candidate, ...]:
-    """The boards of `estimates`: those that fit, those that may fit, those left out; each by latency, then by RAM."""
+    """Return the boards of `estimates`: those that fit, those that may fit, those left out; each by latency, then
+    by RAM.
+    """
 
     def place(candidate: Candidate) -> tuple[bool, bool, float, int, str]:
         row, board = candidate.estimate.measurement("latency"), candidate.fit.board
@@ -192,7 +194,8 @@ Groups = Sequence[tuple[Estimator, Sequence[EstimatedDevice]]]
 
 
 def boards_by_core(settings: Mapping[str, str]) -> Groups:
-    """The boards of all estimators, those with the same core together, with `settings` where an estimator has them.
+    """Return the boards of all estimators, those with the same core together, with `settings` where an estimator
+    has them.
 
     Raises:
         BadInput: a setting that no estimator of boards has.
@@ -214,7 +217,7 @@ def boards_by_core(settings: Mapping[str, str]) -> Groups:
 def estimates_of_core(
     estimator: Estimator, devices: Sequence[EstimatedDevice], path: Path, graph: Graph
 ) -> tuple[list[Estimate], BadInput | None]:
-    """The estimates on boards with the same core; the memory alone, with the reason, where only that is known.
+    """Return the estimates on boards with the same core; the memory alone, with the reason, where only that is known.
 
     Returns:
         One estimate per device, and the error where the estimator rejects the devices' settings.

@@ -42,11 +42,11 @@ class MemoryOnly:
     settings: Mapping[str, str] = {}
 
     def availability(self) -> Availability:
-        """Always available."""
+        """Return that it is always available."""
         return Availability(True)
 
     def devices(self) -> Sequence[EstimatedDevice]:
-        """The boards with a core that can't be executed."""
+        """Return the boards with a core that can't be executed."""
         return [board_device(board, self.name) for board in boards().values() if board.core not in CORES]
 
     def estimate(self, path: Path, graph: Graph, device: EstimatedDevice) -> Estimate:
@@ -95,7 +95,7 @@ def needs(graph: Graph) -> tuple[int | None, int | None]:
 
 
 def fit_of(board: Board, estimate: Estimate, graph: Graph) -> Fit:
-    """What the model needs of the board's memories with the software of the estimate, or bounds of it.
+    """Return what the model needs of the board's memories with the software of the estimate, or bounds of it.
 
     A bound is what edgewise's own program needs, which has no interpreter; where it is not known, arena and weights.
     """

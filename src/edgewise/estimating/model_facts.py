@@ -63,7 +63,9 @@ def _tensors(tensors: Iterable[Tensor]) -> tuple[LayerTensor, ...]:
 
 
 def _rows(estimate: Estimate, graph: Graph) -> list[Measurement]:
-    """The rows that the estimator did not give: counts of the network, and the energy per operation and per MAC."""
+    """Return the rows that the estimator did not give: counts of the network, and the energy per operation and per
+    MAC.
+    """
     total = total_of(graph)
     counts = {
         "macs": total.macs,

@@ -63,11 +63,11 @@ class Mvp:
     settings: Mapping[str, str] = {"software": f"Driver of the accelerator: {_DEFAULT} or gecko-sdk-4.0."}
 
     def availability(self) -> Availability:
-        """Always available; the CPU's part needs what Cortex-M cores need."""
+        """Return that it is always available; the CPU's part needs what Cortex-M cores need."""
         return Availability(True)
 
     def devices(self) -> Sequence[EstimatedDevice]:
-        """The microcontroller, and the boards with it."""
+        """Return the microcontroller, and the boards with it."""
         chip = EstimatedDevice(
             name="xg24",
             title="Silicon Labs EFR32xG24: Arm Cortex-M33 with the accelerator MVP",
@@ -120,7 +120,7 @@ def _table() -> Mapping[str, Mapping[str, Any]]:
 
 
 def fitted(software: str) -> Mapping[str, Any]:
-    """The fitted numbers for `software`, and their errors. Raises `BadInput` for an unknown one."""
+    """Return the fitted numbers for `software`, and their errors. Raises `BadInput` for an unknown one."""
     if software not in _table():
         raise BadInput(
             f"software must be {' or '.join(_table())}, not {software!r}", advice=f"such as ⟦set⟧ software={_DEFAULT}"

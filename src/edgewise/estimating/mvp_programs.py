@@ -88,7 +88,7 @@ class _Window:
 
 
 def programs_of(operator: IntOperator, *, scaled_first: bool) -> Programs:
-    """The programs for `operator`.
+    """Return the programs for `operator`.
 
     Args:
         scaled_first: whether a convolution first scales its input in a program of its own (Gecko SDK 4.1) instead of in
@@ -195,7 +195,7 @@ def _window(operator: IntOperator, source: IntTensor, out: IntTensor) -> _Window
 
 
 def _spans(size: int, outputs: int, kernel: int, stride: int, before: int) -> list[_Span]:
-    """The outputs along a dimension: those with a whole window together, each at the border by itself."""
+    """Return the outputs along a dimension: those with a whole window together, each at the border by itself."""
     found: list[_Span] = []
     at = 0
     while at < outputs:
@@ -250,7 +250,7 @@ class _RowProgram:
 
 
 def _row_programs(window: _Window, outputs: int, *, long_rows: bool = False) -> Iterator[_RowProgram]:
-    """The programs of a convolution or pooling with this number of output channels; for pooling, of one channel.
+    """Yield the programs of a convolution or pooling with this number of output channels; for pooling, of one channel.
 
     Args:
         long_rows: whether spans of one column are treated as the others.
@@ -319,7 +319,7 @@ def _pooling(window: _Window, *, average: bool, clipped: bool) -> Programs:
 
 
 def _per_position(window: _Window, lanes: int, *, work: int, extra: int) -> Programs:
-    """A program per position of the output, with `work` cycles per element of the window."""
+    """Return a program per position of the output, with `work` cycles per element of the window."""
     cycles = sum(
         columns.count * rows.count * lanes * (work * columns.kernel * rows.kernel + extra)
         for columns, rows in window.spans
@@ -373,13 +373,13 @@ def _depthwise_by_channel(window: _Window, outputs: int) -> Programs:
 
 
 def _lanes(window: _Window, outputs: int) -> tuple[int, int]:
-    """Iterations over the outputs of one input channel, and the outputs in one of them."""
+    """Return iterations over the outputs of one input channel, and the outputs in one of them."""
     by = 2 if outputs // window.channels % 2 == 0 else 1
     return outputs // window.channels // by, by
 
 
 def _dimensions(window: _Window, columns: _Span, rows: _Span, *, groups: int = 1) -> dict[str, tuple[int, int]]:
-    """The dimensions of the input with more than one element: name → elements, stride."""
+    """Return the dimensions of the input with more than one element: name → elements, stride."""
     row, down = window.width * window.channels, window.strides[0]
     found = {
         "channels": (window.channels, 1),

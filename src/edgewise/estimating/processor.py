@@ -34,12 +34,14 @@ class ProcessorPart:
     absent_because: str = ""
 
     def layer(self, known: EstimatedLayer, *, because: str) -> EstimatedLayer:
-        """The layer of an operator on the processor; `known` where nothing is known of it. `because` says why there."""
+        """Return the layer of an operator on the processor; `known` where nothing is known of it. `because`
+        says why there.
+        """
         found = self.layers.get(-1 if known.index is None else known.index, replace(known, unit="CPU"))
         return replace(found, because=found.because or because)
 
     def absent_latency(self, operators: Sequence[str], *, known: str) -> Measurement:
-        """The latency of a model whose `operators` take an unknown time; `known` says what the others take."""
+        """Return the latency of a model whose `operators` take an unknown time; `known` says what the others take."""
         names = ", ".join(dict.fromkeys(operators))
         return Measurement.absent(
             "latency",
@@ -48,7 +50,7 @@ class ProcessorPart:
         )
 
     def rows(self) -> tuple[Measurement, ...]:
-        """The processor's cycles, with their interval; nothing without operators on the processor."""
+        """Return the processor's cycles, with their interval; nothing without operators on the processor."""
         if self.seconds is None:
             return (Measurement.absent("cpu_cycles", self.absent_because),)
         if self.clock_hz is None:
@@ -64,7 +66,7 @@ class ProcessorPart:
 def processor_part(
     path: Path, graph: Graph, operators: Iterable[int], *, core: str, clock_hz: float | None
 ) -> ProcessorPart:
-    """The part of the model at `path` that the device `core` executes: the operators with these indices.
+    """Return the part of the model at `path` that the device `core` executes: the operators with these indices.
 
     Args:
         core: a device that another estimator knows, such as ``cortex-m55`` or ``cortex-m55@400MHz``.

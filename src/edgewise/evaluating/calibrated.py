@@ -17,7 +17,7 @@ _MOST_BYTES = 2**22
 
 
 def shorten_digests(digests: Sequence[str]) -> list[str]:
-    """The digests of samples as a provenance has them."""
+    """Return the digests of samples as a provenance has them."""
     return [digest[:DIGITS] for digest in digests]
 
 

@@ -77,12 +77,12 @@ class BuiltModel:
 
 
 def _plain(value: Any) -> Any:
-    """A parameter as JSON can hold it."""
+    """Return a parameter as JSON can hold it."""
     return value if value is None or isinstance(value, bool | int | float | str) else repr(value)[:200]
 
 
 def read_object(network: ModelObject, *, folder: Path, shapes: Shapes, label: str) -> Graph:
-    """The graph of `network`.
+    """Return the graph of `network`.
 
     Args:
         folder: where files may be written on the way.
@@ -125,7 +125,7 @@ def _read_program(program: Any, folder: Path, shapes: Shapes | None = None) -> G
 
 
 def export_program(network: ModelObject, shapes: Shapes, label: str) -> Any:
-    """A PyTorch module as a ``torch.export.ExportedProgram``, in inference mode.
+    """Return a PyTorch module as a ``torch.export.ExportedProgram``, in inference mode.
 
     Raises:
         BadInput: it has no example inputs and no shapes are given, a shape is of no input, or the export fails.
@@ -152,7 +152,7 @@ def export_program(network: ModelObject, shapes: Shapes, label: str) -> Any:
 
 
 def make_inputs(module: Any, given: tuple[Any, ...] | None, shapes: Shapes, label: str) -> tuple[Any, ...]:
-    """Example inputs: those it brings, those of `shapes` in their place; without any, float32 zeros of `shapes`.
+    """Return example inputs: those it brings, those of `shapes` in their place; without any, float32 zeros of `shapes`.
 
     Raises:
         BadInput: there are neither example inputs nor shapes, or a shape is of no input.

@@ -19,7 +19,8 @@ MOST_INNER_BYTES = 64 * 2**20
 
 
 def models_in(archive: Archive) -> list[tuple[str, ...]]:
-    """The models in `archive`: for each the names of the archives that hold it, from the outside in, then its own.
+    """Return the models in `archive`: for each the names of the archives that hold it, from the outside in, then
+    its own.
 
     Names that lead out of a folder, and what is damaged, are left out: an archive may be hostile. A bundle in which no
     model is found stands for itself.

@@ -41,7 +41,7 @@ def is_factory(text: str) -> bool:
 
 @contextlib.contextmanager
 def own_code(module_name: str) -> Iterator[None]:
-    """The user's folders on the module path while its code runs; what it prints goes to stderr."""
+    """Put the user's folders on the module path while its code runs; what it prints goes to stderr."""
     file = file_of(module_name)
     beside = Path(module_name).resolve().parent if module_name.endswith(".py") else Path.cwd()
     root = beside if file is None else file.parents[len(_packages_of(file))]
@@ -111,20 +111,22 @@ def _take_back(lent: Mapping[str, ModuleType], folder: Path) -> None:
 
 
 def _folder_of(name: str) -> Path | None:
-    """The folder on the module path that has the module."""
+    """Return the folder on the module path that has the module."""
     path = Path(getattr(sys.modules[name], "__file__", None) or "")
     above = name.count(".") + (path.stem == "__init__")
     return path.parents[above] if above < len(path.parents) else None
 
 
 def file_of(name: str) -> Path | None:
-    """The user's file of a module: that file itself, or that of ``package.module`` in the current folder; else None."""
+    """Return the user's file of a module: that file itself, or that of ``package.module`` in the current folder;
+    else None.
+    """
     file = Path(name) if name.endswith(".py") else Path(*name.split(".")).with_suffix(".py")
     return file.resolve() if file.is_file() else None
 
 
 def import_module(name: str, target: str) -> ModuleType:
-    """The module called `name`, or in the file of that name; inside `own_code`. Raises `BadInput`."""
+    """Return the module called `name`, or in the file of that name; inside `own_code`. Raises `BadInput`."""
     place = file_of(name)
     if name.endswith(".py"):
         if place is None:
@@ -142,7 +144,7 @@ def import_module(name: str, target: str) -> ModuleType:
 
 
 def _import_file(place: Path, name: str, target: str) -> ModuleType:
-    """The module in the file `place`, which `name` names: as a file, or as ``folder.module``."""
+    """Return the module in the file `place`, which `name` names: as a file, or as ``folder.module``."""
     if (module := _of_files.get(place)) is not None:
         sys.modules[module.__name__] = module  # another file may have the same name
         return module
@@ -174,7 +176,7 @@ def _import_file(place: Path, name: str, target: str) -> ModuleType:
 
 
 def _packages_of(file: Path) -> tuple[str, ...]:
-    """The packages that a file is in, the outermost first."""
+    """Return the packages that a file is in, the outermost first."""
     found = itertools.takewhile(
         lambda each: each.name.isidentifier() and (each / "__init__.py").is_file(), file.parents
     )
@@ -182,7 +184,8 @@ def _packages_of(file: Path) -> tuple[str, ...]:
 
 
 def _name_of(file: Path) -> str:
-    """The name of a file's module, as `import` has it: exporters write it into layers, so it has no folder in it.
+    """Return the name of a file's module, as `import` has it: exporters write it into layers, so it has no folder
+    in it.
 
     Folders that are packages are in the name, however the file is named: ``pkg/net.py``, ``pkg.net`` or, inside pkg,
     ``net.py``. Names of libraries get a "_", so that these are still found.
@@ -202,7 +205,10 @@ def _name_of(file: Path) -> str:
 
 
 def find(module: ModuleType, attribute: str, target: str, *, also: Callable[[Any], bool] = lambda _: False) -> Any:
-    """What `attribute` names in the module: something that can be called, or what `also` takes. Raises `BadInput`."""
+    """Return what `attribute` names in the module: something that can be called, or what `also` takes.
+
+    Raises `BadInput`.
+    """
     found: Any = module
     for part in attribute.split("."):
         try:
@@ -218,7 +224,7 @@ def find(module: ModuleType, attribute: str, target: str, *, also: Callable[[Any
 
 @contextlib.contextmanager
 def explained(target: str) -> Iterator[None]:
-    """What the user's code raises as `BadInput`: its type, its message and the line of the user's that raised it.
+    """Raise what the user's code raises as `BadInput`: its type, its message and the line of the user's that raised it.
 
     A module that is missing stays what it is, for the caller to say which.
     """
@@ -244,7 +250,7 @@ def running(target: str) -> Iterator[None]:
 
 
 def _locate(error: BaseException) -> str:
-    """The last line of the user's own code that an error went through."""
+    """Return the last line of the user's own code that an error went through."""
     if isinstance(error, SyntaxError) and error.filename:
         return f"see {_shorten(error.filename)}, line {error.lineno}: {(error.text or '').strip()[:120]}"
     ours = os.path.dirname(__file__)  # noqa: PTH120 (compared with names of files as Python has them)
@@ -269,7 +275,7 @@ def _shorten(filename: str) -> str:
 
 
 def call(function: Callable[..., Any], arguments: Mapping[str, Any], target: str, *, flag: str = "⟦what_if⟧") -> Any:
-    """What the function gives for these keyword arguments; inside `own_code`.
+    """Return what the function gives for these keyword arguments; inside `own_code`.
 
     Args:
         flag: what gives arguments, for advice.
@@ -302,7 +308,7 @@ def _check_parameters(signature: inspect.Signature, arguments: Mapping[str, Any]
 
 
 def name_type(value: Any) -> str:
-    """``an int``, ``a torch.nn.Linear``."""
+    """Return ``an int``, ``a torch.nn.Linear``."""
     kind = type(value)
     name = kind.__name__ if kind.__module__ == "builtins" else f"{kind.__module__}.{kind.__name__}"
     return f"{'an' if name[0] in 'aeiou' else 'a'} {name}"

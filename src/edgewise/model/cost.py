@@ -426,7 +426,7 @@ class Total:
 
 
 def total_of(graph: Graph, costs: Sequence[Cost | OperatorCost] | None = None) -> Total:
-    """Sums over all operators of `graph`; bodies and branches count as the operators that run them say.
+    """Return sums over all operators of `graph`; bodies and branches count as the operators that run them say.
 
     Args:
         costs: of its operators in order, where they are known already.

@@ -171,12 +171,15 @@ def write_module(
 
 
 def read_document(path: Path) -> dict[str, Any]:
-    """The content of the ``NAME.eager`` at `path`. Raises `BadModel` unless this process, or its parent, wrote it."""
+    """Return the content of the ``NAME.eager`` at `path`.
+
+    Raises `BadModel` unless this process, or its parent, wrote it.
+    """
     return _read(path)[0]
 
 
 def example_inputs(path: Path) -> Path | None:
-    """The file with the author's example inputs for the ``NAME.eager`` at `path`; None where there is none."""
+    """Return the file with the author's example inputs for the ``NAME.eager`` at `path`; None where there is none."""
     file = path.with_name(path.name.removesuffix(".eager") + EXAMPLE_INPUTS)
     return file if file.is_file() else None
 
@@ -202,7 +205,7 @@ def load_eager(path: Path) -> EagerModule:
 
 
 def read_specs(entries: Sequence[Mapping[str, Any]]) -> tuple[TensorSpec, ...]:
-    """Inputs or outputs as a document has them."""
+    """Return inputs or outputs as a document has them."""
     return tuple(TensorSpec(name=one["name"], shape=tuple(one["shape"]), dtype=one["dtype"]) for one in entries)
 
 
@@ -319,7 +322,7 @@ def _source_digest(target: str) -> str | None:
 
 
 def _copied(module: Any) -> Any:
-    """A copy that can be run without changing the state of `module`; itself where it can't be copied."""
+    """Return a copy that can be run without changing the state of `module`; itself where it can't be copied."""
     try:
         return copy.deepcopy(module)
     except Exception:  # whatever the module's own code raises
@@ -345,7 +348,7 @@ def _pickled(module: Any, label: str) -> bytes:
 
 
 def _unpickled(data: bytes, label: str) -> Any:
-    """The module that this very process, or its parent, pickled."""
+    """Return the module that this very process, or its parent, pickled."""
     import pickle
 
     try:
@@ -437,7 +440,8 @@ def _describe_tensors(pairs: Sequence[tuple[str, Any]]) -> list[dict[str, Any]]:
 
 
 def _call_twice(module: Any, made: ModelObject, label: str) -> tuple[list[tuple[str, Any]], bool, list[str]]:
-    """Outputs of a call on the example inputs, whether a second call gives the same, and the states that calls change.
+    """Return outputs of a call on the example inputs, whether a second call gives the same, and the states that
+    calls change.
 
     Raises `BadInput`.
     """

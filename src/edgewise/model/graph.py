@@ -213,11 +213,11 @@ class Graph:
         return tuple(found)
 
     def input_tensors(self, operator: Operator) -> Iterator[Tensor]:
-        """The tensors of the inputs that are there."""
+        """Return the tensors of the inputs that are there."""
         return (self.tensors[name] for name in operator.inputs if name)
 
     def output_tensors(self, operator: Operator) -> Iterator[Tensor]:
-        """The tensors of the outputs that are there."""
+        """Return the tensors of the outputs that are there."""
         return (self.tensors[name] for name in operator.outputs if name)
 
     def producers(self) -> dict[str, int]:

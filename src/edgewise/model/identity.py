@@ -87,7 +87,7 @@ def open_model(path: str | os.PathLike[str] | ModelRef, signature: str = "") -> 
 
 
 def _choose_signature(reader: Reader, file: Path, known: Mapping[str, Signature], wanted: str) -> str:
-    """The name of the entry point `wanted`; "" for the default. Raises `BadInput`."""
+    """Return the name of the entry point `wanted`; "" for the default. Raises `BadInput`."""
     if wanted and wanted not in known:
         has = f"its signatures: {', '.join(known)}" if known else f"{reader.title} files have one network: omit it"
         raise BadInput(f"{_name(reader, file)} has no signature {wanted!r}", advice=has)
@@ -104,7 +104,7 @@ def read_graph(
     shapes: Mapping[str, tuple[int, ...]] | None = None,
     signature: str = "",
 ) -> Graph:
-    """The network of the model at `path`, whatever its format.
+    """Return the network of the model at `path`, whatever its format.
 
     Args:
         path: a path, or the identity of a model that was opened before.
@@ -157,7 +157,7 @@ def describe_file(path: str | os.PathLike[str], *, read_all: bool) -> dict[str, 
 
 
 def list_files(path: str | os.PathLike[str]) -> tuple[Path, ...]:
-    """The model file at `path` and its weight files, as `Model.files`. Raises `BadModel`."""
+    """Return the model file at `path` and its weight files, as `Model.files`. Raises `BadModel`."""
     file = find_file(path)
     with _readable(file):
         return _list_files(_find_reader(file), file)
@@ -165,7 +165,7 @@ def list_files(path: str | os.PathLike[str]) -> tuple[Path, ...]:
 
 @contextmanager
 def _readable(file: Path) -> Iterator[None]:
-    """Turns what goes wrong while `file` is read into `BadModel`."""
+    """Turn what goes wrong while `file` is read into `BadModel`."""
     try:
         yield
     except OSError as error:
@@ -179,7 +179,7 @@ def _readable(file: Path) -> Iterator[None]:
 
 
 def find_file(path: str | os.PathLike[str]) -> Path:
-    """The model file that `path` names: itself, or the file of a folder that is a model (a SavedModel).
+    """Return the model file that `path` names: itself, or the file of a folder that is a model (a SavedModel).
 
     Raises:
         BadModel: it is missing, empty, no regular file, or a folder that is no model that can be read.
@@ -216,12 +216,12 @@ def is_model_folder(path: Path) -> bool:
 
 
 def _name(reader: Reader, file: Path) -> str:
-    """What the model is called: its file's name, or its folder's where every file has the same name."""
+    """Return what the model is called: its file's name, or its folder's where every file has the same name."""
     return absolute_path(file).parent.name if reader.format == "savedmodel" else file.name
 
 
 def _list_files(reader: Reader, file: Path) -> tuple[Path, ...]:
-    """The model file and its weight files; the same file under two spellings counts once.
+    """Return the model file and its weight files; the same file under two spellings counts once.
 
     They are not resolved: weights are looked for beside the name that was given, by us and by every engine.
     """
@@ -263,7 +263,9 @@ def _read_files(files: Sequence[Path]) -> tuple[str, int]:
 
 
 def _list_formats() -> str:
-    """The formats that are read, for advice: without those for tests, and ``eager``, which only edgewise writes."""
+    """Return the formats that are read, for advice: without those for tests, and ``eager``, which only edgewise
+    writes.
+    """
     left_out = {*FOR_TESTS, "eager"}
     return "formats that edgewise reads: " + ", ".join(
         reader.title for name, reader in readers() if name not in left_out
@@ -271,7 +273,7 @@ def _list_formats() -> str:
 
 
 def _explain_unknown(head: bytes, file: Path) -> BadModel:
-    """What a file that no reader wants seems to be, and what to do about it."""
+    """Return what a file that no reader wants seems to be, and what to do about it."""
     if known := recognise_file(head, file):
         return known.refuse(file)
     expected = {".onnx": "ONNX", ".tflite": "TFLite", ".lite": "TFLite", ".xml": "OpenVINO IR", ".keras": "Keras"}.get(

@@ -52,7 +52,7 @@ class Inspection(Shown):
         return str(self.graph.metadata.get("observed") or self.graph.metadata.get("unobserved") or "")
 
     def to_dict(self) -> dict[str, Any]:
-        """The document that ``edgewise inspect --json`` prints, JSON-shaped."""
+        """Return the document that ``edgewise inspect --json`` prints, JSON-shaped."""
         graph, total = self.graph, self.total
         return {
             "schema": SCHEMA,
@@ -190,5 +190,5 @@ def _describe_subgraph(graph: Graph) -> dict[str, Any]:
 
 
 def name_kind(operator: Operator) -> str:
-    """What a person calls the operator's kind."""
+    """Return what a person calls the operator's kind."""
     return KINDS[operator.kind].title if operator.kind else "unknown"

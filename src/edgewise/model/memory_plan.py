@@ -129,7 +129,7 @@ def find_peak(graph: Graph) -> int | None:
 
 
 def _peak_of(sizes: Mapping[str, int | None], lifetimes: Mapping[str, tuple[int, int]], operators: int) -> int | None:
-    """The most bytes that live at one time; None where a size is open."""
+    """Return the most bytes that live at one time; None where a size is open."""
     known = {name: size for name, size in sizes.items() if size is not None}
     return max(_live(known, lifetimes, operators), default=0) if len(known) == len(sizes) else None
 
@@ -180,7 +180,7 @@ def _in_integers(
 
 
 def _peak_inside(operator: Operator, graph: Graph) -> int | None:
-    """The most bytes that live at one time inside the graphs that `operator` runs; None where a size is open."""
+    """Return the most bytes that live at one time inside the graphs that `operator` runs; None where a size is open."""
     taken = operator.geometry.get("branch")
     if operator.kind == "branch" and taken is None:
         return 0
@@ -270,7 +270,7 @@ def _place(
 
 
 def _lowest_gap(taken: Sequence[tuple[int, int]], size: int, alignment: int) -> int:
-    """The lowest aligned offset at which `size` bytes overlap none of `taken`, (begin, end) sorted by begin."""
+    """Return the lowest aligned offset at which `size` bytes overlap none of `taken`, (begin, end) sorted by begin."""
     offset = 0
     for begin, end in taken:
         if begin >= offset + size:

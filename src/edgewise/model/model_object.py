@@ -34,7 +34,7 @@ class ModelObject:
 
 
 def describe_object(value: Any) -> ModelObject | None:
-    """What `value` is; None where it is no network. A class is none either: it still has to make one."""
+    """Return what `value` is; None where it is no network. A class is none either: it still has to make one."""
     if isinstance(value, bytes | bytearray):
         return ModelObject("bytes", "the bytes of a model file", bytes(value))
     if isinstance(value, str | os.PathLike):
@@ -77,7 +77,7 @@ def _listed(inputs: Any) -> tuple[Any, ...]:
 
 
 def _own_inputs(module: Any) -> tuple[Any, ...] | None:
-    """Example inputs that a module brings: as ``example_inputs``, or as Lightning's ``example_input_array``."""
+    """Return example inputs that a module brings: as ``example_inputs``, or as Lightning's ``example_input_array``."""
     for name in ("example_inputs", "example_input_array"):
         found = getattr(module, name, None)
         if callable(found) and not is_instance(found, "torch", "Tensor"):

@@ -79,7 +79,7 @@ class _Table(ABC):
 
     @abstractmethod
     def look_up(self, operator: Operator, graph: Graph) -> Answer:
-        """What the table says of `operator`."""
+        """Return what the table says of `operator`."""
 
     @cached_property
     def newer(self) -> str:
@@ -93,7 +93,7 @@ class _Table(ABC):
 
 
 def _release(text: str) -> tuple[int, ...]:
-    """The first two numbers of a version: engines learn operators and formats with those."""
+    """Return the first two numbers of a version: engines learn operators and formats with those."""
     return tuple(map(int, re.findall(r"\d+", text)[:2]))
 
 
@@ -114,7 +114,7 @@ class _OnnxTable(_Table):
         return ", ".join([*([f"IR version up to {ir}"] if ir is not None else []), *sets])
 
     def look_up(self, operator: Operator, graph: Graph) -> Answer:
-        """What the table says of the model's versions, of `operator` and of the types of its inputs."""
+        """Return what the table says of the model's versions, of `operator` and of the types of its inputs."""
         opsets = _find_opsets(graph)
         if (too_new := self._find_limit(graph, opsets)) is not None:
             return "no", too_new
@@ -150,7 +150,7 @@ class _OnnxTable(_Table):
         return None
 
     def _judge_use(self, operator: Operator, graph: Graph, known: Mapping[str, Any]) -> Answer:
-        """What the engine refuses of an operator that it has: an option, training, a type of tensors."""
+        """Return what the engine refuses of an operator that it has: an option, training, a type of tensors."""
         for option, refused in known.get("refused", {}).items():
             if (value := operator.attributes.get(option)) in refused:
                 use = f"without {option}" if value is None else f"with {option}={value}"
@@ -179,7 +179,7 @@ class _OnnxTable(_Table):
 
 
 def _dtype_of(operator: Operator, graph: Graph, at: int) -> str | None:
-    """The type of an input as ONNX writes it: float8e4m3fn where graphs have float8_e4m3fn."""
+    """Return the type of an input as ONNX writes it: float8e4m3fn where graphs have float8_e4m3fn."""
     name = operator.inputs[at] if at < len(operator.inputs) else ""
     return (graph.tensors[name].container or graph.tensors[name].dtype).replace("_", "") if name else None
 
@@ -191,12 +191,12 @@ def _find_opsets(graph: Graph) -> Mapping[str, int]:
 
 
 def _qualified(operator: Operator) -> str:
-    """The operator's name with its domain, as the tables have it."""
+    """Return the operator's name with its domain, as the tables have it."""
     return f"{operator.domain}.{operator.op}" if operator.domain not in ("", "ai.onnx") else operator.op
 
 
 def _find_version(versions: Mapping[str, Any], opset: int | None) -> str | None:
-    """The definition that a model of `opset` means: the newest that is not newer; any for an unknown one."""
+    """Return the definition that a model of `opset` means: the newest that is not newer; any for an unknown one."""
     numbers = sorted(map(int, versions))
     fitting = numbers if opset is None else [number for number in numbers if number <= opset]
     return str(fitting[-1]) if fitting else None
@@ -235,7 +235,7 @@ class _TfliteTable(_Table):
     builtin = "versions"
 
     def look_up(self, operator: Operator, graph: Graph) -> Answer:
-        """What the table says of `operator`."""
+        """Return what the table says of `operator`."""
         if operator.custom:
             return self._judge_custom(operator)
         newest = self.table[self.builtin].get(operator.op)

@@ -20,13 +20,13 @@ _NAMES = {
 
 
 def plain_precision(word: str) -> str:
-    """The name that graphs have for the precision `word`: ``float32`` for ``FP32``; other words as they are."""
+    """Return the name that graphs have for the precision `word`: ``float32`` for ``FP32``; other words as they are."""
     word = word.strip().lower()
     return _NAMES.get(word, word)
 
 
 def arithmetic(precision: str) -> str:
-    """What `find_precision` says, without how weights are stored that are computed in the type of the data.
+    """Return what `find_precision` says, without how weights are stored that are computed in the type of the data.
 
     Weights in half precision are made ``float32`` before the product: such networks compute as those in float32 do.
     """
@@ -86,7 +86,7 @@ def _all_graphs(graph: Graph) -> Iterator[Graph]:
 
 
 def _precisions(graph: Graph) -> Iterator[str]:
-    """The types that each product works on, branches and loop bodies included."""
+    """Yield the types that each product works on, branches and loop bodies included."""
     for each in _all_graphs(graph):
         producers = each.producers()
         for operator in each.operators:
@@ -95,7 +95,7 @@ def _precisions(graph: Graph) -> Iterator[str]:
 
 
 def _precision_of(operator: Operator, graph: Graph, producers: Mapping[str, int]) -> str:
-    """The type of an operator's data, and that of its weights where it is another one."""
+    """Return the type of an operator's data, and that of its weights where it is another one."""
     at = int(operator.geometry.get("data", 0))
     names = [name for name in operator.inputs if name]
     if at >= len(names):
@@ -108,7 +108,9 @@ def _precision_of(operator: Operator, graph: Graph, producers: Mapping[str, int]
 
 
 def _origin(name: str, graph: Graph, producers: Mapping[str, int]) -> tuple[str, bool]:
-    """The type in which a value was last stored, and whether it is constant: through dequantising and moving it."""
+    """Return the type in which a value was last stored, and whether it is constant: through dequantising and moving
+    it.
+    """
     while (maker := producers.get(name)) is not None:
         operator = graph.operators[maker]
         first = graph.tensors[operator.inputs[0]] if operator.inputs and operator.inputs[0] else None
@@ -128,7 +130,9 @@ def _origin(name: str, graph: Graph, producers: Mapping[str, int]) -> tuple[str,
 
 
 def _fake_quantized(operator: Operator) -> str:
-    """The integers that an operator rounds real numbers to without storing them so (OpenVINO's FakeQuantize), or ""."""
+    """Return the integers that an operator rounds real numbers to without storing them so (OpenVINO's
+    FakeQuantize), or "".
+    """
     if operator.op not in ("FakeQuantize", "FAKE_QUANT"):
         return ""
     levels, bits = operator.attributes.get("levels"), operator.attributes.get("num_bits")

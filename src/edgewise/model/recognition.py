@@ -34,18 +34,20 @@ class Known(NamedTuple):
     reader: str = ""
 
     def refuse(self, path: Path) -> BadModel:
-        """The error for `path`."""
+        """Return the error for `path`."""
         verdict = f"{self.reader} reads it, but edgewise does not" if self.reader else "edgewise can't read it"
         return BadModel(f"{path.name or path} is {self.what}; {verdict}", advice=self.advice)
 
 
 def recognise_file(head: bytes, path: Path) -> Known | None:
-    """What the file at `path` is, by its first bytes, else by its name; None where nothing fits."""
+    """Return what the file at `path` is, by its first bytes, else by its name; None where nothing fits."""
     return next((known for way in _WAYS for known in way(head, path)), None)
 
 
 def recognise_folder(folder: Path) -> Known | None:
-    """What kind of model `folder` is; None where it is none. A SavedModel is read, and so it is not known here."""
+    """Return what kind of model `folder` is; None where it is none. A SavedModel is read, and so it is not known
+    here.
+    """
     if folder.suffix == ".mlpackage" or _holds(folder / "Manifest.json", b"com.apple.CoreML"):
         return _CORE_ML
     for name in ("model_index.json", "config.json"):
@@ -57,7 +59,8 @@ def recognise_folder(folder: Path) -> Known | None:
 
 
 def advise_conversion(form: str, path: Path) -> str:
-    """The command that makes a file that engines run, and every command reads, of one of the format `form`; "" if none.
+    """Return the command that makes a file that engines run, and every command reads, of one of the format `form`;
+    "" if none.
 
     Args:
         form: as readers call it: ``torch``, ``keras``, ``tensorflow``, ``savedmodel``, ``paddle``, ``ort``.
@@ -80,7 +83,9 @@ def advise_conversion(form: str, path: Path) -> str:
 
 
 def _convert(path: Path, program: str, *packages: str) -> str:
-    """A Python program, with PATH and OUT filled in, as one line of shell that ends by measuring what it made."""
+    """Return a Python program, with PATH and OUT filled in, as one line of shell that ends by measuring what it
+    made.
+    """
     out = path.stem + (".onnx" if path.suffix != ".onnx" else "-exported.onnx")
     program = program.replace("PATH", json.dumps(str(path), ensure_ascii=False))
     program = program.replace("OUT", json.dumps(out, ensure_ascii=False))
@@ -113,7 +118,7 @@ _CORE_ML = Known(
 
 
 def _hugging_face(folder: Path) -> Known:
-    """A folder as Transformers, Diffusers or Sentence Transformers save it."""
+    """Return a folder as Transformers, Diffusers or Sentence Transformers save it."""
     what = "a Hugging Face model folder"
     for name in ("model.onnx", "onnx/model.onnx", "openvino_model.xml", "openvino/openvino_model.xml"):
         if (folder / name).is_file():
@@ -195,7 +200,7 @@ def _by_mark(head: bytes, path: Path) -> Iterator[Known]:
 
 
 def _recognise_zip(path: Path) -> Known:
-    """A zip archive by the names of its entries; nothing is unpacked."""
+    """Return a zip archive by the names of its entries; nothing is unpacked."""
     names: tuple[str, ...] = ()
     models: Sequence[tuple[str, ...]] | None = None
     data = b""
@@ -222,7 +227,7 @@ def _recognise_zip(path: Path) -> Known:
 
 
 def _bundle(path: Path, models: Sequence[tuple[str, ...]]) -> Known:
-    """An archive of models, with the command that unpacks it and inspects the first."""
+    """Return an archive of models, with the command that unpacks it and inspects the first."""
     steps, archive, folder = list[str](), path, Path(path.stem if path.suffix else f"{path.name}-unpacked")
     first = min(models, key=lambda names: (names[-1].endswith(TASK), len(names)))
     for inner in first:
@@ -254,7 +259,7 @@ def _by_text(head: bytes, path: Path) -> Iterator[Known]:
 
 
 def _by_name(head: bytes, path: Path) -> Iterator[Known]:
-    """Formats without a mark, told by what lies beside the file or by its name."""
+    """Yield formats without a mark, told by what lies beside the file or by its name."""
     owners = [
         path.with_suffix(""),
         path.with_suffix(".onnx"),

@@ -66,7 +66,7 @@ class Support:
 
 
 def judge(graph: Graph, sets: Iterable[OperatorSet]) -> tuple[Support, ...]:
-    """The answer of every set that reads the graph's format, in order."""
+    """Return the answer of every set that reads the graph's format, in order."""
     return tuple(_judge(each, graph) for each in sets if graph.format in each.formats)
 
 

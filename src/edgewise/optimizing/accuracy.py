@@ -163,7 +163,7 @@ class AccuracyChecker:
         self.end_by: float | None = None
 
     def find_form(self) -> OutputFormat | None:
-        """The format of the original's outputs; None where there are labels, or the original does not run.
+        """Return the format of the original's outputs; None where there are labels, or the original does not run.
 
         Raises:
             BadInput: the outputs are not those of the task that the user named.
@@ -232,7 +232,9 @@ class AccuracyChecker:
 
     @contextmanager
     def _running(self, job: Job) -> Iterator[ModelAdapter]:
-        """The model in its worker: that of `one_worker`, or one that ends with this block. Raises `InferenceFailed`."""
+        """Yield the model in its worker: that of `one_worker`, or one that ends with this block. Raises
+        `InferenceFailed`.
+        """
         with ExitStack() as own:
             if self._shared is None:
                 adapter = self._adapt(job)
@@ -265,7 +267,7 @@ class AccuracyChecker:
         self._outputs = self._run(self._job)
 
     def check_outputs(self, job: Job) -> OutputCheck:
-        """A variant's outputs on a few samples against the original's."""
+        """Return a variant's outputs on a few samples against the original's."""
         try:
             outputs = self._run(job)
         except InferenceFailed as error:
@@ -299,7 +301,7 @@ class AccuracyChecker:
         return None if judged is None else self._measure(job, judged.indices, self._scorer(job))
 
     def prepare(self, selection: SampleSelection, job: Job) -> Prepared:
-        """Samples prepared for a model, with their labels where these are classes.
+        """Return samples prepared for a model, with their labels where these are classes.
 
         Raises:
             BadInput: the model takes no sample of this data.
@@ -412,7 +414,7 @@ class AccuracyChecker:
         return self._settings.task.name if self._settings.task else "agreement"
 
     def _name_worst(self, table: MetricTable) -> str:
-        """The name of the output with the lowest SNR; empty for a single output or another headline."""
+        """Return the name of the output with the lowest SNR; empty for a single output or another headline."""
         if self.headline != WORST or not isinstance(table, AgreementTable) or len(self._outputs[0]) < 2:
             return ""
         place = table.worst_output()
@@ -422,7 +424,8 @@ class AccuracyChecker:
     def _drop(
         self, scorer: Scorer, answers: SampleResults, metrics: Mapping[str, MetricValue], about: Sequence[str]
     ) -> tuple[MetricValue | None, PairedAnswers | None]:
-        """The headline's loss against the original on the same samples, and how answers differ where these are shares.
+        """Return the headline's loss against the original on the same samples, and how answers differ where
+        these are shares.
 
         No loss for the original and for an SNR.
         """
@@ -449,13 +452,17 @@ class AccuracyChecker:
         return drop_of(difference, headline), paired
 
     def _pair(self, answers: SampleResults) -> list[tuple[Entry, Entry]]:
-        """The original's entry and the variant's of every sample that both answered; without a task one entry twice."""
+        """Return the original's entry and the variant's of every sample that both answered; without a task one
+        entry twice.
+        """
         original = answers if self.original is None else self.original.answers
         theirs = {entry.index: entry for entry in original.entries if not entry.reason}
         return [(theirs[one.index], one) for one in answers.entries if not one.reason and one.index in theirs]
 
     def _find_changes(self, scorer: Scorer, answers: SampleResults) -> ChangedAnswers | None:
-        """The samples whose class is not the original's; None for the original and where answers are not classes."""
+        """Return the samples whose class is not the original's; None for the original and where answers are not
+        classes.
+        """
         settings, labelled = self._settings, self._settings.task is not None
         if not isinstance(scorer, HasClasses) or (labelled and self.original is None):
             return None
@@ -487,13 +494,13 @@ class AccuracyChecker:
         return ModelAdapter(self._tested(job), self._data, builder=self._builder, end_by=self.end_by)
 
     def _run(self, job: Job) -> list[list[Array]]:
-        """Outputs of a model on the few samples. Raises `InferenceFailed`, `CorruptSample`, `BadInput`."""
+        """Return outputs of a model on the few samples. Raises `InferenceFailed`, `CorruptSample`, `BadInput`."""
         with self._running(job) as adapter:
             return adapter.infer([adapter.prepare(sample)[0] for sample in self._few])
 
 
 def _find_broken(outputs: Sequence[Sequence[Array]], reference: Sequence[Sequence[Array]] | None = None) -> str:
-    """What is wrong with outputs of any meaning, such as infinite values; empty where nothing is."""
+    """Return what is wrong with outputs of any meaning, such as infinite values; empty where nothing is."""
     for place, each in enumerate(outputs):
         for own, array in enumerate(each):
             if _is_broken([array]):

@@ -86,7 +86,7 @@ class PassSettings:
     """Base of the settings of a pass: a frozen dataclass of JSON values with a default for every field."""
 
     def to_document(self) -> dict[str, Any]:
-        """The settings as JSON, without those that are not set."""
+        """Return the settings as JSON, without those that are not set."""
         return {name: value for name, value in asdict(self).items() if value is not None and value != {}}
 
 
@@ -214,7 +214,10 @@ class Pass(Protocol):
         """Whether its packages are installed, from metadata, without importing them."""
 
     def recipes(self, facts: Facts) -> Sequence[Recipe]:
-        """Settings worth trying on this model, the most promising first; may be empty. Must import no library."""
+        """Return settings worth trying on this model, the most promising first; may be empty.
+
+        Must import no library.
+        """
 
     def apply(self, task: PassTask[Any]) -> PassResult:
         """Change the model. Raises `CannotApply`, MemoryError, or any error of a library. Not called for tuning."""
@@ -230,7 +233,7 @@ class Packaged:
         return packages_availability(self.capabilities.distributions, extra=self.capabilities.extra)
 
     def recipes(self, facts: Facts) -> Sequence[Recipe]:
-        """The usual one, for every model."""
+        """Return the usual one, for every model."""
         return (Recipe(),)
 
 

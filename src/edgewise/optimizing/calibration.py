@@ -92,7 +92,10 @@ def read_calibration(path: Path) -> Calibration:
 
 
 def load_calibration(task: PassTask[Any], *, inputs: int) -> Calibration:
-    """The samples of a task. Raises `CannotApply` without samples or with another number of arrays than inputs."""
+    """Return the samples of a task.
+
+    Raises `CannotApply` without samples or with another number of arrays than inputs.
+    """
     from edgewise.optimizing.base import CannotApply
 
     if task.calibration is None:

@@ -90,7 +90,7 @@ class CandidateChecks:
         )
 
     def _own_agreement(self) -> dict[str, MetricValue]:
-        """The original's headline metric where its own outputs are the reference."""
+        """Return the original's headline metric where its own outputs are the reference."""
         headline = self._checker.headline
         whole = MetricValue(value=1.0, low=1.0, high=1.0, basis="derived", method="the original against itself")
         if headline == WORST:
@@ -115,7 +115,7 @@ class CandidateChecks:
         return candidate
 
     def _steps(self, candidate: Candidate, job: Job) -> Iterator[Candidate]:
-        """The candidate after each check; a rejected one is the last."""
+        """Yield the candidate after each check; a rejected one is the last."""
         yield candidate
         check = self._checker.check_outputs(job)
         if check.failure is not None:
@@ -142,7 +142,7 @@ class CandidateChecks:
             yield candidate.reject(why)
 
     def _find_unmet(self, candidate: Candidate) -> str:
-        """The first bound on accuracy that the candidate does not meet; empty where it meets all."""
+        """Return the first bound on accuracy that the candidate does not meet; empty where it meets all."""
         metrics = ("accuracy_drop", self._checker.headline, WORST)
         about = [one for one in self._settings.bounds if one.metric in metrics]
         unmet = check_bounds(candidate.metrics, about, self.original.metrics)
@@ -163,7 +163,7 @@ class CandidateChecks:
         return False
 
     def words(self, accuracy: Accuracy) -> str:
-        """The change of the headline metric in words."""
+        """Return the change of the headline metric in words."""
         words = judged_words(accuracy.metrics, self._checker.headline)
         return f"{words} at output {accuracy.worst}" if accuracy.worst else words
 
@@ -199,7 +199,7 @@ def _find_strange(metrics: Mapping[str, MetricValue], settings: SearchSettings) 
 
 
 def sizes_of(model: ModelRef) -> dict[str, MetricValue]:
-    """The size of a model's files."""
+    """Return the size of a model's files."""
     size = float(model.size_bytes)
     return {"model_size": MetricValue(value=size, low=size, high=size, method="all files of the model on disk")}
 

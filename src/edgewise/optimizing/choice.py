@@ -23,7 +23,7 @@ SMALLER = 0.95
 
 
 def factor_of(row: Comparison | None, what: str = "latency") -> MetricValue:
-    """`what` before over after, from its comparison of a variant with the original."""
+    """Return `what` before over after, from its comparison of a variant with the original."""
     if row is None or not row.ratio:
         because = "it was not measured in a race" if row is None else row.because or "the race gave no ratio"
         return MetricValue(value=None, absent_because=because)
@@ -37,7 +37,9 @@ def factor_of(row: Comparison | None, what: str = "latency") -> MetricValue:
 
 
 def drop_of(gap: MetricValue, metric: str) -> MetricValue:
-    """The loss of the headline metric, above 0 where it became worse, from variant minus original; or the reverse."""
+    """Return the loss of the headline metric, above 0 where it became worse, from variant minus original; or the
+    reverse.
+    """
     if gap.value is None or METRICS[metric].better == "lower":
         return gap
     low, high = gap.low, gap.high
@@ -95,7 +97,7 @@ def accuracy_words(drop: MetricValue, metric: str) -> str:
 
 
 def judged_words(metrics: Mapping[str, MetricValue], headline: str) -> str:
-    """The change of the headline metric, or the SNR where that is the headline."""
+    """Return the change of the headline metric, or the SNR where that is the headline."""
     if headline != WORST:
         return accuracy_words(
             metrics.get("accuracy_drop") or MetricValue(value=None, absent_because="not known"), headline
@@ -171,7 +173,7 @@ def _check(metrics: Mapping[str, MetricValue], bound: Bound, original: Mapping[s
 
 
 def limit_of(bound: Bound, original: Mapping[str, MetricValue]) -> float | None:
-    """The limit in the metric's unit; None where it is relative to an unknown value."""
+    """Return the limit in the metric's unit; None where it is relative to an unknown value."""
     if bound.relative_to is None:
         return bound.limit
     reference = original.get(bound.relative_to)
@@ -194,7 +196,7 @@ def _amount(bound: Bound, value: float) -> str:
 def find_closest(
     candidates: Sequence[Candidate], bounds: Sequence[Bound], original: Mapping[str, MetricValue]
 ) -> str | None:
-    """The id of the candidate with the least sum of relative excesses over all bounds; None without numbers."""
+    """Return the id of the candidate with the least sum of relative excesses over all bounds; None without numbers."""
     rated = [(excess, one.id) for one in candidates if (excess := _excess(one.metrics, bounds, original)) is not None]
     return min(rated)[1] if rated else None
 
@@ -246,7 +248,7 @@ def choose(
     aim: Aim = "latency",
     time: Callable[[Candidate], float] | None = None,
 ) -> Choice | None:
-    """The best accepted variant; None where none is accepted.
+    """Return the best accepted variant; None where none is accepted.
 
     With the aim ``latency``: the best place of the ranking, which several variants share if their difference is not
     proven; of these the most accurate, then the smallest (within 5 %), then those without a further setting of the
@@ -308,7 +310,7 @@ def _loss_words(some: Sequence[Candidate], best: Candidate, lack: str, headline:
 
 
 def _most_accurate(candidates: Sequence[Candidate], headline: str) -> list[Candidate]:
-    """The most accurate candidate, and those whose accuracy can't be told apart from its own."""
+    """Return the most accurate candidate, and those whose accuracy can't be told apart from its own."""
 
     def worth(one: Candidate) -> float:
         same = headline == WORST and is_identical(one.metrics)
@@ -326,7 +328,7 @@ def _most_accurate(candidates: Sequence[Candidate], headline: str) -> list[Candi
 
 
 def smallest(candidates: Sequence[Candidate]) -> list[Candidate]:
-    """The candidates with the smallest file, and those whose file is not counted as larger."""
+    """Return the candidates with the smallest file, and those whose file is not counted as larger."""
     return _best(candidates, _size, within=(1.0 / SMALLER - 1.0) * min(map(_size, candidates)))
 
 
@@ -349,6 +351,6 @@ def _order_of(one: Candidate, other: Candidate) -> float:
 def _best(
     candidates: Sequence[Candidate], key: Callable[[Candidate], float], *, within: float = 0.0
 ) -> list[Candidate]:
-    """The candidates whose key is at most `within` above the least."""
+    """Return the candidates whose key is at most `within` above the least."""
     least = min(map(key, candidates))
     return [one for one in candidates if key(one) <= least + within]

@@ -53,7 +53,7 @@ def judge_all(
     aim: Aim,
     end_by: float,
 ) -> tuple[Candidate, dict[str, Candidate]]:
-    """The original and the candidates with their numbers on the device, and whether each is accepted."""
+    """Return the original and the candidates with their numbers on the device, and whether each is accepted."""
     emit(StageStarted(title=f"Estimates for {judge.device}"))
     original = _estimated(original, judge)
     found = dict(candidates)
@@ -69,7 +69,7 @@ def judge_all(
 
 
 def choose_estimated(candidates: Mapping[str, Candidate], *, headline: str, aim: Aim) -> Choice | None:
-    """The best accepted variant: of those about as fast as the fastest one, as `choose` does without a race.
+    """Return the best accepted variant: of those about as fast as the fastest one, as `choose` does without a race.
 
     Of variants whose time is known in part, and about the same, those with the fewest other operators are the fastest.
     Variants without an estimated time count as equally fast.
@@ -89,7 +89,7 @@ def choose_estimated(candidates: Mapping[str, Candidate], *, headline: str, aim:
 
 
 def _estimated(one: Candidate, judge: Judge) -> Candidate:
-    """The candidate with its estimate; of the original the stage stays."""
+    """Return the candidate with its estimate; of the original the stage stays."""
     assert one.model is not None
     try:
         found = judge.estimate(one.model.path)
@@ -138,7 +138,7 @@ _NO_MEMORY = MetricValue(value=None, absent_because="the memory is not estimated
 
 
 def _speedup(one: Candidate, original: Candidate) -> MetricValue:
-    """The original's time over the variant's, by the first number that both have."""
+    """Return the original's time over the variant's, by the first number that both have."""
     assert original.elsewhere is not None
     if original.elsewhere.refused:
         return MetricValue(value=None, absent_because=f"the original has no estimate: {original.elsewhere.refused}")

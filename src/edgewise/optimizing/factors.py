@@ -30,7 +30,7 @@ def find_engine_step(one: Candidate, known: Mapping[str, Candidate]) -> str | No
 
 
 def find_factors(chosen: str, known: Mapping[str, Candidate], races: Sequence[ComparisonResult]) -> tuple[Factor, ...]:
-    """The factors of a variant's speed-up, in the order of the steps; empty where there is only one step.
+    """Return the factors of a variant's speed-up, in the order of the steps; empty where there is only one step.
 
     Steps that no race tells apart are one factor.
 
@@ -72,7 +72,7 @@ def find_factors(chosen: str, known: Mapping[str, Candidate], races: Sequence[Co
 
 
 def _kinds_of(one: Candidate, known: Mapping[str, Candidate]) -> list[str]:
-    """The kinds of the passes that made a variant."""
+    """Return the kinds of the passes that made a variant."""
     kinds: list[str] = []
     while one.task is not None:
         kinds.append(one.task.capabilities.kind)

@@ -14,7 +14,7 @@ class CannotApply(Exception):
 
 @contextmanager
 def refusing(words: str) -> Iterator[None]:
-    """Turns a library's error into `CannotApply`: ``WORDS: the first line of its message``."""
+    """Turn a library's error into `CannotApply`: ``WORDS: the first line of its message``."""
     try:
         yield
     except (MemoryError, CannotApply, OSError):

@@ -223,7 +223,7 @@ def write_loader(file: Path, job: Job, instructions: Instructions, *, kind: Kind
 
 
 def _configure(runtime: RuntimeSpec) -> tuple[str, Any]:
-    """The provider as the engine names it, and settings: lines for onnxruntime, else arguments."""
+    """Return the provider as the engine names it, and settings: lines for onnxruntime, else arguments."""
     threads, options = runtime.threads, dict(runtime.options)
     if runtime.name == "onnxruntime":
         titles = {one.name: one.title for one in runtimes().get("onnxruntime").providers}
@@ -238,7 +238,7 @@ def _configure(runtime: RuntimeSpec) -> tuple[str, Any]:
 
 
 def _onnxruntime_lines(runtime: RuntimeSpec) -> Iterator[str]:
-    """Settings as attributes and calls of a ``SessionOptions``."""
+    """Yield settings as attributes and calls of a ``SessionOptions``."""
     if runtime.threads is not None:
         yield f"intra_op_num_threads = {runtime.threads}"
         yield "inter_op_num_threads = 1"
@@ -257,7 +257,7 @@ def _onnxruntime_lines(runtime: RuntimeSpec) -> Iterator[str]:
 def _prepare(
     model: Path, specs: Sequence[InputSpec], instructions: Instructions, kind: Kind | None
 ) -> list[str] | None:
-    """The lines that make the input arrays of a sample; None where a step takes more than a few lines."""
+    """Return the lines that make the input arrays of a sample; None where a step takes more than a few lines."""
     graph = read_graph(model, shapes={spec.name: spec.shape for spec in specs})
     lines: list[str] = []
     for spec in specs:
@@ -273,7 +273,7 @@ def _prepare(
 def _steps(
     steps: Sequence[Step], kind: Kind | None, quantization: Quantization | None, spec: InputSpec
 ) -> list[str] | None:
-    """The lines for one input; None where a step takes more than a few lines."""
+    """Return the lines for one input; None where a step takes more than a few lines."""
     channels: int | None = -1 if kind == "image" else None
     lines: list[str] = []
     real = False
@@ -333,7 +333,7 @@ def _arithmetic(step: Step, channels: int | None) -> list[str] | None:
 
 
 def _finish(quantization: Quantization | None, spec: InputSpec) -> list[str]:
-    """The lines that convert to the input's type and shape."""
+    """Return the lines that convert to the input's type and shape."""
     lines = []
     if quantization is not None and spec.dtype in ("int8", "uint8", "int16", "uint16"):
         scale, zero = quantization.scale, quantization.zero_point

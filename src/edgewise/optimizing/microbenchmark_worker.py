@@ -45,7 +45,8 @@ _PROFILE_S = 0.15
 
 
 def time_engines(request: Mapping[str, Any]) -> Iterator[dict[str, Any]]:
-    """The result of the pass, then of each engine: fields of a `PassTiming`, JSON-shaped. A failed pass is the last.
+    """Yield the result of the pass, then of each engine: fields of a `PassTiming`, JSON-shaped. A failed pass is
+    the last.
 
     Args:
         request: ``pass``: its class (``module:Class``); ``task`` for it (`edgewise.optimizing.pass_runner.write_task`);
@@ -107,7 +108,7 @@ def race(request: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _read_inputs(model: Path, request: Mapping[str, Any]) -> tuple[InputSpec, ...]:
-    """Inputs of a model with the network's shapes, which passes keep. Raises `BadInput`."""
+    """Return inputs of a model with the network's shapes, which passes keep. Raises `BadInput`."""
     signature = open_model(model).signature
     names = {spec.name for spec in signature.inputs}
     shapes = {name: tuple(shape) for name, shape in request["shapes"].items() if name in names}

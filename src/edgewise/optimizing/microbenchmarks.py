@@ -116,7 +116,7 @@ _TIMING = TypeAdapter(PassTiming)
 
 
 def key_of(parts: Sequence[Any]) -> str:
-    """The name under which a timing is kept: a hash of everything that it depends on."""
+    """Return the name under which a timing is kept: a hash of everything that it depends on."""
     return sha256(json.dumps([_SCHEMA, *parts], sort_keys=True, default=str).encode()).hexdigest()
 
 
@@ -135,7 +135,7 @@ class Cache:
         self._folder = folder
 
     def get(self, key: str) -> PassTiming | None:
-        """The timing of `key`; None where there is none, or its file is damaged."""
+        """Return the timing of `key`; None where there is none, or its file is damaged."""
         try:
             found = _TIMING.validate_json((self._folder / f"{key}.json").read_bytes())
         except (OSError, ValidationError):

@@ -52,7 +52,7 @@ def apply_pass(
 
 
 def write_task(task: PassTask[Any]) -> dict[str, Any]:
-    """The task in its JSON shape; `edgewise.optimizing.pass_worker.read_task` reads it."""
+    """Return the task in its JSON shape; `edgewise.optimizing.pass_worker.read_task` reads it."""
     fields = {name: getattr(task, name) for name in PassTask.__dataclass_fields__}
     kind = type(task.settings)
     return {

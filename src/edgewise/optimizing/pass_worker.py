@@ -41,7 +41,9 @@ def main() -> int:
 
 
 def open_channel() -> TextIO:
-    """Standard output for answers alone: what is printed goes to standard error. The process ends with its parent."""
+    """Return standard output for answers alone: what is printed goes to standard error. The process ends with its
+    parent.
+    """
     channel = os.fdopen(os.dup(1), "w", encoding="utf-8")
     os.dup2(2, 1)
     die_with_host()
@@ -76,7 +78,7 @@ def apply(one: Any, task: PassTask[Any]) -> dict[str, Any]:
 
 
 def read_task(fields: Mapping[str, Any]) -> PassTask[Any]:
-    """The task from its JSON shape (`edgewise.optimizing.pass_runner.write_task`)."""
+    """Return the task from its JSON shape (`edgewise.optimizing.pass_runner.write_task`)."""
     settings = fields["settings"]
     return PassTask(
         **{**fields, "settings": load_class(settings["type"])(**settings["values"]), "folder": Path(fields["folder"])}
@@ -87,7 +89,7 @@ def read_task(fields: Mapping[str, Any]) -> PassTask[Any]:
 
 
 def error_line(error: BaseException) -> str:
-    """The message of an error in one printable line."""
+    """Return the message of an error in one printable line."""
     return tell(str(error)) if str(error).strip() else type(error).__name__
 
 

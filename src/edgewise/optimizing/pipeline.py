@@ -139,7 +139,7 @@ def _find_in(modules: Path, settings: SearchSettings, *, save: Callable[[Run], N
 
 
 def _take_signature(settings: SearchSettings) -> SearchSettings:
-    """Settings whose model is a file of one signature that passes read; as they are for other models."""
+    """Return settings whose model is a file of one signature that passes read; as they are for other models."""
     if settings.format in _READABLE and not is_factory(settings.model):
         return _take_converted(settings)
     if settings.is_module:
@@ -151,7 +151,7 @@ def _take_signature(settings: SearchSettings) -> SearchSettings:
 
 
 def _take_converted(settings: SearchSettings) -> SearchSettings:
-    """Settings whose model is made of a ``.pt2`` file or a SavedModel. Raises as `convert_checked`."""
+    """Return settings whose model is made of a ``.pt2`` file or a SavedModel. Raises as `convert_checked`."""
     whole, to = open_model(settings.model, settings.signature).ref, _READABLE[settings.format]
     folder = settings.folder / "converted"
     folder.mkdir(exist_ok=True)
@@ -182,7 +182,7 @@ def _tell_signature(settings: SearchSettings) -> list[str]:
 
 
 def _open_original(settings: SearchSettings) -> ModelRef:
-    """The file to optimise; one of a signature has the name that runs of the user's file have."""
+    """Return the file to optimise; one of a signature has the name that runs of the user's file have."""
     own, whole = open_model(settings.model).ref, settings.whole
     if whole is None or not whole.signatures:
         return own
@@ -191,7 +191,7 @@ def _open_original(settings: SearchSettings) -> ModelRef:
 
 
 def _settle_bounds(settings: SearchSettings, checker: AccuracyChecker) -> SearchSettings:
-    """The settings; without labels, with bounds for the format of the original's outputs. Raises `BadInput`."""
+    """Return the settings; without labels, with bounds for the format of the original's outputs. Raises `BadInput`."""
     form = checker.find_form()
     if form is None or settings.judged is None:
         return settings
@@ -222,7 +222,7 @@ def choose_engines(form: str, asked: Sequence[str], target: TargetSpec) -> list[
 
 
 def _open_given(paths: Sequence[str], original: ModelRef, engines: Sequence[str]) -> list[ModelRef]:
-    """The further files of the network. Raises `BadInput`, `BadModel`, `Unavailable`."""
+    """Return the further files of the network. Raises `BadInput`, `BadModel`, `Unavailable`."""
     found: list[ModelRef] = []
     for path in paths:
         if is_factory(path):
@@ -269,7 +269,7 @@ def _make_folder(folder: Path) -> None:
 
 
 def _find_module(settings: SearchSettings, folder: Path) -> Model | None:
-    """The module as its framework runs it, with one set of weights for all its exports, written to `folder`.
+    """Return the module as its framework runs it, with one set of weights for all its exports, written to `folder`.
 
     None where the model is a file, or no engine of this search runs the module as it is.
 

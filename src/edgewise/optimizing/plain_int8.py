@@ -120,7 +120,9 @@ def convert_to_int8(task: ConversionTask, options: DataOptions) -> Conversion:
 
 
 def _in_format(task: ConversionTask, scratch: Path) -> tuple[Path | Conversion, tuple[str, ...], tuple[str, ...]]:
-    """The source in the task's format with the steps and losses of the way there; a refused conversion as it is."""
+    """Return the source in the task's format with the steps and losses of the way there; a refused conversion as it
+    is.
+    """
     if not is_factory(task.source) and open_model(task.source, task.signature).ref.format == TARGETS[task.to].format:
         path, whole = take_signature(task.source, task.signature, scratch)
         return Path(path), (), () if whole is None else (only_signature(whole),)
@@ -130,7 +132,7 @@ def _in_format(task: ConversionTask, scratch: Path) -> tuple[Path | Conversion, 
 
 
 def read_samples(settings: SearchSettings, options: DataOptions) -> tuple[SampleSelection, Prepared, list[str]]:
-    """The chosen samples, the same prepared, and the names of the inputs."""
+    """Return the chosen samples, the same prepared, and the names of the inputs."""
     data = choose_split(open_splits(options), options.split, SPLITS_TO_CALIBRATE)
     count = options.limit or CALIBRATION_SAMPLES
     indices = tuple(choose_samples(len(data), limit=count, seed=options.seed))

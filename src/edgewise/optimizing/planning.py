@@ -79,7 +79,7 @@ class PlannedTask:
         return (*self.source.keep_float, *self.keep_float)
 
     def result_name(self, engine: str, *, suffix: str = "") -> str:
-        """The id of the result in `engine`: the passes, and the engine."""
+        """Return the id of the result in `engine`: the passes, and the engine."""
         return f"{self.source.prefix}{self.name}{suffix} @ {engine}"
 
 
@@ -102,7 +102,7 @@ class PassCatalog:
     lacking: list[PlannedTask] = field(default_factory=list)
 
     def choose(self, source: Source, *, kinds: Sequence[str], engines: Sequence[str]) -> list[PlannedTask]:
-        """The tasks on one file, of passes of these kinds, the most promising first."""
+        """Return the tasks on one file, of passes of these kinds, the most promising first."""
         found = []
         facts = source.facts if source.facts.format == source.format else replace(source.facts, format=source.format)
         for name in self.registry.names():
@@ -149,7 +149,7 @@ class PassCatalog:
                 )
 
     def _load(self, name: str) -> Pass | None:
-        """The pass; None where its plug-in does not load."""
+        """Return the pass; None where its plug-in does not load."""
         try:
             return self.registry.get(name)
         except Unavailable as error:
@@ -183,7 +183,7 @@ class PassCatalog:
         return ""
 
     def _recipes(self, name: str, one: Pass, facts: Facts) -> list[Recipe]:
-        """The recipes to try on this file. A named recipe that the file does not have is noted."""
+        """Return the recipes to try on this file. A named recipe that the file does not have is noted."""
         try:
             recipes = list(one.recipes(facts))
         except Exception as error:  # somebody else's plug-in may raise anything
@@ -227,7 +227,7 @@ def read_words(words: Sequence[str], registry: Registry[Pass]) -> dict[str, list
 def facts_of(
     path: Path, *, shapes: dict[str, tuple[int, ...]] | None = None, target: TargetSpec | None = None
 ) -> Facts:
-    """The facts of the model at `path` and of `target`, by default this machine.
+    """Return the facts of the model at `path` and of `target`, by default this machine.
 
     Raises `BadModel`, `BadInput`.
     """

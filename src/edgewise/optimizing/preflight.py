@@ -190,7 +190,7 @@ def _find_obstacle(one: Pass, facts: Facts, engine: str) -> str:
 def predict_tasks(
     tasks: Sequence[PlannedTask], settings: SearchSettings, *, left: float
 ) -> tuple[list[PlannedTask], dict[str, Prediction]]:
-    """The tasks by rank and predicted speed, the fastest first; and the predictions by the ids of the results.
+    """Return the tasks by rank and predicted speed, the fastest first; and the predictions by the ids of the results.
 
     Among equals, the first recipe of every pass and the first of every file come first, and an engine's own format
     comes before others: with little time, something of everything is tried.
@@ -264,7 +264,7 @@ def _emit(predictions: Mapping[str, Prediction]) -> None:
 
 
 def in_turns(tasks: Sequence[PlannedTask]) -> list[PlannedTask]:
-    """The first recipe of every pass, then the second of each; in each turn those first that calibrate.
+    """Return the first recipe of every pass, then the second of each; in each turn those first that calibrate.
 
     Passes that calibrate gain the most, and the time may not suffice for all.
     """

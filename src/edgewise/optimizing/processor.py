@@ -48,7 +48,7 @@ class Processor:
         return next((title for flag, title in _INSTRUCTIONS[dtype] if flag in self.flags), "")
 
     def remark(self, arithmetic: str, *, helps: bool) -> str:
-        """A clause on instructions for a pass's arithmetic: present ones if it `helps`, missing ones if not."""
+        """Return a clause on instructions for a pass's arithmetic: present ones if it `helps`, missing ones if not."""
         dtype = _TYPES.get(arithmetic)
         if dtype is None:
             return ""
@@ -79,7 +79,7 @@ def processor_of(environment: Mapping[str, Any]) -> Iterator[None]:
 
 
 def read_processor(*, root: Path = ROOT) -> Processor:
-    """The processor on which models run: that of `processor_of`, else this machine's.
+    """Return the processor on which models run: that of `processor_of`, else this machine's.
 
     Args:
         root: what ``/proc`` and ``/sys`` are under.

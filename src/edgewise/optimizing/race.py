@@ -41,7 +41,7 @@ NamedJob = tuple[str, Job]
 
 
 def how_many(seconds: float, each: float) -> int:
-    """Number of variants to race in `seconds` with the original, where each takes `each` s; at least one."""
+    """Return number of variants to race in `seconds` with the original, where each takes `each` s; at least one."""
     return max(1, min(MOST, int(seconds // each) - 1))
 
 
@@ -106,7 +106,7 @@ def screen(original: NamedJob, candidates: Sequence[NamedJob], *, end_by: float,
 def _time_briefly(
     original: NamedJob, candidates: Sequence[NamedJob], *, turns: int, end_by: float, seed: int
 ) -> Screening:
-    """The times of one round of `turns` turns."""
+    """Return the times of one round of `turns` turns."""
     times: dict[str, float] = {}
     failures: dict[str, str] = {}
     busy: dict[str, str] = {}
@@ -134,7 +134,7 @@ def _time_briefly(
 
 
 def measure_alone(job: Job, *, budget_s: float, save: Callable[[Run], None]) -> Run:
-    """The run of one job, in at most half the time of a session of a race."""
+    """Return the run of one job, in at most half the time of a session of a race."""
     dispatcher = Dispatcher(save=save, sensors=METERS_OFF)
     stopping = Stopping(sessions=3, max_s=max(0.1, min(2.0, budget_s / 6)), min_s=0.1)
     job = replace(job, workload=replace(job.workload, stopping=stopping))

@@ -38,7 +38,7 @@ def explain(timing: PassTiming, *, speedup: float, remark: str = "") -> str:
 
 
 def _scale(steps: Sequence[StepTime], total: float) -> list[StepTime]:
-    """The steps scaled to take `total` together.
+    """Return the steps scaled to take `total` together.
 
     The two profiles are not made in turns, so only their shares are reliable; the ratio of the totals was measured in
     turns.
@@ -59,7 +59,7 @@ def _explain_coverage(precisions: Mapping[str, int]) -> str:
 
 
 def _explain_kernels(steps_before: Sequence[StepTime], steps_after: Sequence[StepTime]) -> str:
-    """The products' time after against before, with the names of the dominating kernels."""
+    """Return the products' time after against before, with the names of the dominating kernels."""
     before, after = (_times([step for step in steps if step.product]) for steps in (steps_before, steps_after))
     if not before or not after:
         return ""
@@ -75,7 +75,7 @@ def _explain_kernels(steps_before: Sequence[StepTime], steps_after: Sequence[Ste
 
 
 def _explain_added(before: Sequence[StepTime], after: Sequence[StepTime]) -> str:
-    """The steps that are new or take longer, where together they matter."""
+    """Return the steps that are new or take longer, where together they matter."""
     if not before:
         return ""
     old, new = (_times([step for step in steps if not step.product]) for steps in (before, after))
@@ -113,7 +113,7 @@ def count_precisions(model: Path) -> dict[str, int]:
 
 
 def _type_of_data(graph: Graph, producers: Mapping[str, int], name: str) -> str:
-    """The type of a tensor's values before operators that only move or pool them."""
+    """Return the type of a tensor's values before operators that only move or pool them."""
     dtype = graph.tensors[name].dtype if name else ""
     for _ in range(_FARTHEST):
         if name not in producers:

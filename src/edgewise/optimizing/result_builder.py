@@ -126,7 +126,9 @@ def _explain(chosen: Candidate, everything: Mapping[str, Candidate]) -> str:
 def _find_changed(
     candidates: Sequence[Candidate], chosen: str | None, front: Sequence[str]
 ) -> dict[str, ChangedAnswers]:
-    """Changed answers: of the chosen variant, then those on the front, accepted ones and others; the fastest first."""
+    """Return changed answers: of the chosen variant, then those on the front, accepted ones and others; the fastest
+    first.
+    """
     known = [(one, one.accuracy.changes) for one in candidates if one.accuracy is not None]
     found = [(one, changes) for one, changes in known if changes is not None]
 
@@ -162,7 +164,7 @@ _UNJUDGED = ("planned", "made", "loaded", "agreed", "sliced")
 
 
 def _find_prediction_with_data(with_data: Mapping[str, Prediction], engine: str) -> PredictionWithData | None:
-    """The best prediction for a pass that lacks samples: in `engine`, else in any."""
+    """Return the best prediction for a pass that lacks samples: in `engine`, else in any."""
     found = [
         PredictionWithData(variant=name, engine=name.rpartition(" @ ")[2], prediction=one)
         for name, one in with_data.items()
@@ -172,7 +174,7 @@ def _find_prediction_with_data(with_data: Mapping[str, Prediction], engine: str)
 
 
 def _find_unmet(standings: Standings, settings: SearchSettings, chosen: str | None) -> tuple[str, str | None]:
-    """The bounds that no variant meets, and the id of the closest one; empty where a variant meets all."""
+    """Return the bounds that no variant meets, and the id of the closest one; empty where a variant meets all."""
     if chosen is not None or not settings.bounds:
         return "", None
     original = _as_variant(standings.original)
@@ -196,13 +198,13 @@ def _find_unmet(standings: Standings, settings: SearchSettings, chosen: str | No
 
 
 def _as_variant(original: Candidate) -> Candidate:
-    """The original as a variant of itself, without a loss."""
+    """Return the original as a variant of itself, without a loss."""
     none = MetricValue(value=0.0, low=0.0, high=0.0, basis="derived", method="the original against itself")
     return replace(original, metrics={**original.metrics, "accuracy_drop": none, "output_max_abs_error": none})
 
 
 def _with_files(result: Optimization, settings: SearchSettings, candidate: Candidate) -> Optimization:
-    """The chosen model's files at the top of the folder, with provenance and instructions beside them."""
+    """Return the chosen model's files at the top of the folder, with provenance and instructions beside them."""
     assert candidate.model is not None
     root = result.root_of(candidate.id)
     command = _command(settings, candidate, root, engine=result.baseline.runtime.name)
@@ -315,7 +317,7 @@ def provenance_of(
 
 
 def _describe_calibration(result: Optimization, candidate: Candidate) -> dict[str, Any] | None:
-    """The samples for passes; with the digest of each where a pass of the variant saw them."""
+    """Return the samples for passes; with the digest of each where a pass of the variant saw them."""
     if result.calibration is None:
         return None
     document, one = asdict(result.calibration), candidate
@@ -327,7 +329,7 @@ def _describe_calibration(result: Optimization, candidate: Candidate) -> dict[st
 
 
 def _command(settings: SearchSettings, candidate: Candidate, root: ModelRef, *, engine: str) -> str:
-    """The command line that makes the variant again; `engine` is the original's."""
+    """Return the command line that makes the variant again; `engine` is the original's."""
     own = settings.words[0] if settings.words and settings.whole is None else settings.model
     settings_of_engine = [one.settings for one in candidate.passes if one.name == "tune"]
     settable = all(set(each) <= {"runtime", *_COMPARABLE} for each in settings_of_engine)
@@ -351,7 +353,7 @@ def _command(settings: SearchSettings, candidate: Candidate, root: ModelRef, *, 
 
 
 def _with_provenance(candidate: Candidate, run: Run, result: Optimization) -> Run:
-    """The run of a candidate with where its model comes from."""
+    """Return the run of a candidate with where its model comes from."""
     artifact: dict[str, Any] = {
         "kind": "variant",
         "id": candidate.id,

@@ -143,7 +143,7 @@ class Search:
         return self._finish(standings, interrupted=interrupted)
 
     def _finish(self, standings: Standings, *, interrupted: bool) -> Standings:
-        """The last standings; undecided variants are rejected with a reason."""
+        """Return the last standings; undecided variants are rejected with a reason."""
         late = "not raced: others came first"
         decided = {
             name: one if one.why else self._interrupted(one) if interrupted else one.reject(late)
@@ -160,7 +160,7 @@ class Search:
         )
 
     def _interrupted(self, one: Candidate) -> Candidate:
-        """An undecided variant of a search that was cancelled."""
+        """Return an undecided variant of a search that was cancelled."""
         last = "raced" if self._settings.judge is None else "estimated"
         return one.leave(f"not {last if one.stage == 'judged' else 'judged'}: interrupted")
 
@@ -181,7 +181,7 @@ class Search:
         return self._facts[model.path]
 
     def _source(self, name: str, *, module: bool = False) -> Source:
-        """A variant's file, or with `module` the module of the original, as the input of passes."""
+        """Return a variant's file, or with `module` the module of the original, as the input of passes."""
         known = self._everything
         one, root = known[name], root_of(name, known)
         assert one.model is not None
@@ -225,7 +225,7 @@ class Search:
             self._make_all([task for task in self._choose(name, ("quantisation",)) if task.recipe.rank == 0])
 
     def _choose(self, name: str, kinds: Sequence[PassKind]) -> list[PlannedTask]:
-        """The tasks on the file of a variant."""
+        """Return the tasks on the file of a variant."""
         return self._catalog.choose(self._source(name), kinds=kinds, engines=self._engines)
 
     def _module_tasks(self, kinds: Sequence[PassKind]) -> list[PlannedTask]:
@@ -341,7 +341,7 @@ class Search:
     def _candidate(
         self, task: PlannedTask, engine: str, *, suffix: str = "", result: PassResult | None = None
     ) -> Candidate:
-        """The result of a task in an engine, not checked yet."""
+        """Return the result of a task in an engine, not checked yet."""
         parent, name = self._everything[task.source.variant], task.result_name(engine, suffix=suffix)
         return Candidate(
             id=name,

@@ -222,7 +222,7 @@ def _require_passes(words: Sequence[str], *, has_data: bool) -> None:
 
 
 def make_bounds(limits: Limits, *, headline: str) -> tuple[Bound, ...]:
-    """The limits as bounds. With data there is always one on accuracy or, without accuracy, on the SNR.
+    """Return the limits as bounds. With data there is always one on accuracy or, without accuracy, on the SNR.
 
     Args:
         headline: id of the metric that accuracy means; "" without data.
@@ -258,7 +258,7 @@ def make_bounds(limits: Limits, *, headline: str) -> tuple[Bound, ...]:
 
 
 def _bound_snr(limit: float | None, headline: str) -> list[Bound]:
-    """The bound on the outputs' signal-to-noise ratio: given, or needed because the outputs have no accuracy."""
+    """Return the bound on the outputs' signal-to-noise ratio: given, or needed because the outputs have no accuracy."""
     if limit is None and headline != WORST:
         return []
     limit = LEAST_SNR_DB if limit is None else limit
@@ -320,7 +320,7 @@ def _part(
     split: str | None,
     limit: int | None,
 ) -> tuple[SampleSelection, SampleSelection | None]:
-    """The samples to judge on and those to calibrate with: never the same ones.
+    """Return the samples to judge on and those to calibrate with: never the same ones.
 
     Raises:
         Unavailable: there is no such split.
@@ -357,7 +357,7 @@ def _part(
 def _training(
     calibration: SampleSelection | None, judged: SampleSelection, *, limit: int | None
 ) -> SampleSelection | None:
-    """Samples to train on: many of a training split that is not judged; None for those of the calibration."""
+    """Return samples to train on: many of a training split that is not judged; None for those of the calibration."""
     if calibration is None or limit is not None or calibration.data.split == judged.data.split:
         return None
     if calibration.data.split not in SPLITS_TO_CALIBRATE or calibration.data.split == "all":

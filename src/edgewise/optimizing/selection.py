@@ -217,12 +217,12 @@ class Selection:
         return replace(standings, original=_with_run(original, run))
 
     def choose(self, standings: Standings) -> str | None:
-        """The id of the best accepted variant; None where none is accepted."""
+        """Return the id of the best accepted variant; None where none is accepted."""
         choice = self.decide(standings)
         return None if choice is None else choice.id
 
     def decide(self, standings: Standings) -> Choice | None:
-        """The best accepted variant and why it; None where none is accepted."""
+        """Return the best accepted variant and why it; None where none is accepted."""
         if self.settings.judge is not None:
             return choose_estimated(standings.candidates, headline=self.headline, aim=self.settings.aim)
         ranking = None if standings.ranked is None else standings.ranked.ranking
@@ -258,7 +258,7 @@ class Selection:
         return self._read(standings, result)
 
     def _read(self, standings: Standings, result: ComparisonResult) -> Standings:
-        """The standings after a race; its first variant is the original."""
+        """Return the standings after a race; its first variant is the original."""
         rows = {(row.b, row.metric): row for row in result.comparisons}
         late = "not raced: interrupted" if result.interrupted else "not raced: the time budget left no room"
         original, found = standings.original, dict(standings.candidates)
@@ -282,7 +282,7 @@ class Selection:
         return replace(standings, original=original, candidates=found)
 
     def _decide(self, one: Candidate, row: Comparison | None, failure: str) -> Candidate:
-        """The variant with whether it is accepted and why."""
+        """Return the variant with whether it is accepted and why."""
         assert one.beside is not None
         metrics, original = one.metrics, one.beside.metrics
         size, whole = metrics["model_size"].value or 0.0, original["model_size"].value or 0.0
@@ -304,7 +304,7 @@ class Selection:
 
 
 def with_settings(base: Candidate, task: PlannedTask, *, threads: int | None) -> Candidate | None:
-    """`base` with other settings of its engine; None where these don't apply, or were chosen before.
+    """Return `base` with other settings of its engine; None where these don't apply, or were chosen before.
 
     Args:
         threads: that the user fixed.
@@ -381,7 +381,7 @@ def _named_jobs(candidates: Sequence[Candidate]) -> list[NamedJob]:
 
 
 def _with_run(one: Candidate, run: Run) -> Candidate:
-    """The candidate with its run in a race. The run gets the accuracy, so that a table shows both in one row."""
+    """Return the candidate with its run in a race. The run gets the accuracy, so that a table shows both in one row."""
     if one.accuracy is not None:
         known = {row.metric for row in run.measurements}
         more = tuple(row for row in one.accuracy.measurements if row.metric not in known)

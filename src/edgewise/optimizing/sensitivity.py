@@ -138,7 +138,7 @@ def _with_outputs(one: LayerSensitivity, check: OutputCheck) -> LayerSensitivity
 
 
 def _rank(layers: Sequence[LayerSensitivity]) -> tuple[LayerSensitivity, ...]:
-    """The layers, the most fragile first; those far below the median SNR are marked as fragile."""
+    """Return the layers, the most fragile first; those far below the median SNR are marked as fragile."""
     known = sorted(one.snr_db for one in layers if one.snr_db is not None)
     limit = known[len(known) // 2] - FRAGILE_DB if known else 0.0
 

@@ -48,7 +48,7 @@ def draw_thumbnails(data: Dataset, samples: Sequence[ChangedSample]) -> tuple[di
 
 
 def _draw(sample: Sample, wanted: ChangedSample, *, is_array: bool) -> str:
-    """The data URI of a sample. Raises `CorruptSample` where it is no picture or has changed, `Unavailable`."""
+    """Return the data URI of a sample. Raises `CorruptSample` where it is no picture or has changed, `Unavailable`."""
     require_pillow()
     import numpy as np
     from PIL import Image
@@ -73,7 +73,7 @@ def _draw(sample: Sample, wanted: ChangedSample, *, is_array: bool) -> str:
 
 
 def _find_pixels(array: Array, name: str, *, is_array: bool) -> Array:
-    """The sample as (height, width) or (height, width, 3). Raises `CorruptSample` where it has another shape."""
+    """Return the sample as (height, width) or (height, width, 3). Raises `CorruptSample` where it has another shape."""
     import numpy as np
 
     shape = list(array.shape)
@@ -90,7 +90,9 @@ def _find_pixels(array: Array, name: str, *, is_array: bool) -> Array:
 
 
 def _to_bytes(array: Array) -> Array:
-    """The array as uint8, other types from their lowest value (black) to their highest; values that are NaN are 0."""
+    """Return the array as uint8, other types from their lowest value (black) to their highest; values that are NaN
+    are 0.
+    """
     import numpy as np
 
     if array.dtype == np.uint8:

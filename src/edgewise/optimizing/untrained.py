@@ -74,7 +74,7 @@ def _random_inputs(path: Path, shapes: Mapping[str, tuple[int, ...]]) -> Iterato
 
 
 def _without_parameters(built: BuiltModel, folder: Path) -> str:
-    """A function without parameters that makes the same model, as passes call it in a process of their own."""
+    """Return a function without parameters that makes the same model, as passes call it in a process of their own."""
     if not built.parameters:
         return built.target
     path = folder / "build_again.py"
@@ -87,7 +87,7 @@ def _without_parameters(built: BuiltModel, folder: Path) -> str:
 
 
 def _convert(name: str, built: BuiltModel, model: str, folder: Path, *, settings: Any, **more: Any) -> Path:
-    """The file that the pass called `name` makes of `model`; `more` are fields of its task."""
+    """Return the file that the pass called `name` makes of `model`; `more` are fields of its task."""
     one = passes().get(name)
     state = availability_of(one)
     if not state:

@@ -226,24 +226,24 @@ class Candidate:
         return self.parent is not None and self.kind in (None, "conversion")
 
     def value(self, metric: str) -> float | None:
-        """The number of a metric; None where it is absent."""
+        """Return the number of a metric; None where it is absent."""
         number = self.metrics.get(metric)
         return None if number is None else number.value
 
     def advance(self, stage: Stage, metrics: Mapping[str, MetricValue] | None = None) -> Candidate:
-        """The candidate with this stage and further metrics."""
+        """Return the candidate with this stage and further metrics."""
         return replace(self, stage=stage, metrics={**self.metrics, **(metrics or {})})
 
     def reject(self, why: str) -> Candidate:
-        """The candidate, rejected for this reason."""
+        """Return the candidate, rejected for this reason."""
         return replace(self, why=why, rejected=True)
 
     def leave(self, why: str) -> Candidate:
-        """The candidate, out because the search ended before its next step."""
+        """Return the candidate, out because the search ended before its next step."""
         return replace(self.reject(why), unreached=True)
 
     def to_document(self) -> dict[str, Any]:
-        """The row of the JSON document."""
+        """Return the row of the JSON document."""
         return {
             "id": self.id,
             "path": None if self.model is None else self.model.path,
@@ -276,7 +276,7 @@ def file_words_of(variant: str) -> str:
 
 
 def root_of(name: str, candidates: Mapping[str, Candidate]) -> ModelRef:
-    """The given file that a variant was made of; it may be the variant's own."""
+    """Return the given file that a variant was made of; it may be the variant's own."""
     candidate = candidates[name]
     while candidate.parent is not None and candidate.passes:
         candidate = candidates[candidate.parent]
@@ -429,7 +429,7 @@ class Optimization(Shown):
     save_errors: tuple[StoreError, ...] = ()
 
     def candidate(self, name: str) -> Candidate:
-        """The candidate called `name`, the baseline included. Raises KeyError."""
+        """Return the candidate called `name`, the baseline included. Raises KeyError."""
         return self._by_id()[name]
 
     @property
@@ -455,14 +455,14 @@ class Optimization(Shown):
         return next((name for name, one in self.changed.items() if one.samples), None)
 
     def root_of(self, name: str) -> ModelRef:
-        """The given file that a variant was made of. Raises KeyError."""
+        """Return the given file that a variant was made of. Raises KeyError."""
         return root_of(name, self._by_id())
 
     def _by_id(self) -> dict[str, Candidate]:
         return {one.id: one for one in (self.baseline, *self.candidates)}
 
     def to_document(self) -> dict[str, Any]:
-        """The JSON document of ``edgewise optimize``."""
+        """Return the JSON document of ``edgewise optimize``."""
         return {
             "schema": SCHEMA,
             "baseline": self.baseline.to_document(),

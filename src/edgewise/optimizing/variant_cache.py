@@ -71,7 +71,7 @@ class VariantCache:
         return self.folder / "made.jsonl"
 
     def make(self, tasks: Sequence[PlannedTask], *, seconds: float | None = None) -> Generator[PassResult]:
-        """The results of tasks of one pass, in order. Unchanged files of an earlier search are not made again."""
+        """Yield the results of tasks of one pass, in order. Unchanged files of an earlier search are not made again."""
         new: list[tuple[PlannedTask, Path]] = []
         for task in tasks:
             found = self._find(task)
@@ -96,14 +96,14 @@ class VariantCache:
             yield self._keep(task, folder, result)
 
     def _samples(self, task: PlannedTask) -> tuple[Path, str] | None:
-        """The file of samples for a pass and its digest; None for a pass that needs no samples."""
+        """Return the file of samples for a pass and its digest; None for a pass that needs no samples."""
         capabilities = task.capabilities
         if not (capabilities.calibrates or capabilities.labels or capabilities.trains):
             return None
         return (self.training if capabilities.trains else None) or self.calibration.get(task.source.root)
 
     def complete(self, task: PlannedTask, folder: Path, *, seconds: float) -> PassTask[Any]:
-        """The task for the pass."""
+        """Return the task for the pass."""
         samples = self._samples(task)
         return PassTask(
             model=task.source.model,
@@ -121,7 +121,7 @@ class VariantCache:
         )
 
     def _keep(self, task: PlannedTask, folder: Path, result: PassResult) -> PassResult:
-        """The result with the identity of its file, recorded for later searches."""
+        """Return the result with the identity of its file, recorded for later searches."""
         if result.model is None:
             shutil.rmtree(folder, ignore_errors=True)  # half a file is useless, and disks are small
             return result
@@ -146,7 +146,7 @@ class VariantCache:
         return replace(result, ref=ref)
 
     def _find(self, task: PlannedTask) -> PassResult | None:
-        """The result of an earlier search, if its file is unchanged."""
+        """Return the result of an earlier search, if its file is unchanged."""
         found = self._known.get(self._key(task))
         if found is None:
             return None
@@ -176,7 +176,7 @@ class VariantCache:
         return hashlib.sha256(json.dumps(identity, sort_keys=True, default=str).encode()).hexdigest()[:24]
 
     def _new_folder(self, task: PlannedTask) -> Path:
-        """A new folder for the result, named after the pass."""
+        """Return a new folder for the result, named after the pass."""
         words = re.sub(r"[^a-z0-9]+", "-", task.name.lower()).strip("-")
         folder = self.folder / "variants" / f"{words}-{self._key(task)[:8]}"
         shutil.rmtree(folder, ignore_errors=True)
@@ -184,7 +184,7 @@ class VariantCache:
 
 
 def applied_pass(task: PlannedTask, result: PassResult) -> AppliedPass:
-    """The pass with the settings and the provenance of its result."""
+    """Return the pass with the settings and the provenance of its result."""
     return AppliedPass(
         name=task.one.name,
         label=task.recipe.label,

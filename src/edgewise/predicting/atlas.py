@@ -61,7 +61,7 @@ def normal(name: str) -> str:
 
 
 def atlas_folder() -> Path:
-    """The folder of this user's tables."""
+    """Return the folder of this user's tables."""
     from platformdirs import user_data_path
 
     return user_data_path("edgewise", appauthor=False) / "atlas"
@@ -75,7 +75,7 @@ def file_of(name: str) -> Path:
 
 
 def names() -> list[str]:
-    """The names of this user's tables, sorted."""
+    """Return the names of this user's tables, sorted."""
     return sorted(path.stem for path in atlas_folder().glob("*.csv") if _NAME.fullmatch(path.stem))
 
 
@@ -107,7 +107,7 @@ def remove(name: str) -> Path:
 
 
 def load(name: str) -> Sequence[AtlasRow]:
-    """The rows of the table `name`. Raises `BadInput` where its file is damaged."""
+    """Return the rows of the table `name`. Raises `BadInput` where its file is damaged."""
     path = file_of(name)
     try:
         with path.open(newline="", encoding="utf-8") as file:
@@ -129,7 +129,7 @@ Stamp = tuple[tuple[str, str, int, int], ...]
 
 
 def stamp() -> Stamp:
-    """What changes whenever the atlas does: folder, name, time and size of each table."""
+    """Return what changes whenever the atlas does: folder, name, time and size of each table."""
     found = [(name, file_of(name).stat()) for name in names()]
     return tuple((str(atlas_folder()), name, state.st_mtime_ns, state.st_size) for name, state in found)
 

@@ -56,14 +56,14 @@ class Fitted(Protocol):
     equation: str
 
     def predict(self, subjects: Sequence[Subject]) -> tuple[Floats, Floats]:
-        """The natural logarithms of the values, and how uncertain the coefficients make them.
+        """Return the natural logarithms of the values, and how uncertain the coefficients make them.
 
         The second array is the variance of the prediction relative to the variance of a single model around the law:
         0 with perfectly known coefficients, and 1/n for the mean of n points.
         """
 
     def lacking(self, subject: Subject) -> str:
-        """What is not known of `subject`, as the points make it necessary; "" where nothing is."""
+        """Return what is not known of `subject`, as the points make it necessary; "" where nothing is."""
 
 
 class Predictor(Protocol):
@@ -83,10 +83,10 @@ class Predictor(Protocol):
     automatic: bool
 
     def lacking(self, subject: Subject) -> str:
-        """What of `subject` the law needs and is not known; "" where nothing is."""
+        """Return what of `subject` the law needs and is not known; "" where nothing is."""
 
     def fit(self, points: Sequence[Point]) -> Fitted:
-        """The law of a device. At least one point; nothing is `lacking` in any of them."""
+        """Return the law of a device. At least one point; nothing is `lacking` in any of them."""
 
 
 def predictors() -> Registry[Predictor]:

@@ -193,7 +193,7 @@ def save(calibration: Calibration, store: str | Store | None = None) -> Calibrat
 
 
 def _words(path: Path, name: str, store: str | Store | None) -> str:
-    """The calibration that is at `path`, in words; "" where there is none."""
+    """Return the calibration that is at `path`, in words; "" where there is none."""
     if not path.exists():
         return ""
     try:
@@ -206,7 +206,7 @@ def _words(path: Path, name: str, store: str | Store | None) -> str:
 
 
 def load(name: str, store: str | Store | None = None) -> Calibration:
-    """The calibration `name`. Raises `BadInput` where there is none, or where its file is damaged."""
+    """Return the calibration `name`. Raises `BadInput` where there is none, or where its file is damaged."""
     path = file_of(name, store)
     try:
         document = json.loads(path.read_text("utf-8"))

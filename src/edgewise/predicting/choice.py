@@ -71,13 +71,15 @@ class Trial:
         return freedom_of(self.predictor, self.number)
 
     def mean_error(self, values: Sequence[float]) -> float:
-        """The mean relative error of left-out points, whose values are these; infinite where it can't be used."""
+        """Return the mean relative error of left-out points, whose values are these; infinite where it can't be
+        used.
+        """
         off = [abs(found / value - 1) for found, value in zip(self.left_out, values, strict=True)]
         off = [each for each in off if not math.isnan(each)]
         return sum(off) / len(off) if off and self.fitted is not None else math.inf
 
     def lacking(self, subject: Subject) -> str:
-        """What the law, or its fit to these points, needs of `subject` and is not known; "" where nothing is."""
+        """Return what the law, or its fit to these points, needs of `subject` and is not known; "" where nothing is."""
         return self.predictor.lacking(subject) or (self.fitted.lacking(subject) if self.fitted else "")
 
 
@@ -118,12 +120,12 @@ class Choice:
         return self.chosen.freedom
 
     def usable_for(self, subject: Subject) -> Trial | None:
-        """The best law of which `subject` lacks nothing; None where there is none."""
+        """Return the best law of which `subject` lacks nothing; None where there is none."""
         usable = (trial for trial in self.trials if trial.fitted is not None and not trial.lacking(subject))
         return next(usable, None)
 
     def predict(self, subjects: Sequence[Subject], *, coverage: float = COVERAGE) -> list[Prediction]:
-        """The values of models with intervals of this coverage.
+        """Return the values of models with intervals of this coverage.
 
         Raises `BadInput` for a model of which the chosen law lacks something.
         """
@@ -135,7 +137,7 @@ class Choice:
     def predict_by(
         self, trial: Trial, subjects: Sequence[Subject], *, further: float = 0.0, coverage: float = COVERAGE
     ) -> tuple[list[Prediction], list[float]]:
-        """The same by the law of `trial`, and the standard deviations of the logarithms.
+        """Return the same by the law of `trial`, and the standard deviations of the logarithms.
 
         Args:
             further: variance relative to that of a single model around the law, for what is beyond the points.
@@ -154,7 +156,7 @@ def freedom_of(law: Predictor, number: int) -> float:
 
 
 def _around(log: float, spread: float, freedom: float, coverage: float) -> Prediction:
-    """The value with the logarithm `log` and its interval."""
+    """Return the value with the logarithm `log` and its interval."""
     width = min(t_quantile(0.5 + coverage / 2, freedom) * spread, WIDEST)
     return Prediction(value=math.exp(log), low=math.exp(log - width), high=math.exp(log + width))
 
@@ -175,7 +177,7 @@ class LeftOut:
     freedom: float
 
     def prediction(self, coverage: float = COVERAGE) -> Prediction:
-        """The predicted value with its interval."""
+        """Return the predicted value with its interval."""
         return _around(self.log, self.spread, self.freedom, coverage)
 
     def inside(self, coverage: float) -> bool:
@@ -312,7 +314,7 @@ def _mean_of_some(trials: Sequence[Trial]) -> Mean | None:
 
 
 def without_kin(points: Sequence[Point], at: int) -> list[Point]:
-    """The points without the one at `at`, and without the others of its family where `FEWEST_FAMILIES` remain.
+    """Return the points without the one at `at`, and without the others of its family where `FEWEST_FAMILIES` remain.
 
     Networks of one design tell more of each other than of the models that are to be predicted.
     """
@@ -329,7 +331,7 @@ def _doubt(trial: Trial) -> float:
 
 
 def _variance(trial: Trial) -> float:
-    """The variance around the law with `CHOICE_POINTS` of prior error instead of `PRIOR_POINTS`."""
+    """Return the variance around the law with `CHOICE_POINTS` of prior error instead of `PRIOR_POINTS`."""
     if trial.fitted is None:
         return math.inf
     further = (CHOICE_POINTS - PRIOR_POINTS) * trial.predictor.prior_error**2

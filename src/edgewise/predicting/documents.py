@@ -20,7 +20,7 @@ _NOT_MEASURED = {"", "-", "--", "---", "/", "n/a", "na"}
 
 
 def _plain(cell: str) -> str:
-    """A cell without links, markup and repeated blanks."""
+    """Return a cell without links, markup and repeated blanks."""
     text = _LINK.sub(lambda found: found[1] or found[3] or "", cell)
     return " ".join(html.unescape(re.sub(r"<br\s*/?>|\*\*", " ", text)).split())
 
@@ -152,7 +152,9 @@ def read_hailo(path: Path) -> Iterator[AtlasRow]:
 
 
 def read_mlperf_tiny(path: Path) -> Iterator[AtlasRow]:
-    """The results of a round of MLPerf Tiny: ``DIVISION/SUBMITTER/results/SYSTEM/MODEL/performance/results.txt``."""
+    """Yield the results of a round of MLPerf Tiny:
+    ``DIVISION/SUBMITTER/results/SYSTEM/MODEL/performance/results.txt``.
+    """
     for file in files_below(path, "results.txt"):
         parts = file.resolve().parts
         if parts[-2] != "performance" or len(parts) < 6:

@@ -45,7 +45,7 @@ class OperatorProfile:
 
 
 def profile_of(graph: Graph) -> OperatorProfile:
-    """The terms of `graph`; operators of subgraphs count where their number of executions is known.
+    """Return the terms of `graph`; operators of subgraphs count where their number of executions is known.
 
     Weights that are stored in another type are converted when an engine loads the network: no work of an inference.
     """
@@ -67,7 +67,7 @@ def profile_of(graph: Graph) -> OperatorProfile:
 
 
 def _group(operator: Operator, graph: Graph) -> str:
-    """The term that the MACs of `operator` belong to."""
+    """Return the term that the MACs of `operator` belong to."""
     if operator.kind in _DENSE:
         return "dense"
     if operator.geometry.get("depthwise"):

@@ -87,7 +87,7 @@ class Fleet:
         return np.asarray(1.0 / np.bincount(self.groups)[self.groups], dtype=np.float64)
 
     def find(self, name: str) -> int | None:
-        """The column of the model `name`; None where there is none, or several variants."""
+        """Return the column of the model `name`; None where there is none, or several variants."""
         known = normal(name)
         columns = self.short.get(known, ())
         return self.models.get(known, columns[0] if len(columns) == 1 else None)
@@ -159,7 +159,7 @@ class _Process:
         return float(np.sum(self.inverse @ self.off) / self.inverse.sum())
 
     def likelihood(self, *, scaled: bool = False) -> float:
-        """The logarithm of the density of the differences between points, up to a constant.
+        """Return the logarithm of the density of the differences between points, up to a constant.
 
         Args:
             scaled: the covariance is known only up to a factor, of which nothing is known.
@@ -204,7 +204,7 @@ class _OnFleet:
         self.fleet.kernel([*self.columns, *columns])
 
     def likelihood(self) -> float:
-        """The logarithm of the density of the differences between points, up to a constant."""
+        """Return the logarithm of the density of the differences between points, up to a constant."""
         kernel = self.fleet.kernel(self.columns)
         at = [kernel.places[column] for column in self.columns]
         return self._process(kernel.covariance[np.ix_(at, at)], kernel, at).likelihood()
@@ -214,7 +214,7 @@ class _OnFleet:
         return _Process(np.asarray(inverse, dtype=np.float64), self.logs - kernel.means[at])
 
     def predict(self, column: int, profile: OperatorProfile | None) -> tuple[float, float]:
-        """The logarithm of a model's value, and its variance as of `_Process.predict`."""
+        """Return the logarithm of a model's value, and its variance as of `_Process.predict`."""
         kernel = self.fleet.kernel([*self.columns, column])
         places = [kernel.places[one] for one in (*self.columns, column)]
         at, place = places[:-1], places[-1]
@@ -241,7 +241,7 @@ class _OnFleet:
         return float(shares @ logs / shares.sum()), float(spread)
 
     def _of_operators(self, usual: Floats, covariance: Floats, profile: OperatorProfile | None) -> Floats | None:
-        """The covariance that costs of operators add to the points and a model; None where they can't be told.
+        """Return the covariance that costs of operators add to the points and a model; None where they can't be told.
 
         The value of a model is the sum of its amounts times their costs. Relative to its `usual` value, each cost
         therefore moves it in proportion to the amount by that value.
@@ -264,7 +264,7 @@ class _OnFleet:
         return found
 
     def _nearest(self, column: int) -> tuple[float, float] | None:
-        """The logarithm from the devices that have the model, weighted by their squared distance on the points.
+        """Return the logarithm from the devices that have the model, weighted by their squared distance on the points.
 
         The second number is the likelihood, as of `_Process.likelihood`, of points that differ from one of these
         devices by an offset and noise.
@@ -323,13 +323,13 @@ class Catalogued:
         return found[:, 0], found[:, 1]
 
     def _place(self, subject: Subject) -> tuple[int | None, int | None]:
-        """The first fleet that has `subject`, and its column there."""
+        """Return the first fleet that has `subject`, and its column there."""
         columns = ((at, each.fleet.find(subject.name)) for at, each in enumerate(self.known))
         return next(((at, column) for at, column in columns if column is not None), (None, None))
 
 
 def _profile(subject: Subject) -> OperatorProfile | None:
-    """What the operators of `subject` do; None where that can't be counted."""
+    """Return what the operators of `subject` do; None where that can't be counted."""
     return None if lacks_profile(subject) else subject.profile
 
 
@@ -373,12 +373,12 @@ class Catalogue:
 
 @lru_cache(maxsize=2)
 def fleets_at(state: Stamp) -> tuple[Fleet, ...]:
-    """The fleets of the atlas as it is at `state`, which is `stamp()`."""
+    """Return the fleets of the atlas as it is at `state`, which is `stamp()`."""
     return fleets(tables(state))
 
 
 def fleets(found: Mapping[str, Sequence[AtlasRow]]) -> tuple[Fleet, ...]:
-    """The fleets of tables by name: rows with the same runtime, precision and unit, batched or not."""
+    """Return the fleets of tables by name: rows with the same runtime, precision and unit, batched or not."""
     by_conditions: dict[tuple[str, ...], list[tuple[str, AtlasRow]]] = defaultdict(list)
     for table, rows in found.items():
         for row in rows:
@@ -389,7 +389,7 @@ def fleets(found: Mapping[str, Sequence[AtlasRow]]) -> tuple[Fleet, ...]:
 
 
 def _fleet(conditions: Sequence[str], rows: Sequence[tuple[str, AtlasRow]]) -> Fleet | None:
-    """The fleet of `rows`, without models that one device alone has; None where it has too little hardware."""
+    """Return the fleet of `rows`, without models that one device alone has; None where it has too little hardware."""
     cells: dict[tuple[tuple[str, str, str], str], list[float]] = defaultdict(list)
     short: dict[str, str] = {}
     for _, row in rows:

@@ -96,7 +96,7 @@ class Forecasts(Shown):
         return tuple(self.calibration.points)
 
     def of(self, metric: str) -> list[Forecast]:
-        """The forecasts of `metric`, smallest value first, refused ones last."""
+        """Return the forecasts of `metric`, smallest value first, refused ones last."""
         rows = [row for row in self.rows if row.metric == metric]
         return sorted(rows, key=lambda row: row.prediction.value if row.prediction else math.inf)
 
@@ -110,7 +110,9 @@ class Forecasts(Shown):
         return self.calibration.choices[metric].freedom
 
     def to_document(self) -> dict[str, Any]:
-        """What ``edgewise estimate --json`` prints for a calibrated device: rows as in `Estimate.to_document`."""
+        """Return what ``edgewise estimate --json`` prints for a calibrated device: rows as in
+        `Estimate.to_document`.
+        """
         rows = [_document(row) for row in self.rows]
         refused = [f"{row.subject.name}: {row.refused}" for row in self.rows if row.refused]
         return {
@@ -151,7 +153,9 @@ def _document(row: Forecast) -> dict[str, Any]:
 
 
 def probability_below(one: Forecast, other: Forecast, freedom: float) -> float:
-    """That `one` is less than `other`, both predicted; their errors around the law are independent."""
+    """Return the probability that `one` is less than `other`, both predicted; their errors around the law are
+    independent.
+    """
     if one.prediction is None or other.prediction is None:
         raise ValueError("both must be predicted")
     apart = math.log(other.prediction.value / one.prediction.value)
@@ -159,7 +163,7 @@ def probability_below(one: Forecast, other: Forecast, freedom: float) -> float:
 
 
 def _share_below(t: float, freedom: float) -> float:
-    """The probability that Student's t is less than `t`."""
+    """Return the probability that Student's t is less than `t`."""
     return 1 - t_tail(t, freedom) if t >= 0 else t_tail(-t, freedom)
 
 
@@ -193,7 +197,7 @@ def forecast(
 
 
 def _next_laws(subject: Subject, choice: Choice, best: Trial) -> list[Trial]:
-    """The other laws that know `subject`, in the order of the choice."""
+    """Return the other laws that know `subject`, in the order of the choice."""
     known = [each for each in choice.trials if each.fitted is not None and not each.lacking(subject)]
     return [each for each in known if each is not best]
 
@@ -252,7 +256,7 @@ def _forecast(subject: Subject, metric: str, choice: Choice, target: float | Non
 
 
 def _others_beside(subject: Subject, metric: str, choice: Choice, trial: Trial, prediction: Prediction) -> str:
-    """That the `OTHER_LAWS` next best laws are all on one side of the interval, as a sentence; else ""."""
+    """State that the `OTHER_LAWS` next best laws are all on one side of the interval, as a sentence; else ""."""
     others = [one for one in choice.ranked if one is not trial and one.fitted is not None and not one.lacking(subject)]
     values = {one.predictor.name: choice.predict_by(one, [subject])[0][0].value for one in others[:OTHER_LAWS]}
     if len(values) < OTHER_LAWS:
@@ -265,7 +269,7 @@ def _others_beside(subject: Subject, metric: str, choice: Choice, trial: Trial, 
 
 
 def measured_value(subject: Subject, points: Sequence[Point]) -> float | None:
-    """The value of the point that is `subject`; None where there is none, or where it is not certain which.
+    """Return the value of the point that is `subject`; None where there is none, or where it is not certain which.
 
     A table may name a file by its path, so that file names count; the operators must be the same in any case.
     """
@@ -318,7 +322,9 @@ def _unlike(subject: Subject, points: Sequence[Point], metric: str) -> tuple[str
 
 
 def _bits_apart(one: str, other: str) -> float:
-    """The logarithm of the ratio of the bits of the first number formats of two precisions; of 32 and 8 if unknown."""
+    """Return the logarithm of the ratio of the bits of the first number formats of two precisions; of 32 and 8 if
+    unknown.
+    """
     first, second = (BITS.get(word.split(", ")[0].split(" ")[0]) for word in (one, other))
     return math.log(4.0) if first is None or second is None else abs(math.log(first / second))
 
@@ -337,7 +343,9 @@ KINDS = dict(
 
 
 def _sizes(subject: Subject, points: Sequence[Point]) -> tuple[float, list[float]]:
-    """The size of `subject` and of the points by the first measure that all of them have; no points where none is."""
+    """Return the size of `subject` and of the points by the first measure that all of them have; no points where
+    none is.
+    """
     for measure in MEASURES.values():
         own, others = measure(subject), [measure(point.subject) or 0.0 for point in points]
         if own and all(others):
@@ -346,7 +354,7 @@ def _sizes(subject: Subject, points: Sequence[Point]) -> tuple[float, list[float
 
 
 def _beyond(subject: Subject, points: Sequence[Point]) -> float:
-    """The logarithm of the factor by which `subject` is larger or smaller than all points; 0 between them."""
+    """Return the logarithm of the factor by which `subject` is larger or smaller than all points; 0 between them."""
     own, others = _sizes(subject, points)
     return max(0.0, math.log(own / max(others)), math.log(min(others) / own)) if others else 0.0
 
@@ -370,7 +378,7 @@ def _words_beyond(subject: Subject, points: Sequence[Point], metric: str) -> str
 
 
 def _advice_beyond(subject: Subject, points: Sequence[Point], metric: str) -> str:
-    """What to do about a model beyond all points. Of a point itself, its value here is wrong or was."""
+    """Return what to do about a model beyond all points. Of a point itself, its value here is wrong or was."""
     point = _measured_point(subject, points)
     if point is not None and point.subject.host is not None and _by_host(subject, points):
         here = quantity(point.subject.host, METRICS[metric].unit)
@@ -389,7 +397,7 @@ def _by_host(subject: Subject, points: Sequence[Point]) -> bool:
 
 
 def nearest(subject: Subject, points: Sequence[Point]) -> tuple[str, ...]:
-    """The names of the points most like `subject` in size and in the shares of its operators."""
+    """Return the names of the points most like `subject` in size and in the shares of its operators."""
     own, others = _sizes(subject, points)
     if not others:
         return ()

@@ -20,7 +20,7 @@ PRIOR_ERROR = 0.28
 
 
 def least_squares_from_zero(matrix: Floats, target: Floats) -> Floats:
-    """The coefficients ≥ 0 that minimise ‖matrix · x − target‖²: the free minimum, else by coordinate descent.
+    """Return the coefficients ≥ 0 that minimise ‖matrix · x − target‖²: the free minimum, else by coordinate descent.
 
     Args:
         matrix: (rows, columns), of full column rank.
@@ -49,7 +49,7 @@ def _hosts(subjects: Sequence[Subject]) -> Floats:
 
 
 def _told(value: float, points: Sequence[Point]) -> str:
-    """A constant of an equation in the unit of the points; a bare number where they have none."""
+    """Return a constant of an equation in the unit of the points; a bare number where they have none."""
     unit = points[0].unit
     if unit == "B" and value < 1:
         return f"{significant(value)} B"
@@ -57,7 +57,7 @@ def _told(value: float, points: Sequence[Point]) -> str:
 
 
 def _straight(subjects: Sequence[Subject], _: Floats) -> Floats:
-    """The rows of a straight line: this machine's value, and 1."""
+    """Return the rows of a straight line: this machine's value, and 1."""
     return np.column_stack([_hosts(subjects), np.ones(len(subjects))])
 
 
@@ -66,7 +66,7 @@ def _amounts(subjects: Sequence[Subject]) -> Floats:
 
 
 def known_profile(subject: Subject) -> OperatorProfile:
-    """The profile of a subject that has one."""
+    """Return the profile of a subject that has one."""
     if subject.profile is None:
         raise ValueError(f"{subject.name} has no profile")
     return subject.profile
@@ -253,7 +253,7 @@ class HostAndOperators:
 
 
 def _relative_to_host(subjects: Sequence[Subject]) -> Floats:
-    """What `HostAndOperators.effects` are the coefficients of: (subjects, features)."""
+    """Return what `HostAndOperators.effects` are the coefficients of: (subjects, features)."""
     profiles = [known_profile(subject) for subject in subjects]
     return np.column_stack(
         [

@@ -52,7 +52,9 @@ class Misfit:
 
 
 def find_misfit(choice: Choice) -> Misfit | None:
-    """The models that do not fit the others, or those that may be the one; None where all fit or none can be told."""
+    """Return the models that do not fit the others, or those that may be the one; None where all fit or none can be
+    told.
+    """
     off = [abs(math.log(each / point.value)) for each, point in zip(choice.chosen.left_out, choice.points, strict=True)]
     tried = sorted((at for at, error in enumerate(off) if not math.isnan(error)), key=lambda at: -off[at])
     points = [choice.points[at] for at in tried]
@@ -89,7 +91,7 @@ def _without(points: Sequence[Point], *left_out: int) -> list[Point]:
 
 
 def _find_two(laws: Sequence[Predictor], points: Sequence[Point], tried: Sequence[int], most: float) -> tuple[int, ...]:
-    """The only two of `tried` without which the others are off by `most` or less, and that are far from them."""
+    """Return the only two of `tried` without which the others are off by `most` or less, and that are far from them."""
     pairs = [two for two in combinations(tried, 2) if _least_worst(laws, _without(points, *two))[0] <= most]
     if len(pairs) != 1:
         return ()
@@ -102,7 +104,7 @@ def _find_two(laws: Sequence[Predictor], points: Sequence[Point], tried: Sequenc
 def _one_of(
     choice: Choice, laws: Sequence[Predictor], points: Sequence[Point], found: Sequence[int], most: float
 ) -> Misfit:
-    """That one of the points at `found` is wrong; with the only one that a usual slip would explain.
+    """Return that one of the points at `found` is wrong; with the only one that a usual slip would explain.
 
     Args:
         most: the largest logarithmic error of points that fit.
@@ -129,7 +131,9 @@ def _one_of(
 
 
 def describe_misfit(choice: Choice, metric: str) -> str:
-    """The models whose `metric` does not fit the others, with the factors, as a sentence; "" where none can be told."""
+    """Return the models whose `metric` does not fit the others, with the factors, as a sentence; "" where none can
+    be told.
+    """
     found = find_misfit(choice)
     if found is None:
         return ""
@@ -163,7 +167,9 @@ def describe_misfit(choice: Choice, metric: str) -> str:
 
 
 def _cheap_laws(choice: Choice, points: Sequence[Point]) -> list[Predictor]:
-    """The laws that know all of `points`, without those that know other devices; the chosen one where there is none."""
+    """Return the laws that know all of `points`, without those that know other devices; the chosen one where there
+    is none.
+    """
     laws = [
         trial.predictor
         for trial in choice.trials
@@ -176,7 +182,7 @@ def _cheap_laws(choice: Choice, points: Sequence[Point]) -> list[Predictor]:
 
 
 def _least_worst(laws: Sequence[Predictor], points: Sequence[Point]) -> tuple[float, Predictor, list[float]]:
-    """The law whose largest error is the least: that error, the law, and all its logarithmic errors.
+    """Return the law whose largest error is the least: that error, the law, and all its logarithmic errors.
 
     Each point is predicted by the law as fitted to the others.
     """

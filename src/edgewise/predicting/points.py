@@ -70,7 +70,7 @@ class Row:
 
 
 def read_table(path: Path) -> list[Row]:
-    """The rows of a CSV file with the columns ``model``, ``latency_ms``, ``host_latency_ms`` and the like.
+    """Return the rows of a CSV file with the columns ``model``, ``latency_ms``, ``host_latency_ms`` and the like.
 
     Raises `BadInput` for what is no such table, with the line.
     """
@@ -156,7 +156,7 @@ def is_measurement(value: float) -> bool:
 
 
 def _number(text: str, name: str, unit: float, path: Path, line: int) -> float:
-    """The value in SI."""
+    """Return the value in SI."""
     advice = "leave the cell empty where nothing was measured"
     try:
         value = float(text)
@@ -224,7 +224,7 @@ def check_points(points: Sequence[Point], *, what: str, places: Mapping[str, str
 def doubt_units(
     points: Sequence[Point], *, what: str, written: Mapping[str, str], peaks: tuple[float, float] | None = None
 ) -> list[str]:
-    """That all values of a column may be in another unit, each a sentence.
+    """State that all values of a column may be in another unit, each a sentence.
 
     Args:
         written: name of a model → column and line of its value of this machine; other values were measured here.
@@ -270,7 +270,7 @@ def _names(points: Sequence[Point]) -> list[str]:
 
 
 def _values(point: Point, what: str, places: Mapping[str, str]) -> str:
-    """What a point has on the device and on this machine, and where its values are from."""
+    """Return what a point has on the device and on this machine, and where its values are from."""
     unit, host = METRICS[what.replace(" ", "_")].unit, point.subject.host
     here = "" if host is None else f" and {format_quantity(host, unit)} on this machine"
     place = f"; {places[point.subject.name]}" if places.get(point.subject.name) else ""
@@ -278,7 +278,9 @@ def _values(point: Point, what: str, places: Mapping[str, str]) -> str:
 
 
 def _all_in_another_unit(points: Sequence[Point], *, what: str) -> list[str]:
-    """That the whole column may be in another unit: no phone or board, and only a microcontroller, is that slow."""
+    """State that the whole column may be in another unit: no phone or board, and only a microcontroller, is that
+    slow.
+    """
     factors = [point.value / point.subject.host for point in points if point.subject.host]
     if what != "latency" or not factors:
         return []
@@ -295,7 +297,7 @@ def _all_in_another_unit(points: Sequence[Point], *, what: str) -> list[str]:
 def _hosts_in_another_unit(
     points: Sequence[Point], written: Mapping[str, str], peaks: tuple[float, float] | None, *, what: str
 ) -> list[str]:
-    """That this machine's values may be in another unit: for the operators of the models they are implausible."""
+    """State that this machine's values may be in another unit: for the operators of the models they are implausible."""
     rates = {
         each.name: (each.profile.work / each.host, each.host)
         for each in (point.subject for point in points)

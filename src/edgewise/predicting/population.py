@@ -108,7 +108,7 @@ class Models:
         return cls(amounts, np.column_stack(others))
 
     def linear(self, costs: Floats) -> tuple[Floats, Floats]:
-        """The formula without offset, rest and noise, made linear around `costs`: constants and rows.
+        """Return the formula without offset, rest and noise, made linear around `costs`: constants and rows.
 
         Args:
             costs: coefficients of `FEATURES`: (…, features).
@@ -128,7 +128,7 @@ def estimate_population(
     logs: Floats, groups: np.ndarray, subjects: Sequence[Subject], *, title: str, on_cpu: bool,
     prior: Population | None = None,
 ) -> Population:  # fmt: skip
-    """A population from measurements.
+    """Return a population from measurements.
 
     Args:
         logs: natural logarithms, (devices, models); NaN where nothing was measured. At least one device has
@@ -206,7 +206,7 @@ class Member:
         return f"{words}, and this machine's values of {self.here.sum()} models" if self.here.any() else words
 
     def likelihood(self) -> float:
-        """The logarithm of the density of the observations, up to a constant."""
+        """Return the logarithm of the density of the observations, up to a constant."""
         return float(np.linalg.slogdet(self.inverse)[1] - self.off @ self.inverse @ self.off) / 2
 
     def lacking(self, subject: Subject) -> str:
@@ -239,7 +239,7 @@ class Member:
 
 
 def _member(population: Population, points: Sequence[Point], *, hosts: bool) -> Member:
-    """The device of `points`; with `hosts`, what this machine takes for their models is observed too."""
+    """Return the device of `points`; with `hosts`, what this machine takes for their models is observed too."""
     measured = [at for at, point in enumerate(points) if hosts and point.subject.host]
     at = np.array([*range(len(points)), *measured])
     here = np.arange(len(at)) >= len(points)
@@ -298,7 +298,7 @@ def _document() -> dict[str, Any]:
 
 @lru_cache(maxsize=1)
 def shipped() -> tuple[Population, ...]:
-    """The populations that edgewise brings, processors first."""
+    """Return the populations that edgewise brings, processors first."""
     arrays = ("mean", "covariance", "doubt")
     return tuple(
         Population(**{**found, **{name: np.array(found[name]) for name in arrays}})
@@ -307,7 +307,7 @@ def shipped() -> tuple[Population, ...]:
 
 
 def networks() -> dict[str, OperatorProfile]:
-    """Published networks by the names that tables of results give them: what their operators do."""
+    """Return published networks by the names that tables of results give them: what their operators do."""
     return {name: OperatorProfile(amounts=tuple(amounts)) for name, amounts in _document()["networks"].items()}
 
 
@@ -318,7 +318,7 @@ def _populations_at(state: Stamp) -> tuple[Population, ...]:
 
 
 def populations(fleets: Sequence[Fleet]) -> tuple[Population, ...]:
-    """The populations of fleets that have `FEWEST_MODELS` of `networks`."""
+    """Return the populations of fleets that have `FEWEST_MODELS` of `networks`."""
     found = []
     for fleet in fleets:
         columns = {

@@ -20,7 +20,7 @@ class Place:
     at: int | str
 
     def error(self, problem: str, advice: str) -> BadInput:
-        """What is wrong there."""
+        """Return what is wrong there."""
         at = f"line {self.at}" if isinstance(self.at, int) else self.at
         return BadInput(f"{self.path}, {at}: {problem}", advice=advice)
 
@@ -43,7 +43,7 @@ class Place:
 
 
 def read_text(path: Path) -> str:
-    """The text of a file. Raises `BadInput` for one that is too large, unreadable or not UTF-8."""
+    """Return the text of a file. Raises `BadInput` for one that is too large, unreadable or not UTF-8."""
     try:
         if path.stat().st_size > MOST_BYTES:
             raise BadInput(f"{path} is larger than {MOST_BYTES // 2**20} MiB", advice="is it the right file?")
@@ -53,5 +53,5 @@ def read_text(path: Path) -> str:
 
 
 def files_below(path: Path, pattern: str) -> list[Path]:
-    """The file itself, or those in a folder and below it."""
+    """Return the file itself, or those in a folder and below it."""
     return sorted(path.rglob(pattern)) if path.is_dir() else [path]

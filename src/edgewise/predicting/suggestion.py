@@ -43,7 +43,7 @@ class Suggestion:
     steps: tuple[tuple[str, str], ...]
 
     def to_document(self) -> dict[str, Any]:
-        """What ``edgewise calibrate --suggest --json`` prints."""
+        """Return what ``edgewise calibrate --suggest --json`` prints."""
         return {
             "schema": SCHEMA,
             "device": self.device,
@@ -58,7 +58,7 @@ class Suggestion:
 
 
 def select(candidates: Sequence[Subject], measured: Sequence[Subject], number: int) -> tuple[Subject, ...]:
-    """The candidates that, measured beside `measured`, leave least doubt about the coefficients of the laws.
+    """Return the candidates that, measured beside `measured`, leave least doubt about the coefficients of the laws.
 
     A law is taken as a Bayesian regression on size, with the prior of `edgewise.predicting.laws.PowerLaw`, and on
     shares of operators, with `EFFECT`. Each step adds the candidate whose value the law knows least (greedy D-optimal

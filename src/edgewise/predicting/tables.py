@@ -27,7 +27,7 @@ _LATENCIES = {f"latency_{unit}": factor for unit, factor in UNITS["latency"].ite
 
 
 def read_source(kind: str, path: Path, *, source: str = "", licence: str = "") -> list[AtlasRow]:
-    """The rows of the results at `path`.
+    """Return the rows of the results at `path`.
 
     Args:
         kind: one of `SOURCES`.
@@ -53,7 +53,7 @@ def read_source(kind: str, path: Path, *, source: str = "", licence: str = "") -
 
 
 def _lines(path: Path) -> Iterator[tuple[Place, Mapping[str, str]]]:
-    """The rows of a CSV file by its header. Raises `BadInput`."""
+    """Yield the rows of a CSV file by its header. Raises `BadInput`."""
     reader = csv.reader(read_text(path).splitlines())
     header: list[str] | None = None
     try:
@@ -191,7 +191,7 @@ def _timm(path: Path) -> Iterator[AtlasRow]:
 
 
 def _table(path: Path) -> Iterator[AtlasRow]:
-    """A CSV file with the columns model, device and latency_ms (or _s, _us, _ns), and others by their names."""
+    """Yield a CSV file with the columns model, device and latency_ms (or _s, _us, _ns), and others by their names."""
     for place, cells in _lines(path):
         column = next((name for name in _LATENCIES if cells.get(name)), None)
         if column is None or not cells.get("model") or not cells.get("device"):
@@ -215,7 +215,9 @@ def _table(path: Path) -> Iterator[AtlasRow]:
 
 
 def _runs(path: Path) -> Iterator[AtlasRow]:
-    """Runs that ``edgewise runs export`` wrote; those that failed, of grade D or without a latency are left out."""
+    """Yield the runs that ``edgewise runs export`` wrote; those that failed, of grade D or without a latency are
+    left out.
+    """
     from edgewise.record.facts import precision_of, threads_of
     from edgewise.store.exchange import read_runs
     from edgewise.store.tables import machine_of

@@ -71,7 +71,7 @@ def _match(step: frozenset[str], operator: str) -> float:
 
 
 def _trace(choices: Sequence[bytearray], operators: int) -> list[int | None]:
-    """The way back through the choices."""
+    """Return the way back through the choices."""
     answer: list[int | None] = [None] * len(choices)
     step, operator = len(choices) - 1, operators
     while step >= 0:

@@ -103,7 +103,7 @@ _PASSES = frozenset({"Identity", "Dropout", "StopGradient"})
 
 
 def _look_behind_passes(graph: Graph, nodes: Sequence[EngineNode], claims: Claims) -> None:
-    """A step that is called after operators that do nothing executes the one whose output they hand on."""
+    """Let a step that is called after operators that do nothing execute the one whose output they hand on."""
     taken = {index for found in claims.values() for index in found}
     producers = graph.producers()
     for claimed in claims.values():
@@ -117,7 +117,7 @@ def _look_behind_passes(graph: Graph, nodes: Sequence[EngineNode], claims: Claim
 
 
 def _claim_by_tensors(graph: Graph, nodes: Sequence[EngineNode], claims: Claims) -> None:
-    """A step without names executes what lies between the tensors it reads and those it makes."""
+    """Let a step without names execute what lies between the tensors it reads and those it makes."""
     producers = graph.producers()
     for at, node in enumerate(nodes):
         if at in claims or node.role != "operator" or not node.outputs:
@@ -138,7 +138,7 @@ def _claim_by_tensors(graph: Graph, nodes: Sequence[EngineNode], claims: Claims)
 
 
 def _join_reshapes(graph: Graph, nodes: Sequence[EngineNode], claims: Claims) -> None:
-    """A step that only moves data does not compute the operator whose output it hands on: the step before it does.
+    """Give the operator whose output a step only moves to the step before it.
 
     ONNX Runtime makes a reshape, a Gemm and a reshape of a product and the addition behind it; the last one has the
     addition's output.
@@ -229,7 +229,7 @@ def _computes(operator: Operator, graph: Graph) -> bool:
 
 
 def _group(graph: Graph, claims: Claims) -> tuple[Group, ...]:
-    """Steps that share an operator that costs something go together; a free one goes with the first that names it."""
+    """Put steps together that share an operator that costs something; a free one goes with the first that names it."""
     parent = {at: at for at in claims}
 
     def find(at: int) -> int:

@@ -67,7 +67,7 @@ class _ProfileView:
     instructions: Collection[str] | None
 
     def operators(self, layer: Layer) -> list[Operator]:
-        """The operators in `layer`."""
+        """Return the operators in `layer`."""
         return [self.graph.operators[index] for index in layer.operators]
 
     @property
@@ -88,7 +88,7 @@ class _ProfileView:
         return any(self.graph.operators[index].kind in PRODUCTS for index in makers)
 
     def share(self, layers: Sequence[Layer]) -> str:
-        """The time of `layers` and its share of the whole, in words."""
+        """Return the time of `layers` and its share of the whole, in words."""
         seconds = time_of(layers)
         return f"{format_quantity(seconds, 's')} ({seconds / self.profile.latency:.1%} of the whole)"
 
@@ -136,7 +136,7 @@ def _finding(
     method: str = "all of their time",
     **evidence: float,
 ) -> list[Finding]:
-    """The finding about `layers`, if there are any; their time is the saving unless that is given.
+    """Return the finding about `layers`, if there are any; their time is the saving unless that is given.
 
     Args:
         noun: the name of their number in the evidence.
@@ -328,7 +328,7 @@ def _far(view: _ProfileView) -> list[Finding]:
 
 
 def _quickest(layer: Layer) -> float:
-    """The share of its roof that a layer may reach at most, by the interval of its time."""
+    """Return the share of its roof that a layer may reach at most, by the interval of its time."""
     low = layer.time if layer.low is None else layer.low
     return (layer.ops or 0) / low / layer.roof if low and layer.roof else float("inf")
 

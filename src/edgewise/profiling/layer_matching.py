@@ -131,7 +131,8 @@ def are_reliable(*runs: Run) -> bool:
 
 
 def drift_between(before: Run, after: Run) -> tuple[float, float] | None:
-    """What the machine's drift between two runs may have changed: factors, around 1, for the times of the second one.
+    """Return what the machine's drift between two runs may have changed: factors, around 1, for the times of the
+    second one.
 
     Layers are scaled to the latency of their own run. Where both runs took turns, the factors take in 1 and the ratio
     of the turns, with its interval, over the quotient of the latencies; otherwise they are that quotient's own
@@ -148,7 +149,9 @@ def drift_between(before: Run, after: Run) -> tuple[float, float] | None:
 
 
 def pair_layers(before: Run, after: Run) -> list[LayerPair]:
-    """The work of both runs, the largest change first; layers that share no work with the other run stand alone."""
+    """Return the work of both runs, the largest change first; layers that share no work with the other run stand
+    alone.
+    """
     sets = _LayerSets([(side, layer) for side, run in enumerate((before, after)) for layer in run.layers])
     sets.join_by_name()
     sets.join_wrapping()
@@ -185,14 +188,14 @@ class _LayerSets:
         self._parents[self._root(one)] = self._root(other)
 
     def groups(self) -> list[list[int]]:
-        """Indices of the members of each set."""
+        """Return indices of the members of each set."""
         found: dict[int, list[int]] = {}
         for index in range(len(self.members)):
             found.setdefault(self._root(index), []).append(index)
         return list(found.values())
 
     def found(self) -> list[tuple[list[Layer], list[Layer]]]:
-        """The layers of each set, per side."""
+        """Return the layers of each set, per side."""
         found = [[self.members[at] for at in group] for group in self.groups()]
         return [
             ([layer for side, layer in each if side == 0], [layer for side, layer in each if side == 1])
@@ -210,7 +213,7 @@ class _LayerSets:
                 self._join(index, owners.setdefault((is_overhead, name), index))
 
     def join_wrapping(self) -> None:
-        """Steps that exist for the sake of quantised products, with those products."""
+        """Join steps that exist for the sake of quantised products with those products."""
         for side in (0, 1):
             places = [index for index, (own, _) in enumerate(self.members) if own == side]
             for at, partners in find_wrapping([self.members[index][1] for index in places]).items():
@@ -218,7 +221,7 @@ class _LayerSets:
                     self._join(places[at], places[partner])
 
     def join_by_tensor(self) -> None:
-        """Sets of one side that make a tensor which a set of the other side makes."""
+        """Join sets of both sides that make the same tensor."""
         makers: tuple[dict[str, int], dict[str, int]] = ({}, {})
         for index, (side, layer) in enumerate(self.members):
             if layer.kind == "operator":
@@ -229,7 +232,7 @@ class _LayerSets:
                 self._join(makers[0][name], makers[1][name])
 
     def join_by_order(self) -> None:
-        """Sets with multiplications on one side only, where the numbers of them agree between the sides, in order."""
+        """Join sets with multiplications in order, where the sides have as many of them."""
         sides: tuple[list[list[int]], list[list[int]]] = ([], [])
         for group in self.groups():
             counts = [macs_of(self.members[at][1] for at in group if self.members[at][0] == side) for side in (0, 1)]

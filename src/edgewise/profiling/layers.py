@@ -117,7 +117,7 @@ def build_profile(
 
 
 def layers_without_times(graph: Graph, *, because: str) -> tuple[Layer, ...]:
-    """The operators of a network that was not profiled, as layers; `because` is why they have no time."""
+    """Return the operators of a network that was not profiled, as layers; `because` is why they have no time."""
     lookup = _GraphLookup(graph, ())
     rows = (_stepless_row(lookup, operator, "operator", because=because) for operator in graph.operators)
     return tuple(replace(row, index=at) for at, row in enumerate(rows))
@@ -141,7 +141,8 @@ class _GraphLookup:
         self._converted = {index for found, members in kinds if found == {"dequantize"} for index in members}
 
     def source(self, name: str, inside: Set[int]) -> tuple[Tensor, bool]:
-        """The tensor that is read where operators `inside` a step take `name`, and whether it is kept like a weight.
+        """Return the tensor that is read where operators `inside` a step take `name`, and whether it is kept
+        like a weight.
 
         A dequantise without a step of its own is computed with its consumer, which reads the integers.
         """
@@ -174,7 +175,7 @@ def _totals(layers: Sequence[Layer], found: Attribution, timings: StepTimings, a
 
 
 def _bounds(profile: EngineProfile, timings: StepTimings) -> dict[str, float]:
-    """The engine's own places → s in profiled inferences, without what its clock cut from the steps."""
+    """Return the engine's own places → s in profiled inferences, without what its clock cut from the steps."""
     cut = timings.correction(range(timings.steps))
     return {
         name: seconds - cut if name == "between operators" else seconds for name, seconds in timings.overheads.items()
@@ -222,7 +223,7 @@ def _operator_row(
 def _main(
     members: Sequence[Operator], costs: Sequence[OperatorCost], steps: Sequence[EngineNode]
 ) -> tuple[Operator, str]:
-    """The operator a group is called after, and its type: the engine's own for what it fused under another name.
+    """Return the operator a group is called after, and its type: the engine's own for what it fused under another name.
 
     The operator has the most arithmetic, or where none is known the kind that the longest step is for.
 
@@ -265,7 +266,7 @@ def _costs(costs: Sequence[OperatorCost], *, weights: Mapping[str, Tensor], movi
 def _boundary(
     lookup: _GraphLookup, members: Sequence[Operator]
 ) -> tuple[list[Tensor], list[Tensor], dict[str, Tensor]]:
-    """What a group reads and what it hands on, constants left out, each once; and its weights by name."""
+    """Return what a group reads and what it hands on, constants left out, each once; and its weights by name."""
     graph, consumers = lookup.graph, lookup.consumers
     made = dict.fromkeys(name for operator in members for name in operator.outputs if name)
     reads = dict.fromkeys(name for operator in members for name in operator.inputs if name and name not in made)
@@ -320,7 +321,7 @@ def _overhead_row(node: EngineNode, time: MeanDuration) -> Layer:
 
 
 def _stepless_row(lookup: _GraphLookup, operator: Operator, kind: LayerKind, *, because: str) -> Layer:
-    """An operator without a time, which is absent `because` of something."""
+    """Return an operator without a time, which is absent `because` of something."""
     graph = lookup.graph
     inputs, outputs, weights = _boundary(lookup, [operator])
     cost = count(operator, graph)

@@ -38,7 +38,7 @@ def has_arithmetic(layer: Layer) -> bool:
 
 
 def divide_at_roofs(run: Run) -> LimitedTime | None:
-    """The time of the layers with arithmetic at and above their roofs; None where no layer has a roof.
+    """Return the time of the layers with arithmetic at and above their roofs; None where no layer has a roof.
 
     The interval consists of the layers' own ones and of the latency's, which is relative and common to all of them.
     """

@@ -26,7 +26,7 @@ def _adapter() -> TypeAdapter[EngineProfile]:
 
 
 def read_profile(document: Mapping[str, Any]) -> EngineProfile:
-    """The profile in a worker's message.
+    """Return the profile in a worker's message.
 
     Raises ValueError for a field of another type, counts that disagree and invalid times.
     """

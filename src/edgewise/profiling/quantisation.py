@@ -98,7 +98,7 @@ def names_of(layers: Iterable[Layer]) -> str:
 def find_held_back(
     layers: Sequence[Layer], profile: Profile, *, instructions: Collection[str] | None
 ) -> Finding | None:
-    """What keeps a quantised model from gaining by its int8 arithmetic; None where hardly anything does.
+    """Return what keeps a quantised model from gaining by its int8 arithmetic; None where hardly anything does.
 
     Args:
         instructions: of the processor; None where the system does not list them.
@@ -158,7 +158,7 @@ def find_held_back(
 
 
 def find_around(layers: Sequence[Layer]) -> list[Layer]:
-    """The steps that are there only because the model is quantised."""
+    """Return the steps that are there only because the model is quantised."""
     found = set(find_wrapping(layers)) | {at for at, layer in enumerate(layers) if is_conversion(layer)}
     return [layers[at] for at in sorted(found) if not is_product(layers[at])]
 
@@ -190,7 +190,7 @@ def find_wrapping(layers: Sequence[Layer]) -> dict[int, list[int]]:
 def _find_scaling(
     product: int, layers: Sequence[Layer], makers: Mapping[str, int], takers: Mapping[str, Sequence[int]]
 ) -> dict[int, list[int]]:
-    """What scales the sums of an integer product: its only reader, that one's, and what makes their scales."""
+    """Return what scales the sums of an integer product: its only reader, that one's, and what makes their scales."""
     found: dict[int, list[int]] = {}
     at = product
     while True:

@@ -25,19 +25,21 @@ _DTYPES = {
 
 
 def find_dtype(layer: Layer) -> str | None:
-    """The layer's data type by numpy's name, signs of 8-bit integers apart; None where it is none with a peak."""
+    """Return the layer's data type by numpy's name, signs of 8-bit integers apart; None where it is none with a
+    peak.
+    """
     words = (layer.dtype or "").lower().replace(",", " ").split()
     return next((_DTYPES[word] for word in words if word in _DTYPES), None)
 
 
 def peak_dtypes(layers: Sequence[Layer]) -> tuple[str, ...]:
-    """Data types of the layers that compute, each once."""
+    """Return data types of the layers that compute, each once."""
     found = (find_dtype(layer) for layer in layers if layer.kind == "operator" and layer.macs)
     return tuple(dict.fromkeys(dtype for dtype in found if dtype))
 
 
 def place(layers: Sequence[Layer], peaks: Sequence[Peak], *, beaten: Collection[Peak] = ()) -> tuple[Layer, ...]:
-    """The layers with what they attain and what their roof is, as far as time, cost and peaks are known.
+    """Return the layers with what they attain and what their roof is, as far as time, cost and peaks are known.
 
     Args:
         beaten: those of `peaks` that are no roof.
@@ -46,7 +48,7 @@ def place(layers: Sequence[Layer], peaks: Sequence[Peak], *, beaten: Collection[
 
 
 def beaten_peaks(layers: Sequence[Layer], peaks: Sequence[Peak]) -> dict[Peak, Layer]:
-    """The peaks that are no roof, with the layer that beats each the most.
+    """Return the peaks that are no roof, with the layer that beats each the most.
 
     A layer much smaller than the buffer that was copied says nothing of it: it may live in a nearer cache.
     """
@@ -62,7 +64,7 @@ def beaten_peaks(layers: Sequence[Layer], peaks: Sequence[Peak]) -> dict[Peak, L
 
 
 def describe_beaten(peak: Peak, layer: Layer) -> str:
-    """``"the measured float32 peak, 12 Gop/s, is too low for a roof: conv1 attains at least 20 Gop/s"``."""
+    """Return ``"the measured float32 peak, 12 Gop/s, is too low for a roof: conv1 attains at least 20 Gop/s"``."""
     if peak.kind == "compute":
         name, unit, amount = f"{peak.dtype} peak", "op/s", layer.ops or 0
     else:
@@ -88,7 +90,9 @@ def _place(layer: Layer, peaks: Sequence[Peak], beaten: Collection[Peak]) -> Lay
 
 
 def _limit(layer: Layer, peaks: Sequence[Peak]) -> tuple[Peak, float] | None:
-    """The peak that limits a layer, and the layer's operations per unit of it; None without both kinds of peaks."""
+    """Return the peak that limits a layer, and the layer's operations per unit of it; None without both kinds of
+    peaks.
+    """
     if layer.kind != "operator" or not layer.time or not layer.ops or not layer.intensity or layer.is_bounded:
         return None
     compute, memory = peak_of(peaks, find_dtype(layer)), bandwidth_of(peaks, _bytes_of(layer))
@@ -98,7 +102,7 @@ def _limit(layer: Layer, peaks: Sequence[Peak]) -> tuple[Peak, float] | None:
 
 
 def _times_beaten(layer: Layer, peak: Peak, per_unit: float) -> float:
-    """The least rate of `layer` by the highest rate of `peak`."""
+    """Return the least rate of `layer` by the highest rate of `peak`."""
     return (layer.ops or 0) / (layer.high or layer.time or 1.0) / ((peak.high or peak.value) * per_unit)
 
 
@@ -107,11 +111,13 @@ def _bytes_of(layer: Layer) -> int:
 
 
 def peak_of(peaks: Sequence[Peak], dtype: str | None) -> Peak | None:
-    """The peak of arithmetic in `dtype`."""
+    """Return the peak of arithmetic in `dtype`."""
     return next((peak for peak in peaks if peak.kind == "compute" and peak.dtype == dtype), None)
 
 
 def bandwidth_of(peaks: Sequence[Peak], size_bytes: int) -> Peak | None:
-    """The bandwidth of the smallest measured buffer that is not smaller than `size_bytes`, else of the largest."""
+    """Return the bandwidth of the smallest measured buffer that is not smaller than `size_bytes`, else of the
+    largest.
+    """
     found = sorted((peak for peak in peaks if peak.kind == "bandwidth"), key=lambda peak: peak.size_bytes or 0)
     return next((peak for peak in found if (peak.size_bytes or 0) >= size_bytes), found[-1] if found else None)

@@ -89,7 +89,7 @@ def _products(parts: Sequence[tuple[Layer, ...]]) -> _ProductLayers:
 
 
 def _say_products(slow: _ProductLayers, fast: _ProductLayers, grown: float, *, floating: str) -> str:
-    """The products with the steps around them, where they are the reason."""
+    """Return the products with the steps around them, where they are the reason."""
     difference = time_of(slow.both) - time_of(fast.products)
     if difference <= spread_of((*slow.both, *fast.products)) or difference < _MOST * grown:
         return ""
@@ -103,7 +103,7 @@ def _say_products(slow: _ProductLayers, fast: _ProductLayers, grown: float, *, f
 
 
 def _advise(slow: _ProductLayers, floating: str) -> str:
-    """What to do about products that are slower quantised."""
+    """Return what to do about products that are slower quantised."""
     search = f"`edgewise optimize {floating} --data \u2026`"
     if any(layer.op == "ConvInteger" for layer in slow.products):
         return f"dynamic int8 convolutions are slower here: use static QDQ ({search})"
@@ -115,7 +115,7 @@ def _advise(slow: _ProductLayers, floating: str) -> str:
 
 
 def _say_parts(slow: Run, fast: Run, grown: float) -> str:
-    """The parts of the difference that matter, where together they are the reason."""
+    """Return the parts of the difference that matter, where together they are the reason."""
     one, other = _split(slow.layers), _split(fast.layers)
     around = one["around"]
     told = {
@@ -133,7 +133,7 @@ def _say_parts(slow: Run, fast: Run, grown: float) -> str:
 
 
 def _split(layers: Sequence[Layer]) -> dict[str, list[Layer]]:
-    """The layers by what they do, each once."""
+    """Return the layers by what they do, each once."""
     around = find_around(layers)
     known = set(map(id, around))
     rest = [layer for layer in layers if id(layer) not in known]

@@ -128,7 +128,9 @@ class StepTimings:
         }
 
     def _half_step(self, latency: float | None) -> float:
-        """What a cut reading lacks on average, s: half a step of the clock, or less where the whole has no room."""
+        """Return what a cut reading lacks on average, s: half a step of the clock, or less where the whole has
+        no room.
+        """
         count = int(self._cut.sum())
         if not count:
             return 0.0
@@ -158,11 +160,11 @@ class StepTimings:
         return MeanDuration(value=value, low=max(0.0, value - below), high=value + above)
 
     def correction(self, steps: Sequence[int]) -> float:
-        """What readings of `steps` by a clock that cuts are too short by on average, s."""
+        """Return what readings of `steps` by a clock that cuts are too short by on average, s."""
         return float(self._cut[list(steps)].sum()) * self._half_s
 
     def _bias(self, step: int) -> float:
-        """What the correction of one step may be off by, s.
+        """Return what the correction of one step may be off by, s.
 
         The mean of rounded readings with a normal scatter σ is off by at most Δ/π · exp(−2π²σ²/Δ²) (B. Widrow,
         "Statistical theory of quantization", 1996); without scatter by half a step.
@@ -182,7 +184,7 @@ def _one_pair(profile: EngineProfile) -> list[tuple[float, float]]:
 
 
 def _taken_out(profile: EngineProfile, names: Sequence[str]) -> list[float]:
-    """What the profiler added to the steps called `names`, ns, in that order."""
+    """Return what the profiler added to the steps called `names`, ns, in that order."""
     found = {node.name: node.taken_out_ns for node in profile.nodes}
     return [found[name] for name in names]
 
@@ -203,7 +205,7 @@ class _Told:
 
 
 def _read_times(profile: EngineProfile, names: Sequence[str]) -> _Told:
-    """Times of the steps called `names`, in that order, of the overheads, and of what is neither."""
+    """Return times of the steps called `names`, in that order, of the overheads, and of what is neither."""
     times = {node.name: node.times_ns for node in profile.nodes}
     rows = [times[name] for name in names] + [overhead.times_ns for overhead in profile.overheads]
     walls = np.asarray(profile.inference_ns, dtype=float)

@@ -297,7 +297,9 @@ class Run(Shown):
         return next((metric for metric in _INSTEAD if self.value(metric) is not None), own)
 
     def turns_against(self, other: Run) -> InTurns | None:
-        """What measuring this run in turns with `other` found, from the side of this one; None where they were not."""
+        """Return what measuring this run in turns with `other` found, from the side of this one; None where
+        they were not.
+        """
         return next((each for each in self.in_turns if each.against == other.id), None)
 
     def measurement(self, metric: str) -> Measurement | None:

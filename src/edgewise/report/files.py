@@ -28,7 +28,7 @@ TABLES = ("bench", *FIELD_TABLES, "profile", "usage")
 
 
 def extension_of(path: Path) -> str:
-    """The extension that says the format: ``.trace.json`` is one, and ``.json`` another."""
+    """Return the extension that says the format: ``.trace.json`` is one, and ``.json`` another."""
     name = path.name.lower()
     found = (each for each in PROFILE_EXTENSIONS if name.endswith(each) and len(name) > len(each))
     return next(found, path.suffix.lower())
@@ -81,7 +81,10 @@ class ReportSettings(TypedDict, total=False):
 
 
 def report_document(runs: Sequence[Run], **settings: Unpack[ReportSettings]) -> Document:
-    """The document of one of `TABLES`, or of what suits the runs. Raises `BadInput` for an unknown table or no runs."""
+    """Return the document of one of `TABLES`, or of what suits the runs.
+
+    Raises `BadInput` for an unknown table or no runs.
+    """
     table, title = _check(runs, settings.get("table")), settings.get("title", "")
     if table == "profile":
         from edgewise.report.profile.document import profile_document
@@ -98,7 +101,7 @@ def report_document(runs: Sequence[Run], **settings: Unpack[ReportSettings]) -> 
 def render_report(
     runs: Sequence[Run], extension: str, *, word: str = "", **settings: Unpack[ReportSettings]
 ) -> str | bytes:
-    """The content of a report: bytes for ``.png``, else text.
+    """Return the content of a report: bytes for ``.png``, else text.
 
     Args:
         extension: one of `EXTENSIONS`.
@@ -143,7 +146,7 @@ def render_report(
 
 
 def render_profile_file(runs: Sequence[Run], extension: str, word: str = "") -> str | bytes:
-    """The content of a file of a profile.
+    """Return the content of a file of a profile.
 
     Args:
         extension: one of `PROFILE_EXTENSIONS`.
@@ -207,7 +210,7 @@ def write_report(
 
 
 def _commands(runs: Sequence[Run]) -> list[Run]:
-    """The runs of commands. Raises `BadInput` where there is none."""
+    """Return the runs of commands. Raises `BadInput` where there is none."""
     found = [run for run in runs if run.job.command]
     if not found:
         raise BadInput("the table 'usage' is for runs of 'edgewise exec'", advice="use ⟦table⟧ bench")
@@ -230,7 +233,7 @@ def _next_commands(settings: ReportSettings) -> _NextCommands:
 
 
 def _check(runs: Sequence[Run], table: str | None) -> str:
-    """The table to make. Raises `BadInput` where there is none of that name, or no run."""
+    """Return the table to make. Raises `BadInput` where there is none of that name, or no run."""
     chosen = table_of(runs, table)
     if chosen not in TABLES:
         raise BadInput(f"there is no table {chosen!r}", advice=f"one of: {', '.join(TABLES)}")
@@ -251,7 +254,7 @@ def _one_table(runs: Sequence[Run], table: str, options: Options) -> Table:
 
 
 def runs_document(runs: Sequence[Run], *, first: Sequence[str] = ()) -> dict[str, object]:
-    """``{"schema", "runs", "recommendation", "recommendations"}``, the shape that every measuring command has.
+    """Return ``{"schema", "runs", "recommendation", "recommendations"}``, the shape that every measuring command has.
 
     `recommendation` is the first that there is; `recommendations` has one for each group of comparable runs.
     Where jobs or devices were left out, ``"not_measured"`` has `first`, the lines that say which and why.
@@ -308,7 +311,7 @@ class ResultFormat(Generic[T]):
             check_place(file, overwrite=overwrite or self.is_own(file), example=f"{self.noun}{self.extensions[0]}")
 
     def render(self, result: T, extension: str) -> str:
-        """The content of a file. Raises `BadInput` for an extension that is not in `extensions`."""
+        """Return the content of a file. Raises `BadInput` for an extension that is not in `extensions`."""
         self._check_extension(extension.lower())
         return self.writers[extension.lower()](result)
 
@@ -331,7 +334,10 @@ class ResultFormat(Generic[T]):
         return self.in_folder is not None and (path.is_dir() or not path.suffix)
 
     def _writers_by_path(self, path: Path) -> dict[Path, Writer]:
-        """The files that `path` stands for: itself, or those in it. Raises `BadInput` for an unknown extension."""
+        """Return the files that `path` stands for: itself, or those in it.
+
+        Raises `BadInput` for an unknown extension.
+        """
         if self.in_folder is not None and self._is_folder(path):
             return {path / name: writer for name, writer in self.in_folder.items()}
         self._check_extension(extension_of(path), path)
@@ -355,7 +361,7 @@ def make_folder(path: Path) -> None:
 
 
 def writer(render: str, make: str = "", **settings: Any) -> Writer:
-    """A writer that calls `render` on a result, or on what `make` makes of it.
+    """Return a writer that calls `render` on a result, or on what `make` makes of it.
 
     Args:
         render, make: ``module:function`` of this package, imported when a file is written.
@@ -370,7 +376,7 @@ def writer(render: str, make: str = "", **settings: Any) -> Writer:
 
 
 def json_writer(result: Any) -> str:
-    """The JSON document of a result."""
+    """Return the JSON document of a result."""
     return json_text(result.to_document())
 
 
@@ -401,7 +407,7 @@ def result_format(
     own: Mapping[str, Writer] | None = None,
     **places: str,
 ) -> ResultFormat[Any]:
-    """The format of a result that is written as `document` says.
+    """Return the format of a result that is written as `document` says.
 
     Args:
         shows, noun, document, model_paths: as `ResultFormat` has them.

@@ -104,7 +104,9 @@ def compare_outputs(outputs: Sequence[Outputs]) -> dict[str, Verdict]:
 
 
 def check_finite(outputs: Outputs) -> tuple[Caution, ...]:
-    """A caution where any output holds NaN or infinity: for such inputs neither speed nor agreement means much."""
+    """Return a caution where any output holds NaN or infinity: for such inputs neither speed nor agreement means
+    much.
+    """
     broken = [
         array for array in outputs.arrays if np.issubdtype(array.dtype, np.floating) and not np.isfinite(array).all()
     ]
@@ -166,14 +168,16 @@ def _shapes(outputs: Outputs) -> str:
 
 
 def _pieces(*arrays: NDArray[np.generic]) -> Iterator[tuple[NDArray[np.float64], ...]]:
-    """The elements of arrays of one size, some at a time and in double precision: all at once take eight times more."""
+    """Yield the elements of arrays of one size, some at a time and in double precision: all at once take eight
+    times more.
+    """
     flat = [array.reshape(-1) for array in arrays]
     for start in range(0, flat[0].size, PIECE):
         yield tuple(each[start : start + PIECE].astype(np.float64) for each in flat)
 
 
 def _scale(reference: NDArray[np.generic]) -> float:
-    """What a difference is relative to: the largest magnitude; of quantised values the range of their type."""
+    """Return what a difference is relative to: the largest magnitude; of quantised values the range of their type."""
     if reference.dtype in (np.int8, np.uint8, np.int16, np.uint16):
         return 2.0 ** (8 * reference.dtype.itemsize) - 1.0
     return max(float(np.abs(piece[np.isfinite(piece)]).max(initial=0.0)) for (piece,) in _pieces(reference))
@@ -194,7 +198,7 @@ def _same_top(a: NDArray[np.generic], b: NDArray[np.generic]) -> NDArray[np.bool
 
 
 def _groups(outputs: Sequence[Outputs]) -> list[list[int]]:
-    """Indices of runs that agree with each other, directly or through others, largest group first."""
+    """Return indices of runs that agree with each other, directly or through others, largest group first."""
     parent = list(range(len(outputs)))
 
     def root(index: int) -> int:
@@ -247,7 +251,7 @@ METRICS_OF_AGREEMENT = ("output_max_abs_error", "output_max_rel_error", "agreeme
 
 
 def compared_with(label: str) -> str:
-    """The method of a comparison of outputs with those of `label`."""
+    """Return the method of a comparison of outputs with those of `label`."""
     return f"outputs of one inference compared with those of {label}, on the same inputs"
 
 
@@ -257,7 +261,7 @@ def not_compared(label: str) -> str:
 
 
 def absent_measurements(because: str) -> tuple[Measurement, ...]:
-    """What agreement adds to a run that was not compared."""
+    """Return what agreement adds to a run that was not compared."""
     return tuple(Measurement.absent(metric, because) for metric in METRICS_OF_AGREEMENT)
 
 

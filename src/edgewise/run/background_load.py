@@ -84,7 +84,7 @@ def _keep_busy(work: Callable[[], object], *, parent: int, close: tuple[int, ...
 
 
 def _compute() -> None:
-    """A few milliseconds of work for one core."""
+    """Do a few milliseconds of work for one core."""
     value = 1
     for _ in range(50_000):
         value = (value * 1_103_515_245 + 12_345) & 0x7FFFFFFF

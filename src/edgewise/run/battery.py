@@ -126,7 +126,7 @@ def battery_life(
 
 
 def energy_of(run: Run) -> Quantity:
-    """The energy that `run` measured, J per inference. Raises `Unavailable` with the reason if it has none."""
+    """Return the energy that `run` measured, J per inference. Raises `Unavailable` with the reason if it has none."""
     found = run.measurement("energy")
     if found is None or found.value is None:
         reason = (found and found.absent_because) or "its record has no energy"
@@ -143,7 +143,7 @@ def _at_least_zero(value: float | None) -> float | None:
 
 
 def _add(idle: float | None, energy: float | None, rate: float) -> float | None:
-    """An end of the mean power; the energy does not matter without inferences."""
+    """Return an end of the mean power; the energy does not matter without inferences."""
     if idle is None or (energy is None and rate > 0):
         return None
     return idle + rate * (energy or 0.0)

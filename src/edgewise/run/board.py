@@ -54,7 +54,7 @@ class SerialBoards(Executor):
     if_outputs_differ = "check that the board holds this model, and the form in which it takes inputs (?input=uint8)"
 
     def facts(self, target: AnyTarget) -> Facts | None:
-        """What the board reports of itself, and that only its firmware can be measured."""
+        """Return what the board reports of itself, and that only its firmware can be measured."""
         transport = _transport_of(target)
         try:
             board = transport.connect()
@@ -146,14 +146,14 @@ class SerialBoards(Executor):
         return tuple(rows)
 
     def without_workers(self, target: AnyTarget) -> Unavailable | None:
-        """A board runs its firmware only."""
+        """Return a board runs its firmware only."""
         return Unavailable(
             f"{target.name}: a board holds one model and takes no turns, so only bench and evaluate measure it",
             advice="compare stored runs of bench: edgewise compare RUN RUN",
         )
 
     def reference(self, run: Run, *, has_outputs: bool) -> Outputs | None:
-        """What tflite-micro computes on this machine."""
+        """Return what tflite-micro computes on this machine."""
         if not has_outputs:
             raise Unavailable("the board printed no m-results")
         try:
@@ -236,7 +236,8 @@ def _warmup(job: Job) -> int:
 
 
 def _windows(infer: Any, job: Job) -> list[Window]:
-    """The windows of a session: one of the user's number of inferences or duration, otherwise `WINDOWS` of `WINDOW_S`.
+    """Return the windows of a session: one of the user's number of inferences or duration, otherwise `WINDOWS` of
+    `WINDOW_S`.
 
     Args:
         infer: times a number of inferences.
@@ -265,14 +266,14 @@ def _windows(infer: Any, job: Job) -> list[Window]:
 
 
 def _inputs(workload: Workload) -> list[NDArray[Any]]:
-    """The arrays that every engine gets."""
+    """Return the arrays that every engine gets."""
     if workload.input_path:
         return load_arrays(Path(workload.input_path), workload.inputs)
     return make_arrays(workload.inputs, seed=workload.seed)
 
 
 def _quantization(job: Job) -> tuple[Any, Any]:
-    """The integer network's inputs and outputs. Raises `EdgewiseError`."""
+    """Return the integer network's inputs and outputs. Raises `EdgewiseError`."""
     from edgewise.estimating.mcu.network import read_network
 
     network = read_network(Path(job.model.path))
@@ -280,7 +281,7 @@ def _quantization(job: Job) -> tuple[Any, Any]:
 
 
 def _floats(arrays: Sequence[NDArray[Any]], job: Job) -> list[NDArray[Any]]:
-    """The real values of integer inputs."""
+    """Return the real values of integer inputs."""
     inputs, _ = _quantization(job)
     return [_real(array, tensor) for array, tensor in zip(arrays, inputs, strict=True)]
 
@@ -293,7 +294,7 @@ def _real(array: NDArray[Any], tensor: Any) -> NDArray[Any]:
 
 
 def _reference_outputs(run: Run) -> Outputs:
-    """What tflite-micro computes on this machine from the inputs of `run`, as the board prints it.
+    """Return what tflite-micro computes on this machine from the inputs of `run`, as the board prints it.
 
     Raises:
         EdgewiseError: tflite-micro is missing or can't run the model.

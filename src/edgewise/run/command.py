@@ -98,7 +98,7 @@ class Execution:
         return None if self.rusage is None else self.rusage.ru_utime + self.rusage.ru_stime
 
     def facts(self) -> dict[str, Any]:
-        """What a record keeps of it."""
+        """Return what a record keeps of it."""
         return {
             "exit_code": self.returncode,
             "mechanism": self.mechanism,
@@ -243,7 +243,9 @@ def _follow(
 
 
 def highest_resident(program: Program, pid: int) -> int:
-    """The highest resident memory so far of one of the processes that live now, bytes; 0 where it is not known."""
+    """Return the highest resident memory so far of one of the processes that live now, bytes; 0 where it is not
+    known.
+    """
     pids = program.cgroup.pids() if program.cgroup is not None else [pid]
     found = [_PEAK.search(read_text(Path(f"/proc/{each}/status")) or "") for each in pids]
     return max((int(each[1]) * 1024 for each in found if each is not None), default=0)

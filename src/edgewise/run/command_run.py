@@ -33,7 +33,7 @@ def build_run(
     group: str,
     not_applied: Sequence[str] = (),
 ) -> Run:
-    """The run of a job's executions; an execution that failed gives the run its failure.
+    """Return the run of a job's executions; an execution that failed gives the run its failure.
 
     Args:
         not_applied: requirements of another tool's file that are not met here.
@@ -152,7 +152,7 @@ def _reached_limit(one: Execution, limits: Constraints) -> bool:
 
 
 def _limit_hits(one: Execution) -> int | None:
-    """A counter that stands at 0 after a kill at the limit did not count it."""
+    """Return a counter that stands at 0 after a kill at the limit did not count it."""
     return None if one.usage.oom_kills and not one.usage.limit_hits else one.usage.limit_hits
 
 
@@ -248,7 +248,7 @@ def _memory_samples(one: Execution) -> list[int]:
 
 
 def _average_memory(one: Execution) -> float | None:
-    """The mean of the samples; None where there are fewer than two, or half of the time passed without one."""
+    """Return the mean of the samples; None where there are fewer than two, or half of the time passed without one."""
     known = _memory_samples(one)
     times = [at for at, usage in one.samples if usage.memory_bytes is not None]
     longest = max(after - before for before, after in pairwise([0.0, *times, one.seconds]))
@@ -256,14 +256,14 @@ def _average_memory(one: Execution) -> float | None:
 
 
 def _peak_memory(one: Execution) -> float | None:
-    """The kernel's peak, which the limit is about; without it, the highest that is known."""
+    """Return the kernel's peak, which the limit is about; without it, the highest that is known."""
     if one.usage.memory_peak_bytes is not None:
         return one.usage.memory_peak_bytes
     return _highest_memory(one)
 
 
 def _highest_memory(one: Execution) -> int | None:
-    """The highest memory that is known of all processes together, or of one of them.
+    """Return the highest memory that is known of all processes together, or of one of them.
 
     A process keeps in ``ru_maxrss`` what its parent had before the program started: no more than that tells nothing.
     That of a container's client says nothing of the container.

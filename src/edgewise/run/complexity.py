@@ -17,7 +17,7 @@ COUNTED = ("parameters", "parameters_size", "macs", "ops", "depth", "memory_acti
 
 
 def complexity_of(job: Job) -> tuple[Measurement, ...]:
-    """A measurement of each of `COUNTED`, for one inference with the job's input shapes.
+    """Return a measurement of each of `COUNTED`, for one inference with the job's input shapes.
 
     Shapes that depend on values come from one run of the model, apart from those that are timed. What an unknown
     operator leaves unknown is absent with the reason; so is all of it where the model's network can't be read.

@@ -57,7 +57,7 @@ class Counters:
     io_pressure_us: int | None = None
 
     def delta(self, earlier: Counters) -> dict[str, float | None]:
-        """What happened since `earlier`.
+        """Return what happened since `earlier`.
 
         Returns:
             ``wall_s``, ``process_cpu_s``; ``busy_share``, ``busy_share_of_others`` (busy without this process),
@@ -125,7 +125,7 @@ def _rate(now: float | None, then: float | None, seconds: float) -> float | None
 
 
 def read_counters(root: Path = ROOT) -> Counters:
-    """The counters now.
+    """Return the counters now.
 
     Process time, context switches and faults come from ``getrusage``, which adds up all threads, ended ones included
     (``/proc/self/status`` knows only the main thread's switches). The rest comes from ``/proc`` and ``/sys``.
@@ -158,7 +158,7 @@ def _usage() -> dict[str, Any]:
 
 
 def _processor_times(root: Path) -> dict[str, Any]:
-    """Times of the usable cores from ``/proc/stat`` (proc_stat(5)); guest time is part of user."""
+    """Return times of the usable cores from ``/proc/stat`` (proc_stat(5)); guest time is part of user."""
     wanted = usable_cores(root)
     tick = 1.0 / os.sysconf("SC_CLK_TCK")
     sums, cores = [0] * 8, []

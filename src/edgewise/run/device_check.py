@@ -58,7 +58,7 @@ class DeviceCheck:
 
 
 def device_document(device: Device) -> dict[str, Any]:
-    """A device as JSON."""
+    """Return a device as JSON."""
     return {"name": device.name, "url": device.url, "transport": device.transport, "settings": dict(device.settings)}
 
 

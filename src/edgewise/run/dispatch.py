@@ -93,7 +93,7 @@ class Dispatcher:
         return self._builder.with_agreement(runs)
 
     def _run_settled(self, job: Job) -> Run:
-        """The run of one job, cancelled by Ctrl-C. Where the engine refuses assumed inputs, others are tried.
+        """Return the run of one job, cancelled by Ctrl-C. Where the engine refuses assumed inputs, others are tried.
 
         All engines get the inputs that the first of them accepted.
         """
@@ -154,7 +154,7 @@ class Dispatcher:
             raise KeyboardInterrupt
 
     def _run_job(self, job: Job, folder: Path) -> tuple[Run, list[SessionResult]]:
-        """The run of one job, cancelled by Ctrl-C, and its sessions."""
+        """Return the run of one job, cancelled by Ctrl-C, and its sessions."""
         created = datetime.now(UTC).isoformat(timespec="milliseconds")
         sessions: list[SessionResult] = []
         interrupted, cut_short, late, used_up, begin = False, False, False, False, now()
@@ -212,7 +212,7 @@ class Dispatcher:
         return True
 
     def _with_layers(self, run: Run, layered: Sequence[SessionResult]) -> Run:
-        """The run with its layers; cancelled by Ctrl-C."""
+        """Return the run with its layers; cancelled by Ctrl-C."""
         try:
             find_peaks = self._find_peaks or partial(peaks.find_peaks, target=run.job.target)
             return profiled.with_layers(run, layered, find_peaks=find_peaks)
@@ -236,7 +236,8 @@ class Dispatcher:
 
 
 def _despite_cancellation(*, cancelled: bool) -> AbstractContextManager[None]:
-    """What was measured is kept, although counting the model's operators waits for a process, which the token ends.
+    """Return what was measured is kept, although counting the model's operators waits for a process, which the
+    token ends.
 
     Only another Ctrl-C ends that wait.
     """

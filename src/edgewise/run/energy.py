@@ -28,7 +28,7 @@ _SEES = {
 
 
 def words_of_view(row: Measurement) -> str:
-    """What the meter of an energy or power sees, from the words of the method; empty in records without them."""
+    """Return what the meter of an energy or power sees, from the words of the method; empty in records without them."""
     return next((words for words in _SEES.values() if words in row.method), "")
 
 
@@ -137,7 +137,7 @@ def failures_of(metered: Sequence[Mapping[str, Any]], metric: str) -> str:
 
 
 def source_of(reading: Mapping[str, Any]) -> str:
-    """The meter of a reading, and which part of it."""
+    """Return the meter of a reading, and which part of it."""
     return f"{reading['meter']}/{reading['part']}" if reading["part"] else str(reading["meter"])
 
 

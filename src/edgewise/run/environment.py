@@ -80,7 +80,7 @@ _REASONS = {
 
 
 def fingerprint(*, root: Path = ROOT) -> dict[str, Any]:
-    """The machine as JSON-shaped data; sizes in bytes, clocks in Hz.
+    """Return the machine as JSON-shaped data; sizes in bytes, clocks in Hz.
 
     Two calls on one machine differ in ``state`` only (load, clock, memory and power of now), unless it was changed in
     between. What can't be read is None and named in ``absent``, ``{"cpu.caches": "why"}``.
@@ -118,7 +118,7 @@ class _Probe:
         self.cores = usable_cores(root)
 
     def text(self, path: str) -> str | None:
-        """The file's text without surrounding blanks and NULs; None where it is absent, unreadable or empty."""
+        """Return the file's text without surrounding blanks and NULs; None where it is absent, unreadable or empty."""
         return (read_text(self.root / path.lstrip("/")) or "").strip("\0 \t\n") or None
 
     def field(self, name: str, path: str) -> str | None:
@@ -142,7 +142,7 @@ class _Probe:
         self.absent[name] = reason
 
     def per_core(self, file: str) -> list[str]:
-        """The texts of a file of every usable core, where there is one; `file` is relative to ``cpuN``."""
+        """Return the texts of a file of every usable core, where there is one; `file` is relative to ``cpuN``."""
         texts = (self.text(f"{_CPUS}/cpu{core}/{file}") for core in self.cores)
         return [text for text in texts if text]
 
@@ -173,7 +173,7 @@ def _cpu(probe: _Probe) -> dict[str, Any]:
 
 
 def _cpu_model(info: str) -> str | None:
-    """The processor's name; on Arm, where the kernel gives numbers, the names of its kinds of core."""
+    """Return the processor's name; on Arm, where the kernel gives numbers, the names of its kinds of core."""
     if name := _line(info, "model name") or _line(info, "uarch"):
         return name
     implementers = re.findall(r"^CPU implementer\s*:\s*(0x[0-9a-f]+)", info, re.MULTILINE)
@@ -217,7 +217,7 @@ def _quota(probe: _Probe) -> float | None:
 
 
 def _caches(probe: _Probe) -> list[dict[str, Any]] | None:
-    """The caches that the first usable core sees; `shared_by` counts the processors on one cache."""
+    """Return the caches that the first usable core sees; `shared_by` counts the processors on one cache."""
     folder = f"{_CPUS}/cpu{probe.cores[0] if probe.cores else 0}/cache"
     caches = []
     for index in sorted((probe.root / folder.lstrip("/")).glob("index*")):
@@ -304,7 +304,7 @@ def _virtualisation(probe: _Probe) -> dict[str, Any]:
 
 
 def emulator_of(root: Path, machine: str) -> str | None:
-    """The program that emulates this processor, such as ``qemu-aarch64``; None where none is visible.
+    """Return the program that emulates this processor, such as ``qemu-aarch64``; None where none is visible.
 
     An emulator of single programs answers for the processor, and it replaces ``/proc/self/exe``. The kernel's own
     ``/proc/thread-self/exe`` stays: there the emulator is visible, as a program for another kind of processor, or as
@@ -330,7 +330,7 @@ def emulator_of(root: Path, machine: str) -> str | None:
 
 
 def _family_of(machine: str) -> str | None:
-    """The family of processors that a name such as ``aarch64`` belongs to; None where it is not known."""
+    """Return the family of processors that a name such as ``aarch64`` belongs to; None where it is not known."""
     return next((name for begin, name in _MACHINE_FAMILIES.items() if machine.lower().startswith(begin)), None)
 
 
@@ -374,7 +374,7 @@ def _settings(probe: _Probe) -> dict[str, Any]:
 
 
 def _state(probe: _Probe) -> dict[str, Any]:
-    """What changes from moment to moment."""
+    """Return what changes from moment to moment."""
     info = probe.text("/proc/meminfo") or ""
     swap = (_kibibytes(info, "SwapTotal"), _kibibytes(info, "SwapFree"))
     load = re.findall(r"\d+\.\d+", probe.field("state.load_average", "/proc/loadavg") or "")[:3]

@@ -55,14 +55,14 @@ class Facts:
 def only_facts(
     engines: Mapping[str, Availability], environment: Mapping[str, Any], *, others: Availability, **more: Any
 ) -> Facts:
-    """The facts of a device with `engines` alone; `others` says why it has no other engine and no sensor."""
+    """Return the facts of a device with `engines` alone; `others` says why it has no other engine and no sensor."""
     every = dict.fromkeys(runtimes().names(), others)
     sensors = dict.fromkeys(meters().names(), others)
     return Facts(engines={**every, **engines}, sensors=sensors, environment=environment, **more)
 
 
 def unknown_machine(model: str | None, because: str) -> dict[str, Any]:
-    """The fingerprint of a device of which only the name of its model is known.
+    """Return the fingerprint of a device of which only the name of its model is known.
 
     Args:
         because: why the rest is not known.
@@ -116,7 +116,7 @@ class Executor(Protocol):
     instead_of_profile: str = "bench measures the model"
 
     def facts(self, target: AnyTarget) -> Facts | None:
-        """What the target tells; None for this machine. Raises `Unavailable`."""
+        """Return what the target tells; None for this machine. Raises `Unavailable`."""
 
     def run(
         self, request: SessionRequest, *, target: AnyTarget, folder: Path, end_by: float | None = None
@@ -167,14 +167,15 @@ class Executor(Protocol):
         )
 
     def reference(self, run: Run, *, has_outputs: bool) -> Outputs | None:
-        """The outputs of another computation, which those of a run are compared with even where it is the only one.
+        """Return the outputs of another computation, which those of a run are compared with even where it is
+        the only one.
 
         None for an executor without references. Raises `EdgewiseError` where they are missing this time.
         """
         return None
 
     def examine(self, device: Device, target: AnyTarget, *, install: Sequence[str] | None) -> DeviceCheck:
-        """What is there and what is missing.
+        """Return what is there and what is missing.
 
         Args:
             install: names of packages to install there before; None installs nothing.
@@ -200,7 +201,8 @@ class Executor(Protocol):
     def activity(
         self, target: AnyTarget, seconds: float, *, sleep: Callable[[float], object] = time.sleep
     ) -> Mapping[str, float | None]:
-        """What the machine did in `seconds` in which edgewise was idle: `Counters.delta`; empty where it can't tell.
+        """Return what the machine did in `seconds` in which edgewise was idle: `Counters.delta`; empty where it
+        can't tell.
 
         Args:
             sleep: waits on this machine.
@@ -222,7 +224,7 @@ class Executor(Protocol):
         return Fitness(grade="B", findings=(Finding(ceiling="B", reason=reason, advice="let it do nothing else"),))
 
     def words(self, environment: Mapping[str, Any]) -> str | None:
-        """The device on one line, from its fingerprint; None where that describes a computer."""
+        """Return the device on one line, from its fingerprint; None where that describes a computer."""
         return environment["device"]["model"] or "model not known"
 
 
@@ -232,22 +234,22 @@ def executors() -> Registry[Executor]:
 
 
 def name_of_executor(plugin: object) -> str:
-    """The name of the executor of an engine or a transport."""
+    """Return the name of the executor of an engine or a transport."""
     return str(getattr(plugin, "executor", WORKER))
 
 
 def executor_of(plugin: object) -> Executor:
-    """The executor of an engine or a transport. Raises `Unavailable`."""
+    """Return the executor of an engine or a transport. Raises `Unavailable`."""
     return executors().get(name_of_executor(plugin))
 
 
 def executor_for(job: Job) -> Executor:
-    """The executor that measures a job. Raises `Unavailable`."""
+    """Return the executor that measures a job. Raises `Unavailable`."""
     return executor_of(runtimes().get(job.runtime.name))
 
 
 def executor_at(spec: TargetSpec) -> Executor:
-    """The executor of a device. Raises `Unavailable`."""
+    """Return the executor of a device. Raises `Unavailable`."""
     return executor_of(target_of(spec).transport)
 
 
@@ -262,7 +264,7 @@ _KNOWN: WeakKeyDictionary[AnyTarget, Facts] = WeakKeyDictionary()
 
 
 def facts_of(spec: TargetSpec) -> Facts | None:
-    """What a target told when it was asked first; None for this machine. Raises `Unavailable`."""
+    """Return what a target told when it was asked first; None for this machine. Raises `Unavailable`."""
     target = target_of(spec)
     if target not in _KNOWN:
         if (found := executor_at(spec).facts(target)) is None:

@@ -28,7 +28,7 @@ def availability_at(spec: TargetSpec, name: str, runtime: Runtime) -> Availabili
 
 
 def find_engine(name: str, form: str, target: TargetSpec) -> Runtime:
-    """The engine called `name`.
+    """Return the engine called `name`.
 
     Raises:
         Unavailable: there is none. Where `name` is another word for an engine that can't read models of the format
@@ -45,7 +45,9 @@ def find_engine(name: str, form: str, target: TargetSpec) -> Runtime:
 
 
 def advise_readers(form: str, deaf: Sequence[str], target: TargetSpec) -> str:
-    """The installed engines that read models of the format `form`, and how those in `deaf` get a file of their own."""
+    """Return the installed engines that read models of the format `form`, and how those in `deaf` get a file of
+    their own.
+    """
     registry = runtimes()
     known = "; ".join(
         f"{name}: providers {', '.join(p.name for p in runtime.providers)}, "
@@ -61,13 +63,13 @@ def advise_readers(form: str, deaf: Sequence[str], target: TargetSpec) -> str:
 
 
 def cores_at(spec: TargetSpec) -> tuple[int, ...]:
-    """The processors that a job may use on its target."""
+    """Return the processors that a job may use on its target."""
     facts = facts_of(spec)
     return usable_cores() if facts is None else facts.cores
 
 
 def environment_at(spec: TargetSpec) -> dict[str, Any]:
-    """The fingerprint of the target's machine."""
+    """Return the fingerprint of the target's machine."""
     facts = facts_of(spec)
     return fingerprint() if facts is None else dict(facts.environment)
 

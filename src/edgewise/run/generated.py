@@ -50,7 +50,7 @@ class Stretch:
 
 
 def generated_rows(job: Job, sessions: Sequence[SessionResult], variation: Variation | None) -> list[Measurement]:
-    """Times and rates of a language model, the headline first, and its KV cache."""
+    """Return times and rates of a language model, the headline first, and its KV cache."""
     scenario, n = job.workload.scenario, len(sessions)
     processes = f"{n} fresh process{'es' if n > 1 else ''}"
     where = (
@@ -145,7 +145,7 @@ def _without_value(row: Measurement) -> Measurement:
 
 
 def stretches(sessions: Sequence[SessionResult]) -> list[Stretch]:
-    """The stretches of the sessions in which the speed changed; empty where it changed in none.
+    """Return the stretches of the sessions in which the speed changed; empty where it changed in none.
 
     The gaps of a request become longer with its context. Their way is the median over all requests, and is taken out
     where there are enough of them.
@@ -183,7 +183,7 @@ def stretches(sessions: Sequence[SessionResult]) -> list[Stretch]:
 
 
 def split_stalls(found: Sequence[Stretch]) -> tuple[list[Stretch], list[Stretch]]:
-    """The stretches of sessions whose speed changed, and the stalls of the others.
+    """Return the stretches of sessions whose speed changed, and the stalls of the others.
 
     A stall is a stretch after which the speed is what it was before. Together they take less than the share `CHANGED`
     of their session's time, so that the mean of the whole differs from the usual time per token by less than what would
@@ -204,7 +204,9 @@ def split_stalls(found: Sequence[Stretch]) -> tuple[list[Stretch], list[Stretch]
 
 
 def _edge(level: np.ndarray[tuple[int], np.dtype[np.float64]], near: int, change: LevelChange, *, reach: int) -> int:
-    """The gap at which a change began that was found in blocks: fewest gaps within `reach` are on the wrong side."""
+    """Return the gap at which a change began that was found in blocks: fewest gaps within `reach` are on the wrong
+    side.
+    """
     begin, until = max(1, near - reach), min(len(level) - 1, near + reach)
     far = level[begin:until] > math.sqrt(change.before * change.after)
     after = far if change.after > change.before else ~far
@@ -239,7 +241,7 @@ def cautions_of_stalls(sessions: Sequence[SessionResult]) -> list[Caution]:
 
 
 def words_of(found: Sequence[Stretch]) -> str:
-    """``"the speed changed: 98 tokens/s, from 12 s on 51 tokens/s (process 1)"``, never a mean of both."""
+    """Return ``"the speed changed: 98 tokens/s, from 12 s on 51 tokens/s (process 1)"``, never a mean of both."""
     sessions = dict.fromkeys(each.session for each in found)
     told = []
     for session in list(sessions)[:MOST_TOLD]:

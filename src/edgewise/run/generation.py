@@ -87,7 +87,7 @@ class Requests:
         return list(self._session.encode(random_text(self._session, count, seed=seed)))[:count]
 
     def make(self) -> Request:
-        """The next request, timed. Raises `UnsupportedModel` where it does not make the tokens that it is to."""
+        """Return the next request, timed. Raises `UnsupportedModel` where it does not make the tokens that it is to."""
         session, now, new, most = self._session, self._now, self._new, self._taken()
         number = self._done + (self._before if self._done else 0)
         self._done += 1
@@ -130,7 +130,7 @@ class Requests:
 
 
 def measure(make: Callable[[], Request], *, stopping: Mapping[str, Any], clock: Clock) -> tuple[list[Request], str]:
-    """Timed requests behind the first of the process, and the rule that ended them.
+    """Return timed requests behind the first of the process, and the rule that ended them.
 
     A prescribed warm-up is `stopping` ``warmup`` requests, the first of the process among them.
     """
@@ -153,7 +153,7 @@ def measure(make: Callable[[], Request], *, stopping: Mapping[str, Any], clock: 
 
 
 def tell_requests(requests: list[Request]) -> tuple[dict[str, list[int]], dict[str, Any]]:
-    """Samples, ns, and what they are of: tokens of each prompt, gaps of each request, and when they began, s."""
+    """Return samples, ns, and what they are of: tokens of each prompt, gaps of each request, and when they began, s."""
     samples = {
         "ttft": [each.first_text for each in requests],
         "ttft_model": [each.tokens[0] - each.ready for each in requests],
@@ -181,7 +181,7 @@ def tell_answers(requests: Sequence[Request]) -> list[tuple[str, list[int]]]:
 
 
 def random_text(session: Generates, count: int, *, seed: str) -> str:
-    """A text of `count` random tokens or a few more, the same for each `seed`.
+    """Return a text of `count` random tokens or a few more, the same for each `seed`.
 
     The text of random tokens is seldom made of the same ones, so that its own tokens are taken until their number fits.
     """

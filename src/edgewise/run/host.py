@@ -233,7 +233,8 @@ class LiveSession:
 
 
 def files_of(job: Job, *, is_here: bool) -> dict[str, Path]:
-    """The files that a worker reads, by their names in a workspace: ``model/…``, weights beside it, and ``input``.
+    """Return the files that a worker reads, by their names in a workspace: ``model/…``, weights beside it, and
+    ``input``.
 
     On this machine nothing is sent, so the weights are listed only where they are dropped from the file cache. Raises
     OSError.
@@ -251,7 +252,7 @@ def files_of(job: Job, *, is_here: bool) -> dict[str, Path]:
 
 
 def _unexpected_end(process: Process, phase: str, *, killed_for_memory: bool) -> Failure:
-    """The failure of a worker that ended without ``done``."""
+    """Return the failure of a worker that ended without ``done``."""
     if isinstance(process, LosesLink) and process.link_lost:
         message = f"the link to the target was lost in phase '{phase}'"
         return Failure(cause="LinkLost", message=message, phase=phase, advice=ADVICE["LinkLost"])
@@ -279,7 +280,7 @@ def _unexpected_end(process: Process, phase: str, *, killed_for_memory: bool) ->
 
 
 def _with_tail(failure: Failure, folder: Path) -> Failure:
-    """The failure with the last lines that the worker's libraries printed, without control characters."""
+    """Return the failure with the last lines that the worker's libraries printed, without control characters."""
     try:
         with (folder / "stderr").open("rb") as file:
             file.seek(max(0, file.seek(0, os.SEEK_END) - STDERR_TAIL))
@@ -290,7 +291,7 @@ def _with_tail(failure: Failure, folder: Path) -> Failure:
 
 
 def _blame_limit(failure: Failure, limit: int, flag: str, *, reached: bool) -> Failure:
-    """The failure of a worker under a memory limit: libraries die of it in many ways, few of which say so."""
+    """Return the failure of a worker under a memory limit: libraries die of it in many ways, few of which say so."""
     words = f"the memory limit of {format_limit(limit)}"
     advice = ADVICE["OutOfMemory"].replace("⟦memory_limit⟧", flag)
     told = failure.message + failure.stderr_tail

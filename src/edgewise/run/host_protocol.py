@@ -212,7 +212,8 @@ class HostProtocol:
         return self.done and until == "done"
 
     def _read(self, seconds: float) -> bytes | None:
-        """The bytes that are there, at least one; empty at the end of the stream; None after `seconds` without any.
+        """Return the bytes that are there, at least one; empty at the end of the stream; None after `seconds`
+        without any.
 
         A child that an engine forked may hold the channel open, so the end of the process ends the stream too. Raises
         `edgewise.cancellation.Cancelled`.
@@ -247,7 +248,9 @@ class HostProtocol:
         )
 
     def _renew(self) -> None:
-        """A message came: the next one is due within the limit, and the end of the phase by the last moment."""
+        """Note that a message came: the next one is due within the limit, and the end of the phase by the last
+        moment.
+        """
         self._deadline = min(now() + self._limit(), self._last, self._end_by or math.inf)
 
     def _longest(self) -> float:
@@ -504,7 +507,7 @@ def refuses_sizes(failure: Failure | None, job: Job) -> bool:
 
 
 def _size_advice(job: Job) -> str:
-    """What to do about sizes that were assumed and refused."""
+    """Return what to do about sizes that were assumed and refused."""
     assumed = [spec for spec in job.workload.inputs if ASSUMED in spec.note]
     shapes = " ".join(f"⟦shape⟧ {spec.name}={'x'.join(map(str, spec.shape))}" for spec in assumed if spec.shape)
     values = [spec.name for spec in assumed if spec.value is not None]

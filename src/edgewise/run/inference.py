@@ -94,12 +94,12 @@ class Inference:
         self.effective = {**facts.get("effective", {}), "engine_version": facts.get("engine_version")}
 
     def batch_size(self, feed: Sequence[Array]) -> int:
-        """Number of samples like `feed` in the next batch, from how long the last ones took."""
+        """Return number of samples like `feed` in the next batch, from how long the last ones took."""
         size = max(1, sum(array.nbytes for array in feed), self._answer_bytes)
         return max(1, min(self._size, BATCH_BYTES // size, BATCH_SAMPLES))
 
     def infer(self, feeds: Sequence[Sequence[Array]]) -> list[list[Array]]:
-        """The outputs of every sample, in order.
+        """Return the outputs of every sample, in order.
 
         Args:
             feeds: per sample, one array per input as the engine takes it.

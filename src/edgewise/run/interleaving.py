@@ -136,7 +136,7 @@ class Interleaver:
         self._builder = RunBuilder(save=save, sensors=sensors, history=history)
 
     def execute(self, jobs: Sequence[Job], schedule: Schedule, judge: Judge) -> Interleaved:
-        """Runs of `jobs`, which are two or more. A job that fails drops out; two are needed to go on.
+        """Return runs of `jobs`, which are two or more. A job that fails drops out; two are needed to go on.
 
         Args:
             judge: told the runs so far at every look; gives the reason to stop, or None.
@@ -188,7 +188,7 @@ class Interleaver:
         )
 
     def _look(self, state: _State, schedule: Schedule, judge: Judge) -> str | None:
-        """The judge's reason to stop, where this is the time to ask."""
+        """Return the judge's reason to stop, where this is the time to ask."""
         last = state.rounds == schedule.most_rounds
         if not last and state.rounds not in schedule.looks:
             return None
@@ -200,7 +200,7 @@ class Interleaver:
         )
 
     def _runs(self, state: _State) -> list[Run]:
-        """The runs so far; one that another's failure left without any result is cancelled."""
+        """Return the runs so far; one that another's failure left without any result is cancelled."""
         runs = []
         for job, sessions, run_id in zip(state.jobs, state.sessions, state.ids, strict=True):
             run = self._builder.build(job, sessions, created=state.created, run_id=run_id)
@@ -208,7 +208,7 @@ class Interleaver:
         return runs
 
     def _finish(self, state: _State, *, cancelled: bool = False) -> list[Run]:
-        """The runs as they are kept: with the agreement of their outputs."""
+        """Return the runs as they are kept: with the agreement of their outputs."""
         runs = self._runs(state)
         if cancelled:
             runs = [replace(run, status="cancelled") if run.status == "done" else run for run in runs]
@@ -357,7 +357,7 @@ def _side_by_side(workload: Workload, manner: Interleave) -> Workload:
 
 
 def _expected(begin: float, schedule: Schedule, rounds: int) -> int:
-    """Rounds that the budget seems to have room for, for progress bars."""
+    """Return rounds that the budget seems to have room for, for progress bars."""
     if not rounds:
         return schedule.looks[0] if schedule.looks else schedule.most_rounds or 1
     fit = int(schedule.budget_s * rounds / max(1e-9, now() - begin))

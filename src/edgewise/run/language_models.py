@@ -22,7 +22,7 @@ def generates(runtime: Runtime, form: str) -> bool:
 
 
 def header_of(model: ModelRef) -> GgufHeader | None:
-    """The header of a model in GGUF; None for other formats. Raises `BadModel`."""
+    """Return the header of a model in GGUF; None for other formats. Raises `BadModel`."""
     return read_header(Path(model.path)) if model.format == GgufReader.format else None
 
 

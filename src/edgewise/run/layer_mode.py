@@ -14,7 +14,7 @@ LEAST_INFERENCES, MOST_INFERENCES = 3, 1000
 
 
 def time_layers(session: Session, clock: Any, *, stopping: Mapping[str, Any]) -> dict[str, Any]:
-    """What the engine's profiler tells of as many inferences as fit the budget, JSON-shaped.
+    """Return what the engine's profiler tells of as many inferences as fit the budget, JSON-shaped.
 
     Args:
         stopping: an `edgewise.record.Stopping` as a mapping; a prescribed number of iterations or duration counts, up

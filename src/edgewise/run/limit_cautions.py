@@ -40,7 +40,7 @@ class Use:
 
 
 def about_limits(limits: Constraints, facts: Sequence[Mapping[str, Any]], *, pauses: bool) -> list[Caution]:
-    """The cautions of a run in an engine: processor time of the steady phase, memory of the whole session.
+    """Return the cautions of a run in an engine: processor time of the steady phase, memory of the whole session.
 
     Args:
         pauses: whether the scenario pauses between inferences, so that unused processor time says nothing.

@@ -67,7 +67,7 @@ def measurements_of(
 
 
 def headline_of(job: Job, sessions: Sequence[SessionResult], variation: Variation | None) -> Measurement | None:
-    """The headline alone, as `measurements_of` has it; None where it has no value."""
+    """Return the headline alone, as `measurements_of` has it; None where it has no value."""
     headline = job.workload.scenario.headline
     if job.workload.scenario.kind == "generate":
         rows = generated_rows(job, sessions, variation)
@@ -170,7 +170,7 @@ _APART = "in other processes than the latency: "
 
 
 def _latency_in_turns(layered: Sequence[SessionResult], variation: Variation | None) -> Measurement:
-    """The latency of a profile: of the ordinary inferences between the profiled ones."""
+    """Return the latency of a profile: of the ordinary inferences between the profiled ones."""
     n, pairs = len(layered), sum(len(session.profile.pairs_ns) for session in layered if session.profile)
     method = (
         f"monotonic clock around each call of the engine without the profiler, in turns with profiled calls "
@@ -209,7 +209,7 @@ def throughput(
     *,
     layered: Sequence[SessionResult] = (),
 ) -> list[Measurement]:
-    """Samples per second of the scenario, from the data of that scenario."""
+    """Return samples per second of the scenario, from the data of that scenario."""
     batch, kind = job.workload.batch, job.workload.scenario.kind
     if kind == "offline":
         return [_offline_throughput(job, sessions, variation)]
@@ -322,7 +322,7 @@ def _compiling_at_start(session: SessionResult) -> float:
 
 
 def _file_cache(sessions: Sequence[SessionResult]) -> str:
-    """What was in the kernel's file cache as loading began."""
+    """Return what was in the kernel's file cache as loading began."""
     found = [session.facts["file_cache"]["cached_after"] for session in sessions if "file_cache" in session.facts]
     if not found:
         return "file cache warm"
@@ -377,7 +377,7 @@ def _cpu_utilization(job: Job, sessions: Sequence[SessionResult]) -> Measurement
 
 
 def _background_cpu(job: Job, sessions: Sequence[SessionResult]) -> list[Measurement]:
-    """What the background load used, for runs with one."""
+    """Return what the background load used, for runs with one."""
     scenario = job.workload.scenario
     if not scenario.background_load:
         return []
@@ -407,7 +407,7 @@ def _metered(sessions: Sequence[SessionResult], reasons: Mapping[str, str]) -> l
 
 
 def session_record(session: SessionResult, *, timed: bool = True) -> SessionRecord:
-    """What is kept of one worker beside its samples; without times if they say nothing of a device (`timed`)."""
+    """Return what is kept of one worker beside its samples; without times if they say nothing of a device (`timed`)."""
     steady = session.facts.get("steady", {})
     warmup = session.samples.get("warmup", ()) if timed else ()
     kept: tuple[str, ...] = ("constraints", "tool", "board", "conditions", "file_cache")

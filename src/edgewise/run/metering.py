@@ -108,7 +108,7 @@ def _arrived(orders: queue.SimpleQueue[bool], every_s: float) -> bool:
 
 
 def _try(call: Callable[[], Sequence[Reading] | None]) -> tuple[Sequence[Reading], str]:
-    """The readings that `call` gives, and why some are missing if it raises anything."""
+    """Return the readings that `call` gives, and why some are missing if it raises anything."""
     try:
         return tuple(call() or ()), ""
     except NoReading as reason:
@@ -155,7 +155,7 @@ def check_metered(facts: Mapping[str, Any]) -> None:
 
 
 def slowest_rate(meters: Iterable[Meter]) -> float | None:
-    """The lowest known rate of the meters that read energy, Hz; None where no rate is known."""
+    """Return the lowest known rate of the meters that read energy, Hz; None where no rate is known."""
     known = [rate for meter in meters if "energy" in meter.metrics and (rate := traits_of(meter).rate_hz)]
     return min(known, default=None)
 
@@ -169,7 +169,7 @@ def read_meters(
     now: Callable[[], int] = time.monotonic_ns,
     sleep: Callable[[float], None] = time.sleep,
 ) -> dict[str, Any]:
-    """Readings of idle and of loaded windows in turn, JSON-shaped.
+    """Return readings of idle and of loaded windows in turn, JSON-shaped.
 
     Every second round has its loaded window first, so that a steady drift cancels out. Before each window the process
     already rests or works, until the sensors show that. A sensor with a low rate gets longer windows.

@@ -68,7 +68,8 @@ def observe(
 
 
 def read_run_graph(job: Job) -> Graph:
-    """The network of a job's model with the job's input shapes, completed by `observe`; read and run once per job.
+    """Return the network of a job's model with the job's input shapes, completed by `observe`; read and run once
+    per job.
 
     Raises `EdgewiseError` where the network can't be read.
     """
@@ -85,7 +86,8 @@ def _read_run_graph(model: ModelRef, inputs: tuple[InputSpec, ...], seed: int, d
 def observe_file(
     path: Path, *, shapes: Mapping[str, tuple[int, ...]], signature: str = "", hash_weights: bool = False
 ) -> tuple[Graph, ResolvedGraph]:
-    """The network in a file, and what `observe` makes of it with the first plausible sizes that the engine takes.
+    """Return the network in a file, and what `observe` makes of it with the first plausible sizes that the engine
+    takes.
 
     Args:
         shapes: input name → shape, as in `edgewise.workload.resolved_graph.read_resolved_graph`; others are assumed.
@@ -122,7 +124,7 @@ def is_open(graph: Graph) -> bool:
 def _run(
     graph: Graph, path: Path, inputs: Sequence[InputSpec], *, seed: int, input_data: Path | None
 ) -> Mapping[str, Any]:
-    """What the worker answers. Raises `_Unobserved`."""
+    """Return what the worker answers. Raises `_Unobserved`."""
     availability = availability_of(runtimes().get(_ENGINE))
     if not availability:
         raise _Unobserved(f"a run of the model would show it, but {availability.reason} ({availability.install_hint})")
@@ -156,7 +158,10 @@ def _run(
 
 
 def _parse(answer: Mapping[str, Any]) -> Observed:
-    """The worker's answer as far as it makes sense: it has run a file that is not trusted. Raises `_Unobserved`."""
+    """Return the worker's answer as far as it makes sense: it has run a file that is not trusted.
+
+    Raises `_Unobserved`.
+    """
     try:
         shapes: dict[str, Shapes] = {
             path: {

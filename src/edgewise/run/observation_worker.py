@@ -64,7 +64,7 @@ def observe(request: bytes) -> bytes:
 
 
 def _load(path: Path) -> tuple[bytes, list[Place], list[str]]:
-    """The model, its functions written out and every node named by its place in the lists that are returned too.
+    """Return the model, its functions written out and every node named by its place in the lists that are returned too.
 
     The second list has the names that the nodes had.
     """
@@ -88,7 +88,7 @@ def _load(path: Path) -> tuple[bytes, list[Place], list[str]]:
 
 
 def _run(model: bytes, weights: Path, names: Sequence[str], folder: Path) -> list[dict[str, Any]]:
-    """The engine's events of our nodes, once for every time one ran."""
+    """Return the engine's events of our nodes, once for every time one ran."""
     import numpy as np
     import onnxruntime
 

@@ -43,7 +43,7 @@ def measure(request: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _copy_memory(request: Mapping[str, Any]) -> Callable[[], object]:
-    """Copies between two arrays that take `size_bytes` together, `repeat` times, on `threads` threads at once.
+    """Return copies between two arrays that take `size_bytes` together, `repeat` times, on `threads` threads at once.
 
     numpy copies without Python's lock, so threads really work side by side; each has arrays of its own.
     """
@@ -71,7 +71,7 @@ def _copy_memory(request: Mapping[str, Any]) -> Callable[[], object]:
 
 
 def _multiply(request: Mapping[str, Any]) -> Callable[[], object]:
-    """A matrix product as a model in an engine."""
+    """Return a matrix product as a model in an engine."""
     import numpy as np
 
     runtime = load_class(request["runtime"])()

@@ -62,7 +62,8 @@ def find_peaks(
     cache: Path | None = None,
     target: TargetSpec | None = None,
 ) -> tuple[tuple[Peak, ...], str | None]:
-    """The peaks of arithmetic in `dtypes` and of copying memory, with `threads` threads; measured where not yet known.
+    """Return the peaks of arithmetic in `dtypes` and of copying memory, with `threads` threads; measured where not
+    yet known.
 
     Args:
         target: whose peaks; None is this machine.
@@ -96,7 +97,10 @@ def known_rates(cache: Path | None = None) -> tuple[float, float] | None:
 
 
 def kept_peaks(target: TargetSpec | None = None, *, cache: Path | None = None) -> list[Peak]:
-    """The peaks that are kept of a machine as it is now; measures none. `target` and `cache` as of `find_peaks`."""
+    """Return the peaks that are kept of a machine as it is now; measures none.
+
+    `target` and `cache` as of `find_peaks`.
+    """
     place = target or TargetSpec()
     kept = _peaks_under(_conditions(place), _read(cache or _cache_file(place)))
     return [peak for peaks in kept.values() for peak in peaks]
@@ -158,7 +162,7 @@ def _bandwidth(size: int, threads: int, place: TargetSpec) -> Peak | None:
 
 
 def _products(dtype: str, threads: int, place: TargetSpec) -> Iterator[Peak]:
-    """The peak that each installed engine reaches in `dtype`."""
+    """Yield the peak that each installed engine reaches in `dtype`."""
     registry = runtimes()
     source, precision = _PRODUCTS[dtype]
     with job_folder() as folder:
@@ -201,7 +205,7 @@ def _peak(kind: Any, answer: Mapping[str, Any], amount: int, **fields: Any) -> P
 
 
 def _ask(place: TargetSpec, request: Mapping[str, Any], *, model: Path | None = None) -> dict[str, Any]:
-    """What a fresh worker answers; an empty answer where it crashed or hung."""
+    """Return what a fresh worker answers; an empty answer where it crashed or hung."""
     threads = str(request["threads"])
     environment = {"OMP_NUM_THREADS": threads, "OPENBLAS_NUM_THREADS": threads}
     files = {} if model is None else {model.name: model}
@@ -216,7 +220,9 @@ def _ask(place: TargetSpec, request: Mapping[str, Any], *, model: Path | None = 
 
 
 def make_product(side: int, *, quantised: bool) -> bytes:
-    """An ONNX model of ``x @ w`` with `side` × `side` matrices; quantised: 8-bit integers in, out and in between."""
+    """Return an ONNX model of ``x @ w`` with `side` × `side` matrices; quantised: 8-bit integers in, out and in
+    between.
+    """
     import numpy as np
     import onnx
     from onnx import TensorProto, helper, numpy_helper
@@ -260,12 +266,14 @@ def _cache_file(place: TargetSpec) -> Path:
 
 
 def _host(place: TargetSpec) -> str:
-    """The name of this machine, whose user may have the same folder on others; "" for a target, which has a file."""
+    """Return the name of this machine, whose user may have the same folder on others; "" for a target, which has a
+    file.
+    """
     return platform.node() if target_of(place).is_here else ""
 
 
 def _conditions(place: TargetSpec) -> dict[str, Any]:
-    """What peaks belong to: the machine as a process may use it now, and the versions of what computes."""
+    """Return what peaks belong to: the machine as a process may use it now, and the versions of what computes."""
     environment = environment_at(place)
     found = {name: availability_at(place, name, runtime) for name, runtime in runtimes() if "onnx" in runtime.formats}
     from importlib.metadata import version  # slow to import
@@ -291,7 +299,7 @@ def _read(file: Path) -> list[dict[str, Any]]:
 
 
 def _peaks_under(conditions: Mapping[str, Any], machines: Sequence[Mapping[str, Any]]) -> dict[str, list[Peak]]:
-    """The peaks that were measured under `conditions`."""
+    """Return the peaks that were measured under `conditions`."""
     kept: Mapping[str, Any] = next((each["peaks"] for each in machines if each["conditions"] == conditions), {})
     try:
         return {key: [Peak(**peak) for peak in peaks] for key, peaks in kept.items()}

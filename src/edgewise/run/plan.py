@@ -74,7 +74,7 @@ class Axes:
 
 
 def setting_value(text: str) -> bool | int | float | str:
-    """The value of an engine setting: ``true`` or ``false``, a number, or else the text itself."""
+    """Return the value of an engine setting: ``true`` or ``false``, a number, or else the text itself."""
     word = text.strip()
     if word.lower() in ("true", "false"):
         return word.lower() == "true"
@@ -88,7 +88,9 @@ def setting_value(text: str) -> bool | int | float | str:
 
 
 def precision_word(text: str) -> str:
-    """What records call a precision: ``"f16"`` for ``fp16``, ``float16`` and ``half``; other words as they are."""
+    """Return what records call a precision: ``"f16"`` for ``fp16``, ``float16`` and ``half``; other words as they
+    are.
+    """
     word = text.strip().lower()
     return _PRECISIONS.get(word, word)
 
@@ -142,7 +144,7 @@ def make_plan(
     profile: bool = False,
     with_tools: bool = False,
 ) -> Plan:
-    """The plan of a sweep; with `profile` every job's layers are timed too.
+    """Return the plan of a sweep; with `profile` every job's layers are timed too.
 
     Args:
         with_tools: whether engines can do the work that no worker runs, which give no outputs and take no turns; the
@@ -276,7 +278,7 @@ def _generating(model: Model, axes: Axes, registry: Registry[Runtime]) -> Axes:
 
 
 def _unknown_settings(settings: Mapping[str, str], known: Mapping[str, Collection[str]]) -> list[str]:
-    """A line for each setting that only some engines have. Raises `BadInput` for one that none has.
+    """Return a line for each setting that only some engines have. Raises `BadInput` for one that none has.
 
     Args:
         known: engine → the names of its settings.
@@ -292,7 +294,7 @@ def _unknown_settings(settings: Mapping[str, str], known: Mapping[str, Collectio
 
 
 def with_other_sizes(job: Job) -> tuple[Job, ...]:
-    """The job with other plausible sizes instead of those that were assumed, the likeliest first.
+    """Return the job with other plausible sizes instead of those that were assumed, the likeliest first.
 
     Each input notes what an engine refused before.
     """
@@ -388,7 +390,9 @@ def is_default(runtime: Runtime, target: TargetSpec, *, with_tools: bool, rare: 
 
 
 def _choose_providers(runtime: Runtime, wanted: Sequence[str], *, sweeps: bool) -> list[Provider]:
-    """The providers that are wanted; else those of a sweep, or the first: a comparison has one variant per model."""
+    """Return the providers that are wanted; else those of a sweep, or the first: a comparison has one variant per
+    model.
+    """
     if not wanted and sweeps and isinstance(runtime, SweepsProviders):
         wanted = runtime.default_providers
     if not wanted:
@@ -428,7 +432,7 @@ def _no_engine(model: Model, axes: Axes, registry: Registry[Runtime], target: Ta
 def _inputs_of(
     model: Model, batch: int, shapes: Mapping[str, tuple[int, ...]], data: Path | None
 ) -> tuple[InputSpec, ...]:
-    """The inputs of one inference, which must fit `data`, where there is any."""
+    """Return the inputs of one inference, which must fit `data`, where there is any."""
     if data is not None and "" not in shapes:
         shapes = read_shapes(data, model.signature.inputs) | dict(shapes)
     inputs = resolve_inputs(model.signature, batch=batch, overrides=shapes, given=data is not None)
@@ -436,7 +440,7 @@ def _inputs_of(
 
 
 def _with_data(path: Path, inputs: tuple[InputSpec, ...]) -> tuple[InputSpec, ...]:
-    """The inputs with a note on converted data. A wrong file is one clear error here and not a failed worker."""
+    """Return the inputs with a note on converted data. A wrong file is one clear error here and not a failed worker."""
     _, notes = read_arrays(path, inputs)
     return tuple(
         replace(spec, note="; ".join(filter(None, (spec.note, note)))) for spec, note in zip(inputs, notes, strict=True)
@@ -455,7 +459,9 @@ def _digest(path: Path, *, prompts: bool = False) -> str:
 
 
 def _own_inputs(model: Model) -> Path | None:
-    """The example inputs that a model's author gave: random ones may be invalid, such as indices of an embedding."""
+    """Return the example inputs that a model's author gave: random ones may be invalid, such as indices of an
+    embedding.
+    """
     return example_inputs(model.files[0]) if model.ref.format == EAGER else None
 
 

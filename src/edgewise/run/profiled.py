@@ -27,11 +27,11 @@ class FindPeaks(Protocol):
     def __call__(
         self, dtypes: Sequence[str], threads: int, *, again: bool = False
     ) -> tuple[tuple[Peak, ...], str | None]:
-        """Data types and threads → this machine's peaks, or why there are none; `again` measures them anew."""
+        """Return data types and threads → this machine's peaks, or why there are none; `again` measures them anew."""
 
 
 def with_layers(run: Run, sessions: Sequence[SessionResult], *, find_peaks: FindPeaks) -> Run:
-    """The run with its layers, or with the reason why it has none.
+    """Return the run with its layers, or with the reason why it has none.
 
     Args:
         sessions: the processes that were to time layers; one that failed gives the reason.
@@ -82,7 +82,7 @@ def with_layers(run: Run, sessions: Sequence[SessionResult], *, find_peaks: Find
 def _under_roofs(
     run: Run, layers: Sequence[Layer], profile: Profile, *, find_peaks: FindPeaks
 ) -> tuple[tuple[Layer, ...], Profile, list[Caution]]:
-    """The layers under their roofs, the profile with the peaks that hold, and a caution on others."""
+    """Return the layers under their roofs, the profile with the peaks that hold, and a caution on others."""
     dtypes, threads = peak_dtypes(layers), _threads(run)
     peaks, absent = find_peaks(dtypes, threads)
     if any((layer.roof_share or 0.0) > ABOVE_ROOF for layer in place(layers, peaks)) or beaten_peaks(layers, peaks):
@@ -102,7 +102,7 @@ def _under_roofs(
 
 
 def _read_graph(run: Run, profile: EngineProfile) -> tuple[Graph | None, str]:
-    """The run's network; without one, the operators that the engine ran; without these None, and the reason."""
+    """Return the run's network; without one, the operators that the engine ran; without these None, and the reason."""
     try:
         graph = read_run_graph(run.job)
         because = str(graph.metadata.get("unexported", ""))
@@ -128,7 +128,7 @@ def _threads(run: Run) -> int:
 
 
 def _accelerated(run: Run) -> str | None:
-    """The accelerator that was asked for, as its layers name it; None for the processor's own kernels."""
+    """Return the accelerator that was asked for, as its layers name it; None for the processor's own kernels."""
     runtime = runtimes().get(run.job.runtime.name)
     return next(
         (each.title for each in runtime.providers if each.name == run.job.runtime.provider and each.accelerator), None
@@ -136,7 +136,7 @@ def _accelerated(run: Run) -> str | None:
 
 
 def _memory(graph: Graph) -> dict[str, Any]:
-    """The fields of `Profile` on memory."""
+    """Return the fields of `Profile` on memory."""
     plan = plan_memory(graph)
     if plan.unknown:
         reason = f"the size of {len(plan.unknown)} tensor(s) is unknown, such as {plan.unknown[0]!r}"

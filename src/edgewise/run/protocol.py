@@ -59,7 +59,7 @@ def encode(kind: str, **fields: Any) -> bytes:
 
 
 def decode(line: bytes) -> dict[str, Any]:
-    """The message in `line`. Raises `ProtocolError` where it is none."""
+    """Return the message in `line`. Raises `ProtocolError` where it is none."""
     try:
         message = json.loads(line)
     except (ValueError, RecursionError) as error:

@@ -25,7 +25,9 @@ def distribution(
     basis: Basis = "measured",
     variation: Variation | None = None,
 ) -> Measurement:
-    """A measurement with raw samples, a summary and 95 % intervals that include the variance between sessions."""
+    """Return a measurement with raw samples, a summary and 95 % intervals that include the variance between
+    sessions.
+    """
     samples = np.concatenate([np.asarray(values, dtype=float) for values in per_session])
     lengths: Lengths = tuple(len(values) for values in per_session)
     aggregate = METRICS[metric].aggregation

@@ -139,7 +139,7 @@ class RunBuilder:
         return self._place(target).speed.usual()
 
     def environment(self, target: TargetSpec) -> Mapping[str, Any]:
-        """The fingerprint of a target's machine."""
+        """Return the fingerprint of a target's machine."""
         return self._place(target).environment
 
     def _place(self, target: TargetSpec) -> _Place:
@@ -155,7 +155,7 @@ class RunBuilder:
         return self._places[key]
 
     def request(self, job: Job, *, index: int, mode: Mode = "measure") -> SessionRequest:
-        """What the worker of session `index` of `job` is asked to do."""
+        """Return what the worker of session `index` of `job` is asked to do."""
         sensors = self._place(job.target).sensors
         # Each process of a comparison is a replicate; of other runs the first one's reading is enough.
         metered = mode != "layers" and (index == 0 or job.workload.interleave is not None)
@@ -179,7 +179,7 @@ class RunBuilder:
         run_id: str | None = None,
         layered: Sequence[SessionResult] = (),
     ) -> Run:
-        """The run of complete sessions; a session that failed gives the run its failure and status.
+        """Return the run of complete sessions; a session that failed gives the run its failure and status.
 
         A sustained measurement that ended early counts as far as it came.
 
@@ -260,7 +260,7 @@ class RunBuilder:
         )
 
     def note_outputs(self, run: Run, sessions: Sequence[SessionResult]) -> Run:
-        """The run, with a caution where its outputs are not finite; they are kept for `with_agreement`."""
+        """Return the run, with a caution where its outputs are not finite; they are kept for `with_agreement`."""
         found = self.outputs.get(run.id) or _outputs_of(run, sessions)
         size = sessions[0].facts.get("output_bytes") if sessions else None
         if found is None and isinstance(size, int) and size > MAX_OUTPUT_BYTES:
@@ -278,7 +278,7 @@ class RunBuilder:
         return with_cautions(run, check_finite(found))
 
     def with_agreement(self, runs: Sequence[Run]) -> list[Run]:
-        """The runs with their outputs compared, network by network; changed ones are saved again."""
+        """Return the runs with their outputs compared, network by network; changed ones are saved again."""
         groups: dict[tuple[Any, ...], list[Outputs]] = defaultdict(list)
         references = self._references(runs)
         for run in runs:
@@ -317,7 +317,9 @@ class RunBuilder:
         return answer
 
     def _references(self, runs: Sequence[Run]) -> dict[str, Outputs | None]:
-        """What runs are compared with that needs no other run, by their ids; None where it is missing: why is noted."""
+        """Return what runs are compared with that needs no other run, by their ids; None where it is missing:
+        why is noted.
+        """
         found: dict[str, Outputs | None] = {}
         for run in runs:
             if (has_outputs := run.id in self.outputs) or run.status == "done":
@@ -354,7 +356,7 @@ def _judge(group: Sequence[Outputs], model: ModelRef, changing: Set[str]) -> dic
 
 
 def _mixed_precisions(runs: Sequence[Run]) -> dict[str, tuple[Caution, ...]]:
-    """A caution for each run of a model whose runs differ in precision, unless a precision was requested."""
+    """Return a caution for each run of a model whose runs differ in precision, unless a precision was requested."""
     told: dict[str, set[str]] = defaultdict(set)
     for run in runs:
         if run.effective.get("precision"):
@@ -371,7 +373,9 @@ def _mixed_precisions(runs: Sequence[Run]) -> dict[str, tuple[Caution, ...]]:
 
 
 def _limited(environment: Mapping[str, Any], limits: Constraints | None) -> Mapping[str, Any]:
-    """The fingerprint of a machine as a worker within `limits` finds it: a smaller one, with a history of its own."""
+    """Return the fingerprint of a machine as a worker within `limits` finds it: a smaller one, with a history of
+    its own.
+    """
     if limits is None:
         return environment
     cpu = environment["cpu"] | ({"quota_cores": limits.cpus} if limits.cpus else {})
@@ -404,7 +408,7 @@ def _effective(sessions: Sequence[SessionResult]) -> dict[str, Any]:
 
 
 def with_cautions(run: Run, cautions: tuple[Caution, ...]) -> Run:
-    """The run with more cautions, and its grade anew."""
+    """Return the run with more cautions, and its grade anew."""
     return _graded(replace(run, cautions=run.cautions + cautions)) if cautions else run
 
 
@@ -414,7 +418,7 @@ def _graded(run: Run) -> Run:
 
 
 def _outputs_of(run: Run, sessions: Sequence[SessionResult]) -> Outputs | None:
-    """The outputs that a worker left in its folder; a worker's file is not trusted to be one."""
+    """Return the outputs that a worker left in its folder; a worker's file is not trusted to be one."""
     if run.status == "failed" or not sessions or sessions[0].outputs is None:
         return None
     file, _ = sessions[0].outputs
@@ -436,7 +440,9 @@ def _size_of(outputs: Outputs) -> int:
 
 
 def reduced_words(engine: str, precision: str | None, arrays: Sequence[NDArray[np.generic]]) -> str:
-    """What an engine's precision and outputs tell that was not computed in float32; "" where they tell of none."""
+    """Return what an engine's precision and outputs tell that was not computed in float32; "" where they tell of
+    none.
+    """
     if precision not in (None, "f32"):
         return f"{engine} ran it in {precision}"
     narrow = next((array.dtype for array in arrays if array.dtype.itemsize <= 2 and array.dtype != np.bool_), None)

@@ -141,7 +141,7 @@ def write_feeds(path: Path, feeds: Sequence[Sequence[Array]]) -> None:
 
 
 def load_outputs(path: Path) -> Any:
-    """The ``.npz`` that a worker wrote. Raises as numpy does, and ValueError where it holds more than it may."""
+    """Return the ``.npz`` that a worker wrote. Raises as numpy does, and ValueError where it holds more than it may."""
     with zipfile.ZipFile(path) as archive:
         size = sum(entry.file_size for entry in archive.infolist())
     if size > 2 * MAX_OUTPUT_BYTES:  # with the headers of many arrays
@@ -150,7 +150,7 @@ def load_outputs(path: Path) -> Any:
 
 
 def read_feeds(path: Path, *, load: Callable[[Path], Any] = partial(np.load, allow_pickle=False)) -> list[list[Array]]:
-    """What `write_feeds` wrote: per sample, one array per place."""
+    """Return what `write_feeds` wrote: per sample, one array per place."""
     with load(path) as data:
         samples, places = (int(number) for number in data["count"])
         columns: list[Sequence[Array]] = []

@@ -37,7 +37,7 @@ class StoppingRule:
         self._half_widths: list[float] = []
 
     def reason(self, count: int, elapsed_s: float, samples: Callable[[], Any]) -> str | None:
-        """The reason to stop now; None to go on.
+        """Return the reason to stop now; None to go on.
 
         Args:
             count: timed inferences after the warm-up.

@@ -35,7 +35,7 @@ class Clock:
 
     @classmethod
     def of(cls, session: Session) -> Clock:
-        """The session's own clock where it has one, else the machine's monotonic clock."""
+        """Return the session's own clock where it has one, else the machine's monotonic clock."""
         if isinstance(session, SuppliesClock):
             return cls(session.clock, session.sleep)
         return cls(time.perf_counter_ns, time.sleep)
@@ -97,7 +97,7 @@ class Recorder:
             engine[index] = engine_latency()
 
     def typical_ns(self) -> int:
-        """The median of the latest calls, at least 1; 0 calls have none, which is 1 too."""
+        """Return the median of the latest calls, at least 1; 0 calls have none, which is 1 too."""
         recent = sorted(self.wall[-PROBE_SAMPLES:])
         return max(1, recent[len(recent) // 2]) if recent else 1
 
@@ -110,7 +110,7 @@ class Recorder:
         self.wall, self.engine = array("q"), array("q")
 
     def split(self, warmup: int) -> tuple[dict[str, list[int]], list[int]]:
-        """Samples after the first `warmup`, by name, and the wall times of the warm-up."""
+        """Return samples after the first `warmup`, by name, and the wall times of the warm-up."""
         samples = {"latency": list(self.wall[warmup:])}
         if self._engine_latency is not None:
             samples["latency_engine"] = list(self.engine[warmup:])
@@ -168,7 +168,7 @@ class RestingRecorder(Recorder):
 
 
 def recorder_of(session: Session, clock: Clock, scenario: Mapping[str, Any]) -> Recorder:
-    """The recorder that times inferences as `scenario` has them follow one another."""
+    """Return the recorder that times inferences as `scenario` has them follow one another."""
     if scenario["duty_cycle"]:
         return RestingRecorder(session, clock, scenario["duty_cycle"])
     if scenario["fps"]:
@@ -183,7 +183,7 @@ class Reporter(Protocol):
         """Another ``report_every`` inferences are done; their mean in s."""
 
     def beat(self) -> None:
-        """The worker is alive."""
+        """Tell the host that the worker is alive."""
 
 
 def single_stream(
@@ -292,7 +292,9 @@ def seconds_of(nanoseconds: array[int]) -> Any:
 
 
 def arrivals(stopping: Mapping[str, Any], fps: float) -> int:
-    """Number of inputs in the paced scenario: as prescribed, else those of 2 s, and 30 if 10 s have that many."""
+    """Return number of inputs in the paced scenario: as prescribed, else those of 2 s, and 30 if 10 s have that
+    many.
+    """
     if stopping["iterations"] is not None:
         return int(stopping["iterations"])
     if stopping["duration_s"] is not None:
@@ -301,7 +303,7 @@ def arrivals(stopping: Mapping[str, Any], fps: float) -> int:
 
 
 def paced(session: Session, *, fps: float, stopping: Mapping[str, Any], clock: Clock, reporter: Reporter) -> Steady:
-    """Inputs arrive every 1/fps s whether or not the last inference is done; the worker sleeps in between.
+    """Return inputs arrive every 1/fps s whether or not the last inference is done; the worker sleeps in between.
 
     Afterwards a short back-to-back pass in the same process shows the cost of the idle gaps.
     """

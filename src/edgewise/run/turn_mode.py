@@ -79,7 +79,7 @@ def take_turns(
 
 
 def _counters_of_turns(counted: Sequence[Counters], own_s: float) -> dict[str, float | None]:
-    """What happened between the first and the last of `counted`, as `edgewise.run.trust` reads it.
+    """Return what happened between the first and the last of `counted`, as `edgewise.run.trust` reads it.
 
     Args:
         own_s: time of the turns of this process, in which its context switches fall, s.

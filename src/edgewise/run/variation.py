@@ -108,7 +108,7 @@ class Within:
 
     @classmethod
     def of(cls, row: Measurement | None) -> Within:
-        """What the samples of a measurement tell."""
+        """Return what the samples of a measurement tell."""
         found = scatter_of_parts(row.samples, row.session_lengths) if row is not None and row.samples else None
         if row is None or found is None:
             return cls(None)
@@ -121,7 +121,9 @@ class Within:
         return f"{self.words} (most of it)" if most else self.words
 
     def with_machine(self, prior: Prior, earlier: Sequence[Scatter] = ()) -> Scatter:
-        """The variation of runs: what the machine adds, by its kind and `earlier` readings, to what the parts show."""
+        """Return the variation of runs: what the machine adds, by its kind and `earlier` readings, to what the
+        parts show.
+        """
         sigma = prior.sigma if self.scatter is None else prior.unseen
         machine = pool([Scatter(sigma**2, GUESS), *earlier], floor=FLOOR**2) if earlier else Scatter(sigma**2, GUESS)
         return add([machine] if self.scatter is None else [machine, self.scatter])
@@ -331,7 +333,7 @@ def _quantile(degrees: float | None) -> float:
 
 
 def long_time(seconds: float) -> str:
-    """A duration in words, such as "3 h"."""
+    """Return a duration in words, such as "3 h"."""
     for size, unit in ((86400.0, "days"), (3600.0, "h"), (60.0, "min")):
         if seconds >= 2 * size:
             return f"{seconds / size:.0f} {unit}"

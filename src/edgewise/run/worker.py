@@ -292,7 +292,7 @@ class Worker:
             told[when] = reading
 
     def _time_layers(self, session: Session) -> None:
-        """The pass of a profile: what the engine's own profiler tells."""
+        """Make the pass of a profile: what the engine's own profiler tells."""
         from edgewise.run.layer_mode import time_layers
         from edgewise.run.timing import Clock
 
@@ -305,7 +305,7 @@ class Worker:
         self.channel.send("layers", profile=profile)
 
     def _reload(self, runtime: Runtime, options: LoadOptions, feed: Sequence[Any]) -> Session:
-        """The model once more, for samples of other sizes."""
+        """Return the model once more, for samples of other sizes."""
         names = [spec["name"] for spec in self.job["workload"]["inputs"]]
         shapes = {name: tuple(array.shape) for name, array in zip(names, feed, strict=True)}
         return runtime.load(Path(self.job["model"]), replace(options, shapes=shapes))
@@ -317,7 +317,7 @@ class Worker:
             self.facts.setdefault("cautions", {})[KEEPS_STATE] = f"the model keeps a state between inferences: {shown}"
 
     def _answer_samples(self, session: Session, reload: Callable[[Sequence[Any]], Session]) -> None:
-        """The pass of an evaluation: outputs for the samples that the host sends."""
+        """Make the pass of an evaluation: outputs for the samples that the host sends."""
         from edgewise.run.sample_mode import answer_samples
 
         with self.phase("samples"):
@@ -331,7 +331,9 @@ class Worker:
             )
 
     def _insist(self, session: Session, act: Callable[[], Result]) -> Result:
-        """What `act` gives; once more from its beginning where the engine's fastest call fails and there is another."""
+        """Return what `act` gives; once more from its beginning where the engine's fastest call fails and there
+        is another.
+        """
         try:
             return act()
         except Exception as error:
@@ -348,7 +350,7 @@ class Worker:
         return act()
 
     def _steady(self, session: Session, clock: Any) -> Any:
-        """The steady phase, with what the process used in it among its `extra`."""
+        """Return the steady phase, with what the process used in it among its `extra`."""
         from edgewise.run import timing
 
         scenario = self._scenario
@@ -385,7 +387,7 @@ class Worker:
         )
 
     def _next_order(self) -> dict[str, Any]:
-        """The host's next order; blocks until there is one."""
+        """Return the host's next order; blocks until there is one."""
         return decode(self._orders.get())
 
     def _sustain(self, recorder: Any, clock: Any, reporter: Any) -> Any:
@@ -403,7 +405,9 @@ class Worker:
         )
 
     def _outputs(self, session: Session, feed: Sequence[Any], reload: Callable[[Sequence[Any]], Session]) -> None:
-        """Outputs of one inference from the initial state as a file in the job's folder, if the host asked for them."""
+        """Save the outputs of one inference from the initial state as a file in the job's folder, if the host
+        asked for them.
+        """
         if not self.job.get("outputs"):
             return
         import numpy as np
@@ -496,7 +500,7 @@ def _described(spec: TensorSpec) -> dict[str, Any]:
 
 
 def _fed(name: str, array: Any) -> dict[str, Any]:
-    """What the model is fed: the range of numbers that are all finite."""
+    """Return what the model is fed: the range of numbers that are all finite."""
     told = {"name": name, "shape": list(array.shape), "dtype": str(array.dtype)}
     if array.dtype.kind not in "biuf" or not array.size:
         return told
@@ -520,7 +524,7 @@ _CAUSES: tuple[tuple[type[BaseException], str], ...] = (
 
 
 def explain(error: BaseException) -> tuple[str, str]:
-    """The typed cause and a one-line message of whatever the engine raised."""
+    """Return the typed cause and a one-line message of whatever the engine raised."""
     cause = next((cause for kind, cause in _CAUSES if isinstance(error, kind)), "EngineError")
     if type(error).__name__ in {"BadInput", "BadModel"}:
         cause = "BadInput"
@@ -588,7 +592,7 @@ def main() -> NoReturn:
 
 
 def _start_load(job: Mapping[str, Any], channel: Channel) -> BackgroundLoad | None:
-    """The background load that the scenario asks for."""
+    """Return the background load that the scenario asks for."""
     scenario = job["workload"]["scenario"] if job["protocol"] == PROTOCOL else {}
     if not scenario.get("background_load"):
         return None

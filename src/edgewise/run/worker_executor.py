@@ -106,12 +106,12 @@ class WorkerExecutor(Executor):
         return fitness.assess_fitness(environment, activity)
 
     def words(self, environment: Mapping[str, Any]) -> str | None:
-        """A computer."""
+        """Return a computer."""
         return None
 
 
 def _ask_now(target: AnyTarget, question: Mapping[str, Any]) -> Mapping[str, Any]:
-    """What the target answers about this moment. Raises `Unavailable`."""
+    """Return what the target answers about this moment. Raises `Unavailable`."""
     try:
         with job_folder() as folder:
             return ask(target, _WORKER, question, folder=folder, timeout_s=_PATIENCE_S)

@@ -19,7 +19,7 @@ REFUSES = "the model does not accept"
 
 
 def shapes_in_order(names: Sequence[Collection[str]], shapes: Mapping[str, Shape]) -> list[Shape | None]:
-    """The wanted shape of each of the engine's inputs; None where none is wanted.
+    """Return the wanted shape of each of the engine's inputs; None where none is wanted.
 
     By name where the engine knows all of them, else by position, because some engines rename inputs.
 
@@ -52,7 +52,7 @@ def check_dtypes(specs: Sequence[TensorSpec], kind: str) -> None:
 
 
 def tell(text: str, *, noise: str = r"$^") -> str:
-    """An engine's message on one line: every line of it, for the reason often stands last.
+    """Return an engine's message on one line: every line of it, for the reason often stands last.
 
     Left out are status codes, places in the engine's source and lines that begin with the expression `noise`. Of a
     message that is far too long the middle is.
@@ -74,7 +74,7 @@ MOST_TOLD = 1500
 
 
 def fixed_shape_message(name: str, fixed: Sequence[object], wanted: Shape) -> str:
-    """What to say where a model's own shape does not allow the one that is wanted."""
+    """Return what to say where a model's own shape does not allow the one that is wanted."""
     own = ", ".join("?" if size is None else str(size) for size in fixed)
     return f"input {name!r} has the fixed shape [{own}], not [{', '.join(map(str, wanted))}]"
 

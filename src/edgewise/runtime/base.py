@@ -94,7 +94,9 @@ class Session(Protocol):
         """Copy or bind one numpy array per input, in order; afterwards `invoke` may be called any number of times."""
 
     def read_outputs(self) -> Sequence[Any]:
-        """Copies of the outputs of the last `invoke` as numpy arrays, in order; None for one that is no array."""
+        """Return copies of the outputs of the last `invoke` as numpy arrays, in order; None for one that is no
+        array.
+        """
 
     def close(self) -> None:
         """Release the engine's resources."""
@@ -127,7 +129,7 @@ class Runtime(Protocol):
         """Import the engine (timed as a phase of its own) and return its version."""
 
     def load(self, path: Path, options: LoadOptions) -> Session:
-        """A session for the model at `path`.
+        """Return a session for the model at `path`.
 
         Raises `UnsupportedModel`, `InvalidModel`, MemoryError or the engine's own exceptions.
         """
@@ -173,7 +175,9 @@ class ExplainsProviders(Protocol):
     """A runtime that knows what this machine lacks for providers that it does not have."""
 
     def lacking(self, provider: str) -> Availability | None:
-        """What is missing for the engine's provider `provider`; None for a name that the engine does not know."""
+        """Return what is missing for the engine's provider `provider`; None for a name that the engine does not
+        know.
+        """
 
 
 @runtime_checkable
@@ -181,7 +185,7 @@ class DescribesModels(Protocol):
     """A runtime that describes a model's inputs and outputs, for formats that only its engine reads."""
 
     def describe(self, path: Path) -> tuple[Sequence[TensorSpec], Sequence[TensorSpec]]:
-        """Inputs and outputs of the model at `path`, in its order; sizes that are open are None or a name.
+        """Return inputs and outputs of the model at `path`, in its order; sizes that are open are None or a name.
 
         Raises as `Runtime.load`.
         """
@@ -479,10 +483,10 @@ class Generates(Protocol):
     kv_cache_type: str | None
 
     def encode(self, text: str) -> Sequence[int]:
-        """The tokens of `text`, with none added."""
+        """Return the tokens of `text`, with none added."""
 
     def decode(self, tokens: Sequence[int]) -> str:
-        """The text of `tokens`."""
+        """Return the text of `tokens`."""
 
     def fill(self, tokens: Sequence[int]) -> None:
         """Forget everything, then compute `tokens` (none: nothing), which `generate` goes on from.

@@ -98,7 +98,7 @@ class DeviceTool(Runtime, Protocol):
     modes: Sequence[ToolMode]
 
     def command(self, request: ToolRequest) -> Sequence[str]:
-        """The words of the command line. Raises `UnsupportedModel` for a setting that the tool does not have."""
+        """Return the words of the command line. Raises `UnsupportedModel` for a setting that the tool does not have."""
 
     def read(self, output: str, results: str, request: ToolRequest) -> ToolAnswer:
         """Understand standard output and error together, and the file of results. Raises ValueError."""
@@ -219,7 +219,7 @@ def _memory(output: str) -> dict[str, int]:
 
 
 def _profile(output: str, mean_ns: int, count: int) -> EngineProfile | None:
-    """The table "Run Order" of the regular runs; None where there is none.
+    """Return the table "Run Order" of the regular runs; None where there is none.
 
     XNNPACK's own steps stand beside the operator that contains them, which is left out then.
     """

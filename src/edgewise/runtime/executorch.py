@@ -51,7 +51,7 @@ class ExecuTorch:
         return version("executorch")
 
     def load(self, path: Path, options: LoadOptions) -> ExecuTorchSession:
-        """A session for a method of the program at `path`.
+        """Return a session for a method of the program at `path`.
 
         Raises `UnsupportedModel`, `InvalidModel`, MemoryError or the engine's own exceptions.
         """
@@ -74,7 +74,7 @@ class ExecuTorch:
 
 
 def _import_binding() -> Any:
-    """The module of the binding: ``executorch.runtime`` is a thin layer above it that can't set threads."""
+    """Return the module of the binding: ``executorch.runtime`` is a thin layer above it that can't set threads."""
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")  # it says that its interface may change
         from executorch.extension.pybindings import portable_lib
@@ -112,7 +112,7 @@ def kernel_name(op: str) -> str:
 
 
 def _load_method(binding: Any, path: Path, name: str, *, events: bool = False) -> tuple[Any, Any]:
-    """The program and its method `name`; with `events`, the program records what it does."""
+    """Return the program and its method `name`; with `events`, the program records what it does."""
     try:
         program = binding._load_program(
             str(path), enable_etdump=events, program_verification=binding.Verification.InternalConsistency
@@ -212,7 +212,10 @@ class ExecuTorchSession:
         self.invoke = partial(self._method.call, self.tensors, False)
 
     def read_outputs(self) -> Sequence[Any]:
-        """Copies of the outputs of the last inference. Raises `UnsupportedModel` for one of a type numpy lacks."""
+        """Return copies of the outputs of the last inference.
+
+        Raises `UnsupportedModel` for one of a type numpy lacks.
+        """
         return [each.numpy() for each in self._method.get_outputs(True)]
 
     def profile_layers(self, inferences: int) -> EngineProfile:

@@ -109,7 +109,7 @@ def profile_executorch(session: ExecuTorchSession, inferences: int) -> EnginePro
 
 
 def read_inferences(path: Path, walls: Sequence[int]) -> list[RecordedInference]:
-    """The inferences in the record at `path`, one per time in `walls`. Raises `CannotProfile`."""
+    """Return the inferences in the record at `path`, one per time in `walls`. Raises `CannotProfile`."""
     try:
         with open_tables(path, LAYOUTS) as tables:
             # The size stands before the flatbuffer.
@@ -185,12 +185,14 @@ def make_nodes(recorded: Sequence[RecordedInference], graph: Graph) -> tuple[Eng
 
 
 def _provider(step: Event, own: dict[int, list[Operator]]) -> str:
-    """What runs the operators of the step's instruction."""
+    """Return what runs the operators of the step's instruction."""
     return next((str(each.attributes["runs_in"]) for each in own.get(step.instruction, ())), "")
 
 
 def _interpret(steps: Sequence[Event], own: dict[int, list[Operator]]) -> list[StepMeaning]:
-    """What each step executes: a kernel its instruction's operator, steps of XNNPACK what their types say in order."""
+    """Return what each step executes: a kernel its instruction's operator, steps of XNNPACK what their types say in
+    order.
+    """
     meanings = [StepMeaning()] * len(steps)
     places: dict[int, list[int]] = {}
     for at, step in enumerate(steps):

@@ -100,7 +100,7 @@ class FakeRuntime:
         self._imported = False
 
     def availability(self) -> Availability:
-        """Always there."""
+        """Return that it is always there."""
         return Availability(True, version=VERSION)
 
     def import_engine(self) -> str:
@@ -112,7 +112,7 @@ class FakeRuntime:
         return VERSION
 
     def load(self, path: Path, options: LoadOptions) -> FakeSession:
-        """A session that follows the script at `path`.
+        """Return a session that follows the script at `path`.
 
         Any leading dimension is taken, as engines that resize do; other dimensions must be the script's.
 
@@ -185,7 +185,7 @@ class FakeSession:
         self.invoke = self._infer
 
     def read_outputs(self) -> Sequence[Any]:
-        """Copies of the outputs of the last inference."""
+        """Return copies of the outputs of the last inference."""
         import numpy as np
 
         self._behaviour.happen("outputs")
@@ -235,7 +235,7 @@ class FakeSession:
             take((number + other) % len(LETTERS))
 
     def _slowed(self, nanoseconds: int) -> int:
-        """What takes this time by the script takes just now."""
+        """Return what takes this time by the script takes just now."""
         percents = [percent for begin, percent in self._script["speeds"] if begin <= self.clock.now]
         return nanoseconds * percents[-1] // 100 if percents else nanoseconds
 
@@ -271,7 +271,7 @@ class FakeSession:
     def _run_many(
         self, *, clock: Callable[[], int], until_ns: int | None, count: int | None, completions: list[int]
     ) -> None:
-        """The earliest request to end is the next to begin again; the script's times are dealt out in that order."""
+        """Begin the request again that ends first; the script's times are dealt out in that order."""
         if until_ns is None and count is None:
             raise ValueError("neither an end time nor a number of inferences given")
         ends: list[int] = []
@@ -289,7 +289,7 @@ class FakeSession:
             completions.append(clock())
 
     def _profile_layers(self, inferences: int) -> EngineProfile:
-        """The script's times; the clock moves by all of them. Raises what the script says."""
+        """Return the script's times; the clock moves by all of them. Raises what the script says."""
         self._behaviour.happen("profile")
         scripted, named = self._script["layers"], self._script.get("layer_overheads", [])
         scripts = [cycle(part["times_ns"]) for part in (*scripted, *named)]
@@ -366,7 +366,7 @@ def _size(size: Dimension) -> int:
 def _resolve_outputs(
     entries: Sequence[Any], scripted: Sequence[TensorSpec], concrete: Sequence[TensorSpec]
 ) -> tuple[TensorSpec, ...]:
-    """Outputs whose named dimensions, and leading one where an input's was changed, follow the inputs."""
+    """Return outputs whose named dimensions, and leading one where an input's was changed, follow the inputs."""
     named: dict[str, int] = {}
     leading: dict[Dimension, int] = {}
     for before, after in zip(scripted, concrete, strict=True):

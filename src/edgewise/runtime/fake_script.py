@@ -52,7 +52,7 @@ class FakeBehaviour:
 
 
 def _channel() -> int:
-    """The file descriptor on which a worker speaks to its host, else standard output."""
+    """Return the file descriptor on which a worker speaks to its host, else standard output."""
     return int(os.environ.get("EDGEWISE_CHANNEL_FD", "1"))
 
 
@@ -124,7 +124,7 @@ DEEDS: Mapping[str, Callable[[str], None]] = {
 
 
 def read_script(path: Path) -> dict[str, Any]:
-    """The script at `path` with its defaults. Raises `InvalidModel` naming what is wrong with it."""
+    """Return the script at `path` with its defaults. Raises `InvalidModel` naming what is wrong with it."""
     try:
         with path.open("rb") as file:
             data = file.read(MAX_BYTES + 1)
@@ -279,7 +279,7 @@ def _as_list(value: Any) -> list[Any]:
 
 
 def read_spec(entry: Any) -> TensorSpec:
-    """The input or output of one entry of the script. Raises `InvalidModel`."""
+    """Return the input or output of one entry of the script. Raises `InvalidModel`."""
     match entry:
         case {"name": str(name), "shape": list(shape), "dtype": str(dtype)}:
             return TensorSpec(name=name, shape=tuple(shape), dtype=dtype)

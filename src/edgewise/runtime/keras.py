@@ -104,7 +104,8 @@ class Keras:
         return str(keras.__version__)
 
     def load(self, path: Path, options: LoadOptions) -> KerasSession:
-        """A session for the ``.keras`` file at `path`. The backend traces the model here, not in the first inference.
+        """Return a session for the ``.keras`` file at `path`. The backend traces the model here, not in the
+        first inference.
 
         Raises `UnsupportedModel`, `InvalidModel`, MemoryError or the engine's own exceptions.
         """
@@ -205,7 +206,7 @@ class KerasSession:
         self._result = self._call()
 
     def read_outputs(self) -> Sequence[Any]:
-        """Copies of the outputs of the last inference."""
+        """Return copies of the outputs of the last inference."""
         import keras
         import numpy as np
 
@@ -263,7 +264,7 @@ def check_archive(path: Path) -> None:
 
 
 def load_model(path: Path) -> Any:
-    """The Keras model in a ``.keras`` file, without its training; no code of the file runs.
+    """Return the Keras model in a ``.keras`` file, without its training; no code of the file runs.
 
     Raises:
         InvalidModel: the file is damaged, or is no Keras model.
@@ -288,7 +289,7 @@ def load_model(path: Path) -> Any:
 
 
 def _backend() -> str:
-    """The backend in force, which the first import of Keras in this process has chosen."""
+    """Return the backend in force, which the first import of Keras in this process has chosen."""
     import keras
 
     backend = str(keras.backend.backend())
@@ -398,7 +399,7 @@ def _layer_paths(model: Any, prefix: str) -> Iterator[str]:
 
 
 def _layers_of(name: str, known: Collection[str]) -> tuple[str, ...]:
-    """The layer that a TensorFlow operator belongs to: ``model/block/conv1_1/BiasAdd`` → ``block/conv1``.
+    """Return the layer that a TensorFlow operator belongs to: ``model/block/conv1_1/BiasAdd`` → ``block/conv1``.
 
     Scopes carry the layers' names, behind that of the model. Where a name was taken already, a number follows it.
     """

@@ -70,7 +70,7 @@ class LiteRt:
         return version("ai-edge-litert")
 
     def load(self, path: Path, options: LoadOptions) -> InterpreterSession | CompiledSession:
-        """A session for the TFLite model at `path`, its inputs resized to `options.shapes`.
+        """Return a session for the TFLite model at `path`, its inputs resized to `options.shapes`.
 
         Raises `UnsupportedModel`, `InvalidModel`, MemoryError or the engine's own exceptions.
         """
@@ -119,7 +119,7 @@ def _load_interpreter(path: Path, options: LoadOptions) -> InterpreterSession:
 
 
 def _load_signature(interpreter: Any, path: Path, options: LoadOptions) -> SignatureSession:
-    """A session of a signature whose subgraph is not the first. Raises `UnsupportedModel` or `CannotProfile`."""
+    """Return a session of a signature whose subgraph is not the first. Raises `UnsupportedModel` or `CannotProfile`."""
     if options.profile:
         raise CannotProfile("LiteRT's profiler times only the first subgraph of a file")
     import numpy as np
@@ -183,7 +183,7 @@ def _load_compiled(path: Path, options: LoadOptions) -> CompiledSession:
 
 
 def _signature_specs(details: Mapping[str, Mapping[str, Any]], names: Sequence[str]) -> tuple[TensorSpec, ...]:
-    """Inputs or outputs in the order of the signature's list, which is that of the buffers."""
+    """Return inputs or outputs in the order of the signature's list, which is that of the buffers."""
     return tuple(
         TensorSpec(
             name=str(details[name]["name"]), shape=tuple(details[name]["shape"]), dtype=str(details[name]["dtype"])
@@ -197,7 +197,7 @@ _INVALID = re.compile(r"not a valid Flatbuffer|model identifier|Failed to load m
 
 
 def _explain(error: Exception, *, otherwise: type[Exception], context: str = "") -> Exception:
-    """The engine's error as one of ours, after `context`; `otherwise` where its text tells nothing."""
+    """Return the engine's error as one of ours, after `context`; `otherwise` where its text tells nothing."""
     text = str(error)
     line = tell(text, noise=r".*ERROR: \[\S+\]$")
     if means_out_of_memory(text):

@@ -180,7 +180,10 @@ class Library:
             raise CannotProfile(f"LiteRt{name} failed with status {status}")
 
     def create(self, name: str, *arguments: Any, of: Any = ctypes.c_void_p) -> Any:
-        """What ``LiteRt<name>`` writes to its last argument. Raises `CannotProfile` where it reports an error."""
+        """Return what ``LiteRt<name>`` writes to its last argument.
+
+        Raises `CannotProfile` where it reports an error.
+        """
         result = of()
         self(name, *arguments, ctypes.byref(result))
         return result.value
@@ -329,7 +332,7 @@ class TimedModel:
         self._library("AddOpaqueOptions", options, opaque)
 
     def _match(self, side: str, arrays: Sequence[Named]) -> list[Named]:
-        """The arrays in the order of the signature, by name where all names agree, else by position."""
+        """Return the arrays in the order of the signature, by name where all names agree, else by position."""
         library = self._library
         count = library.create(f"GetNumSignature{side}s", self._signature, of=_size)
         if count != len(arrays):

@@ -112,7 +112,7 @@ class _TimesLayers:
         self._bound = own_copies(arrays, self.inputs)
 
     def _interpreter_of_model(self) -> Any:
-        """An interpreter of the model: only that lists operators and what the delegate made of them."""
+        """Return an interpreter of the model: only that lists operators and what the delegate made of them."""
         from ai_edge_litert.interpreter import Interpreter
 
         try:

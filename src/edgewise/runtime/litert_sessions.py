@@ -81,7 +81,7 @@ class InterpreterSession:
         self.invoke = getattr(inner, "Invoke", None) or self._interpreter.invoke
 
     def read_outputs(self) -> Sequence[Any]:
-        """Copies of the outputs of the last inference."""
+        """Return copies of the outputs of the last inference."""
         return [self._interpreter.get_tensor(index) for index in self._output_indices]
 
     def close(self) -> None:
@@ -107,7 +107,7 @@ class SignatureSession(InterpreterSession):
         self.invoke = partial(inner.Invoke, subgraph)
 
     def read_outputs(self) -> Sequence[Any]:
-        """Copies of the outputs of the last inference."""
+        """Return copies of the outputs of the last inference."""
         return [self._interpreter.get_tensor(index, self._entry.subgraph) for index in self._output_indices]
 
 
@@ -148,7 +148,7 @@ class CompiledSession:
         return (*entry.variables, *entry.resources)
 
     def reset_state(self) -> bool:
-        """False: a compiled model's states can't be reset."""
+        """Return False: a compiled model's states can't be reset."""
         return False
 
     def bind(self, arrays: Sequence[Any]) -> None:
@@ -163,7 +163,7 @@ class CompiledSession:
         self.invoke = partial(self._model.run_by_index, self._index, self._input_buffers, self._output_buffers)
 
     def read_outputs(self) -> Sequence[Any]:
-        """Copies of the outputs of the last inference."""
+        """Return copies of the outputs of the last inference."""
         import numpy as np
 
         arrays = []
@@ -202,7 +202,7 @@ def _count_delegated(interpreter: Any) -> tuple[int | None, int | None, int | No
 
 
 def replaced_by(partition: Mapping[str, Any], producers: Mapping[int, Mapping[str, Any]]) -> set[int]:
-    """Indices of the operators that a delegate's partition replaces: those between its outputs and its inputs.
+    """Return indices of the operators that a delegate's partition replaces: those between its outputs and its inputs.
 
     Args:
         producers: tensor → the operator that makes it, as the interpreter lists them.
@@ -219,7 +219,7 @@ def replaced_by(partition: Mapping[str, Any], producers: Mapping[int, Mapping[st
 
 
 def spec_of(detail: Mapping[str, Any]) -> TensorSpec:
-    """An input or output of the engine."""
+    """Return an input or output of the engine."""
     import numpy as np
 
     shape = tuple(int(size) for size in detail["shape"])

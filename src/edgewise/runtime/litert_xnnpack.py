@@ -128,7 +128,7 @@ def type_of(tag: str) -> str:
 
 
 def dtype_of(tag: str) -> str | None:
-    """The type of the arithmetic; None where the tag tells none (``Add (ND)``) or the step changes the type."""
+    """Return the type of the arithmetic; None where the tag tells none (``Add (ND)``) or the step changes the type."""
     found = re.search(r"\((?:NC|NHWC|NCHW|ND), (\w+)", tag)
     if found is None or type_of(tag) == "Convert":
         return None
@@ -136,7 +136,7 @@ def dtype_of(tag: str) -> str | None:
 
 
 def interpret_steps(tags: Sequence[str], operators: Sequence[LiteRtOperator]) -> list[StepMeaning]:
-    """What the steps of one partition do.
+    """Return what the steps of one partition do.
 
     Args:
         tags: of the steps, in order.
@@ -189,7 +189,7 @@ class _Gap:
     operators: Sequence[LiteRtOperator]
 
     def name(self, steps: Iterable[int], tags: Sequence[str]) -> list[tuple[int, LiteRtOperator]]:
-        """Steps with the operator each belongs to, where only one comes into question."""
+        """Return steps with the operator each belongs to, where only one comes into question."""
         by_purpose: dict[str, list[int]] = {}
         for at in steps:
             by_purpose.setdefault(_FREE_STEPS[type_of(tags[at])], []).append(at)
@@ -210,7 +210,7 @@ class _Gap:
         return []
 
     def _companion(self, purpose: str) -> LiteRtOperator | None:
-        """The neighbour that brings such a step with it."""
+        """Return the neighbour that brings such a step with it."""
         if purpose == "clamp":
             return self.before
         after = self.after

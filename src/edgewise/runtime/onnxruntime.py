@@ -91,12 +91,12 @@ class OnnxRuntime:
         return str(onnxruntime.__version__)
 
     def describe(self, path: Path) -> tuple[Sequence[TensorSpec], Sequence[TensorSpec]]:
-        """Inputs and outputs of the model at `path`; see `edgewise.runtime.base.DescribesModels`."""
+        """Return inputs and outputs of the model at `path`; see `edgewise.runtime.base.DescribesModels`."""
         session = _open(_utf8(path), title=_CPU.title, intra=1, extra={})
         return tuple(map(spec_of, session.get_inputs())), tuple(map(spec_of, session.get_outputs()))
 
     def load(self, path: Path, options: LoadOptions) -> OnnxSession:
-        """A session for the ONNX or ORT model at `path`; shapes are simply fed, the engine needs no reshaping.
+        """Return a session for the ONNX or ORT model at `path`; shapes are simply fed, the engine needs no reshaping.
 
         Raises `UnsupportedModel`, `InvalidModel`, MemoryError or the engine's own exceptions.
         """
@@ -121,7 +121,7 @@ class OnnxRuntime:
 def _open(
     location: str, change: Callable[[Any], None] | None = None, *, title: str, intra: int, extra: Mapping[str, Any]
 ) -> Any:
-    """The engine's session for the model at `location`; `change` may alter its settings before."""
+    """Return the engine's session for the model at `location`; `change` may alter its settings before."""
     import onnxruntime
 
     settings = _session_options(onnxruntime.SessionOptions(), title, intra, extra)
@@ -138,7 +138,7 @@ def _open(
 
 
 def _utf8(path: Path) -> str:
-    """The path as ONNX Runtime's binding takes it. Raises `UnsupportedModel` for a name that is not UTF-8."""
+    """Return the path as ONNX Runtime's binding takes it. Raises `UnsupportedModel` for a name that is not UTF-8."""
     text = str(path)
     try:
         text.encode()
@@ -148,7 +148,7 @@ def _utf8(path: Path) -> str:
 
 
 def _find_provider(name: str, offered: Sequence[str]) -> str:
-    """The engine's name for the provider `name`. Raises `UnsupportedModel` where this build has none."""
+    """Return the engine's name for the provider `name`. Raises `UnsupportedModel` where this build has none."""
     for title in offered:
         if short_name(title) == name and title not in _REMOTE:
             return title
@@ -157,7 +157,7 @@ def _find_provider(name: str, offered: Sequence[str]) -> str:
 
 
 def _split_threads(options: LoadOptions) -> tuple[int, int]:
-    """Requests in flight and threads inside the engine (0: its own choice).
+    """Return requests in flight and threads inside the engine (0: its own choice).
 
     Each request's caller computes too, so that requests + engine threads − 1 threads compute in all: as many as were
     asked for, unless more requests were.
@@ -188,7 +188,7 @@ def _session_options(settings: Any, title: str, intra: int, extra: Mapping[str, 
 
 
 def _choose_word(settings: Any, name: str, value: Any) -> None:
-    """A setting whose value is one of the engine's words. Raises `UnsupportedModel` for any other."""
+    """Set one of the engine's words. Raises `UnsupportedModel` for any other."""
     import onnxruntime
 
     kind, words = SETTING_WORDS[name]
@@ -235,7 +235,7 @@ _INVALID = re.compile(
 
 
 def _explain(error: Exception) -> Exception:
-    """The engine's error as one of ours where its meaning is known, else as it is."""
+    """Return the engine's error as one of ours where its meaning is known, else as it is."""
     text = str(error)
     if means_out_of_memory(text):
         return MemoryError(_told(text))
@@ -247,5 +247,5 @@ def _explain(error: Exception) -> Exception:
 
 
 def _told(text: str) -> str:
-    """The engine's message without the file of the model."""
+    """Return the engine's message without the file of the model."""
     return tell(re.sub(r"Load model from .*? failed: ?", "", text))

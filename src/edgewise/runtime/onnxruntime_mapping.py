@@ -95,7 +95,7 @@ class _Finder:
         return {self._producers[name] for name in tensors if name in self._producers}
 
     def namesake(self, node: OutlineNode) -> set[int]:
-        """The operator that `node` is called after, exactly or but for what the engine has appended."""
+        """Return the operator that `node` is called after, exactly or but for what the engine has appended."""
         for name in _stems(node.name):
             if len(self._by_name.get(name, ())) == 1:
                 return self._by_name[name]
@@ -104,12 +104,14 @@ class _Finder:
         return set()
 
     def maker_it_is_called_after(self, node: OutlineNode) -> set[int]:
-        """The operator whose output `node` is called after: so the engine calls operators in its blocked layout."""
+        """Return the operator whose output `node` is called after: so the engine calls operators in its blocked
+        layout.
+        """
         stem = _BLOCKED.sub("", node.name)
         return {self._producers[stem]} if stem != node.name and stem in self._producers else set()
 
     def role_of(self, node: OutlineNode) -> Role:
-        """What `node` is for: an operator that the model has, or one that the engine has inserted."""
+        """Return what `node` is for: an operator that the model has, or one that the engine has inserted."""
         role = _INSERTED.get(node.op, "operator")
         if role == "operator" or node.op in _REORDERS:
             return role
@@ -137,7 +139,7 @@ def _meanings(optimised: Outline, roles: Sequence[Role]) -> dict[str, str]:
 
 
 def _inherit(optimised: Outline, claims: list[set[int]], *, roles: Sequence[Role], known: frozenset[str]) -> None:
-    """Steps that nothing is known of, of an operator that the engine has unfolded, belong to what they feed."""
+    """Give steps of an unfolded operator that nothing is known of to what they feed."""
     needed: dict[str, set[int]] = {}
     for index in reversed(range(len(optimised.nodes))):
         node = optimised.nodes[index]

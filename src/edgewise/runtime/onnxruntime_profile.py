@@ -121,7 +121,9 @@ class ProfiledOnnxSession(OnnxSession):
         return _assemble(traced, timing, executed, note)
 
     def _open(self, path: Path, folder: Path) -> tuple[Any, Path | None]:
-        """A profiled session for `path`, and the file of the graph it made; None where the engine can't save that."""
+        """Return a profiled session for `path`, and the file of the graph it made; None where the engine can't
+        save that.
+        """
         saved = folder / "optimised.onnx"
 
         def record(settings: Any) -> None:
@@ -142,7 +144,7 @@ class ProfiledOnnxSession(OnnxSession):
             return self._reopen(str(path), record), None
 
     def _run(self, engine: Any, inferences: int) -> tuple[Alternation, Path]:
-        """Times of profiled and ordinary inferences, and the engine's profile."""
+        """Return times of profiled and ordinary inferences, and the engine's profile."""
         session = OnnxSession(engine, **self._given)
         try:
             if self.effective["call"] != session.effective["call"]:
@@ -164,7 +166,7 @@ class ProfiledOnnxSession(OnnxSession):
 
 
 def _write_out(path: Path, folder: Path) -> Path:
-    """The file in which the operators inside functions have the names that the model's reader gives them, too.
+    """Return the file in which the operators inside functions have the names that the model's reader gives them, too.
 
     The engine runs both alike, but the names that it makes up itself don't tell one call of a function from another.
     """
@@ -184,7 +186,7 @@ def _fitting(inferences: int, path: Path) -> int:
 
 
 def _follow(path: Path, saved: Path | None, steps: Sequence[KernelTimes]) -> tuple[list[MappedNode], tuple[str, ...]]:
-    """What each step executes of the model, and a note where that is not known."""
+    """Return what each step executes of the model, and a note where that is not known."""
     empty = [MappedNode() for _ in steps]
     if saved is None:
         return empty, ("the engine can't save the graph that it runs, so steps are known only by type and order",)
@@ -198,7 +200,7 @@ def _follow(path: Path, saved: Path | None, steps: Sequence[KernelTimes]) -> tup
 def match_steps(
     steps: Sequence[KernelTimes], optimised: Outline, executed: Sequence[MappedNode]
 ) -> tuple[list[MappedNode], tuple[str, ...]]:
-    """What each timed step executes: the saved graph's operators by name and type, equal ones in order."""
+    """Return what each timed step executes: the saved graph's operators by name and type, equal ones in order."""
     waiting: dict[tuple[str, str], deque[int]] = {}
     for index, node in enumerate(optimised.nodes):
         waiting.setdefault((node.name, node.op), deque()).append(index)
@@ -291,7 +293,7 @@ def _node(
 
 
 def _stable_name(step: KernelTimes, executed: MappedNode) -> str:
-    """The engine's name without what differs from one session to the next: numbers, in no fixed order."""
+    """Return the engine's name without what differs from one session to the next: numbers, in no fixed order."""
     plain = _NUMBERED.sub("", step.name)
     tensors = (*executed.outputs, *executed.inputs)
     return plain if executed.role == "operator" or not tensors else f"{plain} {tensors[0]}"

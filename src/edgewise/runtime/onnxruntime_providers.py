@@ -38,7 +38,7 @@ _SYSTEMS = {"darwin": "macOS", "win32": "Windows", "linux": "Linux"}
 
 
 def installed_providers() -> list[str]:
-    """Execution providers besides the CPU's, from the files of the installed package."""
+    """Return execution providers besides the CPU's, from the files of the installed package."""
     spec = find_spec("onnxruntime")
     folders = [Path(folder) / "capi" for folder in (spec.submodule_search_locations or ())] if spec else []
     names = [file.name.lower() for folder in folders if folder.is_dir() for file in folder.iterdir()]
@@ -55,7 +55,7 @@ def installed_providers() -> list[str]:
 
 
 def lacking_provider(provider: str) -> Availability | None:
-    """What this machine lacks for a provider that is not installed; None for one that is not known here."""
+    """Return what this machine lacks for a provider that is not installed; None for one that is not known here."""
     if provider not in _PACKAGES:
         return None
     package, system, needs = _PACKAGES[provider]
@@ -72,5 +72,5 @@ def lacking_provider(provider: str) -> Availability | None:
 
 
 def short_name(title: str) -> str:
-    """The name of a provider in edgewise: ``CUDAExecutionProvider`` is ``cuda``."""
+    """Return the name of a provider in edgewise: ``CUDAExecutionProvider`` is ``cuda``."""
     return title.removesuffix("ExecutionProvider").lower()

@@ -93,7 +93,7 @@ class OnnxSession:
         self._results = self._session.run(None, self._feed)
 
     def _call(self, binding: Any) -> Callable[[], object]:
-        """The shortest way to one inference on `binding`."""
+        """Return the shortest way to one inference on `binding`."""
         if self.effective["call"] == _RUN:
             return self._infer
         inner, values = getattr(self._session, "_sess", None), getattr(binding, "_iobinding", None)
@@ -103,7 +103,7 @@ class OnnxSession:
         return partial(self._session.run_with_iobinding, binding)
 
     def read_outputs(self) -> Sequence[Any]:
-        """Copies of the outputs of the last inference on the first request; None for a sequence or a map."""
+        """Return copies of the outputs of the last inference on the first request; None for a sequence or a map."""
         ran = self.effective["call"] == _RUN
         return [_array(value) for value in (self._results if ran else self._bindings[0].copy_outputs_to_cpu())]
 
@@ -122,7 +122,7 @@ class OnnxSession:
 
 
 def _array(value: Any) -> Any:
-    """A copy of an array, of texts as numpy's own; None for what is none."""
+    """Return a copy of an array, of texts as numpy's own; None for what is none."""
     import numpy as np
 
     if not isinstance(value, np.ndarray):
@@ -148,7 +148,7 @@ def _effective(session: Any, *, provider: str, requests: int, placement: Mapping
 
 
 def spec_of(node: Any) -> TensorSpec:
-    """An input or output of the engine."""
+    """Return an input or output of the engine."""
     match = re.fullmatch(r"tensor\((\w+)\)", node.type)
     dtype = DTYPES.get(match[1], match[1]) if match else node.type
     shape = None if node.shape is None else tuple(size if isinstance(size, int | str) else None for size in node.shape)

@@ -192,7 +192,7 @@ def _step(events: Sequence[_Event], runs: Sequence[_TracedInference]) -> KernelT
 
 
 def _dtype(shapes: Any) -> str | None:
-    """The type of the first tensor in a list of ``{type: shape}``."""
+    """Return the type of the first tensor in a list of ``{type: shape}``."""
     for entry in shapes or ():
         if isinstance(entry, dict):
             return next((DTYPES.get(str(kind), str(kind)) for kind in entry), None)

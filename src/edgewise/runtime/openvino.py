@@ -70,14 +70,14 @@ class OpenVino:
         return version("openvino")
 
     def describe(self, path: Path) -> tuple[Sequence[TensorSpec], Sequence[TensorSpec]]:
-        """Inputs and outputs of the model at `path`; see `edgewise.runtime.base.DescribesModels`."""
+        """Return inputs and outputs of the model at `path`; see `edgewise.runtime.base.DescribesModels`."""
         import openvino
 
         model = read_model(openvino.Core(), path)
         return tuple(map(spec_of, model.inputs)), tuple(map(spec_of, model.outputs))
 
     def load(self, path: Path, options: LoadOptions) -> OpenVinoSession:
-        """A session for the model at `path`, reshaped to `options.shapes`.
+        """Return a session for the model at `path`, reshaped to `options.shapes`.
 
         Raises `UnsupportedModel`, `InvalidModel`, MemoryError or the engine's own exceptions.
         """
@@ -106,7 +106,7 @@ class OpenVino:
 
 
 def read_model(core: Any, path: Path) -> Any:
-    """The model at `path`. OpenVINO knows TFLite by the extension alone, so any other name gets a proper link.
+    """Return the model at `path`. OpenVINO knows TFLite by the extension alone, so any other name gets a proper link.
 
     Raises `UnsupportedModel`, `InvalidModel` or MemoryError.
     """
@@ -131,7 +131,7 @@ def read_model(core: Any, path: Path) -> Any:
 
 
 def _find_device(core: Any, provider: str) -> str:
-    """The engine's name of the device `provider`. Raises `UnsupportedModel` where the engine sees none."""
+    """Return the engine's name of the device `provider`. Raises `UnsupportedModel` where the engine sees none."""
     device = provider.upper()
     seen = list(core.available_devices)
     if device == "AUTO" or any(name == device or name.startswith(f"{device}.") for name in seen):
@@ -140,7 +140,7 @@ def _find_device(core: Any, provider: str) -> str:
 
 
 def _ask_default_precision(core: Any, device: str) -> str | None:
-    """The precision in which the engine itself would compute on `device`; None where the device has none."""
+    """Return the precision in which the engine itself would compute on `device`; None where the device has none."""
     if device not in _TAKES_PRECISION:
         return None
     name: str = core.get_property(device, "INFERENCE_PRECISION_HINT").get_type_name()
@@ -163,7 +163,7 @@ def _reshape(model: Any, shapes: Mapping[str, tuple[int, ...]]) -> None:
 
 
 def _configure(device: str, options: LoadOptions) -> dict[str, Any]:
-    """The engine's properties for `options`."""
+    """Return the engine's properties for `options`."""
     config: dict[str, Any] = {}
     if options.precision or device in _TAKES_PRECISION:
         config["INFERENCE_PRECISION_HINT"] = options.precision or "f32"
@@ -190,7 +190,7 @@ _UNSUPPORTED = re.compile(
 
 
 def _explain(error: Exception, *, otherwise: type[Exception], context: str = "") -> Exception:
-    """The engine's error as one of ours, after `context`; `otherwise` where its text tells nothing."""
+    """Return the engine's error as one of ours, after `context`; `otherwise` where its text tells nothing."""
     if isinstance(error, MemoryError | UnsupportedModel):
         return error
     text = str(error).replace(" with a message:", ":")

@@ -56,7 +56,7 @@ class OpenVinoGenAi:
         return version("openvino-genai")
 
     def load(self, path: Path, options: LoadOptions) -> GenAiSession:
-        """A session for the model at `path`. Raises `UnsupportedModel`, `InvalidModel` or MemoryError."""
+        """Return a session for the model at `path`. Raises `UnsupportedModel`, `InvalidModel` or MemoryError."""
         check_settings(self.title, self.settings, options.extra)
         import openvino_genai
 
@@ -179,7 +179,7 @@ def _probe(device: str, config: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _explain(error: Exception) -> Exception:
-    """The engine's error as one of ours."""
+    """Return the engine's error as one of ours."""
     if isinstance(error, MemoryError | UnsupportedModel):
         return error
     text = str(error)

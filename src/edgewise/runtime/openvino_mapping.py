@@ -68,7 +68,7 @@ class StepOrigin:
 
 
 def find_origins(model: Any, path: Path, parts: Sequence[ExecutionStep]) -> list[StepOrigin]:
-    """What each step executes of the file's operators; `parts` in the order of execution.
+    """Return what each step executes of the file's operators; `parts` in the order of execution.
 
     Args:
         model: as the engine read it from `path`.
@@ -101,7 +101,7 @@ def find_origins(model: Any, path: Path, parts: Sequence[ExecutionStep]) -> list
 
 
 def outline_of(model: Any) -> tuple[Outline, list[tuple[str, ...]]]:
-    """The operators of the engine's model, and of each the names of the file's tensors that it makes."""
+    """Return the operators of the engine's model, and of each the names of the file's tensors that it makes."""
     nodes: list[OutlineNode] = []
     constants: set[str] = set()
     tensors: list[tuple[str, ...]] = []
@@ -120,7 +120,7 @@ def outline_of(model: Any) -> tuple[Outline, list[tuple[str, ...]]]:
 
 
 def outline_of_tflite(path: Path) -> Outline:
-    """The operators of the first subgraph of the TFLite file at `path`.
+    """Return the operators of the first subgraph of the TFLite file at `path`.
 
     A tensor without a name of its own is called after its index. Raises `BadModel` or OSError.
     """
@@ -180,7 +180,7 @@ def claims_of(outline: Outline, parts: Sequence[ExecutionStep]) -> list[tuple[in
 def _claim_replaced(
     outline: Outline, parts: Sequence[ExecutionStep], claims: list[set[int]], guess: Sequence[Sequence[int]]
 ) -> None:
-    """Steps made of operators with names of the engine's own making take those of their type that nothing claims.
+    """Give steps with names of the engine's own making the operators of their type that nothing claims.
 
     Args:
         guess: what would go to which step otherwise: to one after the step that is looked at.
@@ -205,7 +205,7 @@ def _claim_replaced(
 
 
 def _beyond(outline: Outline, step: int, after: Sequence[Set[int]], guess: Sequence[Sequence[int]]) -> list[int]:
-    """What would go to the next steps that compute anything, in the model's order.
+    """Return what would go to the next steps that compute anything, in the model's order.
 
     Changes of layout and shape are looked beyond: the engine moves other operators across them.
     """
@@ -223,7 +223,7 @@ def _beyond(outline: Outline, step: int, after: Sequence[Set[int]], guess: Seque
 
 
 def _split(text: str, known: Mapping[str, int]) -> Iterator[str]:
-    """The known names in a list with commas; a name may have commas itself."""
+    """Yield the known names in a list with commas; a name may have commas itself."""
     parts = text.split(",")
     at = 0
     while at < len(parts):
@@ -360,7 +360,7 @@ def _between(outline: Outline, original: Outline, pairs: Mapping[int, int]) -> d
 
 
 def _following(outline: Outline, pairs: Mapping[int, int], unpaired: Sequence[int]) -> dict[int, int]:
-    """What an operator was unfolded into beside its heart: a bias, an activation.
+    """Return what an operator was unfolded into beside its heart: a bias, an activation.
 
     It was made after the heart and before that of the next operator, and takes from the heart alone.
 

@@ -255,7 +255,7 @@ class _Steps:
             raise CannotProfile("no step in OpenVINO's counters takes a whole microsecond: the model is too small")
 
     def parts(self) -> list[ExecutionStep]:
-        """What the engine says each step was made of."""
+        """Return what the engine says each step was made of."""
         return [
             ExecutionStep((name, self.info[name].get("originalLayersNames", "")), self._fed_with[name])
             for name in self.placed
@@ -270,7 +270,7 @@ class _Steps:
         return self.info.get(name, {}).get("outputPrecisions", "")
 
     def role(self, name: str, origin: StepOrigin) -> Role:
-        """What a step is for."""
+        """Return what a step is for."""
         layer = self.layer(name)
         if origin.originals:
             return "operator"
@@ -309,7 +309,7 @@ def mean_increase(averages: Mapping[int, int]) -> float:
 def _assemble(
     blocks: Sequence[_Block], turns: Sequence[Alternation], steps: _Steps, origins: Mapping[str, StepOrigin]
 ) -> EngineProfile:
-    """The profile; `origins` of all steps that have a place."""
+    """Return the profile; `origins` of all steps that have a place."""
     total = sum(block.count for block in blocks)
     gaps = [block.latency - 1e3 * sum(block.times[at] for at in steps.shown.values()) for block in blocks]
     places = [place for name in steps.shown if (place := origins[name].place) is not None]

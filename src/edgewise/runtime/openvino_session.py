@@ -101,7 +101,7 @@ class OpenVinoSession:
         self.invoke = call_of(self._request)
 
     def read_outputs(self) -> Sequence[Any]:
-        """Copies of the outputs of the last inference."""
+        """Return copies of the outputs of the last inference."""
         import numpy as np
 
         return [np.array(self._request.get_output_tensor(index).data) for index in range(len(self.outputs))]
@@ -166,7 +166,9 @@ class OpenVinoSession:
 
 
 def _below(thing: Any, method: str) -> Any:
-    """The binding's own `method` below the Python class, which looks at inputs not given and wraps outputs not read."""
+    """Return the binding's own `method` below the Python class, which looks at inputs not given and wraps outputs
+    not read.
+    """
     return getattr(super(type(thing), thing), method)
 
 
@@ -185,7 +187,9 @@ def fill(request: Any, arrays: Sequence[Any]) -> None:
 
 
 def _count_requests(compiled: Any, options: LoadOptions) -> int:
-    """Requests in flight: one, or in the offline scenario those asked for, else what the engine calls optimal."""
+    """Return requests in flight: one, or in the offline scenario those asked for, else what the engine calls
+    optimal.
+    """
     if not options.offline:
         return 1
     return options.requests or int(compiled.get_property("OPTIMAL_NUMBER_OF_INFER_REQUESTS"))
@@ -209,7 +213,7 @@ def _effective(compiled: Any, provider: str, requests: int) -> Mapping[str, Any]
 
 
 def _told(compiled: Any, name: str) -> Any:
-    """The property `name` of a compiled model; None where its device has none."""
+    """Return the property `name` of a compiled model; None where its device has none."""
     return compiled.get_property(name) if name in compiled.get_property("SUPPORTED_PROPERTIES") else None
 
 
@@ -219,7 +223,9 @@ def _plain(value: Any) -> Any:
 
 
 def _common(operators: Mapping[str, int] | None) -> str | None:
-    """The one floating-point precision that all operators run in; None where they mix or the device does not tell."""
+    """Return the one floating-point precision that all operators run in; None where they mix or the device does not
+    tell.
+    """
     floats = {name for name in operators or () if name in ("f32", "bf16", "f16")}
     return floats.pop() if len(floats) == 1 else None
 
@@ -243,7 +249,7 @@ def shape_of(port: Any) -> tuple[int | None, ...] | None:
 
 
 def spec_of(port: Any) -> TensorSpec:
-    """An input or output of the engine."""
+    """Return an input or output of the engine."""
     names = sorted(port.get_names())
     kind = port.get_element_type().get_type_name()
     name = names[0] if names else port.get_node().get_friendly_name()

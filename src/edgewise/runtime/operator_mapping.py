@@ -57,7 +57,7 @@ class Outline:
 
 
 def name_operators(outline: Outline) -> tuple[str, ...]:
-    """A unique name for every operator: the file's, otherwise that of the first tensor it makes."""
+    """Return a unique name for every operator: the file's, otherwise that of the first tensor it makes."""
     count: dict[str, int] = {}
     for node in outline.nodes:
         count[node.name] = count.get(node.name, 0) + 1

@@ -64,7 +64,7 @@ class Alternation:
         self.pairs.append((first, second))
 
     def excess_us(self, wall_ns: float) -> float:
-        """What profiling adds to an inference that takes `wall_ns` with it; 0 where chance explains it."""
+        """Return what profiling adds to an inference that takes `wall_ns` with it; 0 where chance explains it."""
         return wall_ns * (1.0 - paired_ratio(self.pairs)[0]) / 1e3
 
     def describe_cost(self, taken: Sequence[float]) -> str:
@@ -111,7 +111,7 @@ def take_turns(
 
 
 def time_both(invoke: Callable[[], object], count: int, *, clock: Callable[[], int] = monotonic_ns) -> list[Timed]:
-    """Times of each of `count` calls by `clock` and by the processor time of this process."""
+    """Return times of each of `count` calls by `clock` and by the processor time of this process."""
     times = []
     for _ in range(count):
         spent = process_time_ns()

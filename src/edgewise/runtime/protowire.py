@@ -45,7 +45,7 @@ def read_outline(path: Path) -> Outline:
 
 
 def parse_outline(view: memoryview) -> Outline:
-    """The outline of an ONNX model in memory. Raises `Damaged`."""
+    """Return the outline of an ONNX model in memory. Raises `Damaged`."""
     nodes: list[OutlineNode] = []
     constants: set[str] = set()
     values: dict[str, str] = {}
@@ -68,7 +68,7 @@ def parse_outline(view: memoryview) -> Outline:
 
 
 def messages(view: memoryview, span: Span) -> Iterator[tuple[int, Span]]:
-    """Number and place of every field of the message at `span` that has a length. Raises `Damaged`."""
+    """Return number and place of every field of the message at `span` that has a length. Raises `Damaged`."""
     return ((number, (value, after)) for _, number, wire, value, after in read_fields(view, *span) if wire == BYTES)
 
 
@@ -79,7 +79,7 @@ def _text(view: memoryview, span: Span) -> str:
 
 
 def _name_in(view: memoryview, span: Span) -> str:
-    """The name of the tensor at `span`, "" where it has none."""
+    """Return the name of the tensor at `span`, "" where it has none."""
     return next((_text(view, at) for number, at in messages(view, span) if number == _TENSOR_NAME), "")
 
 

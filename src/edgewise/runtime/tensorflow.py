@@ -71,7 +71,7 @@ class TensorFlow:
         return self.availability().version or ""
 
     def describe(self, path: Path) -> tuple[Sequence[TensorSpec], Sequence[TensorSpec]]:
-        """Inputs and outputs of the model at `path`; see `edgewise.runtime.base.DescribesModels`."""
+        """Return inputs and outputs of the model at `path`; see `edgewise.runtime.base.DescribesModels`."""
         loaded = _load(path)
         return loaded.inputs, loaded.outputs
 
@@ -87,7 +87,7 @@ class TensorFlow:
         return {name: (_told_specs(known[name].inputs), _told_specs(known[name].outputs)) for name in names}
 
     def load(self, path: Path, options: LoadOptions) -> TensorFlowSession:
-        """A session for the SavedModel whose ``saved_model.pb`` is at `path`, or for the frozen graph there.
+        """Return a session for the SavedModel whose ``saved_model.pb`` is at `path`, or for the frozen graph there.
 
         Raises `UnsupportedModel`, `InvalidModel`, MemoryError or the engine's own exceptions.
         """
@@ -123,7 +123,7 @@ class _Loaded:
     owner: Any = None
 
     def shaped(self, shapes: Mapping[str, tuple[int, ...]]) -> _Loaded:
-        """The same with its inputs in the order of `shapes`, and of these shapes. Raises `UnsupportedModel`."""
+        """Return the same with its inputs in the order of `shapes`, and of these shapes. Raises `UnsupportedModel`."""
         inputs = self.inputs
         if {*shapes} == {spec.name for spec in inputs}:  # the reader of the file may list them in another order
             named = {spec.name: spec for spec in inputs}
@@ -196,7 +196,7 @@ class TensorFlowSession:
         self._result = self._calls[0]()
 
     def read_outputs(self) -> Sequence[Any]:
-        """Copies of the outputs of the last inference."""
+        """Return copies of the outputs of the last inference."""
         import numpy as np
 
         return [np.array(self._result[spec.name].numpy()) for spec in self.outputs]
@@ -237,7 +237,7 @@ class XlaSession(TensorFlowSession):
 
     @staticmethod
     def _one_for_each(loaded: _Loaded, requests: int) -> list[Callable[..., Mapping[str, Any]]]:
-        """The function itself: what XLA compiles may be called by several threads, and is compiled once."""
+        """Return the function itself: what XLA compiles may be called by several threads, and is compiled once."""
         return [loaded.function] * requests
 
     def compile(self) -> Mapping[str, Any]:
@@ -265,7 +265,7 @@ def import_quietly() -> None:
 
 
 def count_requests(options: LoadOptions) -> int:
-    """Requests in flight: one, or in the offline scenario those asked for, else one per thread."""
+    """Return requests in flight: one, or in the offline scenario those asked for, else one per thread."""
     return (options.requests or options.streams or options.threads or 1) if options.offline else 1
 
 
@@ -304,7 +304,7 @@ def told_threads() -> dict[str, int | None]:
 
 
 def _load(path: Path, signature: str = "") -> _Loaded:
-    """The model at `path`. Raises `UnsupportedModel`, `InvalidModel` or MemoryError."""
+    """Return the model at `path`. Raises `UnsupportedModel`, `InvalidModel` or MemoryError."""
     try:
         return _load_saved(path, signature) if path.name == SAVED_MODEL else _load_frozen(path)
     except Exception as error:
@@ -358,7 +358,7 @@ def _find_written(function: Any) -> list[Any]:
 
 
 def _serving_graph(document: Any) -> Any:
-    """The graph for serving. Raises `InvalidModel` or `UnsupportedModel`."""
+    """Return the graph for serving. Raises `InvalidModel` or `UnsupportedModel`."""
     if not document.meta_graphs:
         raise InvalidModel("it is not a SavedModel, or has no graph")
     for meta in document.meta_graphs:
@@ -381,14 +381,14 @@ def _list_signatures(signatures: Mapping[str, Any]) -> list[str]:
 
 
 def _told_specs(tensors: Mapping[str, Any]) -> tuple[TensorSpec, ...]:
-    """Inputs or outputs as a signature of a SavedModel has them."""
+    """Return inputs or outputs as a signature of a SavedModel has them."""
     import tensorflow as tf
 
     return _specs((name, tf.TensorSpec(tensors[name].tensor_shape, tensors[name].dtype)) for name in sorted(tensors))
 
 
 def _load_frozen(path: Path) -> _Loaded:
-    """A frozen graph: its inputs are the placeholders, its outputs what no other operator takes."""
+    """Return a frozen graph: its inputs are the placeholders, its outputs what no other operator takes."""
     import tensorflow as tf
     from google.protobuf import text_format
     from tensorflow.core.framework import graph_pb2
@@ -424,7 +424,10 @@ def _load_frozen(path: Path) -> _Loaded:
 
 
 def _with_xla(loaded: _Loaded) -> _Loaded:
-    """The same function, which XLA compiles when it is first called. Raises `UnsupportedModel` for open sizes."""
+    """Return the same function, which XLA compiles when it is first called.
+
+    Raises `UnsupportedModel` for open sizes.
+    """
     import tensorflow as tf
 
     if any(spec.dynamic for spec in loaded.inputs):
@@ -459,7 +462,7 @@ def with_shape(spec: TensorSpec, shape: tuple[int, ...]) -> TensorSpec:
 
 
 def _precision(graph: Any) -> str | None:
-    """The one floating-point type that the operators of a ``GraphDef`` have; None where there are several."""
+    """Return the one floating-point type that the operators of a ``GraphDef`` have; None where there are several."""
     nodes = [*graph.node, *(node for function in graph.library.function for node in function.node_def)]
     found = {_FLOATS[kind] for node in nodes if (kind := node.attr["T"].type) in _FLOATS}
     return found.pop() if len(found) == 1 else None
@@ -471,7 +474,7 @@ _UNSUPPORTED = re.compile(
 
 
 def explain(error: Exception, *, otherwise: type[Exception] = InvalidModel, context: str = "") -> Exception:
-    """The engine's error as one of ours, after `context`; `otherwise` where its text tells nothing."""
+    """Return the engine's error as one of ours, after `context`; `otherwise` where its text tells nothing."""
     if isinstance(error, MemoryError | UnsupportedModel | InvalidModel):
         return error
     text = str(error) or type(error).__name__

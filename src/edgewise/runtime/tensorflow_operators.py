@@ -84,7 +84,7 @@ def _inner_nodes(graph: Any, without: Iterable[str] = ()) -> Iterator[Any]:
 
 
 def _reachable(nodes: Mapping[str, Any], ends: Iterable[str]) -> Iterator[Any]:
-    """The nodes that lead to `ends`."""
+    """Yield the nodes that lead to `ends`."""
     todo, seen = [*ends], set[str]()
     while todo:
         name = todo.pop()

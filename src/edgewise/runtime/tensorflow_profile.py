@@ -110,7 +110,7 @@ def _profile_block(invoke: Callable[[], object], count: int) -> tuple[list[int],
 
 
 def _read_events(data: bytes) -> Iterator[_Event]:
-    """Calls and operators in a trace; operators are called ``NAME:TYPE``."""
+    """Yield calls and operators in a trace; operators are called ``NAME:TYPE``."""
     from tensorflow.tsl.profiler.protobuf import xplane_pb2
 
     for plane in xplane_pb2.XSpace.FromString(data).planes:
@@ -124,7 +124,7 @@ def _read_events(data: bytes) -> Iterator[_Event]:
 
 
 def _is_operator(name: str, kind: str) -> bool:
-    """The profiler shows an operator's type by itself too, and so tells it from its other events."""
+    """Return the profiler shows an operator's type by itself too, and so tells it from its other events."""
     return bool(kind) and name.endswith(f":{kind}")
 
 
@@ -149,7 +149,7 @@ def _nodes(
 
 
 def _executed(name: str, kind: str, graph: Any, timed: Collection[str]) -> list[str]:
-    """The operators of `graph` that ran as one of type `kind` under the name of the last.
+    """Return the operators of `graph` that ran as one of type `kind` under the name of the last.
 
     TensorFlow fuses what follows a convolution or a product into it: this goes back from `name` to the operator of that
     type, past none that was `timed` itself.

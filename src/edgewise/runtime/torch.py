@@ -66,7 +66,7 @@ class Torch:
         return str(torch.__version__)
 
     def load(self, path: Path, options: LoadOptions) -> TorchSession:
-        """A session for the module at `path`, written by this command (``eager``) or by ``torch.export.save``.
+        """Return a session for the module at `path`, written by this command (``eager``) or by ``torch.export.save``.
 
         Raises `UnsupportedModel`, `InvalidModel`, MemoryError or whatever the module's own code raises.
         """
@@ -88,7 +88,7 @@ class Torch:
 
 
 def _load_module(path: Path) -> EagerModule:
-    """The module at `path`, by its content: ``NAME.eager`` is JSON, a program is an archive."""
+    """Return the module at `path`, by its content: ``NAME.eager`` is JSON, a program is an archive."""
     try:
         with path.open("rb") as file:
             head = file.read(4)

@@ -29,7 +29,7 @@ _SETTLES = 4
 
 
 def find_compiler() -> str | None:
-    """The C++ compiler that Inductor calls; None where there is none."""
+    """Return the C++ compiler that Inductor calls; None where there is none."""
     return shutil.which(os.environ.get("CXX") or ("clang++" if sys.platform == "darwin" else "g++"))
 
 
@@ -136,7 +136,7 @@ class AheadOfTimeSession(CompiledSession):
     """A module exported by ``torch.export`` and compiled to a library by AOTInductor; Python calls the library."""
 
     def reset_state(self) -> bool:
-        """False: the library has the buffers."""
+        """Return False: the library has the buffers."""
         return False
 
     def _make(self, folder: Path) -> dict[str, bool]:
@@ -164,7 +164,7 @@ class AheadOfTimeSession(CompiledSession):
 
 
 def _cache_folder() -> Path:
-    """The folder of compiled code: the job's, else one among the temporary files of this process."""
+    """Return the folder of compiled code: the job's, else one among the temporary files of this process."""
     temporary = Path(tempfile.gettempdir())
     folder = (enclosing_job_folder(temporary) or temporary) / "edgewise-inductor"
     folder.mkdir(parents=True, exist_ok=True)

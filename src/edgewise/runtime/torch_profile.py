@@ -92,7 +92,7 @@ def profile_torch(
 
 
 def _record(invoke: Callable[[], object], count: int) -> tuple[list[Timed], list[_Recorded]]:
-    """Times of `count` profiled inferences, and what was recorded of each."""
+    """Return times of `count` profiled inferences, and what was recorded of each."""
     import torch
 
     times: list[Timed] = []
@@ -114,7 +114,7 @@ def _record(invoke: Callable[[], object], count: int) -> tuple[list[Timed], list
 
 
 def _split(events: Sequence[tuple[int, int, str, int]]) -> Iterator[_Recorded]:
-    """The steps of each inference, from (start, length, name, thread) of every record."""
+    """Yield the steps of each inference, from (start, length, name, thread) of every record."""
     found: _Recorded | None = None
     thread = begin = end = step_end = 0
     modules: list[tuple[int, str]] = []
@@ -160,7 +160,7 @@ def _take_turns(invoke: Callable[[], object], inferences: int) -> tuple[Alternat
 def _find_modules(
     invoke: Callable[[], object], module: Any, names: Sequence[str]
 ) -> tuple[list[tuple[ModuleOperator, ...]], tuple[str, ...]]:
-    """The operator of each step, with its module; that is found in one more inference, which is not timed."""
+    """Return the operator of each step, with its module; that is found in one more inference, which is not timed."""
     modules, notes = [""] * len(names), list[str]()
     if module is not None:
         with _announced(module):
@@ -224,7 +224,7 @@ def _type_of(name: str) -> str:
 def _find_kernels(
     names: Sequence[str], kernels: Sequence[CompiledKernel]
 ) -> tuple[list[tuple[ModuleOperator, ...]], tuple[str, ...]]:
-    """The operators of each step of compiled code: its steps are the calls of that code, in order."""
+    """Return the operators of each step of compiled code: its steps are the calls of that code, in order."""
     plain = [re.sub(r"^graph_\d+_", "", name) for name in names]
     # Code that was compiled anew comes last.
     for calls in (kernels, kernels[-len(names) :]):
@@ -236,7 +236,7 @@ def _find_kernels(
 
 
 def _generated(names: Sequence[str]) -> list[str]:
-    """The names of generated kernels, and "" in place of others."""
+    """Return the names of generated kernels, and "" in place of others."""
     return [name if name.startswith("cpp_") else "" for name in names]
 
 
@@ -260,7 +260,9 @@ class KernelRecorder:
 
     @contextmanager
     def recording(self, graph: Any) -> Iterator[dict[str, Any]]:
-        """Settings of inductor for compiling `graph`, a ``torch.fx.GraphModule``; its kernels are read at the end."""
+        """Yield settings of inductor for compiling `graph`, a ``torch.fx.GraphModule``; its kernels are read at
+        the end.
+        """
         operators = _operators_of(graph)
         with tempfile.TemporaryDirectory(prefix="edgewise-inductor-") as folder:
             yield {
@@ -311,7 +313,7 @@ _MOVES = frozenset(
 
 
 def _read_kernels(mapping: Mapping[str, Any], operators: Mapping[str, ModuleOperator]) -> list[CompiledKernel]:
-    """The calls in generated code, in order, from inductor's table of the nodes that each call comes from.
+    """Return the calls in generated code, in order, from inductor's table of the nodes that each call comes from.
 
     A product runs in a call of its own. The kernels around it are also listed with its nodes: those that lay out its
     operands anew with the product itself, and those that read its result with the view of it. Neither executes it.

@@ -97,7 +97,7 @@ class TorchSession:
         self.invoke = _keeping(partial(self.module, *args, **keywords), self._outputs)
 
     def read_outputs(self) -> Sequence[Any]:
-        """Copies of the outputs of the last inference."""
+        """Return copies of the outputs of the last inference."""
         import torch
 
         tensors = [tensor for _, tensor in flatten_outputs(self._outputs[0])]
@@ -120,7 +120,9 @@ class TorchSession:
 
 
 def _precision(module: Any) -> str | None:
-    """The one floating-point type of a module's parameters and buffers; None where they mix or there are none."""
+    """Return the one floating-point type of a module's parameters and buffers; None where they mix or there are
+    none.
+    """
     names = {"torch.float32": "f32", "torch.bfloat16": "bf16", "torch.float16": "f16", "torch.float64": "f64"}
     found = {
         names.get(str(tensor.dtype))
@@ -174,7 +176,7 @@ class _InferenceMode:
 
 
 def _with_shapes(inputs: Sequence[TensorSpec], shapes: Mapping[str, tuple[int, ...]]) -> tuple[TensorSpec, ...]:
-    """The inputs with the shapes that are wanted."""
+    """Return the inputs with the shapes that are wanted."""
     wanted = shapes_in_order([(spec.name,) for spec in inputs], shapes)
     return tuple(
         spec if shape is None else TensorSpec(name=spec.name, shape=shape, dtype=spec.dtype)
@@ -183,6 +185,6 @@ def _with_shapes(inputs: Sequence[TensorSpec], shapes: Mapping[str, tuple[int, .
 
 
 def _readable(spec: TensorSpec, *, reshaped: bool) -> TensorSpec:
-    """An output as it is read: numpy has no bfloat16, and inputs of another shape make other sizes."""
+    """Return an output as it is read: numpy has no bfloat16, and inputs of another shape make other sizes."""
     shape = (None,) * len(spec.shape or ()) if reshaped else spec.shape
     return TensorSpec(name=spec.name, shape=shape, dtype="float32" if spec.dtype == "bfloat16" else spec.dtype)

@@ -39,7 +39,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 
 def _called(field: str, value: str | None = None) -> str:
-    """What this command line calls a field; the others are those of the environment file."""
+    """Return what this command line calls a field; the others are those of the environment file."""
     flag = {"model_names": "--modellist", "models_file": "--modelfile"}.get(field)
     return as_argument(field, value) if flag is None else " ".join(filter(None, (flag, value)))
 

@@ -122,7 +122,7 @@ def _estimate(words: argparse.Namespace, folder: Path) -> Estimate:
 
 
 def _device(accelerator: str | None, platform: str | None) -> str:
-    """The device that is estimated. Raises `BadInput`."""
+    """Return the device that is estimated. Raises `BadInput`."""
     from edgewise.estimating.base import device_names, is_known
 
     if platform is not None:
@@ -142,7 +142,7 @@ def _device(accelerator: str | None, platform: str | None) -> str:
 
 
 def _file(path: Path, folder: Path) -> Path:
-    """The ``.tflite`` file: `path`, or that of an MLTK archive, unpacked to `folder`. Raises `BadInput`."""
+    """Return the ``.tflite`` file: `path`, or that of an MLTK archive, unpacked to `folder`. Raises `BadInput`."""
     if not path.is_file():
         raise BadInput(
             f"there is no file {path}",
@@ -165,7 +165,7 @@ def _file(path: Path, folder: Path) -> Path:
 
 
 def _measure(words: argparse.Namespace, folder: Path) -> Run:
-    """The run of the board at the port. Raises `BadInput`, `Unavailable`."""
+    """Return the run of the board at the port. Raises `BadInput`, `Unavailable`."""
     from edgewise.verbs.bench.request import BenchRequest
     from edgewise.verbs.checking import make_request
 

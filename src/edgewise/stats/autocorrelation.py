@@ -36,7 +36,7 @@ class LongRunVariance:
 
 
 def checked(samples: ArrayLike) -> Samples:
-    """`samples` as a flat array of finite float64. Raises `BadInput` where they are not that."""
+    """Return `samples` as a flat array of finite float64. Raises `BadInput` where they are not that."""
     array = np.asarray(samples, dtype=np.float64)
     if array.ndim != 1 or not np.isfinite(array).all():
         raise BadInput(
@@ -102,7 +102,8 @@ def _correlation_time(batches: Sequence[Samples], variance: float) -> float:
 
 
 def long_run(sessions: Sequence[Samples]) -> LongRunVariance:
-    """The long-run variance of one process observed in independent `sessions`, never below that of independent samples.
+    """Return the long-run variance of one process observed in independent `sessions`, never below that of
+    independent samples.
 
     Subtracting each session's mean removes part of the slow variation; the estimate is divided by the share that is
     left. That factor (1 − 3τ/b for b batches with correlation time τ) and the degrees of freedom (b/2τ less one per

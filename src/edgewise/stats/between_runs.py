@@ -72,7 +72,8 @@ PARTS, LEAST_IN_PART, LEAST_PARTS = 10, 4, 4
 
 
 def scatter_of_parts(samples: ArrayLike, session_lengths: Sequence[int]) -> Scatter | None:
-    """The variance of the logarithms of the medians of consecutive parts of each session; None with too few parts.
+    """Return the variance of the logarithms of the medians of consecutive parts of each session; None with too few
+    parts.
 
     Args:
         samples: shape (n,), in time order, session after session.
@@ -167,7 +168,8 @@ def join_blocks(times: Sequence[float], seconds: Sequence[float]) -> ReadingBloc
 
 
 def estimate_between_runs(blocks: ReadingBlocks) -> BetweenRuns | None:
-    """The slow part of the variance; None where there are fewer than two blocks. See also `BetweenRuns.is_learnt`.
+    """Return the slow part of the variance; None where there are fewer than two blocks. See also
+    `BetweenRuns.is_learnt`.
 
     What is near in time weighs more, see `NEAR_S`. Consecutive blocks are correlated, so that their variance is too
     small by that of their mean; the long-run variance tells how much, and how many independent blocks they are worth.

@@ -108,7 +108,9 @@ class Contrast:
         return None if reach is None else (_exp(self.log_ratio - reach), _exp(self.log_ratio + reach))
 
     def held_interval(self, risk: float = 1.0 - LEVEL) -> tuple[float, float] | None:
-        """An interval of the *logarithm* that holds at all looks at once with 1 − `risk`; verdicts rest on it."""
+        """Return an interval of the *logarithm* that holds at all looks at once with 1 − `risk`; verdicts rest
+        on it.
+        """
         reach = self._reach(risk / INTERVAL_FACTOR if self.sequential else risk)
         return None if reach is None else (self.log_ratio - reach, self.log_ratio + reach)
 
@@ -270,7 +272,7 @@ def adjust_holm(p_values: Sequence[float | None]) -> list[float | None]:
 
 
 def decide(contrast: Contrast, *, margin: float, p_adjusted: float | None) -> Decision:
-    """What can be said of B against A.
+    """Return what can be said of B against A.
 
     Args:
         margin: relative difference that doesn't matter, 0.03 for 3 %.

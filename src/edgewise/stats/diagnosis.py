@@ -110,7 +110,9 @@ def _kendall(blocks: Samples) -> float:
 
 
 def _kendall_variance(blocks: Samples) -> float:
-    """The variance of Kendall's S without a trend, with ties: Kendall, "Rank Correlation Methods" (1975), chapter 4."""
+    """Return the variance of Kendall's S without a trend, with ties: Kendall, "Rank Correlation Methods" (1975),
+    chapter 4.
+    """
     count = len(blocks)
     _, ties = np.unique(blocks, return_counts=True)
     tied = float((ties * (ties - 1) * (2 * ties + 5)).sum())
@@ -201,7 +203,8 @@ def _depth(valley: float, peak: float) -> float:
 
 
 def _density(values: Samples) -> tuple[Samples, Samples]:
-    """A Gaussian kernel density on a grid over all but the outermost 1 % of samples; empty where that has no width.
+    """Return a Gaussian kernel density on a grid over all but the outermost 1 % of samples; empty where that has no
+    width.
 
     Silverman's rule, 0.9 · min(s, IQR/1.349) · n^(−1/5): "Density Estimation" (1986), section 3.4.2.
     """
@@ -221,7 +224,8 @@ def _density(values: Samples) -> tuple[Samples, Samples]:
 
 
 def _joined(clusters: list[Samples], median: float) -> list[Samples]:
-    """The clusters, with those that are too close and then those that are too small joined to the nearest neighbour.
+    """Return the clusters, with those that are too close and then those that are too small joined to the nearest
+    neighbour.
 
     Closeness is judged before anything is joined: the ticks of a coarse clock are a chain of neighbours, one cluster.
     """

@@ -58,13 +58,13 @@ class Sums:
 
 
 def decibels(signal: float, noise: float) -> float:
-    """The ratio of two powers; NaN where it is not defined."""
+    """Return the ratio of two powers; NaN where it is not defined."""
     defined = math.isfinite(signal) and math.isfinite(noise) and signal > 0.0 and noise > 0.0
     return 10.0 * math.log10(signal / noise) if defined else math.nan
 
 
 def to_real(array: Array, scale: Sequence[float | None]) -> Array | None:
-    """The values in 64 bits; integers by their scale and zero point; None where they have none."""
+    """Return the values in 64 bits; integers by their scale and zero point; None where they have none."""
     if array.dtype.kind == "f":
         return array.astype(np.float64)
     factor, zero = scale

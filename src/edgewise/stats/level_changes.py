@@ -103,7 +103,9 @@ def _seeds(number: int) -> list[tuple[int, int]]:
 
 
 def _noise(values: Sequence[float]) -> float:
-    """Standard deviation of a single value, from the median absolute deviation of neighbours' differences."""
+    """Return the standard deviation of a single value, from the median absolute deviation of neighbours'
+    differences.
+    """
     steps = [later - earlier for earlier, later in pairwise(values)]
     middle = median(steps)
     return _MAD_TO_SIGMA * median(abs(step - middle) for step in steps) / math.sqrt(2)
@@ -112,7 +114,7 @@ def _noise(values: Sequence[float]) -> float:
 def _claimed(
     values: Sequence[float], lows: Sequence[float | None], highs: Sequence[float | None], *, ratio: bool
 ) -> float:
-    """Standard deviation of a single value that the intervals claim: the median; 0 where there are none."""
+    """Return the standard deviation of a single value that the intervals claim: the median; 0 where there are none."""
     widths = [
         (high - low) / (value if ratio else 1) / _INTERVAL_TO_SIGMA
         for value, low, high in zip(values, lows, highs, strict=False)
@@ -147,7 +149,7 @@ def _difference(values: Sequence[float], start: int, split: int, stop: int, nois
 
 
 def _tenable(values: Sequence[float], splits: list[int], noise: float, threshold: float) -> list[int]:
-    """`splits` without those that are too small between their neighbours, the smallest dropped first."""
+    """Return `splits` without those that are too small between their neighbours, the smallest dropped first."""
     while splits:
         ends = [0, *splits, len(values)]
         sizes = [

@@ -179,7 +179,7 @@ def _normal_cdf(z: float) -> float:
 
 
 def joint_groups(a: ArrayLike, b: ArrayLike) -> tuple[NDArray[np.intp], NDArray[np.intp], NDArray[np.intp]]:
-    """Groups of pairs: of each sample its pair's number, and of each number the groups of a and of b."""
+    """Return groups of pairs: of each sample its pair's number, and of each number the groups of a and of b."""
     first, second = np.asarray(a, dtype=np.intp), np.asarray(b, dtype=np.intp)
     width = int(second.max(initial=0)) + 1
     codes, groups = np.unique(first * width + second, return_inverse=True)

@@ -62,7 +62,7 @@ def summarise(samples: ArrayLike, session_lengths: Sequence[int]) -> Summary:
 
 
 def outlier_mask(samples: ArrayLike) -> NDArray[np.bool_]:
-    """True where a sample's modified z-score, |x − median| / (1.4826 · MAD), is above 10.
+    """Return True where a sample's modified z-score, |x − median| / (1.4826 · MAD), is above 10.
 
     Where more than half of the samples are equal the MAD is 0; then 1.2533 times the mean absolute deviation is the
     scale, after Iglewicz and Hoaglin, "How to Detect and Handle Outliers" (1993). All equal: no outliers.
@@ -107,7 +107,7 @@ def _autocorrelation(sessions: Sequence[Samples]) -> float | None:
 
 
 def _between_sessions(sessions: Sequence[Samples]) -> float | None:
-    """Standard deviation of the sessions' medians over their mean."""
+    """Return the standard deviation of the sessions' medians over their mean."""
     if len(sessions) < 2:
         return None
     medians = np.array([np.median(session) for session in sessions])

@@ -54,7 +54,8 @@ def undisturbed(times: Sequence[float] | Times) -> npt.NDArray[np.int64]:
 
 
 def least_disturbed(parts: Times, *, steps: int, processor: Sequence[float] = ()) -> tuple[Times, float]:
-    """The parts (parts × repetitions) of the repetitions that are kept, without interruptions, and the usual whole.
+    """Return the parts (parts × repetitions) of the repetitions that are kept, without interruptions, and the usual
+    whole.
 
     Args:
         parts: they add up to the whole times of the repetitions, ns.

@@ -23,7 +23,7 @@ _HOMES = {
 
 
 def __getattr__(name: str) -> Any:
-    """The public name `name`, its module imported on first use. Raises AttributeError."""
+    """Return the public name `name`, its module imported on first use. Raises AttributeError."""
     if name not in _HOMES:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
     return getattr(import_module(_HOMES[name]), name)

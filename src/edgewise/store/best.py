@@ -70,7 +70,7 @@ class ModelFile(NamedTuple):
 
     @classmethod
     def of(cls, run: Best) -> ModelFile:
-        """The file and shapes of a best run."""
+        """Return the file and shapes of a best run."""
         return cls(run.model, run.sha256, run.shapes or "")
 
 
@@ -203,7 +203,7 @@ def matrix(
     most_models: int,
     most_machines: int,
 ) -> Matrix:
-    """The matrix of `Store.matrix`."""
+    """Return the matrix of `Store.matrix`."""
     names, more_models = _names(connection, models, part, most=most_models)
     wanted: list[ColumnElement[bool]] = [best.c.model.in_(names)]
     wanted += [] if machines is None else [best.c.machine.in_(list(machines))]
@@ -237,7 +237,7 @@ def matrix(
 def _names(
     connection: Connection, models: Iterable[str] | None, part: str | None, *, most: int
 ) -> tuple[list[str], bool]:
-    """The names of the models of a matrix, and whether there are more; those with the most runs are chosen."""
+    """Return the names of the models of a matrix, and whether there are more; those with the most runs are chosen."""
     of = run_counts.c
     query = select(of.value).where(of.facet == "model", of.other == "").order_by(of.runs.desc(), of.value)
     if models is not None:
@@ -257,14 +257,14 @@ def _workloads(connection: Connection, wanted: Sequence[ColumnElement[bool]]) ->
 
 
 def _file_at(connection: Connection, wanted: Sequence[ColumnElement[bool]], place: int) -> Any:
-    """The file of the wanted row of `best` that `place` rows come before."""
+    """Return the file of the wanted row of `best` that `place` rows come before."""
     return connection.execute(select(*_OF_FILE).where(*wanted).order_by(*_OF_FILE).offset(place).limit(1)).one()
 
 
 def _most_measured(
     connection: Connection, wanted: Sequence[ColumnElement[bool]], columns: Sequence[Any], *, most: int
 ) -> Sequence[Any]:
-    """The `most` values of `columns` with the most runs in the wanted rows of `best`."""
+    """Return the `most` values of `columns` with the most runs in the wanted rows of `best`."""
     query = select(*columns).where(*wanted).group_by(*columns)
     return connection.execute(query.order_by(func.sum(best.c.runs).desc(), *columns).limit(most)).all()
 
@@ -272,7 +272,9 @@ def _most_measured(
 def _cells(
     connection: Connection, wanted: Sequence[ColumnElement[bool]], files: Sequence[ModelFile]
 ) -> tuple[Best, ...]:
-    """The best of the wanted rows of each file with its shapes, machine and basis, with what `runs` has of it."""
+    """Return the best of the wanted rows of each file with its shapes, machine and basis, with what `runs` has of
+    it.
+    """
     same = [*_OF_FILE, best.c.machine, best.c.basis]
     value = case((best.c.metric.in_(_HIGHER), best.c.value), else_=-best.c.value)
     place = func.row_number().over(partition_by=same, order_by=[value.desc(), best.c.run.desc()])
@@ -293,7 +295,7 @@ def _cells(
 
 
 def _key_of(row: Mapping[Any, Any]) -> tuple[Any, ...] | None:
-    """The key of a row of `runs`; None if the run has no value to compare."""
+    """Return the key of a row of `runs`; None if the run has no value to compare."""
     if row["status"] != "done" or row["metric"] not in _COMPARED or not isinstance(row["value"], float | int):
         return None
     if row["grade"] == _WORST:
@@ -317,7 +319,9 @@ def _grade() -> ColumnElement[int]:
 
 
 def _candidates(connection: Connection, key: Sequence[Any], *, run: str | None = None) -> list[_Candidate]:
-    """The run that stands for those with this key, if there is one; with `run` that one, if it still has the key."""
+    """Return the run that stands for those with this key, if there is one; with `run` that one, if it still has the
+    key.
+    """
     columns = {**_KEY, "runtime": unindexed(runs.c.runtime)}  # found by the model or its file, which have fewer runs
     same = [column == value for column, value in zip(columns.values(), key, strict=True)]
     same += [] if run is None else [runs.c.id == run]

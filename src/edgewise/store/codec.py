@@ -62,7 +62,7 @@ def encode(run: Run) -> str:
 
 
 def from_document(document: Mapping[str, Any]) -> Run:
-    """The run in `document`, upgraded to the present schema; fields that are not known are ignored.
+    """Return the run in `document`, upgraded to the present schema; fields that are not known are ignored.
 
     Raises:
         BadInput: a missing or wrong field, named by its path; an unknown or newer schema.
@@ -77,7 +77,7 @@ def from_document(document: Mapping[str, Any]) -> Run:
 
 
 def decode(text: str) -> Run:
-    """The run in the JSON `text`. Raises `BadInput`."""
+    """Return the run in the JSON `text`. Raises `BadInput`."""
     from pydantic import ValidationError
 
     try:
@@ -92,7 +92,7 @@ def decode(text: str) -> Run:
 
 
 def parse(text: str | bytes) -> Any:
-    """The JSON value in `text`, which must be UTF-8 and without NaN. Raises `BadInput`."""
+    """Return the JSON value in `text`, which must be UTF-8 and without NaN. Raises `BadInput`."""
 
     def refuse(constant: str) -> float:
         raise BadInput(f"not JSON: {constant} is not a number", advice="write null for an unknown number")
@@ -108,7 +108,7 @@ def parse(text: str | bytes) -> Any:
 
 
 def parse_time(text: str, *, what: str = "created_at") -> datetime:
-    """The moment in `text`, ISO 8601; UTC where it names no offset. Raises `BadInput`."""
+    """Return the moment in `text`, ISO 8601; UTC where it names no offset. Raises `BadInput`."""
     try:
         moment = datetime.fromisoformat(text)
         return moment.replace(tzinfo=UTC) if moment.tzinfo is None else moment.astimezone(UTC)
@@ -117,7 +117,7 @@ def parse_time(text: str, *, what: str = "created_at") -> datetime:
 
 
 def json_schema() -> dict[str, Any]:
-    """The JSON Schema (2020-12) of a run: what `edgewise runs schema` publishes."""
+    """Return the JSON Schema (2020-12) of a run: what `edgewise runs schema` publishes."""
     schema = _adapter().json_schema()
     measurement = schema["$defs"]["Measurement"]["properties"]
     measurement["metric"] |= {
@@ -165,7 +165,7 @@ def _validated(text: str) -> Run:
 
 
 def _explained(error: ValidationError) -> BadInput:
-    """The first thing that is wrong, as ``measurements[0].basis: …``, and how many more there are."""
+    """Return the first thing that is wrong, as ``measurements[0].basis: …``, and how many more there are."""
     details = error.errors(include_url=False, include_context=False, include_input=False)
     path = ""
     for part in details[0]["loc"]:
@@ -178,7 +178,7 @@ def _explained(error: ValidationError) -> BadInput:
 
 
 def _check(run: Run) -> None:
-    """What types alone don't say. Raises `BadInput`."""
+    """Check what types alone don't say. Raises `BadInput`."""
     if not _ID.fullmatch(run.id):
         raise BadInput(
             f"id: {run.id[:80]!r} is not a run id", advice=("use letters, digits, '.', '_' and '-', at most 64")
@@ -205,7 +205,7 @@ def _check(run: Run) -> None:
 
 
 def _check_series(series: Mapping[str, tuple[float | None, ...]]) -> None:
-    """What reports read of the bins of a sustained run. Raises `BadInput`."""
+    """Check what reports read of the bins of a sustained run. Raises `BadInput`."""
     missing = [name for name in ALWAYS if name not in series]
     unequal = len(set(map(len, series.values()))) > 1
     if missing or unequal:
@@ -214,7 +214,7 @@ def _check_series(series: Mapping[str, tuple[float | None, ...]]) -> None:
 
 
 def _check_memory(memory: Mapping[str, Any]) -> None:
-    """What reports read of a memory plan. Raises `BadInput`."""
+    """Check what reports read of a memory plan. Raises `BadInput`."""
     sizes = [("peak_operator", memory.get("peak_operator"))]
     sizes += [(name, memory.get(name)) for name in ("arena_bytes", "lower_bound_bytes")]
     for name in ("live_bytes", "unknown"):

@@ -78,13 +78,13 @@ class Database:
 
     @contextlib.contextmanager
     def reading(self) -> Iterator[Connection]:
-        """A connection in a transaction that sees one state of the store. Raises `StoreError`."""
+        """Yield a connection in a transaction that sees one state of the store. Raises `StoreError`."""
         with explaining(self.name), self.engine.connect() as connection, connection.begin():
             yield connection
 
     @contextlib.contextmanager
     def writing(self) -> Iterator[Connection]:
-        """A connection in a transaction that holds the write lock from its start. Raises `StoreError`."""
+        """Yield a connection in a transaction that holds the write lock from its start. Raises `StoreError`."""
         if self.read_only:
             raise StoreError(f"the store {self.name} is read-only", advice="use another one: ⟦store=PATH⟧")
         with explaining(self.name), self.engine.connect() as plain:
@@ -94,7 +94,7 @@ class Database:
 
 
 def open_database(location: DatabaseLocation, *, create: bool) -> Database:
-    """The database at `location`, its tables up to date.
+    """Return the database at `location`, its tables up to date.
 
     Args:
         location: where it is.
@@ -181,7 +181,7 @@ def _connector(path: Path, *, query: str) -> Callable[[], sqlite3.Connection]:
 
 
 def _read_only_connector(path: Path) -> Callable[[], sqlite3.Connection]:
-    """Opens a file, or one in a folder, that can't be written.
+    """Return a function that opens a file, or one in a folder, that can't be written.
 
     A store in WAL mode is read with the help of two files beside it. Where they are not there and can't be created,
     no process has the store open and all of it is in the one file, so SQLite can open it as immutable.
@@ -275,7 +275,9 @@ def _read_documents(connection: Connection, *, name: str) -> None:
 
 
 def _revision(connection: Connection, *, name: str) -> str | None:
-    """The revision that the database is at; None where it is empty. Raises `StoreError` where it is another's."""
+    """Return the revision that the database is at; None where it is empty. Raises `StoreError` where it is
+    another's.
+    """
     present = set(inspect(connection).get_table_names())
     if "alembic_version" in present:
         return connection.scalar(select(_VERSION.c.version_num))
@@ -286,7 +288,7 @@ def _revision(connection: Connection, *, name: str) -> str | None:
 
 @contextlib.contextmanager
 def explaining(name: str) -> Iterator[None]:
-    """Turns what a database driver raises inside into a `StoreError` about the store called `name`."""
+    """Turn what a database driver raises inside into a `StoreError` about the store called `name`."""
     try:
         yield
     except DBAPIError as error:

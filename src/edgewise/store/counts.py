@@ -113,7 +113,7 @@ class Changes:
 
 
 def count(connection: Connection, conditions: Sequence[Condition], *, most: int) -> Count:
-    """The number of runs that meet `conditions`; past `most` it may be a lower bound."""
+    """Return the number of runs that meet `conditions`; past `most` it may be a lower bound."""
     if len(conditions) <= 2 and all(one.values for one in conditions):
         return Count(value=kept_count(connection, conditions))
     sought = max(SOUGHT, most)
@@ -124,7 +124,7 @@ def count(connection: Connection, conditions: Sequence[Condition], *, most: int)
 
 
 def count_files(connection: Connection, files: Sequence[str], *, by: str = "sha256") -> dict[str, int]:
-    """The number of runs of each model file, by this column; files without runs are left out."""
+    """Return the number of runs of each model file, by this column; files without runs are left out."""
     found: dict[str, int] = {}
     for first in range(0, len(files), _PART):
         part = files[first : first + _PART]
@@ -136,7 +136,9 @@ def count_files(connection: Connection, files: Sequence[str], *, by: str = "sha2
 def facets(
     connection: Connection, conditions: Sequence[Condition], wanted: RunFilter, *, most: int
 ) -> dict[str, FacetValues]:
-    """The values of each facet among the runs that meet the `conditions` of `wanted` but that on the facet itself."""
+    """Return the values of each facet among the runs that meet the `conditions` of `wanted` but that on the facet
+    itself.
+    """
     chosen = {"runtime": wanted.get("runtime"), "device": wanted.get("device")}
     chosen |= {"status": wanted.get("status"), "tag": wanted.get("tag")}
     others_of = {facet: [one for one in conditions if one.name != facet] for facet in FACETS}
@@ -173,7 +175,7 @@ def tags_of(connection: Connection, ids: Sequence[str]) -> dict[str, tuple[str, 
 
 
 def _tags_of_all(conditions: Sequence[Condition]) -> Any:
-    """The query for each tag and the number of its runs that meet `conditions`, beginning with the tags."""
+    """Return the query for each tag and the number of its runs that meet `conditions`, beginning with the tags."""
     query = select(tags.c.name, func.count()).join_from(tags, runs, runs.c.id == tags.c.run)
     return _ranked(query.where(*(one.check(runs.c) for one in conditions)), tags.c.name)
 
@@ -188,7 +190,7 @@ def _among(ranked: Sequence[Any], chosen: str | None) -> tuple[str | None, int]:
 
 
 def _values(ranked: Sequence[Any], *, most: int, chosen: tuple[str | None, int], complete: bool = True) -> FacetValues:
-    """The `most` first of `ranked`, pairs of a value and a number, and `chosen`, if it has runs."""
+    """Return the `most` first of `ranked`, pairs of a value and a number, and `chosen`, if it has runs."""
     pairs: list[Any] = [tuple(pair) for pair in ranked[:most]]
     pairs += [chosen] if chosen[1] and chosen[0] not in [value for value, _ in pairs] else []
     found = FacetValues(Facet(value=str(value), count=whole(number), more=not complete) for value, number in pairs)
@@ -197,7 +199,9 @@ def _values(ranked: Sequence[Any], *, most: int, chosen: tuple[str | None, int],
 
 
 def _kept_values(facet: str, conditions: Sequence[Condition]) -> Any:
-    """The query for each value of `facet` and its number of runs, under at most one condition on another facet."""
+    """Return the query for each value of `facet` and its number of runs, under at most one condition on another
+    facet.
+    """
     of = run_counts.c
     if not conditions:
         return select(of.value, of.runs).where(of.facet == facet, of.other == "").order_by(of.runs.desc(), of.value)
@@ -236,7 +240,8 @@ def _read(
 
 
 def _matching(connection: Connection, search: Search, columns: Sequence[str], sought: int) -> tuple[Select[Any], bool]:
-    """The query for `columns` of the runs that `search` finds, among `sought` that it seeks: the newest, if in order.
+    """Return the query for `columns` of the runs that `search` finds, among `sought` that it seeks: the newest, if
+    in order.
 
     Returns:
         The query, and whether it reaches all runs that meet the conditions.

@@ -70,7 +70,7 @@ class MergeResult:
 
 
 def open_store(url: str | None = None, *, create: bool = True) -> Store:
-    """The store at `url`.
+    """Return the store at `url`.
 
     Args:
         url: a path, ``sqlite:///PATH`` or ``postgresql://…``; None asks the environment (``EDGEWISE_STORE``) and then
@@ -165,7 +165,7 @@ class Store:
         return MergeResult(added=added, skipped=skipped, updated=updated)
 
     def get(self, reference: str) -> Run:
-        """The run that `reference` names.
+        """Return the run that `reference` names.
 
         Args:
             reference: a run's id, the beginning of one (four characters or more), a tag, ``last``, or ``last~2``
@@ -179,7 +179,7 @@ class Store:
             return self._load(connection, find_one(connection, reference))
 
     def resolve(self, references: Iterable[str]) -> _Runs:
-        """The runs that `references` name, in that order, each once.
+        """Return the runs that `references` name, in that order, each once.
 
         Besides what `get` takes: ``all``, ``group:ID`` (or the beginning of its id) and ``group:last``; their runs come
         in the order in which they were made. Raises as `get` does.
@@ -189,7 +189,7 @@ class Store:
     def each(
         self, references: Iterable[str], *, unreadable: Callable[[StoreError], None] | None = None
     ) -> Iterator[Run]:
-        """The runs of `resolve`, read one after the other from one state of the store, however many there are.
+        """Yield the runs of `resolve`, read one after the other from one state of the store, however many there are.
 
         Args:
             unreadable: called for each run whose document can't be read; the run is left out. None raises instead.
@@ -206,17 +206,19 @@ class Store:
                     yield run
 
     def find(self, references: Iterable[str]) -> _Texts:
-        """The ids of the runs that `resolve` would give, found without reading them. Raises `BadInput`."""
+        """Return the ids of the runs that `resolve` would give, found without reading them. Raises `BadInput`."""
         with self._database.reading() as connection:
             return list(find_all(connection, references))
 
     def id_size(self, ids: Sequence[str]) -> int | None:
-        """The characters that are enough for each of these runs' ids to name one run here; None for all of them."""
+        """Return the characters that are enough for each of these runs' ids to name one run here; None for all
+        of them.
+        """
         with self._database.reading() as connection:
             return unique_size(connection, ids)
 
     def identify(self, references: Iterable[str]) -> tuple[_Texts, str]:
-        """The ids of `find`, and a hash of these runs' documents: other content or other tags give another hash.
+        """Return the ids of `find`, and a hash of these runs' documents: other content or other tags give another hash.
 
         Raises `BadInput` as `find` does, and for a document whose text is damaged.
         """
@@ -232,7 +234,7 @@ class Store:
         return list(self.rows(**wanted))
 
     def rows(self, **wanted: Unpack[RunFilter]) -> Iterator[RunRow]:
-        """The index of the runs that match everything in `wanted`, newest first, read as it is asked for."""
+        """Yield the index of the runs that match everything in `wanted`, newest first, read as it is asked for."""
         if not possible(wanted):
             return
         columns, place = row_columns(), tuple_(runs.c.created, runs.c.id)
@@ -269,7 +271,7 @@ class Store:
             return named(connection, rows)
 
     def count(self, *, most: int = 10_000, **wanted: Unpack[RunFilter]) -> Count:
-        """The number of runs that match everything in `wanted` but its page (`before`, `after`, `limit`).
+        """Return the number of runs that match everything in `wanted` but its page (`before`, `after`, `limit`).
 
         Args:
             most: where counting stops. A larger number is given only where the store keeps it.
@@ -280,7 +282,7 @@ class Store:
             return counts.count(connection, conditions_of(connection, wanted), most=most)
 
     def count_files(self, files: Sequence[str], *, by: Literal["sha256", "model"] = "sha256") -> Mapping[str, int]:
-        """The number of runs of each model file, by its sha256 or name; files without runs are left out."""
+        """Return the number of runs of each model file, by its sha256 or name; files without runs are left out."""
         with self._database.reading() as connection:
             return counts.count_files(connection, files, by=by)
 
@@ -322,7 +324,7 @@ class Store:
         most_models: int = 40,
         most_machines: int = 20,
     ) -> Matrix:
-        """The best run of each model on each machine, under one workload.
+        """Return the best run of each model on each machine, under one workload.
 
         Args:
             models: names of models. None takes those with the most runs.
@@ -355,7 +357,7 @@ class Store:
         metric: str | None = None,
         limit: int = 2000,
     ) -> Trend:
-        """The newest finished runs of a model with their values of one metric.
+        """Return the newest finished runs of a model with their values of one metric.
 
         The runs may differ in settings, machine and model file: compare only points that share them.
         `edgewise.stats.level_changes` finds where the level of such points changed.
@@ -370,7 +372,7 @@ class Store:
             return trends.trend(connection, model, runtime=runtime, device=device, metric=metric, limit=limit)
 
     def readings(self, machine: str) -> Sequence[Reading]:
-        """The newest `MOST_READINGS` times of the reference kernels on `machine`, newest first.
+        """Return the newest `MOST_READINGS` times of the reference kernels on `machine`, newest first.
 
         Args:
             machine: `edgewise.record.reference.machine_key` of its environment.
@@ -447,7 +449,7 @@ class Store:
 
     @contextlib.contextmanager
     def _writing(self) -> Iterator[tuple[Connection, RunWriter]]:
-        """A transaction that changes runs."""
+        """Yield a transaction that changes runs."""
         with self._database.writing() as connection:
             writer = RunWriter(connection)
             yield connection, writer

@@ -95,7 +95,7 @@ def _no_export(path: Path) -> BadInput:
 
 
 def _bundle_lines(lines: Iterable[str]) -> Iterator[str]:
-    """The JSON document of a bundle, each run on a line of its own."""
+    """Yield the JSON document of a bundle, each run on a line of its own."""
     yield json.dumps({"schema": SCHEMA, "kind": KIND, "runs": []})[: -len(_END)]
     between = "\n"
     for line in lines:
@@ -105,7 +105,7 @@ def _bundle_lines(lines: Iterable[str]) -> Iterator[str]:
 
 
 def import_runs(path: str | Path) -> list[Run]:
-    """The runs in the file at `path`, in its order, each once and in its latest version.
+    """Return the runs in the file at `path`, in its order, each once and in its latest version.
 
     Raises:
         BadInput: as `read_runs` does; more than `MAX_BYTES`; or two runs with the same id and different content.
@@ -123,7 +123,7 @@ def import_runs(path: str | Path) -> list[Run]:
 
 
 def read_runs(path: str | Path) -> Iterator[Run]:
-    """The runs in the file at `path`, in its order.
+    """Yield the runs in the file at `path`, in its order.
 
     An export (``.json``, ``.jsonl``) is read line by line and may have any size. What ``--json`` of a command printed
     and a single run are read whole.
@@ -174,7 +174,7 @@ def _runs_of(file: BinaryIO, path: Path) -> Iterator[Run]:
 
 
 def _runs_of_lines(line: bytes, file: BinaryIO, path: Path, *, end: bytes = b"") -> Iterator[Run]:
-    """The runs on `line` and those that follow, up to the line `end` or, without one, the end of the file."""
+    """Yield the runs on `line` and those that follow, up to the line `end` or, without one, the end of the file."""
     index = 0
     while (text := line.strip()) != end or (line and not end):
         if not line:
@@ -228,7 +228,7 @@ def csv_lines(runs: Iterable[Run]) -> Iterator[str]:
 
 
 def conditions_of(run: Run) -> dict[str, Any]:
-    """The columns of `CSV_COLUMNS` that all measurements of `run` share."""
+    """Return the columns of `CSV_COLUMNS` that all measurements of `run` share."""
     job = run.job
     return {
         "run": run.id, "created": run.created_at, "model": job.model.name, "format": job.model.format,
@@ -286,7 +286,7 @@ def _exists(path: Path) -> BadInput:
 
 
 def _read(read: Callable[[int], bytes], path: Path) -> bytes:
-    """What `read`, given the most bytes it may read, returns: a line or the rest."""
+    """Return what `read`, given the most bytes it may read, returns: a line or the rest."""
     content = read(MAX_BYTES + 1)
     if len(content) > MAX_BYTES:
         raise _too_large(path)

@@ -121,7 +121,9 @@ def possible(wanted: Mapping[str, object]) -> bool:
 
 
 def conditions_of(connection: Connection, wanted: RunFilter) -> list[Condition]:
-    """The conditions of `wanted` but its page (`before`, `after`, `limit`); those that are checked soonest first."""
+    """Return the conditions of `wanted` but its page (`before`, `after`, `limit`); those that are checked soonest
+    first.
+    """
     equal = {"runtime": wanted.get("runtime"), "device": wanted.get("device"), "status": wanted.get("status")}
     found = [_equal(name, value) for name, value in equal.items() if value is not None]
     if (model := wanted.get("model")) is not None:
@@ -146,7 +148,7 @@ def search_of(
     most: float = float("inf"),
     known: dict[tuple[str, ...], int] | None = None,
 ) -> Search:
-    """The search that seeks by the rarest of `conditions`, in view of the cost, and by time.
+    """Return the search that seeks by the rarest of `conditions`, in view of the cost, and by time.
 
     Args:
         most: the most runs that are read where they are in the order of time.
@@ -169,7 +171,7 @@ def search_of(
 
 
 def kept_count(connection: Connection, conditions: Sequence[Condition]) -> int:
-    """The number of runs that meet up to two conditions, each on another facet."""
+    """Return the number of runs that meet up to two conditions, each on another facet."""
     of = run_counts.c
     first, second = [*sorted(conditions, key=lambda one: FACETS.index(one.name)), None, None][:2]
     query = select(func.coalesce(func.sum(of.runs), 0)).where(of.facet == (first.name if first else "status"))
@@ -181,7 +183,7 @@ def kept_count(connection: Connection, conditions: Sequence[Condition]) -> int:
 
 
 def whole(number: object) -> int:
-    """A kept number, or a sum of some. Raises `StoreError` where the database holds something else."""
+    """Return a kept number, or a sum of some. Raises `StoreError` where the database holds something else."""
     try:
         return int(str(number))
     except ValueError as error:
@@ -189,7 +191,7 @@ def whole(number: object) -> int:
 
 
 def counted(connection: Connection, clauses: Iterable[ColumnElement[bool]], *, most: int) -> int:
-    """The number of rows that meet `clauses`, and `most` + 1 for more than `most`."""
+    """Return the number of rows that meet `clauses`, and `most` + 1 for more than `most`."""
     rows = select(1).where(*clauses).limit(most + 1).subquery()
     return connection.scalar(select(func.count()).select_from(rows)) or 0
 
@@ -212,7 +214,7 @@ def _signed(element: unindexed, compiler: SQLCompiler, **how: Any) -> str:
 
 
 def _size(connection: Connection, condition: Condition) -> float:
-    """The `size` of `condition`."""
+    """Return the `size` of `condition`."""
     if condition.values is not None:
         return kept_count(connection, [condition])
     number = counted(connection, [condition.clause(runs.c)], most=FEW) if condition.indexed else FEW + 1
@@ -269,7 +271,9 @@ def _of_model(connection: Connection, part: str) -> Condition:
 
 
 def _models_with(connection: Connection, part: str) -> list[str] | None:
-    """The models whose names contain `part`, in any case; None where they, or all models, are too many to list."""
+    """Return the models whose names contain `part`, in any case; None where they, or all models, are too many to
+    list.
+    """
     of = run_counts.c
     every = connection.scalars(select(of.value).where(of.facet == "model", of.other == "").limit(_MOST_MODELS)).all()
     lowered = part.lower()
@@ -280,7 +284,7 @@ def _models_with(connection: Connection, part: str) -> list[str] | None:
 def _in_table(
     connection: Connection, name: str, run: Any, column: Any, value: str, *more: ColumnElement[bool]
 ) -> Condition:
-    """The condition that a table of rows of runs has `value` in `column` for the run."""
+    """Return the condition that a table of rows of runs has `value` in `column` for the run."""
     chosen = select(run).where(column == value, *more)
 
     def of_run(of: Any) -> ColumnElement[bool]:

@@ -70,7 +70,7 @@ class RunWriter:
 
 
 def document_text(connection: Connection, run_id: str) -> str:
-    """The text of a document. Raises `BadInput` where the database holds something else."""
+    """Return the text of a document. Raises `BadInput` where the database holds something else."""
     try:
         text = connection.execute(select(documents.c.document).where(documents.c.id == run_id)).scalar_one()
     except (DBAPIError, sqlite3.OperationalError) as error:

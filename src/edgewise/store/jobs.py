@@ -84,7 +84,7 @@ class FencedJobs(Generic[R]):
         self._database = database
 
     def get(self, job_id: str) -> R:
-        """The job with this id. Raises `BadInput` where there is none."""
+        """Return the job with this id. Raises `BadInput` where there is none."""
         found = self._select(self._is(job_id), limit=1)
         if not found:
             raise _unknown()
@@ -121,14 +121,14 @@ class FencedJobs(Generic[R]):
         raise BadInput(f"this job {state}", advice="reload its page to see how it is now")
 
     def _begun(self, holder: str) -> dict[str, Any]:
-        """What changes of a job with its start: one more attempt, with a higher fence."""
+        """Return what changes of a job with its start: one more attempt, with a higher fence."""
         return NO_END | {
             "status": "running", "fence": self.table.c.fence + 1, "attempt": self.table.c.attempt + 1,
             "holder": one_line(holder), "started": self._database.now,
         }  # fmt: skip
 
     def _held(self, job: R) -> ColumnElement[bool]:
-        """The condition that `job` is still the latest start of its row."""
+        """Return the condition that `job` is still the latest start of its row."""
         return and_(self.table.c.id == job.id, self.table.c.fence == job.fence)
 
     def _update(
@@ -161,7 +161,7 @@ class FencedJobs(Generic[R]):
             return [self._row(each) for each in found]
 
     def _is(self, job_id: str) -> ColumnElement[bool]:
-        """The condition that it is this job. Raises `BadInput` for what no id can be."""
+        """Return the condition that it is this job. Raises `BadInput` for what no id can be."""
         if not job_id.isprintable():
             raise _unknown()
         return self.table.c.id == job_id
@@ -201,7 +201,7 @@ class Jobs(FencedJobs[JobRow]):
         before: str | None = None,
         limit: int = 50,
     ) -> Sequence[JobRow]:
-        """The jobs of a page, newest first.
+        """Return the jobs of a page, newest first.
 
         Args:
             status, verbs: only those with one of these; empty takes all.
@@ -218,7 +218,7 @@ class Jobs(FencedJobs[JobRow]):
         return self._select(wanted, limit=limit)
 
     def running(self, queue: str) -> Sequence[JobRow]:
-        """The running jobs of a queue."""
+        """Return the running jobs of a queue."""
         return self._select(and_(_JOBS.c.status == "running", _JOBS.c.queue == queue), limit=1000)
 
     def claim(self, queue: str, holder: str) -> JobRow | None:

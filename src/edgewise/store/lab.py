@@ -120,7 +120,7 @@ class Lab:
             return connection.scalar(text("SELECT to_regclass('lab_settings')")) is not None
 
     def settings(self) -> LabSettings:
-        """What holds for the lab. Raises `Unavailable` where the store has none."""
+        """Return what holds for the lab. Raises `Unavailable` where the store has none."""
         self._require_server()
         if not self.exists:
             raise Unavailable(f"there is no lab in {self.name}", advice="'edgewise lab init' makes one")

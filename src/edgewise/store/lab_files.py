@@ -44,14 +44,14 @@ class LabFiles:
             connection.execute(insert(files).values(row).on_conflict_do_nothing())
 
     def size(self, sha256: str) -> int | None:
-        """The bytes of a file; None where it is not there."""
+        """Return the bytes of a file; None where it is not there."""
         if folder := self._folder():
             return folder.size(sha256)
         with self._database.reading() as connection:
             return connection.scalar(select(files.c.size).where(files.c.sha256 == sha256))
 
     def read(self, sha256: str, *, first: int = 0) -> Iterator[bytes]:
-        """The chunks of a file from the chunk `first` on, in the database one transaction each."""
+        """Yield the chunks of a file from the chunk `first` on, in the database one transaction each."""
         if folder := self._folder():
             yield from folder.read(sha256, first=first)
             return

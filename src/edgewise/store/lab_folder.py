@@ -17,7 +17,7 @@ CHUNK = 4 * 2**20
 
 
 def check_folder(url: str) -> str:
-    """The URL of a folder, absolute, in which a file was written and read.
+    """Return the URL of a folder, absolute, in which a file was written and read.
 
     Raises:
         BadInput: the URL has a password.
@@ -76,7 +76,7 @@ class LabFolder:
                 raise
 
     def size(self, sha256: str) -> int | None:
-        """The bytes of a file; None where it is not there."""
+        """Return the bytes of a file; None where it is not there."""
         with self._explaining():
             self._system.invalidate_cache()  # others write there
             try:
@@ -85,7 +85,7 @@ class LabFolder:
                 return None
 
     def read(self, sha256: str, *, first: int) -> Iterator[bytes]:
-        """The chunks of a file from the chunk `first` on."""
+        """Yield the chunks of a file from the chunk `first` on."""
         with self._explaining(), self._system.open(self._path(sha256), "rb") as file:
             file.seek(first * CHUNK)
             while piece := file.read(CHUNK):

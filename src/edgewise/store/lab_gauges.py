@@ -38,7 +38,7 @@ class Gauge:
 
     @classmethod
     def of(cls, told: Mapping[str, Any], *, at: float | None = None) -> Gauge:
-        """A gauge from what `edgewise.run.facts_worker.gauge` told.
+        """Return a gauge from what `edgewise.run.facts_worker.gauge` told.
 
         Args:
             at: when that was, s since 1970; None leaves the times of the readings as the device has them.
@@ -63,7 +63,9 @@ class LabGauges:
         self._database = database
 
     def earlier(self, identity: str, moment: Moment) -> Sequence[Gauge]:
-        """What a device was like at this moment of earlier blocks, the newest first; without those that are suspect."""
+        """Return what a device was like at this moment of earlier blocks, the newest first; without those that
+        are suspect.
+        """
         query = select(gauges.c.document, gauges.c.at).where(gauges.c.identity == identity, gauges.c.moment == moment)
         query = query.where(gauges.c.verdict != "suspect").order_by(gauges.c.id.desc()).limit(MOST_KEPT)
         with self._database.reading() as connection:

@@ -88,7 +88,7 @@ class LabJobs(FencedJobs[LabJob]):
     row = LabJob
 
     def find(self, keys: Iterable[str], *, ended: bool = False) -> dict[str, LabJob]:
-        """The jobs with these ids; with `ended` those that have ended, as has the block of each."""
+        """Return the jobs with these ids; with `ended` those that have ended, as has the block of each."""
         wanted, found = list(keys), {}
         with self._database.reading() as connection:
             for at in range(0, len(wanted), _PART):
@@ -98,7 +98,10 @@ class LabJobs(FencedJobs[LabJob]):
         return found
 
     def of_suite(self, suite: str, *, most: int) -> Sequence[LabJob]:
-        """The jobs that a suite has queued, as it names them: the newest `most`. Other suites may have the same."""
+        """Return the jobs that a suite has queued, as it names them: the newest `most`.
+
+        Other suites may have the same.
+        """
         cells = tables.cells.c
         names = (cells.title.label("own_title"), cells.model.label("own_model"))
         query = select(self.table, *names).join(tables.cells, cells.job == self.table.c.id).where(cells.suite == suite)
@@ -110,7 +113,8 @@ class LabJobs(FencedJobs[LabJob]):
             ]
 
     def ended_on(self, host: str, place: str, *, most: int) -> Sequence[LabJob]:
-        """What ended on a device, the latest first: at most `most`. A job that was queued again is there several times.
+        """Return what ended on a device, the latest first: at most `most`. A job that was queued again is there
+        several times.
 
         What is not the latest end of its job lacks its request.
         """
@@ -325,7 +329,9 @@ class LabJobs(FencedJobs[LabJob]):
             )
 
     def lost(self, stale_s: float) -> list[tuple[str, int | None]]:
-        """The jobs that the engine does not have, with their last delivery: queued or started `stale_s` ago or more."""
+        """Return the jobs that the engine does not have, with their last delivery: queued or started `stale_s`
+        ago or more.
+        """
         query = f"""
         SELECT job.id, job.delivery FROM lab_jobs job WHERE job.status IN ('queued', 'running')
         AND coalesce(job.started, job.created) < {self._database.now} - :age AND NOT EXISTS (

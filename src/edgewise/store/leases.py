@@ -37,7 +37,7 @@ class Leases:
         self._now = str(database.now)
 
     def acquire(self, device: str, holder: str, *, seconds: float) -> Lease | str:
-        """A lease for `seconds`, or the holder of the one that is in force."""
+        """Return a lease for `seconds`, or the holder of the one that is in force."""
         with self._database.writing() as connection:
             found = connection.execute(
                 text(_ACQUIRE.format(now=self._now)), {"device": device, "holder": holder, "seconds": seconds}
@@ -56,7 +56,7 @@ class Leases:
             return bool(found.rowcount)
 
     def fence(self, device: str) -> int | None:
-        """The fence of the latest lease of a device; None where it has had none."""
+        """Return the fence of the latest lease of a device; None where it has had none."""
         with self._database.reading() as connection:
             return connection.execute(
                 text("SELECT fence FROM leases WHERE device = :device"), {"device": device}

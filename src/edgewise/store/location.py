@@ -34,7 +34,7 @@ class DatabaseLocation:
 
 
 def find_location(url: str | None = None) -> DatabaseLocation:
-    """The place that `url` names: a path, ``sqlite:///path`` or any database URL; None asks the environment.
+    """Return the place that `url` names: a path, ``sqlite:///path`` or any database URL; None asks the environment.
 
     Raises:
         StoreError: a SQLite URL with settings behind a question mark, which would be taken as part of the file's name.
@@ -57,7 +57,7 @@ def find_location(url: str | None = None) -> DatabaseLocation:
 
 
 def default_path() -> Path:
-    """The store of this user: ``runs.db`` in the data folder that the system sets aside for edgewise."""
+    """Return the store of this user: ``runs.db`` in the data folder that the system sets aside for edgewise."""
     from platformdirs import user_data_path
 
     return user_data_path("edgewise", appauthor=False) / FILE_NAME

@@ -20,7 +20,7 @@ _LAST = re.compile(r"last(?:~([0-9]{1,9}))?")
 
 
 def find_one(connection: Connection, reference: str) -> str:
-    """The id that `reference` names. Raises `BadInput`."""
+    """Return the id that `reference` names. Raises `BadInput`."""
     require_text(reference)
     last = _LAST.fullmatch(reference)
     if last is not None:
@@ -39,7 +39,7 @@ def find_one(connection: Connection, reference: str) -> str:
 
 
 def find_all(connection: Connection, references: Iterable[str]) -> dict[str, None]:
-    """The ids of all that `references` name, in that order, each once. Raises `BadInput`."""
+    """Return the ids of all that `references` name, in that order, each once. Raises `BadInput`."""
     ids: dict[str, None] = {}
     for reference in references:
         ids |= dict.fromkeys(_find_several(connection, reference))
@@ -47,7 +47,7 @@ def find_all(connection: Connection, references: Iterable[str]) -> dict[str, Non
 
 
 def unique_size(connection: Connection, ids: Sequence[str]) -> int | None:
-    """The characters by which each of `ids` names one run of the store; None where it takes all.
+    """Return the characters by which each of `ids` names one run of the store; None where it takes all.
 
     Runs that are measured side by side begin in the same millisecond: the next digits tell them apart.
     """
@@ -81,7 +81,7 @@ def similar_tags(connection: Connection, name: str) -> str:
 
 
 def tagged(connection: Connection, name: str) -> list[str]:
-    """The ids of the runs with the tag `name`, sorted."""
+    """Return the ids of the runs with the tag `name`, sorted."""
     query = select(tags.c.run).where(tags.c.name == name).order_by(tags.c.run)
     return list(connection.scalars(query).all())
 
@@ -96,7 +96,9 @@ def _last(connection: Connection, back: int, reference: str) -> str:
 
 
 def begins(connection: Connection, column: Any, prefix: str) -> Any:
-    """The condition that `column` begins with `prefix`, without wildcards; SQLite can find such values in an index."""
+    """Return the condition that `column` begins with `prefix`, without wildcards; SQLite can find such values in an
+    index.
+    """
     exactly = func.substr(column, 1, len(prefix)) == prefix
     if connection.dialect.name != "sqlite":  # whose order need not be that of characters' codes
         return exactly
@@ -104,7 +106,7 @@ def begins(connection: Connection, column: Any, prefix: str) -> Any:
 
 
 def _beginning(connection: Connection, column: Any, prefix: str) -> list[str]:
-    """The first few values of `column` that begin with `prefix`, and one more than are listed."""
+    """Return the first few values of `column` that begin with `prefix`, and one more than are listed."""
     query = select(column).where(begins(connection, column, prefix)).distinct().order_by(column)
     return list(connection.scalars(query.limit(_MAX_LISTED + 1)).all())
 

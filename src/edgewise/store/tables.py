@@ -42,7 +42,7 @@ leases = Table(
 
 
 def job_columns() -> list[Column[Any]]:
-    """The columns of a table of jobs (`edgewise.store.jobs.JobRow`)."""
+    """Return the columns of a table of jobs (`edgewise.store.jobs.JobRow`)."""
     return [
         Column("id", String(64), primary_key=True),
         Column("queue", String(64), nullable=False),
@@ -141,7 +141,7 @@ runs = Table(
 
 
 def row_columns() -> dict[str, Any]:
-    """The column of each field of a `RunRow` but its tags."""
+    """Return the column of each field of a `RunRow` but its tags."""
     found: dict[str, Any] = {field.name: runs.c[field.name] for field in fields(RunRow) if field.name != "tags"}
     for name in ("value", "low", "high", "basis"):
         found[name] = case((runs.c.status != "failed", runs.c[name])).label(name)
@@ -228,7 +228,7 @@ best = Table(
 
 
 def index_rows(run: Run) -> dict[Table, list[dict[str, Any]]]:
-    """The rows of each index table for `run`."""
+    """Return the rows of each index table for `run`."""
     names = dict.fromkeys(map(_text, run.tags))
     return {
         runs: [_run_row(run)],
@@ -277,7 +277,7 @@ def _value_columns(row: Measurement | None) -> dict[str, Any]:
 
 
 def _reading_rows(run: Run) -> list[dict[str, Any]]:
-    """The reference kernels' times."""
+    """Return the reference kernels' times."""
     machine = machine_key(run.environment)
     if machine is None:
         return []
@@ -297,26 +297,28 @@ def _reading_rows(run: Run) -> list[dict[str, Any]]:
 
 
 def _headline(run: Run) -> Measurement | None:
-    """The measurement that the run is about: `Run.headline`, or its first score where it was judged and not timed."""
+    """Return the measurement that the run is about: `Run.headline`, or its first score where it was judged and not
+    timed.
+    """
     known = [row for row in run.measurements if row.value is not None]
     scores = [row for row in known if is_score(row.metric)] if run.evaluation is not None else []
     return next((row for row in known if row.metric == run.headline), next(iter(scores), None))
 
 
 def machine_of(run: Run) -> str | None:
-    """The device, or the name of the processor; None where neither is known."""
+    """Return the device, or the name of the processor; None where neither is known."""
     return run.job.target.device if run.job.target.device != "local" else processor_of(run)
 
 
 def processor_of(run: Run) -> str | None:
-    """The name of the processor; None where it is not known."""
+    """Return the name of the processor; None where it is not known."""
     processor = run.environment.get("cpu")
     model = processor.get("model") if isinstance(processor, Mapping) else processor
     return model if isinstance(model, str) else None
 
 
 def shapes_of(run: Run) -> str | None:
-    """The shapes of the inputs in the model's order, such as ``1x3x224x224, 1x10``; None where the run has none.
+    """Return the shapes of the inputs in the model's order, such as ``1x3x224x224, 1x10``; None where the run has none.
 
     Long ones, as of models with a cache per layer, are cut and end in a part of their SHA-256, which tells them apart.
     """

@@ -29,7 +29,7 @@ class Trend:
 def trend(
     connection: Connection, model: str, *, runtime: str | None, device: str | None, metric: str | None, limit: int
 ) -> Trend:
-    """The trend of `Store.trend`."""
+    """Return the trend of `Store.trend`."""
     source: Any = runs if metric is None else measurements
     columns = row_columns() | {name: source.c[name] for name in _OF_VALUE}
     query = select(*columns.values()).where(

@@ -41,7 +41,7 @@ def upgrade(document: Mapping[str, Any], *, steps: Mapping[int, Step] = STEPS, t
 
 
 def schema_of(document: Mapping[str, Any]) -> int:
-    """The schema number that `document` carries. Raises `BadInput` where it carries none."""
+    """Return the schema number that `document` carries. Raises `BadInput` where it carries none."""
     schema = document.get("schema")
     if not isinstance(schema, int) or isinstance(schema, bool) or schema < 1:
         raise BadInput(

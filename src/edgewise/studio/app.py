@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
 
 def make_app(settings: Settings) -> Starlette:
-    """The studio as an ASGI application.
+    """Return the studio as an ASGI application.
 
     Raises:
         StoreError: the store can't be opened.

@@ -43,7 +43,7 @@ Catalogue = Mapping[str, Sequence[Choice]]
 
 
 def catalogue() -> Catalogue:
-    """What is installed here now. Raises `Unavailable`."""
+    """Return what is installed here now. Raises `Unavailable`."""
     return _read(installed_stamp())
 
 
@@ -59,7 +59,7 @@ def _read(stamp: tuple[tuple[str, int], ...]) -> Catalogue:
 
 
 def collect() -> Catalogue:
-    """What is installed here; imports every plug-in."""
+    """Return what is installed here; imports every plug-in."""
     from edgewise.estimating.base import estimators
     from edgewise.evaluating.dataset import data_formats
     from edgewise.evaluating.task import tasks

@@ -57,7 +57,7 @@ def command(values: Values) -> int:
 
 
 def settings_of(values: Values) -> Settings:
-    """The settings that the command line gives. Raises `BadInput` for a folder or file that is not there."""
+    """Return the settings that the command line gives. Raises `BadInput` for a folder or file that is not there."""
     roots = tuple(path.resolve() for path in values["root"] or ())
     for path in roots:
         if not path.is_dir():
@@ -83,7 +83,7 @@ def settings_of(values: Values) -> Settings:
 
 
 def studio_folder(store: str | None) -> Path:
-    """The folder of the studio for a store: beside its file, or beside the user's own store."""
+    """Return the folder of the studio for a store: beside its file, or beside the user's own store."""
     return (find_location(store).path or default_path()).with_suffix(".studio")
 
 

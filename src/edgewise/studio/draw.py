@@ -72,7 +72,7 @@ def _ended_by_server() -> Iterator[None]:
 
 
 def answer(request: Mapping[str, Any]) -> dict[str, Any]:
-    """The answer to one request."""
+    """Return the answer to one request."""
     try:
         store = _store(request["store"])
         runs, settings = store.resolve(request["runs"]), request["settings"]
@@ -100,7 +100,7 @@ def answer(request: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def draw(kind: str, runs: Sequence[Run], extension: str, settings: Settings) -> str | bytes:
-    """A fragment of a page, or the content of a file for other people's eyes where `extension` is not empty.
+    """Return a fragment of a page, or the content of a file for other people's eyes where `extension` is not empty.
 
     Raises `BadInput` for an unknown kind or extension and for runs that have nothing of the kind; `Unavailable`.
     """
@@ -141,7 +141,7 @@ def _render(kind: str, runs: Sequence[Run], extension: str, settings: Settings) 
 
 
 def draw_suite(store: Store, suite: str) -> str:
-    """The results of the cells that a suite of a lab queued last, without the folders of their models."""
+    """Return the results of the cells that a suite of a lab queued last, without the folders of their models."""
     from edgewise.report.document.page import as_part, render_document_page
     from edgewise.store.redaction import redact_paths
     from edgewise.verbs.sweep.in_lab import result_of_suite
@@ -153,7 +153,7 @@ def draw_suite(store: Store, suite: str) -> str:
 
 
 def contrast(runs: Sequence[Run], settings: Settings) -> ComparisonResult:
-    """What ``edgewise compare RUN RUN…`` says of stored runs: the later ones against the first.
+    """Return what ``edgewise compare RUN RUN…`` says of stored runs: the later ones against the first.
 
     Args:
         settings: fields of `Criteria`, as ``force`` to compare what is not fair to compare.
@@ -168,7 +168,7 @@ def contrast(runs: Sequence[Run], settings: Settings) -> ComparisonResult:
 
 
 def evaluations(runs: Sequence[Run]) -> EvaluationResults:
-    """The stored accuracies of `runs`. Differences on the same samples need the answers, which runs don't hold.
+    """Return the stored accuracies of `runs`. Differences on the same samples need the answers, which runs don't hold.
 
     Raises `BadInput` where no run has an accuracy.
     """

@@ -45,7 +45,9 @@ class Estimated:
 
 
 def newest_estimates(studio: Studio, metric: str) -> Sequence[Estimated]:
-    """The newest estimate of `metric` for each model file and device, of the newest `MOST_JOBS` finished jobs."""
+    """Return the newest estimate of `metric` for each model file and device, of the newest `MOST_JOBS` finished
+    jobs.
+    """
     found: dict[tuple[str, str, str], Estimated] = {}
     files: Mapping[str, str] | None = None
     verbs = [name for name, verb in VERBS if verb.estimates]
@@ -62,14 +64,14 @@ def newest_estimates(studio: Studio, metric: str) -> Sequence[Estimated]:
 
 
 def _file_of(job: JobRow, name: str, files: Mapping[str, str]) -> str:
-    """The sha256 of the model called `name` in a job's request; "" where the studio does not have it."""
+    """Return the sha256 of the model called `name` in a job's request; "" where the studio does not have it."""
     paths = json.loads(job.request).get("models") or ()
     return next((files.get(path, "") for path in paths if Path(path).name == name), "")
 
 
 @lru_cache(maxsize=MOST_JOBS * 2)
 def _read(path: Path, attempt: int) -> Sequence[Estimated]:
-    """The numbers in the result of an attempt, which stay; none where it is not there, too large or damaged."""
+    """Return the numbers in the result of an attempt, which stay; none where it is not there, too large or damaged."""
     del attempt
     try:
         if path.stat().st_size > MOST_BYTES:

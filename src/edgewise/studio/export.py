@@ -173,7 +173,7 @@ def write_pages(
 
 
 def _comparisons(studio: Studio, by_model: Mapping[tuple[str, str], list[str]]) -> Iterator[_Page]:
-    """A comparison of the newest runs of each model that compare."""
+    """Yield a comparison of the newest runs of each model that compare."""
     for (_, name), same in by_model.items():
         newest = sorted(same)[-MOST_COMPARED:]
         if len(newest) > 1 and _is_fair(studio.renderer, newest):

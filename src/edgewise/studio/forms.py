@@ -72,12 +72,12 @@ MOST_TEXT = 4000
 
 
 def input_name(option: Option) -> str:
-    """The name of the input of an option."""
+    """Return the name of the input of an option."""
     return "model" if option.name in _MODELS else option.name
 
 
 def input_label(option: Option) -> str:
-    """What an input is called on the page."""
+    """Return what an input is called on the page."""
     name = input_name(option)
     return _LABELS.get(name) or name.replace("_", " ").capitalize()
 
@@ -127,7 +127,7 @@ class Field:
         return self.name == "model" or self.option.default is ... or (self.kind == "device" and not self.default)
 
     def read(self, texts: Sequence[str], models: Models) -> Any:
-        """The value as the command line has it. Raises `BadInput`."""
+        """Return the value as the command line has it. Raises `BadInput`."""
         given = [text.strip() for text in texts if text.strip()]
         if not given and self.is_required:
             raise BadInput(f"{self.label} must be chosen")
@@ -232,7 +232,7 @@ class Form:
         return [VERBS.get(name).request_type() for name in (self.verb.name, *self.own.also)]
 
     def fields(self) -> list[Field]:
-        """The inputs, in the command's order. Raises `Unavailable`."""
+        """Return the inputs, in the command's order. Raises `Unavailable`."""
         known = catalogue()
         return [self._field(one, known) for one in self.verb.all_options() if self._has(one)]
 
@@ -257,7 +257,7 @@ class Form:
         return Field(option=option, kind=kind, choices=choices)
 
     def _words(self, option: Option) -> Sequence[Choice]:
-        """The values of an option, where its type or the request lists them."""
+        """Return the values of an option, where its type or the request lists them."""
         if option.kind is bool:
             return listed(("yes", "no"))
         annotations = [one.annotation for one in self._fields_of(option)]
@@ -275,7 +275,7 @@ class Form:
         return [*found.values(), *(known["hardware"] if "estimated" in self.own.places else ())]
 
     def fill(self, texts: Texts, models: Models) -> Filled:
-        """The request that `texts` describe, or what is wrong with them. Raises `Unavailable`."""
+        """Return the request that `texts` describe, or what is wrong with them. Raises `Unavailable`."""
         fields = self.fields()
         values = {one.name: None if one.default is ... else one.default for one in self.verb.all_options()}
         values |= self.own.fixed
@@ -302,12 +302,12 @@ class Form:
         return request
 
     def _field_of(self, error: BadInput, fields: Sequence[Field]) -> str:
-        """The name of the field that an error is about; empty where it does not say."""
+        """Return the name of the field that an error is about; empty where it does not say."""
         found = self.verb.option_of(error.field)
         return next((one.name for one in fields if found and one.option.name == found.name), "")
 
     def name_field(self, field: str, value: str | None = None) -> str:
-        """The label of the input for a field; its flag where the form has none."""
+        """Return the label of the input for a field; its flag where the form has none."""
         option = self.verb.option_of(field)
         if option is None or not self._has(option):
             return self.verb.flag_of(field, value)
@@ -315,7 +315,7 @@ class Form:
         return label if value is None else f"{label} = {_SWITCH.get(value, value)}"
 
     def texts_of(self, request: Request, models: Models) -> dict[str, list[str]]:
-        """The texts of which `fill` makes `request`; without models and data that can't be picked any more."""
+        """Return the texts of which `fill` makes `request`; without models and data that can't be picked any more."""
         found: dict[str, list[str]] = {}
         for one in self.fields():
             names = (one.option.field_of(type(request)) or "", *(("model", "models") if one.name == "model" else ()))
@@ -345,24 +345,24 @@ def _plain_kind(option: Option, *, has_choices: bool) -> Kind:
 
 
 def _with_clock(one: Field, texts: Texts) -> Sequence[str]:
-    """The texts of a field; a device's has the clock, which is an input of its own."""
+    """Return the texts of a field; a device's has the clock, which is an input of its own."""
     given, clock = texts.get(one.name, ()), "".join(texts.get("clock", ())).strip()
     return [f"{given[-1]}@{clock}"] if one.kind == "device" and given and clock and "@" not in given[-1] else given
 
 
 def all_forms() -> list[Form]:
-    """The forms, in the order of ``edgewise --help``."""
+    """Return the forms, in the order of ``edgewise --help``."""
     forms = (Form(verb) for _, verb in VERBS if verb.form is not None)
     return sorted(forms, key=lambda form: (place_of(form.verb.group), form.verb.name))
 
 
 def form_of(name: str) -> Form | None:
-    """The form of the verb of that name; None where there is none."""
+    """Return the form of the verb of that name; None where there is none."""
     verb = VERBS.get(name) if name in VERBS.names() else None
     return None if verb is None or verb.form is None else Form(verb)
 
 
 def maker_of(name: str) -> Form | None:
-    """The form that makes requests of the verb of that name; None where there is none."""
+    """Return the form that makes requests of the verb of that name; None where there is none."""
     makers = [form for form in all_forms() if name in (form.verb.name, *form.own.also)]
     return min(makers, key=lambda form: form.verb.name != name, default=None)  # its own first

@@ -48,7 +48,8 @@ COLUMNS_OF_MODEL = ("#", "Layer", "Op", "MACs", "Parameters", "Weights and activ
 
 
 def render_graph(runs: Sequence[Run], extension: str, *, first: int = 0, errors: Sequence[str | int] = ()) -> str:
-    """The graph of one run, or of two, as JSON: what the page's script draws, or for ``.html`` the parts of the page.
+    """Return the graph of one run, or of two, as JSON: what the page's script draws, or for ``.html`` the parts of
+    the page.
 
     Args:
         first: place of the first row of the table.
@@ -68,14 +69,14 @@ def render_graph(runs: Sequence[Run], extension: str, *, first: int = 0, errors:
 
 
 def render_model_graph(inspection: Inspection) -> str:
-    """The parts of a page with the graph of a model that was not profiled. Raises as `make_model_graph` does."""
+    """Return the parts of a page with the graph of a model that was not profiled. Raises as `make_model_graph` does."""
     layers = layers_without_times(inspection.graph, because=NOT_PROFILED)
     graph = make_model_graph(layers, inspection.plan.live_bytes)
     return _part(graph, document_of(graph), 0, summary=summary(inspection))
 
 
 def _part(graph: Graph, data: Mapping[str, Any], first: int, **told: str) -> str:
-    """The drawing and the table of a page, from row `first` on."""
+    """Return the drawing and the table of a page, from row `first` on."""
     pairs = graph.pairs
     if graph.is_diff:
         pairs = sorted(pairs, key=lambda pair: (pair.change is None, -abs(pair.change or 0.0)))
@@ -131,7 +132,7 @@ def _columns_of_two(graph: Graph) -> tuple[str, ...]:
 
 
 def _in_order_of_two(cells: Sequence[T]) -> tuple[T, ...]:
-    """A row of two runs with what decides first after the name, so that a narrow screen shows it."""
+    """Return a row of two runs with what decides first after the name, so that a narrow screen shows it."""
     name, op, before, after, change, ratio, verdict, reach = cells
     return name, change, verdict, reach, before, after, ratio, op
 
@@ -169,7 +170,7 @@ def _facts(run: Run) -> str:
 
 
 def _row(graph: Graph, pair: LayerPair) -> list[Cell]:
-    """The cells of a node in the table: as the profile diff has them, or the values of a layer."""
+    """Return the cells of a node in the table: as the profile diff has them, or the values of a layer."""
     if graph.is_diff:
         low, high = pair.change_ends
         cell = absent("an interval is not known")

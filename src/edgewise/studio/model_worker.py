@@ -45,7 +45,7 @@ _CODE_ADVICE = "export the model as ONNX, TFLite or .pt2; run a file with code o
 
 
 def answer(request: bytes) -> bytes:
-    """What the upload is, or why it is refused."""
+    """Return what the upload is, or why it is refused."""
     told = json.loads(request)
     if "names" in told:
         return json.dumps({path: name_weights(Path(path)) for path in told["names"]}).encode()
@@ -70,7 +70,7 @@ def answer(request: bytes) -> bytes:
 
 
 def inspect(path: Path, *, title: str, as_graph: bool = False) -> dict[str, Any]:
-    """The fragment of a page about the model at `path`. Raises `EdgewiseError`.
+    """Return the fragment of a page about the model at `path`. Raises `EdgewiseError`.
 
     Args:
         title: what the page calls it.
@@ -108,7 +108,7 @@ def name_weights(path: Path) -> list[str]:
 
 
 def take(folder: Path, names: Sequence[str], *, title: str, most_bytes: int) -> dict[str, Any]:
-    """What the first of the files `names` in `folder` is; an archive of a folder is unpacked in its place.
+    """Return what the first of the files `names` in `folder` is; an archive of a folder is unpacked in its place.
 
     Args:
         names: the model, then its weight files.
@@ -188,7 +188,7 @@ def unpack(path: Path, tree: Path, *, most_bytes: int) -> list[str]:
 
 
 def _place(member: ZipInfo) -> list[str]:
-    """The parts of the path at which a member is written, below the folder. Raises `BadInput`."""
+    """Return the parts of the path at which a member is written, below the folder. Raises `BadInput`."""
     name, mode = member.orig_filename, member.external_attr >> 16
     advice = "make the archive of a plain folder: zip -r model.zip model/"
     if stat.S_IFMT(mode) not in (0, stat.S_IFREG):
@@ -207,7 +207,7 @@ def _is_left_out(place: list[str]) -> bool:
 
 
 def find_model(tree: Path) -> Path | None:
-    """The one model in a folder; None where there is none. Raises `BadInput` where there are several."""
+    """Return the one model in a folder; None where there is none. Raises `BadInput` where there are several."""
     if format_of(tree, "models"):
         return tree
     found = [entry.path for entry in look("", tree, "models")]
@@ -218,7 +218,7 @@ def find_model(tree: Path) -> Path | None:
 
 
 def _describe_model(path: Path) -> dict[str, Any]:
-    """The model at `path`, which gets the ending that its format has. Raises `BadModel`."""
+    """Return the model at `path`, which gets the ending that its format has. Raises `BadModel`."""
     from edgewise.model.identity import open_model
 
     model = open_model(path)
@@ -233,7 +233,7 @@ def _describe_model(path: Path) -> dict[str, Any]:
 
 
 def _describe_data(path: Path, key: str) -> dict[str, Any]:
-    """The data at `path`. Raises `BadInput`."""
+    """Return the data at `path`. Raises `BadInput`."""
     from edgewise.workload.arrays import explain_damage, open_array
     from edgewise.workload.arrays import open_archive as open_arrays
 

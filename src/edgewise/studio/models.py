@@ -122,11 +122,11 @@ class Models:
         return self._entries("data")
 
     def get(self, key: str) -> ModelEntry:
-        """The model that `key` names. Raises `NotThere`."""
+        """Return the model that `key` names. Raises `NotThere`."""
         return self._get("models", key)
 
     def get_data(self, key: str) -> ModelEntry:
-        """The data set that `key` names. Raises `NotThere`."""
+        """Return the data set that `key` names. Raises `NotThere`."""
         return self._get("data", key)
 
     def add(self, made: Path, *, kind: Kind, key: str, main: str, label: str, **facts: object) -> ModelEntry:
@@ -201,7 +201,7 @@ class Models:
         return found
 
     def _below_root(self, kind: Kind, key: str) -> ModelEntry | None:
-        """The file or folder below a root that `key` names, where a look at the root would have found it."""
+        """Return the file or folder below a root that `key` names, where a look at the root would have found it."""
         name, *parts = key.split("/")
         root = self._names.get(name)
         if root is None or not parts or len(parts) > MOST_DEPTH or any(map(_hidden, parts)) or "\0" in key:
@@ -210,13 +210,13 @@ class Models:
 
 
 def clean_label(text: str) -> str:
-    """A client's name for a file as a label of one line: what stands after the last slash, without controls."""
+    """Return a client's name for a file as a label of one line: what stands after the last slash, without controls."""
     name = one_line(re.split(r"[/\\]", text)[-1])
     return name if len(name) <= 80 else f"{name[:79]}…"
 
 
 def safe_name(label: str, *, otherwise: str) -> str:
-    """A file's name of ASCII letters, digits, ``-``, ``_`` and inner dots, without its ending.
+    """Return a file's name of ASCII letters, digits, ``-``, ``_`` and inner dots, without its ending.
 
     Args:
         otherwise: the name where nothing of `label` is left.
@@ -227,7 +227,7 @@ def safe_name(label: str, *, otherwise: str) -> str:
 
 
 def look(name: str, root: Path, kind: Kind) -> Iterator[ModelEntry]:
-    """What lies below a folder, within bounds; hidden files, and links that lead out, are left out.
+    """Yield what lies below a folder, within bounds; hidden files, and links that lead out, are left out.
 
     Args:
         name: the first part of the keys.
@@ -248,7 +248,7 @@ def look(name: str, root: Path, kind: Kind) -> Iterator[ModelEntry]:
 
 
 def format_of(path: Path, kind: Kind) -> str | None:
-    """The format of the model or data set at `path` by its name and the names inside; None where it is none."""
+    """Return the format of the model or data set at `path` by its name and the names inside; None where it is none."""
     suffix = path.suffix.lower()
     if path.is_dir():
         if kind == "models":
@@ -270,7 +270,7 @@ def _hidden(name: str) -> bool:
 
 
 def _entry(root_name: str, root: Path, below: Path, kind: Kind) -> ModelEntry | None:
-    """The model or data set at `below` in a root; None where there is none, or a link leads out of the root."""
+    """Return the model or data set at `below` in a root; None where there is none, or a link leads out of the root."""
     path = root / below
     try:
         # Links that lead out are not followed: there may be a whole disk.

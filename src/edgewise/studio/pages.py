@@ -30,7 +30,7 @@ def page(
     scripts: tuple[str, ...] = (),
     **told: Any,
 ) -> HTMLResponse:
-    """The page that `template` makes of `told`.
+    """Return the page that `template` makes of `told`.
 
     Args:
         title: of the window, before the studio's name; also `title` in the template.
@@ -62,14 +62,14 @@ def page(
 
 
 def error_page(request: Request, error: EdgewiseError) -> HTMLResponse:
-    """What is wrong and what to do about it, with the status that fits."""
+    """Return what is wrong and what to do about it, with the status that fits."""
     status = 400 if isinstance(error, BadInput) else 503 if isinstance(error, Unavailable) else 500
     return page(request, "error.html.jinja", title="This did not work", status=status, error=error)
 
 
 @cache
 def templates() -> Environment:
-    """The templates of the studio and, behind them, of the reports."""
+    """Return the templates of the studio and, behind them, of the reports."""
     from jinja2 import ChoiceLoader, PackageLoader
 
     from edgewise.report.document.page import environment
@@ -83,7 +83,9 @@ def templates() -> Environment:
 
 @lru_cache(128)
 def static_file(name: str) -> bytes | None:
-    """The content of a static file of the studio, or of a style sheet or script of the reports; None for any other."""
+    """Return the content of a static file of the studio, or of a style sheet or script of the reports; None for any
+    other.
+    """
     if not all(part.isidentifier() for part in name.replace("-", "_").replace(".", "/").split("/")):
         return None
     if not name.endswith((".css", ".js", ".svg")):
@@ -97,7 +99,7 @@ def static_file(name: str) -> bytes | None:
 
 @cache
 def static_path(name: str) -> str:
-    """The path of a static file, which changes with its content: browsers keep it for good."""
+    """Return the path of a static file, which changes with its content: browsers keep it for good."""
     content = static_file(name)
     if content is None:
         raise LookupError(name)

@@ -57,13 +57,14 @@ class Readings:
         self._going: dict[str, Future[Reading]] = {}
 
     def known(self, entry: ModelEntry, kind: Kind = "inspect") -> Reading | None:
-        """What is known of the model without reading it."""
+        """Return what is known of the model without reading it."""
         with suppress(OSError, ValueError, TypeError):
             return Reading(**json.loads(self._place(entry, kind).read_text(encoding="utf-8")))
         return None
 
     def read(self, entry: ModelEntry, kind: Kind = "inspect", *, wait_s: float) -> Reading | None:
-        """What the model is, with a page that tells it or with its graph; None where that takes longer than `wait_s`.
+        """Return what the model is, with a page that tells it or with its graph; None where that takes longer
+        than `wait_s`.
 
         Raises `EdgewiseError` where it can't be read; a server that starts again tries again.
         """
@@ -114,7 +115,7 @@ class Readings:
 
 
 def ask_worker(request: dict[str, Any], *, what: str) -> dict[str, Any]:
-    """The answer of a `model_worker`, which limits itself; `what` is what messages are about.
+    """Return the answer of a `model_worker`, which limits itself; `what` is what messages are about.
 
     Raises:
         EdgewiseError: what it answers, or that it ended or took longer than `READ_S`.

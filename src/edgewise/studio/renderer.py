@@ -64,7 +64,7 @@ class Renderer:
         self._kept_lock = threading.Lock()
 
     def part(self, kind: str, references: Sequence[str], **settings: Any) -> str:
-        """The fragment of a page that shows stored runs.
+        """Return the fragment of a page that shows stored runs.
 
         Args:
             kind: ``runs``, ``profile``, ``graph``, ``comparison`` or ``evaluation``; ``suite`` of a lab.
@@ -79,7 +79,7 @@ class Renderer:
         return self._draw(kind, "", references, settings).decode()
 
     def file(self, references: Sequence[str], extension: str, *, kind: str = "report", **settings: Any) -> bytes:
-        """The content of a file for download, without the paths of this machine.
+        """Return the content of a file for download, without the paths of this machine.
 
         Args:
             extension: ``report`` takes those of `edgewise.report.files`, other kinds take those of their results.
@@ -128,7 +128,7 @@ class Renderer:
         return zlib.decompress(found)
 
     def _ask(self, request: bytes) -> bytes:
-        """The child's answer, compressed.
+        """Return the child's answer, compressed.
 
         A child that has drawn before and fails is replaced once: it may just have grown large.
 
@@ -184,7 +184,7 @@ class Renderer:
 
 
 def _read(line: bytes) -> bytes:
-    """The compressed content in an answer. Raises the error that it tells of."""
+    """Return the compressed content in an answer. Raises the error that it tells of."""
     answer = json.loads(line)
     if "error" not in answer:
         return base64.b64decode(answer["content"])

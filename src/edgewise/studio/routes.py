@@ -15,12 +15,12 @@ from edgewise.studio.sessions import ENTER
 
 
 def page(path: str, view: str) -> Route:
-    """A page to read; the view runs in a thread."""
+    """Return a page to read; the view runs in a thread."""
     return Route(path, _lazy(view))
 
 
 def form(path: str, view: str) -> Route:
-    """A posted form, which the view takes as its second argument in a thread. Files are refused."""
+    """Return a posted form, which the view takes as its second argument in a thread. Files are refused."""
 
     async def endpoint(request: Request) -> Response:
         async with request.form(max_files=0) as sent:
@@ -30,7 +30,7 @@ def form(path: str, view: str) -> Route:
 
 
 def stream(path: str, view: str, *, method: str) -> Route:
-    """A view that reads its request, or writes its answer, piece by piece."""
+    """Return a view that reads its request, or writes its answer, piece by piece."""
 
     async def endpoint(request: Request) -> Response:
         found: Response = await _lazy(view)(request)
@@ -40,7 +40,7 @@ def stream(path: str, view: str, *, method: str) -> Route:
 
 
 def _lazy(view: str) -> Callable[..., Any]:
-    """The function ``module.function`` of `edgewise.studio.views`, which a call imports."""
+    """Return the function ``module.function`` of `edgewise.studio.views`, which a call imports."""
     module, _, function = view.partition(".")
 
     def call(*arguments: Any) -> Any:

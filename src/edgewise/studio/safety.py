@@ -136,7 +136,7 @@ class Guard:
         return refusal(refused)
 
     def _check(self, scope: Scope) -> int:
-        """The most bytes that the body may have. Raises `Refused`."""
+        """Return the most bytes that the body may have. Raises `Refused`."""
         if len(scope["headers"]) > MOST_HEADERS or _head_bytes(scope) > MOST_HEAD:
             raise Refused(431, f"more than {MOST_HEADERS} headers, or more than {MOST_HEAD} bytes of them")
         headers = _Headers(scope)
@@ -173,7 +173,7 @@ def _too_large(limit: int) -> Refused:
 
 
 def refusal(refused: Refused) -> Response:
-    """The answer to a request that is refused."""
+    """Return the answer to a request that is refused."""
     from starlette.responses import PlainTextResponse
 
     allowed = {"allow": ", ".join(_METHODS)} if refused.status == 405 else {}

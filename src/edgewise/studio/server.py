@@ -68,7 +68,7 @@ def serve(settings: Settings, *, next_port: bool, open_browser: bool, say: Calla
 
 
 def make_server(app: Starlette, settings: Settings) -> uvicorn.Server:
-    """The HTTP server of `app`. Raises `BadInput` for a certificate or key that can't be used."""
+    """Return the HTTP server of `app`. Raises `BadInput` for a certificate or key that can't be used."""
     import uvicorn
 
     from edgewise.studio.connections import BoundedConnection
@@ -165,7 +165,7 @@ def check_reach(settings: Settings) -> None:
 
 
 def listen(settings: Settings, *, next_port: bool) -> tuple[socket.socket, Settings]:
-    """A listening socket, and the settings with its port. Raises `BadInput`."""
+    """Return a listening socket, and the settings with its port. Raises `BadInput`."""
     family = socket.AF_INET6 if ":" in settings.host else socket.AF_INET
     for port in range(settings.port, min(settings.port + (MOST_TRIED if next_port else 1), 65536)):
         found = socket.socket(family, socket.SOCK_STREAM)

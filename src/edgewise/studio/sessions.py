@@ -43,7 +43,7 @@ class Sessions:
         self.when_used: Callable[[], None] = lambda: None
 
     def new_link(self, origin: str) -> str:
-        """A link that lets one browser in, once; `origin` is how browsers reach the studio."""
+        """Return a link that lets one browser in, once; `origin` is how browsers reach the studio."""
         key = secrets.token_urlsafe(32)
         with self._lock:
             self._keys.add(_digest(key))
@@ -60,7 +60,7 @@ class Sessions:
         return True
 
     def set_cookie(self) -> str:
-        """The value of the ``Set-Cookie`` header that lets a browser in."""
+        """Return the value of the ``Set-Cookie`` header that lets a browser in."""
         return f"{self._cookie}; {self._attributes}"
 
     def knows(self, header: str) -> bool:
@@ -111,7 +111,7 @@ def _secret(folder: Path) -> bytes:
 
 
 def _kept_secret(path: Path) -> bytes | None:
-    """The secret in a file that only this user can read or write; None where there is no such file."""
+    """Return the secret in a file that only this user can read or write; None where there is no such file."""
     try:
         descriptor = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK)
     except OSError:

@@ -38,7 +38,7 @@ MOST_RUNS = 300
 def shared_page(
     app: Starlette, address: str, *, link: Callable[[str], str | None] = lambda path: None, index: str = ""
 ) -> str:
-    """The page at `address` (path and query) as a file: nothing in it can be pressed that needs the studio.
+    """Return the page at `address` (path and query) as a file: nothing in it can be pressed that needs the studio.
 
     Args:
         link: address of another page → where the file leads for it, or None for no link.
@@ -51,7 +51,7 @@ def shared_page(
 
 
 def rendered(app: Starlette, address: str) -> str:
-    """The page at `address` as its view makes it. Raises `BadInput` where there is none that can be kept."""
+    """Return the page at `address` as its view makes it. Raises `BadInput` where there is none that can be kept."""
     from starlette.requests import Request
     from starlette.responses import HTMLResponse, RedirectResponse
     from starlette.routing import Match
@@ -83,7 +83,9 @@ def rendered(app: Starlette, address: str) -> str:
 
 
 def frozen(page: str, link: Callable[[str], str | None], *, index: str = "") -> str:
-    """A page with its style and those scripts in it that need no server; without forms and links to the studio."""
+    """Return a page with its style and those scripts in it that need no server; without forms and links to the
+    studio.
+    """
     reader = _Reader(link)
     reader.feed(page)
     reader.close()

@@ -59,6 +59,6 @@ class Studio:
 
 
 def studio_of(request: Request) -> Studio:
-    """The studio that serves `request`."""
+    """Return the studio that serves `request`."""
     found: Studio = request.app.state.studio
     return found

@@ -24,7 +24,7 @@ BREAKS = {"version": "runtime version", "machine": "machine", "sha256": "model f
 
 
 def settings_of(row: RunRow) -> str:
-    """The settings that only runs of one trend share."""
+    """Return the settings that only runs of one trend share."""
     threads = f"{row.threads or 'default'} thread{'' if row.threads == 1 else 's'}"
     return ", ".join(filter(None, (row.provider, threads, row.precision, f"batch {row.batch}", row.scenario)))
 
@@ -61,7 +61,9 @@ class ModelTrend:
 
 
 def find_trend(store: Store, query: Mapping[str, str]) -> ModelTrend:
-    """The trend of the model in `query`; what the query leaves open is as in its ``run``, else in the newest one."""
+    """Return the trend of the model in `query`; what the query leaves open is as in its ``run``, else in the newest
+    one.
+    """
     model, metric = query.get("model", ""), query.get("metric") or None
     found = store.trend(model, metric=metric, limit=MOST)
     rows = [row for row in found.points if metric is not None or row.metric == found.points[0].metric]
@@ -90,7 +92,7 @@ def find_trend(store: Store, query: Mapping[str, str]) -> ModelTrend:
 
 
 def _metrics_of(store: Store, newest: RunRow) -> list[str]:
-    """The metrics that the newest run has a value of; its headline alone where its document can't be read."""
+    """Return the metrics that the newest run has a value of; its headline alone where its document can't be read."""
     try:
         return [row.metric for row in store.get(newest.id).measurements if row.value is not None]
     except StoreError:
@@ -98,7 +100,7 @@ def _metrics_of(store: Store, newest: RunRow) -> list[str]:
 
 
 def _point(row: RunRow, before: RunRow | None, scale: Callable[[float], float]) -> dict[str, Any]:
-    """What the table and the chart need of a run; numbers are in the chart's unit."""
+    """Return what the table and the chart need of a run; numbers are in the chart's unit."""
     metric, unit = row.metric or "", row.unit or "1"
     numbers = {"v": row.value, "low": row.low, "high": row.high}
     broken = [

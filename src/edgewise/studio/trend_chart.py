@@ -21,7 +21,7 @@ HEADROOM = 1.08
 
 
 def render_trend(store: Store, extension: str, *, query: Mapping[str, str], dark: bool, version: str) -> str | bytes:
-    """The chart of the trend that `query` names: for ``.svg`` a file, otherwise a figure of a page.
+    """Return the chart of the trend that `query` names: for ``.svg`` a file, otherwise a figure of a page.
 
     Args:
         dark: whether a file has the colours of the dark scheme.

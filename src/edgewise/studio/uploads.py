@@ -158,7 +158,7 @@ class _Arriving(BufferedWriter):
 
 
 def group(files: Sequence[Received], named: Mapping[str, Sequence[str]]) -> list[Parts]:
-    """The files of each model: those that its content names, or that have its name with the ending for weights.
+    """Return the files of each model: those that its content names, or that have its name with the ending for weights.
 
     Args:
         named: path of a file → locations of the weight files that it names.

@@ -138,7 +138,7 @@ def write_result(result: Any, presentation: Presentation[Any], folder: Path, *, 
 
 
 def end_of(ending: Ending) -> End:
-    """The end of a job whose result, which is written, ended so."""
+    """Return the end of a job whose result, which is written, ended so."""
     if ending.interrupted:
         return End(status="cancelled", exit_code=ending.code, message="cancelled: what was finished is below")
     if errors := (*ending.problems, *ending.shown):

@@ -108,7 +108,7 @@ class _Trimmed:
 
 
 def out() -> Console:
-    """Standard output, for results. Rich detects whether it is a terminal, and its width.
+    """Return standard output, for results. Rich detects whether it is a terminal, and its width.
 
     In a notebook Rich would show each line as an output of its own.
     """
@@ -119,7 +119,7 @@ def out() -> Console:
 
 
 def err() -> Console:
-    """Standard error, for progress, cautions and errors."""
+    """Return standard error, for progress, cautions and errors."""
     from rich.console import Console
 
     return Console(stderr=True, highlight=False, emoji=False, force_jupyter=False)

@@ -23,7 +23,7 @@ T = TypeVar("T")
 
 
 def in_context(work: Callable[[Context], T], *, quiet: bool = False, store: str | None = None, keep: bool = True) -> T:
-    """What `work` gives in a context with `store`, with progress on standard error; a signal cancels it.
+    """Return what `work` gives in a context with `store`, with progress on standard error; a signal cancels it.
 
     Args:
         quiet: whether there is no progress.

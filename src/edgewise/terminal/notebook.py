@@ -10,7 +10,7 @@ if TYPE_CHECKING:
 
 
 def progress() -> Progress | None:
-    """What prints progress below the cell that runs; None outside a notebook."""
+    """Return what prints progress below the cell that runs; None outside a notebook."""
     python = sys.modules.get("IPython")
     if python is None or getattr(python.get_ipython(), "kernel", None) is None:
         return None

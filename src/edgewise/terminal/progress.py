@@ -83,7 +83,7 @@ class ProgressLines:
                 self._say(_line_of(event, since_s=time.monotonic() - self._begin))
 
     def _label(self, job: Job) -> str:
-        """The job in a line; where another file of this command has the same name, with its folder."""
+        """Return the job in a line; where another file of this command has the same name, with its folder."""
         from edgewise.comparing.labels import model_names
         from edgewise.device.devices import LOCAL
 
@@ -193,7 +193,7 @@ def _is_look(rounds: int) -> bool:
 
 
 def _outcome(run: Run) -> str:
-    """The headline of a run, its interval and its grade, or why it failed."""
+    """Return the headline of a run, its interval and its grade, or why it failed."""
     from edgewise.report.bench.recommendation import headline_text
 
     if run.status == "failed" and run.failure is not None:
@@ -206,14 +206,14 @@ def _outcome(run: Run) -> str:
 
 
 def headline_words(value: float, low: float | None, high: float | None, unit: str) -> str:
-    """A value with its interval, where it has one."""
+    """Return a value with its interval, where it has one."""
     from edgewise.formatting import amount_text
 
     return amount_text(unit, value, low, high)
 
 
 def _line_of(event: Event, *, since_s: float) -> str:
-    """The line of an event that moves no bar.
+    """Return the line of an event that moves no bar.
 
     Args:
         since_s: how long the command has been at work, s.
@@ -240,7 +240,7 @@ def _line_of(event: Event, *, since_s: float) -> str:
 
 
 def _known(event: VariantTested) -> str:
-    """What is known of a variant: how near its outputs are, and what accuracy it loses."""
+    """Return what is known of a variant: how near its outputs are, and what accuracy it loses."""
     snr = event.metrics.get("output_snr_worst", event.metrics.get("output_snr"))
     drop = event.metrics.get("accuracy_drop")
     known = [f"SNR {snr:.0f} dB"] if snr is not None else []

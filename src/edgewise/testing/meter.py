@@ -40,7 +40,7 @@ def check_meter(meter: Meter, *, samples: int = 3) -> tuple[Reading, ...]:
 
 
 def _read_window(meter: Meter, samples: int) -> tuple[Reading, ...]:
-    """The readings of one window; without those that the meter says are missing."""
+    """Return the readings of one window; without those that the meter says are missing."""
     try:
         meter.begin()
         for _ in range(samples):

@@ -52,14 +52,14 @@ def check_profile(runtime: Runtime, path: Path, options: LoadOptions, inputs: Se
 
 
 def infer(session: Session, inputs: Sequence[Any]) -> list[Any]:
-    """Outputs of one inference on `inputs`."""
+    """Return outputs of one inference on `inputs`."""
     session.bind(inputs)
     session.invoke()
     return list(session.read_outputs())
 
 
 def _check_counts(profile: EngineProfile) -> None:
-    """An engine may tell fewer readings than inferences (means of blocks), never more."""
+    """Check that there are no more readings than inferences (means of blocks), never more."""
     count = len(profile.inference_ns)
     _require(0 < count <= INFERENCES, f"inference_ns: {count} times of {INFERENCES} inferences")
     parts = [(node.name, node.times_ns) for node in profile.nodes]
@@ -97,7 +97,7 @@ def _check_words(profile: EngineProfile) -> None:
 
 
 def _check_message(profile: EngineProfile) -> None:
-    """A worker sends it as JSON, and the host must read the same back."""
+    """Check that the host reads back what a worker sends as JSON."""
     try:
         document = json.loads(json.dumps(asdict(profile), allow_nan=False))
         received = read_profile(document)
@@ -107,7 +107,7 @@ def _check_message(profile: EngineProfile) -> None:
 
 
 def _check_session(session: Session, before: Sequence[Any]) -> None:
-    """The session goes on as if nothing had been."""
+    """Check that the session goes on as if nothing had been."""
     import numpy as np
 
     session.invoke()

@@ -12,7 +12,8 @@ DEADLINE_S = 120.0
 
 
 def requiring(subject: str) -> Callable[[bool, str], None]:
-    """A function of a condition and a message that raises AssertionError, about `subject`, where the condition fails.
+    """Return a function of a condition and a message that raises AssertionError, about `subject`, where the
+    condition fails.
 
     Unlike `assert` it also holds under ``python -O``.
     """
@@ -25,7 +26,7 @@ def requiring(subject: str) -> Callable[[bool, str], None]:
 
 
 def probe_import(plugin: object, code: str, *words: str) -> tuple[dict[str, Any] | None, list[str]]:
-    """What `code` tells of `plugin` in a fresh interpreter, and the last line of its standard error.
+    """Return what `code` tells of `plugin` in a fresh interpreter, and the last line of its standard error.
 
     Args:
         code: gets the plug-in's ``module:class`` and `words` as arguments, and prints ``PROBE`` and a JSON object.

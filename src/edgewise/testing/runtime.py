@@ -180,7 +180,9 @@ def _check_outputs(session: Session, inputs: Sequence[Any]) -> None:
 
 
 def _other(array: Any, *, step: int) -> Any:
-    """An array of the same shape and type: turned round, so that a shift-invariant model sees it, and shifted."""
+    """Return an array of the same shape and type: turned round, so that a shift-invariant model sees it, and
+    shifted.
+    """
     import numpy as np
 
     if array.dtype.kind == "b":
@@ -222,7 +224,7 @@ def _check_wrong_inputs(session: Session, inputs: Sequence[Any]) -> None:
 
 
 def _check_threads(runtime: Runtime, path: Path, options: LoadOptions) -> None:
-    """The engine's own number of threads must do as well."""
+    """Check that the engine's own number of threads does as well."""
     session = runtime.load(path, LoadOptions(provider=options.provider, shapes=options.shapes, dtypes=options.dtypes))
     try:
         session.bind(_make_inputs(session, options))

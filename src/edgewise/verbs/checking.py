@@ -14,12 +14,15 @@ R = TypeVar("R", bound=Request)
 
 
 def make_request(kind: type[R], **fields: Any) -> R:
-    """A checked request. Raises `BadField` for a field that is unknown, lacking or of another type, and `BadInput`."""
+    """Return a checked request.
+
+    Raises `BadField` for a field that is unknown, lacking or of another type, and `BadInput`.
+    """
     return checked(kind, lambda: kind(**fields))
 
 
 def checked(kind: type[R], make: Callable[[], R]) -> R:
-    """What `make` gives; an error of pydantic becomes a `BadField`."""
+    """Return what `make` gives; an error of pydantic becomes a `BadField`."""
     try:
         return make()
     except ValidationError as error:

@@ -30,7 +30,7 @@ def registered_devices() -> Sequence[str]:
 
 
 def measured_devices() -> Sequence[str]:
-    """This machine and the registered devices."""
+    """Return this machine and the registered devices."""
     return tuple(dict.fromkeys(("local", *registered_devices())))
 
 
@@ -48,7 +48,7 @@ def devices() -> Sequence[str]:
 
 
 def networks() -> Sequence[str]:
-    """Reference networks."""
+    """Return reference networks."""
     from edgewise.zoo.networks import REFERENCES
 
     return tuple(REFERENCES)
@@ -77,7 +77,7 @@ def runs_and_files() -> Sequence[str]:
 
 
 def _stored(query: str) -> Sequence[str]:
-    """The first column of a query of the store, which must be a file, and is only read."""
+    """Return the first column of a query of the store, which must be a file, and is only read."""
     from edgewise.store.location import find_location
 
     path = find_location().path

@@ -39,12 +39,12 @@ class Command:
 
 
 def takes(*options: Option) -> Callable[[Callable[[Values], int | None]], Command]:
-    """Makes a function of `Values` a command with these options."""
+    """Make a function of `Values` a command with these options."""
     return lambda work: Command(work, options)
 
 
 def place_of(group: str) -> int:
-    """The place of a heading."""
+    """Return the place of a heading."""
     return GROUPS.index(group) if group in GROUPS else len(GROUPS)
 
 
@@ -63,7 +63,7 @@ class Listed:
     synonyms: ClassVar[tuple[str, ...]] = ()
 
     def _load(self, location: str) -> Any:
-        """What `location` names. Raises `Unavailable` where another package lacks it."""
+        """Return what `location` names. Raises `Unavailable` where another package lacks it."""
         module = import_module(type(self).__module__)
         package = module.__name__ if hasattr(module, "__path__") else module.__package__ or ""
         name, _, member = location.partition(":")
@@ -96,7 +96,7 @@ class PlainCommand(Listed):
         return (type(self).__doc__ or "").partition("\n")[0]
 
     def declared(self) -> Command | Mapping[str, Command]:
-        """The command, or its subcommands by their names; imported now."""
+        """Return the command, or its subcommands by their names; imported now."""
         found: Command | Mapping[str, Command] = self._load(self.command)
         return found
 

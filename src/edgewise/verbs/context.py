@@ -23,7 +23,7 @@ Unsaved = Callable[[StoreError, Sequence[Run]], None]
 
 
 def warn_of_unsaved(error: StoreError, runs: Sequence[Run]) -> None:
-    """A `RuntimeWarning`: the results are returned all the same."""
+    """Give a `RuntimeWarning`: the results are returned all the same."""
     del runs
     warnings.warn(f"not saved: {unmarked(error.marked.message, as_argument)}", RuntimeWarning, stacklevel=2)
 
@@ -72,7 +72,7 @@ class Context:
 
     @contextmanager
     def measuring(self, device: str, *, needed: bool = True) -> Iterator[None]:
-        """Holds a device inside: its machine's lock, and a lease in the store where this is a server's.
+        """Hold a device inside: its machine's lock, and a lease in the store where this is a server's.
 
         Args:
             device: its name or URL.
@@ -85,7 +85,7 @@ class Context:
 
     @contextmanager
     def saving(self) -> Iterator[Saver]:
-        """Saves runs in the store inside; says afterwards which could not be saved."""
+        """Save runs in the store inside; say afterwards which could not be saved."""
         saver = Saver(self)
         try:
             yield saver

@@ -46,7 +46,9 @@ def declared_options(kind: type[Request], *others: type[Request]) -> tuple[Optio
 
 
 def _options_of_fields(kind: type[Request]) -> list[Option]:
-    """The options of the fields that `kind` itself declares, which are about what it does, then those of its bases."""
+    """Return the options of the fields that `kind` itself declares, which are about what it does, then those of its
+    bases.
+    """
     options = []
     names = dict.fromkeys(name for base in kind.__mro__ for name in vars(base).get("__annotations__", ()))
     for name in names:
@@ -88,7 +90,7 @@ def _complete(option: Option, field: str, info: FieldInfo) -> Option:
 
 
 def _plain(annotation: Any) -> Any:
-    """A type without ``None`` and without what is annotated."""
+    """Return a type without ``None`` and without what is annotated."""
     if get_origin(annotation) in (Union, UnionType):
         (annotation, *_) = (part for part in get_args(annotation) if part is not type(None))
     return _plain(get_args(annotation)[0]) if get_origin(annotation) is Annotated else annotation
@@ -111,7 +113,7 @@ def _with_type(option: Option, annotation: Any) -> Option:
 
 
 def request_of(kind: type[R], options: Sequence[Option], values: Values, **fields: Any) -> R:
-    """The request that the values of `options` describe.
+    """Return the request that the values of `options` describe.
 
     Args:
         fields: fields of the request that no single option fills.

@@ -90,7 +90,7 @@ def _new_folder(stack: ExitStack) -> Path:
 
 
 def _write_file(built: BuiltModel, folder: Path, name: str) -> str:
-    """The one file that most runtimes read; what `name` says identifies a run for people."""
+    """Return the one file that most runtimes read; what `name` says identifies a run for people."""
     from edgewise.converting.conversion import export_runnable
 
     file = export_runnable(built, folder)
@@ -98,7 +98,7 @@ def _write_file(built: BuiltModel, folder: Path, name: str) -> str:
 
 
 def network_name(model: str, case: Mapping[str, Any]) -> str:
-    """What people call the network of a function: its file, its name and its arguments."""
+    """Return what people call the network of a function: its file, its name and its arguments."""
     module, _, function = model.rpartition(":")
     words = [
         *([] if module == IN_MEMORY else [Path(module).stem]),

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 
 def find_function(name: str) -> Callable[..., Any] | None:
-    """The function of the verb of that name; None where there is no such verb."""
+    """Return the function of the verb of that name; None where there is no such verb."""
     return function_of(VERBS.get(name)) if name in VERBS.names() else None
 
 
@@ -58,7 +58,7 @@ def function_of(verb: Verb) -> Callable[..., Any]:
 def context_of(
     store: str | Store | None, progress: Progress | None, *, runs: Mapping[str, Run] | None = None
 ) -> Context:
-    """The context of a function: without a store, nothing is kept; `own_progress` stands in for progress."""
+    """Return the context of a function: without a store, nothing is kept; `own_progress` stands in for progress."""
     from edgewise.verbs.context import Context
 
     if progress is None and own_progress is not None:
@@ -71,7 +71,7 @@ own_progress: Callable[[], Progress | None] | None = None
 
 
 def carry_out(verb: str, context: Context, **fields: Any) -> Any:
-    """What the request gives; arguments that are None are left to it. Raises errors that name arguments."""
+    """Return what the request gives; arguments that are None are left to it. Raises errors that name arguments."""
     from edgewise.verbs.reading import request_for
 
     with named_for_python((known := VERBS.get(verb)).argument_of):

@@ -39,7 +39,7 @@ def fetch_models(value: Any) -> Any:
 
 
 def _fetch(name: str, file: str | None) -> Path:
-    """The path of a file of a repository, its weight files beside it, in a folder that outlasts the command."""
+    """Return the path of a file of a repository, its weight files beside it, in a folder that outlasts the command."""
     try:
         import huggingface_hub
     except ImportError as error:
@@ -69,7 +69,7 @@ def _fetch(name: str, file: str | None) -> Path:
 
 
 def _choose(name: str, files: Sequence[str]) -> str:
-    """The only model among the files of a repository. Raises `BadInput`."""
+    """Return the only model among the files of a repository. Raises `BadInput`."""
     models = sorted(one for one in files if one.endswith(ENDINGS))
     if len(models) != 1:
         shown = listing(models[:_MOST_NAMED])

@@ -83,7 +83,7 @@ def _forget(space: ModuleType, names: list[str]) -> None:
 
 
 def _model_in(thing: Any) -> ModelObject | None:
-    """The model that `thing` is, or the pair of a PyTorch module and its inputs; None for anything else."""
+    """Return the model that `thing` is, or the pair of a PyTorch module and its inputs; None for anything else."""
     if isinstance(thing, list) or (isinstance(thing, tuple) and thing and is_instance(thing[-1], "torch.nn", "Module")):
         return None
     model = describe_object(thing)
@@ -91,7 +91,7 @@ def _model_in(thing: Any) -> ModelObject | None:
 
 
 def _free_name(space: ModuleType, model: ModelObject) -> str:
-    """The name of the model's class, with a number where it is taken."""
+    """Return the name of the model's class, with a number where it is taken."""
     word = re.sub(r"\W", "_", type(model.value).__name__)
     name, count = word, 1
     while hasattr(space, name):

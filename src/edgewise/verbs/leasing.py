@@ -59,7 +59,10 @@ def leased(store: str | Store | None, device: str) -> Iterator[None]:
 
 
 def _acquire(leases: Leases, device: str) -> Lease:
-    """The lease, by the URL of the device, which hosts may give different names. Raises `StoreError`, `Cancelled`."""
+    """Return the lease, by the URL of the device, which hosts may give different names.
+
+    Raises `StoreError`, `Cancelled`.
+    """
     url, own, got = find_device(device).url, holder(), []
 
     def attempt() -> str | None:

@@ -77,7 +77,9 @@ class Measured:
 
 @contextmanager
 def planned(request: BenchRequest | ProfileRequest) -> Iterator[Plan]:
-    """The jobs of `request`; models that functions make exist inside the context. Raises `BadInput`, `Unavailable`."""
+    """Yield the jobs of `request`; models that functions make exist inside the context. Raises `BadInput`,
+    `Unavailable`.
+    """
     _find_target(request)
     profile = isinstance(request, ProfileRequest)
     cases = request.cases if isinstance(request, ProfileRequest) else ({},)
@@ -162,7 +164,7 @@ def _typed(request: ProfileRequest, runs: Sequence[Run]) -> dict[str, str]:
 
 
 def _way_on(request: BenchRequest | ProfileRequest, rest: Sequence[Job]) -> tuple[str]:
-    """The command for `rest`: that of `request` with those models alone of which a job is left."""
+    """Return the command for `rest`: that of `request` with those models alone of which a job is left."""
     from edgewise.verbs.verb import command_of
 
     files = {job.model.path for job in rest}
@@ -183,7 +185,7 @@ def _missing(runs: Sequence[Run], rest: Sequence[Job]) -> tuple[str, ...]:
 
 
 def _measure_on(requests: Sequence[BenchRequest], context: Context) -> Measured:
-    """The same on several devices; where one can't measure it, `Measured.skipped` says why.
+    """Return the same on several devices; where one can't measure it, `Measured.skipped` says why.
 
     Raises:
         BadInput, Unavailable, RunFailed: no device can measure it, or one of them is not known.
@@ -263,7 +265,7 @@ def execute(
 
 
 def _compare_files(runs: list[Run], save: Callable[[Run], None]) -> list[Run]:
-    """The runs with the agreement of files of one network, where there are several."""
+    """Return the runs with the agreement of files of one network, where there are several."""
     if len({run.job.model.family for run in runs}) < 2:
         return runs
     from edgewise.comparing.files_agreement import compare_files
@@ -272,7 +274,7 @@ def _compare_files(runs: list[Run], save: Callable[[Run], None]) -> list[Run]:
 
 
 def _take_turns(runs: Sequence[Run], save: Callable[[Run], None], context: Context, *, everyone: bool) -> list[Run]:
-    """The runs, finalists among them (or `everyone`) with the ratios that turns prove, and these saved again."""
+    """Return the runs, finalists among them (or `everyone`) with the ratios that turns prove, and these saved again."""
     from edgewise.comparing.finals import EACH_S, MOST, PROFILED_S, can_take_turns, with_turns
     from edgewise.report.bench.ranking import finalists
     from edgewise.report.runs.conditions import labels_of
@@ -329,7 +331,7 @@ class RunPresentation(Presentation["Measured"]):
         check_target(path, overwrite=overwrite, profiles=self.profiles)
 
     def plan(self, request: BenchRequest | ProfileRequest) -> tuple[Sequence[str], Sequence[str]]:
-        """The jobs."""
+        """Return the jobs."""
         jobs: list[str] = []
         notes: list[str] = []
         for each in request.on_each_device() if isinstance(request, BenchRequest) else (request,):
@@ -343,13 +345,13 @@ class RunPresentation(Presentation["Measured"]):
         return jobs, notes
 
     def document(self, result: Measured) -> Any:
-        """Runs and recommendations, and what an interruption or a device left out."""
+        """Return runs and recommendations, and what an interruption or a device left out."""
         from edgewise.report.files import runs_document
 
         return runs_document(result.runs, first=result.first)
 
     def show(self, result: Measured, console: Console, *, view: View) -> None:
-        """The table of `bench`."""
+        """Show the table of `bench`."""
         from edgewise.report.bench.document import bench_document
         from edgewise.report.document.text import print_document
 
@@ -358,7 +360,7 @@ class RunPresentation(Presentation["Measured"]):
             print_document(document, console, details=view.details)
 
     def notes(self, result: Measured) -> Sequence[str]:
-        """What could not be measured."""
+        """Return what could not be measured."""
         return list(map(_NOT_MEASURED.format, result.skipped))
 
     def write(self, result: Measured, path: Path, *, overwrite: bool) -> None:
@@ -376,7 +378,7 @@ class RunPresentation(Presentation["Measured"]):
         return replace(found, interrupted=f"{found.interrupted}{way_on}")
 
     def shown(self, result: Measured) -> list[EdgewiseError]:
-        """Runs that failed, and devices that could not measure."""
+        """Return runs that failed, and devices that could not measure."""
         failed = [run for run in result.runs if run.status == "failed"]
         reasons = [f"{run.failure.cause}: {run.failure.message}" if run.failure else "failed" for run in failed]
         found = [f"{run.job.label}: {reason}" for run, reason in zip(failed, reasons, strict=True)]

@@ -52,7 +52,7 @@ class NetworkExports:
     _made: dict[str, Converted | str] = field(default_factory=dict)
 
     def make(self, form: str) -> Converted | str:
-        """The file of a format, or why there is none."""
+        """Return the file of a format, or why there is none."""
         if form not in self._made:
             self._made[form] = self._try(form)
         return self._made[form]
@@ -72,7 +72,8 @@ class NetworkExports:
     def files(
         self, words: Sequence[str], registry: Registry[Runtime], target: TargetSpec, *, with_tools: bool
     ) -> tuple[list[NetworkFile], list[str]]:
-        """The files with the engines that run them, the original first, and a line for each engine that runs none.
+        """Return the files with the engines that run them, the original first, and a line for each engine that
+        runs none.
 
         Args:
             words: requested engines, as in `edgewise.run.plan.Axes`; empty for every usable one.
@@ -125,7 +126,7 @@ class NetworkExports:
 def exports_of(
     built: BuiltModel, folder: Path, *, name: str, target: TargetSpec, shapes: Mapping[str, tuple[int, ...]]
 ) -> NetworkExports:
-    """The files that can be made of `built`, in `folder`.
+    """Return the files that can be made of `built`, in `folder`.
 
     Args:
         name: of the network, as records have it.

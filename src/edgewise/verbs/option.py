@@ -115,11 +115,11 @@ class Option:
         return found
 
     def field_of(self, kind: type[Request]) -> str | None:
-        """The field of the request that this option fills; None for options about the output of the command."""
+        """Return the field of the request that this option fills; None for options about the output of the command."""
         return next((name for name in (self.field, self.name) if name in kind.model_fields), None)
 
     def words(self, value: Any) -> list[str]:
-        """What the command line has for a value of the field."""
+        """Return what the command line has for a value of the field."""
         from edgewise.verbs.words import written
 
         if not self.flags:
@@ -130,7 +130,7 @@ class Option:
         return [word for text in texts for word in (self.flag, text)]
 
     def worded(self, text: str, **changes: Any) -> Option:
-        """The same option with another help text, and other attributes."""
+        """Return the same option with another help text, and other attributes."""
         return replace(self, help=text, **changes)
 
 
@@ -147,7 +147,7 @@ def worded(text: str | None = None, **attributes: Any) -> Changes:
 
 
 def option(flags: str, panel: str, text: str, kind: Any = str, *, default: Any = _OWN, **others: Any) -> Option:
-    """An option.
+    """Return an option.
 
     Args:
         flags: the flags, and how help names the value: ``"-r --runtime A,B"``, ``"--meters/--no-meters"``.
@@ -178,6 +178,6 @@ def option(flags: str, panel: str, text: str, kind: Any = str, *, default: Any =
 
 
 def argument(name: str, text: str, kind: Any, *, metavar: str, default: Any = ..., **others: Any) -> Option:
-    """An argument; required unless it has a default."""
+    """Return an argument; required unless it has a default."""
     others.setdefault("files", metavar in _FILES or Path in (kind, *get_args(kind)))
     return Option(name=name, metavar=metavar, panel="Arguments", help=text, kind=kind, default=default, **others)

@@ -75,16 +75,16 @@ class Presentation(Generic[T]):
         """Refuse what `request` and report files can't do together. Raises `BadInput`."""
 
     def plan(self, request: Any) -> tuple[Sequence[str], Sequence[str]]:
-        """What carrying `request` out would do, and the `notes` on what could not be done, for a dry run."""
+        """Return what carrying `request` out would do, and the `notes` on what could not be done, for a dry run."""
         del request
         return (), ()
 
     def document(self, result: T) -> Any:
-        """The JSON document."""
+        """Return the JSON document."""
         return result.to_document()  # type: ignore[attr-defined]  # a result that has none overrides this
 
     def describe(self, result: T) -> Document:
-        """What is shown of the result."""
+        """Return what is shown of the result."""
         document: Document = load_class(f"edgewise.report.{self._format.document}")(result)
         return document
 
@@ -96,11 +96,11 @@ class Presentation(Generic[T]):
         print_(self.describe(result), console, details=view.details)
 
     def rows(self, result: T) -> Sequence[Row]:
-        """The result in a few numbers, for tables over many results."""
+        """Return the result in a few numbers, for tables over many results."""
         return rows_of_runs(getattr(result, "runs", ()))
 
     def notes(self, result: T) -> Sequence[str]:
-        """What was asked for and could not be done, each with the reason."""
+        """Return what was asked for and could not be done, each with the reason."""
         del result
         return ()
 
@@ -109,12 +109,12 @@ class Presentation(Generic[T]):
         self._format.write(result, path, overwrite=overwrite)
 
     def problems(self, result: T) -> Sequence[EdgewiseError]:
-        """What went wrong and the result itself does not say first."""
+        """Return what went wrong and the result itself does not say first."""
         del result
         return ()
 
     def shown(self, result: T) -> Sequence[EdgewiseError]:
-        """What went wrong and the result shows."""
+        """Return what went wrong and the result shows."""
         del result
         return ()
 

@@ -12,12 +12,12 @@ from edgewise.verbs.verb import VERBS
 
 
 def request_for(verb: str, **fields: Any) -> Request:
-    """The request of `verb`. Raises as `make_request` does, and `Unavailable` where there is no such verb."""
+    """Return the request of `verb`. Raises as `make_request` does, and `Unavailable` where there is no such verb."""
     return make_request(VERBS.get(verb).request_type(), **fields)
 
 
 def read_request(document: Any) -> Request:
-    """The request in a JSON document. Raises `BadInput`."""
+    """Return the request in a JSON document. Raises `BadInput`."""
     if not isinstance(document, Mapping) or "verb" not in document:
         raise BadInput("not a request: there is no verb", advice="'edgewise bench MODEL --dry-run --json' writes one")
     schema, verb = document.get("schema"), document["verb"]

@@ -44,7 +44,7 @@ def _path(value: Any) -> Any:
 
 
 def _written(value: Any) -> Any:
-    """A keyword argument in JSON: as it is where JSON has it, else as Python writes it. Raises `ValueError`."""
+    """Return a keyword argument in JSON: as it is where JSON has it, else as Python writes it. Raises `ValueError`."""
     try:
         if repr(json.loads(json.dumps(value))) == repr(value) and not _is_python(value):
             return value
@@ -118,11 +118,15 @@ class Request(BaseModel):
         """Reject values that can't be used, alone or together. Raises `BadInput`."""
 
     def in_effect(self) -> Request:
-        """The request that is carried out in its place: another one where only that can be done on the device."""
+        """Return the request that is carried out in its place: another one where only that can be done on the
+        device.
+        """
         return self
 
     def to_document(self) -> dict[str, Any]:
-        """The request as JSON; `read_request` reads it. Raises `BadField` for factory arguments that JSON lacks."""
+        """Return the request as JSON; `read_request` reads it. Raises `BadField` for factory arguments that
+        JSON lacks.
+        """
         try:
             return self.model_dump(mode="json", by_alias=True)
         except ValueError as error:  # pydantic's PydanticSerializationError:
@@ -131,7 +135,7 @@ class Request(BaseModel):
             ) from error
 
     def changed_fields(self) -> dict[str, Any]:
-        """The fields that are not at their defaults, but for schema and verb."""
+        """Return the fields that are not at their defaults, but for schema and verb."""
         found = {}
         for field, info in type(self).model_fields.items():
             value = getattr(self, field)
@@ -156,11 +160,11 @@ class Request(BaseModel):
         )
 
     def with_paths_from(self, folder: Path) -> Self:
-        """The same with absolute paths; those that are relative count from `folder`."""
+        """Return the same with absolute paths; those that are relative count from `folder`."""
         return self._with_paths(lambda text: absolute(text, folder))
 
     def with_changed_paths(self, change: Callable[[str], str]) -> Self:
-        """The same with each path as `change` makes it; of functions in files it gets ``FILE.py``."""
+        """Return the same with each path as `change` makes it; of functions in files it gets ``FILE.py``."""
         return self._with_paths(lambda text: _on_path(text, change))
 
     def _with_paths(self, change: Callable[[str], str]) -> Self:
@@ -174,7 +178,7 @@ class Request(BaseModel):
         return self.model_copy(update=changed)
 
     def _with_files_in_words(self, change: Callable[[str], str]) -> dict[str, Any]:
-        """The fields whose words name files, such as a tokenizer, with each path as `change` makes it."""
+        """Return the fields whose words name files, such as a tokenizer, with each path as `change` makes it."""
         prepare, options = getattr(self, "prepare", ()), getattr(self, "task_options", {})
         if not prepare and not options:
             return {}
@@ -189,7 +193,9 @@ def _several(value: Any) -> tuple[str, ...]:
 
 
 def absolute(text: str, folder: Path) -> str:
-    """The path in `text` made absolute; ``FILE.py:function`` and ``hf:FOLDER`` hold one, ``module:function`` none."""
+    """Return the path in `text` made absolute; ``FILE.py:function`` and ``hf:FOLDER`` hold one, ``module:function``
+    none.
+    """
     from edgewise.model.callable_loader import is_factory
 
     def from_folder(path: str) -> str:

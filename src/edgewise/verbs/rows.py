@@ -15,7 +15,7 @@ Row = dict[str, Any]
 
 
 def rows_of_runs(runs: Sequence[Run]) -> list[Row]:
-    """A row per run, with all its values and without its samples."""
+    """Return a row per run, with all its values and without its samples."""
     from edgewise.report.runs.cells import chief_metric
     from edgewise.store.tables import processor_of  # it takes 0.1 s to import
 
@@ -63,7 +63,7 @@ class Number(Protocol):
 
 
 def number_of(metric: str, number: Number, basis: str | None) -> Mapping[str, Any]:
-    """The value of a metric as a row has it."""
+    """Return the value of a metric as a row has it."""
     ends = {"value": number.value, "low": number.low, "high": number.high}
     return {**ends, "unit": METRICS[metric].unit, "basis": basis}
 
@@ -71,7 +71,7 @@ def number_of(metric: str, number: Number, basis: str | None) -> Mapping[str, An
 def estimated_row(
     model: Mapping[str, Any], device: str, headlines: Sequence[str], metrics: Mapping[str, Mapping[str, Any]]
 ) -> Row:
-    """A row that is no run: what nothing is known of is None."""
+    """Return a row that is no run: what nothing is known of is None."""
     empty = dict.fromkeys(
         ("sha256", "processor", "runtime", "version", "provider", "threads", "precision", "run", "failure", "grade")
     )

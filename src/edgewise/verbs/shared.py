@@ -193,7 +193,7 @@ class MeasuringRequest(LimitedTargetRequest):
     timeout: Timeout = 120.0
 
     def axes(self) -> Axes:
-        """What is varied."""
+        """Return what is varied."""
         from edgewise.run.plan import Axes  # it takes 0.15 s to import
 
         return Axes(
@@ -218,7 +218,7 @@ class MeasuringRequest(LimitedTargetRequest):
         return Stopping(timeout_s=self.timeout)
 
     def plan_settings(self) -> dict[str, Any]:
-        """The arguments of `edgewise.run.plan.make_plan` that say how models are measured."""
+        """Return the arguments of `edgewise.run.plan.make_plan` that say how models are measured."""
         return {
             "axes": self.axes(),
             "scenario": self.scenario_spec(),
@@ -268,7 +268,7 @@ def _read_classes(given: Path | str) -> tuple[str, ...] | str:
 
 
 def _write_classes(classes: tuple[str, ...] | str) -> list[str]:
-    """The text of which `_read_classes` makes `classes`; none for a name that it would divide."""
+    """Return the text of which `_read_classes` makes `classes`; none for a name that it would divide."""
     if isinstance(classes, str):
         return [classes]
     return [",".join(classes)] if len(classes) > 1 and not any("," in name for name in classes) else []

@@ -53,7 +53,7 @@ REPORTING = (FORCE, DETAILS, AS_JSON, *STORING)
 
 
 def models_or_factory(models: Sequence[str] | None, build: str | None) -> tuple[str, ...]:
-    """The given models, or the factory. Raises `BadInput` where both are given, or neither."""
+    """Return the given models, or the factory. Raises `BadInput` where both are given, or neither."""
     if bool(models) == bool(build):
         raise BadInput("give model files or a factory with ⟦build⟧, and not both", advice="a model's file is enough")
     return tuple(models or ()) or (str(build),)

@@ -41,7 +41,7 @@ def format_of(result: Any) -> result_files.ResultFormat[Any]:
 
 
 def text_of(result: Any) -> str:
-    """`result` as the command line prints it; a single run, and a list of none, in one line."""
+    """Return `result` as the command line prints it; a single run, and a list of none, in one line."""
     if isinstance(result, Run):
         return _line_of(result)
     if result == []:
@@ -51,7 +51,7 @@ def text_of(result: Any) -> str:
 
 
 def html_of(result: Any) -> str:
-    """`result` for a notebook: the answer, the tables that the command line prints, and the sections, folded."""
+    """Return `result` for a notebook: the answer, the tables that the command line prints, and the sections, folded."""
     from edgewise.report.document.page import environment  # pages need much that text does not
 
     document: Document = _document_of([result] if isinstance(result, Run) else result)
@@ -61,7 +61,7 @@ def html_of(result: Any) -> str:
 
 
 def rows_of(result: Any) -> list[dict[str, Any]]:
-    """The rows of the CSV file of `result`: numbers where a text is one, None for what is not known.
+    """Return the rows of the CSV file of `result`: numbers where a text is one, None for what is not known.
 
     Runs without layers have a row each, of their measurements.
     """
@@ -86,7 +86,7 @@ _KEYS = {
 
 
 def key_of(heading: str) -> str:
-    """The key of a row for a heading of a CSV table: ``"memory_peak (B) low"`` for ``"Peak memory (B) low"``.
+    """Return the key of a row for a heading of a CSV table: ``"memory_peak (B) low"`` for ``"Peak memory (B) low"``.
 
     A metric has its id. Pure numbers have no unit; a place before a colon stays as it is.
     """
@@ -109,13 +109,17 @@ def write(result: Any, path: str | os.PathLike[str], *, overwrite: bool) -> None
 
 
 def _rows_of_runs(runs: Sequence[Run]) -> list[dict[str, Any]]:
-    """A row per run with all metrics that one of them has; a failed run has no values but those of `WITHOUT_A_RUN`."""
+    """Return a row per run with all metrics that one of them has; a failed run has no values but those of
+    `WITHOUT_A_RUN`.
+    """
     units = {row.metric: "" if row.unit == "1" else f" ({row.unit})" for run in runs for row in run.measurements}
     return [_row_of_run(run, units) for run in runs]
 
 
 def _row_of_run(run: Run, units: Mapping[str, str]) -> dict[str, Any]:
-    """The row of `run`, whose keys depend on no value; `units` are those of the metrics, as the keys have them."""
+    """Return the row of `run`, whose keys depend on no value; `units` are those of the metrics, as the keys have
+    them.
+    """
     from edgewise.store.exchange import conditions_of
 
     values: dict[str, float | None] = {}

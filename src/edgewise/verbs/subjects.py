@@ -98,7 +98,7 @@ def _function_in(word: str) -> tuple[str | None, str, str] | None:
 
 
 def functions_of(words: Sequence[str]) -> tuple[str, ...]:
-    """The ``FILE.py:function`` among `words`."""
+    """Return the ``FILE.py:function`` among `words`."""
     found = [_function_in(word) for word in words]
     return tuple(one[1] for one in found if one is not None)
 
@@ -127,7 +127,7 @@ def read_subjects(
     runs: Mapping[str, Run] | None = None,
     arguments: Sequence[int] | None = None,
 ) -> list[Subject]:
-    """The subjects that `words` name, in order.
+    """Return the subjects that `words` name, in order.
 
     Args:
         store: where runs are looked up; None is the user's own.
@@ -258,7 +258,7 @@ def _read_settings(word: str, text: str) -> dict[str, SettingValue]:
 
 
 def _read_setting(key: str, value: str, *, where: str) -> tuple[str, SettingValue]:
-    """The name of a setting and its value; a package with a version names an environment.
+    """Return the name of a setting and its value; a package with a version names an environment.
 
     Raises `BadInput` naming `where` it stands.
     """
@@ -290,7 +290,7 @@ def _no_settings(word: str, settings: str) -> BadInput:
 
 
 def _look_up(reference: str, *, store: str | Store | None) -> list[Run]:
-    """The stored runs that `reference` names. Raises `BadInput`, `StoreError`."""
+    """Return the stored runs that `reference` names. Raises `BadInput`, `StoreError`."""
     if not reference.isprintable():  # bytes that are no text can't be asked for in a database
         raise BadInput(f"there is no run {reference!r}", advice="see 'edgewise runs list'")
     if not (store is None or isinstance(store, str)):
@@ -312,7 +312,7 @@ def _may_be_file(reference: str, *, store: str | Store | None) -> bool:
 
 
 def _explain(word: str, reference: str, error: EdgewiseError) -> BadModel:
-    """The one error for a word that is neither a file nor a run."""
+    """Return the one error for a word that is neither a file nor a run."""
     path = Path(reference)
     try:
         what = "a folder, not a model file" if path.is_dir() else "not a readable file"
@@ -326,7 +326,7 @@ def _explain(word: str, reference: str, error: EdgewiseError) -> BadModel:
 
 
 def pair_runs(first: Sequence[Run], second: Sequence[Run]) -> tuple[list[tuple[Run, Run]], list[str]]:
-    """Runs of two arguments matched by what was measured, so that like is compared with like.
+    """Return runs of two arguments matched by what was measured, so that like is compared with like.
 
     Matched are engine, provider, threads, precision, batch, scenario and device as they were asked for, and the model's
     name where an argument has several models. Of several runs of one kind the newest counts. One run each is a pair.
@@ -355,7 +355,7 @@ def pair_runs(first: Sequence[Run], second: Sequence[Run]) -> tuple[list[tuple[R
 
 
 def _by_kind(runs: Sequence[Run], *, named: bool, notes: list[str]) -> dict[tuple[object, ...], Run]:
-    """The newest run of each kind."""
+    """Return the newest run of each kind."""
     groups: dict[tuple[object, ...], list[Run]] = {}
     for run in runs:
         runtime, workload = run.job.runtime, run.job.workload

@@ -90,7 +90,7 @@ class Verb(Listed):
         return getdoc(type(self)) or self.summary
 
     def request_type(self) -> type[Request]:
-        """The class of its requests."""
+        """Return the class of its requests."""
         found: type[Request] = self._load(self.request)
         return found
 
@@ -113,7 +113,7 @@ class Verb(Listed):
         return declared_options(self.request_type(), *hidden)
 
     def flag_of(self, field: str, value: str | None = None) -> str:
-        """What the command line calls a field: ``--batch`` for ``batches``; with a value ``--batch 8``."""
+        """Return what the command line calls a field: ``--batch`` for ``batches``; with a value ``--batch 8``."""
         found = self.option_of(field)
         if found is None:
             return as_flag(field, value)
@@ -122,16 +122,16 @@ class Verb(Listed):
         return found.off if value == "False" and found.off else as_flag(found.flag.removeprefix("--"), value)
 
     def argument_of(self, field: str, value: str | None = None) -> str:
-        """What its function calls a field: ``batches`` for ``batch``; with a value ``batches=8``."""
+        """Return what its function calls a field: ``batches`` for ``batch``; with a value ``batches=8``."""
         found = self.option_of(field)
         return as_argument((found and found.field_of(self.request_type())) or field, value)
 
     def option_of(self, field: str) -> Option | None:
-        """The option that has this name or fills this field; None where there is none."""
+        """Return the option that has this name or fills this field; None where there is none."""
         return next((one for one in self.all_options() if field in {one.field, one.name} - {""}), None)
 
     def read(self, values: Values) -> Request:
-        """The request that values of the options describe, of this verb or another. Raises `BadInput`."""
+        """Return the request that values of the options describe, of this verb or another. Raises `BadInput`."""
         if self.asked_by:
             return VERBS.get(self.asked_by[0]).read(values)
         if self.reader:
@@ -188,12 +188,13 @@ def carry_out(request: Request, context: Context | None = None) -> Any:
 
 
 def command_of(request: Request) -> str:
-    """The line to type for what `request` asks for."""
+    """Return the line to type for what `request` asks for."""
     return shlex.join(["edgewise", *(VERBS.get(request.verb).asked_by or (request.verb,)), *words_of(request)])
 
 
 def words_of(request: Request, *, only: Sequence[str] = ()) -> list[str]:
-    """What stands behind the verb on that line: the fields that are not at their defaults and that an option fills.
+    """Return what stands behind the verb on that line: the fields that are not at their defaults and that an option
+    fills.
 
     Args:
         only: these fields; empty is all.

@@ -22,7 +22,7 @@ def words(values: Sequence[str]) -> tuple[str, ...]:
 
 
 def numbers(values: Sequence[str]) -> tuple[int, ...]:
-    """The same for whole numbers. Raises `BadInput`."""
+    """Return the same for whole numbers. Raises `BadInput`."""
     return tuple(map(_whole_number, words(values)))
 
 
@@ -41,7 +41,7 @@ def shapes(values: Sequence[str]) -> dict[str, tuple[int, ...]]:
 
 
 def once(entries: Iterable[tuple[str, T]]) -> dict[str, T]:
-    """A mapping of names that are given once each. Raises `BadInput` for one that is given twice."""
+    """Return a mapping of names that are given once each. Raises `BadInput` for one that is given twice."""
     found: dict[str, T] = {}
     for name, value in entries:
         if name in found:
@@ -132,12 +132,12 @@ def share(value: str) -> float:
 
 
 def time_with_unit(value: str) -> float:
-    """A duration whose unit is given: a forgotten ``ms`` is no limit. Raises `BadInput`."""
+    """Return a duration whose unit is given: a forgotten ``ms`` is no limit. Raises `BadInput`."""
     return parse_duration(_with_unit(value))
 
 
 def size_with_unit(value: str) -> int:
-    """A size whose unit is given. Raises `BadInput`."""
+    """Return a size whose unit is given. Raises `BadInput`."""
     return parse_size(_with_unit(value))
 
 
@@ -177,7 +177,7 @@ def _amount(text: str, unit: str) -> float:
 
 
 def written(value: Any, read: Callable[[Any], Any] | None) -> list[str]:
-    """The texts of which `read` makes `value`."""
+    """Return the texts of which `read` makes `value`."""
     if read is None:
         return [str(one) for one in (value if isinstance(value, tuple) else (value,))]
     if read is cases:

@@ -206,7 +206,7 @@ def _open_at(path: Path, begin: int) -> Iterator[IO[bytes]]:
 
 
 def _to_array(data: bytes, dtype: np.dtype[Any], shape: tuple[int, ...], *, fortran: bool = False) -> Array:
-    """`data` as an array in the machine's own byte order. Raises `ValueError` where bytes are missing."""
+    """Return `data` as an array in the machine's own byte order. Raises `ValueError` where bytes are missing."""
     if len(data) != math.prod(shape) * dtype.itemsize:
         raise ValueError("it is truncated")
     array = np.frombuffer(data, dtype)

@@ -181,7 +181,9 @@ def other_inputs(
 
 
 def batch_of(signature: Signature, specs: Sequence[InputSpec]) -> int:
-    """The batch that concrete shapes amount to: the one size of every open, or reshaped, batch dimension; else 1."""
+    """Return the batch that concrete shapes amount to: the one size of every open, or reshaped, batch dimension;
+    else 1.
+    """
     sizes = {
         spec.shape[0]
         for spec, own in zip(specs, signature.inputs, strict=True)

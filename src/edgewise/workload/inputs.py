@@ -91,7 +91,9 @@ def read_shapes(path: Path, inputs: Sequence[TensorSpec]) -> dict[str, tuple[int
 
 
 def load_arrays(path: Path, specs: Sequence[InputSpec]) -> list[Array]:
-    """The arrays of an ``.npz`` file in the order and of the types of `specs`; `read_arrays` without the notes."""
+    """Return the arrays of an ``.npz`` file in the order and of the types of `specs`; `read_arrays` without the
+    notes.
+    """
     return read_arrays(path, specs)[0]
 
 

@@ -15,7 +15,8 @@ _ADVICE = 'give a file with a line {"prompt": "…"} for each prompt to ⟦input
 
 
 def read_prompts(path: Path) -> list[str]:
-    """The first `MOST_PROMPTS` prompts of a file: each line is a JSON text, or an object with one under `FIELDS`.
+    """Return the first `MOST_PROMPTS` prompts of a file: each line is a JSON text, or an object with one under
+    `FIELDS`.
 
     Raises:
         BadInput: it can't be read, a line is none of these, or it has no prompt.

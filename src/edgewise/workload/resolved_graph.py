@@ -89,7 +89,9 @@ def _spec(tensor: Tensor) -> TensorSpec:
 
 
 def _feedable(graph: Graph, shapes: Mapping[str, tuple[int, ...]]) -> tuple[TensorSpec, ...]:
-    """What can't be fed (sequences, strings) or has no rank keeps its open shape; so do costs that depend on it."""
+    """Return what can't be fed (sequences, strings) or has no rank keeps its open shape; so do costs that depend on
+    it.
+    """
     specs = (_spec(graph.tensors[name]) for name in graph.inputs)
     return tuple(spec for spec in specs if spec.dtype in FEEDABLE and (spec.shape is not None or spec.name in shapes))
 

@@ -55,7 +55,7 @@ class Layers:
         self._random = None if seed is None else np.random.default_rng(seed)
 
     def shape(self, at: int) -> Shape:
-        """The output of a layer, without the batch."""
+        """Return the output of a layer, without the batch."""
         return self.rows[at].shape
 
     def add(
@@ -82,7 +82,7 @@ class Layers:
         self, x: int, out: int, kernel: int | Shape = 3, stride: int | Shape = 1, *,
         groups: int = 1, act: str = "relu", same: bool = True, gain: float | None = None,
     ) -> int:  # fmt: skip
-        """A convolution of any number of spatial dimensions, padded as TensorFlow's SAME, or not at all."""
+        """Return a convolution of any number of spatial dimensions, padded as TensorFlow's SAME, or not at all."""
         channels, *sizes = self.shape(x)
         kernel, stride = _each(kernel, sizes), _each(stride, sizes)
         fan_in = channels // groups * math.prod(kernel)
@@ -98,14 +98,14 @@ class Layers:
         return self.weights(size, fan_in=100)
 
     def pool(self, x: int, kernel: int = 3, stride: int | Shape = 2, *, same: bool = True) -> int:
-        """The maximum of a window."""
+        """Return the maximum of a window."""
         channels, *sizes = self.shape(x)
         window, steps = _each(kernel, sizes), _each(stride, sizes)
         shape = (channels, *_reduced(sizes, window, steps, same=same))
         return self.add("pool", shape, x, kernel=window, stride=steps, same=same)
 
     def mean(self, x: int, *, keep: bool = False) -> int:
-        """The mean over all positions; `keep` keeps their dimensions with size 1."""
+        """Return the mean over all positions; `keep` keeps their dimensions with size 1."""
         channels, *sizes = self.shape(x)
         return self.add("mean", (channels, *([1] * len(sizes) if keep else [])), x, keep=keep)
 
@@ -114,14 +114,14 @@ class Layers:
         return self.add("token-mean", self.shape(x)[1:], x)
 
     def dense(self, x: int, out: int, *, act: str = "", gain: float | None = None) -> int:
-        """A matrix product with the last dimension, and a bias."""
+        """Return a matrix product with the last dimension, and a bias."""
         *front, size = self.shape(x)
         scale = gain if gain is not None else math.sqrt(2) if act else 1.0
         weights = [self.weights(out, size, fan_in=size, gain=scale), self.bias(out)]
         return self.add("dense", (*front, out), x, act=act, weights=weights)
 
     def sum(self, one: int, other: int, *, act: str = "") -> int:
-        """The sum of two layers of one shape."""
+        """Return the sum of two layers of one shape."""
         return self.add("add", self.shape(one), one, other, act=act)
 
     def concat(self, parts: Sequence[int]) -> int:
@@ -130,7 +130,7 @@ class Layers:
         return self.add("concat", (channels, *self.shape(parts[0])[1:]), *parts)
 
     def channels(self, x: int, first: int, end: int) -> int:
-        """The channels from `first` up to `end`."""
+        """Return the channels from `first` up to `end`."""
         return self.add("slice", (end - first, *self.shape(x)[1:]), x, first=first, end=end)
 
     def shuffle(self, x: int, groups: int) -> int:
@@ -254,7 +254,9 @@ def embedding(net: Layers, x: int, out: int, stride: int, *, vocabulary: int) ->
 
 
 def attention(net: Layers, x: int, out: int, stride: int, *, heads: int) -> int:
-    """A transformer's block: attention and two dense layers, each after a layer normalisation and with a shortcut."""
+    """Return a transformer's block: attention and two dense layers, each after a layer normalisation and with a
+    shortcut.
+    """
     del stride
     tokens, size = net.shape(x)[0], out // heads
 
@@ -286,6 +288,6 @@ BLOCKS: Mapping[str, Block] = {
 
 
 def divisible(channels: float, by: int = 8) -> int:
-    """The multiple of `by` nearest to `channels`, at most a tenth below it (the rule of the MobileNets)."""
+    """Return the multiple of `by` nearest to `channels`, at most a tenth below it (the rule of the MobileNets)."""
     nearest = max(by, int(channels + by / 2) // by * by)
     return nearest + by if nearest < 0.9 * channels else nearest

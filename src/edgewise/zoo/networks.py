@@ -63,13 +63,13 @@ class Reference:
         return self.family in ("image", "video") and self.input[-1] > RESOLUTIONS[0]
 
     def variant(self, *, width: float = 1.0, resolution: int | None = None, seed: int = 0) -> str:
-        """The name of a file for these settings."""
+        """Return the name of a file for these settings."""
         marks = [f"w{width:g}"] * (width != 1) + [f"r{resolution}"] * (resolution is not None)
         return "-".join([self.name, *marks, *[f"s{seed}"] * (seed != 0)])
 
 
 def make(reference: Reference, *, width: float = 1.0, resolution: int | None = None, seed: int | None = 0) -> Layers:
-    """The layers of a network.
+    """Return the layers of a network.
 
     Args:
         width: what the numbers of channels are multiplied by.
@@ -110,7 +110,7 @@ def make(reference: Reference, *, width: float = 1.0, resolution: int | None = N
 
 
 def _read_stage(line: str) -> Stage:
-    """A line of ``networks.toml``: block, channels, options."""
+    """Return a line of ``networks.toml``: block, channels, options."""
     block, *words = line.split()
     out = _value(words.pop(0)) if words and "=" not in words[0] else 0
     options = {name: _value(text) for name, _, text in (word.partition("=") for word in words)}
@@ -137,7 +137,7 @@ REFERENCES: Mapping[str, Reference] = {row.name: row for row in _read()}
 
 
 def find(name: str) -> Reference:
-    """The network called `name`. Raises `BadInput` where there is none."""
+    """Return the network called `name`. Raises `BadInput` where there is none."""
     if name not in REFERENCES:
         raise BadInput(f"no reference network {name!r}", advice=f"one of: {', '.join(REFERENCES)}")
     return REFERENCES[name]

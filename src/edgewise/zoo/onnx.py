@@ -32,15 +32,15 @@ class _Writer:
         return name
 
     def integers(self, *values: int) -> str:
-        """A constant of int64."""
+        """Return a constant of int64."""
         return self._constant(np.array(values, np.int64))
 
     def number(self, value: float) -> str:
-        """A scalar of float32."""
+        """Return a scalar of float32."""
         return self._constant(np.array(value, np.float32))
 
     def weight(self, array: Any) -> str:
-        """A constant; where the file has no weights, an input of its shape."""
+        """Return a constant; where the file has no weights, an input of its shape."""
         from onnx import TensorProto, helper
 
         if self.has_weights:
@@ -63,7 +63,7 @@ class _Writer:
         self.outputs.append(_ACTIVATIONS[layer.act](self, done))
 
     def model(self, name: str) -> Any:
-        """The file as a message."""
+        """Return the file as a message."""
         from onnx import TensorProto, helper
 
         for layer in self.net.rows:
@@ -82,7 +82,7 @@ class _Writer:
 
 
 def to_onnx(net: Layers, *, name: str, weights: bool = True) -> bytes:
-    """The bytes of an ``.onnx`` file; the same network gives the same bytes.
+    """Return the bytes of an ``.onnx`` file; the same network gives the same bytes.
 
     Args:
         weights: False makes them inputs: the file is small, and what its operators cost stays the same.

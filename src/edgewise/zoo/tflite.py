@@ -40,12 +40,12 @@ class _Writer:
         return len(self.tensors) - 1
 
     def constant(self, array: Any) -> int:
-        """A constant of float32."""
+        """Return a constant of float32."""
         array = np.asarray(array, np.float32)
         return self.tensor(array.shape, data=array)
 
     def integers(self, *values: int) -> int:
-        """A vector of int32."""
+        """Return a vector of int32."""
         return self.tensor((len(values),), data=np.array(values, np.int32), integer=True)
 
     def node(self, operator: str, inputs: list[int], shape: Shape, *, act: str = "", **options: Any) -> int:
@@ -78,7 +78,7 @@ class _Writer:
         self.outputs.append(done)
 
     def model(self, name: str) -> Any:
-        """The file as the schema's object."""
+        """Return the file as the schema's object."""
         for layer in self.net.rows:
             self.layer(layer)
         graph, model = self.schema.SubGraphT(), self.schema.ModelT()
@@ -96,7 +96,7 @@ class _Writer:
 
 
 def to_tflite(net: Layers, *, name: str) -> bytes:
-    """The bytes of a ``.tflite`` file; the same network gives the same bytes.
+    """Return the bytes of a ``.tflite`` file; the same network gives the same bytes.
 
     Raises:
         Unavailable: ai-edge-litert is not installed.
@@ -114,13 +114,13 @@ def to_tflite(net: Layers, *, name: str) -> bytes:
 
 
 def _last(layer: Layer) -> Shape:
-    """The shape of a layer with the batch and, for images and videos, the channels last."""
+    """Return the shape of a layer with the batch and, for images and videos, the channels last."""
     is_image = len(layer.shape) > 2 and layer.kind not in ("reshape", "transpose", "matmul", "softmax")
     return (1, *layer.shape[1:], layer.shape[0]) if is_image else (1, *layer.shape)
 
 
 def _steps(writer: _Writer, layer: Layer) -> dict[str, int]:
-    """Padding and strides, as options name them."""
+    """Return padding and strides, as options name them."""
     padding = writer.schema.Padding
     strides = dict(
         zip(("strideD", "strideH", "strideW")[-len(layer.shape) + 1 :], layer.options["stride"], strict=True)

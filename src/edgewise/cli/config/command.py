@@ -44,7 +44,7 @@ def show(values: Values) -> int:
 
 
 def _places(project: Project) -> Iterator[dict[str, Any]]:
-    """The store, without a password in its URL, and the list of devices."""
+    """Yield the store, without a password in its URL, and the list of devices."""
     location = find_location()
     shown = {"store": str(location.path) if location.path else _without_password(location.url)}
     shown["devices-file"] = str(devices_file())

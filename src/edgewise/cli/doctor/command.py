@@ -204,7 +204,7 @@ def examine(
 
 
 def _check(device: str) -> DeviceCheck:
-    """What a remote device has."""
+    """Return what a remote device has."""
     from edgewise.verbs.devices.work import check
 
     found = check(find_device(device))
@@ -278,7 +278,7 @@ def _availability(availability: Availability) -> dict[str, Any]:
 
 
 def _document(found: Mapping[str, Any]) -> Document:
-    """What `examine` found, for a person."""
+    """Return what `examine` found, for a person."""
     from edgewise.record import TargetSpec
     from edgewise.run.executor import executor_at
 
@@ -321,7 +321,7 @@ def _document(found: Mapping[str, Any]) -> Document:
 
 
 def _answer(found: Mapping[str, Any]) -> tuple[str, ...]:
-    """What the device can measure, and the best grade that a run on it can get."""
+    """Return what the device can measure, and the best grade that a run on it can get."""
     (device,), reasons = found["devices"], found["fitness"]["reasons"]
     engines = [row["name"] for row in found["runtimes"] if row["available"]]
     meters = [f"{row['name']} ({', '.join(row['metrics'])})" for row in found["meters"] if row["available"]]
@@ -337,7 +337,7 @@ def _answer(found: Mapping[str, Any]) -> tuple[str, ...]:
 
 
 def _peaks_section(peaks: Sequence[Mapping[str, Any]], where: str) -> Section:
-    """The best peaks that were measured so far, and how they are forgotten."""
+    """Return the best peaks that were measured so far, and how they are forgotten."""
     from edgewise.record import Peak
     from edgewise.report.profile.cells import peak_rows
 
@@ -348,7 +348,7 @@ def _peaks_section(peaks: Sequence[Mapping[str, Any]], where: str) -> Section:
 
 
 def _history_in_words(periods: Sequence[Mapping[str, Any]], where: str) -> str:
-    """What the history has of each period, and how it is forgotten."""
+    """Return what the history has of each period, and how it is forgotten."""
     told = [f"± {each['half_width']:.1%} {each['title']} ({each['blocks']} blocks of sessions)" for each in periods]
     return f"{', '.join(told)}; what is near in time weighs more → forget all of it: edgewise doctor --forget{where}"
 

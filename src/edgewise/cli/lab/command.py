@@ -24,7 +24,7 @@ SCHEMA = 1
 
 
 def _open(values: Values) -> Store:
-    """The store, which may hold a lab; a warning where the connection is exposed."""
+    """Return the store, which may hold a lab; a warning where the connection is exposed."""
     from edgewise.store import open_store
     from edgewise.verbs.lab.client import EXPOSED
     from edgewise.verbs.lab.engine import require_engine

@@ -105,7 +105,7 @@ class Jobs:
         return name
 
     def get(self, name: str) -> Job | None:
-        """The job of that name."""
+        """Return the job of that name."""
         return self._jobs.get(name)
 
     @property

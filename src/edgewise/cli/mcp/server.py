@@ -43,7 +43,7 @@ JobName = Annotated[str, Field(description="such as job-1")]
 
 
 def make_server(root: Path, *, read_only: bool = False, allow_code: bool = False) -> MCPServer:
-    """The server.
+    """Return the server.
 
     Args:
         root: the folder in which commands run.
@@ -153,7 +153,7 @@ class Tools:
         raise ToolError(f"there is no job {name!r}. Try: {', '.join(self._jobs.names) or 'start'}")
 
     async def _ask(self, words: Sequence[str]) -> str:
-        """What a quick command prints. Raises `ToolError` with its error and advice."""
+        """Return what a quick command prints. Raises `ToolError` with its error and advice."""
         try:
             ended: Ended = await self._jobs.run(words)
         except TimeoutError:
@@ -164,12 +164,12 @@ class Tools:
 
 
 def _started() -> list[str]:
-    """The commands that can be started: those that make requests."""
+    """Return the commands that can be started: those that make requests."""
     return [name for name, verb in VERBS if not verb.asked_by]
 
 
 def _words(command: str) -> list[str]:
-    """The words of a command, without ``edgewise`` before them. Raises `ToolError`."""
+    """Return the words of a command, without ``edgewise`` before them. Raises `ToolError`."""
     try:
         words = shlex.split(command)
     except ValueError as error:
@@ -181,7 +181,7 @@ def _words(command: str) -> list[str]:
 
 
 def _code_in(document: str) -> str:
-    """What a request would run besides engines: functions, and the program of ``exec``; "" for nothing."""
+    """Return what a request would run besides engines: functions, and the program of ``exec``; "" for nothing."""
     from edgewise.verbs.reading import read_request
 
     return ", ".join(read_request(json.loads(document)).functions)

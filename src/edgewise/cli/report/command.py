@@ -124,7 +124,7 @@ def _write_badges(values: Values, output: Sequence[Path]) -> int:
 
 
 def read_runs(references: Sequence[str], *, store: str | None) -> list[Run]:
-    """The runs that `references` name, in order, each once. Raises `BadInput`, `Unavailable` or `StoreError`.
+    """Return the runs that `references` name, in order, each once. Raises `BadInput`, `Unavailable` or `StoreError`.
 
     A reference that is an existing file is read as an export; every other one is looked up in the store.
     """
@@ -142,7 +142,7 @@ def read_runs(references: Sequence[str], *, store: str | None) -> list[Run]:
 
 
 def find_related(runs: Sequence[Run], *, table: str | None, output: Sequence[Path], store: str | None) -> list[Run]:
-    """The newest stored runs of the same models that have the numbers which `runs` lack for the tables."""
+    """Return the newest stored runs of the same models that have the numbers which `runs` lack for the tables."""
     from edgewise.errors import EdgewiseError
     from edgewise.report.runs.cells import CHIEF
     from edgewise.report.runs.field_tables import JOINED

@@ -63,7 +63,7 @@ def command(values: Values) -> int:
 
 
 def _read(name: str) -> Any:
-    """The JSON document. Raises `BadInput`."""
+    """Return the JSON document. Raises `BadInput`."""
     try:
         with sys.stdin.buffer if name == "-" else Path(name).open("rb") as file:
             content = file.read(MOST_BYTES + 1)

@@ -194,7 +194,7 @@ def import_files(values: Values) -> None:
 
 
 def _noting_failures(runs: Iterable[Run], note: Callable[[str], object]) -> Iterator[Run]:
-    """The runs, while `note` takes what another tool recorded of failures, in words."""
+    """Yield the runs, while `note` takes what another tool recorded of failures, in words."""
     for run in runs:
         if run.source is not None and run.failure is not None:
             note(f"{run.job.label} failed: {run.failure.message}")
@@ -273,7 +273,7 @@ def _warn_of_unreadable(reasons: list[str]) -> None:
 
 
 def _open(store: str | None) -> Store:
-    """The store; one that was named must exist, as an empty new one would hide a misspelt name."""
+    """Return the store; one that was named must exist, as an empty new one would hide a misspelt name."""
     from edgewise.store import open_store
     from edgewise.store.location import find_location
 
@@ -307,7 +307,7 @@ def _say(message: str) -> None:
 
 
 def _filter(values: Values) -> RunFilter:
-    """The conditions of `_FILTERS`. Raises `BadInput`."""
+    """Return the conditions of `_FILTERS`. Raises `BadInput`."""
     if "" in (values["model"], values["runtime"], values["device"], values["tag"]):
         # an empty variable of a script must not choose all runs
         raise BadInput("an option has an empty value", advice="leave it out, or give it a value")
@@ -325,7 +325,7 @@ def _filter(values: Values) -> RunFilter:
 
 
 def _chosen(opened: Store, references: list[str] | None, wanted: RunFilter) -> list[str]:
-    """`references`, or the runs that match `wanted`, oldest first; empty where neither says anything.
+    """Return `references`, or the runs that match `wanted`, oldest first; empty where neither says anything.
 
     Raises `BadInput` for both at once, and where no run matches.
     """
@@ -340,7 +340,7 @@ def _chosen(opened: Store, references: list[str] | None, wanted: RunFilter) -> l
 
 
 def _times(since: str | None, until: str | None) -> RunFilter:
-    """The conditions of --since and --until. Raises `BadInput`."""
+    """Return the conditions of --since and --until. Raises `BadInput`."""
     now = datetime.now(UTC)
     return {
         "since": None if since is None else _parse_time(since, "--since", now=now),
@@ -349,7 +349,7 @@ def _times(since: str | None, until: str | None) -> RunFilter:
 
 
 def _parse_time(text: str, option: str, *, now: datetime) -> datetime:
-    """The moment that `text` names: a date, a time, or how long before `now`. Local where it names no offset."""
+    """Return the moment that `text` names: a date, a time, or how long before `now`. Local where it names no offset."""
     days = re.fullmatch(r"([0-9]{1,5})d", text)
     try:
         if days:

@@ -217,7 +217,7 @@ class Tour:
         return result, present(result, shown, output)
 
     def _say_step(self, number: int, title: str, command: str) -> None:
-        """A step's heading, and the line that does the same."""
+        """Print a step's heading, and the line that does the same."""
         self.console.print(
             _STEP.format(number=number, total=STEPS, title=title, command=escape(command)), soft_wrap=True
         )
@@ -256,7 +256,7 @@ def _is_good(run: Run, path: Path) -> bool:
 
 
 def fastest(runs: Sequence[Run]) -> Run:
-    """The run with the lowest latency, of those that have one; else the first."""
+    """Return the run with the lowest latency, of those that have one; else the first."""
     measured = [run for run in runs if run.value("latency")]
     return min(measured, key=lambda run: run.value("latency") or 0.0) if measured else runs[0]
 

@@ -96,7 +96,7 @@ class _KerasTable(RunPresentation):
     """Runs as the table of Keras Applications."""
 
     def show(self, result: Measured, console: Console, *, view: View) -> None:
-        """The table ``long``."""
+        """Show the table ``long``."""
         from edgewise.report.document.text import print_document
         from edgewise.report.files import report_document
 
@@ -104,7 +104,7 @@ class _KerasTable(RunPresentation):
             print_document(report_document(result.runs, table="long"), console, details=view.details)
 
     def write(self, result: Measured, path: Path, *, overwrite: bool) -> None:
-        """The table ``long`` in the format of the extension."""
+        """Write the table ``long`` in the format of the extension."""
         from edgewise.report.files import write_report
 
         write_report(result.runs, path, overwrite=overwrite, table="long")

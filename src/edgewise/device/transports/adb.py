@@ -150,7 +150,7 @@ class AdbTransport:
         return TargetError(f"no process can be started: {one_line(reason)}", advice=python_advice(self.name))
 
     def _run(self, words: Sequence[str], *, timeout_s: float, most: int) -> tuple[str, str]:
-        """Standard error and standard output of an adb command, which may start adb's server first."""
+        """Return standard error and standard output of an adb command, which may start adb's server first."""
         with job_folder() as folder:
             process = _start([*self._adb, *words], folder / "stderr")
             try:
@@ -164,7 +164,7 @@ class AdbTransport:
 
 
 def _explained(words: str) -> OSError:
-    """The error for what adb printed; without a message of its own, the link was lost."""
+    """Return the error for what adb printed; without a message of its own, the link was lost."""
     found = re.findall(r"^(?:adb: )?error: .*|.*(?:cannot connect to|failed to start) daemon.*", words, re.MULTILINE)
     if not found:
         return LinkLost("the link dropped: the device was unplugged, or adb lost it")
@@ -228,7 +228,7 @@ class AdbProcess:
 
 
 def split_exit(errors: str) -> tuple[str, int | None]:
-    """Standard error without the mark, and the exit code behind it; None where there is none."""
+    """Return standard error without the mark, and the exit code behind it; None where there is none."""
     *_, found = None, *re.finditer(rf"^{_EXIT} (\d{{1,3}})\r?$", errors, re.MULTILINE)
     return (errors, None) if found is None else (errors[: found.start()], int(found[1]))
 

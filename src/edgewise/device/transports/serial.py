@@ -60,7 +60,7 @@ class SerialTransport:
         self._board: Board | None = None
 
     def connect(self) -> Board:
-        """The board, greeted once per connection. Raises OSError, `BadInput`, `Unavailable`."""
+        """Return the board, greeted once per connection. Raises OSError, `BadInput`, `Unavailable`."""
         if self._board is None:
             board = Board(self.port, self.baud)
             try:

@@ -145,7 +145,9 @@ class SshTransport:
             raise LinkLost(f"the link dropped: {error}") from error
 
     async def _open(self, line: str) -> asyncssh.SSHClientProcess[bytes]:
-        """A channel with `line` running; over a new connection where the server allows no more over the others."""
+        """Return a channel with `line` running; over a new connection where the server allows no more over the
+        others.
+        """
         import asyncssh
 
         self._connections = [each for each in self._connections if not each.is_closed()]
@@ -208,7 +210,7 @@ class SshTransport:
         return Unreachable(f"no connection to {self._host}{port}: {reason}", advice=advice)
 
     def _command(self, program: str = "ssh") -> str:
-        """The command that connects to the device with its settings: ssh, or one that takes its options."""
+        """Return the command that connects to the device with its settings: ssh, or one that takes its options."""
         given = {
             "-p": self._port and str(self._port),
             "-i": self._settings.get("key"),
@@ -222,7 +224,7 @@ class SshTransport:
 
 
 def line_for_shell(python: str, words: Sequence[str]) -> str:
-    """A line for any login shell, tcsh and fish too, that runs the source in ``words[0]`` with the other words.
+    """Return a line for any login shell, tcsh and fish too, that runs the source in ``words[0]`` with the other words.
 
     Args:
         python: command of the interpreter; ``~/`` at its begin is the home folder there.
@@ -369,14 +371,14 @@ class SshProcess:
                     open_ = False
 
     async def _keep_stderr(self, kept: bytearray) -> None:
-        """The end of what the process prints on standard error."""
+        """Keep the end of what the process prints on standard error."""
         while piece := await _next_piece(self._channel.stderr):
             kept += piece
             del kept[:-KEPT_BYTES]
 
 
 async def _next_piece(stream: asyncssh.SSHReader[bytes]) -> bytes:
-    """What comes next; nothing at the end of the stream and of the connection."""
+    """Return what comes next; nothing at the end of the stream and of the connection."""
     import asyncssh
 
     try:
@@ -406,14 +408,17 @@ async def _close(connections: Sequence[asyncssh.SSHClientConnection]) -> None:
 
 @cache
 def _loop() -> asyncio.AbstractEventLoop:
-    """The event loop of all connections, in a thread of its own."""
+    """Return the event loop of all connections, in a thread of its own."""
     loop = asyncio.new_event_loop()
     threading.Thread(target=loop.run_forever, name="edgewise-ssh", daemon=True).start()
     return loop
 
 
 def _complete(work: Coroutine[Any, Any, Result], seconds: float, *, cancellable: bool = True) -> Result:
-    """The result of `work` on the event loop. Raises TimeoutError after `seconds`, `Cancelled` where it can be."""
+    """Return the result of `work` on the event loop.
+
+    Raises TimeoutError after `seconds`, `Cancelled` where it can be.
+    """
     future = asyncio.run_coroutine_threadsafe(work, _loop())
     if not cancellable:
         return future.result(seconds)

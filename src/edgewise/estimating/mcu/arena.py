@@ -48,7 +48,8 @@ def arena_on_32_bits(reference: Reference, network: IntNetwork) -> int:
 
 
 def find_smallest(runs_in: Callable[[int], bool], near: int) -> int:
-    """The smallest multiple of 16 B in which a model runs, by bisection; `near` is a guess, which is mostly exact.
+    """Return the smallest multiple of 16 B in which a model runs, by bisection; `near` is a guess, which is mostly
+    exact.
 
     Raises `RunFailed` where it does not run in 1 GiB.
     """
@@ -93,7 +94,7 @@ def plan_arena(network: IntNetwork) -> tuple[MemoryPlan, Mapping[int, int]]:
 
 
 def _lifetimes(network: IntNetwork) -> tuple[dict[int, IntTensor], dict[int, tuple[int, int]], int]:
-    """The tensors that need memory, their first and last operator, and the last operator of all."""
+    """Return the tensors that need memory, their first and last operator, and the last operator of all."""
     end = max(len(network.operators) - 1, 0)
     tensors: dict[int, IntTensor] = {}
     spans: dict[int, tuple[int, int]] = {}
@@ -117,7 +118,7 @@ def _lifetimes(network: IntNetwork) -> tuple[dict[int, IntTensor], dict[int, tup
 
 
 def _names(tensors: Mapping[int, IntTensor]) -> dict[int, str]:
-    """The names of tensors, made unique with their index."""
+    """Return the names of tensors, made unique with their index."""
     found: dict[int, str] = {}
     taken: set[str] = set()
     for index, tensor in tensors.items():

@@ -64,7 +64,7 @@ def cached_report(name: str, make: Callable[[], Mapping[str, Any]], *, folder: P
 
 @contextlib.contextmanager
 def temporary_folder() -> Iterator[Path]:
-    """A folder that is deleted at the end. Raises `RunFailed` where a file in it can't be written."""
+    """Yield a folder that is deleted at the end. Raises `RunFailed` where a file in it can't be written."""
     try:
         with tempfile.TemporaryDirectory(prefix="edgewise-mcu-") as name:
             yield Path(name)

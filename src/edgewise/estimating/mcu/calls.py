@@ -47,23 +47,31 @@ class Call:
     family: Family
 
     def loops(self, place: int, width: int) -> list[list[int]]:
-        """The nested loops whose number is the argument before `place`, each `width` numbers, the outermost first."""
+        """Return the nested loops whose number is the argument before `place`, each `width` numbers, the
+        outermost first.
+        """
         words = np.frombuffer(self.constants, "<i4", self.arguments[place - 1] * width, self.arguments[place])
         return [[int(word) for word in row] for row in words.reshape(-1, width)]
 
     def inner(self, name: str, times: int, length: int, *blocks: int, lanes: int = 16) -> Counts:
-        """A loop over `length` elements that runs `times` times: in blocks, then one by one; in vectors with Helium."""
+        """Return a loop over `length` elements that runs `times` times: in blocks, then one by one; in vectors
+        with Helium.
+        """
         if self.family == "helium":
             return {name: times, f"{name}, vectors": times * -(-length // lanes)}
         return blockwise(name, times, length, *blocks)
 
     def plain(self, name: str, times: int, length: int) -> Counts:
-        """A loop in C over `length` bytes that runs `times` times; the compiler may use Helium's vectors of 16."""
+        """Return a loop in C over `length` bytes that runs `times` times; the compiler may use Helium's vectors
+        of 16.
+        """
         return blockwise(name, times, length, *([16, 4] if self.family == "helium" else []))
 
 
 def blockwise(name: str, times: int, length: int, *blocks: int) -> Counts:
-    """Counts of a loop over `length` elements that runs `times` times in blocks of these sizes, then one by one."""
+    """Return counts of a loop over `length` elements that runs `times` times in blocks of these sizes, then one by
+    one.
+    """
     counts = {name: times}
     for size in (*blocks, 1):
         counts[f"{name}, by {size}"] = times * (length // size)
@@ -98,7 +106,7 @@ def read_calls(statement: str, constants: bytes | bytearray, family: Family) -> 
 
 
 def _value(node: ast.AST) -> Any:
-    """A number, a name, a list, or a call as its name and arguments; an address is its offset."""
+    """Return a number, a name, a list, or a call as its name and arguments; an address is its offset."""
     match node:
         case ast.Constant():
             return node.value

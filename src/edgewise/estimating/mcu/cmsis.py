@@ -56,7 +56,9 @@ def _convolve(
     emitter: Emitter, operator: IntOperator, *, padding: Sequence[int], strides: tuple[int, int],
     dilations: tuple[int, int], shapes: Sequence[tuple[int, int, int, int]], depthwise: bool = False,
 ) -> str:  # fmt: skip
-    """The call of a convolution; `shapes` are those of its input, weights and output, others height and width."""
+    """Return the call of a convolution; `shapes` are those of its input, weights and output, others height and
+    width.
+    """
     source, weights, (out,) = operator.input(0), weights_of(operator), operator.outputs
     low, high = activation(operator, out)
     channels = shapes[2][3]

@@ -65,7 +65,7 @@ class CortexM:
         return Availability(True)
 
     def devices(self) -> Sequence[EstimatedDevice]:
-        """The cores, and the boards that have one."""
+        """Return the cores, and the boards that have one."""
         cores = [
             EstimatedDevice(name=core.name, title=core.title, estimator=self.name, core=core.name)
             for core in CORES.values()
@@ -82,7 +82,7 @@ class CortexM:
         return self.estimate_several(path, graph, [device])[0]
 
     def estimate_several(self, path: Path, graph: Graph, devices: Sequence[EstimatedDevice]) -> list[Estimate]:
-        """The estimates on `devices`, which all have the same core: it executes the model once."""
+        """Return the estimates on `devices`, which all have the same core: it executes the model once."""
         if graph.format != "tflite":
             raise BadModel(f"{path.name}: a microcontroller runs .tflite files only", advice=AS_TFLITE)
         engine_of(devices[0].settings.get("software", DEFAULT_SOFTWARE))
@@ -157,7 +157,10 @@ class _Model:
         return self.plan.arena_bytes or 0
 
     def emulate(self, devices: Sequence[EstimatedDevice]) -> list[Estimate]:
-        """The estimates from an execution. Raises `NotExecuted`, `TooLarge`, and `RunFailed` for a wrong output."""
+        """Return the estimates from an execution.
+
+        Raises `NotExecuted`, `TooLarge`, and `RunFailed` for a wrong output.
+        """
         core = CORES[devices[0].core]
         if self.arena_bytes > core.board.ram[1]:
             raise TooLarge(
@@ -183,7 +186,9 @@ class _Model:
         )  # fmt: skip
 
     def predict(self, devices: Sequence[EstimatedDevice], *, why: str) -> list[Estimate]:
-        """The estimates from the table; `why` is why there is no emulation. Raises `CanNotLower` without costs."""
+        """Return the estimates from the table; `why` is why there is no emulation. Raises `CanNotLower` without
+        costs.
+        """
         table, core = load_table(), CORES[devices[0].core]
         predicted = table.predict(self.lowered, core.target)
         return self.estimates(
@@ -214,7 +219,7 @@ class _Model:
         costs: Sequence[OperatorCosts], rows: Sequence[Measurement], own: OwnProgram, arenas: Sequence[Measurement],
         count_error: float = 0.0,
     ) -> list[Estimate]:  # fmt: skip
-        """An estimate per device.
+        """Return an estimate per device.
 
         Args:
             costs: per operator.

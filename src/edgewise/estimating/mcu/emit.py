@@ -41,18 +41,18 @@ class Emitter:
     _placed: dict[int, str] = field(default_factory=dict)
 
     def constant(self, array: NDArray[np.generic]) -> str:
-        """The address of `array` among the constants."""
+        """Return the address of `array` among the constants."""
         self.constants += bytes(-len(self.constants) % ALIGNMENT)
         at = len(self.constants)
         self.constants += np.ascontiguousarray(array).tobytes()
         return f"(ew_constants + {at})"
 
     def words(self, values: Sequence[int]) -> str:
-        """The address of 32-bit numbers."""
+        """Return the address of 32-bit numbers."""
         return f"((int32_t *){self.constant(np.asarray(values, '<i4'))})"
 
     def at(self, tensor: IntTensor, offset: int = 0) -> str:
-        """The address of the byte `offset` of a tensor. Raises `CanNotLower` where it has no memory."""
+        """Return the address of the byte `offset` of a tensor. Raises `CanNotLower` where it has no memory."""
         if tensor.data is not None:
             if tensor.index not in self._placed:
                 self._placed[tensor.index] = self.constant(tensor.data)
@@ -67,7 +67,7 @@ Lowering = Callable[[Emitter, IntOperator], str]
 
 
 def refuse(operator: IntOperator, why: str) -> CanNotLower:
-    """The error for an operator; `why` goes on after its name."""
+    """Return the error for an operator; `why` goes on after its name."""
     return OperatorRefused(operator, why)
 
 
@@ -85,12 +85,12 @@ def check_size(operator: IntOperator, wanted: int, out: IntTensor) -> None:
 
 
 def scale_of(tensor: IntTensor) -> float:
-    """The scale of a tensor that has one."""
+    """Return the scale of a tensor that has one."""
     return float(tensor.scales[0])
 
 
 def numbers(operator: IntOperator, place: int) -> list[int]:
-    """The integers of an input that must be constant. Raises `CanNotLower`."""
+    """Return the integers of an input that must be constant. Raises `CanNotLower`."""
     tensor = operator.input(place)
     if tensor.data is None or tensor.data.dtype.kind != "i":
         raise refuse(operator, f"has an input {place} that is not constant")
@@ -98,7 +98,7 @@ def numbers(operator: IntOperator, place: int) -> list[int]:
 
 
 def axis_of(operator: IntOperator, axis: int, tensor: IntTensor) -> int:
-    """The dimension of `tensor` that `axis` names; a negative one counts from the last. Raises `CanNotLower`."""
+    """Return the dimension of `tensor` that `axis` names; a negative one counts from the last. Raises `CanNotLower`."""
     rank = len(tensor.shape)
     if not -rank <= axis < rank:
         raise refuse(operator, f"has the axis {axis} of {rank} dimensions")
@@ -106,13 +106,13 @@ def axis_of(operator: IntOperator, axis: int, tensor: IntTensor) -> int:
 
 
 def scaled(offset: int, real: float) -> str:
-    """An ``ew_scaled``: what is added, and a factor in fixed point."""
+    """Return an ``ew_scaled``: what is added, and a factor in fixed point."""
     multiplier, shift = quantize_multiplier(real)
     return f"{{{offset}, {multiplier}, {shift}}}"
 
 
 def activation(operator: IntOperator, out: IntTensor) -> tuple[int, int]:
-    """The range of int8 that the fused activation leaves. Raises `CanNotLower` for one that is not a range."""
+    """Return the range of int8 that the fused activation leaves. Raises `CanNotLower` for one that is not a range."""
     function = str(operator.options.get("fused_activation_function", "NONE"))
     if function not in ("NONE", "RELU", "RELU6", "RELU_N1_TO_1"):
         raise refuse(operator, f"has the activation {function}")
@@ -120,7 +120,7 @@ def activation(operator: IntOperator, out: IntTensor) -> tuple[int, int]:
 
 
 def padding_of(operator: IntOperator, sizes: Sequence[tuple[int, int, int, int, int]]) -> list[int]:
-    """Padding before the first element, per dimension of ``(input, output, kernel, stride, dilation)``.
+    """Return padding before the first element, per dimension of ``(input, output, kernel, stride, dilation)``.
 
     Raises `CanNotLower` where the output has another size than they give.
     """
@@ -138,7 +138,7 @@ def padding_of(operator: IntOperator, sizes: Sequence[tuple[int, int, int, int, 
 
 
 def image_of(operator: IntOperator, tensor: IntTensor) -> tuple[int, int, int, int]:
-    """The shape of images: batch × height × width × channels. Raises `CanNotLower`."""
+    """Return the shape of images: batch × height × width × channels. Raises `CanNotLower`."""
     if len(tensor.shape) != 4:
         raise refuse(operator, f"has the shape {tensor.shape}, not N×H×W×C")
     return tensor.shape
@@ -158,7 +158,7 @@ def channel_factors(emitter: Emitter, source: IntTensor, weights: IntTensor, out
 
 
 def bias_of(emitter: Emitter, operator: IntOperator, channels: int, place: int = 2) -> str:
-    """The address of the bias, the input `place`, which may be left out. Raises `CanNotLower`."""
+    """Return the address of the bias, the input `place`, which may be left out. Raises `CanNotLower`."""
     found = operator.inputs[place] if len(operator.inputs) > place else None
     if found is None:
         return emitter.words([0] * channels)
@@ -168,7 +168,7 @@ def bias_of(emitter: Emitter, operator: IntOperator, channels: int, place: int =
 
 
 def weights_of(operator: IntOperator) -> IntTensor:
-    """The input 1, which must be constant and symmetric. Raises `CanNotLower`."""
+    """Return the input 1, which must be constant and symmetric. Raises `CanNotLower`."""
     weights = operator.input(1)
     check_int8(operator, weights)
     if weights.data is None or weights.zero_point:

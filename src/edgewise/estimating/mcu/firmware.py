@@ -103,7 +103,7 @@ def emulate(
 def _report(
     folder: Path, network: IntNetwork, core: Core, *, runs: int, counter: bool, emulator: str, keep: bool
 ) -> Mapping[str, Any]:
-    """What `_execute` returns for the sources in `folder`, from the cache where it has it."""
+    """Return what `_execute` returns for the sources in `folder`, from the cache where it has it."""
     library = build_library(core, folder)
     plugins, uncounted = _plugins(folder) if counter else ([], "not requested")
     own = resources.files("edgewise.estimating.mcu")
@@ -127,7 +127,7 @@ def _report(
 
 
 def _plugins(folder: Path) -> tuple[list[Path], str]:
-    """The plug-in of QEMU for each version of its interface, and why there is none."""
+    """Return the plug-in of QEMU for each version of its interface, and why there is none."""
     try:
         return [build_counter(interface, folder=folder) for interface in INTERFACES], ""
     except NoCounter as error:
@@ -135,7 +135,7 @@ def _plugins(folder: Path) -> tuple[list[Path], str]:
 
 
 def _execute(image: Path, plugins: Sequence[Path], network: IntNetwork, core: Core, folder: Path) -> dict[str, str]:
-    """What the firmware prints, what the first plug-in counts that QEMU loads, and why none is loaded.
+    """Return what the firmware prints, what the first plug-in counts that QEMU loads, and why none is loaded.
 
     Raises:
         RunFailed: the firmware or QEMU failed.

@@ -73,7 +73,7 @@ def _saturate(value: int, bits: int = 32) -> int:
 
 
 def _high(a: int, b: int, bits: int = 32) -> int:
-    """The product of two fixed-point numbers without integer bits, rounded half up."""
+    """Return the product of two fixed-point numbers without integer bits, rounded half up."""
     return _saturate((a * b + (1 << bits - 2)) >> bits - 1, bits)
 
 
@@ -136,7 +136,7 @@ def tanh(value: int) -> int:
 def sigmoid_table(
     function: Callable[[int], int], scale: float, zero_point: int, *, bits: int, out_zero: int
 ) -> list[int]:
-    """`function` of every int8, in order; the result has `bits` bits after the point."""
+    """Return `function` of every int8, in order; the result has `bits` bits after the point."""
     multiplier, shift = quantize_multiplier(float(np.float32(scale)) * (1 << 27), most=2.0**60)
     radius = math.floor(15 * (1 << 27) / 2.0**shift)
     table = []

@@ -19,7 +19,7 @@ _SHAPE_TYPES = ("int32", "int64")
 
 
 def _data(operator: IntOperator) -> list[Values]:
-    """The values of all inputs. Raises LookupError where one is no constant."""
+    """Return the values of all inputs. Raises LookupError where one is no constant."""
     found = [each.data for each in operator.inputs if each is not None]
     if any(values is None for values in found):
         raise LookupError
@@ -55,7 +55,7 @@ _FOLDS: Mapping[str, Callable[[IntOperator], Values]] = {
 
 
 def tell_folded(operators: Sequence[str]) -> tuple[str, ...]:
-    """What to say of `operators`, by their codes, of which nothing is executed; nothing without any."""
+    """Return what to say of `operators`, by their codes, of which nothing is executed; nothing without any."""
     if not operators:
         return ()
     names = ", ".join(dict.fromkeys(operators))
@@ -86,7 +86,7 @@ def fold_shapes(network: IntNetwork) -> IntNetwork:
 
 
 def _fold(operator: IntOperator) -> IntTensor | None:
-    """The output of `operator` with its values; None where they are not known before an inference."""
+    """Return the output of `operator` with its values; None where they are not known before an inference."""
     if operator.code not in _FOLDS or len(operator.outputs) != 1 or operator.outputs[0].dtype not in _SHAPE_TYPES:
         return None
     (out,) = operator.outputs

@@ -63,7 +63,7 @@ def scratch_bytes(statement: str, family: Family) -> int:
 
 
 def _taps(size: int, kernel: int, *, stride: int, before: int, count: int, dilation: int = 1) -> NDArray[np.int64]:
-    """Number of the kernel's taps that lie within the input, per output position along one dimension."""
+    """Return number of the kernel's taps that lie within the input, per output position along one dimension."""
     places = np.arange(count)[:, None] * stride - before + np.arange(kernel) * dilation
     return np.asarray(((places >= 0) & (places < size)).sum(1), np.int64)
 
@@ -90,7 +90,7 @@ def _matrix_product(call: Call, rows: int, columns: int, depth: int) -> Counts:
 
 
 def _kernel_of_convolution(call: Call) -> str:
-    """The kernel that `arm_convolve_wrapper_s8` picks; what it calls `arm_convolve_1_x_n_s8` needs Helium."""
+    """Return the kernel that `arm_convolve_wrapper_s8` picks; what it calls `arm_convolve_1_x_n_s8` needs Helium."""
     _, parameters, _, source, _, weights, _, _, _, out, _ = call.arguments
     _, _, stride, padding, dilation, _ = parameters
     if weights[1:3] == dilation == [1, 1] and padding == [0, 0]:
@@ -253,7 +253,7 @@ def _pool(call: Call) -> tuple[str, Counts]:
 
 
 def _nested(loops: Sequence[Sequence[int]]) -> tuple[int, int, int]:
-    """Number of nodes above the innermost loop, of runs of the innermost loop, and of its iterations per run."""
+    """Return number of nodes above the innermost loop, of runs of the innermost loop, and of its iterations per run."""
     nodes, runs = 0, 1
     for count, *_ in loops[:-1]:
         nodes += runs

@@ -49,7 +49,7 @@ class Lowered:
 
 
 def lower(network: IntNetwork, offsets: Mapping[int, int]) -> Lowered:
-    """The C code of `network`.
+    """Return the C code of `network`.
 
     Args:
         offsets: index of an activation → its place in the arena, bytes.
@@ -105,7 +105,9 @@ def _reason(why: str, operators: Sequence[IntOperator]) -> str:
 
 
 def advice_of(network: IntNetwork) -> str:
-    """What to do about operators of TensorFlow itself, or that don't compute in int8; "" where there are none."""
+    """Return what to do about operators of TensorFlow itself, or that don't compute in int8; "" where there are
+    none.
+    """
     if words := flex_words(" ".join(operator.code for operator in network.operators), "tflite-micro"):
         return words.rpartition("; ")[2]
     found: set[str] = set()

@@ -16,7 +16,7 @@ View = NDArray[np.int8]
 
 
 def view_of(tensor: IntTensor) -> View:
-    """An array of the tensor's shape; only its address and strides matter."""
+    """Return an array of the tensor's shape; only its address and strides matter."""
     return np.empty(tensor.shape, np.int8)
 
 
@@ -34,7 +34,7 @@ def loops_of(*views: View) -> list[tuple[int, ...]]:
 
 
 def plan_of(emitter: Emitter, loops: Sequence[tuple[int, ...]]) -> str:
-    """Number and address of loops."""
+    """Return number and address of loops."""
     return f"{len(loops)}, {emitter.words([number for loop in loops for number in loop])}"
 
 
@@ -44,7 +44,7 @@ def _start(view: View, base: View) -> int:
 
 
 def _move(emitter: Emitter, source: IntTensor, out: IntTensor, into: tuple[View, View], made: tuple[View, View]) -> str:
-    """Copies the elements of one view to those of another; each comes after the array that it is a view of.
+    """Return copies the elements of one view to those of another; each comes after the array that it is a view of.
 
     Raises ValueError where their shapes differ.
     """
@@ -61,7 +61,7 @@ def _check_same(operator: IntOperator, *tensors: IntTensor) -> None:
 
 
 def _rearrange(change: Callable[[IntOperator, View], View]) -> Lowering:
-    """An operator with one output, each element of which is an element of its input."""
+    """Return an operator with one output, each element of which is an element of its input."""
 
     def make(emitter: Emitter, operator: IntOperator) -> str:
         source, (out,) = operator.input(0), operator.outputs
@@ -75,7 +75,7 @@ def _rearrange(change: Callable[[IntOperator, View], View]) -> Lowering:
 
 
 def strided(operator: IntOperator, base: NDArray[Any]) -> NDArray[Any]:
-    """The view of `base` that STRIDED_SLICE takes; an axis that it removes stays, with one element."""
+    """Return the view of `base` that STRIDED_SLICE takes; an axis that it removes stays, with one element."""
     options = operator.options
     if options.get("ellipsis_mask") or options.get("new_axis_mask"):
         raise refuse(operator, "has an ellipsis or a new axis")
@@ -192,7 +192,7 @@ def _gather(emitter: Emitter, operator: IntOperator) -> str:
 
 
 def _mirror(emitter: Emitter, operator: IntOperator) -> str:
-    """A move per combination of the inside and the two margins of each dimension."""
+    """Return a move per combination of the inside and the two margins of each dimension."""
     source, (out,), margins = operator.input(0), operator.outputs, numbers(operator, 1)
     _check_same(operator, source, out)
     base, made = view_of(source), view_of(out)
@@ -220,7 +220,7 @@ def _mirror(emitter: Emitter, operator: IntOperator) -> str:
 
 
 def _slice_of(places: NDArray[np.int64]) -> slice:
-    """The slice that takes consecutive `places`, in either direction."""
+    """Return the slice that takes consecutive `places`, in either direction."""
     first, last = int(places[0]), int(places[-1])
     step = 1 if last >= first else -1
     return slice(first, None if last + step < 0 else last + step, step)

@@ -78,7 +78,7 @@ class IntOperator:
     body: tuple[IntOperator, ...] = ()
 
     def input(self, place: int) -> IntTensor:
-        """An input that must be there. Raises `BadModel`."""
+        """Return an input that must be there. Raises `BadModel`."""
         found = self.inputs[place] if place < len(self.inputs) else None
         if found is None:
             raise BadModel(f"operator {self.index} ({self.code}) has no input {place}")
@@ -105,7 +105,7 @@ class IntNetwork:
 
 
 def read_network(path: Path) -> IntNetwork:
-    """The network in a TFLite file. Raises `BadModel` where it is damaged."""
+    """Return the network in a TFLite file. Raises `BadModel` where it is damaged."""
     with open_tables(path) as tables:
         model = tables.read_model()
         codes = [_code(each) for each in model["operator_codes"]]

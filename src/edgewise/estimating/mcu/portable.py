@@ -42,7 +42,7 @@ from edgewise.estimating.mcu.network import IntOperator, IntTensor
 
 
 def _binary(kernel: str, factors: Callable[[IntTensor, IntTensor, IntTensor], tuple[float, float, float]]) -> Lowering:
-    """An operator of two inputs, one of which may be broadcast; `factors` scale the inputs and the result."""
+    """Return an operator of two inputs, one of which may be broadcast; `factors` scale the inputs and the result."""
 
     def make(emitter: Emitter, operator: IntOperator) -> str:
         a, b, (out,) = operator.input(0), operator.input(1), operator.outputs
@@ -85,7 +85,7 @@ def _squared_factors(a: IntTensor, b: IntTensor, out: IntTensor) -> tuple[float,
 
 
 def _product(a: IntTensor, b: IntTensor, out: IntTensor) -> float:
-    """The factor of a sum of products; TFLite multiplies the scales in float."""
+    """Return the factor of a sum of products; TFLite multiplies the scales in float."""
     return float(np.float32(scale_of(a)) * np.float32(scale_of(b))) / scale_of(out)
 
 
@@ -147,7 +147,9 @@ def _softmax(emitter: Emitter, operator: IntOperator) -> str:
 
 
 def _reduction(emitter: Emitter, operator: IntOperator) -> tuple[str, str, int]:
-    """The loops over the axes that are reduced and over the others, and the number of elements that become one."""
+    """Return the loops over the axes that are reduced and over the others, and the number of elements that become
+    one.
+    """
     source = operator.input(0)
     check_int8(operator, source, *operator.outputs)
     axes = {axis_of(operator, axis, source) for axis in numbers(operator, 1)}
@@ -238,7 +240,7 @@ def _resize_bilinear(emitter: Emitter, operator: IntOperator) -> str:
 
 
 def _table(function: Callable[[IntOperator, IntTensor, IntTensor], Sequence[int]]) -> Lowering:
-    """A function of one int8, given as the table of its values."""
+    """Return a function of one int8, given as the table of its values."""
 
     def make(emitter: Emitter, operator: IntOperator) -> str:
         source, (out,) = operator.input(0), operator.outputs
@@ -250,7 +252,7 @@ def _table(function: Callable[[IntOperator, IntTensor, IntTensor], Sequence[int]
 
 
 def _look_up(emitter: Emitter, source: IntTensor, out: IntTensor, values: Sequence[int]) -> str:
-    """The call with a table of the values of the bytes -128 to 127, in order."""
+    """Return the call with a table of the values of the bytes -128 to 127, in order."""
     table = emitter.constant(np.asarray(values).astype(np.int8))
     return f"ew_lookup_s8({emitter.at(source)}, (const int8_t *){table}, {emitter.at(out)}, {out.elements});"
 

@@ -21,7 +21,7 @@ def total_error(predicted: Sequence[PredictedCosts]) -> float:
 
 
 def predicted_program(lowered: Lowered, table: CostTable, *, core: str, plan_bytes: int) -> OwnProgram:
-    """The RAM of edgewise's program, which is not built; `plan_bytes` are those of its arena."""
+    """Return the RAM of edgewise's program, which is not built; `plan_bytes` are those of its arena."""
     return OwnProgram(
         plan_bytes=plan_bytes,
         scratch_bytes=max((scratch_bytes(call, FAMILIES[core]) for call in lowered.calls), default=0),
@@ -34,7 +34,9 @@ def predicted_program(lowered: Lowered, table: CostTable, *, core: str, plan_byt
 
 
 def predicted_rows(lowered: Lowered, predicted: Sequence[PredictedCosts]) -> tuple[Measurement, ...]:
-    """The rows of an estimate that differ from those of an emulation: instructions, and bytes read from flash."""
+    """Return the rows of an estimate that differ from those of an emulation: instructions, and bytes read from
+    flash.
+    """
     costs = sum_costs([each.costs for each in predicted])
     total = costs.instructions
     error = total_error(predicted)

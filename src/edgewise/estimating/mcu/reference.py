@@ -114,7 +114,7 @@ def _run(path: Path, inputs: Sequence[Sequence[NDArray[Any]]], *, outputs: int, 
 
 
 def answer(request: bytes) -> bytes:
-    """Outputs and allocations, JSON."""
+    """Return outputs and allocations, JSON."""
     from tflite_micro import runtime
 
     wanted = json.loads(request)
@@ -134,7 +134,7 @@ def answer(request: bytes) -> bytes:
 
 
 def _allocations(show: Callable[[], object]) -> str:
-    """What `show` prints on standard error from C++."""
+    """Return what `show` prints on standard error from C++."""
     with tempfile.TemporaryFile() as file:
         kept = os.dup(2)
         os.dup2(file.fileno(), 2)

@@ -51,7 +51,9 @@ def _call_once(emitter: Emitter, operator: IntOperator) -> str:
 
 
 def _svdf(emitter: Emitter, operator: IntOperator) -> str:
-    """A filter in time: projections of the input enter a state, whose history is weighted and summed per unit."""
+    """Return a filter in time: projections of the input enter a state, whose history is weighted and summed per
+    unit.
+    """
     source, features, times, (out,) = operator.input(0), weights_of(operator), operator.input(2), operator.outputs
     state, rank = operator.input(4), operator.options.get("rank", 0)
     check_int8(operator, source, out)

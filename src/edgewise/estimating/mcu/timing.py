@@ -64,14 +64,14 @@ class NoTiming(Exception):
 
 @cache
 def fitted() -> Mapping[str, Any]:
-    """The fitted numbers, their errors and sources, as ``timing.json`` has them."""
+    """Return the fitted numbers, their errors and sources, as ``timing.json`` has them."""
     text = (resources.files("edgewise.estimating.mcu") / "timing.json").read_text(encoding="utf-8")
     found: Mapping[str, Any] = json.loads(text)
     return found
 
 
 def work_of(costs: OperatorCosts, fit: Mapping[str, Any] | None = None) -> float:
-    """The cycles of `costs` at the documented timings, before any factor.
+    """Return the cycles of `costs` at the documented timings, before any factor.
 
     Where classes or bytes from flash were not counted, the averages of the fit per instruction are used instead.
 
@@ -130,7 +130,7 @@ def time_operators(
 
 
 def engine_of(software: str, fit: Mapping[str, Any] | None = None) -> Mapping[str, Any]:
-    """What is fitted for `software`. Raises `BadInput` for an unknown one."""
+    """Return what is fitted for `software`. Raises `BadInput` for an unknown one."""
     known: Mapping[str, Mapping[str, Any]] = (fit or fitted())["software"]
     if software not in known:
         raise BadInput(
@@ -141,7 +141,7 @@ def engine_of(software: str, fit: Mapping[str, Any] | None = None) -> Mapping[st
 
 
 def place_of(core: str, board: str | None, fit: Mapping[str, Any] | None = None) -> Mapping[str, Any]:
-    """What is fitted for `board`, otherwise for `core`. Raises `NoTiming`."""
+    """Return what is fitted for `board`, otherwise for `core`. Raises `NoTiming`."""
     fit = fit or fitted()
     if board in fit["boards"]:
         return {**fit["boards"][board], "name": board}

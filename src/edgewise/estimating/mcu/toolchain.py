@@ -60,7 +60,7 @@ class TooLarge(BadModel):
 
 
 def cmsis_folder() -> Path:
-    """The folder with CMSIS-NN and CMSIS-Core in the package bakenn. Raises `Unavailable`."""
+    """Return the folder with CMSIS-NN and CMSIS-Core in the package bakenn. Raises `Unavailable`."""
     spec = find_spec("bakenn")
     if spec is None or not spec.submodule_search_locations:
         raise Unavailable(
@@ -102,7 +102,7 @@ def build_library(core: Core, folder: Path) -> Path:
 
 
 def build_image(core: Core, folder: Path, program: Sequence[str]) -> Path:
-    """The image of `program`, files of this package, and the network in `folder`. Raises as `emulate`."""
+    """Return the image of `program`, files of this package, and the network in `folder`. Raises as `emulate`."""
     return link_image(core, build_library(core, folder), folder, program)
 
 
@@ -119,7 +119,7 @@ def link_image(core: Core, library: Path, folder: Path, program: Sequence[str]) 
 
 
 def _run(command: Sequence[str], what: str, folder: Path) -> str:
-    """What `command` prints, which leaves its temporary files in `folder`."""
+    """Return what `command` prints, which leaves its temporary files in `folder`."""
     if shutil.which(command[0]) is None:
         raise Unavailable(f"{command[0]} is not installed", advice=INSTALL)
     environment = {**os.environ, "TMPDIR": str(folder)}
@@ -137,7 +137,7 @@ def _run(command: Sequence[str], what: str, folder: Path) -> str:
 
 
 def version_of(tool: str, folder: Path) -> str:
-    """The first line that `tool` prints about its version. Raises `Unavailable` and `RunFailed`."""
+    """Return the first line that `tool` prints about its version. Raises `Unavailable` and `RunFailed`."""
     return _run([tool, "--version"], "no version", folder).partition("\n")[0]
 
 
@@ -221,7 +221,7 @@ const ew_tensor ew_inputs[EW_MODEL_INPUTS] = {{ {inputs_there} }}, ew_outputs[EW
 
 
 def aligned(array: NDArray[Any]) -> bytes:
-    """The bytes of `array`, filled up to a multiple of 16."""
+    """Return the bytes of `array`, filled up to a multiple of 16."""
     return array.tobytes() + bytes(-array.nbytes % 16)
 
 

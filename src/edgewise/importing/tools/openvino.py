@@ -202,7 +202,7 @@ def _list_prompts(root: Any) -> list[tuple[str, Any]]:
 
 
 def _list_prompts_of_rows(rows: Any) -> list[tuple[str, Any]]:
-    """The same, of its CSV, which ends with statistics and comments."""
+    """Return the same, of its CSV, which ends with statistics and comments."""
     rows = [{_COLUMNS.get(name, name): cell for name, cell in row.items()} for row in rows]
     rows = [row for row in rows if str(row.get("iteration", "")).isascii() and row.get("iteration", "").isdigit()]
     return _group_by_prompt(rows, rows[0] if rows else {})

@@ -49,11 +49,11 @@ class RawOperator:
     values: Values = lambda at: None
 
     def input(self, at: int | None) -> Tensor | None:
-        """The input at a position, None where it is left out."""
+        """Return the input at a position, None where it is left out."""
         return self.inputs[at] if at is not None and 0 <= at < len(self.inputs) else None
 
     def output(self, at: int = 0) -> Tensor | None:
-        """The output at a position, None where it is left out."""
+        """Return the output at a position, None where it is left out."""
         return self.outputs[at] if at < len(self.outputs) else None
 
     def given(self, at: int | None) -> bool:
@@ -66,35 +66,35 @@ class RawOperator:
         return tuple(range(len(self.inputs)))
 
     def integer(self, name: str, default: int) -> int:
-        """An option that is a whole number. Raises `Unclear` where it is something else."""
+        """Return an option that is a whole number. Raises `Unclear` where it is something else."""
         value = self.attributes.get(name, default)
         if not isinstance(value, int):
             raise Unclear(f"its option {name!r} is not a whole number")
         return value
 
     def natural(self, name: str, default: int) -> int:
-        """An option that counts something. Raises `Unclear` where it is no size."""
+        """Return an option that counts something. Raises `Unclear` where it is no size."""
         value = self.integer(name, default)
         if not 0 <= value <= MAX_SIZE:
             raise Unclear(f"its option {name!r} is not a size")
         return value
 
     def number(self, name: str, default: float) -> float:
-        """An option that is a number. Raises `Unclear` where it is something else."""
+        """Return an option that is a number. Raises `Unclear` where it is something else."""
         value = self.attributes.get(name, default)
         if not isinstance(value, int | float):
             raise Unclear(f"its option {name!r} is not a number")
         return value
 
     def text(self, name: str, default: str) -> str:
-        """An option that is a word. Raises `Unclear` where it is something else."""
+        """Return an option that is a word. Raises `Unclear` where it is something else."""
         value = self.attributes.get(name, default)
         if not isinstance(value, str):
             raise Unclear(f"its option {name!r} is not text")
         return value
 
     def listed(self, name: str) -> tuple[Any, ...] | None:
-        """An option that is a list, None where it is not there. Raises `Unclear` where it is something else."""
+        """Return an option that is a list, None where it is not there. Raises `Unclear` where it is something else."""
         value = self.attributes.get(name)
         if value is None:
             return None
@@ -103,14 +103,20 @@ class RawOperator:
         return tuple(value)
 
     def sizes(self, name: str) -> tuple[int, ...] | None:
-        """An option that lists sizes, None where it is not there. Raises `Unclear` where it is something else."""
+        """Return an option that lists sizes, None where it is not there.
+
+        Raises `Unclear` where it is something else.
+        """
         found = self.listed(name)
         if found is not None and not all(isinstance(each, int) and 0 <= each <= MAX_SIZE for each in found):
             raise Unclear(f"its option {name!r} has an entry that is not a size")
         return found
 
     def constant_size(self, at: int) -> int | None:
-        """The size in a constant input, None where the input is no constant. Raises `Unclear` where it is no size."""
+        """Return the size in a constant input, None where the input is no constant.
+
+        Raises `Unclear` where it is no size.
+        """
         values = self.values(at) if self.given(at) else None
         if not values:
             return None
@@ -172,12 +178,12 @@ def drop_indices(raw: RawOperator, semantics: Semantics) -> Semantics:
 
 
 def rank(tensor: Tensor | None) -> int | None:
-    """Number of dimensions of a tensor, None where that is open."""
+    """Return number of dimensions of a tensor, None where that is open."""
     return None if tensor is None or tensor.shape is None else len(tensor.shape)
 
 
 def shape_of(tensor: Tensor | None) -> tuple[Dimension, ...]:
-    """The shape of a tensor, () where the tensor is left out or its rank is open."""
+    """Return the shape of a tensor, () where the tensor is left out or its rank is open."""
     return tensor.shape or () if tensor is not None else ()
 
 
@@ -210,19 +216,19 @@ def elements(tensor: Tensor | None) -> int | None:
 
 
 def multiply(*factors: Dimension) -> int | None:
-    """The product of sizes, None where one is open."""
+    """Return the product of sizes, None where one is open."""
     known = [factor for factor in factors if isinstance(factor, int)]
     return math.prod(known) if len(known) == len(factors) else None
 
 
 def add(*terms: int | None) -> int | None:
-    """The sum of numbers, None where one is open."""
+    """Return the sum of numbers, None where one is open."""
     known = [term for term in terms if term is not None]
     return sum(known) if len(known) == len(terms) else None
 
 
 def divide(dividend: int | None, divisor: int | None) -> int | None:
-    """A whole quotient, None where one of the numbers is open.
+    """Return a whole quotient, None where one of the numbers is open.
 
     Raises:
         Unclear: it has a remainder, or the divisor is less than 1.
@@ -244,12 +250,12 @@ def mean(kind: str, *, weights: tuple[int, ...] = (), why: str = "", **geometry:
 
 
 def per_element(operations: int | None, *, kind: str = "elementwise", weights: tuple[int, ...] = ()) -> Semantics:
-    """The same number of operations for each element of the output."""
+    """Return the same number of operations for each element of the output."""
     return mean(kind, per_element=operations, weights=weights)
 
 
 def function(name: str, *, weights: tuple[int, ...] = ()) -> Semantics:
-    """A function of `edgewise.model.cost.ACTIVATIONS`, element by element."""
+    """Return a function of `edgewise.model.cost.ACTIVATIONS`, element by element."""
     return mean("activation", activation=name, weights=weights)
 
 
@@ -291,7 +297,7 @@ RANDOM = unknown("the cost of a random number depends on the generator")
 
 
 def each(names: str | Iterable[str], rule: Rule) -> dict[str, Rule]:
-    """The same rule for several operators, listed or named in one string."""
+    """Return the same rule for several operators, listed or named in one string."""
     return dict.fromkeys(names.split() if isinstance(names, str) else names, rule)
 
 

@@ -45,7 +45,7 @@ def read_einsum(raw: RawOperator) -> Semantics:
 
 
 def _split(equation: str, operands: int) -> tuple[list[list[str]], list[str]]:
-    """The indices of each operand and of the result."""
+    """Return the indices of each operand and of the result."""
     if not equation:
         raise Unclear("it has no equation")
     if len(equation) > _LONGEST:

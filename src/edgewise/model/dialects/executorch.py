@@ -69,7 +69,7 @@ class ExecuTorchMeanings:
     def interpret(
         self, op: str, attributes: Mapping[str, Any], inputs: Sequence[Tensor | None], outputs: Sequence[Tensor]
     ) -> Semantics:
-        """What a step is: a node of XNNPACK, a kernel, or a step of the program itself."""
+        """Return what a step is: a node of XNNPACK, a kernel, or a step of the program itself."""
         if op == "MoveCall":
             return moving()
         if op == "JumpFalseCall":
@@ -79,7 +79,9 @@ class ExecuTorchMeanings:
 
 
 def interpret_kernel(raw: RawOperator) -> Semantics:
-    """What a kernel of the program is: ``aten.cumsum.out``; its attributes have names where `ARGUMENTS` has them."""
+    """Return what a kernel of the program is: ``aten.cumsum.out``; its attributes have names where `ARGUMENTS` has
+    them.
+    """
     name = base_name(raw.op)
     if name in OPERATORS and name not in ARGUMENTS and not isinstance(OPERATORS[name], Semantics):
         return _UNNAMED
@@ -87,7 +89,10 @@ def interpret_kernel(raw: RawOperator) -> Semantics:
 
 
 def interpret_node(raw: RawOperator) -> Semantics:
-    """What a node of XNNPACK is; its attributes are the node's fields. Every constant that it takes is a parameter."""
+    """Return what a node of XNNPACK is; its attributes are the node's fields.
+
+    Every constant that it takes is a parameter.
+    """
     semantics = apply(XNNPACK.get(raw.op), raw)
     return Semantics(kind=semantics.kind, geometry=semantics.geometry, weights=raw.positions, why=semantics.why)
 

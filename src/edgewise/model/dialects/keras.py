@@ -83,19 +83,19 @@ REDUCTIONS: dict[str, tuple[int, int]] = {
 
 
 def interpret(raw: RawOperator) -> Semantics:
-    """What the layer `raw` is; an unknown one has the kind "". Its weights are its last inputs."""
+    """Return what the layer `raw` is; an unknown one has the kind "". Its weights are its last inputs."""
     semantics = apply(OPERATORS.get(raw.op), raw)
     return replace(semantics, weights=raw.positions[_sources(raw) :]) if semantics.kind else semantics
 
 
 def _sources(raw: RawOperator) -> int:
-    """Number of inputs that are no weights."""
+    """Return number of inputs that are no weights."""
     count = raw.attributes.get("weights", 0)
     return max(0, len(raw.inputs) - (count if isinstance(count, int) else 0))
 
 
 def _function_of(raw: RawOperator, option: str, default: str) -> str:
-    """The function that an option names. Raises `Unclear` where its cost is not known."""
+    """Return the function that an option names. Raises `Unclear` where its cost is not known."""
     name = FUSED.get(word_of(raw.attributes.get(option, default)))
     if name is None:
         raise Unclear("its activation has no known cost")
@@ -103,7 +103,9 @@ def _function_of(raw: RawOperator, option: str, default: str) -> str:
 
 
 def _fused(raw: RawOperator) -> str | None:
-    """The function that is applied to the outputs; None where there is none, or where it is a step of its own."""
+    """Return the function that is applied to the outputs; None where there is none, or where it is a step of its
+    own.
+    """
     function = FUSED.get(str(raw.attributes.get("activation", "linear")), "none")
     return None if function == "none" else function
 
@@ -113,7 +115,7 @@ def _biased(raw: RawOperator) -> bool:
 
 
 def _product(kind: str, last: int) -> Rule:
-    """The rule of a layer whose sums have one product for each place in the kernel's dimensions before `last`.
+    """Return the rule of a layer whose sums have one product for each place in the kernel's dimensions before `last`.
 
     Kernels are [kernel…, inputs / groups, outputs] in convolutions, [kernel…, inputs, multiplier] in depthwise ones,
     [kernel…, outputs, inputs] in transposed ones and [inputs, outputs] in dense layers.
@@ -135,7 +137,7 @@ def _product(kind: str, last: int) -> Rule:
 
 
 def _einsum_dense(raw: RawOperator) -> Semantics:
-    """The inner dimension is the product of all of the kernel's indices that the result lacks."""
+    """Return the inner dimension is the product of all of the kernel's indices that the result lacks."""
     left, _, result = str(raw.attributes.get("equation", "")).replace(" ", "").partition("->")
     indices, kernel = left.partition(",")[2], shape_of(raw.input(1))
     gone = [size for letter, size in zip(indices, kernel, strict=False) if letter not in result]
@@ -162,7 +164,7 @@ def _merge(raw: RawOperator) -> Semantics:
 
 
 def _relu(raw: RawOperator) -> Semantics:
-    """A bound above makes it a clamp, a slope below a leaky one."""
+    """Return a bound above makes it a clamp, a slope below a leaky one."""
     bounded = raw.attributes.get("max_value") is not None
     leaky = bool(raw.attributes.get("negative_slope"))
     if leaky and bounded:
@@ -197,7 +199,7 @@ def _pool(raw: RawOperator) -> Semantics:
 
 
 def _spatial(raw: RawOperator, shape: tuple[Dimension, ...]) -> tuple[Dimension, ...]:
-    """The dimensions of a shape that are neither batch nor channels."""
+    """Return the dimensions of a shape that are neither batch nor channels."""
     return shape[2:] if _channels_first(raw) else shape[1:-1]
 
 
@@ -250,7 +252,9 @@ def _recurrent(raw: RawOperator) -> Semantics:
 
 
 def _separable(raw: RawOperator) -> Semantics:
-    """A depthwise convolution without bias, [kernel…, inputs, multiplier], then one of kernel size 1 to the outputs."""
+    """Return a depthwise convolution without bias, [kernel…, inputs, multiplier], then one of kernel size 1 to the
+    outputs.
+    """
     outputs, activation = elements(raw.output()), _fused(raw) or "none"
     pointwise = shape_of(raw.input(2))
     window, between, filters = product_of(raw.input(1), 0, -2), multiply(*pointwise[:-1]), multiply(*pointwise[-1:])
@@ -281,7 +285,7 @@ def _numbers(**geometry: Any) -> dict[str, Any]:
 
 
 def word_of(value: Any) -> str:
-    """The name of an activation or the like: a word, or an object that names a class."""
+    """Return the name of an activation or the like: a word, or an object that names a class."""
     match value:
         case None:
             return "linear"

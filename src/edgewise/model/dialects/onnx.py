@@ -117,7 +117,7 @@ OPERATORS: Mapping[str, Mapping[str, Rule]] = {
 
 
 def interpret(raw: RawOperator) -> Semantics:
-    """What an operator is; an unknown one has no kind, and one that contradicts its definition says how.
+    """Return what an operator is; an unknown one has no kind, and one that contradicts its definition says how.
 
     Options, shapes and constants are a file's: whatever they are, there is an answer and no exception.
     """

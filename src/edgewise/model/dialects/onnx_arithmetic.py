@@ -31,7 +31,7 @@ def _read_variadic(raw: RawOperator, *, further: int = 0) -> Semantics:
 
 
 def read_clip(raw: RawOperator) -> Semantics:
-    """A clamp, or half of one where a bound is left out."""
+    """Return a clamp, or half of one where a bound is left out."""
     if raw.version and raw.version < 11:
         bounds = sum(name in raw.attributes for name in ("min", "max"))
     else:
@@ -79,7 +79,7 @@ _WITHOUT_AXES = {"ReduceL1": 1, "ReduceL2": 2, "ReduceSumSquare": 1, "ReduceLogS
 
 
 def read_reduction(raw: RawOperator) -> Semantics:
-    """A reduction, or what is left of it where `noop_with_empty_axes` leaves no axis to reduce."""
+    """Return a reduction, or what is left of it where `noop_with_empty_axes` leaves no axis to reduce."""
     if raw.integer("noop_with_empty_axes", 0) and not raw.listed("axes"):
         values = raw.values(1)
         axes = len(values) if values is not None else size(raw.input(1), 0)
@@ -99,7 +99,7 @@ def read_scatter(raw: RawOperator) -> Semantics:
 
 
 def read_loop(raw: RawOperator) -> Semantics:
-    """A loop, with `trips` where a constant says how many.
+    """Return a loop, with `trips` where a constant says how many.
 
     Without a condition as input, the count alone decides. With one that is true at first, the body may still end the
     loop early: whoever sees the body must take `trips` away where it computes the condition anew.
@@ -111,7 +111,7 @@ def read_loop(raw: RawOperator) -> Semantics:
 
 
 def read_scan(raw: RawOperator) -> Semantics:
-    """A loop along an axis of its scanned inputs; the first version of the operator has a batch around it."""
+    """Return a loop along an axis of its scanned inputs; the first version of the operator has a batch around it."""
     scanned = raw.integer("num_scan_inputs", 1)
     if not 1 <= scanned <= len(raw.inputs):
         raise Unclear(f"it scans {scanned} of {len(raw.inputs)} inputs")

@@ -44,7 +44,7 @@ from edgewise.model.dialects.onnx_network import (
 
 
 def read_fused_product(raw: RawOperator) -> Semantics:
-    """The product α · A · B of turned matrices, then a function."""
+    """Return the product α · A · B of turned matrices, then a function."""
     if raw.integer("transBatchA", 0) or raw.integer("transBatchB", 0):
         return rare(0, 1, macs=None)
     left, right = raw.input(0), raw.input(1)
@@ -59,7 +59,7 @@ def read_fused_product(raw: RawOperator) -> Semantics:
 
 
 def read_packed_product(raw: RawOperator) -> Semantics:
-    """A product with weights of few bits: K says what it sums over, as the weights' own shape does not."""
+    """Return a product with weights of few bits: K says what it sums over, as the weights' own shape does not."""
     inner = raw.natural("K", 0)
     if inner < 1:
         raise Unclear("it has no equation")
@@ -68,7 +68,7 @@ def read_packed_product(raw: RawOperator) -> Semantics:
 
 
 def read_gelu_product(raw: RawOperator) -> Semantics:
-    """The product X · W + bias, then GELU with a hyperbolic tangent."""
+    """Return the product X · W + bias, then GELU with a hyperbolic tangent."""
     return mean(
         "matrix-multiplication",
         reduction=inner_dimension(raw.input(0), raw.input(1)),
@@ -90,13 +90,15 @@ def read_quick_gelu(raw: RawOperator) -> Semantics:
 
 
 def read_skip_normalization(raw: RawOperator) -> Semantics:
-    """The sum x + skip (+ bias), normalised over mean and variance, scaled, and shifted where there is a shift."""
+    """Return the sum x + skip (+ bias), normalised over mean and variance, scaled, and shifted where there is a
+    shift.
+    """
     operations = 7 + raw.given(3) + 1 + raw.given(4)
     return per_element(operations, kind="normalization", weights=(2, 3, 4))
 
 
 def read_skip_root_normalization(raw: RawOperator) -> Semantics:
-    """The sum x + skip (+ bias), normalised over its mean square and scaled."""
+    """Return the sum x + skip (+ bias), normalised over its mean square and scaled."""
     return per_element(4 + 1 + raw.given(3), kind="normalization", weights=(2, 3))
 
 

@@ -36,7 +36,7 @@ _FUSED = {
 
 
 def fused_function(raw: RawOperator) -> str:
-    """The function that an operator applies to its outputs, of `ACTIVATIONS`, or the file's name for another."""
+    """Return the function that an operator applies to its outputs, of `ACTIVATIONS`, or the file's name for another."""
     name = raw.text("activation", "")
     return _FUSED.get(name, name)
 
@@ -100,13 +100,13 @@ def read_transposed_convolution(raw: RawOperator, *, bias: int = 2) -> Semantics
 
 
 def read_deformable_convolution(raw: RawOperator) -> Semantics:
-    """A convolution whose inputs are interpolated; the interpolation is not counted."""
+    """Return a convolution whose inputs are interpolated; the interpolation is not counted."""
     reduction = _reduction_of(raw, raw.input(0), raw.input(1))
     return rare(1, 3, macs=multiply(elements(raw.output()), reduction))
 
 
 def inner_dimension(left: Tensor | None, right: Tensor | None) -> int | None:
-    """What a matrix product sums over, as numpy's `matmul` defines it for any ranks."""
+    """Return what a matrix product sums over, as numpy's `matmul` defines it for any ranks."""
     found = size(left, -1)
     if found is not None:
         return found
@@ -114,7 +114,7 @@ def inner_dimension(left: Tensor | None, right: Tensor | None) -> int | None:
 
 
 def read_product(raw: RawOperator, *, right: int = 1, bias: int | None = None) -> Semantics:
-    """A product of the input 0 and the input `right`, vectors, matrices or batches of them."""
+    """Return a product of the input 0 and the input `right`, vectors, matrices or batches of them."""
     added = raw.given(bias)
     weights = (0, right) if bias is None else (0, right, bias)
     reduction = inner_dimension(raw.input(0), raw.input(right))
@@ -139,7 +139,7 @@ def read_gemm(raw: RawOperator, *, right: int = 1, bias: int = 2, activation: st
 
 
 def read_pooling(raw: RawOperator, *, average: bool = False) -> Semantics:
-    """A window's maximum or mean."""
+    """Return a window's maximum or mean."""
     kernel = raw.sizes("kernel_shape")
     window = None if kernel is None else multiply(*kernel)
     return mean("pooling", window=window, average=average)

@@ -92,7 +92,9 @@ def read_attention(raw: RawOperator) -> Semantics:
 
 
 def read_projected_attention(raw: RawOperator, *, bias: int = 2, past: int = 4, added: int = 5) -> Semantics:
-    """The `Attention` of onnxruntime: one product makes queries, keys and values from [batch, length, features]."""
+    """Return the `Attention` of onnxruntime: one product makes queries, keys and values from [batch, length,
+    features].
+    """
     data, weight = raw.input(0), raw.input(1)
     heads = raw.natural("num_heads", 0)
     hidden = raw.sizes("qkv_hidden_sizes")
@@ -121,7 +123,9 @@ def read_projected_attention(raw: RawOperator, *, bias: int = 2, past: int = 4, 
 
 
 def read_multi_head_attention(raw: RawOperator) -> Semantics:
-    """The `MultiHeadAttention` of onnxruntime; all of queries, keys and values, or only the last two, may be packed."""
+    """Return the `MultiHeadAttention` of onnxruntime; all of queries, keys and values, or only the last two, may be
+    packed.
+    """
     query, key, value = (raw.input(at) for at in range(3))
     heads = raw.natural("num_heads", 0)
     depth = size(query, 4) if rank(query) == 5 else divide(size(query, 2), heads)
@@ -155,7 +159,7 @@ def read_multi_head_attention(raw: RawOperator) -> Semantics:
 
 
 def read_group_query_attention(raw: RawOperator) -> Semantics:
-    """The `GroupQueryAttention` of onnxruntime: heads share keys and values, and queries may hold all three.
+    """Return the `GroupQueryAttention` of onnxruntime: heads share keys and values, and queries may hold all three.
 
     Where the length of the past is an input, the cache's whole length is counted.
     """

@@ -45,7 +45,7 @@ from edgewise.model.signature import Dimension
 
 
 def convolve(raw: RawOperator) -> Semantics:
-    """Filters [O, I, k…] or in groups [G, O/G, I/G, k…]; transposed [I, O, k…] or [G, I/G, O/G, k…]."""
+    """Return filters [O, I, k…] or in groups [G, O/G, I/G, k…]; transposed [I, O, k…] or [G, I/G, O/G, k…]."""
     filters, grouped = shape_of(raw.input(1)), raw.op.startswith("Group")
     inner = filters[2 if grouped else 1 :]
     transposed = raw.op.endswith("BackpropData")
@@ -59,14 +59,14 @@ def convolve(raw: RawOperator) -> Semantics:
 
 
 def convolve_deformed(raw: RawOperator) -> Semantics:
-    """Data, offsets, filters [O, I/G, k…]; the interpolation of the samples is not counted."""
+    """Return data, offsets, filters [O, I/G, k…]; the interpolation of the samples is not counted."""
     filters = raw.input(2)
     products = product_of(filters, 1) if (rank(filters) or 0) > 2 else None
     return rare(2, macs=multiply(elements(raw.output()), products))
 
 
 def multiply_matrices(raw: RawOperator) -> Semantics:
-    """The inner dimension, from either side; one-dimensional inputs are not transposed."""
+    """Return the inner dimension, from either side; one-dimensional inputs are not transposed."""
     inner: int | None = None
     for at, option, usual in ((0, "transpose_a", -1), (1, "transpose_b", -2)):
         turned = raw.attributes.get(option) is True
@@ -91,7 +91,7 @@ _GATES = {"LSTM": 4, "GRU": 3, "AUGRU": 3, "RNN": 1}
 
 
 def recur(raw: RawOperator) -> Semantics:
-    """A cell or a sequence: X, H, (C), (lengths), W [D, G·H, I], R [D, G·H, H], B; a cell's have no direction D.
+    """Return a cell or a sequence: X, H, (C), (lengths), W [D, G·H, I], R [D, G·H, H], B; a cell's have no direction D.
 
     Sequences are counted to their full length, whatever the lengths say.
     """
@@ -140,7 +140,7 @@ _BILINEAR = 7
 
 
 def read_integers(value: Any) -> tuple[int, ...] | None:
-    """An option that is a list of whole numbers; one number is a list of one."""
+    """Return an option that is a list of whole numbers; one number is a list of one."""
     words = value if isinstance(value, tuple) else (value,)
     return tuple(words) if all(type(word) is int for word in words) else None
 
@@ -251,7 +251,7 @@ def _scatter(raw: RawOperator) -> Semantics:
 
 
 def _swish(raw: RawOperator) -> Semantics:
-    """Times sigmoid(β·x): one multiplication more where β is there and not 1."""
+    """Multiply by sigmoid(β·x): one multiplication more where β is there and not 1."""
     if len(raw.inputs) < 2 or raw.values(1) in ((1,), (1.0,)):
         return function("silu")
     return mean("elementwise", per_element=1, activation="silu")
@@ -263,7 +263,7 @@ def _gelu(raw: RawOperator) -> Semantics:
 
 
 def _normalize_batch(raw: RawOperator) -> Semantics:
-    """Data first since opset 5; γ and β before it in opset 1."""
+    """Return data first since opset 5; γ and β before it in opset 1."""
     weights = (0, 1, 3, 4) if raw.version in range(1, 5) else (1, 2, 3, 4)
     return per_element(2, kind="normalization", weights=weights)
 

@@ -46,19 +46,19 @@ _FUSED = {
 
 
 def read_fused(raw: RawOperator) -> str:
-    """The function that is applied to the outputs; the schema's own name where it is a newer one."""
+    """Return the function that is applied to the outputs; the schema's own name where it is a newer one."""
     name = str(raw.attributes.get("fused_activation_function", "NONE"))
     return _FUSED.get(name, name)
 
 
 def read_positive(raw: RawOperator, option: str) -> int | None:
-    """An option that is a size."""
+    """Return an option that is a size."""
     value = raw.attributes.get(option)
     return value if isinstance(value, int) and value > 0 else None
 
 
 def _product(*axes: int, kind: str = "convolution", bias: int = 2, data: int | None = None) -> Rule:
-    """The rule of an operator whose sums have one product for each place in these dimensions of its filter."""
+    """Return the rule of an operator whose sums have one product for each place in these dimensions of its filter."""
 
     def read(raw: RawOperator) -> Semantics:
         depthwise = None
@@ -158,7 +158,9 @@ def scatter(raw: RawOperator) -> Semantics:
 
 
 def _read_sequence(raw: RawOperator) -> tuple[int | None, int | None]:
-    """Steps and batch of data [time, batch, features] (time-major), [batch, time, features] or [batch, features]."""
+    """Return steps and batch of data [time, batch, features] (time-major), [batch, time, features] or [batch,
+    features].
+    """
     first, second = size_of(raw.input(0), 0), size_of(raw.input(0), 1)
     if raw.op in ("LSTM", "RNN"):
         return 1, first
@@ -229,7 +231,7 @@ def _read_direction(raw: RawOperator, start: int) -> dict[str, Any] | None:
 
 
 def _only_products(raw: RawOperator, matrices: Sequence[int], times: int | None, weights: tuple[int, ...]) -> Semantics:
-    """A layer that multiplies each of these matrices `times` times, and whose operations are not counted."""
+    """Return a layer that multiplies each of these matrices `times` times, and whose operations are not counted."""
     sizes = [elements(raw.input(at)) for at in matrices if raw.given(at)]
     return rare(*weights, macs=multiply(times, add(*sizes)))
 
@@ -264,7 +266,10 @@ def run_rnn(raw: RawOperator) -> Semantics:
 
 
 def interpret(raw: RawOperator) -> Semantics:
-    """What an operator is; of an unknown one, kind "" and the reason. A custom operator has the domain ``custom``."""
+    """Return what an operator is; of an unknown one, kind "" and the reason.
+
+    A custom operator has the domain ``custom``.
+    """
     if raw.domain and raw.op.startswith("Flex") and raw.op not in CUSTOM:
         return unknown(f"{raw.op} is an operator of TensorFlow itself")
     return drop_indices(raw, apply((CUSTOM if raw.domain else BUILTIN).get(raw.op), raw))

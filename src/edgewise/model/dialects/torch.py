@@ -162,7 +162,10 @@ UNKNOWN: dict[str, Semantics] = {
 
 
 def interpret(raw: RawOperator) -> Semantics:
-    """What the operator `raw` is; an unknown one has the kind "". Parameters follow from the arguments' names alone."""
+    """Return what the operator `raw` is; an unknown one has the kind "".
+
+    Parameters follow from the arguments' names alone.
+    """
     name = base_name(raw.op)
     if name not in OPERATORS:
         return Semantics()
@@ -179,7 +182,9 @@ def _grid_sample(raw: RawOperator) -> Semantics:
 
 
 def _control(raw: RawOperator) -> Semantics:
-    """A wrapper is a body that runs once; ``scan`` and ``map`` run along the first dimension of what they map."""
+    """Return a wrapper is a body that runs once; ``scan`` and ``map`` run along the first dimension of what they
+    map.
+    """
     kind = CONTROL[raw.op]
     if kind == "branch" or raw.op == "while_loop":
         return mean(kind)
@@ -191,7 +196,7 @@ def _control(raw: RawOperator) -> Semantics:
 
 
 def _convert(raw: RawOperator) -> Semantics:
-    """A conversion where the type changes, a copy or nothing where it does not."""
+    """Return a conversion where the type changes, a copy or nothing where it does not."""
     source, target = raw.input(0), raw.output()
     return moving() if source is None or target is None or source.dtype == target.dtype else per_element(1)
 

@@ -79,7 +79,7 @@ def keep_integer(value: Any) -> int | None:
 
 
 def read_sizes(value: Any, rank: int) -> tuple[int, ...] | None:
-    """An argument like ``kernel_size`` as `rank` integers; None where it is not that."""
+    """Return an argument like ``kernel_size`` as `rank` integers; None where it is not that."""
     listed = tuple(value) if isinstance(value, list | tuple) else (value,)
     if len(listed) == 1:
         listed *= rank
@@ -92,7 +92,7 @@ def _bias(raw: RawOperator) -> bool:
 
 
 def _convolution(raw: RawOperator) -> Semantics:
-    """Filters are [outputs, inputs / groups, kernel…]; transposed ones [inputs, outputs / groups, kernel…]."""
+    """Return filters are [outputs, inputs / groups, kernel…]; transposed ones [inputs, outputs / groups, kernel…]."""
     filters = shape_of(raw.input(find_first(raw, "weight", 1)))
     transposed = "transpose" in raw.op or raw.attributes.get("transposed") is True
     groups = keep_integer(raw.attributes.get("groups", 1)) or 1
@@ -166,7 +166,7 @@ def _rms_normalization(raw: RawOperator) -> Semantics:
 
 
 def _dimensions(raw: RawOperator) -> int:
-    """Number of dimensions that a pool's name mentions."""
+    """Return number of dimensions that a pool's name mentions."""
     return next(int(letter) for letter in raw.op if letter.isdigit())
 
 
@@ -188,7 +188,7 @@ _GATES = {"lstm": 4, "gru": 3, "rnn_tanh": 1, "rnn_relu": 1}
 
 
 def _recurrent(raw: RawOperator) -> Semantics:
-    """A stack of layers; one layer is a plain recurrent one, several are the sum of theirs.
+    """Return a stack of layers; one layer is a plain recurrent one, several are the sum of theirs.
 
     Weights come layer by layer and direction by direction: [gates · hidden, input], [gates · hidden, state], then two
     biases, then the projection [projection, hidden] where there is one.

@@ -50,7 +50,10 @@ class Archive:
         return tuple(self._file.infolist())
 
     def read(self, name: str, limit: int) -> bytes:
-        """The bytes of the entry `name`. Raises `BadModel` where there are more than `limit` or they are damaged."""
+        """Return the bytes of the entry `name`.
+
+        Raises `BadModel` where there are more than `limit` or they are damaged.
+        """
         try:
             entry = self._file.getinfo(name)
         except KeyError:
@@ -58,7 +61,7 @@ class Archive:
         return b"".join(self.blocks(entry, limit))
 
     def blocks(self, entry: zipfile.ZipInfo, limit: int) -> Iterator[bytes]:
-        """The bytes of `entry` in blocks. Raises as `read`."""
+        """Yield the bytes of `entry` in blocks. Raises as `read`."""
         name = entry.filename
         if entry.file_size > limit:
             raise damaged(self.path, f"{name!r} in it is of {entry.file_size} bytes, more than {limit}")
@@ -92,7 +95,7 @@ class Archive:
         return entry.header_offset + _LOCAL_HEADER + name_bytes + extra_bytes, entry.file_size
 
     def read_json(self, name: str) -> dict[str, Any]:
-        """The JSON object in the entry `name`. Raises `BadModel`."""
+        """Return the JSON object in the entry `name`. Raises `BadModel`."""
         return parse_json(self.path, name, self.read(name, MAX_JSON_BYTES))
 
 
@@ -102,14 +105,14 @@ def looks_zipped(head: bytes) -> bool:
 
 
 def first_name(head: bytes) -> str:
-    """The name of an archive's first entry, from the file's first bytes alone."""
+    """Return the name of an archive's first entry, from the file's first bytes alone."""
     length = int.from_bytes(head[26:28], "little")
     return head[30 : 30 + length].decode("utf-8", "replace") if looks_zipped(head) else ""
 
 
 @contextmanager
 def open_archive(path: Path, *, content: BytesIO | None = None) -> Iterator[Archive]:
-    """The archive at `path`, or one inside it. Raises `BadModel` where it is none or its directory is absurd.
+    """Yield the archive at `path`, or one inside it. Raises `BadModel` where it is none or its directory is absurd.
 
     Args:
         content: the bytes of an archive that is an entry of the one at `path`.
@@ -137,7 +140,7 @@ class _Bounded(BufferedReader):
 
 
 def parse_json(path: Path, name: str, data: bytes) -> dict[str, Any]:
-    """A JSON object of a size that can be borne. Raises `BadModel`."""
+    """Return a JSON object of a size that can be borne. Raises `BadModel`."""
     if sum(data.count(mark) for mark in (b",", b"[", b"{")) > MAX_JSON_VALUES:
         raise damaged(path, f"{name!r} in it has more than {MAX_JSON_VALUES} values")
     try:
@@ -153,7 +156,7 @@ def parse_json(path: Path, name: str, data: bytes) -> dict[str, Any]:
 
 
 def shorten(value: Any) -> Any:
-    """An option of an operator, JSON-shaped and small."""
+    """Return an option of an operator, JSON-shaped and small."""
     if isinstance(value, str):
         return value[:SHORT_TEXT]
     if isinstance(value, bool) or value is None:

@@ -59,10 +59,10 @@ class Reader(Protocol):
         """
 
     def read_signature(self, path: Path) -> Signature:
-        """Inputs and outputs, without reading weights that lie in files of their own. Raises `BadModel`."""
+        """Return inputs and outputs, without reading weights that lie in files of their own. Raises `BadModel`."""
 
     def weight_files(self, path: Path) -> tuple[Path, ...]:
-        """The other files the model needs, in the order in which they enter its hash.
+        """Return the other files the model needs, in the order in which they enter its hash.
 
         Raises:
             BadModel: one is missing, too short, or lies where a model has no business.
@@ -82,7 +82,7 @@ class ReadsGraph(Protocol):
     """A reader that can also tell a model's network. Hostile files are bounded and refused as `Reader` says."""
 
     def read_graph(self, path: Path, *, shapes: Mapping[str, tuple[int, ...]] | None = None) -> Graph:
-        """The network, with every shape that can be known without running it.
+        """Return the network, with every shape that can be known without running it.
 
         Weights are described and never copied; those in files of their own are not read.
 
@@ -119,7 +119,7 @@ def readers() -> Registry[Reader]:
 
 
 def make_signature(path: Path, *, inputs: Sequence[TensorSpec], outputs: Sequence[TensorSpec]) -> Signature:
-    """A signature whose names, ranks and sizes are sane.
+    """Return a signature whose names, ranks and sizes are sane.
 
     Raises:
         BadModel: no outputs, two inputs of one name, absurd counts, names, ranks or sizes.
@@ -146,7 +146,7 @@ def make_signature(path: Path, *, inputs: Sequence[TensorSpec], outputs: Sequenc
 
 
 def sign_graph(path: Path, graph: Graph) -> Signature:
-    """The inputs and outputs of `graph` as the signature of its file. Raises as `make_signature`."""
+    """Return the inputs and outputs of `graph` as the signature of its file. Raises as `make_signature`."""
     inputs, outputs = (
         [TensorSpec(name=name, shape=graph.tensors[name].shape, dtype=graph.tensors[name].dtype) for name in names]
         for names in (graph.inputs, graph.outputs)
@@ -207,13 +207,13 @@ def order_by_needs(needs: Sequence[Set[int]]) -> tuple[list[int], int | None]:
 
 
 def identify_version(path: Path) -> tuple[Path, int, int, int]:
-    """What changes when the file at `path` does: its inode, size and time of change."""
+    """Return what changes when the file at `path` does: its inode, size and time of change."""
     stat = path.stat()
     return path, stat.st_ino, stat.st_size, stat.st_mtime_ns
 
 
 def damaged(path: Path, reason: str, *, advice: str = "export or download it again") -> BadModel:
-    """The error for a file whose format is known and whose content is wrong."""
+    """Return the error for a file whose format is known and whose content is wrong."""
     return BadModel(f"{path.name} can't be used: {reason}", advice=advice)
 
 
@@ -227,7 +227,7 @@ class Wrong(Exception):
 
 @contextmanager
 def explain_damage(path: Path) -> Iterator[None]:
-    """Turns what is wrong inside the file at `path` into `BadModel`."""
+    """Turn what is wrong inside the file at `path` into `BadModel`."""
     try:
         yield
     except Wrong as error:
@@ -249,7 +249,8 @@ class MissingWeights(BadModel):
 
 
 def missing_weights(path: Path, name: str, size: int) -> MissingWeights:
-    """The error for a weight file that is not there: where it must be, and whether it is there under another name.
+    """Return the error for a weight file that is not there: where it must be, and whether it is there under another
+    name.
 
     Args:
         size: bytes that the model needs of it.

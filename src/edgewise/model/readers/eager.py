@@ -27,17 +27,18 @@ class EagerReader:
         return head.startswith(_BEGINNING)
 
     def read_signature(self, path: Path) -> Signature:
-        """Inputs and outputs of the example inputs. Raises `BadModel` for a file from elsewhere."""
+        """Return inputs and outputs of the example inputs. Raises `BadModel` for a file from elsewhere."""
         document = read_document(path)
         return make_signature(path, inputs=read_specs(document["inputs"]), outputs=read_specs(document["outputs"]))
 
     def weight_files(self, path: Path) -> tuple[Path, ...]:
-        """The file with its weights. Raises `BadModel` for a file from elsewhere."""
+        """Return the file with its weights. Raises `BadModel` for a file from elsewhere."""
         document = read_document(path)
         return (path.parent / (document.get("weights") or document["pickle"]),)
 
     def read_graph(self, path: Path, *, shapes: Mapping[str, tuple[int, ...]] | None = None) -> Graph:
-        """The network as ``torch.export`` found it when the file was written; without operators where it found none.
+        """Return the network as ``torch.export`` found it when the file was written; without operators where it
+        found none.
 
         Its metadata then have the reason under `edgewise.model.eager.UNEXPORTED`. Raises `BadModel` for other shapes.
         """
@@ -52,7 +53,7 @@ class EagerReader:
 
 
 def _without_layers(path: Path) -> Graph:
-    """Inputs and outputs without operators, and the reason."""
+    """Return inputs and outputs without operators, and the reason."""
     document = read_document(path)
     inputs, outputs = (read_specs(document[noun]) for noun in ("inputs", "outputs"))
     tensors = {one.name: Tensor(name=one.name, shape=one.shape, dtype=one.dtype) for one in (*inputs, *outputs)}

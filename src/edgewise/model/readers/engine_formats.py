@@ -46,7 +46,7 @@ class _EngineFormat(SelfContained):
         return self.beginning.match(head) is not None
 
     def read_signature(self, path: Path) -> Signature:
-        """Inputs and outputs as the engine that reads the format names them.
+        """Return inputs and outputs as the engine that reads the format names them.
 
         Raises:
             BadModel: the engine can't read it.
@@ -71,11 +71,13 @@ class SavedModelReader(_EngineFormat):
     beginning = re.compile(rb"\x08\x01\x12" + _LENGTH + rb"\x0a" + _LENGTH + rb"[\x12\x22\x2a]")
 
     def read_signature(self, path: Path) -> Signature:
-        """Inputs and outputs of the default signature, as the engine names them."""
+        """Return inputs and outputs of the default signature, as the engine names them."""
         return next(iter(self.read_signatures(path).values()), None) or super().read_signature(path)
 
     def read_signatures(self, path: Path) -> Mapping[str, Signature]:
-        """The signatures of a file that has several, the default first; empty where no installed engine tells them."""
+        """Return the signatures of a file that has several, the default first; empty where no installed engine
+        tells them.
+        """
         return _ask_signatures(identify_version(path)) if _has_several_signatures(path) else {}
 
     def weight_files(self, path: Path) -> tuple[Path, ...]:
@@ -139,7 +141,7 @@ class PaddleReader(_EngineFormat):
 
 @lru_cache(maxsize=64)
 def _ask_engine(version: tuple[Path, int, int, int], form: str, title: str, advice: str) -> Signature:
-    """What the first engine that can read the file says; kept for as long as the file does not change."""
+    """Return what the first engine that can read the file says; kept for as long as the file does not change."""
     path, hints, failures = version[0], list[str](), list[str]()
     registry: Registry[Any] = Registry("edgewise.runtimes", "runtime")
     for name, runtime in registry:
@@ -162,7 +164,7 @@ def _ask_engine(version: tuple[Path, int, int, int], form: str, title: str, advi
 
 @lru_cache(maxsize=64)
 def _ask_signatures(version: tuple[Path, int, int, int]) -> Mapping[str, Signature]:
-    """What the first engine says that tells the signatures of a SavedModel; empty without such an engine."""
+    """Return what the first engine says that tells the signatures of a SavedModel; empty without such an engine."""
     registry: Registry[Any] = Registry("edgewise.runtimes", "runtime")
     for name, runtime in registry:
         if "savedmodel" in runtime.formats and hasattr(runtime, "describe_signatures") and runtime.availability():
@@ -172,7 +174,7 @@ def _ask_signatures(version: tuple[Path, int, int, int]) -> Mapping[str, Signatu
 
 
 def _make_signature(path: Path, inputs: Sequence[Any], outputs: Sequence[Any]) -> Signature:
-    """What an engine's process answer."""
+    """Return what an engine's process answer."""
     taken, given = (
         [
             TensorSpec(name=name, shape=None if shape is None else tuple(shape), dtype=dtype)

@@ -32,11 +32,11 @@ class ExecuTorchReader(SelfContained):
         return _MARK.match(head) is not None
 
     def read_signature(self, path: Path) -> Signature:
-        """Inputs and outputs of the method that runs by default, ``forward`` or else the first."""
+        """Return inputs and outputs of the method that runs by default, ``forward`` or else the first."""
         return next(iter(self.read_signatures(path).values()))
 
     def read_signatures(self, path: Path) -> Mapping[str, Signature]:
-        """The methods, the one that runs by default first."""
+        """Return the methods, the one that runs by default first."""
         with open_tables(path, LAYOUTS) as tables:
             reader = _open(tables)
             return {name: sign_graph(path, reader.read_method(name, {}, steps=False)) for name in reader.methods}
@@ -44,7 +44,7 @@ class ExecuTorchReader(SelfContained):
     def read_graph(
         self, path: Path, *, shapes: Mapping[str, tuple[int, ...]] | None = None, signature: str | None = None
     ) -> Graph:
-        """The method `signature`, by default the first of `read_signatures`, with the nodes that XNNPACK runs.
+        """Return the method `signature`, by default the first of `read_signatures`, with the nodes that XNNPACK runs.
 
         Shapes of tensors that the program may resize are open: it has only their upper bounds.
 

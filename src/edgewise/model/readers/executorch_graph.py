@@ -38,7 +38,7 @@ class Meanings(Protocol):
     def interpret(
         self, op: str, attributes: Mapping[str, Any], inputs: Sequence[Tensor | None], outputs: Sequence[Tensor]
     ) -> Any:
-        """The `edgewise.model.dialects.base.Semantics` of a step."""
+        """Return the `edgewise.model.dialects.base.Semantics` of a step."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -101,7 +101,7 @@ class ProgramReader:
             raise Wrong("it has no method")
 
     def read_method(self, name: str, shapes: Mapping[str, tuple[int, ...]], *, steps: bool = True) -> Graph:
-        """The graph of a method; without `steps` its inputs and outputs alone."""
+        """Return the graph of a method; without `steps` its inputs and outputs alone."""
         plan = self.methods[name]
         method = _Method(plan["values"])
         inputs = self._name_ends(method, plan["inputs"], "input")
@@ -278,14 +278,16 @@ class ProgramReader:
         )
 
     def _note_states(self, method: _Method, names: Iterable[str]) -> None:
-        """What is read and no step has made keeps its value from one inference to the next."""
+        """Note that what is read and no step has made keeps its value from one inference to the next."""
         for name in names:
             if name not in method.made:
                 method.tensors[name] = replace(method.tensors[name], variable=True)
                 method.made.add(name)
 
     def _plain(self, method: _Method, value: Any) -> Any:
-        """A number, a text, or a list of them; of a list of integers the values, which are values of the method."""
+        """Return a number, a text, or a list of them; of a list of integers the values, which are values of the
+        method.
+        """
         kind, record = value
         if kind == "IntList":
             return [
@@ -359,7 +361,9 @@ class ProgramReader:
     def _read_xnnpack(
         self, method: _Method, args: list[str], start: int, name: str, instruction: int
     ) -> Iterator[_Step]:
-        """The nodes of a graph of XNNPACK: a header ``XH00`` with the place of the flatbuffer, or the flatbuffer."""
+        """Yield the nodes of a graph of XNNPACK: a header ``XH00`` with the place of the flatbuffer, or the
+        flatbuffer.
+        """
         self._tables.check_span(start, 32)
         data_at = 0
         if self._tables.buffer[start + 4 : start + 8] == b"XH00":
@@ -386,7 +390,7 @@ class ProgramReader:
             )
 
     def _describe(self, op: str, fields: Table, bounds: Table | None) -> dict[str, Any]:
-        """A node's options, and the clamp that is fused into it."""
+        """Return a node's options, and the clamp that is fused into it."""
         kept = {
             key: list(self._tables.numbers(value)) if isinstance(value, Vector) else value
             for key, value in fields.items()
@@ -489,7 +493,7 @@ def _pick(names: Mapping[int, str], fields: Table, roles: Iterable[str], name: s
 
 
 def read_method(path: Path, name: str = "") -> Graph:
-    """The method `name` of the program at `path`, by default the first, without what its steps mean.
+    """Return the method `name` of the program at `path`, by default the first, without what its steps mean.
 
     Raises `BadModel`, OSError, or KeyError for a method that is not there.
     """

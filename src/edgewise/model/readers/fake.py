@@ -38,7 +38,7 @@ class FakeReader(SelfContained):
         return head.split(maxsplit=1)[:1] == [MARK]
 
     def read_signature(self, path: Path) -> Signature:
-        """The scripted inputs and outputs, or one float32 ``x`` [1, 4] and one float32 ``y`` [1, 2]."""
+        """Return the scripted inputs and outputs, or one float32 ``x`` [1, 4] and one float32 ``y`` [1, 2]."""
         script = _read_script(path)
         return make_signature(
             path,
@@ -47,7 +47,10 @@ class FakeReader(SelfContained):
         )
 
     def read_graph(self, path: Path, *, shapes: Mapping[str, tuple[int, ...]] | None = None) -> Graph:
-        """The scripted network. Raises `BadModel` where the script has none or it is wrong, `BadInput` for `shapes`."""
+        """Return the scripted network.
+
+        Raises `BadModel` where the script has none or it is wrong, `BadInput` for `shapes`.
+        """
         graph = _read_script(path).get("graph")
         if not isinstance(graph, dict):
             raise damaged(path, "its script has no object 'graph'", advice=_ADVICE)

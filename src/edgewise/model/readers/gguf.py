@@ -103,7 +103,7 @@ class GgufHeader:
         return found if isinstance(found, str) else ""
 
     def number(self, key: str) -> int | None:
-        """The whole number at `key` below the architecture; None where there is none."""
+        """Return the whole number at `key` below the architecture; None where there is none."""
         found = self.metadata.get(f"{self.architecture}.{key}")
         return found if type(found) is int and found >= 0 else None
 
@@ -187,7 +187,7 @@ class _Stream:
         return self.take(length, what).decode("utf-8", errors="replace")
 
     def value(self, kind: int, what: str) -> Any:
-        """A value of metadata."""
+        """Return a value of metadata."""
         if kind in _SCALARS:
             return self.number(_SCALARS[kind], what)
         if kind == _TEXT:
@@ -210,7 +210,10 @@ class _Stream:
 
 
 def read_header(path: Path) -> GgufHeader:
-    """The header of the GGUF file at `path`; read once as long as the file does not change. Raises `BadModel`."""
+    """Return the header of the GGUF file at `path`; read once as long as the file does not change.
+
+    Raises `BadModel`.
+    """
     with explain_damage(path):
         return _read_header(identify_version(path))
 
@@ -291,7 +294,10 @@ class GgufReader(SelfContained):
         return Signature(inputs=(), outputs=())
 
     def read_graph(self, path: Path, *, shapes: Mapping[str, tuple[int, ...]] | None = None) -> Graph:
-        """The blocks of the model with their weights; what they compute stands in no GGUF file. Raises `BadModel`."""
+        """Return the blocks of the model with their weights; what they compute stands in no GGUF file.
+
+        Raises `BadModel`.
+        """
         check_shapes({}, shapes or {})
         header = read_header(path)
         tensors = {
@@ -347,7 +353,7 @@ def _by_block(name: str) -> tuple[int, int]:
 
 
 def describe_header(header: GgufHeader) -> dict[str, Any]:
-    """What the header says of the language model, JSON-shaped; what it does not say is None."""
+    """Return what the header says of the language model, JSON-shaped; what it does not say is None."""
     numbers, why = header.cached_numbers()
     vocabulary = header.metadata.get("tokenizer.ggml.tokens")
     return {

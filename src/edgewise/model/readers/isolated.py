@@ -39,7 +39,7 @@ def answer_requests(
     memory_bytes: int,
     per_file_byte: int = 0,
 ) -> int:
-    """The main function of a worker of `ask_engine`; returns the exit code.
+    """Return the main function of a worker of `ask_engine`; returns the exit code.
 
     Args:
         answer: makes the answer to a request. Raises `Refused` where the network can't take what was asked, and
@@ -92,7 +92,7 @@ def ask_for_shapes(
 
 
 def refuse_shapes(shapes: Mapping[str, tuple[int, ...]], error: Refused) -> BadInput:
-    """The error for shapes that a network can't take."""
+    """Return the error for shapes that a network can't take."""
     words = ", ".join(f"{name!r}: {list(shape)}" for name, shape in shapes.items())
     return BadInput(f"the network does not support {words}: {error}", advice="give shapes that it supports")
 
@@ -108,7 +108,7 @@ def ask_engine(
     purpose: str,
     environment: Mapping[str, str] | None = None,
 ) -> Mapping[str, Any]:
-    """What the module `worker` answers about the file at `path`; kept for as long as the file does not change.
+    """Return what the module `worker` answers about the file at `path`; kept for as long as the file does not change.
 
     Args:
         worker: a module whose main function is `answer_requests`.
@@ -136,7 +136,7 @@ def ask_engine(
 
 @lru_cache(maxsize=32)
 def _run(worker: str, request: str, title: str, version: object, environment: tuple[tuple[str, str], ...]) -> bytes:
-    """The answer as JSON; ``{"failed": reason}`` where there is none."""
+    """Return the answer as JSON; ``{"failed": reason}`` where there is none."""
     del version  # it is only for the cache
     threads = {"OPENBLAS_NUM_THREADS": "1", "OMP_NUM_THREADS": "1"}  # whose memory would count
     done = run_child(
@@ -157,7 +157,9 @@ def _run(worker: str, request: str, title: str, version: object, environment: tu
 
 
 def parse_shape(shape: Any) -> tuple[Dimension, ...] | None:
-    """A shape of an answer; None where it is unknown, or no shape at all: who answered has read a hostile file."""
+    """Return a shape of an answer; None where it is unknown, or no shape at all: who answered has read a hostile
+    file.
+    """
     if not isinstance(shape, list) or len(shape) > MAX_RANK:
         return None
     sizes = tuple(shape)

@@ -48,11 +48,14 @@ class KerasReader(SelfContained):
         return first_name(head) == _METADATA
 
     def read_signature(self, path: Path) -> Signature:
-        """Inputs with their batch, which is open as a rule, and outputs."""
+        """Return inputs with their batch, which is open as a rule, and outputs."""
         return sign_graph(path, self.read_graph(path))
 
     def read_graph(self, path: Path, *, shapes: Mapping[str, tuple[int, ...]] | None = None) -> Graph:
-        """The network as Keras builds it from its configuration, models in models taken apart. As `read_document`."""
+        """Return the network as Keras builds it from its configuration, models in models taken apart.
+
+        As `read_document`.
+        """
         with open_archive(path) as archive:
             document = archive.read_json(_CONFIG)
             metadata = archive.read_json(_METADATA) if _METADATA in archive.names else {}
@@ -63,7 +66,7 @@ class KerasReader(SelfContained):
 def read_document(
     path: Path, document: Mapping[str, Any], *, shapes: Mapping[str, tuple[int, ...]] | None = None, version: str = ""
 ) -> Graph:
-    """The graph of a model's configuration.
+    """Return the graph of a model's configuration.
 
     Args:
         path: the file it is from, for messages.
@@ -99,7 +102,9 @@ def read_document(
 
 
 def _choose_backend() -> str | None:
-    """The backend of Keras: as the user has set it, else the quickest that is installed; None: Keras has none."""
+    """Return the backend of Keras: as the user has set it, else the quickest that is installed; None: Keras has
+    none.
+    """
     if chosen := os.environ.get("KERAS_BACKEND"):
         return chosen
     found = next((name for name in _BACKENDS if find_spec(name) is not None), "")

@@ -22,7 +22,7 @@ _DULL = (
 
 
 def build_graph(path: Path, description: Mapping[str, Any], version: str) -> Graph:
-    """The graph of a model.
+    """Return the graph of a model.
 
     Args:
         path: the file it is from, for messages.

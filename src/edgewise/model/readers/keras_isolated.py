@@ -32,7 +32,7 @@ class NotFunctional(Exception):
 
 
 def describe_model(model: Any, shapes: Mapping[str, Sequence[int]]) -> dict[str, Any]:
-    """What a Keras model consists of, JSON-shaped.
+    """Return what a Keras model consists of, JSON-shaped.
 
     Args:
         model: a built Functional or Sequential model of Keras 3.
@@ -50,7 +50,7 @@ def describe_model(model: Any, shapes: Mapping[str, Sequence[int]]) -> dict[str,
 
 
 def _functional(operation: Any) -> Any:
-    """The functional model that `operation` is, or stands for; None for a layer."""
+    """Return the functional model that `operation` is, or stands for; None for a layer."""
     import keras
 
     if isinstance(operation, keras.Sequential):
@@ -111,7 +111,7 @@ class _Walk:
         return kept[::-1]
 
     def run(self, model: Any, inputs: Sequence[Any], prefix: str) -> list[Any]:
-        """The layers of a functional model, applied to symbolic tensors; what comes out of it."""
+        """Return the layers of a functional model, applied to symbolic tensors; what comes out of it."""
         from keras import tree
 
         known = {id(own): given for own, given in zip(model.inputs, inputs, strict=True)}
@@ -142,7 +142,7 @@ class _Walk:
         return made
 
     def add(self, operation: Any, sources: Sequence[Any], made: Sequence[Any], path: str, **facts: Any) -> None:
-        """A row for an operation."""
+        """Add a row for an operation."""
         weights = [self._weight(each, path) for each in getattr(operation, "weights", ())]
         self.layers.append({
             "path": path,
@@ -155,7 +155,7 @@ class _Walk:
         })  # fmt: skip
 
     def part(self, layer: Any, source: Any, path: str) -> Any:
-        """A layer inside of another as a row of its own; what it gives."""
+        """Return a layer inside of another as a row of its own; what it gives."""
         made = _infer(layer, source)
         self.add(layer, [source], [made], path)
         return made
@@ -183,7 +183,9 @@ class _Walk:
 
 
 def _infer(operation: Any, *args: Any, **kwargs: Any) -> Any:
-    """What an operation gives, symbolically; Keras leaves open what an EinsumDense keeps of its input's shape."""
+    """Return what an operation gives, symbolically; Keras leaves open what an EinsumDense keeps of its input's
+    shape.
+    """
     import keras
 
     made = operation.compute_output_spec(*args, **kwargs)
@@ -283,7 +285,9 @@ def _split_directions(walk: _Walk, layer: Any, sources: list[Any], made: list[An
 
 
 def _split_cells(walk: _Walk, layer: Any, sources: list[Any], made: list[Any], path: str) -> bool:
-    """A recurrent layer for each cell of an ``RNN``; False for other layers and for cells that are not Keras' own."""
+    """Return a recurrent layer for each cell of an ``RNN``; False for other layers and for cells that are not
+    Keras' own.
+    """
     import keras
 
     source, cell = sources[0], cast(Any, getattr(layer, "cell", None))
@@ -301,7 +305,7 @@ def _split_cells(walk: _Walk, layer: Any, sources: list[Any], made: list[Any], p
 
 
 def _split_steps(walk: _Walk, layer: Any, sources: list[Any], made: list[Any], path: str) -> bool:
-    """The inner layer on all steps at once, as if they were examples: the cost is the same."""
+    """Return the inner layer on all steps at once, as if they were examples: the cost is the same."""
     import keras
 
     batch, steps, *rest = sources[0].shape

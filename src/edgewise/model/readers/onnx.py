@@ -70,7 +70,10 @@ class OnnxReader:
             return _make_graph(model, description, onnx.TensorProto.DataType.items(), (shapes or {}, observed))
 
     def locations(self, path: Path) -> tuple[str, ...]:
-        """The files of external data as the model names them, whether they are there or not. Raises `BadModel`."""
+        """Return the files of external data as the model names them, whether they are there or not.
+
+        Raises `BadModel`.
+        """
         return tuple(location for location, _ in _parse(identify_version(path))[1])
 
     def weight_files(self, path: Path) -> tuple[Path, ...]:
@@ -93,7 +96,7 @@ def _parse(version: tuple[Path, int, int, int]) -> tuple[Signature, tuple[tuple[
 
 
 def _load(path: Path) -> tuple[Any, Description, ModuleType]:
-    """The model without big payloads, what was left out of it, and the package onnx."""
+    """Return the model without big payloads, what was left out of it, and the package onnx."""
     size = path.stat().st_size
     if size > MAX_BYTES:
         advice = "save it with its weights as external data (onnx.save_model(…, save_as_external_data=True))"
@@ -211,7 +214,7 @@ def _find_attribute_tensors(attribute: Any) -> Iterator[Any]:
 
 
 def _check_weight_file(path: Path, location: str, end: int) -> Path:
-    """The external file at `location`, once it is known to lie in the model's folder and to be long enough."""
+    """Return the external file at `location`, once it is known to lie in the model's folder and to be long enough."""
     refused = f"its weights are in {location!r}, outside the model's folder"
     if not location or "\0" in location:
         raise Wrong("a tensor has external data without a file name")

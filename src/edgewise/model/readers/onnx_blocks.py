@@ -65,7 +65,7 @@ class Block:
 
 
 def read_block(graph: Proto, description: Description) -> Block:
-    """The nodes of a graph and of the graphs inside it.
+    """Return the nodes of a graph and of the graphs inside it.
 
     Raises:
         Wrong: more than `MAX_OPERATORS`, a node without a type, a Constant node without a value.
@@ -115,7 +115,7 @@ class _Reading:
 
 
 def _settle(step: OnnxNode, gone: LeftOut) -> None:
-    """Makes a tensor of the list of a Constant node."""
+    """Make a tensor of the list of a Constant node."""
     tensor = as_tensor(step.attributes[0], gone)
     del step.proto.attribute[:]
     step.proto.attribute.add(name="value", type=TENSOR).t.CopyFrom(tensor)
@@ -123,7 +123,7 @@ def _settle(step: OnnxNode, gone: LeftOut) -> None:
 
 
 def graphs_of(attribute: Proto) -> Iterator[tuple[str, Proto]]:
-    """The graphs of an attribute, named."""
+    """Yield the graphs of an attribute, named."""
     kind = attribute.type
     if kind == GRAPH or (not kind and attribute.HasField("g")):
         yield attribute.name, attribute.g
@@ -152,7 +152,7 @@ def attach(block: Block, graph: Proto) -> None:
 
 
 def as_tensor(attribute: Proto, gone: LeftOut | None) -> Proto:
-    """The value of a Constant node as a TensorProto.
+    """Return the value of a Constant node as a TensorProto.
 
     Raises:
         Wrong: it has none.
@@ -243,7 +243,7 @@ def _find_makers(block: Block, ready: set[str]) -> dict[str, int]:
 
 
 def _sort(block: Block, needs: list[list[str]], made: dict[str, int]) -> None:
-    """Puts nodes after what they need, else in the order they have."""
+    """Put nodes after what they need, else in the order they have."""
     order, stuck = order_by_needs([{made[name] for name in wanted} for wanted in needs])
     if stuck is not None:
         raise Wrong(f"it has a cycle through {block.steps[stuck].label}")

@@ -90,7 +90,7 @@ class Source:
 
 
 def read_declared(block: Block, dtypes: Mapping[int, str]) -> Shapes:
-    """What a graph, and those inside it, declare of their values."""
+    """Return what a graph, and those inside it, declare of their values."""
     declared: Shapes = {}
     for each in inner_blocks(block):
         for info in (*each.proto.value_info, *each.proto.output):
@@ -100,7 +100,7 @@ def read_declared(block: Block, dtypes: Mapping[int, str]) -> Shapes:
 
 
 def make_graph(model: Proto, block: Block, source: Source, *, notes: tuple[str, ...] = ()) -> Graph:
-    """The graph of a model whose nodes stand in order.
+    """Return the graph of a model whose nodes stand in order.
 
     Args:
         notes: why shapes may be missing; they become its metadata `shape_inference`.
@@ -197,7 +197,7 @@ class _GraphReader:
         )
 
     def _look_up(self, name: str) -> Tensor:
-        """The tensor; one from outside becomes a tensor of this graph too."""
+        """Return the tensor; one from outside becomes a tensor of this graph too."""
         tensor = self.tensors.get(name)
         if tensor is None:
             tensor = self.outer.get(name) or Tensor(name=name, shape=None, dtype="undefined")
@@ -255,14 +255,14 @@ class _GraphReader:
         )
 
     def _complete_mask(self, step: OnnxNode) -> None:
-        """Gives the mask of a Dropout the data's shape, of which the inference for old opsets says nothing."""
+        """Give the mask of a Dropout the data's shape, of which the inference for old opsets says nothing."""
         data, mask = self.tensors.get(step.outputs[0]), self.tensors.get(step.outputs[1])
         if data is not None and mask is not None and mask.shape is None:
             dtype = "bool" if mask.dtype == "undefined" else mask.dtype
             self.tensors[mask.name] = replace(mask, shape=data.shape, dtype=dtype)
 
     def _fill(self, step: OnnxNode, results: Set[str]) -> bool:
-        """Makes a constant of what a ConstantOfShape of a constant shape makes: a weight of one value throughout.
+        """Make a constant of what a ConstantOfShape of a constant shape makes: a weight of one value throughout.
 
         Returns whether it is one; where its shape is computed it stays an operator.
         """
@@ -334,7 +334,7 @@ class _GraphReader:
         return geometry
 
     def _find_option_weights(self, step: OnnxNode, name: str) -> tuple[str, ...]:
-        """Adds the parameters that stand in an operator's options to the constants, and names them."""
+        """Add the parameters that stand in an operator's options to the constants, and name them."""
         found = []
         for attribute in step.attributes:
             if attribute.name not in OPTION_WEIGHTS.get(step.op, ()):
@@ -369,12 +369,12 @@ class _GraphReader:
         return None if tensor is None else read_values(tensor, self._left_out(tensor))
 
     def _read_first(self, name: str) -> int | float | None:
-        """The first element of the constant `name`, None where it can't be told."""
+        """Return the first element of the constant `name`, None where it can't be told."""
         tensor = self.constants.get(name)
         return None if tensor is None else read_first(tensor, self._left_out(tensor))
 
     def _quantize(self, step: OnnxNode) -> None:
-        """Notes on every value that a node quantises, or takes as quantised, what its integers stand for."""
+        """Note on every value that a node quantises, or takes as quantised, what its integers stand for."""
         for at, scale, zero in _QUANTIZED[step.op]:
             names = step.outputs if at < 0 else step.inputs
             name = names[max(at, 0)] if len(names) > max(at, 0) else ""
@@ -387,13 +387,13 @@ class _GraphReader:
                     self.tensors[name] = replace(tensor, quantization=found)
 
     def _find_scales(self, step: OnnxNode, positions: Iterable[int]) -> dict[str, int | None]:
-        """The constants among the inputs at `positions`, and what they take in the file, bytes."""
+        """Return the constants among the inputs at `positions`, and what they take in the file, bytes."""
         names = [step.inputs[at] for at in positions if at < len(step.inputs)]
         found = {name: self._look_up(name) for name in names if name}
         return {name: stored_size(tensor) for name, tensor in found.items() if tensor.constant}
 
     def _unpack(self, step: OnnxNode) -> None:
-        """Describes a weight in bytes as the weight of few bits that the operator takes from it."""
+        """Describe a weight in bytes as the weight of few bits that the operator takes from it."""
         at = onnx_packed.WEIGHTS.get(step.op, 1)
         if not len(step.inputs) > max(at, 2):
             return
@@ -427,7 +427,7 @@ class _GraphReader:
 
 
 def _read_result(name: str, types: Shapes, others: Iterable[Shapes]) -> Tensor:
-    """The value as inferred; what that leaves open as the first of `others` that knows it tells."""
+    """Return the value as inferred; what that leaves open as the first of `others` that knows it tells."""
     dtype, shape = types.get(name, ("undefined", None))
     other_dtype, other_shape = next((each[name] for each in others if name in each), ("undefined", None))
     return Tensor(
@@ -436,7 +436,8 @@ def _read_result(name: str, types: Shapes, others: Iterable[Shapes]) -> Tensor:
 
 
 def _find_label(step: OnnxNode, name: str, weights: Sequence[str]) -> str:
-    """The module of a PyTorch network that an operator comes from, and its name, as ``torch.onnx.export`` tells them.
+    """Return the module of a PyTorch network that an operator comes from, and its name, as ``torch.onnx.export``
+    tells them.
 
     The exporter's note lists the modules around it and its own name: ``['', 'features', 'features.17', 'conv2d']``.
     Operators that were made of several, or of a function, lack modules; then their weights have the module's name.

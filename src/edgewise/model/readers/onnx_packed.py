@@ -27,7 +27,7 @@ Numbers = tuple[int | float, ...] | None
 def unpack(
     op: str, options: Mapping[str, Any], inputs: Sequence[Tensor | None], numbers: tuple[float | None, Numbers]
 ) -> Tensor | None:
-    """The weight that an operator computes with, from the bytes that the file has.
+    """Return the weight that an operator computes with, from the bytes that the file has.
 
     Args:
         inputs: of the operator, in its order.

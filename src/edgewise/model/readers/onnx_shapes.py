@@ -44,7 +44,7 @@ class Inferred:
 
 
 def set_input_shapes(inputs: list[Proto], shapes: Mapping[str, tuple[int, ...]]) -> None:
-    """Writes concrete shapes into the types of graph inputs.
+    """Write concrete shapes into the types of graph inputs.
 
     Raises:
         BadInput: an unknown name, or a shape that does not fit what the file says.
@@ -62,13 +62,13 @@ def set_input_shapes(inputs: list[Proto], shapes: Mapping[str, tuple[int, ...]])
 
 
 def inline_functions(model: Proto) -> Inferred:
-    """The model with its own functions written out where they are called; as it was, where that fails."""
+    """Return the model with its own functions written out where they are called; as it was, where that fails."""
     answer, why = _ask_process(model, "inline")
     return Inferred(model if answer is None else answer, why)
 
 
 def infer_shapes(model: Proto, block: Block) -> Inferred:
-    """The model with the shapes that follow from its inputs' shapes.
+    """Return the model with the shapes that follow from its inputs' shapes.
 
     Shapes that the file declares for results are not used: they go stale, and a wrong one would stop the inference.
     Only those of operators that are not ONNX's own are kept, as nothing else can tell them.
@@ -135,7 +135,7 @@ def _is_fixed(info: Proto) -> bool:
 
 
 def _ask_process(model: Proto, mode: str) -> tuple[Proto | None, str]:
-    """What another process makes of the model, or None and why it made nothing of it."""
+    """Return what another process makes of the model, or None and why it made nothing of it."""
     noun = "inlining its functions" if mode == "inline" else "shape inference"
     file = _find_script() if mode == "symbolic" else _find_extension()
     if file is None:
@@ -161,7 +161,7 @@ def _ask_process(model: Proto, mode: str) -> tuple[Proto | None, str]:
 
 
 def _run(mode: str, file: str, request: bytes) -> Outcome:
-    """What the process says of the model in `request`, and how it ended."""
+    """Return what the process says of the model in `request`, and how it ended."""
     plain = ["-I"] if mode == "symbolic" else ["-I", "-S"]
     with tempfile.TemporaryDirectory(prefix=f"edgewise-{os.getpid()}-", ignore_cleanup_errors=True) as folder:
         return run_child(

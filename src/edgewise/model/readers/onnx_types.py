@@ -41,12 +41,15 @@ Shapes = dict[str, tuple[str, "tuple[Dimension, ...] | None"]]
 
 
 def name_dtypes(data_types: Iterable[tuple[str, int]]) -> dict[int, str]:
-    """Number of an element type → its name."""
+    """Return number of an element type → its name."""
     return {number: _DTYPES.get(name, name.lower()) for name, number in data_types}
 
 
 def read_type(kind: Proto, names: Mapping[int, str]) -> tuple[str, tuple[Dimension, ...] | None]:
-    """A type's name and, for tensors, its shape. Nesting is bounded by protobuf's own limit (100 messages deep)."""
+    """Return a type's name and, for tensors, its shape.
+
+    Nesting is bounded by protobuf's own limit (100 messages deep).
+    """
     which = kind.WhichOneof("value")
     if which == "tensor_type":
         tensor = kind.tensor_type
@@ -66,12 +69,12 @@ def read_type(kind: Proto, names: Mapping[int, str]) -> tuple[str, tuple[Dimensi
 
 
 def name_type(number: int, names: Mapping[int, str]) -> str:
-    """The name of an element type; numbers that nobody knows keep theirs."""
+    """Return the name of an element type; numbers that nobody knows keep theirs."""
     return names.get(number, f"onnx-type-{number}")
 
 
 def read_shape(tensor: Proto) -> tuple[Dimension, ...] | None:
-    """The shape of a tensor's type, None where the file gives none."""
+    """Return the shape of a tensor's type, None where the file gives none."""
     if not tensor.HasField("shape"):
         return None
     # A size above 0 is a value that is there; the slower questions are for the others.
@@ -95,7 +98,7 @@ def read_text(value: str | bytes) -> str:
 def merge_shapes(
     inferred: tuple[Dimension, ...] | None, declared: tuple[Dimension, ...] | None
 ) -> tuple[Dimension, ...] | None:
-    """What both tell together; where they disagree, what was inferred holds: declared shapes go stale.
+    """Return what both tell together; where they disagree, what was inferred holds: declared shapes go stale.
 
     Dimensions that shape inference has named by itself (``unk__0``) are open ones without a name.
     """
@@ -113,7 +116,7 @@ def merge_shapes(
 
 
 def read_constant(tensor: Proto, name: str, gone: LeftOut | None, names: Mapping[int, str]) -> Tensor:
-    """An initialiser or the value of a Constant node.
+    """Return an initialiser or the value of a Constant node.
 
     Raises:
         Wrong: its shape is none, or its data has another size than its shape.
@@ -180,7 +183,9 @@ def find_data(tensor: Proto, dtype: str, gone: LeftOut | None, path: Path) -> St
 
 
 def read_values(tensor: Proto, gone: LeftOut | None) -> tuple[int | float, ...] | None:
-    """The elements of a small constant of numbers, flattened; None where it is large, elsewhere or no numbers."""
+    """Return the elements of a small constant of numbers, flattened; None where it is large, elsewhere or no
+    numbers.
+    """
     if gone is not None or tensor.data_location == tensor.EXTERNAL:
         return None
     if math.prod(tensor.dims) > MAX_VALUES or tensor.data_type in (tensor.STRING, tensor.UNDEFINED):
@@ -197,7 +202,7 @@ def read_values(tensor: Proto, gone: LeftOut | None) -> tuple[int | float, ...] 
 
 
 def read_first(tensor: Proto, gone: LeftOut | None) -> int | float | None:
-    """The first element of a constant, None where it can't be told."""
+    """Return the first element of a constant, None where it can't be told."""
     if gone is None:
         values = read_values(tensor, None)
         return values[0] if values else None
@@ -230,7 +235,7 @@ def read_first(tensor: Proto, gone: LeftOut | None) -> int | float | None:
 
 
 def read_attribute(attribute: Proto, gone: LeftOut | None, names: Mapping[int, str]) -> tuple[Any, Any]:
-    """An attribute's plain value (None: it has none that is plain), and the value as an operator shows it."""
+    """Return an attribute's plain value (None: it has none that is plain), and the value as an operator shows it."""
     if gone is not None and gone.field:
         return (
             None,
@@ -280,7 +285,7 @@ def _guess_type(attribute: Proto) -> int:
 
 
 def _show(value: Any) -> Any:
-    """A value that JSON has, short."""
+    """Return a value that JSON has, short."""
     if isinstance(value, float) and not math.isfinite(value):
         return str(value)
     if isinstance(value, str) and len(value) > 4 * SHOWN:

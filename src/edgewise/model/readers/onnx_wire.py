@@ -128,7 +128,9 @@ class Description:
     path: Path
 
     def look_up(self, message: Any) -> LeftOut | None:
-        """What was left out of `message` (a TensorProto or AttributeProto of this description); None: nothing."""
+        """Return what was left out of `message` (a TensorProto or AttributeProto of this description); None:
+        nothing.
+        """
         note = message.doc_string
         # The mark is drawn anew for every walk, so no file can claim to have been cut.
         if not note or not isinstance(note, str) or not note.startswith(self.mark):
@@ -148,7 +150,7 @@ class _Walk:
         self.kept = 0
 
     def copy(self, kind: str, start: int, end: int, *, depth: int = 0) -> list[bytes]:
-        """The message of type `kind` in data[start:end], in pieces, without what is big and not needed."""
+        """Return the message of type `kind` in data[start:end], in pieces, without what is big and not needed."""
         if depth > MAX_DEPTH:
             raise Wrong(f"its messages are nested more than {MAX_DEPTH} deep")
         messages, texts, payloads = _MESSAGES[kind], _TEXTS.get(kind, _NO_FIELDS), _DATA.get(kind, {})
@@ -185,7 +187,7 @@ class _Walk:
         return pieces
 
     def keep(self, pieces: list[bytes], start: int, end: int) -> None:
-        """Copies data[start:end] to the description."""
+        """Copy data[start:end] to the description."""
         if end > start:
             self.kept += end - start
             if self.kept > MAX_DESCRIPTION:
@@ -193,7 +195,7 @@ class _Walk:
             pieces.append(self.data[start:end])
 
     def leave_out(self, gone: LeftOut, field: str, wire: int, place: tuple[int, int]) -> None:
-        """Notes a payload at `place` instead of copying it."""
+        """Note a payload at `place` instead of copying it."""
         start, after = place
         if not gone.field:
             gone.head = self.data[start : min(start + HEAD, after)]
@@ -220,7 +222,7 @@ class _Walk:
 
 
 def describe_file(path: Path) -> Description:
-    """The description in the file at `path`. What it keeps in memory does not depend on the size of the weights.
+    """Return the description in the file at `path`. What it keeps in memory does not depend on the size of the weights.
 
     Raises:
         BadModel: it is no protobuf, or there is absurdly much in it.
@@ -248,7 +250,7 @@ def _map(path: Path) -> Iterator[mmap.mmap]:
 
 
 def _check_messages(data: bytes) -> None:
-    """Raises `Wrong` for more messages than `MAX_MESSAGES`: small ones cost a hundred times their bytes."""
+    """Raise `Wrong` for more messages than `MAX_MESSAGES`: small ones cost a hundred times their bytes."""
     count = 0
     todo = [("model", 0, len(data))]
     while todo:

@@ -53,7 +53,7 @@ class OpenVinoReader:
         return _parse(identify_version(path))[0]
 
     def weight_files(self, path: Path) -> tuple[Path, ...]:
-        """The ``.bin`` file, where the model has constants."""
+        """Return the ``.bin`` file, where the model has constants."""
         _, needed = _parse(identify_version(path))
         weights = path.with_suffix(".bin")
         check_inside(path, weights)  # the engine opens it in any case
@@ -127,13 +127,13 @@ def _measure_weights(network: IrNetwork) -> int:
 
 
 def _old_input(text: str) -> str:
-    """The type in which OpenVINO takes an input of IR 10 with the element type `text`."""
+    """Return the type in which OpenVINO takes an input of IR 10 with the element type `text`."""
     declared = name_dtype(text)
     return "float32" if declared == "float16" else declared
 
 
 def _old_output(text: str) -> str:
-    """The type in which OpenVINO gives an output of IR 10 with the element type `text`."""
+    """Return the type in which OpenVINO gives an output of IR 10 with the element type `text`."""
     declared = name_dtype(text)
     if declared == "undefined":
         return declared

@@ -186,7 +186,7 @@ def _begin(place: int, constant: Tensor) -> Packed:
 
 
 def _extend(chain: Packed, layer: IrLayer, beside: list[tuple[Packed | None, bool]]) -> Packed | None:
-    """The chain with `layer` at its end, or None where the layer is a computation of its own."""
+    """Return the chain with `layer` at its end, or None where the layer is a computation of its own."""
     if layer.type == "Convert":
         return _convert(chain, name_dtype(layer.options.get("destination_type", "")))
     other, alone = beside[0] if len(beside) == 1 else (None, False)

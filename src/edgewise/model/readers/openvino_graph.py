@@ -47,7 +47,7 @@ from edgewise.model.signature import Shape, shapes_fit
 
 
 def read_network(path: Path, *, shapes: Mapping[str, tuple[int, ...]]) -> Graph:
-    """The network at `path`; see `edgewise.model.readers.openvino.OpenVinoReader.read_graph`."""
+    """Return the network at `path`; see `edgewise.model.readers.openvino.OpenVinoReader.read_graph`."""
     file = read_layers(path)
     builder = GraphBuilder(file.network, Weights(path))
     builder.inferred = inferred = _infer_shapes(path, builder, shapes)
@@ -83,7 +83,9 @@ class Inferred:
 
 
 def _infer_shapes(path: Path, builder: GraphBuilder, shapes: Mapping[str, tuple[int, ...]]) -> Inferred:
-    """What follows from concrete shapes of inputs; OpenVINO is asked only where an input is open. Raises `BadInput`."""
+    """Return what follows from concrete shapes of inputs; OpenVINO is asked only where an input is open. Raises
+    `BadInput`.
+    """
     places = builder.find_inputs()
     stated = {name: builder.read_input(place).shape for name, place in places.items()}
     given = {name: tuple(shape) for name, shape in shapes.items()}
@@ -141,7 +143,7 @@ class GraphBuilder:
         }
 
     def build(self) -> Graph:
-        """The graph. Raises `BadModel`, or `BadInput` where only the given shapes are wrong."""
+        """Return the graph. Raises `BadModel`, or `BadInput` where only the given shapes are wrong."""
         results = self._find_results()
         inputs = self.find_inputs()
         unpacking = {place for each in self.packed.values() for place in each.members}
@@ -169,7 +171,7 @@ class GraphBuilder:
         )
 
     def _find_results(self) -> list[Key]:
-        """The outputs that Result layers take, in the file's order."""
+        """Return the outputs that Result layers take, in the file's order."""
         found: list[Key] = []
         for place, layer in enumerate(self.network.layers):
             if layer.type == "Result":
@@ -179,7 +181,7 @@ class GraphBuilder:
         return found
 
     def _name_ports(self) -> dict[Key, str]:
-        """Unique names of all outputs: those the file gives first, so that no other takes them."""
+        """Return unique names of all outputs: those the file gives first, so that no other takes them."""
         names: dict[Key, str] = {}
         by_result = {
             self.wiring.sources[place, port.id]: layer.output_names
@@ -264,7 +266,7 @@ class GraphBuilder:
         self._add(tensor, given or self._inferred(layer, 1)[0])
 
     def read_input(self, place: int) -> Tensor:
-        """The input that the layer at `place` is, as the file states it."""
+        """Return the input that the layer at `place` is, as the file states it."""
         layer = self.network.layers[place]
         if "shape" not in layer.options or "element_type" not in layer.options:
             raise Wrong(f"input {layer.name!r} has no shape or element type")
@@ -375,7 +377,7 @@ class GraphBuilder:
         return Tensor(name=self.names[place, port.id], shape=shape, dtype=name_dtype(port.precision))
 
     def _find_state(self, layer: IrLayer, inputs: list[Tensor], outputs: list[Tensor]) -> tuple[str, ...]:
-        """The variable that a layer reads or writes, as one more input of it: it lives on from run to run."""
+        """Return the variable that a layer reads or writes, as one more input of it: it lives on from run to run."""
         like = next(iter([*outputs, *inputs]), None)
         if layer.type not in ("ReadValue", "Assign") or "variable_id" not in layer.options or like is None:
             return ()

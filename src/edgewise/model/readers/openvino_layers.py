@@ -167,7 +167,7 @@ def _read_layer(element: Element, *, nesting: int) -> IrLayer:
 
 
 def _read_notes(layer: Element) -> Iterator[tuple[str, str]]:
-    """What converters noted of a layer: ``<attribute name="…" value="…"/>``, or an element of its own name."""
+    """Yield what converters noted of a layer: ``<attribute name="…" value="…"/>``, or an element of its own name."""
     for note in layer.iterfind("rt_info/*"):
         if note.tag == "attribute" and "name" in note.attrib:
             kept = {key: value for key, value in note.items() if key not in ("name", "version")}
@@ -282,7 +282,7 @@ class Wiring:
         self.order = self._sort()
 
     def input_keys(self, place: int) -> list[Key]:
-        """The outputs that feed the layer at `place`, in the order of its inputs."""
+        """Return the outputs that feed the layer at `place`, in the order of its inputs."""
         return [self.sources[place, port.id] for port in self.layers[place].inputs]
 
     def _sort(self) -> list[int]:

@@ -22,7 +22,7 @@ _MAX_SHOWN_PORTS = 64
 
 
 def read_option(text: str) -> Any:
-    """An option as a plain value: bool, int, float, a tuple of numbers, else the text itself."""
+    """Return an option as a plain value: bool, int, float, a tuple of numbers, else the text itself."""
     word = text.strip()
     if word.lower() in ("true", "false"):
         return word.lower() == "true"

@@ -44,7 +44,7 @@ def infer_with_openvino(request: dict[str, Any]) -> dict[str, Any]:
 
 
 def _explain(message: str) -> str:
-    """The two lines of OpenVINO's message that say which layer failed and why."""
+    """Return the two lines of OpenVINO's message that say which layer failed and why."""
     lines = [line.strip() for line in message.splitlines() if line.strip()]
     reasons = [line for line in lines if "failed at" not in line and not line.startswith("Exception from")]
     return " ".join(reasons)[:1000] or message[:1000]
@@ -111,7 +111,7 @@ def _run_twice(interpreter: Any) -> dict[int, list[Any] | None]:
 
 
 def _agree(one: list[Any], other: list[Any] | None) -> list[Any] | None:
-    """What two shapes have in common; open where they differ."""
+    """Return what two shapes have in common; open where they differ."""
     if other is None or len(one) != len(other):
         return None
     return [size if size == again else None for size, again in zip(one, other, strict=True)]

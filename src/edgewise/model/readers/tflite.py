@@ -31,13 +31,15 @@ class TfliteReader(SelfContained):
         return head[4:8] == IDENTIFIER
 
     def read_signature(self, path: Path) -> Signature:
-        """Inputs and outputs of the first subgraph, in its order and by its tensors' names; −1 is an open dimension."""
+        """Return inputs and outputs of the first subgraph, in its order and by its tensors' names; −1 is an
+        open dimension.
+        """
         with open_tables(path) as tables:
             model = tables.read_model()
             return _read_signature(tables, model, _default_entry(_entries(model)))
 
     def read_signatures(self, path: Path) -> Mapping[str, Signature]:
-        """The file's signatures, one of the first subgraph first: that is what an interpreter runs."""
+        """Return the file's signatures, one of the first subgraph first: that is what an interpreter runs."""
         with open_tables(path) as tables:
             model = tables.read_model()
             entries = _entries(model)
@@ -48,7 +50,7 @@ class TfliteReader(SelfContained):
     def read_graph(
         self, path: Path, *, shapes: Mapping[str, tuple[int, ...]] | None = None, signature: str | None = None
     ) -> Graph:
-        """The subgraph of `signature`, by default the first one, with the graphs that its operators run.
+        """Return the subgraph of `signature`, by default the first one, with the graphs that its operators run.
 
         Open dimensions stay open where `shapes` says nothing of the inputs; `tflite_shapes` says how far they are
         settled where it does. Weights are never copied; only constants of at most 1 KiB are read, for shapes and axes.
@@ -76,7 +78,9 @@ def _entries(model: Table) -> dict[str, int]:
 
 
 def _default_entry(entries: Mapping[str, int]) -> int:
-    """The first subgraph, which an interpreter runs; where only others have names, that of the first signature."""
+    """Return the first subgraph, which an interpreter runs; where only others have names, that of the first
+    signature.
+    """
     return 0 if len(entries) < 2 or 0 in entries.values() else next(iter(entries.values()))
 
 

@@ -31,7 +31,7 @@ class EntryPoint:
 
 
 def read_entry(path: Path, signature: str | None = None) -> EntryPoint:
-    """The entry point `signature` of the file at `path`; None is the first subgraph. Raises `BadModel`."""
+    """Return the entry point `signature` of the file at `path`; None is the first subgraph. Raises `BadModel`."""
     with open_tables(path) as tables:
         model = tables.read_model()
         named = {each["signature_key"]: each["subgraph_index"] for each in model["signature_defs"]}

@@ -32,7 +32,7 @@ _MAX_NOTE_BYTES = 256
 
 
 def read_network(tables: Tables, model: Table, *, shapes: Mapping[str, tuple[int, ...]], entry: int = 0) -> Graph:
-    """The graph of a model whose tables have been read: its subgraph `entry`.
+    """Return the graph of a model whose tables have been read: its subgraph `entry`.
 
     Raises:
         BadModel: an index leads nowhere, or operators are not in an order in which they can run.
@@ -57,7 +57,7 @@ def read_network(tables: Tables, model: Table, *, shapes: Mapping[str, tuple[int
 
 
 def _name_subgraphs(records: Sequence[Table], entry: int) -> list[str]:
-    """The file's names, made unique; "" for the network itself."""
+    """Return the file's names, made unique; "" for the network itself."""
     names: list[str] = []
     for at, record in enumerate(records):
         name = "" if at == entry else record["name"] or f"subgraph_{at}"
@@ -105,7 +105,7 @@ def _name_tensors(
 
 
 def _identify(tensor: Tensor) -> tuple[Any, ...]:
-    """What two tensors have in common that are one weight."""
+    """Return what two tensors have in common that are one weight."""
     return tensor.data and tensor.data.offset, tensor.shape, tensor.dtype
 
 
@@ -136,7 +136,7 @@ class _GraphBuilder:
     def build(
         self, tables: Tables, record: Table, inner: Mapping[str, Graph], shapes: Mapping[str, tuple[int, ...]]
     ) -> Graph:
-        """The graph, whose operators run `inner`, for inputs of the `shapes`."""
+        """Return the graph, whose operators run `inner`, for inputs of the `shapes`."""
         inputs = [self._find(index) for index in tables.numbers(record["inputs"])]
         outputs = [self._find(index) for index in tables.numbers(record["outputs"])]
         inputs = [index for index in dict.fromkeys(inputs) if not self.tensors[index].constant]
@@ -243,7 +243,7 @@ class _GraphBuilder:
         )
 
     def _keep_constant(self, step: TfliteOperator) -> None:
-        """What is computed of a constant on loading is one, and takes in the file what that takes."""
+        """Note that what is computed of a constant on loading is one, and takes in the file what that takes."""
         if len(step.inputs) != 1 or len(step.outputs) != 1 or ABSENT in (*step.inputs, *step.outputs):
             return
         (source,), (target,) = step.inputs, step.outputs
@@ -258,7 +258,7 @@ class _GraphBuilder:
             )
 
     def _invent_name(self, name: str) -> str:
-        """A name for an operator without outputs, which no tensor has."""
+        """Return a name for an operator without outputs, which no tensor has."""
         while name in self.taken:
             name += "#"
         return name
@@ -272,7 +272,8 @@ _DEFINED_IN = re.compile(r"(?<![^/])(?:\w+\.)+(?=\w)")
 
 
 def _label(operators: Sequence[Operator]) -> tuple[Operator, ...]:
-    """The operators, with labels where the converter has joined the names of all that it fused (``a/Relu;a/Conv2D``).
+    """Return the operators, with labels where the converter has joined the names of all that it fused
+    (``a/Relu;a/Conv2D``).
 
     An operator's own part is the one that the fewest others have, the last of them, as that is the product's. Of
     modules of PyTorch, the name of the class is kept, and not where it is defined.
@@ -329,7 +330,7 @@ def _describe(
 
 
 def _read_handles(key: str, maps: Sequence[Table], stored: Sequence[Tensor]) -> dict[str, str]:
-    """A signature's names → tensors."""
+    """Return a signature's names → tensors."""
     for each in maps:
         if each["tensor_index"] >= len(stored):
             raise Wrong(f"its signature {key!r} refers to tensor {each['tensor_index']} of {len(stored)}")
@@ -337,7 +338,7 @@ def _read_handles(key: str, maps: Sequence[Table], stored: Sequence[Tensor]) -> 
 
 
 def _read_notes(tables: Tables, model: Table) -> dict[str, str]:
-    """The oldest runtime that runs the file, where it says so."""
+    """Return the oldest runtime that runs the file, where it says so."""
     found: dict[str, str] = {}
     for record in model["metadata"]:
         if record["buffer"] >= len(model["buffers"]):

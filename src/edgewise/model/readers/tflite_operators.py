@@ -57,7 +57,7 @@ class TfliteOperator:
 
 
 def read_codes(model: Table) -> list[Code]:
-    """The model's operator codes, builtin ones by the schema's names."""
+    """Return the model's operator codes, builtin ones by the schema's names."""
     return [_read_code(record) for record in model["operator_codes"]]
 
 
@@ -82,7 +82,7 @@ class TfliteOperatorReader:
         self.graphs = len(model["subgraphs"])
 
     def read_all(self, record: Table) -> list[TfliteOperator]:
-        """The operators of a subgraph in its order. Raises `BadModel` where an index leads nowhere."""
+        """Return the operators of a subgraph in its order. Raises `BadModel` where an index leads nowhere."""
         return [self._read(operator, len(record["tensors"])) for operator in record["operators"]]
 
     def _read(self, record: Table, tensors: int) -> TfliteOperator:

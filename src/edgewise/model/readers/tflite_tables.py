@@ -62,7 +62,7 @@ Layouts = Mapping[str, tuple[Mapping[int, Field], Mapping[str, Any]]]
 
 
 def lay_out(schema: Mapping[str, Sequence[Field]]) -> Layouts:
-    """The layouts of the tables of `schema`."""
+    """Return the layouts of the tables of `schema`."""
     return {
         name: ({field.slot: field for field in fields}, {field.name: _default(field) for field in fields})
         for name, fields in schema.items()
@@ -110,7 +110,7 @@ class Tables:
         self._read: dict[tuple[str, int], Table] = {}
 
     def read_model(self) -> Table:
-        """The model with everything below it.
+        """Return the model with everything below it.
 
         Raises:
             BadModel: an offset or a length leaves the file, or there are absurdly many of them.
@@ -118,11 +118,11 @@ class Tables:
         return self.read_root("Model", 0)
 
     def read_root(self, name: str, base: int) -> Table:
-        """The flatbuffer that begins at byte `base`, whose root is a table of the type `name`."""
+        """Return the flatbuffer that begins at byte `base`, whose root is a table of the type `name`."""
         return self._table(name, base + self._unsigned(base))
 
     def numbers(self, vector: Vector | None) -> tuple[Any, ...]:
-        """What a vector holds; enumerations by name, a float that is no number or infinite as text."""
+        """Return what a vector holds; enumerations by name, a float that is no number or infinite as text."""
         if vector is None:
             return ()
         self._items += vector.length
@@ -216,7 +216,7 @@ class Tables:
         return text
 
     def check_span(self, start: int, length: int) -> None:
-        """Raises `BadModel` where these bytes are not all in the file."""
+        """Raise `BadModel` where these bytes are not all in the file."""
         if start < 0 or start + length > self.size:
             raise self._broken()
 

@@ -37,7 +37,7 @@ class TensorReader:
         return [self._quantize(each, record, found) for each, record in zip(found, records, strict=True)]
 
     def read_shape(self, record: Table, name: str) -> tuple[Dimension, ...]:
-        """The shape with open dimensions; the file's `shape` holds 1 where `shape_signature` holds −1."""
+        """Return the shape with open dimensions; the file's `shape` holds 1 where `shape_signature` holds −1."""
         shape, marks = record["shape"], record["shape_signature"]
         for vector in (shape, marks):
             if vector is not None and vector.length > MAX_RANK:
@@ -55,7 +55,7 @@ class TensorReader:
         return struct.unpack_from(f"<{count}{letter}", self.tables.buffer, data.offset)
 
     def check_size(self, tensor: Tensor) -> None:
-        """Raises `BadModel` where no machine could hold it."""
+        """Raise `BadModel` where no machine could hold it."""
         bits, elements = BITS.get(tensor.dtype, 8), tensor.elements
         if elements is not None and elements * bits > 8 * MAX_TENSOR_BYTES:
             raise Wrong(f"{tensor.name!r} would have more than {MAX_TENSOR_BYTES} bytes")
@@ -98,7 +98,9 @@ class TensorReader:
         return (data.start, data.length) if data is not None else (None, None)
 
     def _thin(self, tensor: Tensor, sparsity: Table, length: int) -> Tensor:
-        """A constant in the sparse encoding of TFLite: its elements' bytes and the vectors that say where they are."""
+        """Return a constant in the sparse encoding of TFLite: its elements' bytes and the vectors that say
+        where they are.
+        """
         indices = 0
         for dimension in sparsity["dim_metadata"]:
             for union in (dimension["array_segments"], dimension["array_indices"]):

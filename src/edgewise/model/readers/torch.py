@@ -55,18 +55,21 @@ class TorchReader(SelfContained):
         return any(name == OLD_PROGRAM or PROGRAM.fullmatch(name) or _FIRST.fullmatch(name) for name in names)
 
     def read_signature(self, path: Path) -> Signature:
-        """What the exported function takes and gives: user inputs, not parameters; symbols are open dimensions."""
+        """Return what the exported function takes and gives: user inputs, not parameters; symbols are open
+        dimensions.
+        """
         return sign_graph(path, self.read_graph(path))
 
     def read_signatures(self, path: Path) -> Mapping[str, Signature]:
-        """The programs of an archive that has several, the one that PyTorch loads first."""
+        """Return the programs of an archive that has several, the one that PyTorch loads first."""
         names = self.read_graph(path).signatures
         return {name: sign_graph(path, self.read_graph(path, signature=name)) for name in names}
 
     def read_graph(
         self, path: Path, *, shapes: Mapping[str, tuple[int, ...]] | None = None, signature: str | None = None
     ) -> Graph:
-        """The network of the program `signature`, by default the main one; the programs of an archive are signatures.
+        """Return the network of the program `signature`, by default the main one; the programs of an archive
+        are signatures.
 
         Raises `BadModel`, `BadInput`.
         """
@@ -218,7 +221,7 @@ def _bind(
     refuse: Refuse,
     ranges: dict[str, Any],
 ) -> dict[str, int]:
-    """The sizes that symbols stand for once inputs have the shapes that were asked for."""
+    """Return the sizes that symbols stand for once inputs have the shapes that were asked for."""
     metas = refuse.mapping(graph.get("tensor_values"), "the list of tensors")
     bindings: dict[str, int] = {}
     for name, shape in shapes.items():

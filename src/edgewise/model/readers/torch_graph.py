@@ -205,7 +205,7 @@ class GraphReader:
         return shorten(value)
 
     def _resolve(self, value: Any) -> Any:
-        """A symbolic integer by its value where that is known, else by its expression or name."""
+        """Return a symbolic integer by its value where that is known, else by its expression or name."""
         match value:
             case {"as_name": str(name)}:
                 found = self.integers.get(name)
@@ -243,7 +243,9 @@ class GraphReader:
         return tuple(ran)
 
     def _find_weights(self, op: str, given: list[str], outputs: tuple[str, ...]) -> tuple[str, ...]:
-        """The constants among `given`, through whatever only shows them in another way; such a step has none itself."""
+        """Return the constants among `given`, through whatever only shows them in another way; such a step has
+        none itself.
+        """
         found = [self.origins.get(each, each) for each in given if each]
         weights = tuple(dict.fromkeys(each for each in found if self.tensors[each].constant))
         if base_name(op) in _SHOWING and len(weights) == 1 and len(outputs) == 1:
@@ -252,7 +254,7 @@ class GraphReader:
         return weights
 
     def _note_quantization(self, op: str, raw: RawOperator) -> None:
-        """What a reference quantiser makes has the scale and zero point that it was given."""
+        """Note that what a reference quantiser makes has the scale and zero point that it was given."""
         scale, zero = raw.attributes.get("scale"), raw.attributes.get("zero_point")
         if not op.startswith("quantized_decomposed.quantize_per_tensor") or not raw.outputs:
             return
@@ -292,7 +294,7 @@ def _roles(op: str) -> Mapping[int, str]:
 
 
 def _captured(graph: dict[str, Any], operands: list[str], tensors: Mapping[str, Tensor]) -> dict[str, Tensor]:
-    """A subgraph's inputs that are constants of the graph around it: they keep their name."""
+    """Return a subgraph's inputs that are constants of the graph around it: they keep their name."""
     inner = list(_tensor_names(graph.get("inputs")))
     outer = [each for each in operands if each][-len(inner) :] if inner else []
     if len(outer) != len(inner):

@@ -37,7 +37,7 @@ class Refuse:
     path: Path
 
     def __call__(self, reason: str) -> NoReturn:
-        """Raises `BadModel`."""
+        """Raise `BadModel`."""
         raise damaged(self.path, reason)
 
     def mapping(self, value: Any, what: str) -> dict[str, Any]:
@@ -70,7 +70,7 @@ def find_programs(archive: Archive) -> dict[str, str]:
 
 
 def read_dimension(value: Any, bindings: Mapping[str, int], refuse: Refuse) -> Dimension:
-    """A size that is a ``SymInt``."""
+    """Return a size that is a ``SymInt``."""
     kind, content = refuse.union(value, "a size")
     if kind == "as_int":
         if isinstance(content, bool) or not isinstance(content, int) or not 0 <= content <= MAX_DIMENSION:
@@ -83,7 +83,7 @@ def read_dimension(value: Any, bindings: Mapping[str, int], refuse: Refuse) -> D
 
 
 def expression_of(value: Any) -> str | None:
-    """The text of a ``SymInt`` that is an expression."""
+    """Return the text of a ``SymInt`` that is an expression."""
     match value:
         case {"as_expr": {"expr_str": str(text)}}:
             return text
@@ -91,7 +91,7 @@ def expression_of(value: Any) -> str | None:
 
 
 def read_tensor(name: str, meta: Any, bindings: Mapping[str, int], refuse: Refuse) -> Tensor:
-    """A tensor from its metadata, a ``TensorMeta``."""
+    """Return a tensor from its metadata, a ``TensorMeta``."""
     fields = refuse.mapping(meta, f"the type of {name[:40]!r}")
     number = fields.get("dtype")
     dtype = DTYPES.get(number, f"torch-type-{number}"[:40]) if isinstance(number, int) else "unknown"

@@ -26,7 +26,7 @@ class UnknownSize(Exception):
 
 
 def read_expression(text: str, bindings: Mapping[str, int]) -> int | str:
-    """The value of a symbolic size, or its text in common notation where a symbol has no binding.
+    """Return the value of a symbolic size, or its text in common notation where a symbol has no binding.
 
     Raises:
         UnknownSize: it is not understood, divides by zero or leaves the range of a size.
@@ -47,7 +47,7 @@ def read_expression(text: str, bindings: Mapping[str, int]) -> int | str:
 
 
 def size_of(text: str, bindings: Mapping[str, int]) -> Dimension:
-    """A dimension from its expression: a number, a name, or None where it is not understood."""
+    """Return a dimension from its expression: a number, a name, or None where it is not understood."""
     try:
         value = read_expression(text, bindings)
     except UnknownSize:
@@ -62,7 +62,7 @@ def _check(number: int) -> int:
 
 
 def _fold(node: ast.expr, bindings: Mapping[str, int], depth: int) -> int | ast.expr:
-    """The value of an expression, or the expression in common notation where a symbol has no binding."""
+    """Return the value of an expression, or the expression in common notation where a symbol has no binding."""
     if depth == 0:
         raise UnknownSize
     match node:

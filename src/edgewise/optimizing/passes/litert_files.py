@@ -61,7 +61,7 @@ class FloatModel:
 
 
 def read_float_model(path: Path) -> FloatModel:
-    """The network at `path`.
+    """Return the network at `path`.
 
     Raises:
         BadModel: the file is damaged.
@@ -204,7 +204,7 @@ def _add_entry(model: Any) -> None:
 
 
 def _calibrated_subgraphs(model: Any) -> set[int]:
-    """Indices of the main graph and of the graphs of its composite operators."""
+    """Return indices of the main graph and of the graphs of its composite operators."""
     from ai_edge_quantizer.utils import tfl_flatbuffer_utils
 
     reached, waiting = set[int](), [0]
@@ -247,6 +247,6 @@ def _text(name: Any) -> str:
 
 
 def _scales(tensor: Any) -> int:
-    """Number of scales of a tensor."""
+    """Return number of scales of a tensor."""
     scale = None if tensor.quantization is None else tensor.quantization.scale
     return 0 if scale is None else len(scale)

@@ -61,7 +61,7 @@ def apply_rule(task: PassTask[Any], add_rule: AddRule, *, words: str) -> PassRes
 
 
 def build_quantizer(model: FloatModel, task: PassTask[Any], add_rule: AddRule) -> Any:
-    """A quantizer with the rules of `task`.
+    """Return a quantizer with the rules of `task`.
 
     Args:
         add_rule: adds the rule for the operators to change.
@@ -170,7 +170,7 @@ def _feeds(graph: Graph, calibration: Calibration) -> Iterator[dict[str, Array]]
 
 
 def _per_inference(array: Array, shape: tuple[Any, ...] | None, name: str) -> Array:
-    """The samples along the first axis as inputs of the model's shape along a new first axis.
+    """Return the samples along the first axis as inputs of the model's shape along a new first axis.
 
     With a fixed batch, samples that fill no batch are left out; with fewer samples than a batch, samples are repeated.
     """
@@ -189,7 +189,7 @@ def _per_inference(array: Array, shape: tuple[Any, ...] | None, name: str) -> Ar
 
 
 def quantize(quantizer: Any, ranges: Any = None) -> bytes:
-    """The quantizer's result as it is."""
+    """Return the quantizer's result as it is."""
     made = quantizer.quantize(ranges, enable_progress_bar=False, enable_progress_report=False)
     return bytes(made.quantized_model)
 

@@ -46,7 +46,7 @@ def fold_stored_weights(model: Any) -> int:
 
 
 def _compute(model: Any, operators: Sequence[Any], outputs: Sequence[int]) -> list[Any]:
-    """The tensors `outputs` of `operators` on constants, computed by LiteRT."""
+    """Return the tensors `outputs` of `operators` on constants, computed by LiteRT."""
     from ai_edge_litert.interpreter import Interpreter, OpResolverType
     from ai_edge_litert.tools import flatbuffer_utils
 

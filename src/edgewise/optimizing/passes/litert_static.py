@@ -97,7 +97,7 @@ class LitertStatic(Packaged):
 
 
 def _build_quantizer(model: FloatModel, task: PassTask[LitertStaticSettings]) -> Any:
-    """A quantizer with the rules of `task`."""
+    """Return a quantizer with the rules of `task`."""
     from ai_edge_quantizer.qtyping import TFLOperationName
     from ai_edge_quantizer.quantizer import AlgorithmName
 

@@ -107,7 +107,7 @@ def _judge(opened: NncfModel, scores: list[float]) -> Callable[[Any, Iterable[An
 
 
 def _open(model: Any) -> Callable[[Any], Any]:
-    """The first output of an ONNX model, as a function of its feed."""
+    """Return the first output of an ONNX model, as a function of its feed."""
     import onnxruntime
 
     session = onnxruntime.InferenceSession(

@@ -78,7 +78,7 @@ class NncfModel:
         return save_openvino(model, folder / "model.xml")
 
     def quantized(self, model: Any) -> int:
-        """Number of heavy nodes of `model` with quantised weights."""
+        """Return number of heavy nodes of `model` with quantised weights."""
         if self.format == "onnx":
             return count_quantized(model, HEAVY_ONNX)
         return sum(operation.get_type_name() in HEAVY and _is_quantized(operation) for operation in model.get_ops())
@@ -100,7 +100,7 @@ def _is_quantized(operation: Any) -> bool:
 
 @contextmanager
 def open_model(task: PassTask[Any]) -> Iterator[NncfModel]:
-    """The model of `task` for NNCF; ONNX is folded first. Raises `CannotApply` where the engine can't read it."""
+    """Yield the model of `task` for NNCF; ONNX is folded first. Raises `CannotApply` where the engine can't read it."""
     if task.format == "openvino":
         yield _open_openvino(task)
         return
@@ -140,7 +140,7 @@ def _kept(names: Sequence[str], spared: Sequence[str], only: Sequence[str] | Non
 
 
 def make_dataset(opened: NncfModel, calibration: Calibration, *, labels: bool = False) -> Any:
-    """An ``nncf.Dataset`` that yields one sample at a time; `labels`: with its label, which is not fed."""
+    """Return an ``nncf.Dataset`` that yields one sample at a time; `labels`: with its label, which is not fed."""
     nncf = import_nncf()
     feeds = [dict(zip(opened.inputs, feed, strict=True)) for feed in calibration.feeds()]
     if not labels or calibration.labels is None:
@@ -149,7 +149,7 @@ def make_dataset(opened: NncfModel, calibration: Calibration, *, labels: bool = 
 
 
 def make_scope(opened: NncfModel, *, float_stem: bool = False) -> Any:
-    """The nodes that NNCF leaves alone; None for none."""
+    """Return the nodes that NNCF leaves alone; None for none."""
     kept = {*opened.kept, *(find_stem(read_graph(opened.file)) if float_stem and opened.file else ())}
     if not kept:
         return None

@@ -20,7 +20,7 @@ _PER_CHANNEL_OPSET = 13
 
 
 def load_model(path: str | Path) -> Any:
-    """The ``onnx.ModelProto`` at `path` with its weights, its functions inlined, its nodes named (`name_nodes`).
+    """Return the ``onnx.ModelProto`` at `path` with its weights, its functions inlined, its nodes named (`name_nodes`).
 
     Raises:
         BadModel: weights are outside the model's folder, missing or too short.
@@ -83,17 +83,20 @@ def _complete(told: Sequence[str | None], wanted: Sequence[str]) -> list[str]:
 
 
 def first_output(node: Any) -> str:
-    """The name of the first output; "" where there is none."""
+    """Return the name of the first output; "" where there is none."""
     return next(filter(None, node.output), "")
 
 
 def opset(model: Any) -> int:
-    """The version of ONNX's own operator set; 0 where the model uses none."""
+    """Return the version of ONNX's own operator set; 0 where the model uses none."""
     return max((each.version for each in model.opset_import if each.domain in NATIVE), default=0)
 
 
 def raise_opset(model: Any) -> Any:
-    """The model with an operator set that has scales per channel. Raises `CannotApply` if the conversion fails."""
+    """Return the model with an operator set that has scales per channel.
+
+    Raises `CannotApply` if the conversion fails.
+    """
     if opset(model) >= _PER_CHANNEL_OPSET:
         return model
     from onnx import version_converter
@@ -120,7 +123,7 @@ def sort_nodes(model: Any) -> Any:
 
 
 def in_order(nodes: Sequence[Any]) -> list[Any]:
-    """The nodes in topological order, otherwise in their own. Some tools append new nodes at the end.
+    """Return the nodes in topological order, otherwise in their own. Some tools append new nodes at the end.
 
     Raises:
         CannotApply: the nodes form a cycle.
@@ -142,7 +145,7 @@ def _taken(node: Any) -> Iterator[str]:
 
 
 def copy_model(model: Any) -> Any:
-    """A copy of an ``onnx.ModelProto``."""
+    """Return a copy of an ``onnx.ModelProto``."""
     copy = type(model)()
     copy.CopyFrom(model)
     return copy

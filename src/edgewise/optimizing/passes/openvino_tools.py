@@ -15,7 +15,7 @@ HEAVY = ("Convolution", "GroupConvolution", "ConvolutionBackpropData", "MatMul")
 
 
 def import_nncf() -> ModuleType:
-    """The package nncf, with nothing but errors in its log."""
+    """Return the package nncf, with nothing but errors in its log."""
     import nncf
 
     nncf.set_log_level(logging.ERROR)
@@ -23,7 +23,7 @@ def import_nncf() -> ModuleType:
 
 
 def read_model(path: str | Path) -> Any:
-    """The ``openvino.Model`` at `path`. Raises `CannotApply` if OpenVINO can't read it."""
+    """Return the ``openvino.Model`` at `path`. Raises `CannotApply` if OpenVINO can't read it."""
     import openvino
 
     core = openvino.Core()
@@ -34,7 +34,7 @@ def read_model(path: str | Path) -> Any:
 
 
 def hidden_biases(model: Any) -> int:
-    """Number of biases that NNCF does not find, because they are behind a Reshape."""
+    """Return number of biases that NNCF does not find, because they are behind a Reshape."""
     sums = [each for each in model.get_ops() if each.get_type_name() == "Add"]
     return sum(
         each.input_value(0).get_node().get_type_name() in HEAVY

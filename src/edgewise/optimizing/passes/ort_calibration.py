@@ -31,7 +31,7 @@ class FeedReader:
         self._feeds: Iterator[dict[str, Any]] = iter(feeds)
 
     def get_next(self) -> dict[str, Any] | None:
-        """The next sample by input names; None after the last."""
+        """Return the next sample by input names; None after the last."""
         return next(self._feeds, None)
 
 
@@ -78,7 +78,7 @@ def _calibrate(prepared: Prepared, calibration: Calibration, *, method: Method, 
 
 
 def _chunk(session: Any, feed: dict[str, Any]) -> int:
-    """Number of samples whose activations fit in `CHUNK_BYTES`."""
+    """Return number of samples whose activations fit in `CHUNK_BYTES`."""
     size = sum(array.nbytes for array in session.run(None, feed))
     return int(max(1, CHUNK_BYTES // max(1, size)))
 

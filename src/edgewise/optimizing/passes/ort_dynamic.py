@@ -52,7 +52,7 @@ class OrtDynamic(Packaged):
     )
 
     def recipes(self, facts: Facts) -> Sequence[Recipe]:
-        """The default with weights for which the engine has kernels, and products of matrices alone.
+        """Return the default with weights for which the engine has kernels, and products of matrices alone.
 
         The latter come first in networks without convolutions, such as transformers: convolutions become slower, and
         int8 weights multiply faster than uint8.

@@ -41,7 +41,7 @@ class OrtFuse(Packaged):
     )
 
     def recipes(self, facts: Facts) -> Sequence[Recipe]:
-        """``extended``, then ``all``, for this processor only."""
+        """Return ``extended``, then ``all``, for this processor only."""
         return (
             Recipe(settings=FuseSettings(), rank=1),
             Recipe(label="all", settings=FuseSettings(level="all"), rank=1),

@@ -47,7 +47,7 @@ class Prepared:
         return [node for node, covered in self.origins.items() if not covered.isdisjoint(names)]
 
     def only(self, task: PassTask[Any]) -> list[str]:
-        """The only nodes of `model` to change; empty: all. Raises `CannotApply` where none of them is left."""
+        """Return the only nodes of `model` to change; empty: all. Raises `CannotApply` where none of them is left."""
         nodes = self.named(task.only)
         if task.only and not nodes:
             raise CannotApply("none of the named layers is left after folding")
@@ -56,7 +56,7 @@ class Prepared:
 
 @contextmanager
 def prepare(task: PassTask[Any]) -> Iterator[Prepared]:
-    """The model of `task`, prepared. Raises `CannotApply` where the engine can't run it."""
+    """Yield the model of `task`, prepared. Raises `CannotApply` where the engine can't run it."""
     original = load_model(task.model)
     # On the disk of the result, so that a lack of space shows before the work.
     with tempfile.TemporaryDirectory(dir=task.folder, prefix="scratch-") as scratch:
@@ -104,7 +104,7 @@ def run_optimizer(source: Path, target: Path, *, level: str, threads: int) -> No
 
 
 def session_options(threads: int, *, made: Callable[[], Any] | None = None) -> Any:
-    """Settings of onnxruntime for work in a pass. `made` replaces the engine's own class."""
+    """Return settings of onnxruntime for work in a pass. `made` replaces the engine's own class."""
     import onnxruntime
 
     options = (made or onnxruntime.SessionOptions)()
@@ -120,7 +120,7 @@ def _is_typed(model: Any) -> bool:
 
 
 def _infer_symbolically(model: Any) -> Any:
-    """The shape inference of onnxruntime; None where it fails or sympy, which it needs, is missing."""
+    """Return the shape inference of onnxruntime; None where it fails or sympy, which it needs, is missing."""
     try:
         from onnxruntime.tools.symbolic_shape_infer import SymbolicShapeInference
 

@@ -66,7 +66,7 @@ class OrtStatic(Packaged):
     )
 
     def recipes(self, facts: Facts) -> Sequence[Recipe]:
-        """The usual one, one with a float stem if the network has a stem, then other calibrations and types."""
+        """Return the usual one, one with a float stem if the network has a stem, then other calibrations and types."""
         if facts.quantized or not _has_weights(facts.graph):
             return ()
         # Measured with AVX-512 VNNI: with one channel float is faster, with three it is not.
@@ -113,7 +113,7 @@ class OrtStatic(Packaged):
 def _quantize(
     prepared: Prepared, ranges: Any, settings: StaticSettings, *, excluded: Sequence[str], only: Sequence[str]
 ) -> Any:
-    """The quantised ``onnx.ModelProto``."""
+    """Return the quantised ``onnx.ModelProto``."""
     from onnxruntime.quantization import QDQQuantizer, QuantType
     from onnxruntime.quantization.quant_utils import load_model_with_shape_infer
 

@@ -64,7 +64,7 @@ def _known_shapes(model: Any) -> Mapping[str, tuple[int, ...]]:
 
 
 def _shape_before(node: Any, constants: Mapping[str, Any]) -> tuple[int, ...]:
-    """The shape of a layer's input as far as the weights determine it: the size of axis 1."""
+    """Return the shape of a layer's input as far as the weights determine it: the size of axis 1."""
     attributes = {each.name: each.i for each in node.attribute}
     dims = tuple(constants[node.input[1]].dims)
     if node.op_type == "Conv":
@@ -75,7 +75,7 @@ def _shape_before(node: Any, constants: Mapping[str, Any]) -> tuple[int, ...]:
 
 
 def _place(shape: tuple[int, ...]) -> tuple[int, int] | None:
-    """An axis with more than one value and its size; channels first."""
+    """Return an axis with more than one value and its size; channels first."""
     axes = sorted(range(len(shape)), key=lambda axis: axis != 1)
     return next(((axis, shape[axis]) for axis in axes if shape[axis] > 1), None)
 
@@ -92,7 +92,7 @@ def _has_one_scale(dequantize: Any, constants: Mapping[str, Any]) -> bool:
 
 
 def _per_channel(dequantize: Any, axis: int, size: int, *, model: Any, constants: Mapping[str, Any]) -> Any:
-    """The same node with its scale and zero point repeated for every value of `axis`."""
+    """Return the same node with its scale and zero point repeated for every value of `axis`."""
     import numpy as np
     from onnx import helper, numpy_helper
 

@@ -145,7 +145,7 @@ def quantize_biases(model: Any) -> int:
 
 
 def _as_integers(bias: Any, data_scale: Any, weight_scale: Any, *, name: str) -> list[Any] | None:
-    """The bias as int32, its scale and its zero point; None where it can't be represented."""
+    """Return the bias as int32, its scale and its zero point; None where it can't be represented."""
     import numpy as np
     from onnx import numpy_helper
 

@@ -80,7 +80,7 @@ class ChannelPruner:
         return dict(_widths(self.module)) != before
 
     def describe(self) -> str:
-        """A note on the removed channels. Raises `CannotApply` where there are none."""
+        """Return a note on the removed channels. Raises `CannotApply` where there are none."""
         after = dict(_widths(self.module))
         before, left = sum(self._widths.values()), sum(after.values())
         if before == left:

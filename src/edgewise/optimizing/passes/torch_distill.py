@@ -31,7 +31,7 @@ class TorchDistill(Packaged):
     capabilities = replace(TorchPrune.capabilities, kind="distillation", keeps_float=False)
 
     def recipes(self, facts: Facts) -> Sequence[Recipe]:
-        """The module with half, and with a quarter, of its channels."""
+        """Return the module with half, and with a quarter, of its channels."""
         if facts.quantized or sum(bool(each.weights) for each in facts.graph.operators) < 2:
             return ()
         return tuple(

@@ -53,7 +53,7 @@ class TorchModel:
         return self.module if self.module is not None else self.program.module()
 
     def layer_of(self, operator: str) -> str:
-        """The path of the layer that an operator comes from. Raises `BadInput`."""
+        """Return the path of the layer that an operator comes from. Raises `BadInput`."""
         for each in self.graph.operators:
             if each.name == operator:
                 layer = each.attributes.get("module")
@@ -106,7 +106,7 @@ def _checked(model: TorchModel) -> TorchModel:
 
 
 def need_module(model: TorchModel) -> Any:
-    """The module with its layers. Raises `CannotApply` where there is only an exported program."""
+    """Return the module with its layers. Raises `CannotApply` where there is only an exported program."""
     if model.module is None:
         raise CannotApply(f"{model.target} gives an exported program, whose layers can't be changed")
     return model.module
@@ -131,7 +131,7 @@ def reproducible(task: PassTask[Any]) -> Iterator[None]:
 
 
 def load_samples(task: PassTask[Any], model: TorchModel) -> Calibration | None:
-    """The samples of `task`, checked against what the module takes. Raises `BadInput`."""
+    """Return the samples of `task`, checked against what the module takes. Raises `BadInput`."""
     if task.calibration is None:
         return None
     samples = read_calibration(task.calibration)
@@ -150,7 +150,7 @@ def load_samples(task: PassTask[Any], model: TorchModel) -> Calibration | None:
 
 
 def need_samples(task: PassTask[Any], model: TorchModel) -> Calibration:
-    """The samples of `task`. Raises `CannotApply` where there are none, and `BadInput`."""
+    """Return the samples of `task`. Raises `CannotApply` where there are none, and `BadInput`."""
     samples = load_samples(task, model)
     if samples is None:
         raise CannotApply(f"needs samples: give {as_flag('data')}")
@@ -167,7 +167,7 @@ def as_tensors(samples: Calibration, model: TorchModel) -> tuple[Any, ...]:
 
 
 def probe_feeds(model: TorchModel, samples: Calibration | None, *, seed: int, count: int = 2) -> list[tuple[Any, ...]]:
-    """Inputs of the shapes of the example inputs, as `make_probes` makes them."""
+    """Return inputs of the shapes of the example inputs, as `make_probes` makes them."""
     import torch
 
     probes = make_probes([each.detach().numpy() for each in model.inputs], samples, seed=seed, count=count)
@@ -175,7 +175,7 @@ def probe_feeds(model: TorchModel, samples: Calibration | None, *, seed: int, co
 
 
 def run_module(module: Any, feeds: Sequence[tuple[Any, ...]]) -> list[list[Array]]:
-    """Outputs of a module (or of an exported program's) on each of `feeds`, as arrays."""
+    """Return outputs of a module (or of an exported program's) on each of `feeds`, as arrays."""
     import torch
 
     with torch.no_grad():
@@ -209,7 +209,7 @@ class Training:
 
 
 def open_training(task: PassTask[Any]) -> Training:
-    """The module of `task` with its samples.
+    """Return the module of `task` with its samples.
 
     Raises:
         CannotApply: there are no samples, or the factory gives an exported program.

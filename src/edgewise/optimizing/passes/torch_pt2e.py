@@ -92,7 +92,7 @@ class TorchPt2e(Packaged):
 
 
 def _quantize(model: TorchModel, feeds: list[tuple[Any, ...]], task: PassTask[Pt2eSettings]) -> Any:
-    """The quantised module as an exported program."""
+    """Return the quantised module as an exported program."""
     import torch
 
     with warnings.catch_warnings():

@@ -71,7 +71,7 @@ class TorchToOnnx(Packaged):
 
 
 def _open_batch(model: TorchModel) -> Any:
-    """The module exported again with the first dimension of every input open, under one name."""
+    """Return the module exported again with the first dimension of every input open, under one name."""
     import torch
 
     if model.module is None:

@@ -49,7 +49,7 @@ class TrainingSettings(PassSettings):
     soft: float = 1.0
 
     def epochs_for(self, samples: int) -> int:
-        """Number of epochs over `samples` samples."""
+        """Return number of epochs over `samples` samples."""
         return self.epochs or max(MIN_EPOCHS, math.ceil(STEPS / math.ceil(max(1, samples) / self.batch)))
 
 
@@ -73,7 +73,7 @@ class TrainingData:
         return len(self.inputs[0])
 
     def describe(self) -> str:
-        """A note for the pass."""
+        """Return a note for the pass."""
         whom = "the labels and the module's own outputs" if self.labels is not None else "the module's own outputs"
         return f"learned from {whom} on {len(self)} samples"
 
@@ -105,7 +105,7 @@ class TrainingResult:
     cut: bool
 
     def describe(self) -> tuple[str, ...]:
-        """Notes for the pass."""
+        """Return notes for the pass."""
         kind = "held-out" if self.held_out else "training (too few to hold any out)"
         lines = [
             f"trained for {self.epochs} epochs ({self.why_stopped}), kept the state after epoch {self.best_epoch}: "
@@ -153,7 +153,7 @@ def predict(module: Any, inputs: tuple[Any, ...], *, batch: int) -> tuple[Any, .
 
 
 def flatten_outputs(value: Any) -> list[Any]:
-    """The tensors in any output of a module, in the order of exported files."""
+    """Return the tensors in any output of a module, in the order of exported files."""
     import torch
 
     if isinstance(value, torch.Tensor):
@@ -166,7 +166,7 @@ def flatten_outputs(value: Any) -> list[Any]:
 
 
 def _find_form(scores: Any, *, labelled: bool) -> Form:
-    """The meaning of scores: probabilities by their sums; other numbers are logits only if there are labels."""
+    """Return the meaning of scores: probabilities by their sums; other numbers are logits only if there are labels."""
     import torch
 
     if scores.dim() != 2 or scores.shape[1] < 2 or not scores.dtype.is_floating_point:
@@ -178,7 +178,7 @@ def _find_form(scores: Any, *, labelled: bool) -> Form:
 
 
 def find_loss(outputs: Sequence[Any], data: TrainingData, chosen: Any, settings: TrainingSettings) -> Any:
-    """The loss of `outputs` on the samples `chosen`.
+    """Return the loss of `outputs` on the samples `chosen`.
 
     Class scores: hard · CE(labels) + soft · T² · KL(teacher ‖ student) at temperature T; T² keeps the gradients' size
     (G. Hinton, O. Vinyals, J. Dean, "Distilling the Knowledge in a Neural Network", arXiv:1503.02531, section 2).

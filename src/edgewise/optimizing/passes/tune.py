@@ -19,11 +19,11 @@ class Tune:
     capabilities = Capabilities(kind="tuning", reads=("onnx", "tflite", "openvino"), writes="", extra="engines")
 
     def availability(self) -> Availability:
-        """Always available; the recipes depend on the engines."""
+        """Return that it is always available; the recipes depend on the engines."""
         return Availability(True)
 
     def recipes(self, facts: Facts) -> Sequence[Recipe]:
-        """Settings of the installed engines that read the format; on several cores, numbers of threads first."""
+        """Return settings of the installed engines that read the format; on several cores, numbers of threads first."""
         found: list[Recipe] = []
         for runtime in facts.runtimes:
             formats, settings = _ENGINES.get(runtime, ((), None))
@@ -51,7 +51,7 @@ def _recipe(label: str, settings: EngineSettings, *, rank: int) -> Recipe:
 
 
 def _onnxruntime(facts: Facts) -> Iterator[Recipe]:
-    """Settings of onnxruntime by their names in its session configuration."""
+    """Yield settings of onnxruntime by their names in its session configuration."""
     if facts.quantized:
         # Computes in float, which is faster where integer kernels are missing.
         yield _onnxruntime_options("float arithmetic", {"session.disable_quant_qdq": "1"}, rank=1)

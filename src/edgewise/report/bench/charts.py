@@ -53,7 +53,7 @@ class Series:
 
 
 def distribution_chart(group: Sequence[Series], *, zoomed: bool = False) -> Chart | None:
-    """Samples, middle half, median and interval of runs with one headline metric; None where no run has samples.
+    """Return samples, middle half, median and interval of runs with one headline metric; None where no run has samples.
 
     Args:
         zoomed: whether the axis begins near the smallest sample, for a comparison, instead of at 0.
@@ -113,7 +113,7 @@ def distribution_chart(group: Sequence[Series], *, zoomed: bool = False) -> Char
 
 
 def curve_chart(group: Sequence[Series]) -> Chart | None:
-    """The share of inferences that are done within a time (ECDF); None where no run has samples of a time."""
+    """Return the share of inferences that are done within a time (ECDF); None where no run has samples of a time."""
     found = [(one, row) for one in group if (row := one.row) is not None and row.samples and row.unit == "s"]
     if not found:
         return None
@@ -176,7 +176,7 @@ def memory_chart(group: Sequence[Series]) -> Chart | None:
 
 
 def series_chart(one: Series) -> Chart | None:
-    """Samples in the order they were taken, session after session; None where there are none."""
+    """Return samples in the order they were taken, session after session; None where there are none."""
     row = one.row
     if row is None or not row.samples:
         return None
@@ -210,7 +210,7 @@ def series_chart(one: Series) -> Chart | None:
 
 
 def _axis(rows: Sequence[Measurement]) -> tuple[float, str, float]:
-    """The factor to the unit of the axis, the unit, and the largest SI value that is drawn."""
+    """Return the factor to the unit of the axis, the unit, and the largest SI value that is drawn."""
     limit = max(max(_at(sorted(row.samples), 0.995), row.high or 0.0, row.value or 0.0) for row in rows) * 1.02
     if rows[0].unit != "s":
         return 1.0, rows[0].unit, limit
@@ -219,7 +219,7 @@ def _axis(rows: Sequence[Measurement]) -> tuple[float, str, float]:
 
 
 def _bulk(rows: Sequence[Measurement]) -> tuple[float, float]:
-    """The part of the axis with the bulk of all samples and every interval; far tails would squeeze the rest."""
+    """Return the part of the axis with the bulk of all samples and every interval; far tails would squeeze the rest."""
     ends = []
     for row in rows:
         ordered = sorted(row.samples)
@@ -233,7 +233,7 @@ def _bulk(rows: Sequence[Measurement]) -> tuple[float, float]:
 
 
 def _strip(label: str, ordered: Sequence[float], *, scale: float) -> list[Spec]:
-    """Some of the samples, spread over the height of the row."""
+    """Return some of the samples, spread over the height of the row."""
     # Multiples of the golden ratio spread evenly and are the same in every process.
     return [
         {"run": label, "x": _short(ordered[index] * scale), "jitter": _short(place * 0.6180339887 % 1.0)}
@@ -250,7 +250,7 @@ def _box(label: str, row: Measurement, ordered: Sequence[float], scale: float) -
 
 
 def _at(ordered: Sequence[float], share: float) -> float:
-    """The smallest sample that at least `share` of the samples don't exceed."""
+    """Return the smallest sample that at least `share` of the samples don't exceed."""
     return ordered[max(0, math.ceil(share * len(ordered)) - 1)]
 
 

@@ -53,7 +53,7 @@ MOST_LINES = 3
 
 
 def devices_of(runs: Sequence[Run]) -> list[str]:
-    """The names of the devices, in order of first appearance."""
+    """Return the names of the devices, in order of first appearance."""
     return list(dict.fromkeys(one_line(run.job.target.device) for run in runs))
 
 
@@ -62,7 +62,9 @@ def _by_device(runs: Sequence[Run]) -> dict[str, list[Run]]:
 
 
 def title_of_group(group: Sequence[Run], runs: Sequence[Run]) -> str:
-    """The title of a group of comparable runs, with its device where `runs` are of several, or not of this machine."""
+    """Return the title of a group of comparable runs, with its device where `runs` are of several, or not of this
+    machine.
+    """
     several = len(devices_of(runs)) > 1
     return group_title(group[0]) + (f", on {devices_of(group)[0]}" if several else elsewhere(group))
 
@@ -80,7 +82,7 @@ def recommendations_by_device(runs: Sequence[Run]) -> list[Recommendation]:
 
 
 def answer_by_device(runs: Sequence[Run], *, each: bool = False) -> tuple[str, ...]:
-    """The conclusion; of several devices which one is faster, then the conclusion for each.
+    """Return the conclusion; of several devices which one is faster, then the conclusion for each.
 
     Args:
         each: whether several models also have a line each.
@@ -96,7 +98,7 @@ def answer_by_device(runs: Sequence[Run], *, each: bool = False) -> tuple[str, .
 
 
 def summary_of(runs: Sequence[Run]) -> tuple[str, ...]:
-    """What was measured with what and where, and what failed; empty for one run."""
+    """Return what was measured with what and where, and what failed; empty for one run."""
     if len(runs) < 2:
         return ()
     told = {
@@ -203,7 +205,7 @@ def bench_document(runs: Sequence[Run], *, title: str = "", places: bool = False
 
 
 def default_title(runs: Sequence[Run]) -> str:
-    """The models of the runs and the processor they were measured on."""
+    """Return the models of the runs and the processor they were measured on."""
     models = list(dict.fromkeys(one_line(run.job.model.name) for run in runs))
     names = ", ".join(models) if len(models) <= 3 else f"{len(models)} models"
     if len(devices := devices_of(runs)) > 1:
@@ -213,13 +215,13 @@ def default_title(runs: Sequence[Run]) -> str:
 
 
 def _machine_of(run: Run) -> str:
-    """The processor, behind the name of a device that is not this machine."""
+    """Return the processor, behind the name of a device that is not this machine."""
     processor, device = processor_of(run) or system_of(run) or "", one_line(run.job.target.device)
     return processor if device == LOCAL else f"{device} ({processor})" if processor else device
 
 
 def input_sections(runs: Sequence[Run]) -> list[Section]:
-    """The inputs that the models were given."""
+    """Return the inputs that the models were given."""
     told = lines_by_run(runs, lambda run: run.job.model.signature_words)
     entries = [Section(title="Signature", lines=told, brief=told[0] if len(told) == 1 else None)] if told else []
     lines = lines_by_run(runs, input_text)
@@ -230,7 +232,7 @@ def input_sections(runs: Sequence[Run]) -> list[Section]:
 
 
 def _settings(runs: Sequence[Run]) -> Section:
-    """Settings in force in each engine, as defaults differ: threads, precision; and the engine's own timing."""
+    """Return settings in force in each engine, as defaults differ: threads, precision; and the engine's own timing."""
 
     def settings(run: Run) -> str:
         threads = threads_of(run)
@@ -249,7 +251,7 @@ def _settings(runs: Sequence[Run]) -> Section:
 
 
 def interval_sections(runs: Sequence[Run]) -> list[Section]:
-    """What the intervals of the table cover, and the narrower intervals within each run."""
+    """Return what the intervals of the table cover, and the narrower intervals within each run."""
     within: list[str] = []
     methods: dict[str, None] = {}
     for run, label in zip(runs, labels_of(runs), strict=True):

@@ -43,7 +43,7 @@ _GRADES = (
 def bench_page(
     runs: Sequence[Run], *, title: str = "", options: Options | None = None, first: Sequence[str] = ()
 ) -> Document:
-    """What the page of `runs` has.
+    """Return what the page of `runs` has.
 
     Args:
         title: heading; empty for one made from the models and the machine.
@@ -85,7 +85,9 @@ def facts_section(runs: Sequence[Run]) -> Section:
 
 
 def _charts(runs: Sequence[Run]) -> list[Chart | None]:
-    """The charts of each group of comparable runs: colours by place in the page, names that tell the group apart."""
+    """Return the charts of each group of comparable runs: colours by place in the page, names that tell the group
+    apart.
+    """
     colours = {run.id: colour_of(index) for index, run in enumerate(runs)}
     groups = comparable_groups(runs)
     found: list[Chart | None] = []

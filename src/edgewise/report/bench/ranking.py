@@ -60,7 +60,7 @@ class Candidate:
 
 
 def comparable_groups(runs: Sequence[Run]) -> list[list[Run]]:
-    """Runs that may be compared with each other, in order of first appearance.
+    """Return runs that may be compared with each other, in order of first appearance.
 
     Model file, shapes, batch, scenario, headline, device, limits and processor are the same; threads, precision and
     engine may differ.
@@ -78,18 +78,22 @@ def comparable_groups(runs: Sequence[Run]) -> list[list[Run]]:
 
 
 def sweeps(runs: Sequence[Run]) -> list[list[Run]]:
-    """Runs that differ in model, engine and settings alone: same scenario, batch, target and processor."""
+    """Return runs that differ in model, engine and settings alone: same scenario, batch, target and processor."""
     return list(by_key(((scenario_of(run), run.job.workload.batch, *_place(run)), run) for run in runs).values())
 
 
 def _place(run: Run) -> tuple[object, ...]:
-    """What the run is about, and where it took place; without a processor where it failed before that was read."""
+    """Return what the run is about, and where it took place; without a processor where it failed before that was
+    read.
+    """
     target = run.job.target
     return run.headline, target.device, target.memory_limit_bytes, target.constraints, processor_of(run)
 
 
 def candidates_of(group: Sequence[Run]) -> tuple[list[Candidate], list[str]]:
-    """The runs of a comparable group that qualify, the fastest first, and the objection to each of the others."""
+    """Return the runs of a comparable group that qualify, the fastest first, and the objection to each of the
+    others.
+    """
     metric = group[0].headline
     candidates: list[Candidate] = []
     objections: list[str] = []
@@ -111,7 +115,7 @@ def candidates_of(group: Sequence[Run]) -> tuple[list[Candidate], list[str]]:
 
 
 def every_candidate(sweep: Sequence[Run]) -> list[Candidate]:
-    """The runs of all models of one of `sweeps` that qualify."""
+    """Return the runs of all models of one of `sweeps` that qualify."""
     return [one for group in comparable_groups(sweep) for one in candidates_of(group)[0]]
 
 
@@ -120,7 +124,7 @@ def _is_unreliable(run: Run) -> bool:
 
 
 def _preferred_to(one: Candidate, group: Sequence[Candidate]) -> Candidate | None:
-    """A run that stands for the model rather than `one` of grade D; what turns decided needs no such rule."""
+    """Return a run that stands for the model rather than `one` of grade D; what turns decided needs no such rule."""
     told = {each.against: each.verdict for each in one.run.in_turns}
     others = [each for each in group if each is not one]
     if not _is_unreliable(one.run) or any(told.get(each.run.id) == "slower" for each in others):
@@ -130,7 +134,7 @@ def _preferred_to(one: Candidate, group: Sequence[Candidate]) -> Candidate | Non
 
 
 def in_order(candidates: Sequence[Candidate]) -> list[Candidate]:
-    """The fastest first: none stands before one that is proven faster; for the rest the values decide."""
+    """Return the fastest first: none stands before one that is proven faster; for the rest the values decide."""
     return [one for some in levels(candidates) for one in some]
 
 
@@ -201,7 +205,7 @@ class Objection(NamedTuple):
 
 
 def objection_of(run: Run) -> Objection:
-    """What speaks against recommending a run; grade D does not where its ratios were measured in turns."""
+    """Return what speaks against recommending a run; grade D does not where its ratios were measured in turns."""
     if run.status != "done":
         return Objection(run.failure.cause if run.failure is not None else run.status, failure_of(run))
     codes = {caution.code: caution.message for caution in run.cautions}
@@ -218,7 +222,7 @@ def objection_of(run: Run) -> Objection:
 
 
 def turns_of(one: Candidate, other: Candidate) -> InTurns | None:
-    """What measuring both in turns found, from the side of `one`; None where they were not."""
+    """Return what measuring both in turns found, from the side of `one`; None where they were not."""
     return one.run.turns_against(other.run)
 
 
@@ -291,7 +295,7 @@ def prefer(peers: Sequence[Candidate]) -> tuple[Candidate, list[str]]:
 
 
 def _cost_in(metric: str) -> Callable[[Run], float | None]:
-    """What a run costs in a metric. One sample decides nothing, so only values with an interval count."""
+    """Return what a run costs in a metric. One sample decides nothing, so only values with an interval count."""
 
     def read(run: Run) -> float | None:
         row = run.measurement(metric)
@@ -343,7 +347,7 @@ class RankedModel:
 
 
 def rank_models(runs: Sequence[Run]) -> list[RankedModel]:
-    """The models of one of `sweeps`, the fastest first, then those without a run that qualifies.
+    """Return the models of one of `sweeps`, the fastest first, then those without a run that qualifies.
 
     Those of one place have recommended runs of which none is proven faster than another, see `are_apart`.
     """
@@ -396,7 +400,7 @@ def _share_in(message: str) -> float:
 
 
 def turns_lines(chosen: Candidate, others: Sequence[Candidate], name: Callable[[Run], str]) -> list[str]:
-    """That ratios in turns hold for the minutes in which they were measured; empty where none was."""
+    """State that ratios in turns hold for the minutes in which they were measured; empty where none was."""
     told = [(one, turns.verdict) for one in others if (turns := turns_of(one, chosen)) is not None]
     if not told:
         return []
@@ -410,7 +414,7 @@ def turns_lines(chosen: Candidate, others: Sequence[Candidate], name: Callable[[
 
 
 def quotient_of(one: Candidate, other: Candidate) -> str:
-    """The quotient of the two values, where the ratio in turns is another one in the same direction; else ""."""
+    """Return the quotient of the two values, where the ratio in turns is another one in the same direction; else ""."""
     turns = turns_of(one, other)
     if turns is None or has_better_value(one, other) != ((turns.ratio > 1.0) == one.is_rate):
         return ""

@@ -90,7 +90,7 @@ def group_title(run: Run) -> str:
 
 
 def _scope_of(run: Run) -> str:
-    """What a group of runs shares beside the model."""
+    """Return what a group of runs shares beside the model."""
     if run.job.command:
         return f"command, limits: {limits_text(run.job)}"
     limits = f", limits: {limits_text(run.job)}" if run.job.target.constraints else ""
@@ -100,7 +100,7 @@ def _scope_of(run: Run) -> str:
 
 
 def recommendation(runs: Sequence[Run]) -> Recommendation | None:
-    """The recommended run of the first group of comparable runs that has one, or None where no run qualifies.
+    """Return the recommended run of the first group of comparable runs that has one, or None where no run qualifies.
 
     With several groups the reasons begin with what the recommendation is for; `recommendations` gives all of them.
     """
@@ -145,7 +145,9 @@ def _in_full_precision(ranked: Sequence[Candidate]) -> list[Candidate]:
 
 
 def _of_lower_precision(chosen: Candidate, ranked: Sequence[Candidate]) -> str:
-    """The fastest run in a lower precision against `chosen`, and how far its outputs differ; "" where there is none."""
+    """Return the fastest run in a lower precision against `chosen`, and how far its outputs differ; "" where there
+    is none.
+    """
     full = _in_full_precision(ranked)
     lower = [one for one in (chosen, *ranked) if one.run.job.runtime.precision in _LOWER]
     if not lower:
@@ -194,7 +196,7 @@ def _why(chosen: Candidate, ranked: Sequence[Candidate]) -> list[str]:
 
 
 def _of_turns(turns: InTurns, chosen: Candidate, other: Candidate) -> str:
-    """What measuring in turns says of `chosen` against `other`."""
+    """Return what measuring in turns says of `chosen` against `other`."""
     factor = factor_of(chosen, other, slow=turns.verdict == "slower")
     if turns.verdict in ("faster", "slower"):
         return f"{factor} {turns.verdict} than {other.label}, measured in turns within these minutes"
@@ -203,7 +205,7 @@ def _of_turns(turns: InTurns, chosen: Candidate, other: Candidate) -> str:
 
 
 def _against_values(one: Candidate, other: Candidate) -> str:
-    """That each alone had the other order, where turns prove one; else ""."""
+    """State that each alone had the other order, where turns prove one; else ""."""
     turns = turns_of(one, other)
     if turns is None or turns.verdict not in ("faster", "slower"):
         return ""
@@ -214,7 +216,9 @@ def _against_values(one: Candidate, other: Candidate) -> str:
 
 
 def _beside(other: Candidate, chosen: Candidate) -> str:
-    """What taking `other` instead costs: ``1.8× [1.7, 1.9] slower``, ``as fast``; "" where they can't be told apart."""
+    """Return what taking `other` instead costs: ``1.8× [1.7, 1.9] slower``, ``as fast``; "" where they can't be
+    told apart.
+    """
     verdict = judged(other, chosen).verdict
     if verdict in ("same", "inconclusive"):
         return "as fast" if verdict == "same" else ""
@@ -232,7 +236,9 @@ def _how_apart(other: Candidate, chosen: Candidate) -> str:
 
 
 def _of_threads(chosen: Candidate, ranked: Sequence[Candidate]) -> str:
-    """What the threads of `chosen` cost, or what more would gain; "" where its engine had one number of threads."""
+    """Return what the threads of `chosen` cost, or what more would gain; "" where its engine had one number of
+    threads.
+    """
     own = threads_of(chosen.run)
     alike = {
         count: one
@@ -256,7 +262,7 @@ def _of_threads(chosen: Candidate, ranked: Sequence[Candidate]) -> str:
 
 
 def _of_second_engine(chosen: Candidate, ranked: Sequence[Candidate]) -> str:
-    """What the fastest other engine costs; "" where there is none, or that can't be told."""
+    """Return what the fastest other engine costs; "" where there is none, or that can't be told."""
     own = provider_of(chosen.run)
     other = next((one for one in ranked if provider_of(one.run) != own), None)
     said = _beside(other, chosen) if other is not None else ""
@@ -274,7 +280,7 @@ _IN_TURNS = f"{NOT_TOLD} in turns"
 
 
 def _not_told(other: Candidate, chosen: Candidate) -> str:
-    """That nothing is proven, and whether it is turns that prove nothing: intervals may be apart all the same."""
+    """State that nothing is proven, and whether it is turns that prove nothing: intervals may be apart all the same."""
     return NOT_TOLD if turns_of(other, chosen) is None else _IN_TURNS
 
 
@@ -309,7 +315,7 @@ def _remarks(chosen: Candidate, candidates: Sequence[Candidate]) -> list[str]:
 
 
 def answer_of(runs: Sequence[Run], *, each: bool = False) -> tuple[str, ...]:
-    """The conclusion, a line each: the recommended runtime, or the fastest and the smallest model.
+    """Return the conclusion, a line each: the recommended runtime, or the fastest and the smallest model.
 
     Args:
         each: whether several models also have a line each.
@@ -429,14 +435,14 @@ def _cost_of(after: Candidate, chosen: Candidate, leaders: Sequence[Candidate]) 
 
 
 def _better_of(after: Candidate, every: Sequence[Candidate]) -> str:
-    """The run of the same model that has a better value and is not proven faster; "" where there is none."""
+    """Return the run of the same model that has a better value and is not proven faster; "" where there is none."""
     family = (one for one in every if one.run.job.model.family == after.run.job.model.family)
     best = next((one for one in family if has_better_value(one, after) and not are_apart(one, after)), None)
     return f"{best.label}, {headline_text(best.run)}, {_not_told(best, after)}" if best is not None else ""
 
 
 def _of_group(runs: Sequence[Run]) -> list[str]:
-    """The recommended runtime of one model, and where that may not hold."""
+    """Return the recommended runtime of one model, and where that may not hold."""
     ranked, _ = candidates_of(runs)
     found = recommendations(runs)[0].run
     labels = {one.run.id: one.label for one in ranked}
@@ -446,7 +452,7 @@ def _of_group(runs: Sequence[Run]) -> list[str]:
 
 
 def _of_runtimes(runs: Sequence[Run]) -> str:
-    """The recommended runtime of one model, and its advantage."""
+    """Return the recommended runtime of one model, and its advantage."""
     if len(runs) == 1:
         run = runs[0]
         what = failure_of(run) if run.status != "done" else f"{noun_of(run)} {_judged_text(run)}{_use_of(run)}"
@@ -466,7 +472,9 @@ def _of_runtimes(runs: Sequence[Run]) -> str:
 
 
 def _overlooked(runs: Sequence[Run], chosen: Candidate, short: Mapping[str, str]) -> str:
-    """Runs that are not ranked though their values are better: each with its value and why; "" where there are none."""
+    """Name the runs that are not ranked though their values are better: each with its value and why; "" where there
+    are none.
+    """
 
     def is_better(run: Run) -> bool:
         value = run.value(run.headline) if run.headline == chosen.run.headline else None

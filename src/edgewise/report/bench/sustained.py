@@ -41,7 +41,7 @@ _CAUSES = {
 
 
 def sustained_sections(runs: Sequence[Run]) -> list[Section]:
-    """A section per sustained run: the verdict, the time to the slowdown, its cause, and bars of the latency."""
+    """Return a section per sustained run: the verdict, the time to the slowdown, its cause, and bars of the latency."""
     return [
         Section(
             title="Over time" + (f": {label}" if len(runs) > 1 else ""),
@@ -188,7 +188,7 @@ def _chart(shown: Sequence[tuple[Series, Sustained]], name: str, title: str, uni
 
 
 def _shown_unit(unit: str, largest: float) -> tuple[str, float, float]:
-    """Unit of the axis, and factor and offset to it from the SI unit."""
+    """Return unit of the axis, and factor and offset to it from the SI unit."""
     if unit == "s":
         return (*time_unit_of(largest), 0.0)
     return {"Hz": ("GHz", 1e-9, 0.0), "K": ("°C", 1.0, -273.15), "1": ("%", 100.0, 0.0)}.get(unit, (unit, 1.0, 0.0))

@@ -148,7 +148,7 @@ def _table_title(runs: Sequence[Run]) -> str:
 
 
 def _identity(runs: Sequence[Run]) -> list[tuple[Column, list[Cell]]]:
-    """The columns that identify a row; those that all rows share are left out first on a narrow terminal."""
+    """Return the columns that identify a row; those that all rows share are left out first on a narrow terminal."""
     chosen: list[list[str]] = [[] for _ in runs]
 
     def column(title: str, words: Callable[[Run], str | None], *, always: bool = False) -> tuple[Column, list[Cell]]:
@@ -205,7 +205,7 @@ def _metric_columns(runs: Sequence[Run]) -> list[tuple[str, int, bool]]:
 
 
 def _inference_columns(runs: Sequence[Run]) -> list[tuple[str, int, bool]]:
-    """The same of runs that time inferences."""
+    """Return the same of runs that time inferences."""
     headlines = {run.headline for run in runs}
     columns: list[tuple[str, int, bool]] = []
     if "latency_paced" in headlines:
@@ -246,7 +246,7 @@ def metric_column(runs: Sequence[Run], metric: str, *, rank: int, interval: bool
 
 
 def _column(title: str, word: str, scale: Scale, metric: str, *, rank: int) -> Column:
-    """The column of a metric whose numbers are shown in the unit `word`; no word where cells have their own."""
+    """Return the column of a metric whose numbers are shown in the unit `word`; no word where cells have their own."""
     unit = METRICS[metric].unit
     in_si = (f"{title} ({unit})", 1.0 / scale(1.0)) if word not in ("", "%") else None
     return Column(
@@ -255,7 +255,7 @@ def _column(title: str, word: str, scale: Scale, metric: str, *, rank: int) -> C
 
 
 def _failed(run: Run, metric: str) -> Cell:
-    """The cause of the failure in the headline's column, a dash in others that are not known."""
+    """Return the cause of the failure in the headline's column, a dash in others that are not known."""
     if metric == run.headline:
         return Cell(
             text=run.failure.cause if run.failure is not None else "failed", notes=(failure_of(run),), tone="bad"
@@ -264,7 +264,7 @@ def _failed(run: Run, metric: str) -> Cell:
 
 
 def _common_unit(values: Sequence[float], unit: str) -> tuple[str, Scale]:
-    """The unit of a column and the scale from the SI unit to it; no unit where cells need their own."""
+    """Return the unit of a column and the scale from the SI unit to it; no unit where cells need their own."""
     choices = (("%", 100.0),) if unit == "1" else _PREFIXES.get(unit)
     positive = [abs(value) for value in values if value and math.isfinite(value)]
     if choices is None or not positive:
@@ -278,7 +278,7 @@ def _common_unit(values: Sequence[float], unit: str) -> tuple[str, Scale]:
 
 
 def _percentile_column(runs: Sequence[Run], metric: str, name: str) -> tuple[Column, list[Cell]] | None:
-    """A percentile down the rows; None where no run has enough samples for it."""
+    """Return a percentile down the rows; None where no run has enough samples for it."""
     rows = [row for run in runs if (row := run.measurement(metric)) is not None]
     if not any(row.summary is not None and name in row.summary.percentiles for row in rows):
         return None

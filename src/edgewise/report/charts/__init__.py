@@ -109,7 +109,7 @@ def _vl_convert() -> Any:
 
 
 def _clean(part: Any) -> Any:
-    """A specification without control characters, on which vl-convert aborts the process."""
+    """Return a specification without control characters, on which vl-convert aborts the process."""
     if isinstance(part, dict):
         return {key: _clean(value) for key, value in part.items()}
     if isinstance(part, list):
@@ -125,7 +125,7 @@ def _together(dots: re.Match[str]) -> str:
 
 
 def colour_of(index: int) -> str:
-    """The CSS variable of the `index`-th run."""
+    """Return the CSS variable of the `index`-th run."""
     return f"var(--series-{index % SERIES_COLOURS + 1})"
 
 
@@ -135,13 +135,13 @@ def rounded(value: float, digits: int = 6) -> float:
 
 
 def number_axis(field: str, title: str | None, *, ticks: int | None = None, **scale: Any) -> Spec:
-    """The channel of a number; `scale` as Vega-Lite has it."""
+    """Return the channel of a number; `scale` as Vega-Lite has it."""
     channel: Spec = {"field": field, "type": "quantitative", "title": title}
     return channel | ({"scale": scale} if scale else {}) | ({"axis": {"tickCount": ticks}} if ticks else {})
 
 
 def logarithmic_axis(field: str, title: str, lower: float, upper: float) -> Spec:
-    """The logarithmic channel of a number from `lower` to `upper`, with round numbers at its ticks."""
+    """Return the logarithmic channel of a number from `lower` to `upper`, with round numbers at its ticks."""
     channel = number_axis(field, title, type="log", domain=[rounded(lower), rounded(upper)], nice=False)
     return channel | {"axis": {"values": _round_numbers(lower, upper), "format": "~g"}}
 
@@ -163,18 +163,18 @@ def _round_numbers(lower: float, upper: float) -> list[float]:
 
 
 def name_axis(field: str, keys: Sequence[str], *, limit: int) -> Spec:
-    """The channel of rows with names, in the order of `keys`; labels end at `limit` pixels."""
+    """Return the channel of rows with names, in the order of `keys`; labels end at `limit` pixels."""
     return {"field": field, "type": "nominal", "title": None, "sort": list(keys), "axis": row_axis(keys, limit=limit)}
 
 
 def colour_channel(field: str, colours: Mapping[str, str], *, legend: Spec | None = None) -> Spec:
-    """The channel of colours by name."""
+    """Return the channel of colours by name."""
     scale = {"domain": list(colours), "range": list(colours.values())}
     return {"field": field, "type": "nominal", "scale": scale, "legend": legend}
 
 
 def interval_lines(channels: Spec, *, along: str = "x", low: str = "low", high: str = "high", **mark: Any) -> Spec:
-    """The layer of 95 % intervals: a line from `low` to `high` for each row that has them.
+    """Return the layer of 95 % intervals: a line from `low` to `high` for each row that has them.
 
     Args:
         along: the channel, x or y, that the interval runs along.
@@ -196,7 +196,7 @@ def wide_chart(
     caption: str,
     rows: Sequence[Spec] | None = None,
 ) -> Chart:
-    """A chart as wide as the page; `rows` are the data of layers without their own."""
+    """Return a chart as wide as the page; `rows` are the data of layers without their own."""
     spec = layered_spec(layers, height=height, width=WIDE)
     if rows is not None:
         spec["data"] = {"values": list(rows)}
@@ -204,7 +204,7 @@ def wide_chart(
 
 
 def layered_spec(layers: Sequence[Spec], *, height: int | Spec, width: int = NARROW) -> Spec:
-    """A layered specification in the pages' colours and font."""
+    """Return a layered specification in the pages' colours and font."""
     return {
         "$schema": "https://vega.github.io/schema/vega-lite/v5.json",
         "width": width,
@@ -264,7 +264,7 @@ def intervals_chart(
     description: str,
     caption: str,
 ) -> Chart:
-    """A point with its interval in a row for each name.
+    """Return a point with its interval in a row for each name.
 
     Args:
         colour: the channel of colours; None for one colour.
@@ -340,7 +340,7 @@ def bars_chart(
     caption: str,
     mark: Spec | None = None,
 ) -> Chart:
-    """A bar with its interval in a row for each name.
+    """Return a bar with its interval in a row for each name.
 
     Args:
         text_at: field of the place after which the ``text`` of a row stands.

@@ -16,7 +16,7 @@ from edgewise.text import for_csv
 
 
 def chart_csv(spec: Spec) -> str:
-    """The rows that a chart draws, one after the other: those of the whole chart, then those of its layers.
+    """Return the rows that a chart draws, one after the other: those of the whole chart, then those of its layers.
 
     Columns are called as the axes and legends are, with their unit: ``Latency (µs)``, or ``Latency (µs): q1`` where an
     axis shows several fields. A field that no axis shows keeps its own name.
@@ -40,7 +40,7 @@ def chart_csv(spec: Spec) -> str:
 
 
 def csv_text(heads: Sequence[str], rows: Iterable[Sequence[Any]]) -> str:
-    """A table as CSV that no spreadsheet takes for formulas."""
+    """Return a table as CSV that no spreadsheet takes for formulas."""
     buffer = io.StringIO()
     writer = csv.writer(buffer, lineterminator="\n")
     writer.writerow(map(for_csv, heads))
@@ -50,7 +50,7 @@ def csv_text(heads: Sequence[str], rows: Iterable[Sequence[Any]]) -> str:
 
 
 def _parts(part: Any) -> Iterator[Spec]:
-    """A specification, and the layers and charts in it."""
+    """Yield a specification, and the layers and charts in it."""
     yield part
     for name in ("layer", "hconcat", "vconcat", "concat"):
         for each in part.get(name, ()):
@@ -79,7 +79,7 @@ def render_chart_file(chart: Chart, extension: str, *, subtitle: str, dark: bool
 
 
 def with_colours(part: Any, colours: Mapping[str, str]) -> Any:
-    """A specification with `colours` in place of variables; its data stays as it is."""
+    """Return a specification with `colours` in place of variables; its data stays as it is."""
     if isinstance(part, dict):
         return {key: value if key == "values" else with_colours(value, colours) for key, value in part.items()}
     if isinstance(part, list):

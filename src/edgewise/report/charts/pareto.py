@@ -69,7 +69,7 @@ def _axis_title(label: str, unit: str) -> str:
 
 
 def fields_of(axis: str, value: float, low: float | None, high: float | None, convert: Convert) -> Spec:
-    """A value with its interval under the names of the fields of an axis."""
+    """Return a value with its interval under the names of the fields of an axis."""
     row: Spec = {axis: rounded(convert(value))}
     if low is not None and high is not None and low < high:
         row |= {f"{axis}low": rounded(convert(low)), f"{axis}high": rounded(convert(high))}

@@ -63,7 +63,7 @@ def fit_texts(svg: str) -> str:
 
 
 def row_axis(labels: Sequence[str], *, limit: int) -> Spec:
-    """The axis of rows with names: no ticks, labels that end at `limit` pixels.
+    """Return the axis of rows with names: no ticks, labels that end at `limit` pixels.
 
     Args:
         labels: the rows' keys; an em space and what follows it keep rows of one name apart and are not shown.
@@ -81,7 +81,7 @@ def row_axis(labels: Sequence[str], *, limit: int) -> Spec:
 
 
 def legend_below(labels: Sequence[str], *, width: int, limit: int = 200) -> Spec:
-    """A legend under the plot with as many columns as fit into `width` pixels; labels end at `limit` pixels."""
+    """Return a legend under the plot with as many columns as fit into `width` pixels; labels end at `limit` pixels."""
     # An entry is its label and 30 pixels of symbol and gap; one under another share their column's width.
     widths = [min(limit, text_width(label)) + 30 for label in labels]
     narrow = not any(_is_wide(character) for label in labels for character in label)

@@ -60,7 +60,7 @@ def chart_labels(variants: Sequence[Variant]) -> list[str]:
 
 
 def samples_chart(findings: ComparisonResult) -> Chart | None:
-    """Samples, middle half and interval of every variant on one axis; None where no variant has samples."""
+    """Return samples, middle half and interval of every variant on one axis; None where no variant has samples."""
     found = sampled_variants(findings)
     chart = distribution_chart(found, zoomed=True)
     if chart is None:
@@ -70,7 +70,7 @@ def samples_chart(findings: ComparisonResult) -> Chart | None:
 
 
 def process_chart(findings: ComparisonResult) -> Chart | None:
-    """The median of each fresh process, in the order they were measured; None where no variant has several."""
+    """Return the median of each fresh process, in the order they were measured; None where no variant has several."""
     found = [
         (one, row)
         for one in sampled_variants(findings)

@@ -50,7 +50,7 @@ _DESIGNS = {
 
 
 def comparison_document(findings: ComparisonResult) -> Document:
-    """The whole comparison; its title is the conclusion."""
+    """Return the whole comparison; its title is the conclusion."""
     differing = dict.fromkeys(one_line(line).partition(":")[0] for line in findings.stated)
     tables = [table for table in (ranking_table(findings),) if table is not None]
     tables += [before_after_table(findings, label) for label in compared_labels(findings)]
@@ -94,7 +94,7 @@ def comparison_document(findings: ComparisonResult) -> Document:
 
 
 def title_of(findings: ComparisonResult) -> str:
-    """The conclusion in one sentence, with the variants that failed."""
+    """Return the conclusion in one sentence, with the variants that failed."""
     failed = failed_text(findings)
     mark = "; " if findings.comparisons else ": "
     first, further, rest = _conclusion(findings).partition("; ")
@@ -245,7 +245,7 @@ def _why_absent(findings: ComparisonResult, label: str, metric: str) -> str:
 
 
 def front_lines(findings: ComparisonResult) -> list[str]:
-    """The variants on the Pareto front, and by which ones the others are beaten."""
+    """Return the variants on the Pareto front, and by which ones the others are beaten."""
     front = findings.front
     if front is None:
         return []
@@ -274,7 +274,7 @@ def environments_table(findings: ComparisonResult) -> Table | None:
 
 
 def variants_table(findings: ComparisonResult) -> Table | None:
-    """The run of each label; None without variants."""
+    """Return the run of each label; None without variants."""
     if not findings.variants:
         return None
     runs = [variant.run for variant in findings.variants]
@@ -304,7 +304,7 @@ def _grade(run: Run) -> Cell:
 
 
 def evidence_lines(findings: ComparisonResult) -> list[str]:
-    """The design, the amount of measuring and why it stopped, the margins, and the error risk."""
+    """Return the design, the amount of measuring and why it stopped, the margins, and the error risk."""
     rows = findings.comparisons
     if not rows:
         return []
@@ -318,7 +318,7 @@ def evidence_lines(findings: ComparisonResult) -> list[str]:
 
 
 def _whose(found: Sequence[Comparison], rows: Sequence[Comparison]) -> list[str]:
-    """The metrics of `found`, with the variant only where not all of `rows` in that metric are among them."""
+    """Return the metrics of `found`, with the variant only where not all of `rows` in that metric are among them."""
     words = []
     for row in found:
         whole = all(each in found for each in rows if each.metric == row.metric)
@@ -342,7 +342,7 @@ def _amount_lines(findings: ComparisonResult) -> list[str]:
 
 
 def _margin_lines(rows: Sequence[Comparison]) -> list[str]:
-    """The differences that are too small to matter, and the condition for a verdict."""
+    """Return the differences that are too small to matter, and the condition for a verdict."""
     margins = by_key((percent(row.margin), row) for row in rows if row.margin is not None and row.design != "same-run")
     if not margins:
         return []

@@ -38,7 +38,7 @@ _SIGNS: dict[CheckVerdict, str] = {"pass": "✓", "fail": "✗", "inconclusive":
 
 
 def describe_check(check: Check) -> str:
-    """The verdict in one line with its numbers."""
+    """Return the verdict in one line with its numbers."""
     before, after, ratio = _limited(check.before, check), _limited(check.value, check), _ratio(check)
     texts = {"baseline": before, "candidate": after, "ratio": ratio}
     numbers = [f"{name} {text}" for name, text in texts.items() if text]
@@ -47,7 +47,7 @@ def describe_check(check: Check) -> str:
 
 
 def gate_document(outcome: GateResult, *, folded: bool = True) -> Document:
-    """The checks as a table, then how they came about.
+    """Return the checks as a table, then how they came about.
 
     Args:
         folded: for narrow places: reasons as footnotes and not in a column of their own, ratios without intervals,
@@ -87,7 +87,7 @@ def gate_page(outcome: GateResult) -> Document:
 
 
 def _doubts(outcome: GateResult) -> list[str]:
-    """What casts doubt on checks that passed.
+    """Return what casts doubt on checks that passed.
 
     How accuracies were judged and cautions on that, one file against itself, and what differs beside the model.
     """
@@ -108,7 +108,7 @@ def _doubts(outcome: GateResult) -> list[str]:
 
 
 def _one_file(runs: Sequence[Run]) -> list[str]:
-    """That baseline and candidate took turns as one file with the same settings, so that no change can show."""
+    """State that baseline and candidate took turns as one file with the same settings, so that no change can show."""
     if len(runs) < 2 or any(run.id == runs[0].id or not is_same_job(runs[0], run) for run in runs[1:]):
         return []
     return [
@@ -118,7 +118,7 @@ def _one_file(runs: Sequence[Run]) -> list[str]:
 
 
 def conclusion_of(outcome: GateResult) -> str:
-    """The conclusion, and where it was measured unless on this machine."""
+    """Return the conclusion, and where it was measured unless on this machine."""
     verdict, colon, rest = one_line(outcome.conclusion).partition(": ")
     return f"{verdict}{elsewhere(variant.run for variant in outcome.findings.variants)}{colon}{rest}"
 
@@ -158,7 +158,7 @@ def _runs(outcome: GateResult) -> list[Run]:
 
 
 def describe_run(run: Run) -> str:
-    """What was measured: model, engine, settings."""
+    """Return what was measured: model, engine, settings."""
     job = run.job
     runtime = job.runtime
     words = [job.model.name, engine_of(run)]
@@ -170,7 +170,7 @@ def describe_run(run: Run) -> str:
 
 
 def render_gate_markdown(outcome: GateResult) -> str:
-    """A comment for a pull request: marker, verdict, checks, everything else folded away."""
+    """Return a comment for a pull request: marker, verdict, checks, everything else folded away."""
     from edgewise.report.document.markdown import render_markdown
     from edgewise.text import for_markdown
 
@@ -231,7 +231,7 @@ def _verdict_cell(check: Check, *, folded: bool) -> Cell:
 
 
 def _limited(value: float | None, check: Check) -> str:
-    """A value of the metric that is checked; empty where there is none."""
+    """Return a value of the metric that is checked; empty where there is none."""
     return "" if value is None else format_limit(value, METRICS[check.requirement.metric])
 
 
@@ -242,7 +242,7 @@ def _ratio(check: Check, *, interval: bool = True) -> str:
 
 
 def _comparisons(outcome: GateResult) -> list[str]:
-    """The table of all metrics that were compared, as Markdown below the headings of a comment."""
+    """Return the table of all metrics that were compared, as Markdown below the headings of a comment."""
     from edgewise.report.comparison.tables import before_after_table, compared_labels
     from edgewise.report.document.markdown import render_markdown
 

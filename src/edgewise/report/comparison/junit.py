@@ -17,7 +17,7 @@ SUITE = "edgewise gate"
 
 
 def render_junit(outcome: GateResult) -> str:
-    """The XML document, UTF-8 declared, with a final line break."""
+    """Return the XML document, UTF-8 declared, with a final line break."""
     skipped = outcome.count("inconclusive") if outcome.policy == "pass" else 0
     failures = outcome.count("fail") + outcome.count("inconclusive") - skipped
     counts = {

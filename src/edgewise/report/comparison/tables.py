@@ -36,12 +36,14 @@ def compared_labels(findings: ComparisonResult) -> list[str]:
 
 
 def rows_of(findings: ComparisonResult, label: str) -> list[Comparison]:
-    """The rows of the variant `label`."""
+    """Return the rows of the variant `label`."""
     return [row for row in findings.comparisons if row.b == label]
 
 
 def chief_of(findings: ComparisonResult, label: str) -> Comparison:
-    """The row of `label` in the headline metric of the baseline, else its first; where any is, one that is known."""
+    """Return the row of `label` in the headline metric of the baseline, else its first; where any is, one that is
+    known.
+    """
     rows = rows_of(findings, label)
     rows = [row for row in rows if row.ratio or row.before.value is not None or row.after.value is not None] or rows
     headlines = [variant.run.headline for variant in findings.variants[:1]]
@@ -119,7 +121,7 @@ def how_ratio(row: Comparison) -> Provenance:
 
 
 def _rerun_text(row: Comparison) -> str:
-    """The interval for another time with its method; empty without one."""
+    """Return the interval for another time with its method; empty without one."""
     if row.ratio is None or row.rerun_low is None or row.rerun_high is None:
         return ""
     return f"{ratio_text(row.ratio, row.rerun_low, row.rerun_high)}; {row.rerun_method}"
@@ -130,7 +132,7 @@ def _finite(value: float | None) -> float | None:
 
 
 def _digits_apart(values: Sequence[float]) -> int:
-    """Number of digits at which two different values look different."""
+    """Return number of digits at which two different values look different."""
     for digits in range(3, MOST_DIGITS):
         if len(set(values)) == len({significant(value, digits) for value in values}):
             return digits

@@ -72,7 +72,9 @@ def quotient_note(row: Comparison) -> str:
 
 
 def _what_ratio_is_of(row: Comparison) -> str:
-    """The statistic behind the ratio: turns for a median, processes for a mean, groups of them for a percentile."""
+    """Return the statistic behind the ratio: turns for a median, processes for a mean, groups of them for a
+    percentile.
+    """
     if row.metric == PERCENTILE_METRIC:
         return f"99th percentiles of groups of fresh processes, each of {LEAST_FOR_PERCENTILE} samples or more"
     if OF_NEIGHBOURS in row.method:
@@ -105,12 +107,12 @@ def metric_phrase(row: Comparison) -> str:
 
 
 def lower_label(metric: str) -> str:
-    """The label of a metric inside a sentence."""
+    """Return the label of a metric inside a sentence."""
     return in_sentence(label_of(metric))
 
 
 def headline_text(row: Comparison) -> str:
-    """The verdict on one metric without its evidence: ``"B is 2.43× faster than A"``."""
+    """Return the verdict on one metric without its evidence: ``"B is 2.43× faster than A"``."""
     a, b, where = one_line(row.a), one_line(row.b), metric_phrase(row)
     if row.design == "same-run":
         return f"{b} and {a} are one run, compared with itself"
@@ -124,7 +126,9 @@ def headline_text(row: Comparison) -> str:
 
 
 def evidence_text(row: Comparison) -> str:
-    """What the headline rests on: ``"ratio 0.412, 95 % interval 0.405 to 0.419"``, the reason where there is none."""
+    """Return what the headline rests on: ``"ratio 0.412, 95 % interval 0.405 to 0.419"``, the reason where there is
+    none.
+    """
     if row.design == "same-run":
         return one_line(row.method)
     words = []
@@ -179,7 +183,7 @@ def _joined(word: str, rows: Sequence[Comparison], more: str) -> str:
 
 
 def ranking_conclusion(ranking: Ranking) -> str:
-    """The best variant, out of how many, and the ratio of the next one."""
+    """Return the best variant, out of how many, and the ratio of the next one."""
     count, where = len(ranking.places), lower_label(ranking.metric)
     first = [one for one in ranking.places if one.place == 1]
     names = [one_line(one.label) for one in first]

@@ -183,7 +183,7 @@ class Document:
     id: str = ""
 
     def led_by(self, first: Sequence[str]) -> Document:
-        """The same with lines above its answer."""
+        """Return the same with lines above its answer."""
         return replace(self, answer=(*first, *self.answer))
 
 
@@ -209,7 +209,7 @@ def table_of(
     notes: Sequence[str] = (),
     detail: bool = False,
 ) -> Table:
-    """A table with a row for each of `things`."""
+    """Return a table with a row for each of `things`."""
     rows = tuple(tuple(cell(thing) for _, cell in columns) for thing in things)
     return Table(
         title=title, columns=tuple(column for column, _ in columns), rows=rows, notes=tuple(notes), detail=detail
@@ -219,7 +219,7 @@ def table_of(
 def table_by_columns(
     title: str, columns: Sequence[tuple[Column, Sequence[Cell]]], *, notes: Sequence[str] = (), detail: bool = False
 ) -> Table:
-    """A table of columns, each with its cells from the first row to the last."""
+    """Return a table of columns, each with its cells from the first row to the last."""
     heads, cells = zip(*columns, strict=True)
     return Table(title=title, columns=heads, rows=tuple(zip(*cells, strict=True)), notes=tuple(notes), detail=detail)
 
@@ -231,7 +231,7 @@ def pairs_table(title: str, pairs: Iterable[tuple[str, Any]]) -> Table:
 
 
 def absent(*reasons: str) -> Cell:
-    """The cell of a value that is not known, with the reasons as footnotes."""
+    """Return the cell of a value that is not known, with the reasons as footnotes."""
     return Cell(text=ABSENT, notes=reasons, tone="faint")
 
 
@@ -284,6 +284,6 @@ def _finite(value: object) -> object:
 
 
 def described(result: Any) -> Document:
-    """The document of a result that has ``describe()``."""
+    """Return the document of a result that has ``describe()``."""
     found: Document = result.describe()
     return found

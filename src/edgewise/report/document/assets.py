@@ -13,17 +13,17 @@ _EXPORTS = re.compile(r"\bexport\{[^}]*?([\w$]+) as default[^}]*\};?")
 
 @cache
 def asset(name: str) -> str:
-    """A style sheet or script."""
+    """Return a style sheet or script."""
     return files("edgewise.report").joinpath("templates", name).read_text(encoding="utf-8")
 
 
 def script_of(name: str) -> str:
-    """A script, with the modules that it imports in it."""
+    """Return a script, with the modules that it imports in it."""
     return graph_script() if name == "graph.js" else asset(name)
 
 
 def graph_script() -> str:
-    """What draws a graph, as one script; the layout runs in the page, as a file can start no worker."""
+    """Return what draws a graph, as one script; the layout runs in the page, as a file can start no worker."""
     layout = _bundled("graph_layout.js")
     worker = (
         "const layoutWorker = () => { const made = { terminate() {} }; let onmessage; "
@@ -36,7 +36,7 @@ def graph_script() -> str:
 
 
 def _bundled(name: str) -> str:
-    """The text of a module with the modules that it imports in it, each in a function of its own."""
+    """Return the text of a module with the modules that it imports in it, each in a function of its own."""
 
     def import_of(found: re.Match[str]) -> str:
         text = _bundled(found[2])

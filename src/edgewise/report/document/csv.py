@@ -33,12 +33,12 @@ def render_csv(table: Table) -> str:
 
 
 def render_last_table(document: Document) -> str:
-    """The last table of `document` as CSV."""
+    """Return the last table of `document` as CSV."""
     return render_csv(document.tables[-1])
 
 
 def heading(column: Column) -> str:
-    """A column's title with the unit of its numbers in the file."""
+    """Return a column's title with the unit of its numbers in the file."""
     if column.in_si is not None:
         return column.in_si[0]
     return f"{column.title} ({column.unit})" if column.unit and "(" not in column.title else column.title

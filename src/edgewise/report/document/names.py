@@ -45,7 +45,7 @@ def keep_end(text: str, width: int | None) -> str:
 
 
 def _segments(name: str, marks: str) -> list[str]:
-    """The parts of `name` that end in one of `marks`, with it."""
+    """Return the parts of `name` that end in one of `marks`, with it."""
     return re.findall(rf"[^{marks}]*[{marks}]|[^{marks}]+$", name)
 
 
@@ -134,13 +134,13 @@ def _places_of(form: str, shown: Sequence[str]) -> tuple[int, ...]:
 
 
 def _elide(part: Sequence[str], kept: set[int]) -> str:
-    """The segments at the places `kept`, an ellipsis for each gap."""
+    """Return the segments at the places `kept`, an ellipsis for each gap."""
     found = "".join(segment if at in kept else "\0" for at, segment in enumerate(part))
     return re.sub("\0+", "…", found)
 
 
 def needed_width(names: Sequence[str]) -> int:
-    """The cells that names of layers need to keep whole segments and to be told apart, `MOST_NEEDED` at most."""
+    """Return the cells that names of layers need to keep whole segments and to be told apart, `MOST_NEEDED` at most."""
     names = list(dict.fromkeys(map(one_line, names)))
     return min(max(map(len, _whole_segments(names, 0)), default=0), MOST_NEEDED)
 

@@ -75,7 +75,7 @@ class Popovers:
         self._found: dict[tuple[int, ...], tuple[str, partial[Provenance]]] = {}
 
     def add(self, how: partial[Provenance]) -> str:
-        """The id of the element that tells `how`; the template makes these elements of `shown`."""
+        """Return the id of the element that tells `how`; the template makes these elements of `shown`."""
         # The values live as long as `how` does, so that their addresses are theirs alone.
         key = (id(how.func), *map(id, how.args))
         return self._found.setdefault(key, (f"how-{len(self._found) + 1}", how))[0]
@@ -86,7 +86,7 @@ class Popovers:
 
 
 def render_page(template: str, *, scripts: Sequence[str], styles: Sequence[str], **told: Any) -> str:
-    """The page that `template` makes of `told`, with its scripts and style sheets in it.
+    """Return the page that `template` makes of `told`, with its scripts and style sheets in it.
 
     Args:
         scripts, styles: names of assets, in order; the page's policy allows just these scripts, by their hash.
@@ -136,7 +136,7 @@ def view_table(
     headed: bool = False,
     runs: Container[str] = (),
 ) -> dict[str, Any]:
-    """What the template needs of a table.
+    """Return what the template needs of a table.
 
     Args:
         identity: the id of its element.
@@ -183,7 +183,7 @@ WIDE_COLUMNS = 7
 
 
 def render_document_page(document: Document, *, kind: str) -> str:
-    """The page of `document`. Without vl-convert-python it has no charts and says how to get them.
+    """Return the page of `document`. Without vl-convert-python it has no charts and says how to get them.
 
     Args:
         kind: what it is a page of, such as ``estimate``.
@@ -210,14 +210,16 @@ def render_document_page(document: Document, *, kind: str) -> str:
 
 
 def _parted(title: str) -> tuple[str, str]:
-    """What stands before the first semicolon outside brackets, and the rest, in smaller letters."""
+    """Return what stands before the first semicolon outside brackets, and the rest, in smaller letters."""
     ends = [place for place in range(len(title)) if title.startswith("; ", place)]
     end = next((place for place in ends if title.count("(", 0, place) == title.count(")", 0, place)), len(title))
     return title[:end], title[end + 2 :]
 
 
 def _view(document: Document, drawing: ChartRenderer, prefix: str) -> dict[str, Any]:
-    """What the template needs of `document`; `prefix` keeps the ids of its tables apart from those of other parts."""
+    """Return what the template needs of `document`; `prefix` keeps the ids of its tables apart from those of other
+    parts.
+    """
     sections = (*document.lead, *document.sections)
     urgent = [section for section in sections if section.tone in URGENT and section.brief is None]
     parts = [(title, documents) for title, documents in document.parts() if documents]
@@ -262,7 +264,7 @@ def _headings(view: dict[str, Any]) -> Iterator[tuple[str, str]]:
 
 
 def _metrics_in(view: dict[str, Any]) -> list[Metric]:
-    """The metrics that tables name in a heading or at the beginning of a row."""
+    """Return the metrics that tables name in a heading or at the beginning of a row."""
     views = [view, *(each for _, parts in view["parts"] for each in parts)]
     words = set()
     for table in (table for each in views for table in each["document"].tables):

@@ -139,7 +139,7 @@ def _print_table(table: Table, console: Console, numbers: dict[str, int], *, det
 
 
 def _without_intervals(whole: Table, table: Table, shown: Sequence[int]) -> list[int]:
-    """The columns of `table` where cells in their short forms lack intervals that those of `whole` have."""
+    """Return the columns of `table` where cells in their short forms lack intervals that those of `whole` have."""
     cells = list(zip(whole.rows, table.rows, strict=True))
     return [
         index
@@ -151,7 +151,7 @@ def _without_intervals(whole: Table, table: Table, shown: Sequence[int]) -> list
 
 
 def _in_reading_order(table: Table, shown: tuple[int, ...], numbers: dict[str, int], console: Console) -> list[str]:
-    """The footnotes of `table`, line by line as they are printed: a folded cell has its mark on a later line."""
+    """Return the footnotes of `table`, line by line as they are printed: a folded cell has its mark on a later line."""
     found = list(number_notes([table], columns=shown))
     if _natural_width(table, list(shown)) <= console.width:
         return found
@@ -167,7 +167,7 @@ def to_text(document: Document, *, width: int = 80, details: bool = False) -> st
 
 
 def plain_text(show: Callable[[Console], None], *, width: int) -> str:
-    """What `show` prints, without colours, at most `width` cells wide, no blanks at the end of lines."""
+    """Return what `show` prints, without colours, at most `width` cells wide, no blanks at the end of lines."""
     from rich.console import Console
 
     buffer = io.StringIO()
@@ -206,7 +206,9 @@ def fit(table: Table, width: int) -> tuple[Table, tuple[int, ...]]:
 
 
 def _fitted(table: Table, width: int, least: Mapping[int, int]) -> tuple[Table, tuple[int, ...]]:
-    """The columns that fit and `table` with names as long as there is room; `least`: cells of the names of a column."""
+    """Return the columns that fit and `table` with names as long as there is room; `least`: cells of the names of a
+    column.
+    """
     tight, tightest = _shortened(table, LEAST_NAME, least), _shortened(table, SHORTEST_NAME, least)
     shown = list(table.visible)
     while highest := max(table.columns[index].rank for index in shown):
@@ -259,7 +261,7 @@ def _natural_width(table: Table, shown: list[int]) -> int:
 
 
 def _heading(title: str) -> list[str]:
-    """A heading on up to three lines: the unit, and each part of a run's label, begins a new one."""
+    """Return a heading on up to three lines: the unit, and each part of a run's label, begins a new one."""
     return title.replace(" (", "\n(").replace(" · ", "\n").split("\n")
 
 

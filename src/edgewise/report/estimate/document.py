@@ -92,7 +92,7 @@ def _answer(estimate: Estimate) -> str:
 
 
 def _without_interpreter(estimate: Estimate, fit: Fit) -> str:
-    """What is least possible, where the RAM is that of an interpreter; "" where it is not known."""
+    """Return what is least possible, where the RAM is that of an interpreter; "" where it is not known."""
     row = estimate.measurement("memory_sram_least")
     if row is None or row.value is None or "RAM" in fit.at_least:
         return ""
@@ -100,7 +100,7 @@ def _without_interpreter(estimate: Estimate, fit: Fit) -> str:
 
 
 def _conditions(estimate: Estimate) -> tuple[str, ...]:
-    """The device with its clock and settings, and what else the estimate rests on."""
+    """Return the device with its clock and settings, and what else the estimate rests on."""
     device = estimate.device
     clock = "" if device.clock_hz is None else f" at {format_si(device.clock_hz, 'Hz')}"
     settings = "".join(f"{',' if at else ';'} {pair}" for at, pair in enumerate(settings_of(device, " ")))
@@ -133,7 +133,7 @@ def _how_layers(estimate: Estimate, title: str, *metrics: str) -> How:
 
 
 def memory_table(plan: MemoryPlan) -> Table:
-    """A row per tensor of the arena: where it lies, and between which operators it lives."""
+    """Return a row per tensor of the arena: where it lies, and between which operators it lives."""
     offset = partial(provenance_of_column, "Place in the arena", "derived", "a plan, greedy by size", "none: exact")
     columns: Columns[Placement] = [
         (Column(title="Tensor", name=True, ends=True), lambda each: Cell(text=one_line(each.tensor))),
@@ -146,7 +146,7 @@ def memory_table(plan: MemoryPlan) -> Table:
 
 
 def _fit_lines(estimate: Estimate, fit: Fit) -> tuple[str, ...]:
-    """What the model needs of the memories of the board, its flash, and what is not part of the estimate."""
+    """Return what the model needs of the memories of the board, its flash, and what is not part of the estimate."""
     lines = [str(fit)]
     for memory, known in fit.at_least.items():
         most = f"; at most {UPPER_BOUNDS[memory]}" if memory in fit.at_most else ""
@@ -160,12 +160,12 @@ def _fit_lines(estimate: Estimate, fit: Fit) -> tuple[str, ...]:
 
 
 def settings_of(device: EstimatedDevice, between: str) -> list[str]:
-    """The settings, each a name and a value with `between` in the middle."""
+    """Return the settings, each a name and a value with `between` in the middle."""
     return [f"{name}{between}{value}" for name, value in device.settings.items()]
 
 
 def totals_table(estimate: Estimate) -> Table:
-    """A metric per row, with its interval where there is one, its basis and its method."""
+    """Return a metric per row, with its interval where there is one, its basis and its method."""
     columns: Columns[Measurement] = [
         (Column(title=""), lambda row: Cell(text=METRICS[row.metric].label)),
         (Column(title="Value", numeric=True), lambda row: _value(row, estimate)),
@@ -179,7 +179,9 @@ def totals_table(estimate: Estimate) -> Table:
 
 
 def interval_cell(row: Measurement, estimate: Estimate) -> Cell:
-    """The interval of `row`, with its coverage if the estimator states one; empty where both ends look the same."""
+    """Return the interval of `row`, with its coverage if the estimator states one; empty where both ends look the
+    same.
+    """
     if row.low is None or row.high is None:
         return Cell(text="")
     text = interval_text(row.metric, row.unit, row.value, row.low, row.high)
@@ -355,13 +357,13 @@ def _share(value: float | None, total: float) -> Cell:
 
 
 def _defaults(device: EstimatedDevice) -> tuple[str, ...]:
-    """A footnote with the defaults of the settings; empty if the device has no settings."""
+    """Return a footnote with the defaults of the settings; empty if the device has no settings."""
     found = settings_of(device, "=")
     return (f"defaults of --set: {', '.join(found)}",) if found else ()
 
 
 def devices_document(found: Sequence[tuple[Estimator, Availability, Sequence[EstimatedDevice]]]) -> Document:
-    """The devices of each estimator, with what to install where it can't be used; then the boards by core."""
+    """Return the devices of each estimator, with what to install where it can't be used; then the boards by core."""
     columns: Columns[EstimatedDevice] = [
         (Column(title="-d"), lambda device: Cell(text=device.name)),
         (Column(title="Device"), lambda device: Cell(text=device.title, notes=_defaults(device))),
@@ -380,7 +382,7 @@ def devices_document(found: Sequence[tuple[Estimator, Availability, Sequence[Est
 
 
 def boards_table(core: str, boards: Sequence[Board]) -> Table:
-    """The boards that have the core with the title `core`."""
+    """Return the boards that have the core with the title `core`."""
 
     def clock(board: Board) -> Cell:
         return Cell(text=format_si(board.clock_hz, "Hz"), value=board.clock_hz)

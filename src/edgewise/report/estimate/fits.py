@@ -24,7 +24,7 @@ _HOW_MEMORY = partial(
 
 
 def fits_document(fits: Fits) -> Document:
-    """The boards that hold the model, and the number of boards left out, with the reasons."""
+    """Return the boards that hold the model, and the number of boards left out, with the reasons."""
     sections = []
     if fits.left_out:
         number = sum(bool(each.left_out) for each in fits.candidates)
@@ -51,7 +51,7 @@ def _has_latency(candidates: Sequence[Candidate]) -> bool:
 
 
 def _why_no_latency(candidates: Sequence[Candidate]) -> str:
-    """The reason that most of the boards have."""
+    """Return the reason that most of the boards have."""
     rows = [(each.fit.board.name, each.estimate.measurement("latency")) for each in candidates]
     reasons = [one_line(row.absent_because or "").replace(name, "this board") for name, row in rows if row is not None]
     return Counter(reasons).most_common(1)[0][0]
@@ -85,7 +85,7 @@ def _answer(fits: Fits, sure: Sequence[Candidate]) -> tuple[str, ...]:
 
 
 def _smallest(sure: Sequence[Candidate]) -> list[str]:
-    """The board with the least RAM, of those the one with the least flash, where it isn't the only one."""
+    """Return the board with the least RAM, of those the one with the least flash, where it isn't the only one."""
     if len(sure) < 2:
         return []
     board = min((each.fit.board for each in sure), key=lambda board: (board.ram_bytes, board.flash_bytes, board.name))
@@ -95,7 +95,9 @@ def _smallest(sure: Sequence[Candidate]) -> list[str]:
 
 
 def _counted(fits: Fits, reason: str, count: int) -> str:
-    """A reason with its number of boards, by name where they hold the model and only their latency is in the way."""
+    """Return a reason with its number of boards, by name where they hold the model and only their latency is in the
+    way.
+    """
     names = [each.fit.board.name for each in fits.candidates if each.left_out[:1] == (reason,)]
     return f"{reason}: {count}" + (f" ({', '.join(names)})" if "hold" in reason else "")
 
@@ -184,7 +186,7 @@ _ABOVE = "its interval reaches above the limit"
 
 
 def _slower(candidate: Candidate) -> str:
-    """That the latency may be longer where the program is not on the microcontroller."""
+    """State that the latency may be longer where the program is not on the microcontroller."""
     return f"can be longer, also beyond the interval: {candidate.fit.board.flash_beside}"
 
 

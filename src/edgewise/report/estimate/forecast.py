@@ -43,7 +43,7 @@ CLEARLY_MORE, CLEARLY_APART = 1.25, 0.02
 
 
 def calibration_document(calibration: Calibration) -> Document:
-    """The laws of a device, the chosen one first, and the points with what is predicted without each."""
+    """Return the laws of a device, the chosen one first, and the points with what is predicted without each."""
     tables: list[Table] = []
     earlier = calibration.replaced
     replaced = [f"This replaces the calibration {calibration.name} ({earlier})."] if earlier else []
@@ -65,7 +65,9 @@ def calibration_document(calibration: Calibration) -> Document:
 
 
 def _way_on(calibration: Calibration) -> str:
-    """The command that predicts others: of a table where it takes values of this machine by an unknown engine."""
+    """Return the command that predicts others: of a table where it takes values of this machine by an unknown
+    engine.
+    """
     subjects = [point.subject for points in calibration.points.values() for point in points]
     if calibration.runtime or not any(subject.host for subject in subjects):
         return f"Predict others: edgewise estimate MODEL -d {calibration.name}"
@@ -87,7 +89,7 @@ def _learnt(metric: str, choice: Choice, device: str) -> str:
 
 
 def chosen_law(metric: str, choice: Choice) -> str:
-    """The law that predicts `metric`, with its coefficients, as a sentence."""
+    """Return the law that predicts `metric`, with its coefficients, as a sentence."""
     law, fitted = choice.chosen.predictor, choice.chosen.fitted
     title = law.name if isinstance(law, Mean) else f"{law.name}, {law.title}"  # the equation of a mean says the rest
     equation = fitted.equation if fitted else ""
@@ -109,7 +111,9 @@ def _why_not_least(choice: Choice) -> str:
 
 
 def _origin(calibration: Calibration, more: Sequence[str] = (), *, said: Sequence[str]) -> list[Section]:
-    """The cautions of the calibration, and `more`, but those that the answer has `said`; where its points are from."""
+    """Return the cautions of the calibration, and `more`, but those that the answer has `said`; where its points
+    are from.
+    """
     lines = [f"Measured: {one_line(', '.join(calibration.sources))}."]
     if calibration.runtime:
         lines.append(_hosts(calibration))
@@ -136,7 +140,7 @@ def _hosts(calibration: Calibration) -> str:
 
 
 def laws_table(metric: str, choice: Choice) -> Table:
-    """A law per row."""
+    """Return a law per row."""
     rows = [(trial, validation(trial, choice.points)) for trial in choice.ranked]
     method = "each measured model is predicted by the law, fitted to the others"
     how = partial(provenance_of_column, "Validation of the law", "derived", method, "none is computed")
@@ -202,7 +206,7 @@ def _off_text(share: float) -> str:
 
 
 def _points(metric: str, choice: Choice) -> Table:
-    """A point per row, with its value as predicted by the chosen law without it."""
+    """Return a point per row, with its value as predicted by the chosen law without it."""
     hosts = [point.subject.host for point in choice.points]
     unit, show = METRICS[metric].unit, partial(quantity, unit=METRICS[metric].unit)
 
@@ -278,7 +282,7 @@ def atlas_devices_table(found: Sequence[Mapping[str, Any]]) -> Table:
 
 
 def forecasts_document(found: Forecasts) -> Document:
-    """The models in their order, by metric."""
+    """Return the models in their order, by metric."""
     doubts = tuple(dict.fromkeys((*found.doubts, *found.calibration.doubts)))
     sections = _origin(found.calibration, found.cautions, said=doubts)
     for metric in found.metrics:
@@ -300,7 +304,7 @@ def forecasts_document(found: Forecasts) -> Document:
 
 
 def _known(found: Forecasts, metric: str) -> str:
-    """The models that were measured on the device, with their values, as a sentence; "" where none was."""
+    """Return the models that were measured on the device, with their values, as a sentence; "" where none was."""
     unit = METRICS[metric].unit
     known = [
         f"{one_line(row.subject.name)}, {quantity(row.measured, unit)}"
@@ -312,7 +316,9 @@ def _known(found: Forecasts, metric: str) -> str:
 
 
 def _least(found: Forecasts, metric: str) -> str:
-    """The model with the least value, and those that may have less, as a sentence; "" where none is predicted."""
+    """Return the model with the least value, and those that may have less, as a sentence; "" where none is
+    predicted.
+    """
     label, unit = METRICS[metric].label, METRICS[metric].unit
     ranked = [row for row in found.of(metric) if row.prediction]
     if not ranked or ranked[0].prediction is None:
@@ -378,7 +384,7 @@ def _how_forecast(row: Forecast, this: Prediction, found: Forecasts) -> Provenan
 
 
 def suggestion_document(found: Suggestion) -> Document:
-    """The networks to measure, and the commands to run next."""
+    """Return the networks to measure, and the commands to run next."""
 
     def work(subject: Subject) -> Cell:
         profile = known_profile(subject)
@@ -413,5 +419,5 @@ def suggestion_document(found: Suggestion) -> Document:
 
 
 def refusals(found: Forecasts) -> Sequence[Forecast]:
-    """The forecasts that have no value."""
+    """Return the forecasts that have no value."""
     return [row for row in found.rows if row.prediction is None]

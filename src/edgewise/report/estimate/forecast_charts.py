@@ -67,7 +67,7 @@ def validation_charts(calibration: Calibration) -> list[Chart | None]:
 
 
 def curve_chart(metric: str, choice: Choice) -> Chart | None:
-    """The law as a curve over this machine's value; None where it needs more of a model than that value."""
+    """Return the law as a curve over this machine's value; None where it needs more of a model than that value."""
     hosts = [point.subject.host for point in choice.points if point.subject.host]
     if len(hosts) < len(choice.points) or choice.chosen.lacking(Subject(name="", host=1.0)):
         return None
@@ -105,7 +105,7 @@ def curve_chart(metric: str, choice: Choice) -> Chart | None:
 
 
 def left_out_chart(metric: str, choice: Choice, left_out: Sequence[LeftOut]) -> Chart:
-    """The measured values over those that were predicted without them."""
+    """Return the measured values over those that were predicted without them."""
     found = [row.prediction() for row in left_out]
     values = [*(row.value for row in found), *(row.point.value for row in left_out)]
     (x, to_x), (y, to_y) = (
@@ -169,7 +169,7 @@ def residual_chart(left_out: Sequence[LeftOut], choice: Choice) -> Chart:
 
 
 def coverage_chart(left_out: Sequence[LeftOut]) -> Chart:
-    """The share of left-out points inside intervals of several widths."""
+    """Return the share of left-out points inside intervals of several widths."""
     rows = [{"x": rounded(row["nominal"]), "y": rounded(row["share"])} for row in covered(left_out)]
     x, y = (
         number_axis(field, title, domain=[low, 1.0], nice=False)
@@ -250,7 +250,7 @@ def _family(subject: Subject) -> str:
 
 
 def _colours(choice: Choice) -> Spec:
-    """A colour for each family, with a legend where there are several; one colour where there are too many."""
+    """Return a colour for each family, with a legend where there are several; one colour where there are too many."""
     families = list(dict.fromkeys(_family(point.subject) for point in choice.points))
     legend = legend_below(families, width=NARROW) if 1 < len(families) <= SERIES_COLOURS else None
     return colour_channel("family", {name: colour_of(at) for at, name in enumerate(families)}, legend=legend)
@@ -259,7 +259,7 @@ def _colours(choice: Choice) -> Spec:
 def _axis(
     field: str, metric: str, word: str, values: Sequence[float], intervals: Sequence[Prediction] = ()
 ) -> tuple[Spec, Callable[[float], float]]:
-    """The logarithmic channel of `metric`, and the function from SI to its unit, cut at the ends of the axis."""
+    """Return the logarithmic channel of `metric`, and the function from SI to its unit, cut at the ends of the axis."""
     convert, unit = scale_of(metric, METRICS[metric].unit, values)
     lower = max(min([*values, *(each.low for each in intervals)]), min(values) / BEYOND)
     upper = min(max([*values, *(each.high for each in intervals)]), max(values) * BEYOND)

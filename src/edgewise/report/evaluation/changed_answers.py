@@ -31,7 +31,7 @@ def changed_tables(
     *,
     thumbnails: tuple[Mapping[int, str], str] = ({}, ""),
 ) -> list[Table]:
-    """The numbers of changed answers of all models, and the changed samples of the first model that has some.
+    """Return the numbers of changed answers of all models, and the changed samples of the first model that has some.
 
     Args:
         thumbnails: pictures of the samples by their indices, and words on what has none.

@@ -23,7 +23,7 @@ from edgewise.report.runs.cells import label_of
 
 
 def evaluation_charts(results: EvaluationResults) -> list[Chart | Matrix | None]:
-    """The headline scores of the models, then the confusion matrix of each."""
+    """Return the headline scores of the models, then the confusion matrix of each."""
     matrices = [
         confusion_matrix(one.run.evaluation, label)
         for one, label in zip(results.models, model_labels(results), strict=True)
@@ -32,7 +32,7 @@ def evaluation_charts(results: EvaluationResults) -> list[Chart | Matrix | None]
 
 
 def confusion_matrix(evaluation: Evaluation | None, label: str) -> Matrix | None:
-    """The counts of answers to each label; None where there are none."""
+    """Return the counts of answers to each label; None where there are none."""
     if evaluation is None or evaluation.confusion is None:
         return None
     size = max([len(evaluation.confusion), *map(len, evaluation.confusion)])
@@ -41,7 +41,7 @@ def confusion_matrix(evaluation: Evaluation | None, label: str) -> Matrix | None
 
 
 def score_chart(results: EvaluationResults) -> Chart | None:
-    """The headline metric of every model; None where fewer than two models know the same one."""
+    """Return the headline metric of every model; None where fewer than two models know the same one."""
     labels = model_labels(results)
     scores = [chief_score(one) for one in results.models]
     found = [

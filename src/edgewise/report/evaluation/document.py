@@ -47,7 +47,7 @@ ALIKE_VERDICT = "can't be told apart from"
 
 
 def describe_results(results: EvaluationResults) -> Document:
-    """The whole evaluation; its title is the conclusion."""
+    """Return the whole evaluation; its title is the conclusion."""
     labels = model_labels(results)
     tables = [overview_table(results)] if results.models else []
     several = len(results.models) > 1
@@ -69,7 +69,7 @@ def describe_results(results: EvaluationResults) -> Document:
 
 
 def evaluation_document(results: EvaluationResults) -> dict[str, Any]:
-    """The JSON document of ``edgewise evaluate``; the top level repeats the first model."""
+    """Return the JSON document of ``edgewise evaluate``; the top level repeats the first model."""
     from edgewise.store import to_document
 
     labels = model_labels(results)
@@ -113,7 +113,7 @@ def _metric(score: Score) -> dict[str, Any]:
 
 
 def _samples(evaluation: Evaluation | None) -> dict[str, Any] | None:
-    """The evaluated samples, those left out, and why; what was changed in the evaluated ones."""
+    """Return the evaluated samples, those left out, and why; what was changed in the evaluated ones."""
     if evaluation is None:
         return None
     return {
@@ -166,7 +166,7 @@ def sections_of(results: EvaluationResults) -> list[Section]:
 
 
 def title_of(results: EvaluationResults) -> str:
-    """The conclusion in one sentence, and where the models ran unless on this machine."""
+    """Return the conclusion in one sentence, and where the models ran unless on this machine."""
     return _title(results) + elsewhere(one.run for one in results.models)
 
 
@@ -213,7 +213,7 @@ def _both_scores(results: EvaluationResults, gap: MetricDifference) -> str:
 
 
 def _against_first(results: EvaluationResults, labels: Sequence[str]) -> list[str]:
-    """The first model's score, and how the others differ from it: ``b is worse than it: −2.2 pt [−3, −1]``.
+    """Return the first model's score, and how the others differ from it: ``b is worse than it: −2.2 pt [−3, −1]``.
 
     Several that can't be told apart from it are one phrase with the range of their differences.
     """
@@ -239,7 +239,7 @@ def _against_first(results: EvaluationResults, labels: Sequence[str]) -> list[st
 
 
 def samples_words(n: int, evaluation: Evaluation | None) -> str:
-    """The number of samples behind a score, of how many, why not of all, and what was changed in them."""
+    """Return the number of samples behind a score, of how many, why not of all, and what was changed in them."""
     if evaluation is None:
         return f"{n} sample{'s' if n != 1 else ''}"
     size = evaluation.data.size
@@ -248,7 +248,7 @@ def samples_words(n: int, evaluation: Evaluation | None) -> str:
 
 
 def _alterations(evaluation: Evaluation) -> list[str]:
-    """What keeps the score from being one of all samples as they are stored, in a few words each."""
+    """Return what keeps the score from being one of all samples as they are stored, in a few words each."""
     found = []
     if count := evaluation.skipped_count:
         first = next(iter(evaluation.skipped), None)
@@ -272,7 +272,7 @@ def _altered(results: EvaluationResults) -> str:
 
 
 def chief_gap(one: ModelEvaluation) -> MetricDifference | None:
-    """The difference in the metric that the task is about; None where there is none."""
+    """Return the difference in the metric that the task is about; None where there is none."""
     return next((gap for gap in one.differences if gap.metric == one.headline and gap.difference is not None), None)
 
 
@@ -315,7 +315,7 @@ def confused_lines(evaluation: Evaluation) -> list[str]:
 
 
 def example_lines(evaluation: Evaluation) -> list[str]:
-    """The best classes of one sample, with the scores that the model gave."""
+    """Return the best classes of one sample, with the scores that the model gave."""
     example = evaluation.example or {}
     top = example.get("top") or ()
     try:
@@ -327,7 +327,7 @@ def example_lines(evaluation: Evaluation) -> list[str]:
 
 
 def data_lines(evaluation: Evaluation) -> list[str]:
-    """The data, the number of samples, and skipped samples."""
+    """Return the data, the number of samples, and skipped samples."""
     data = evaluation.data
     chosen = "" if evaluation.limit is None else f" (at most {evaluation.limit}, chosen by seed {evaluation.seed})"
     lines = [
@@ -349,14 +349,14 @@ def data_lines(evaluation: Evaluation) -> list[str]:
 
 
 def preparation_lines(evaluation: Evaluation) -> list[str]:
-    """The preprocessing of every sample, and where it was specified."""
+    """Return the preprocessing of every sample, and where it was specified."""
     # On the line itself: of several models, lines that all have are told once, away from those of each.
     said_by = f" (from {evaluation.preprocessing_from})" if evaluation.preprocessing_from else ""
     return [f"{line}{said_by}" for line in preparation_of(evaluation)]
 
 
 def task_lines(evaluation: Evaluation) -> list[str]:
-    """The task and its settings."""
+    """Return the task and its settings."""
     settings = ", ".join(f"{name} {value}" for name, value in flatten(evaluation.settings) if name != ORDER)
     return [f"{evaluation.task}: {settings}" if settings else evaluation.task]
 
@@ -392,7 +392,9 @@ def _doubts(results: EvaluationResults) -> tuple[str, ...]:
 def _caution_lines(
     results: EvaluationResults, codes: Collection[str], *, advice: bool = False, alike: bool = False
 ) -> tuple[str, ...]:
-    """The messages of cautions with one of `codes`, and what to do; `alike`: of changes that all samples share."""
+    """Return the messages of cautions with one of `codes`, and what to do; `alike`: of changes that all samples
+    share.
+    """
     found = by_key(
         (f"{each.message}{f' → {each.advice}' if advice else ''}", label)
         for one, label in _pairs(results)
@@ -406,7 +408,7 @@ def _caution_lines(
 
 
 def _latency_cautions(results: EvaluationResults) -> tuple[str, ...]:
-    """What is to be known of the latencies; cautions on the accuracy have sections of their own."""
+    """Return what is to be known of the latencies; cautions on the accuracy have sections of their own."""
     kept = [tuple(each for each in one.run.cautions if each.code not in (CODE, *ABOUT_DATA)) for one in results.models]
     # Their advice names options of `bench`, which `evaluate` lacks.
     plain = [tuple(replace(each, advice="") for each in cautions) for cautions in kept]

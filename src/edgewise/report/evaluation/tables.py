@@ -31,12 +31,12 @@ def model_labels(results: EvaluationResults) -> list[str]:
 
 
 def chief_score(one: ModelEvaluation) -> Score | None:
-    """The score of the metric that the task is about."""
+    """Return the score of the metric that the task is about."""
     return next((score for score in one.scores if score.metric == one.headline), None)
 
 
 def class_name(evaluation: Evaluation, index: int) -> str:
-    """The name of a class, or its number where it has none."""
+    """Return the name of a class, or its number where it has none."""
     return one_line(evaluation.classes[index]) if index < len(evaluation.classes) else f"class {index}"
 
 

@@ -87,7 +87,7 @@ class Overlay:
     why: Mapping[str, str] = field(default_factory=dict)
 
     def value(self, names: Sequence[str]) -> float | None:
-        """The worst value of these operators."""
+        """Return the worst value of these operators."""
         known = [self.values[name] for name in names if name in self.values]
         return (min if self.metric.sums == "min" else max)(known, default=None)
 
@@ -214,7 +214,7 @@ class Graph:
 
 
 def make_graph(runs: Sequence[Run], *, snr: Mapping[str, float] | None = None) -> Graph:
-    """The graph of a profiled run, or of two of like models.
+    """Return the graph of a profiled run, or of two of like models.
 
     Args:
         snr: operator → SNR of the network's outputs where it alone is quantised, dB.
@@ -247,7 +247,7 @@ def make_graph(runs: Sequence[Run], *, snr: Mapping[str, float] | None = None) -
 def make_model_graph(
     layers: Sequence[Layer], live: Sequence[int] = (), *, overlays: Mapping[str, Overlay] | None = None
 ) -> Graph:
-    """The graph of a model of which no profile is known.
+    """Return the graph of a model of which no profile is known.
 
     Args:
         layers: its operators, in order (`edgewise.profiling.layers.layers_without_times`).
@@ -295,7 +295,7 @@ def _in_order(pairs: Sequence[LayerPair]) -> list[LayerPair]:
 
 
 def chief_of(pair: LayerPair) -> Layer:
-    """The layer that a node is called after."""
+    """Return the layer that a node is called after."""
     return max(pair.before or pair.after, key=lambda layer: (layer.kind == "operator", layer.time or 0.0))
 
 
@@ -323,7 +323,7 @@ def scopes_of(name: str, types: Collection[str] = ()) -> list[str]:
 
 
 def plain_type(op: str) -> str:
-    """A type of operators as names are compared with it: ``DEPTHWISE_CONV_2D`` → ``depthwiseconv2d``."""
+    """Return a type of operators as names are compared with it: ``DEPTHWISE_CONV_2D`` → ``depthwiseconv2d``."""
     return op.lower().replace("_", "")
 
 
@@ -333,7 +333,7 @@ def _parts(text: str, sign: str) -> tuple[str, ...]:
 
 
 def _paths(layers: Sequence[Layer]) -> list[list[str]]:
-    """The blocks that each layer is in. Work between two layers is in the blocks that both are in."""
+    """Return the blocks that each layer is in. Work between two layers is in the blocks that both are in."""
     types = frozenset(plain_type(layer.op) for layer in layers if layer.kind != "overhead")
     own = [None if layer.kind == "overhead" else scopes_of(layer.title, types) for layer in layers]
     following: list[list[str]] = []
@@ -506,7 +506,7 @@ def _values_of(pair: LayerPair, graph: Graph) -> dict[str, Number]:
 
 
 def _sum_of(layers: Sequence[Layer], get: Callable[[Layer], Number]) -> Number:
-    """The sum of what is executed; None where a part is not known, or nothing is executed."""
+    """Return the sum of what is executed; None where a part is not known, or nothing is executed."""
     values = [get(layer) for layer in layers if layer.kind != "eliminated"]
     known = [value for value in values if value is not None]
     return sum(known) if known and len(known) == len(values) else None

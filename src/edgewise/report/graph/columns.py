@@ -68,7 +68,7 @@ def document_of(graph: Graph) -> dict[str, Any]:
 
 
 def verdicts(graph: Graph) -> list[str]:
-    """What the profile diff says of each node, then of each block as one piece of work."""
+    """Return what the profile diff says of each node, then of each block as one piece of work."""
     return [verdict_cell(work).text for work in graph.works]
 
 
@@ -98,7 +98,7 @@ class _Texts:
         self._numbers: dict[str, int] = {}
 
     def number(self, text: str | None) -> int:
-        """The place of a text in `all`."""
+        """Return the place of a text in `all`."""
         text = text or ""
         if text not in self._numbers:
             self._numbers[text] = len(self.all)
@@ -126,7 +126,7 @@ def _begins(run: Run) -> dict[int, float]:
 
 
 def _layer_columns(layers: Sequence[Layer], begins: Mapping[int, float], texts: _Texts) -> dict[str, list[Any]]:
-    """What the details of a layer tell, by column; numbers are of `texts`, but those of `_NUMBERS`."""
+    """Return what the details of a layer tell, by column; numbers are of `texts`, but those of `_NUMBERS`."""
     number = texts.number
     columns: dict[str, list[Any]] = {name: _rounded(map(attrgetter(name), layers)) for name in _NUMBERS}
     columns |= {key: [number(word) for word in map(attrgetter(name), layers)] for key, name in _WORDS.items()}
@@ -148,7 +148,7 @@ def _layer_columns(layers: Sequence[Layer], begins: Mapping[int, float], texts: 
 
 
 def shapes_words(tensors: Iterable[LayerTensor]) -> str:
-    """The shapes and types of tensors."""
+    """Return the shapes and types of tensors."""
     return "; ".join(f"{_shape(one)} {one.dtype}" for one in tensors)
 
 

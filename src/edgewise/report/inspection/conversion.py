@@ -20,7 +20,7 @@ _COLUMNS = (
 
 
 def conversion_document(result: Conversion) -> Document:
-    """The result, its agreement with the source, and what was lost."""
+    """Return the result, its agreement with the source, and what was lost."""
     name, title = one_line(str(result.source.get("name", ""))), TARGETS[result.to].title
     answer = "Nothing was written: the outputs differ."
     sections = []

@@ -39,7 +39,7 @@ WIDTH, HEIGHT, LEFT, TOP, BOTTOM = 960, 340, 74, 12, 44
 
 
 def memory_chart(inspection: Inspection) -> dict[str, Any] | None:
-    """The arena along the network as a chart for a page: a box per tensor; None where there is no plan.
+    """Return the arena along the network as a chart for a page: a box per tensor; None where there is no plan.
 
     A box reaches over the operators between which its tensor lives, and over the addresses that it takes.
     """
@@ -72,7 +72,7 @@ def _placements_csv(plan: MemoryPlan, operators: Sequence[Operator]) -> str:
 
 
 def _drawing(plan: MemoryPlan, operators: Sequence[Operator]) -> dict[str, Any]:
-    """What the template draws."""
+    """Return what the template draws."""
     top = float(plan.arena_bytes or 1)
     across, down = (WIDTH - LEFT - 8) / len(operators), (HEIGHT - TOP - BOTTOM) / top
 
@@ -147,7 +147,7 @@ def inspection_document(inspection: Inspection, *, top: int | None = None, width
 
 
 def inspection_page(inspection: Inspection, *, title: str = "") -> Document:
-    """What the page of `inspection` has: the document, its long tables last.
+    """Return what the page of `inspection` has: the document, its long tables last.
 
     Args:
         title: heading; empty for the model's name.
@@ -160,7 +160,7 @@ def inspection_page(inspection: Inspection, *, title: str = "") -> Document:
 
 
 def summary(inspection: Inspection) -> str:
-    """The model in one line: precision, layers, MACs, parameters and weights as far as they are known."""
+    """Return the model in one line: precision, layers, MACs, parameters and weights as far as they are known."""
     total = inspection.total
     known = [f"{inspection.precision} · {len(inspection.graph.operators):,} layers"]
     known += [] if total.macs is None else [f"{format_si(total.macs, '').strip()} MACs"]
@@ -179,7 +179,7 @@ def _memory_section(inspection: Inspection, width: int | None) -> Section:
 
 
 def _given(inspection: Inspection) -> dict[str, object]:
-    """The arguments of the factory."""
+    """Return the arguments of the factory."""
     return dict(inspection.source.get("built", {}).get("parameters", {}))
 
 

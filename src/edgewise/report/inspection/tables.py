@@ -21,7 +21,7 @@ ZERO_TITLES = ("Zeros", "Patterns of zeros")
 
 
 def sparsity_tables(inspection: Inspection, *, top: int | None = None) -> list[Table]:
-    """The weights with their zeros; empty without sparsity.
+    """Return the weights with their zeros; empty without sparsity.
 
     Args:
         top: number of weights, by zeros, with a row of their own; None shows all in order.
@@ -85,7 +85,7 @@ def zero_cells(inspection: Inspection, index: int) -> tuple[Cell, ...]:
 
 
 def sparsity_section(sparsity: Sparsity) -> Section:
-    """The total, and the number of weights that could not be counted."""
+    """Return the total, and the number of weights that could not be counted."""
     totals = sparsity.to_dict()["totals"]
     lines = []
     if totals["share"] is not None:
@@ -136,7 +136,7 @@ def totals_table(inspection: Inspection) -> Table:
 
 
 def _language_rows(graph: Graph) -> list[tuple[str, Cell]]:
-    """What the header of a language model says; empty for other models."""
+    """Return what the header of a language model says; empty for other models."""
     told = graph.metadata.get(LANGUAGE_MODEL)
     if told is None:
         return []
@@ -159,7 +159,7 @@ def _language_rows(graph: Graph) -> list[tuple[str, Cell]]:
 
 
 def _signature_rows(graph: Graph) -> Iterator[tuple[str, Cell]]:
-    """The signature that all numbers are of, and the others of the file; nothing for a file with one."""
+    """Yield the signature that all numbers are of, and the others of the file; nothing for a file with one."""
     if len(graph.signatures) < 2:
         return
     yield "Signature", _text(f"{one_line(graph.signature) or 'the first subgraph, which has no name'}: all numbers")
@@ -216,7 +216,7 @@ def _amount(value: float | None, unit: str, why: str) -> Cell:
 
 
 def _known(value: int | None, known: int, why: str) -> Cell:
-    """A total, or the part of it that is known with the reason why it is not all."""
+    """Return a total, or the part of it that is known with the reason why it is not all."""
     if value is not None:
         return _amount(value, "1", "")
     part = _amount(known, "1", "").text
@@ -310,14 +310,14 @@ def _folded(inspection: Inspection, folded: Sequence[int]) -> tuple[Cell, ...]:
 
 
 def count_cell(value: int | None, why: str) -> Cell:
-    """A number of things; `why` says why it is not known."""
+    """Return a number of things; `why` says why it is not known."""
     if value is None:
         return absent(why)
     return Cell(text=f"{value:,}" if value < 1e4 else format_si(value, "").strip(), value=value)
 
 
 def bytes_cell(value: int | None, why: str) -> Cell:
-    """A number of bytes; `why` says why it is not known."""
+    """Return a number of bytes; `why` says why it is not known."""
     return absent(why) if value is None else Cell(text=format_bytes(value), value=value)
 
 
@@ -375,7 +375,7 @@ def memory_line(inspection: Inspection) -> str:
 
 
 def operator_table(inspection: Inspection) -> Table:
-    """A row per type of operator, the one with the most MACs first: how many there are, and what they cost."""
+    """Return a row per type of operator, the one with the most MACs first: how many there are, and what they cost."""
     costs, whole = inspection.costs, inspection.total.macs
 
     def total(at: Sequence[int], field: str) -> int | None:

@@ -101,7 +101,7 @@ def _kind(result: Optimization, one: Candidate) -> str:
 
 
 def _point(result: Optimization, one: Candidate, place: int, axes: Mapping[str, tuple[str, Convert]]) -> Spec:
-    """A row of the scatter; `axes` has field → metric and its scale."""
+    """Return a row of the scatter; `axes` has field → metric and its scale."""
     size = number_of(one, "model_size").value
     row: Spec = {"n": place, "kind": _kind(result, one), "front": one.id in result.front, "size": size or 0.0}
     for field, (metric, convert) in axes.items():
@@ -125,7 +125,7 @@ def _point_in_words(result: Optimization, one: Candidate, first: str, other: str
 
 
 def prediction_chart(result: Optimization) -> Chart | None:
-    """The predicted against the measured speed-up; None where no variant has both."""
+    """Return the predicted against the measured speed-up; None where no variant has both."""
     found: list[tuple[int, Candidate, MetricValue, MetricValue]] = []
     for place, one in enumerate(ordered_candidates(result)):
         told, speed = one.predicted, number_of(one, "speedup")

@@ -46,7 +46,7 @@ def print_optimization(result: Optimization, console: Console, *, details: bool 
 
 
 def describe_optimization(result: Optimization, *, width: int | None = None) -> Document:
-    """The whole search; its title is the conclusion.
+    """Return the whole search; its title is the conclusion.
 
     Args:
         width: cells of the terminal, where tables are to fit; None for as much as there is to say.
@@ -80,7 +80,7 @@ def _charts(result: Optimization) -> list[Chart | Matrix | None]:
 
 
 def sections_of(result: Optimization, *, narrow: bool) -> list[Section]:
-    """What tables don't say.
+    """Return what tables don't say.
 
     Args:
         narrow: for the terminal: with the reasons why variants lost and where the file comes from, which wide tables

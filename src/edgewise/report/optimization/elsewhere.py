@@ -16,7 +16,7 @@ _REST = ("memory_sram", "flash", "memory_peak", "energy")
 
 
 def device_metrics(result: Optimization) -> list[str]:
-    """The estimated metrics that any variant has: time or cycles, then memory and energy."""
+    """Return the estimated metrics that any variant has: time or cycles, then memory and energy."""
     known = {
         name
         for one in (result.baseline, *result.candidates)
@@ -62,7 +62,7 @@ def needs_of(result: Optimization, one: Candidate) -> str:
 
 
 def conclude_elsewhere(result: Optimization, gains: str) -> tuple[str, str]:
-    """The conclusion, and what the device makes of the original.
+    """Return the conclusion, and what the device makes of the original.
 
     Args:
         gains: of the chosen variant, in words; "" where nothing was chosen.

@@ -66,7 +66,7 @@ _NO_MARK = "·"
 
 
 def featured(result: Optimization) -> tuple[Candidate | None, str]:
-    """The variant that is set against the original, and what it is: chosen, closest or nearest."""
+    """Return the variant that is set against the original, and what it is: chosen, closest or nearest."""
     if result.chosen is not None:
         return result.candidate(result.chosen), "chosen"
     nearest = nearest_of(result)
@@ -80,7 +80,7 @@ def compared_metrics(result: Optimization) -> list[str]:
 
 
 def before_after_table(result: Optimization, *, narrow: bool = False) -> Table:
-    """The original against the chosen variant, or against the one that came nearest.
+    """Return the original against the chosen variant, or against the one that came nearest.
 
     Args:
         narrow: for the terminal, where only the change has an interval.
@@ -113,7 +113,7 @@ def _before_after_row(result: Optimization, other: Candidate | None, metric: str
 
 
 def number_cell(metric: str, number: MetricValue, scale: tuple[Scale, str] | None = None, *, label: str = "") -> Cell:
-    """A number in its unit, short without its interval.
+    """Return a number in its unit, short without its interval.
 
     Args:
         scale: of values that are read beside it.
@@ -134,7 +134,7 @@ def number_cell(metric: str, number: MetricValue, scale: tuple[Scale, str] | Non
 
 
 def _worded_cell(metric: str, number: MetricValue, text: str, **more: Any) -> Cell:
-    """A number as `text` says it; absent where there is none."""
+    """Return a number as `text` says it; absent where there is none."""
     if number.value is None:
         return absent(one_line(number.absent_because or NOT_REACHED))
     how = partial(_how, metric, number)
@@ -242,7 +242,9 @@ def _speed_columns(ordered: Sequence[Candidate], *, narrow: bool) -> list[tuple[
 def _device_columns(
     result: Optimization, ordered: Sequence[Candidate], *, narrow: bool
 ) -> list[tuple[Column, list[Cell]]]:
-    """What each variant needs on the device for which it is estimated; narrow without intervals, energy and bases."""
+    """Return what each variant needs on the device for which it is estimated; narrow without intervals, energy and
+    bases.
+    """
     found = []
     for metric in device_metrics(result):
         if narrow and metric == "energy":
@@ -257,7 +259,7 @@ def _device_columns(
 
 
 def ordered_candidates(result: Optimization) -> list[Candidate]:
-    """The original, what was chosen, what was accepted by speed, and the rest as far as it came."""
+    """Return the original, what was chosen, what was accepted by speed, and the rest as far as it came."""
 
     def key(one: Candidate) -> tuple[bool, bool, int, float]:
         speed = number_of(one, "speedup").value or 0.0
@@ -267,7 +269,7 @@ def ordered_candidates(result: Optimization) -> list[Candidate]:
 
 
 def accuracy_metric(result: Optimization) -> str:
-    """What the accuracy column shows: the headline's change, else how far outputs are from the original's."""
+    """Return what the accuracy column shows: the headline's change, else how far outputs are from the original's."""
     if result.headline:
         return result.headline
     if any(WORST in one.metrics for one in result.candidates):
@@ -276,7 +278,7 @@ def accuracy_metric(result: Optimization) -> str:
 
 
 def _accuracy_title(kind: str, result: Optimization, *, narrow: bool) -> str:
-    """What is shown of accuracy; a narrow column leaves it to the unit that it is a change."""
+    """Return what is shown of accuracy; a narrow column leaves it to the unit that it is a change."""
     if kind != result.headline or kind == WORST:
         return f"{label_of(kind)} (dB)" if narrow and kind == WORST else label_of(kind)
     title = label_of(kind) if narrow else f"Change of {lower_label(kind)}"
@@ -292,7 +294,7 @@ def _size_cell(one: Candidate, scale: Scale) -> Cell:
 
 
 def _predicted(one: Candidate) -> MetricValue:
-    """The speed-up that the pre-flight foresaw."""
+    """Return the speed-up that the pre-flight foresaw."""
     prediction = one.predicted
     if prediction is None or prediction.speedup is None:
         because = "" if prediction is None else one_line(prediction.because)
@@ -331,12 +333,12 @@ def _accuracy_cell(result: Optimization, one: Candidate, kind: str, *, narrow: b
 
 
 def _tight(text: str, narrow: bool) -> str:
-    """An interval that is not parted where a line ends."""
+    """Return an interval that is not parted where a line ends."""
     return text.replace(", ", ",") if narrow else text
 
 
 def front_table(result: Optimization) -> Table | None:
-    """The members of the Pareto front with the numbers that it is about; None where there is none."""
+    """Return the members of the Pareto front with the numbers that it is about; None where there is none."""
     known = {one.id: one for one in (result.baseline, *result.candidates)}
     members = [known[name] for name in result.front if name in known]
     if not members:
@@ -432,7 +434,7 @@ def _csv_row(result: Optimization, one: Candidate, metrics: Sequence[str]) -> tu
 
 
 def _raw(number: MetricValue) -> Cell:
-    """A number of a variant for machines."""
+    """Return a number of a variant for machines."""
     return raw_cell(number.value, one_line(number.absent_because or NOT_REACHED), low=number.low, high=number.high)
 
 

@@ -39,7 +39,7 @@ _UNTRIED = re.compile(r"(.+?) was not tried: (.+)")
 
 
 def verdict_of(result: Optimization, candidate: Candidate) -> str:
-    """What became of a variant, in a few words."""
+    """Return what became of a variant, in a few words."""
     if candidate.id == result.baseline.id:
         return "original"
     if candidate.id == result.chosen:
@@ -56,7 +56,7 @@ def verdict_of(result: Optimization, candidate: Candidate) -> str:
 
 
 def number_of(candidate: Candidate, metric: str) -> MetricValue:
-    """A number of a variant; absent with a reason where it did not come that far."""
+    """Return a number of a variant; absent with a reason where it did not come that far."""
     found = candidate.metrics.get(metric)
     if found is not None:
         return found
@@ -90,7 +90,7 @@ def memory_text(reduction: MetricValue) -> str:
 
 
 def _factor_words(factor: MetricValue, more: str, less: str, open_: str) -> str:
-    """A factor with the word for what is proven, upside down where it is proven to be below 1."""
+    """Return a factor with the word for what is proven, upside down where it is proven to be below 1."""
     assert factor.value is not None
     if factor.high is not None and factor.high < 1.0 and factor.low and not _is_small(factor):
         text, _, interval = factor_text(1.0 / factor.value, 1.0 / factor.high, 1.0 / factor.low).partition(" ")
@@ -140,7 +140,7 @@ def accuracy_text(drop: MetricValue, metric: str, *, unit: bool = True, space: b
 
 
 def gains_of(result: Optimization, candidate: Candidate) -> list[str]:
-    """What a variant gains and loses against the original: speed, size, accuracy."""
+    """Return what a variant gains and loses against the original: speed, size, accuracy."""
     words = []
     speed = number_of(candidate, "speedup")
     if speed.value is not None:
@@ -179,7 +179,9 @@ def name_of(result: Optimization, candidate: Candidate) -> str:
 
 
 def nearest_of(result: Optimization) -> Candidate | None:
-    """The variant that was made, was not chosen and came farthest, of equals the fastest; None where there is none."""
+    """Return the variant that was made, was not chosen and came farthest, of equals the fastest; None where there
+    is none.
+    """
     known = {one.id: one for one in (result.baseline, *result.candidates)}
     if result.closest in known and result.closest != result.baseline.id:
         return known[result.closest]
@@ -191,7 +193,7 @@ def nearest_of(result: Optimization) -> Candidate | None:
 
 
 def headline_of(result: Optimization) -> tuple[str, str]:
-    """The conclusion, and what it rests on or what stands in the way.
+    """Return the conclusion, and what it rests on or what stands in the way.
 
     One of them also says what was not tried and what data would win, so that the search is not taken as complete: the
     second where a variant was chosen, whose file and gain come first.
@@ -265,7 +267,7 @@ def factors_text(result: Optimization) -> str:
 
 
 def _conclude(result: Optimization) -> tuple[str, str]:
-    """The conclusion as far as it is known, and what it rests on."""
+    """Return the conclusion as far as it is known, and what it rests on."""
     if result.device:
         gains = [] if result.chosen is None else gains_of(result, result.candidate(result.chosen))
         return conclude_elsewhere(result, ", ".join(gains))
@@ -309,7 +311,9 @@ def _conclude(result: Optimization) -> tuple[str, str]:
 
 
 def _unchanged(result: Optimization, chosen: Candidate) -> str:
-    """What the given file gains in another precision of an engine, without a pass; empty where that is not known."""
+    """Return what the given file gains in another precision of an engine, without a pass; empty where that is not
+    known.
+    """
     tuned = [one for one in result.candidates if one.runtime.precision and one.model == result.baseline.model]
     best = max(tuned, key=lambda one: number_of(one, "speedup").value or 0.0, default=None)
     if best is None or best.id == chosen.id or (number_of(best, "speedup").value or 0.0) <= 1.0:
@@ -326,7 +330,7 @@ def _samples_words(result: Optimization) -> str:
 
 
 def _missed(result: Optimization, chosen: Candidate) -> str:
-    """What had no time and should be faster than the choice; empty where that is not known of any.
+    """Return what had no time and should be faster than the choice; empty where that is not known of any.
 
     Predictions are within an engine: only in the original's own do they compare with what was measured.
     """
@@ -380,7 +384,7 @@ def loss_lines(result: Optimization) -> list[str]:
 
 
 def folded_notes(notes: Sequence[str]) -> list[str]:
-    """Notes, those on passes that were not tried on one line per reason."""
+    """Return notes, those on passes that were not tried on one line per reason."""
     untried: dict[str, list[str]] = {}
     others = []
     for note in map(one_line, notes):

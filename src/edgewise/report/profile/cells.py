@@ -25,17 +25,17 @@ HOW_COUNTED = partial(provenance_of_column, "Operations", "derived", "counted fr
 
 
 def layers_of(run: Run, kind: str) -> list[Layer]:
-    """The layers of one kind in the order of execution."""
+    """Return the layers of one kind in the order of execution."""
     return [layer for layer in run.layers if layer.kind == kind]
 
 
 def ranked(layers: Iterable[Layer]) -> list[Layer]:
-    """The slowest first; layers without a time come last."""
+    """Return the slowest first; layers without a time come last."""
     return sorted(layers, key=lambda layer: (-(layer.time if layer.time is not None else -1.0), layer.index))
 
 
 def time_unit(times: Iterable[float | None]) -> tuple[str, float]:
-    """The unit that suits the largest of `times` (s) and the factor to it."""
+    """Return the unit that suits the largest of `times` (s) and the factor to it."""
     largest = max((abs(time) for time in times if time is not None and math.isfinite(time)), default=0.0)
     word, factor, _ = next(each for each in _UNITS if largest >= each[2])
     return word, factor
@@ -65,7 +65,7 @@ def has_bound(layers: Iterable[Layer]) -> bool:
 
 
 def sum_ends(layers: Iterable[Layer]) -> tuple[float, float]:
-    """The sum of the known times without and with those that are only bounded, s.
+    """Return the sum of the known times without and with those that are only bounded, s.
 
     The other times count as measured, without their intervals.
     """
@@ -75,7 +75,7 @@ def sum_ends(layers: Iterable[Layer]) -> tuple[float, float]:
 
 
 def sum_text(layers: Iterable[Layer], factor: float) -> str:
-    """The sum of the times, scaled from s by `factor`.
+    """Return the sum of the times, scaled from s by `factor`.
 
     Where a part has only an upper bound: ``"< 5.99"`` if all have, else both of `sum_ends`, ``"294 to 310"``.
     ``"≥ 300"`` where a part has no time.
@@ -90,7 +90,7 @@ def sum_text(layers: Iterable[Layer], factor: float) -> str:
 
 
 def bound_note(text: str) -> str:
-    """What is said beside a time that `sum_text` wrote as a bound."""
+    """Return what is said beside a time that `sum_text` wrote as a bound."""
     return BELOW if text.startswith("<") else PARTLY_BELOW
 
 
@@ -100,14 +100,16 @@ def time_reason(layer: Layer) -> str:
 
 
 def share_cell(layer: Layer, share: float, profile: Profile) -> Cell:
-    """The share of a layer; a bound where its time is one."""
+    """Return the share of a layer; a bound where its time is one."""
     if layer.is_bounded and layer.high is not None and profile.latency > 0:
         return Cell(text=bound_text(layer.high / profile.latency * 100), value=share * 100)
     return percent_cell(share)
 
 
 def sum_cells(layers: Sequence[Layer], profile: Profile, factor: float) -> tuple[Cell, Cell]:
-    """The known time of `layers`, scaled from s by `factor`, and its share of the whole; as `sum_text` writes them."""
+    """Return the known time of `layers`, scaled from s by `factor`, and its share of the whole; as `sum_text`
+    writes them.
+    """
     timed = [layer for layer in layers if layer.time is not None]
     seconds, share = sum(layer.time or 0.0 for layer in timed), sum(share_of(layer, profile) or 0.0 for layer in timed)
     if not has_bound(timed) or profile.latency <= 0:
@@ -117,7 +119,7 @@ def sum_cells(layers: Sequence[Layer], profile: Profile, factor: float) -> tuple
 
 
 def total_cell(layers: Sequence[Layer], factor: float) -> Cell:
-    """The sum of the known times, scaled from s by `factor`, with its ends where they are known."""
+    """Return the sum of the known times, scaled from s by `factor`, with its ends where they are known."""
     known = sum_ends(layers) if has_bound(layers) else ends(layers) or (None, None)
     low, high = (None if end is None else end * factor for end in known)
     value = sum(layer.time or 0.0 for layer in layers) * factor
@@ -131,7 +133,7 @@ def untimed_notes(layers: Sequence[Layer]) -> tuple[str, ...]:
 
 
 def percent_cell(share: float) -> Cell:
-    """A share in percent."""
+    """Return a share in percent."""
     return Cell(text=f"{share * 100:.1f}", value=share * 100)
 
 
@@ -164,7 +166,7 @@ def history_of(peaks: Sequence[Peak]) -> str:
 
 
 def peak_rows(peaks: Sequence[Peak]) -> list[tuple[str, str, str]]:
-    """(what, how much, how it was measured) of each peak."""
+    """Return (what, how much, how it was measured) of each peak."""
     rows = []
     for peak in peaks:
         size = f" in {format_bytes(peak.size_bytes)}" if peak.size_bytes else ""
@@ -227,7 +229,7 @@ _SUM = "none: a sum of times, each of which has one in the table of layers"
 
 
 def type_table(run: Run, *, label: str = "", most: int | None = MOST_TYPES) -> Table:
-    """Number of layers and time of each type of operator, the most expensive first, then the engine's overheads.
+    """Return number of layers and time of each type of operator, the most expensive first, then the engine's overheads.
 
     Args:
         most: types with a row of their own; None for all.
@@ -301,5 +303,5 @@ def _row(run: Run, name: str, layers: list[Layer], *, factor: float) -> tuple[Ce
 
 
 def seconds_of(layers: Sequence[Layer]) -> float:
-    """The sum of the times that are known, s."""
+    """Return the sum of the times that are known, s."""
     return sum(layer.time or 0.0 for layer in layers)

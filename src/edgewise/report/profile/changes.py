@@ -114,7 +114,9 @@ def _whole_change(before: Run, after: Run) -> WholeChange | None:
 def _sum_lines(
     pairs: Sequence[LayerPair], whole: WholeChange | None, change: str
 ) -> tuple[list[str], WholeChange | None]:
-    """The sum of the layers' changes against the whole's, and that of the whole if layers can have a share of it."""
+    """Return the sum of the layers' changes against the whole's, and that of the whole if layers can have a share
+    of it.
+    """
     timed = [pair for pair in pairs if pair.change is not None]
     if whole is None or not timed:
         return [], None

@@ -64,13 +64,15 @@ def colours_of(run: Run) -> dict[str, str]:
 
 
 def op_of(layer: Layer, colours: dict[str, str]) -> str:
-    """What the legend calls a layer: its type, `OVERHEAD`, or `OTHER` where there is no colour left for its type."""
+    """Return what the legend calls a layer: its type, `OVERHEAD`, or `OTHER` where there is no colour left for its
+    type.
+    """
     name = one_line(layer.op) if layer.kind == "operator" else OVERHEAD
     return name if name in colours else OTHER
 
 
 def legend(colours: dict[str, str], rows: Iterable[Spec]) -> Spec:
-    """The colour channel of marks whose field ``op`` is an `op_of`; the legend has just what `rows` have."""
+    """Return the colour channel of marks whose field ``op`` is an `op_of`; the legend has just what `rows` have."""
     used = {row["op"] for row in rows}
     shown = {name: colour for name, colour in [*colours.items(), (OTHER, SOFT)] if name in used}
     return colour_channel("op", shown, legend=legend_below(list(shown), width=WIDE - 300, limit=140))
@@ -85,7 +87,7 @@ def profile_chart(
     caption: str,
     rows: Sequence[Spec] | None = None,
 ) -> Chart:
-    """A chart of a profile."""
+    """Return a chart of a profile."""
     return fitted(wide_chart(title, layers, height=height, description=description, caption=caption, rows=rows))
 
 
@@ -151,7 +153,7 @@ def _left_out(run: Run, found: Sequence[Layer]) -> str:
 
 
 def _roofs(peaks: Sequence[Peak], kind: str) -> list[Peak]:
-    """The peaks of one kind, the highest of each data type and buffer."""
+    """Return the peaks of one kind, the highest of each data type and buffer."""
     best: dict[object, Peak] = {}
     for peak in peaks:
         key = (peak.dtype, peak.size_bytes)
@@ -204,7 +206,7 @@ def _marks(
 
 
 def _legible(rows: Sequence[Spec]) -> list[Spec]:
-    """The roofs, highest first, whose names don't overlap; the page lists all of them."""
+    """Return the roofs, highest first, whose names don't overlap; the page lists all of them."""
     shown: list[Spec] = []
     for row in rows:
         if not shown or shown[-1]["rate"] / row["rate"] > CLOSE:
@@ -244,7 +246,7 @@ KINDS = ("timeline", "layers", "roofline", "memory")
 
 
 def bars_chart(run: Run) -> Chart | None:
-    """The slowest layers with their intervals; None where no layer has a time."""
+    """Return the slowest layers with their intervals; None where no layer has a time."""
     found = [layer for layer in run.layers if layer.kind != "eliminated" and layer.time]
     shown = ranked(found)[:MOST_BARS]
     if not shown:
@@ -332,7 +334,7 @@ def timeline_chart(run: Run) -> Chart | None:
 
 
 def _span(layer: Layer, lane: str, place: tuple[float, float], *, room: int) -> Spec:
-    """A bar of the timeline, with as many characters of the end of its layer's name as it has room for."""
+    """Return a bar of the timeline, with as many characters of the end of its layer's name as it has room for."""
     begin, length = place
     title = one_line(layer.title)
     return {
@@ -386,7 +388,7 @@ def memory_chart(run: Run) -> Chart | None:
 
 
 def changes_chart(before: Run, after: Run) -> Chart | None:
-    """The largest differences between two runs as pairs of bars; None where they have nothing in common."""
+    """Return the largest differences between two runs as pairs of bars; None where they have nothing in common."""
     if not are_alike(before, after):
         return None
     pairs = [pair for pair in pair_layers(before, after) if pair.change][:MOST_CHANGES]

@@ -57,7 +57,9 @@ _WORDS: dict[str, Callable[[Layer], str | None]] = {
 
 
 def layers_csv(runs: Sequence[Run]) -> str:
-    """A header line, then the layers of each run in the order of execution; why a value is absent is in ``Notes``."""
+    """Return a header line, then the layers of each run in the order of execution; why a value is absent is in
+    ``Notes``.
+    """
     owner = _OWNER | (_DEVICE if any(run.job.target.device != LOCAL for run in runs) else {})
     columns = (
         *(Column(title=title) for title in owner),

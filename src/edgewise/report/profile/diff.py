@@ -48,7 +48,7 @@ def diff_tables(runs: Sequence[Run], *, most: int | None = MOST_ROWS) -> list[Ta
 
 
 def _types_table(first: Run, second: Run) -> Table:
-    """The time of each type of operator, and of the engines' own work, in two runs; the longest first."""
+    """Return the time of each type of operator, and of the engines' own work, in two runs; the longest first."""
     names, change, _ = headings_of_two(first, second)
     sides = [by_type(layers_of(run, "operator")) | {OVERHEADS: layers_of(run, "overhead")} for run in (first, second)]
     pairs = [
@@ -78,7 +78,7 @@ def _sums_or_none(pair: LayerPair) -> list[Cell]:
 
 
 def change_of_sums(pair: LayerPair) -> Cell:
-    """The change of the sums as they stand in the row (µs), without intervals."""
+    """Return the change of the sums as they stand in the row (µs), without intervals."""
     if None in pair.times:
         return _change(None)
     (least, most), (low, high) = sum_ends(pair.before), sum_ends(pair.after)
@@ -101,7 +101,7 @@ def _title_of_two(first: Run, second: Run) -> str:
 
 
 def diff_table(runs: Sequence[Run], *, most: int | None = MOST_ROWS) -> Table | None:
-    """What changed from the first of two runs to the second; None unless they are two profiles of like models.
+    """Return what changed from the first of two runs to the second; None unless they are two profiles of like models.
 
     Args:
         most: rows; the others are folded into one. None shows all.
@@ -136,7 +136,7 @@ def diff_table(runs: Sequence[Run], *, most: int | None = MOST_ROWS) -> Table | 
 
 
 def headings_of_two(first: Run, second: Run) -> tuple[list[str], str, str]:
-    """What the two sides of a comparison of profiles are called, their difference, and its verdict."""
+    """Return what the two sides of a comparison of profiles are called, their difference, and its verdict."""
     if not are_alternatives(first, second):
         return BEFORE_AFTER, "Change", "Verdict"
     if not differ_in_engine(first, second):
@@ -149,7 +149,7 @@ def headings_of_two(first: Run, second: Run) -> tuple[list[str], str, str]:
 
 
 def diff_title(first: Run, second: Run) -> str:
-    """What a comparison of two profiles shows: two engines, numbers of threads, or before and after a change."""
+    """Return what a comparison of two profiles shows: two engines, numbers of threads, or before and after a change."""
     if differ_in_engine(first, second):
         return "Engine against engine"
     return "Threads against threads" if are_alternatives(first, second) else "Before and after"
@@ -215,7 +215,9 @@ def signed_micros(seconds: float, low: float | None = None, high: float | None =
 
 
 def change_cell(pair: LayerPair) -> Cell:
-    """The change (µs), or its ends where a time is only known to be below a bound; none of work that one run has."""
+    """Return the change (µs), or its ends where a time is only known to be below a bound; none of work that one run
+    has.
+    """
     if not pair.is_paired:
         return DASH
     if not pair.is_bounded:
@@ -263,7 +265,7 @@ def join_pairs(pairs: Sequence[LayerPair]) -> LayerPair:
 
 
 def _sums(whole: LayerPair) -> list[Cell]:
-    """The time of all its layers in each run (µs), as far as it is known."""
+    """Return the time of all its layers in each run (µs), as far as it is known."""
     return [total_cell(layers, 1e6) for layers in (whole.before, whole.after)]
 
 
@@ -275,7 +277,9 @@ def _micros(seconds: float, low: float | None = None, high: float | None = None)
 
 
 def _unpaired_rows(pairs: Sequence[LayerPair]) -> list[tuple[Cell, ...]]:
-    """The sums of the operators that only one run has; they are rows of their own too, or among the smaller ones."""
+    """Return the sums of the operators that only one run has; they are rows of their own too, or among the smaller
+    ones.
+    """
     alone = [pair for pair in pairs if not pair.is_paired and pair.kind == "operator"]
     if not alone:
         return []
@@ -284,7 +288,7 @@ def _unpaired_rows(pairs: Sequence[LayerPair]) -> list[tuple[Cell, ...]]:
 
 
 def whole_row(before: Run, after: Run) -> tuple[Cell, ...]:
-    """The same of the latencies end to end."""
+    """Return the same of the latencies end to end."""
     rows = [run.measurement("latency") for run in (before, after)]
     sides = [_micros(row.value, row.low, row.high) if row and row.value else _micros(math.nan) for row in rows]
     ends = [run.value("latency") or math.nan for run in (before, after)]

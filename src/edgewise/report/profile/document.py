@@ -85,7 +85,7 @@ def profile_document(
     again: Mapping[str, Sequence[str]] = MappingProxyType({}),
     typed: Mapping[str, str] = MappingProxyType({}),
 ) -> Document:
-    """Findings, two runs compared, tables of types and layers, then per run its conservation, memory and method.
+    """Return findings, two runs compared, tables of types and layers, then per run its conservation, memory and method.
 
     Args:
         top: rows of layers; the rest is folded into one row with its sum.
@@ -175,7 +175,7 @@ def latency_parts(run: Run) -> tuple[str, str, str]:
 
 
 def whole_note(run: Run) -> str:
-    """What the whole is: the latency of the run, or a mean of its own."""
+    """Return what the whole is: the latency of the run, or a mean of its own."""
     if run.source is not None:
         return WHOLE_OF_TOOL
     return WHOLE_IS_LATENCY if run.value("latency") == _profile(run).latency else WHOLE_NOTE
@@ -281,7 +281,7 @@ def _layer_row(layer: Layer, profile: Profile, *, factor: float, cumulative: flo
 
 
 def _roof_cell(layer: Layer, profile: Profile) -> Cell:
-    """The share of its roof that a layer attains, and which roof limits it."""
+    """Return the share of its roof that a layer attains, and which roof limits it."""
     if layer.roof_share is None:
         return absent(roof_reason(layer, profile))
     bound = f" {layer.bound}" if layer.bound else ""
@@ -344,7 +344,7 @@ def _other_rows(run: Run, *, most: int | None, factor: float) -> list[tuple[Cell
 
 
 def sum_sections(run: Run, label: str = "") -> list[Section]:
-    """The sum of the layers; why there are none where the run has no profile."""
+    """Return the sum of the layers; why there are none where the run has no profile."""
     if run.profile is None:
         return [Section(title=titled("Not profiled", label), lines=(reason_of_no_profile(run),), tone="poor")]
     return [Section(title=titled("Sum of the layers", label), lines=(sum_line(run),), brief=sum_line(run))]
@@ -357,7 +357,7 @@ def reason_of_no_profile(run: Run) -> str:
 
 
 def sum_line(run: Run) -> str:
-    """The sum of the layers, and the operators that none of them includes."""
+    """Return the sum of the layers, and the operators that none of them includes."""
     lost = unmatched_words(run)
     return conservation_line(_profile(run)) + (f"; not matched: {lost}" if lost else "")
 
@@ -411,7 +411,7 @@ def operator_names(run: Run) -> dict[int, str]:
 
 
 def memory_sections(run: Run, label: str = "", *, width: int | None = None) -> list[Section]:
-    """The memory of the activations, with live bytes along the model's operators as bars of text.
+    """Return the memory of the activations, with live bytes along the model's operators as bars of text.
 
     Args:
         width: most cells of a line; None for no bars.

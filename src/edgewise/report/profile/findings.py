@@ -56,14 +56,14 @@ def finding_sections(run: Run, label: str = "", *, others: Sequence[Run] = ()) -
 
 
 def evidence_sections(run: Run, label: str = "") -> list[Section]:
-    """The numbers behind each finding, and how its saving was computed; a terminal shows them on request."""
+    """Return the numbers behind each finding, and how its saving was computed; a terminal shows them on request."""
     found = ranked_findings(run.profile) if run.profile is not None else []
     lines = tuple(f"{place}. {_evidence_line(finding)}" for place, finding in enumerate(found, 1))
     return [Section(title=titled("Evidence of findings", label), lines=lines, brief="")] if lines else []
 
 
 def nothing_found(run: Run) -> tuple[str, ...]:
-    """That a profile has no findings and what helps, and for which layers that is not known."""
+    """State that a profile has no findings and what helps, and for which layers that is not known."""
     from edgewise.report.profile.cells import roof_reason
 
     if run.source is not None or run.profile is None:
@@ -140,7 +140,7 @@ def _limit_words(run: Run, profile: Profile, divided: LimitedTime) -> str:
 
 
 def _above_words(run: Run, profile: Profile, divided: LimitedTime) -> str:
-    """The time above the limits; where its interval reaches 0, what it is at most."""
+    """Return the time above the limits; where its interval reaches 0, what it is at most."""
     above, spread = divided.above, divided.spread
     if (most := above + (spread or 0.0)) <= 0:
         return "no time is above that limit"
@@ -165,7 +165,7 @@ def _percent(seconds: float, profile: Profile) -> str:
 
 
 def _ways(run: Run) -> list[str]:
-    """What lowers the least time that a model takes on this machine."""
+    """Return what lowers the least time that a model takes on this machine."""
     ways = ["less work (a smaller model)"]
     ways += ["a lower precision (int8, or bf16 where the engine has it)"] if _may_be_quantised(run) else []
     return ways + (["more threads"] if _idle_cores(run) else [])
@@ -178,7 +178,7 @@ def _may_be_quantised(run: Run) -> bool:
 
 
 def _idle_cores(run: Run) -> int:
-    """The number of usable cores where the run used one of several; else 0."""
+    """Return the number of usable cores where the run used one of several; else 0."""
     known = [look_up(run.environment, f"cpu.{kind}_cores") for kind in ("usable", "quota")]
     cores = int(min((float(count) for count in known if count), default=0.0))
     return cores if threads_of(run) == 1 and cores > 1 else 0
@@ -187,7 +187,7 @@ def _idle_cores(run: Run) -> int:
 def next_section(
     runs: Sequence[Run], again: Mapping[str, Sequence[str]], typed: Mapping[str, str] = _NO_NAMES
 ) -> Section:
-    """What to try where layers can't be made faster one by one: another precision, more threads, another engine.
+    """Return what to try where layers can't be made faster one by one: another precision, more threads, another engine.
 
     Args:
         again: by verb, the options of the command of `runs` that the next commands need too.
@@ -214,7 +214,7 @@ def _next_lines(run: Run, again: Mapping[str, Sequence[str]], typed: Mapping[str
 
 
 def with_fusions(finding: Finding, run: Run, others: Sequence[Run]) -> Finding:
-    """`finding`, where it is of element-wise chains with how many of them other runs of the model fuse."""
+    """Return `finding`, where it is of element-wise chains with how many of them other runs of the model fuse."""
     if finding.code != "element-wise-chains":
         return finding
     chained = [set(layer.nodes) for layer in run.layers if layer.index in finding.layers]
@@ -241,19 +241,19 @@ def headline_of(runs: Sequence[Run]) -> str:
 
 
 def names_of_models(runs: Sequence[Run]) -> tuple[str, str]:
-    """The names of two runs' models; where they are equal, what else tells the runs apart."""
+    """Return the names of two runs' models; where they are equal, what else tells the runs apart."""
     names = [one_line(run.job.model.name) for run in runs]
     first, second = names if names[0] != names[1] else labels_of(runs)
     return first, second
 
 
 def ranked_findings(profile: Profile) -> list[Finding]:
-    """Savings on every inference before savings once, the largest first."""
+    """Return savings on every inference before savings once, the largest first."""
     return sorted(profile.findings, key=lambda finding: (finding.once, -finding.saving))
 
 
 def finding_line(finding: Finding, profile: Profile, names: Mapping[str, str] | None = None) -> str:
-    """Saving, what was seen, and what to do.
+    """Return saving, what was seen, and what to do.
 
     Args:
         names: name of a layer → the same, short.
@@ -280,7 +280,7 @@ def saving_words(finding: Finding, profile: Profile) -> str:
 
 
 def evidence_of(finding: Finding) -> list[tuple[str, str]]:
-    """The numbers behind a finding as a person reads them, by their names' endings."""
+    """Return the numbers behind a finding as a person reads them, by their names' endings."""
     return [(one_line(name).replace("_", " "), _evidence(name, value)) for name, value in finding.evidence.items()]
 
 

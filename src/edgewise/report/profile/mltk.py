@@ -122,7 +122,7 @@ def to_json(result: Run | Estimate) -> str:
 
 
 def mltk_tables(result: Run | Estimate) -> tuple[Table, Table]:
-    """The whole model and its layers as tables; reasons of what is absent are footnotes."""
+    """Return the whole model and its layers as tables; reasons of what is absent are footnotes."""
     summary, rows = _contents(result)
     how: dict[str, How] = {}
     if isinstance(result, Run):
@@ -204,7 +204,7 @@ def _summary(run: Run) -> dict[str, Value]:
 def _rates(
     *, time: float | Absent, energy: float | Absent, ops: float | Absent, macs: float | Absent
 ) -> dict[str, Value]:
-    """The last rows of the summary."""
+    """Return the last rows of the summary."""
     return {
         "time": time,
         "energy": energy,
@@ -217,21 +217,21 @@ def _rates(
 
 
 def _metric(run: Run, metric: str, fallback: float | None = None) -> float | Absent:
-    """A measurement of the run."""
+    """Return a measurement of the run."""
     value = run.value(metric)
     value = fallback if value is None else value
     return Absent(reason_of_absence(run, metric)) if value is None else value
 
 
 def _ratio(over: float | Absent, under: float | Absent, name: str) -> float | Absent:
-    """A quotient; where a part is absent, its reason is that of the part. `name` is the divisor's."""
+    """Return a quotient; where a part is absent, its reason is that of the part. `name` is the divisor's."""
     if isinstance(over, Absent) or isinstance(under, Absent):
         return over if isinstance(over, Absent) else Absent(under)
     return over / under if under else Absent(f"{name} is 0")
 
 
 def _memory(run: Run) -> float | Absent:
-    """The engine's arena where it was measured, else the planned one."""
+    """Return the engine's arena where it was measured, else the planned one."""
     profile, value = run.profile, run.value("memory_arena")
     if value is None:
         value = ((profile.memory if profile is not None else None) or {}).get("arena_bytes")
@@ -247,7 +247,9 @@ def _counted(run: Run, metric: str) -> float | Absent:
 
 
 def _total(run: Run, name: str) -> int | None:
-    """The sum over all operators of the model, those that the engine removed included; None where one is unknown."""
+    """Return the sum over all operators of the model, those that the engine removed included; None where one is
+    unknown.
+    """
     # A removed operator without a known cost has none left to execute.
     values = [
         getattr(layer, name)
@@ -258,7 +260,7 @@ def _total(run: Run, name: str) -> int | None:
 
 
 def _layers(run: Run) -> list[dict[str, Value]]:
-    """The values of each layer by MLTK's keys."""
+    """Return the values of each layer by MLTK's keys."""
     cycles = NO_ACCELERATOR if processing_unit_of(run) == "CPU" else PER_LAYER
     rows: list[dict[str, Value]] = []
     for layer in run.layers:
@@ -329,12 +331,12 @@ _METRICS = {"time": "latency", "energy": "energy", "ops": "ops", "macs": "macs",
 
 
 def _operators(estimate: Estimate) -> list[EstimatedLayer]:
-    """The layers of the model, without work that belongs to no single operator."""
+    """Return the layers of the model, without work that belongs to no single operator."""
     return [layer for layer in estimate.layers if layer.index is not None]
 
 
 def _accelerators(estimate: Estimate) -> list[str]:
-    """The units that execute layers, without the processor."""
+    """Return the units that execute layers, without the processor."""
     return list(dict.fromkeys(layer.unit for layer in estimate.layers if layer.unit not in ("CPU", "")))
 
 
@@ -346,13 +348,13 @@ def _estimated(estimate: Estimate, metric: str) -> float | Absent:
 
 
 def _bases(estimate: Estimate) -> dict[str, str]:
-    """The basis of the numbers of the model, by MLTK's keys."""
+    """Return the basis of the numbers of the model, by MLTK's keys."""
     rows = {key: estimate.measurement(metric) for key, metric in _METRICS.items()}
     return {key: row.basis for key, row in rows.items() if row is not None and row.basis is not None}
 
 
 def _estimate_layers(estimate: Estimate) -> list[dict[str, Value]]:
-    """The values of each layer of an estimate by MLTK's keys."""
+    """Return the values of each layer of an estimate by MLTK's keys."""
     accelerated = bool(_accelerators(estimate))
     rows: list[dict[str, Value]] = []
     for layer in _operators(estimate):
@@ -376,7 +378,7 @@ def _estimate_layers(estimate: Estimate) -> list[dict[str, Value]]:
 
 
 def _of_layer(layer: EstimatedLayer, name: str) -> Value:
-    """A number of a layer; 0 where nothing is left to execute."""
+    """Return a number of a layer; 0 where nothing is left to execute."""
     value: float | None = getattr(layer, name)
     if value is None:
         return 0 if layer.unit == "" else Absent(f"the {name} of this layer is not estimated")

@@ -85,7 +85,7 @@ def profile_page(
     again: Mapping[str, Sequence[str]] = MappingProxyType({}),
     typed: Mapping[str, str] = MappingProxyType({}),
 ) -> Document:
-    """What the page of `runs` has: each run's profile, and what changed where there are two.
+    """Return what the page of `runs` has: each run's profile, and what changed where there are two.
 
     Args:
         title: heading; empty for one made from the models and the machine.
@@ -141,7 +141,7 @@ def _charts(profiled: Sequence[tuple[int, Run, str]], compared: Sequence[Run]) -
 
 
 def _parts(run: Run) -> list[Document]:
-    """What is not read by everyone."""
+    """Return what is not read by everyone."""
     found = [replace(run_document(run), title="What was run", id="", answer=())]
     for title, kind in (("Not matched", "unmatched"), ("Removed by the engine", "eliminated")):
         if layers := layers_of(run, kind):
@@ -168,7 +168,7 @@ def _parts(run: Run) -> list[Document]:
 
 
 def _numbers_table(run: Run, label: str) -> Table:
-    """The main numbers of a profile."""
+    """Return the main numbers of a profile."""
     return table_of(
         titled("Overview", label),
         _numbers(run),
@@ -215,7 +215,7 @@ def _saving(run: Run, finding: Finding) -> Number:
 
 
 def _half(run: Run, profile: Profile) -> Number:
-    """The smallest number of layers that take half of the time."""
+    """Return the smallest number of layers that take half of the time."""
     times = [layer.time for layer in ranked(layers_of(run, "operator")) if layer.time]
     total = sum(times)
     count = next((place for place, done in enumerate(accumulate(times), 1) if done >= total * (0.5 - 1e-9)), 0)
@@ -227,7 +227,7 @@ def _half(run: Run, profile: Profile) -> Number:
 
 
 def _rate(run: Run, profile: Profile) -> Number:
-    """What the model attains over an inference of the headline's latency."""
+    """Return what the model attains over an inference of the headline's latency."""
     known = [layer.ops for layer in layers_of(run, "operator")]
     ops = run.value("ops")
     if ops is None and all(each is not None for each in known):
@@ -259,7 +259,7 @@ def _memory(run: Run, profile: Profile) -> Number:
 
 
 def _findings_tables(run: Run, label: str, place: int, runs: Sequence[Run]) -> list[Table]:
-    """The findings, the largest saving first, with the layers that they are about; empty without any."""
+    """Return the findings, the largest saving first, with the layers that they are about; empty without any."""
     profile = run.profile
     if profile is None or not profile.findings:
         return []
@@ -294,7 +294,7 @@ def _findings_tables(run: Run, label: str, place: int, runs: Sequence[Run]) -> l
 
 
 def _layers_table(run: Run, label: str, place: int) -> Table:
-    """The table of all layers, whose rows open."""
+    """Return the table of all layers, whose rows open."""
     table = layer_table(run, top=None, label=label)
     unit, names = time_unit(layer.time for layer in run.layers)[0], layer_names(run, _NAME_WIDTH)
     layers = [*ranked(layers_of(run, "operator")), *ranked(layers_of(run, "overhead"))]
@@ -315,7 +315,7 @@ def _layers_table(run: Run, label: str, place: int) -> Table:
 
 
 def _tip(layer: Layer, time: str, percent: float | None) -> tuple[str, ...]:
-    """The text of a chart's tooltip, line by line."""
+    """Return the text of a chart's tooltip, line by line."""
     lines = [
         one_line(layer.title),
         op_words(layer),

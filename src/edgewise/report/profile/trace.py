@@ -32,7 +32,7 @@ DIGITS = 6
 
 
 def trace_document(runs: Sequence[Run]) -> dict[str, Any]:
-    """The trace of all profiled runs of `runs`; events are sorted by time within each process."""
+    """Return the trace of all profiled runs of `runs`; events are sorted by time within each process."""
     events: list[Event] = []
     for process, (run, label) in enumerate(zip(runs, labels_of(runs), strict=True), start=1):
         if run.profile is not None:
@@ -183,7 +183,7 @@ def _overhead(layer: Layer, ts: float, dur: float, process: int) -> Event:
 
 
 def _args(layer: Layer, ts: float) -> dict[str, Any]:
-    """What is known of a layer; unknown values are left out."""
+    """Return what is known of a layer; unknown values are left out."""
     told: dict[str, Any] = {
         "index": layer.index,
         "op": one_line(layer.op),

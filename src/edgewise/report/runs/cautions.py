@@ -74,7 +74,7 @@ def default_precision_lines(runs: Sequence[Run], *, verb: str = "", places: bool
 
 
 def _command_of(run: Run, verb: str, engines: Sequence[str], *, places: bool) -> str:
-    """The command that measures the model of `run` also in the precision that its engine takes by itself."""
+    """Return the command that measures the model of `run` also in the precision that its engine takes by itself."""
     job, told = run.job, run.effective
     if "default_precision" not in told:
         return ""

@@ -20,7 +20,7 @@ Scale = Callable[[float], float]
 
 
 def times(factor: float) -> Scale:
-    """A scale that multiplies, such as ``times(1e3)`` from s to ms."""
+    """Return a scale that multiplies, such as ``times(1e3)`` from s to ms."""
     return lambda value: value * factor
 
 
@@ -53,7 +53,7 @@ def failure_of(run: Run) -> str:
 
 
 def cell_of(run: Run, metric: str, *, scale: Scale = lambda value: value, interval: bool = True) -> Cell:
-    """The cell of `metric` of `run`: `scale` leads from its SI unit to the column's.
+    """Return the cell of `metric` of `run`: `scale` leads from its SI unit to the column's.
 
     Args:
         interval: whether the text has the interval; the cell always keeps it.
@@ -66,7 +66,7 @@ def cell_of(run: Run, metric: str, *, scale: Scale = lambda value: value, interv
 
 
 def mean_notes(run: Run, metric: str) -> tuple[str, ...]:
-    """That a throughput is of the mean latency, where the median beside it is far below; empty elsewhere."""
+    """State that a throughput is of the mean latency, where the median beside it is far below; empty elsewhere."""
     latency = run.measurement("latency") if metric == "throughput" else None
     if all(each.code != "mean-above-median" for each in run.cautions):
         return ()
@@ -77,7 +77,7 @@ def mean_notes(run: Run, metric: str) -> tuple[str, ...]:
 
 
 def cell_of_measurement(row: Measurement, *, scale: Scale = lambda value: value, interval: bool = True) -> Cell:
-    """The cell of a measurement that has a value."""
+    """Return the cell of a measurement that has a value."""
     if row.value is None:
         raise ValueError(f"{row.metric} has no value")
     value = scale(row.value)
@@ -104,7 +104,7 @@ def amount_cell(
     *,
     digits: int = DIGITS,
 ) -> Cell:
-    """The cell of a value of `metric` with its interval, short without it; `scale` is of `scale_of`."""
+    """Return the cell of a value of `metric` with its interval, short without it; `scale` is of `scale_of`."""
     convert, unit = scale
     known = low is not None and high is not None and low < high
     if metric in SHARES or is_score(metric):
@@ -125,14 +125,14 @@ def scales_of_two(metric: str, unit: str, values: Sequence[float]) -> tuple[tupl
 
 
 def basis_notes(row: Measurement) -> tuple[str, ...]:
-    """A footnote for every value that was not measured or computed from what was."""
+    """Return a footnote for every value that was not measured or computed from what was."""
     if row.basis in ("simulated", "estimated"):
         return (f"{row.basis}: {one_line(row.method)}",)
     return ()
 
 
 def label_of(metric: str) -> str:
-    """The label of `metric`; its id where the catalogue lacks it (a newer record)."""
+    """Return the label of `metric`; its id where the catalogue lacks it (a newer record)."""
     row = METRICS.get(metric)
     return row.label if row is not None else metric
 
@@ -150,7 +150,7 @@ _OF_AGREEMENT = ("agreement_top1", "agreement_boxes", "output_snr_worst", "outpu
 
 
 def judged_rows(run: Run) -> tuple[Measurement, ...]:
-    """The measurements of `run` from an evaluation on data, each metric once."""
+    """Return the measurements of `run` from an evaluation on data, each metric once."""
     about_agreement = run.evaluation is not None and run.evaluation.task == "agreement"
     found = {
         row.metric: row
@@ -163,7 +163,7 @@ def judged_rows(run: Run) -> tuple[Measurement, ...]:
 
 
 def chief_metric(run: Run) -> str | None:
-    """The metric that represents a run's accuracy; None without an evaluation."""
+    """Return the metric that represents a run's accuracy; None without an evaluation."""
     known = [row.metric for row in judged_rows(run)]
     if not known:
         return None
@@ -173,7 +173,7 @@ def chief_metric(run: Run) -> str | None:
 
 
 def judged_on(run: Run) -> str:
-    """The data that accuracy was measured on, in one line; empty without an evaluation."""
+    """Return the data that accuracy was measured on, in one line; empty without an evaluation."""
     found = run.evaluation
     if found is None:
         return ""
@@ -184,6 +184,6 @@ def judged_on(run: Run) -> str:
 
 
 def preparation_of(evaluation: Evaluation) -> list[str]:
-    """The steps that prepared every sample that answers were judged on."""
+    """Return the steps that prepared every sample that answers were judged on."""
     done = evaluation.preprocessing.get("done", ())
     return [str(each) for each in done] if isinstance(done, list | tuple) else [str(done)]

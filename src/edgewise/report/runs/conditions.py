@@ -32,7 +32,7 @@ _UNITS: dict[str, tuple[str, ...]] = {
 
 
 def look_up(environment: Mapping[str, Any], *paths: str) -> str | None:
-    """The first of dotted `paths` that leads to a text or number, as one line."""
+    """Return the first of dotted `paths` that leads to a text or number, as one line."""
     for path in paths:
         value: Any = environment
         for key in path.split("."):
@@ -43,7 +43,7 @@ def look_up(environment: Mapping[str, Any], *paths: str) -> str | None:
 
 
 def processor_of(run: Run) -> str | None:
-    """The processor's name, or None where the environment lacks it."""
+    """Return the processor's name, or None where the environment lacks it."""
     return processor_in(run.environment)
 
 
@@ -97,7 +97,7 @@ def provider_of(run: Run) -> str:
 
 
 def short_providers(runs: Sequence[Run]) -> dict[str, str]:
-    """What `provider_of` says → the runtime alone, of runtimes that all of `runs` use with one provider.
+    """Return what `provider_of` says → the runtime alone, of runtimes that all of `runs` use with one provider.
 
     For a program, the mechanism that limited it: its runtime is always ``command``.
     """
@@ -125,7 +125,9 @@ MOST_INPUTS = 6
 
 
 def input_text(run: Run) -> str:
-    """The inputs of the model: ``"x float32 1×3×224×224 from 0 to 1, random"``; "" where the record has no inputs."""
+    """Return the inputs of the model: ``"x float32 1×3×224×224 from 0 to 1, random"``; "" where the record has no
+    inputs.
+    """
     workload = run.job.workload
     told = run.effective.get("inputs")
     ranges = {}
@@ -213,14 +215,14 @@ def machine_of(run: Run) -> str | None:
 
 
 def _number(environment: Mapping[str, Any], group: str, name: str) -> float | None:
-    """A number of the record; None where it is not a positive number."""
+    """Return a number of the record; None where it is not a positive number."""
     found = environment.get(group)
     value = found.get(name) if isinstance(found, Mapping) else None
     return float(value) if isinstance(value, int | float) and 0 < value < 2**63 else None
 
 
 def _settings(run: Run) -> list[str]:
-    """Provider, threads and precision, as far as they are known."""
+    """Return provider, threads and precision, as far as they are known."""
     threads, precision = threads_of(run), precision_of(run)
     words = [run.job.runtime.provider or "default provider"]
     words += [f"{threads} thread{'s' if threads > 1 else ''}"] if threads else []
@@ -228,23 +230,25 @@ def _settings(run: Run) -> list[str]:
 
 
 def device_of(run: Run) -> str | None:
-    """The device's name; the processor's where the job ran on this machine; None where it is not reported."""
+    """Return the device's name; the processor's where the job ran on this machine; None where it is not reported."""
     return processor_of(run) if run.job.target.device == "local" else one_line(run.job.target.device)
 
 
 def names_of(runs: Sequence[Run]) -> list[str]:
-    """The name of each run's model, with folders where several files have one name; a program's command line."""
+    """Return the name of each run's model, with folders where several files have one name; a program's command line."""
     names = model_names([run.job.model for run in runs])
     return [command_of(run) or name for run, name in zip(runs, names, strict=True)]
 
 
 def command_of(run: Run) -> str:
-    """The command line of a run of a program, as `edgewise runs list` has it; "" for a model."""
+    """Return the command line of a run of a program, as `edgewise runs list` has it; "" for a model."""
     return one_line(run.job.label) if run.job.command and run.job.model.format in NOT_A_MODEL else ""
 
 
 def told_apart(runs: Sequence[Run]) -> list[Run]:
-    """`runs` whose models are called as `names_of` says, for documents that show a model by its name in many places."""
+    """Return `runs` whose models are called as `names_of` says, for documents that show a model by its name in many
+    places.
+    """
 
     def called(run: Run, name: str) -> Run:
         model = run.job.model
@@ -302,7 +306,7 @@ def flatten(mapping: Mapping[str, Any], prefix: str = "") -> Iterator[tuple[str,
 
 
 def namer(runs: Sequence[Run]) -> Callable[[Sequence[int]], str]:
-    """A function that names the runs with these indices, as the beginning of the line that is about them.
+    """Return a function that names the runs with these indices, as the beginning of the line that is about them.
 
     Empty for the only run; models instead of runs where the line is about all runs of these models.
     """
@@ -323,7 +327,9 @@ def namer(runs: Sequence[Run]) -> Callable[[Sequence[int]], str]:
 
 
 def lines_by_run(runs: Sequence[Run], words_of: Callable[[Run], str]) -> tuple[str, ...]:
-    """What `words_of` says of each run, one line for those of which it says the same; nothing where it is empty."""
+    """Return what `words_of` says of each run, one line for those of which it says the same; nothing where it is
+    empty.
+    """
     said = by_key((words, index) for index, run in enumerate(runs) if (words := words_of(run)))
     names = namer(runs)
     return tuple(f"{names(who)}{words}" for words, who in said.items())

@@ -111,7 +111,7 @@ def _engine_cell(row: RunRow, *, short: bool) -> Cell:
 
 
 def _result(row: RunRow, *, named: bool) -> str:
-    """The run's headline, with the metric's name where the heading does not say it."""
+    """Return the run's headline, with the metric's name where the heading does not say it."""
     if row.status != "done":
         return row.status + (f": {row.cause}" if row.cause else "")
     if row.value is None or row.unit is None or row.metric is None:
@@ -213,7 +213,9 @@ def _measurements(run: Run) -> Table:
 
 
 def _count(run: Run, row: Measurement) -> str:
-    """Samples behind a number: inferences, or samples of the data that were judged; empty where it is not reported."""
+    """Return samples behind a number: inferences, or samples of the data that were judged; empty where it is not
+    reported.
+    """
     if row.summary is not None:
         return str(row.summary.n)
     if row.samples:
@@ -222,7 +224,7 @@ def _count(run: Run, row: Measurement) -> str:
 
 
 def _spread(run: Run, row: Measurement | None) -> Table:
-    """The quantiles of the headline."""
+    """Return the quantiles of the headline."""
     told: list[tuple[str, str]] = []
     if row is not None and (summary := row.summary) is not None:
         values = [("min", summary.min), *summary.percentiles.items(), ("max", summary.max), ("mean", summary.mean)]
@@ -264,7 +266,9 @@ def _sessions(run: Run) -> Table:
 
 
 def _facts(run: Run) -> Iterator[tuple[str, str | None]]:
-    """What was measured, where and when: pairs of label and text, which is empty where there is nothing to say."""
+    """Yield what was measured, where and when: pairs of label and text, which is empty where there is nothing to
+    say.
+    """
     job, stopping = run.job, run.job.workload.stopping
     yield "Run", run.id
     yield "Measured", f"{_moment(run.created_at)} UTC"
@@ -315,7 +319,7 @@ def _origin(source: Source) -> Iterator[tuple[str, str]]:
 
 
 def _layers(run: Run) -> Table:
-    """The layers with most of the time or of the estimated cost, of an imported run without a profile."""
+    """Return the layers with most of the time or of the estimated cost, of an imported run without a profile."""
     estimated = any(ESTIMATED_SHARE in layer.attributes for layer in run.layers)
     total = sum(layer.time or 0.0 for layer in run.layers)
 

@@ -66,7 +66,7 @@ class Options:
 
 
 def field_document(name: str, runs: Sequence[Run], *, options: Options | None = None, title: str = "") -> Document:
-    """The table called `name` (a key of `FIELD_TABLES`) as a document. Raises `BadInput` for another name."""
+    """Return the table called `name` (a key of `FIELD_TABLES`) as a document. Raises `BadInput` for another name."""
     if name not in FIELD_TABLES:
         raise BadInput(f"there is no table {name!r}", advice=f"one of: {', '.join(FIELD_TABLES)}")
     tables = field_tables(name, runs, options=options or Options())
@@ -92,7 +92,7 @@ def field_tables(name: str, runs: Sequence[Run], *, options: Options) -> list[Ta
 
 
 def _environments(runs: Sequence[Run], labels: Sequence[str]) -> list[str]:
-    """The test environments: one line, or one for each of several."""
+    """Return the test environments: one line, or one for each of several."""
     found = by_key((words, label) for run, label in zip(runs, labels, strict=True) if (words := machine_of(run)))
     return [
         f"Test environment{'' if len(found) == 1 else f' of {listing(who)}'}: {words}" for words, who in found.items()
@@ -120,7 +120,7 @@ def _share(metric: str, *, sign: bool = False) -> Field:
 
 
 def _count(metric: str, unit: str = "") -> Field:
-    """A count or rate with an SI prefix: ``22.9 M``; ``1 G`` of operations is 10⁹."""
+    """Return a count or rate with an SI prefix: ``22.9 M``; ``1 G`` of operations is 10⁹."""
     return lambda run: _rewritten(cell_of(run, metric), lambda value: format_si(value, unit))
 
 
@@ -171,14 +171,14 @@ def _latency(run: Run) -> Cell:
 
 
 def _inference_time(run: Run) -> Cell:
-    """The field counts pre- and postprocessing here."""
+    """Return the field counts pre- and postprocessing here."""
     if run.status == "done" and run.measurement("inference_time") is None:
         return absent("pre- and postprocessing, which this row includes, are measured by 'edgewise evaluate'")
     return cell_of(run, "inference_time", scale=times(1e3))
 
 
 def _time_on(run: Run, unit: str) -> Cell:
-    """The latency, if the run took place on that processing unit."""
+    """Return the latency, if the run took place on that processing unit."""
     used = processing_unit_of(run)
     if used == unit or run.status == "failed":
         return _latency(run)
@@ -194,13 +194,13 @@ def _percent(run: Run, metric: str, *, sign: bool = False) -> Cell:
 
 
 def _task_of(run: Run) -> str | None:
-    """What the run's answers were judged by; None where that is no task by itself."""
+    """Return what the run's answers were judged by; None where that is no task by itself."""
     task = run.evaluation.task if run.evaluation is not None else ""
     return task.replace("-", " ").capitalize() if task not in ("", "own", "agreement") else None
 
 
 def _accuracy(run: Run, *, sign: bool = False) -> Cell:
-    """The main accuracy metric in percent; a footnote names it where it is not the top-1 accuracy."""
+    """Return the main accuracy metric in percent; a footnote names it where it is not the top-1 accuracy."""
     metric = chief_metric(run)
     if metric is None and run.status == "done":
         return absent("accuracy not measured: 'edgewise evaluate' does that")
@@ -217,7 +217,7 @@ def _accuracy(run: Run, *, sign: bool = False) -> Cell:
 
 
 def _model_size(run: Run) -> Cell:
-    """The measured size of the model's files; the one in the model's identity where there is no measurement."""
+    """Return the measured size of the model's files; the one in the model's identity where there is no measurement."""
     if run.value("model_size") is not None or not run.job.model.is_known:
         return cell_of(run, "model_size", scale=times(1e-6))
     row = Measurement.of("model_size", run.job.model.size_bytes, "size of the model's files")
@@ -342,7 +342,7 @@ def _platform_tables(runs: Sequence[Run], options: Options) -> list[Table]:
 
 
 def _watch_tables(runs: Sequence[Run], options: Options) -> list[Table]:
-    """The watch metrics of the model and of the hardware, a row per metric and a column per run."""
+    """Return the watch metrics of the model and of the hardware, a row per metric and a column per run."""
     del options
     small = any(run.value(metric) is not None for run in runs for metric in ("memory_arena", "flash"))
     parts = {
@@ -411,7 +411,9 @@ def binary_size(value: float | None) -> str:
 
 
 def as_text(table: Table) -> str:
-    """The table with aligned columns and a line of dashes below the headings, in lines that end with a newline."""
+    """Return the table with aligned columns and a line of dashes below the headings, in lines that end with a
+    newline.
+    """
     lines = [[column.title for column in table.columns], *([cell.text for cell in row] for row in table.rows)]
     widths = [max(len(line[index]) for line in lines) for index in range(len(table.columns))]
     lines.insert(1, ["-" * width for width in widths])

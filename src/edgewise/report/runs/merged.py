@@ -51,7 +51,7 @@ def is_lacking(run: Run, metric: str) -> bool:
 
 
 def merge_runs(runs: Sequence[Run], metrics: Sequence[str], *, known: Sequence[Run] = ()) -> list[MergedRun]:
-    """The runs with what they lack of `metrics`, from one another and from `known`, the newest first.
+    """Return the runs with what they lack of `metrics`, from one another and from `known`, the newest first.
 
     A run that has no result but an accuracy, and gave that to another one of `runs`, has no row of its own.
     """

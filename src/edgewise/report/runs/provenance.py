@@ -64,7 +64,7 @@ def provenance_of_column(
 
 
 def facts_of_run(run: Run) -> list[tuple[str, str]]:
-    """What holds for all numbers that rest on the times of `run`."""
+    """Return what holds for all numbers that rest on the times of `run`."""
     cautions = "; ".join(each.message for each in run.cautions)
     return [("Model", run.job.model.name), ("Conditions", conditions_text(run)), ("Cautions", cautions)]
 
@@ -72,7 +72,7 @@ def facts_of_run(run: Run) -> list[tuple[str, str]]:
 def interval_facts(
     unit: str, value: float | None, low: float | None, high: float | None, interval: str = "95 % interval"
 ) -> list[tuple[str, str]]:
-    """A value and its interval, called `interval`, at full precision, in `unit`."""
+    """Return a value and its interval, called `interval`, at full precision, in `unit`."""
     return [("Value", _exact(unit, value)), (interval, _exact(unit, low, high) or "none recorded")]
 
 
@@ -119,12 +119,14 @@ def basis_text(basis: str | None) -> str:
 
 
 def cautions_of(run: Run, row: Measurement) -> tuple[Caution, ...]:
-    """The cautions of `run` that concern `row`: sizes and counts are exact, whatever the machine did meanwhile."""
+    """Return the cautions of `run` that concern `row`: sizes and counts are exact, whatever the machine did
+    meanwhile.
+    """
     return run.cautions if row.samples or row.low is not None else ()
 
 
 def conditions_text(run: Run) -> str:
-    """The conditions of a run in one line."""
+    """Return the conditions of a run in one line."""
     return "; ".join(f"{name.lower()} {words}" for name, words in conditions_of(run) if words)
 
 

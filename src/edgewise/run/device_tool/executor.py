@@ -31,7 +31,7 @@ class DeviceTools(WorkerExecutor):
     varies = True
 
     def facts(self, target: AnyTarget) -> Facts | None:
-        """What the device's shell tells, and its Python where it has one."""
+        """Return what the device's shell tells, and its Python where it has one."""
         transport = _shell_of(target)
         assert isinstance(target, RemoteTarget)
         try:
@@ -94,14 +94,14 @@ class DeviceTools(WorkerExecutor):
         )
 
     def without_outputs(self, engine: str) -> Unavailable | None:
-        """A tool prints times only."""
+        """Return a tool prints times only."""
         return Unavailable(
             f"{engine} works with bench and profile only: it gives no outputs and can't take turns",
             advice="compare its stored runs; other commands need Python on the device (python = PATH)",
         )
 
     def examine(self, device: Device, target: AnyTarget, *, install: Sequence[str] | None) -> DeviceCheck:
-        """The device's tools, and what its Python has if one is set."""
+        """Return the device's tools, and what its Python has if one is set."""
         if install is not None:
             raise BadInput("⟦bootstrap⟧ is for devices over ssh", advice="install packages in Termux: pkg, pip")
         found = Executor.examine(self, device, target, install=install)

@@ -87,7 +87,7 @@ def _latency(
 
 
 def _pooled(row: Measurement, statistics: Sequence[Mapping[str, float]]) -> Summary | None:
-    """The tool's figures of all inferences; what it does not tell is not a number."""
+    """Return the tool's figures of all inferences; what it does not tell is not a number."""
     if row.summary is None:
         return None
     count = sum(each["count"] for each in statistics)

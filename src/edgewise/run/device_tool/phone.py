@@ -44,7 +44,7 @@ _COLDEST_C = -50.0
 
 
 def describe_phone(transport: RunsPrograms) -> Facts:
-    """What the shell of a device tells, asked at once: its engines are the tools. Raises OSError.
+    """Return what the shell of a device tells, asked at once: its engines are the tools. Raises OSError.
 
     In ``environment``, ``android`` has SoC, version and ABI; the version of a tool is the start of its SHA-256.
     """
@@ -114,7 +114,7 @@ def read_conditions(transport: RunsPrograms) -> dict[str, Any]:
 
 
 def _own_file(transport: RunsPrograms, name: str) -> Path | None:
-    """The file on this machine that a setting names; None for a path on the device."""
+    """Return the file on this machine that a setting names; None for a path on the device."""
     given = Path(transport.programs.get(name, "")).expanduser()
     return given if given.is_file() else None
 
@@ -130,7 +130,7 @@ def _sections(text: str) -> dict[str, str]:
 
 
 def _android(environment: dict[str, Any], told: Mapping[str, str]) -> dict[str, Any]:
-    """The fingerprint with what Android tells; what describes this machine instead is left out."""
+    """Return the fingerprint with what Android tells; what describes this machine instead is left out."""
     properties = dict(re.findall(r"^\[([\w.]+)\]: \[(.*)\]$", told.get("getprop", ""), re.MULTILINE))
 
     def first(*names: str) -> str | None:

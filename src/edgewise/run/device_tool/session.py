@@ -151,7 +151,7 @@ def _shell(transport: RunsPrograms, line: str, *, most: int = 2**20) -> ShellRes
 
 
 def _request(job: Job, *, program: str, model: str, results: str, mode: ToolMode) -> ToolRequest:
-    """What a session measures: the user's numbers, otherwise at least `LEAST_RUNS` inferences and `SECONDS`."""
+    """Return what a session measures: the user's numbers, otherwise at least `LEAST_RUNS` inferences and `SECONDS`."""
     stopping = job.workload.stopping
     runs, seconds, most = stopping.iterations, stopping.duration_s, MOST_SECONDS
     if runs is not None or seconds is not None:

@@ -55,7 +55,7 @@ class Reading:
 
 
 def flaw_of(reading: object, metrics: Sequence[str]) -> str:
-    """What breaks the contract of a reading by a meter of `metrics`; empty for a sound one."""
+    """Return what breaks the contract of a reading by a meter of `metrics`; empty for a sound one."""
     if not isinstance(reading, Reading):
         return f"{reading!r} is not a Reading"
     metric, numbers = reading.metric, [reading.value, reading.low, reading.high, reading.seconds]
@@ -129,7 +129,7 @@ class Traits:
 
 
 def traits_of(meter: object) -> Traits:
-    """The optional attributes that a meter has; what is absent, of another type or raises is not known."""
+    """Return the optional attributes that a meter has; what is absent, of another type or raises is not known."""
     resolution = _attribute(meter, "resolution", Mapping, {})
     return Traits(
         place=_attribute(meter, "place", str, "target"),

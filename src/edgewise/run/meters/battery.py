@@ -51,7 +51,7 @@ class BatteryMeter(RailMeter):
         return [Rail(read=read, method=f"{SUPPLIES}: {words}", covers="device", window=kinds.pop())]
 
     def absence(self) -> str:
-        """The files that were looked for."""
+        """Return the files that were looked for."""
         return f"no battery of this device with power_now, current_now, energy_now or charge_now in {SUPPLIES}"
 
     @staticmethod

@@ -61,7 +61,7 @@ class CpuFrequencyMeter:
         self._busy += [clock for core, clock in clocks.items() if core in active]
 
     def end(self) -> Sequence[Reading]:
-        """The median over cores and samples of the window, Hz, with its lowest and highest."""
+        """Return the median over cores and samples of the window, Hz, with its lowest and highest."""
         self.sample()
         which = "cores that ran this process" if self._busy else "usable cores; this process was idle"
         samples, self._busy, self._all = self._busy or self._all, [], []

@@ -33,14 +33,14 @@ class GpuMeter(RailMeter):
     cannot_see = "which process used the GPU"
 
     def find_rails(self) -> Sequence[Rail]:
-        """The first GPU whose driver shows its load."""
+        """Return the first GPU whose driver shows its load."""
         for pattern, full, driver in FILES:
             for file in sorted(self._root.glob(pattern)):
                 return [Rail(read=partial(_share, file, full), method=f"{file} ({driver})", window=MeanShare)]
         return ()
 
     def absence(self) -> str:
-        """The files that were looked for."""
+        """Return the files that were looked for."""
         return "no GPU that shows its load in " + ", ".join(f"/{pattern}" for pattern, _, _ in FILES)
 
 

@@ -51,7 +51,7 @@ class HwmonMeter(RailMeter):
         return {"power": max(steps)} if steps else {}
 
     def find_rails(self) -> Sequence[Rail]:
-        """A rail for each channel."""
+        """Return a rail for each channel."""
         rails: dict[str, Rail] = {}
         for monitor, name, channel in self._channels():
             voltage = channel.replace("curr", "in")
@@ -70,7 +70,7 @@ class HwmonMeter(RailMeter):
         return list(rails.values())
 
     def absence(self) -> str:
-        """The files that were looked for."""
+        """Return the files that were looked for."""
         return f"no power*_input, power*_average or energy*_input in {MONITORS}/hwmon*, and no INA sensor"
 
     def _channels(self) -> Iterator[tuple[Path, str, str]]:
@@ -101,6 +101,6 @@ def _value(monitor: Path, channel: str) -> float:
 
 
 def _whole(file: Path) -> int | None:
-    """The whole number in a file; None where there is none."""
+    """Return the whole number in a file; None where there is none."""
     text = (read_text(file) or "").strip()
     return int(text) if text.isdecimal() else None

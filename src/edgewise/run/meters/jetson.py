@@ -24,7 +24,7 @@ class JetsonMeter(RailMeter):
     cannot_see = "the carrier board and what is plugged into it"
 
     def find_rails(self) -> Sequence[Rail]:
-        """A rail for each named channel."""
+        """Return a rail for each named channel."""
         rails = []
         for file in sorted((self._root / SENSORS.lstrip("/")).glob("*/iio:device*/rail_name_*")):
             number, part = file.name.rpartition("_")[2], (read_text(file) or "").strip()
@@ -36,5 +36,5 @@ class JetsonMeter(RailMeter):
         return rails
 
     def absence(self) -> str:
-        """The files that were looked for."""
+        """Return the files that were looked for."""
         return f"no {SENSORS}/*/iio:device*/rail_name_*"

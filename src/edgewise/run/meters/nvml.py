@@ -71,7 +71,7 @@ class NvmlMeter(RailMeter):
         return "NVML: no GPU here tells its energy or its power"
 
     def _open(self) -> Any:
-        """The library, initialised once. Raises ImportError, or `NoReading` where the driver does not answer."""
+        """Return the library, initialised once. Raises ImportError, or `NoReading` where the driver does not answer."""
         if self._library is None:
             library = self._import()
             try:
@@ -89,7 +89,7 @@ class NvmlMeter(RailMeter):
             raise NoReading(f"NVML lists no GPU: {error}") from error
 
     def _ask(self, call: Callable[[Any], Any], device: Any) -> Any:
-        """What the library returns; None where this GPU or this driver does not support the call."""
+        """Return what the library returns; None where this GPU or this driver does not support the call."""
         try:
             return call(device)
         except self._library.NVMLError:
@@ -100,7 +100,7 @@ class NvmlMeter(RailMeter):
         return name.decode(errors="replace") if isinstance(name, bytes) else str(name or "name not known")
 
     def _number(self, call: Callable[[Any], Any], device: Any) -> float:
-        """What a call returns in thousandths, over 1000: J, W or a share. Raises `NoReading`."""
+        """Return what a call returns in thousandths, over 1000: J, W or a share. Raises `NoReading`."""
         try:
             return float(call(device)) / 1000
         except self._library.NVMLError as error:

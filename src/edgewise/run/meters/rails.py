@@ -48,7 +48,7 @@ class RailMeter(ABC):
 
     @abstractmethod
     def find_rails(self) -> Sequence[Rail]:
-        """The rails that are there. Raises `NoReading` where they say nothing now."""
+        """Return the rails that are there. Raises `NoReading` where they say nothing now."""
 
     @abstractmethod
     def absence(self) -> str:
@@ -86,7 +86,7 @@ class RailMeter(ABC):
                     self._failures[rail] = str(error)
 
     def end(self) -> Sequence[Reading]:
-        """A reading of every rail. Raises `NoReading` where one has none, with the readings of the others."""
+        """Return a reading of every rail. Raises `NoReading` where one has none, with the readings of the others."""
         self.sample()
         readings = []
         for rail, trace in self._windows:
@@ -101,7 +101,7 @@ class RailMeter(ABC):
 
 
 def read_number(file: Path, scale: float) -> float:
-    """The integer in a file of sysfs, times `scale`. Raises OSError, or ValueError which names the file."""
+    """Return the integer in a file of sysfs, times `scale`. Raises OSError, or ValueError which names the file."""
     text = file.read_text()
     try:
         return int(text) * scale

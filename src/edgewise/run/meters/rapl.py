@@ -95,7 +95,9 @@ class RaplMeter:
         self._last, self._last_ns = values, now
 
     def end(self) -> Sequence[Reading]:
-        """The energy of the window in J; Raises `NoReading` as `sample` does, and where the counters stood still."""
+        """Return the energy of the window in J; Raises `NoReading` as `sample` does, and where the counters
+        stood still.
+        """
         if not self._domains:
             return ()
         self.sample()
@@ -140,5 +142,5 @@ class RaplMeter:
 
 
 def read_energy(folder: Path) -> int:
-    """The counter of one domain, µJ. Raises OSError (PermissionError for want of rights) or ValueError."""
+    """Return the counter of one domain, µJ. Raises OSError (PermissionError for want of rights) or ValueError."""
     return int((folder / "energy_uj").read_text())

@@ -28,7 +28,7 @@ class Sensor:
     name: str
 
     def kelvin(self) -> float | None:
-        """The temperature now, K; None where it can't be read or can't be true."""
+        """Return the temperature now, K; None where it can't be read or can't be true."""
         text = (read_text(self.file) or "").strip()
         if not re.fullmatch(r"-?\d{1,9}", text):
             return None
@@ -74,7 +74,7 @@ class ThermalMeter:
             self._samples.append(max(values))
 
     def end(self) -> Sequence[Reading]:
-        """The highest temperature of the window, K; ``low`` is the lowest of the samples."""
+        """Return the highest temperature of the window, K; ``low`` is the lowest of the samples."""
         self.sample()
         samples, self._samples = self._samples, []
         if not samples:
@@ -98,7 +98,10 @@ class ThermalMeter:
 
 
 def _monitored(monitor: Path, name: str) -> list[Sensor]:
-    """The inputs of one monitor. AMD's Tctl can carry an offset for fans: it goes where the true Tdie is given."""
+    """Return the inputs of one monitor.
+
+    AMD's Tctl can carry an offset for fans: it goes where the true Tdie is given.
+    """
     labels = {
         file: (read_text(file.with_name(file.name.replace("_input", "_label"))) or "").strip()
         for file in sorted(monitor.glob("temp*_input"))

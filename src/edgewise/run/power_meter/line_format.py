@@ -88,10 +88,10 @@ class LineFormat:
         return LineReading(power_w=power, energy_j=energy, time_s=values.get("time"), steps=told)
 
     def start(self, port: Port) -> None:
-        """The meter needs no command: it prints lines on its own."""
+        """Do nothing: the meter needs no command, it prints lines on its own."""
 
     def stop(self, port: Port) -> None:
-        """The meter needs no command."""
+        """Do nothing: the meter needs no command."""
 
     @cached_property
     def _fields(self) -> dict[str, float]:
@@ -128,5 +128,5 @@ class LineFormat:
 
 
 def _last_digit(number: str) -> float:
-    """What one unit of the last digit of a number is: 0.01 for ``"1.25"``."""
+    """Return what one unit of the last digit of a number is: 0.01 for ``"1.25"``."""
     return float(Decimal(1).scaleb(int(Decimal(number).as_tuple().exponent)))

@@ -55,7 +55,7 @@ class Source:
 
     @classmethod
     def parse(cls, url: str) -> Source:
-        """The source that `url` describes. Raises `BadInput`."""
+        """Return the source that `url` describes. Raises `BadInput`."""
         found = _URL.fullmatch(url)
         if found is None:
             raise BadInput(
@@ -237,12 +237,14 @@ def _release(port: Port, line_format: LineFormat | Lpm01a) -> None:
 
 @cache
 def open_meter(url: str) -> PowerMeter:
-    """The meter at `url`, one per process, since a port has one reader. Raises `BadInput`."""
+    """Return the meter at `url`, one per process, since a port has one reader. Raises `BadInput`."""
     return PowerMeter(Source.parse(url))
 
 
 def meter_of(device: str) -> PowerMeter | None:
-    """The power meter in the supply of a device, by the device's name; None if it has none. Raises `BadInput`."""
+    """Return the power meter in the supply of a device, by the device's name; None if it has none. Raises
+    `BadInput`.
+    """
     registered = read_devices().get(LOCAL) if device == LOCAL else find_device(device)
     url = registered.settings.get(POWER_METER) if registered is not None else None
     return None if url is None else open_meter(url)

@@ -54,7 +54,7 @@ def completed(session: SessionResult) -> SessionResult:
 
 
 def sustained_of(job: Job, session: SessionResult, *, absences: Mapping[str, str]) -> Sustained:
-    """What the bins of a session with at least one bin show.
+    """Return what the bins of a session with at least one bin show.
 
     Args:
         absences: metric → why no meter tells it.
@@ -183,7 +183,7 @@ def _first_slowdown(
 
 
 def _cause(first: Sequence[Bin], after: Sequence[Bin], whole: Bin) -> tuple[SlowdownCause, str]:
-    """The likely cause of a slowdown, and the observations that it rests on.
+    """Return the likely cause of a slowdown, and the observations that it rests on.
 
     Args:
         whole: counters of the whole measurement. Other work that did not increase may still be the cause, and bins

@@ -111,7 +111,7 @@ def _throttled_share(counts: Mapping[str, float | None]) -> float | None:
 
 
 def end_windows(threads: Sequence[MeterThread]) -> tuple[list[dict[str, Any]], dict[str, str]]:
-    """Readings of all meters, and per metric why a meter of it has none."""
+    """Return readings of all meters, and per metric why a meter of it has none."""
     readings: list[dict[str, Any]] = []
     problems: dict[str, str] = {}
     for thread in threads:

@@ -15,7 +15,7 @@ TICKS = 3
 
 
 def headline_chart(points: Sequence[Message], *, sessions: int) -> str:
-    """An SVG of messages of the kind ``headline``: dots for values, a band for the 95 % intervals.
+    """Return an SVG of messages of the kind ``headline``: dots for values, a band for the 95 % intervals.
 
     Args:
         sessions: as many are expected; at least as many are drawn as there are.

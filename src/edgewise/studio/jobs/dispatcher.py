@@ -117,7 +117,7 @@ class Dispatcher:
             thread.join()
 
     def folder_of(self, job_id: str) -> Path:
-        """The folder of a job's files. Raises `BadInput` for what is no job's id, such as ``..``."""
+        """Return the folder of a job's files. Raises `BadInput` for what is no job's id, such as ``..``."""
         if not _ID.fullmatch(job_id):
             raise BadInput("there is no such job", advice="see the list of jobs")
         return self._folder / job_id
@@ -193,13 +193,15 @@ class Dispatcher:
         self.live.touch()
 
     def size_of(self, job_id: str) -> int:
-        """The bytes of the files in a job's folder; a link counts as a link."""
+        """Return the bytes of the files in a job's folder; a link counts as a link."""
         with contextlib.suppress(OSError):
             return sum(place.lstat().st_size for place in self.folder_of(job_id).rglob("*"))
         return 0
 
     def state_of(self, job: JobRow) -> JobState:
-        """The state of a job: by the messages of its process while it runs here, otherwise by its row and log."""
+        """Return the state of a job: by the messages of its process while it runs here, otherwise by its row
+        and log.
+        """
         found = self.live.get(job.id) if job.status == "running" else None
         if found is not None:
             return found
@@ -271,7 +273,7 @@ class Dispatcher:
                 self._finish(running, End(status="lost", message=message, advice=AGAIN))
 
     def _lock_job(self, job_id: str) -> IO[bytes] | None:
-        """The lock that the processes of a job hold; None where one of them is alive."""
+        """Return the lock that the processes of a job hold; None where one of them is alive."""
         folder = self.folder_of(job_id)
         folder.mkdir(parents=True, exist_ok=True, mode=0o700)
         file = (folder / "lock").open("ab")
@@ -283,7 +285,7 @@ class Dispatcher:
         return file
 
     def _carry_out(self, job: JobRow, lock: IO[bytes]) -> None:
-        """The thread of one job, from its start to its end."""
+        """Carry out one job in its thread, from its start to its end."""
         self.live.begin(JobState(id=job.id, title=job.title, verb=job.verb))
         try:
             with lock, timed_by(self._clock):
@@ -390,7 +392,7 @@ def _make_removable(folder: Path) -> None:
 
 
 def _queue_of(folder: Path) -> str:
-    """The name of the queue whose jobs lie in `folder`, which goes with it where it is moved. Raises OSError."""
+    """Return the name of the queue whose jobs lie in `folder`, which goes with it where it is moved. Raises OSError."""
     folder.mkdir(parents=True, exist_ok=True, mode=0o700)
     place = folder / "queue"
     with _locked(folder / "lock"):

@@ -57,7 +57,7 @@ class Live:
         self._note(job_id)
 
     def touch(self) -> None:
-        """The list of jobs has changed."""
+        """Note that the list of jobs has changed."""
         self._note(LIST)
 
     def close(self) -> None:
@@ -66,12 +66,12 @@ class Live:
         self._call(self._listeners)
 
     def get(self, job_id: str) -> JobState | None:
-        """The state of a job as it is now; None where it did not run here lately."""
+        """Return the state of a job as it is now; None where it did not run here lately."""
         with self._lock:
             return copy.deepcopy(self._states.get(job_id))
 
     def running(self) -> JobState | None:
-        """The running job that changed last; None where none runs."""
+        """Return the running job that changed last; None where none runs."""
         with self._lock:
             found = [each for each in self._states.values() if each.status == "running"]
             return max(found, key=lambda each: self._changed[each.id], default=None)
@@ -117,7 +117,7 @@ class Live:
 
 
 def document_of(state: JobState) -> Message:
-    """The state of a job as its page shows it: words, and the parts that move, as JSON."""
+    """Return the state of a job as its page shows it: words, and the parts that move, as JSON."""
     return {
         "id": state.id,
         "title": state.title,
@@ -135,7 +135,9 @@ def document_of(state: JobState) -> Message:
 
 
 def _headline(told: Message, *, sessions: int) -> Message:
-    """What the page shows of one run's headline: the value, its interval and what both rest on, and the chart."""
+    """Return what the page shows of one run's headline: the value, its interval and what both rest on, and the
+    chart.
+    """
     last = told["points"][-1]
     metric, unit = last["metric"], last["unit"]
     interval = interval_text(metric, unit, last["value"], last["low"], last["high"])
@@ -165,7 +167,7 @@ class Feed:
         self._times: dict[str, deque[float]] = defaultdict(lambda: deque([float("-inf")] * RATE, maxlen=RATE))
 
     def due(self, now: float) -> Iterator[bytes]:
-        """The events to send at `now`, s on any clock."""
+        """Yield the events to send at `now`, s on any clock."""
         for job_id in self._pending():
             if self._times[job_id][0] + 1.0 > now:
                 continue

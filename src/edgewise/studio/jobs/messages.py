@@ -59,7 +59,7 @@ class End:
 
     @staticmethod
     def failed(*errors: EdgewiseError, exit_code: int | None = None) -> End:
-        """The end of a job that failed for these reasons; its code is that of the first one unless given."""
+        """Return the end of a job that failed for these reasons; its code is that of the first one unless given."""
         messages, advice = ([*dict.fromkeys(filter(None, each))] for each in
                             zip(*((one.message, one.advice) for one in errors), strict=True))  # fmt: skip
         return End(
@@ -72,7 +72,7 @@ class End:
 
     @staticmethod
     def of(message: Message) -> End:
-        """The end that a message tells."""
+        """Return the end that a message tells."""
         return End(**{name: value for name, value in message.items() if name != "kind"})
 
     def to_message(self) -> Message:
@@ -102,7 +102,7 @@ class Reporter:
 
 
 def message_of(event: Event) -> Message | None:
-    """The message of an event; None for one that goes to the log only."""
+    """Return the message of an event; None for one that goes to the log only."""
     from edgewise import progress
 
     match event:

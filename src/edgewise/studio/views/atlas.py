@@ -35,7 +35,7 @@ MOST_BYTES = 50 * 10**6
 
 
 def atlas(request: Request) -> Response:
-    """The matrix of the query: one workload, of all runtimes and precisions or of one."""
+    """Return the matrix of the query: one workload, of all runtimes and precisions or of one."""
     store, query = studio_of(request).store, request.query_params
     words = {name: query.get(name, "") for name in FILTERS}
     workload = None
@@ -90,7 +90,7 @@ def atlas(request: Request) -> Response:
 
 
 def cells_of(matrix: Matrix) -> dict[tuple[ModelFile, str], list[dict[str, Any]]]:
-    """What the page needs of the best runs, by row and column."""
+    """Return what the page needs of the best runs, by row and column."""
     cells: dict[tuple[ModelFile, str], list[dict[str, Any]]] = {}
     for best in matrix.cells:
         cells.setdefault((ModelFile.of(best), best.machine), []).append(_cell(best))
@@ -98,7 +98,7 @@ def cells_of(matrix: Matrix) -> dict[tuple[ModelFile, str], list[dict[str, Any]]
 
 
 def _cell(best: Best) -> dict[str, Any]:
-    """What the page needs of the best run of one basis."""
+    """Return what the page needs of the best run of one basis."""
     how = (best.runtime, f"/{best.provider}" if best.provider else "", f" {best.precision}" if best.precision else "")
     return {
         "link": f"/runs/{best.run}",
@@ -113,7 +113,7 @@ def _cell(best: Best) -> dict[str, Any]:
 
 
 def _estimated_cell(one: Estimated) -> dict[str, Any]:
-    """What the page needs of a job's estimate, or of the reason that it gives for none."""
+    """Return what the page needs of a job's estimate, or of the reason that it gives for none."""
     coverage = "" if one.coverage is None else f", {percent(one.coverage)} interval"
     interval = interval_text(one.metric, one.unit, one.value, one.low, one.high)
     return {
@@ -141,7 +141,7 @@ def _calibrated(store: Store) -> Iterator[dict[str, Any]]:
 
 
 def _tables() -> Iterator[dict[str, Any]]:
-    """The tables that `edgewise atlas import` read, with what is in them."""
+    """Yield the tables that `edgewise atlas import` read, with what is in them."""
     for path in sorted(default_path().with_name("atlas").glob("*.csv")):
         state = path.stat()
         yield {"name": path.stem, **_counts(path, state.st_mtime_ns, state.st_size)}

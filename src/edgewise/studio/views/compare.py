@@ -29,7 +29,7 @@ EXTENSIONS = (".html", ".md", ".csv", ".json")
 
 
 def compare(request: Request) -> Response:
-    """The runs that are picked, what they say about each other, and runs that can be added.
+    """Return the runs that are picked, what they say about each other, and runs that can be added.
 
     ``oldest=first`` comes from lists with ticks, which show the newest first: the oldest becomes the baseline.
     """
@@ -79,7 +79,7 @@ def compare(request: Request) -> Response:
 
 
 def file(request: Request) -> Response:
-    """The comparison of the picked runs as a file, without paths of this machine."""
+    """Return the comparison of the picked runs as a file, without paths of this machine."""
     extension = request.query_params.get("format", ".html")
     if extension not in EXTENSIONS:
         raise BadInput(f"a comparison can't be written as {extension}", advice=f"one of: {', '.join(EXTENSIONS)}")
@@ -90,7 +90,7 @@ def file(request: Request) -> Response:
 
 
 def _picked(request: Request) -> list[Run]:
-    """The runs that the query names, in order, each once. Raises `BadInput`."""
+    """Return the runs that the query names, in order, each once. Raises `BadInput`."""
     names = [name for name in request.query_params.getlist("run") if name]
     if "all" in names:
         raise BadInput("all runs can't be compared at once", advice=f"pick at most {MOST_COMPARED}")
@@ -105,7 +105,9 @@ def _picked(request: Request) -> list[Run]:
 
 
 def _found(request: Request, wanted: str, runs: Sequence[Run]) -> list[RunRow]:
-    """Stored runs to add, newest first: by the model's name, a tag or an id; without a search those of one model."""
+    """Return stored runs to add, newest first: by the model's name, a tag or an id; without a search those of one
+    model.
+    """
     store = studio_of(request).store
     most = MOST_FOUND + MOST_COMPARED
     if not wanted:

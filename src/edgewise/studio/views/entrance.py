@@ -27,7 +27,7 @@ def enter(request: Request) -> Response:
 
 
 def static(request: Request) -> Response:
-    """A style sheet or script."""
+    """Return a style sheet or script."""
     name = request.path_params["name"]
     content = static_file(name)
     if content is None:

@@ -15,7 +15,7 @@ from edgewise.studio.views.run import is_profiled
 
 
 def graph(request: Request) -> Response:
-    """The page of one run's graph, or with ``?with=ID`` of two."""
+    """Return the page of one run's graph, or with ``?with=ID`` of two."""
     studio, (names, errors), row = studio_of(request), _asked(request), request.query_params.get("from", "")
     first = int(row) if row.isascii() and row.isdigit() and len(row) < 9 else 0
     drawn = json.loads(studio.renderer.part("graph", names, first=first, errors=errors))
@@ -36,14 +36,14 @@ def graph(request: Request) -> Response:
 
 
 def graph_data(request: Request) -> Response:
-    """What the page's script draws, as JSON."""
+    """Return what the page's script draws, as JSON."""
     names, errors = _asked(request)
     text = studio_of(request).renderer.file(names, ".json", kind="graph", errors=errors)
     return Response(text, media_type="application/json")
 
 
 def of_model(request: Request) -> Response:
-    """The graph of a model, or of its newest profile where there is one."""
+    """Return the graph of a model, or of its newest profile where there is one."""
     studio = studio_of(request)
     entry = studio.models.get(request.query_params.get("model", ""))
     reading = studio.readings.read(entry, "graph", wait_s=WAIT_S)
@@ -64,7 +64,7 @@ def of_model(request: Request) -> Response:
 
 
 def _asked(request: Request) -> tuple[list[str], tuple[str | int, ...]]:
-    """The names of the runs to draw; the result of the job with errors of layers, and when it was written."""
+    """Return the names of the runs to draw; the result of the job with errors of layers, and when it was written."""
     studio, asked = studio_of(request), request.query_params
     names = [name for name in (request.path_params["run"], asked.get("with", "").strip()) if name]
     if "job" not in asked:
@@ -82,6 +82,6 @@ def _profiled(studio: Studio, name: str) -> str:
 
 
 def _newest_profile(studio: Studio, sha256: str) -> str:
-    """The newest profiled run among the last of a model; empty where there is none."""
+    """Return the newest profiled run among the last of a model; empty where there is none."""
     rows = studio.store.list(model=sha256, status="done", limit=20) if sha256 else []
     return next((row.id for row in rows if is_profiled(studio.store.get(row.id))), "")

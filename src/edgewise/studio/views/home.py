@@ -37,7 +37,7 @@ WAIT_S = 2.5
 
 
 def home(request: Request) -> Response:
-    """A place to drop a model, the newest results, and the models that are there."""
+    """Return a place to drop a model, the newest results, and the models that are there."""
     from edgewise.studio.views.runs import COLUMNS
 
     studio = studio_of(request)
@@ -89,7 +89,7 @@ def _sha256_of(studio: Studio, entry: ModelEntry) -> str:
 
 
 def model(request: Request) -> Response:
-    """What a model is, what can be done with it, and its newest runs."""
+    """Return what a model is, what can be done with it, and its newest runs."""
     from edgewise.studio.views.runs import COLUMNS
 
     studio, reading, problem = studio_of(request), None, None

@@ -92,14 +92,14 @@ def job(request: Request) -> Response:
 
 
 def state(request: Request) -> Response:
-    """The state of a job as JSON, for browsers that have no stream of events."""
+    """Return the state of a job as JSON, for browsers that have no stream of events."""
     studio = studio_of(request)
     row = studio.store.jobs.get(request.path_params["job"])
     return JSONResponse(document_of(studio.jobs.state_of(row)), headers={"cache-control": "no-store"})
 
 
 def file(request: Request) -> Response:
-    """A file that a job left; to be saved, never shown."""
+    """Return a file that a job left; to be saved, never shown."""
     studio = studio_of(request)
     row = studio.store.jobs.get(request.path_params["job"])
     name = request.path_params["file"]
@@ -144,7 +144,7 @@ def remove(request: Request, form: FormData) -> Response:
 
 
 def moment(seconds: float) -> str:
-    """A time, s since 1970, in UTC as on the other pages."""
+    """Return a time, s since 1970, in UTC as on the other pages."""
     return datetime.fromtimestamp(seconds, UTC).strftime("%Y-%m-%d %H:%M:%S")
 
 
@@ -171,7 +171,7 @@ def _links(row: JobRow, files: Mapping[str, Path]) -> list[tuple[str, str]]:
 
 
 def _command_of(row: JobRow) -> str:
-    """The command line that does the same; empty where this edgewise does not read the request."""
+    """Return the command line that does the same; empty where this edgewise does not read the request."""
     from edgewise.verbs.reading import read_request
     from edgewise.verbs.verb import command_of
 

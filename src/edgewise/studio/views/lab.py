@@ -53,7 +53,7 @@ class Table(NamedTuple):
 
 
 def lab(request: Request) -> Response:
-    """The whole lab; with ``suite`` the cells of one, with ``host`` and ``device`` what that device did."""
+    """Return the whole lab; with ``suite`` the cells of one, with ``host`` and ``device`` what that device did."""
     studio, query = studio_of(request), request.query_params
     there, part, title = studio.store.lab, "", "Lab"
     suite, host, device = (query.get(name, "") for name in ("suite", "host", "device"))
@@ -85,7 +85,7 @@ def _whole(lab: Lab) -> Iterator[Table]:
 
 
 def _device(one: Mapping[str, Any], jobs: Mapping[str, Mapping[str, int]]) -> Iterator[Cell]:
-    """What a device is and does, from the lab's status."""
+    """Yield what a device is and does, from the lab's status."""
     yield Cell(one["device"], f"/lab?{urlencode({'host': one['host'], 'device': one['device']})}")
     yield Cell(one["host"])
     state = one["state"] if one["state"] != "ready" else "busy" if one["job"] else "free"
@@ -98,7 +98,7 @@ def _device(one: Mapping[str, Any], jobs: Mapping[str, Mapping[str, int]]) -> It
 
 
 def _suite(jobs: Sequence[LabJob]) -> Table:
-    """The cells of a suite by model and place."""
+    """Return the cells of a suite by model and place."""
     cells: dict[str, dict[str, LabJob]] = {}
     for job in jobs:
         cells.setdefault(job.model, {})[job.title.removeprefix(f"{job.model} on ")] = job
@@ -113,7 +113,7 @@ def _suite(jobs: Sequence[LabJob]) -> Table:
 
 
 def _history(jobs: Sequence[LabJob]) -> Table:
-    """The jobs that a device carried out, the latest first."""
+    """Return the jobs that a device carried out, the latest first."""
     rows = [
         [Cell(_without_folder(job.title, job.model)), _state(job), Cell(", ".join(dict.fromkeys(_results_of(job)))),
          Cell(moment(job.finished) if job.finished else ""), Cell(took(job))]
@@ -131,7 +131,7 @@ def _state(job: LabJob | None) -> Cell:
 
 
 def _results_of(job: LabJob) -> Iterator[str]:
-    """The headline of each row of a job, with its interval, basis and grade."""
+    """Yield the headline of each row of a job, with its interval, basis and grade."""
     for row in job.end.get("rows", ()):
         if (number := row["metrics"].get(metric := row["headlines"][0])) is not None:
             words = with_range(metric, number["unit"], number["value"], number["low"], number["high"])
@@ -139,7 +139,7 @@ def _results_of(job: LabJob) -> Iterator[str]:
 
 
 def _results(studio: Studio, suite: str, jobs: Sequence[LabJob]) -> str:
-    """The tables and charts of a suite's results, as the process draws them; "" without a stored run."""
+    """Return the tables and charts of a suite's results, as the process draws them; "" without a stored run."""
     version = hashlib.sha256(repr([(job.id, job.status, job.fence) for job in jobs]).encode()).hexdigest()
     for run in (run for job in jobs for run in job.runs):
         with suppress(BadInput):  # the run was removed
@@ -148,5 +148,5 @@ def _results(studio: Studio, suite: str, jobs: Sequence[LabJob]) -> str:
 
 
 def _without_folder(title: str, model: str) -> str:
-    """The title of a job without the folder of its model."""
+    """Return the title of a job without the folder of its model."""
     return redact_paths(title, [model])

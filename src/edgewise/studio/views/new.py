@@ -33,14 +33,14 @@ MOST_NAMED = 3
 
 
 def show(request: Request) -> Response:
-    """The form, filled as the query says."""
+    """Return the form, filled as the query says."""
     form, studio = _form_of(request), studio_of(request)
     texts = _texts_of(request, form, studio)
     return _page(request, form, texts, form.fill(texts, studio.models), explain="show" in texts)
 
 
 def command(request: Request) -> Response:
-    """The command line that does what the query says, or what is wrong with it."""
+    """Return the command line that does what the query says, or what is wrong with it."""
     form, studio = _form_of(request), studio_of(request)
     filled = form.fill(_texts_of(request, form, studio), studio.models)
     problem = next((error.message for error in filled.problems.values()), "")
@@ -73,7 +73,7 @@ def _by_name(sent: ImmutableMultiDict[str, Any]) -> Texts:
 
 
 def _texts_of(request: Request, form: Form, studio: Studio) -> Texts:
-    """The fields in the query, on top of those of the job that it names. Raises `BadInput`."""
+    """Return the fields in the query, on top of those of the job that it names. Raises `BadInput`."""
     texts = _by_name(request.query_params)
     if "job" in texts:
         from edgewise.verbs.reading import read_request
@@ -89,7 +89,7 @@ def _texts_of(request: Request, form: Form, studio: Studio) -> Texts:
 
 
 def _entry(key: str, studio: Studio) -> ModelEntry | None:
-    """The model of that key; None where there is none, such as for a stored run."""
+    """Return the model of that key; None where there is none, such as for a stored run."""
     try:
         return studio.models.get(key)
     except BadInput:
@@ -97,7 +97,7 @@ def _entry(key: str, studio: Studio) -> ModelEntry | None:
 
 
 def _command(filled: Filled, studio: Studio) -> str:
-    """The command line, with the store where it is not the user's own; empty where something is wrong."""
+    """Return the command line, with the store where it is not the user's own; empty where something is wrong."""
     if filled.request is None:
         return ""
     place, line = find_location(studio.settings.store), command_of(filled.request)

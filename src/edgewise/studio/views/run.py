@@ -39,7 +39,9 @@ OF_PROFILE = (".trace.json", ".nodes.json", ".mltk.json")
 
 
 def run(request: Request) -> Response:
-    """A stored run: its numbers at once, its report when it is asked for or once the page's script has fetched it."""
+    """Return a stored run: its numbers at once, its report when it is asked for or once the page's script has
+    fetched it.
+    """
     studio, reference = studio_of(request), request.path_params["run"]
     found = studio.store.get(reference)
     if found.id != reference:  # a tag, or the beginning of an id: the permalink is the whole one
@@ -69,12 +71,12 @@ def run(request: Request) -> Response:
 
 
 def part(request: Request) -> Response:
-    """The report of a run, for the page's script."""
+    """Return the report of a run, for the page's script."""
     return HTMLResponse(_part(request, studio_of(request).store.get(request.path_params["run"])))
 
 
 def download(request: Request) -> Response:
-    """A file with the runs that the query names, written by the process that draws."""
+    """Return a file with the runs that the query names, written by the process that draws."""
     ids, ending = ticked(request.query_params), request.query_params.get("format", ".json")
     if ending not in FILES:
         raise BadInput(f"there is no download {ending!r}", advice=f"one of: {', '.join(FILES)}")
@@ -110,14 +112,14 @@ def is_profiled(found: Run) -> bool:
 
 
 def _relative(row: Measurement) -> str:
-    """The half-width of the interval over the value; empty where there is none."""
+    """Return the half-width of the interval over the value; empty where there is none."""
     if row.half_width is None or row.value is None or row.low is None or row.high is None:
         return ""
     return width_text(row.value, row.low, row.high, row.unit) if row.half_width < 1 else "wider than the value"
 
 
 def _row(found: Run, row: Measurement, identity: str) -> dict[str, Any]:
-    """What the page needs of a measurement."""
+    """Return what the page needs of a measurement."""
     metric = METRICS.get(row.metric)
     better = f" {metric.better.capitalize()} is better." if metric and metric.better != "none" else ""
     meaning = ("Meaning", metric.definition + better if metric else "")
@@ -136,7 +138,7 @@ def _row(found: Run, row: Measurement, identity: str) -> dict[str, Any]:
 
 
 def _facts(found: Run) -> Iterator[tuple[str, str | None]]:
-    """What was measured, where and when."""
+    """Yield what was measured, where and when."""
     job = found.job
     yield "Made", f"{found.created_at[:16].replace('T', ' ')} UTC"
     yield "Model", job.model.name

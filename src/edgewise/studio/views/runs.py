@@ -47,7 +47,7 @@ class Column:
 
 
 def runs(request: Request) -> Response:
-    """A page of the runs that match the filters in the query."""
+    """Return a page of the runs that match the filters in the query."""
     store, query = studio_of(request).store, request.query_params
     wanted = filter_of(query)
     sort = query.get("sort", "")
@@ -88,7 +88,7 @@ def runs(request: Request) -> Response:
 
 
 def filter_of(query: Mapping[str, str]) -> RunFilter:
-    """The filter in a query; empty words set none. Raises `BadInput` for a date or status that is none."""
+    """Return the filter in a query; empty words set none. Raises `BadInput` for a date or status that is none."""
     names = ("model", "runtime", "device", "tag", "status", "before", "after")
     found: RunFilter = {name: query[name] for name in names if query.get(name)}  # type: ignore[assignment]
     if found.get("status", "done") not in STATUSES:
@@ -101,7 +101,7 @@ def filter_of(query: Mapping[str, str]) -> RunFilter:
 
 
 def link(request: Request, *, same_page: bool = False, **changes: str) -> str:
-    """The address of this page with other words in its query; an empty one takes a word out.
+    """Return the address of this page with other words in its query; an empty one takes a word out.
 
     Args:
         same_page: whether it stays on its page of the list; otherwise it is the first.
@@ -111,7 +111,7 @@ def link(request: Request, *, same_page: bool = False, **changes: str) -> str:
 
 
 def _kept(query: QueryParams, *without: str) -> list[tuple[str, str]]:
-    """The words of a query, but for those of the names `without` and those that are empty."""
+    """Return the words of a query, but for those of the names `without` and those that are empty."""
     return [(name, word) for name, word in query.multi_items() if word and name not in without]
 
 
@@ -127,7 +127,7 @@ def sorted_rows(rows: Sequence[RunRow], sort: str) -> Sequence[RunRow]:
 
 
 def result_of(row: RunRow) -> str:
-    """The headline as a person reads it, or why there is none."""
+    """Return the headline as a person reads it, or why there is none."""
     if row.status != "done":
         return COLUMNS["status"].text(row)
     if row.value is None or row.unit is None or row.metric is None:
@@ -217,12 +217,14 @@ def _ask(request: Request, form: FormData, title: str) -> Response:
 
 
 def question(request: Request, kind: str, rows: Sequence[tuple[str, str]], *, title: str, back: str) -> Response:
-    """The page on which a name is given or a removal is confirmed; `rows` has id and title of each run or job."""
+    """Return the page on which a name is given or a removal is confirmed; `rows` has id and title of each run or
+    job.
+    """
     return page(request, "ticked.html.jinja", title=title, styles=("history.css",), kind=kind, rows=rows, back=back)
 
 
 def ticked(words: FormData | QueryParams, kind: str = "run") -> Sequence[str]:
-    """The runs, or jobs, that a form or a query names, each once. Raises `BadInput` where it names none."""
+    """Return the runs, or jobs, that a form or a query names, each once. Raises `BadInput` where it names none."""
     found = list(dict.fromkeys(str(word) for word in words.getlist(kind) if word))
     if not found:
         raise BadInput(f"no {kind} is ticked", advice=f"go back and tick the {kind}s that you mean")
@@ -230,7 +232,7 @@ def ticked(words: FormData | QueryParams, kind: str = "run") -> Sequence[str]:
 
 
 def _list_address(form: FormData) -> str:
-    """The list with the filters that it had."""
+    """Return the list with the filters that it had."""
     kept = parse_qsl(str(form.get("back", "")))
     return "/runs" + (f"?{urlencode(kept)}" if kept else "")
 

@@ -11,7 +11,7 @@ from edgewise.studio.sharing import shared_page
 
 
 def share(request: Request) -> Response:
-    """The page at the address in ``of``, to keep or to send."""
+    """Return the page at the address in ``of``, to keep or to send."""
     address = request.query_params.get("of", "")
     content = shared_page(request.app, address)
     name = "-".join(part for part in urlsplit(address).path.split("/") if part.replace("-", "").isalnum())[:60]

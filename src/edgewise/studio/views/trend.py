@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
 
 def trend(request: Request) -> Response:
-    """The trend that the query names as a page; with ``format``, its chart as SVG or its runs as CSV."""
+    """Return the trend that the query names as a page; with ``format``, its chart as SVG or its runs as CSV."""
     studio, query = studio_of(request), request.query_params
     found = find_trend(studio.store, query)
     if query.get("format") == ".csv":
@@ -48,7 +48,7 @@ def trend(request: Request) -> Response:
 
 
 def _drawing(request: Request, found: ModelTrend) -> dict[str, Any]:
-    """What the renderer needs to draw a trend. Raises `BadInput` where the trend has no runs."""
+    """Return what the renderer needs to draw a trend. Raises `BadInput` where the trend has no runs."""
     if not found.rows:
         raise BadInput("there are no runs to draw", advice="see the page of the trend for other settings")
     query = request.query_params
@@ -67,6 +67,6 @@ def _file(content: str | bytes, name: str, media_type: str) -> Response:
 
 
 def _csv(rows: Sequence[RunRow]) -> str:
-    """The runs of a trend in SI units."""
+    """Return the runs of a trend in SI units."""
     names = ("id", "created_at", "model", "metric", "unit", "value", "low", "high", "basis", "grade", *BREAKS)
     return csv_text(names, ([getattr(row, name) for name in names] for row in rows))

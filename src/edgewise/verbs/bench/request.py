@@ -133,13 +133,13 @@ class BenchRequest(ProtocolRequest):
     meters: Annotated[bool, option("--meters/--no-meters", MEASURE, "Read sensors where there are any")] = True
 
     def on_each_device(self) -> tuple[Self, ...]:
-        """The same on one device each."""
+        """Return the same on one device each."""
         names = dict.fromkeys(name.strip() for name in self.device.split(",") if name.strip())
         each = self.time_budget and self.time_budget / max(1, len(names))
         return tuple(self.model_copy(update={"device": name, "time_budget": each}) for name in names) or (self,)
 
     def axes(self) -> Axes:
-        """What is varied, lengths of prompts and depths among it."""
+        """Return what is varied, lengths of prompts and depths among it."""
         return replace(super().axes(), prompt_tokens=self.prompt_tokens, depths=self.depth)
 
     def scenario_spec(self) -> Scenario:

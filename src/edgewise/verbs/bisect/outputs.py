@@ -71,7 +71,7 @@ class OutputSearch:
         return not told.close
 
     def _outputs(self, version: str) -> Outputs:
-        """What a release computes on random inputs. Raises `EdgewiseError`."""
+        """Return what a release computes on random inputs. Raises `EdgewiseError`."""
         job = self._job(version)
         facts = facts_of(job.target)
         self.environments += [facts.environment] if facts is not None else []
@@ -100,7 +100,7 @@ class OutputSearch:
 
 
 def _precision_of_model(job: Job) -> str:
-    """That the model itself computes in less than float32; "" where it does not, or nothing is known of it."""
+    """State that the model itself computes in less than float32; "" where it does not, or nothing is known of it."""
     try:
         precision = reduced_precision(read_graph(job.model))
     except EdgewiseError:  # its reader tells no network
@@ -109,7 +109,7 @@ def _precision_of_model(job: Job) -> str:
 
 
 def first_that(differs: Callable[[int], bool | None], last: int) -> tuple[int, Sequence[int]]:
-    """The first of the releases 1 … `last` that differs, by halving, and others that may be the first.
+    """Return the first of the releases 1 … `last` that differs, by halving, and others that may be the first.
 
     The last one is known to differ.
     """

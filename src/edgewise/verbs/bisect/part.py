@@ -77,7 +77,7 @@ def smallest_part(
 def _search(
     network: Network, begin: set[int], compare: Callable[[str], Comparison | None], *, clear: bool
 ) -> tuple[tuple[Any, Comparison] | None, str]:
-    """The smallest part that is slower, with its comparison; and why a part could not be compared.
+    """Return the smallest part that is slower, with its comparison; and why a part could not be compared.
 
     Around the operator whose time grew clearly, else by halves of the network.
 

@@ -115,7 +115,7 @@ class BisectResult:
         }  # fmt: skip
 
     def describe(self) -> Document:
-        """The answer, the releases, the operators that changed, and what makes it again."""
+        """Return the answer, the releases, the operators that changed, and what makes it again."""
         tables = [self._table()]
         changed = diff_table(self.profiles) if len(self.profiles) == 2 else None
         sections = [Section(title="To make it again", lines=tuple(self._again()))]
@@ -131,15 +131,17 @@ class BisectResult:
         )
 
     def _ends(self) -> tuple[str, ...]:
-        """The first release that is worse, and the one before it; empty without one."""
+        """Return the first release that is worse, and the one before it; empty without one."""
         return () if self.first is None or self.before is None else (self.before, self.first)
 
     def _environment_of(self, version: str) -> Mapping[str, Any]:
-        """What is known of the machine and the packages with a release; empty where it was not run."""
+        """Return what is known of the machine and the packages with a release; empty where it was not run."""
         return next((one for one in self.environments if _packages_in(one).get(self.engine) == version), {})
 
     def _requirement_files(self) -> list[Section]:
-        """The smallest files of requirements for both releases; numpy has a version where the release was run."""
+        """Return the smallest files of requirements for both releases; numpy has a version where the release
+        was run.
+        """
         files = []
         for name, version in zip(("before.txt", "after.txt"), self._ends(), strict=False):
             numpy = _packages_in(self._environment_of(version)).get("numpy")
@@ -235,7 +237,7 @@ def _packages_in(environment: Mapping[str, Any]) -> Mapping[str, str]:
 
 
 def _conditions(environments: Sequence[Mapping[str, Any]]) -> list[str]:
-    """The machine of runs with these environments, and their packages."""
+    """Return the machine of runs with these environments, and their packages."""
     known = [one for one in environments if one]
     lines = [", ".join(filter(None, (processor_in(one), system_in(one)))) for one in known[:1]]
     lines += ["; ".join(f"{name} {version}" for name, version in _packages_in(one).items()) for one in known]

@@ -88,7 +88,7 @@ class Search:
         return self.first[1] >= SURE
 
     def next(self, unmeasurable: Collection[int]) -> int | None:
-        """The release whose comparison halves the probabilities; None where none can tell more."""
+        """Return the release whose comparison halves the probabilities; None where none can tell more."""
         cumulative = 0.0
         halves = []
         for release in range(1, self.number):
@@ -98,13 +98,15 @@ class Search:
         return min(halves)[1] if halves else None
 
     def candidates(self, least: float = 0.05) -> Sequence[int]:
-        """The releases that may be the first bad one, the likeliest first."""
+        """Return the releases that may be the first bad one, the likeliest first."""
         order = sorted(range(self.number), key=lambda at: -self.probabilities[at])
         return [at + 1 for at in order if self.probabilities[at] >= least]
 
 
 def _deviations(spreads: Array, parts: Array) -> Array:
-    """Standard deviations with each factor, shape (factors, comparisons): the part within a comparison is measured."""
+    """Return standard deviations with each factor, shape (factors, comparisons): the part within a comparison is
+    measured.
+    """
     beyond = np.maximum(spreads**2 - parts**2, 0.0)
     found: Array = np.sqrt(parts**2 + FACTORS[:, None] ** 2 * beyond)
     return found

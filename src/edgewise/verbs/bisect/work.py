@@ -33,7 +33,7 @@ _METRICS = {"latency": "latency", "memory": "memory_peak"}
 
 
 def releases_of(package: str, device: str = LOCAL) -> list[str]:
-    """The final releases of `package` that the index has for the Python of a device, the oldest first.
+    """Return the final releases of `package` that the index has for the Python of a device, the oldest first.
 
     Raises `Unavailable`, and `BadInput` for a device that keeps no environments.
     """
@@ -154,7 +154,7 @@ def _bisect_outputs(request: BisectRequest, ref: ModelRef, versions: Sequence[st
 
 
 def _between(versions: Sequence[str], request: BisectRequest) -> list[str]:
-    """The releases from the good one to the bad one. Raises `BadInput`."""
+    """Return the releases from the good one to the bad one. Raises `BadInput`."""
     python = "this Python" if request.device == LOCAL else f"the Python on {request.device}"
     for flag, version in (("good", request.good), ("bad", request.bad)):
         if version not in versions:
@@ -170,7 +170,9 @@ def _between(versions: Sequence[str], request: BisectRequest) -> list[str]:
 
 
 def spread_of(row: Comparison) -> tuple[float, float]:
-    """Standard deviation of the logarithm of a ratio between comparisons, and the part that its interval tells."""
+    """Return the standard deviation of the logarithm of a ratio between comparisons, and the part that its interval
+    tells.
+    """
     own = math.log(row.high / row.low) / (2 * 1.96) if row.low and row.high else 0.0
     if row.rerun_sigma is not None:
         return row.rerun_sigma, own
@@ -241,7 +243,7 @@ class _Steps:
         return found
 
     def cut(self, profiles: Sequence[Run], releases: Sequence[str], *, to: Path) -> tuple[Part | None, str]:
-        """The smallest part of the model that is slower in the second of both releases; or None, and why."""
+        """Return the smallest part of the model that is slower in the second of both releases; or None, and why."""
         if not profiles:
             return None, "the operators of the two releases could not be profiled"
         before, after = releases

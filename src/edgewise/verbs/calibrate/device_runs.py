@@ -59,17 +59,17 @@ class Graded(Protocol):
 
 
 def preference(one: Graded, grade: str | None) -> tuple[int, float]:
-    """The least one is to be taken: the best grade, then the newest."""
+    """Return the least one is to be taken: the best grade, then the newest."""
     return _GRADES.index(grade), -parse_time(one.created_at).timestamp()
 
 
 def grade_of(run: Run) -> str | None:
-    """The trust grade of `run`; None where it has none."""
+    """Return the trust grade of `run`; None where it has none."""
     return run.trust.grade if run.trust else None
 
 
 def engine_text(job: Job) -> str:
-    """An engine with its threads and limits, such as ``litert/cpu, 1 thread, within 2 CPUs``."""
+    """Return an engine with its threads and limits, such as ``litert/cpu, 1 thread, within 2 CPUs``."""
     runtime, limits = job.runtime, limits_text(job, unit="CPU", size=format_bytes)  # they find stored calibrations
     words = [f"{runtime.name}{f'/{runtime.provider}' if runtime.provider else ''}"]
     if runtime.threads is not None:
@@ -81,7 +81,7 @@ def engine_text(job: Job) -> str:
 
 @contextmanager
 def reading(context: Context) -> Iterator[Store | None]:
-    """The store of `context`; None where this user has none yet."""
+    """Yield the store of `context`; None where this user has none yet."""
     store = context.store
     if store is not None and not isinstance(store, str):
         yield store
@@ -113,7 +113,7 @@ class Measured:
 
 
 def read_measurements(words: Sequence[str], device: str, context: Context, notes: Notes) -> Measured:
-    """The tables and runs that `words` name; without words, the runs of `device` in the store.
+    """Return the tables and runs that `words` name; without words, the runs of `device` in the store.
 
     Raises `BadInput` for what holds no measurements.
     """
@@ -184,7 +184,7 @@ def _read_file(path: Path) -> list[Run]:
 
 
 def _of_device(store: Store, device: str) -> list[Run]:
-    """The runs of `device`, one at a time; of the same model and settings the newest of the best grade."""
+    """Return the runs of `device`, one at a time; of the same model and settings the newest of the best grade."""
     best: dict[tuple[object, ...], tuple[tuple[int, float], str]] = {}
     for row in store.rows(device=device, status="done"):
         if row.batch == 1 and row.scenario == "single-stream" and row.value:
@@ -234,7 +234,7 @@ def of_one_engine(runs: Sequence[Run], notes: Notes, *, wanted: str | None) -> l
 
 
 def _best_of_each(runs: Sequence[Run], notes: Notes) -> list[Run]:
-    """The newest run of the best grade of each model."""
+    """Return the newest run of the best grade of each model."""
     groups: dict[tuple[str, str], list[Run]] = {}
     for run in runs:
         groups.setdefault((run.job.model.sha256, run.job.model.name), []).append(run)
@@ -271,13 +271,13 @@ class ModelFiles:
         self._hashes: dict[str, Path] | None = None
 
     def named(self, name: str) -> list[Path]:
-        """The files of this name; without any, the only one of this name without its ending."""
+        """Return the files of this name; without any, the only one of this name without its ending."""
         same = [path for path in self._files if path.name == name]
         stems = [path for path in self._files if path.stem == name]
         return same or (stems if len(stems) == 1 else [])
 
     def hashed(self, sha256: str) -> Path | None:
-        """The file with this hash; None where there is none."""
+        """Return the file with this hash; None where there is none."""
         if self._hashes is None:
             self._hashes = {}
             for path in self._files:

@@ -45,7 +45,7 @@ class Written:
 
 
 def contradiction(one: Written) -> str:
-    """What the stored runs say of a value that they contradict, as the end of a sentence; else ""."""
+    """Return what the stored runs say of a value that they contradict, as the end of a sentence; else ""."""
     if not one.is_contradicted or one.nearest is None:
         return ""
     stored = format_quantity(one.nearest, METRICS[one.metric].unit)
@@ -53,7 +53,7 @@ def contradiction(one: Written) -> str:
 
 
 def contradictions(written: Sequence[Written]) -> list[str]:
-    """The columns whose values this machine's stored runs of the same files contradict, a sentence for each."""
+    """Return the columns whose values this machine's stored runs of the same files contradict, a sentence for each."""
     found: list[str] = []
     for column in dict.fromkeys(each.column for each in written):
         known = [each for each in written if each.column == column and each.nearest is not None]

@@ -11,7 +11,7 @@ from edgewise.verbs.suggest.request import SuggestRequest
 
 
 def read(values: Values) -> Request:
-    """The request of these options. Raises `BadInput`."""
+    """Return the request of these options. Raises `BadInput`."""
     options = declared_options(CalibrateRequest, SuggestRequest)
     if values["suggest"] is None:
         if values["format"] != "onnx":

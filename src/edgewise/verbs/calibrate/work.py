@@ -141,7 +141,7 @@ def calibrate(request: CalibrateRequest, context: Context) -> Calibration:
 
 
 def _advice_to_relate(models: Sequence[_Model], metric: str) -> str:
-    """What gives the models values of this machine, which most laws need: a column, or a command."""
+    """Return what gives the models values of this machine, which most laws need: a column, or a command."""
     lacking = [model for model in models if metric not in model.hosts and not model.stored]
     names = enumerate_few([model.subject.name for model in lacking])
     files = list(dict.fromkeys(model.path for model in lacking))
@@ -167,7 +167,7 @@ def _check(models: Sequence[_Model], points: Mapping[str, list[Point]]) -> tuple
 
 
 def _written(models: Sequence[_Model], metric: str) -> list[Written]:
-    """The values of this machine in tables."""
+    """Return the values of this machine in tables."""
     return [
         Written(
             name=model.subject.name,
@@ -185,7 +185,8 @@ def _written(models: Sequence[_Model], metric: str) -> list[Written]:
 def _predictable(
     points: Mapping[str, list[Point]], *, method: str | None
 ) -> tuple[dict[str, list[Point]], list[str], list[str]]:
-    """The metrics for which a law can be chosen, a sentence on each of the others, and on models that do not fit.
+    """Return the metrics for which a law can be chosen, a sentence on each of the others, and on models that do not
+    fit.
 
     Raises `BadInput` as `choose` does where there is none.
     """
@@ -251,7 +252,7 @@ def _subject(model: _Model, metric: str, engine: str) -> Subject:
 
 
 def _from_word(word: str) -> list[_Model]:
-    """The models of a table or a file; what is neither may be a name of the atlas."""
+    """Return the models of a table or a file; what is neither may be a name of the atlas."""
     path, named = Path(word), Subject(name=word)
     if word.lower().endswith(TABLE):
         return [_from_row(row, path, ModelFiles([])) for row in read_table(path)]
@@ -262,7 +263,7 @@ def _from_word(word: str) -> list[_Model]:
 
 
 def _from_row(row: Row, table: Path, files: ModelFiles) -> _Model:
-    """A model of a table; where its name is that of a file, what the file says."""
+    """Return a model of a table; where its name is that of a file, what the file says."""
     places = (table.parent / row.name, Path(row.name), *files.named(row.name))
     file = next((path for path in places if path.is_file()), None)
     model = _Model(subject=Subject(name=row.name)) if file is None else _from_file(file)
@@ -289,7 +290,9 @@ def _from_file(path: Path) -> _Model:
 
 
 def _from_run(run: Run, files: ModelFiles, notes: Notes) -> _Model:
-    """The model of a run on the device, and what its file says: where it was, or that of its hash or its name."""
+    """Return the model of a run on the device, and what its file says: where it was, or that of its hash or its
+    name.
+    """
     ref = run.job.model
     note_tool(run, _latency_of(run), notes)
     model = _Model(subject=Subject(name=ref.name), sha256=ref.sha256 if ref.is_known else "", values=_values_of(run))
@@ -324,7 +327,7 @@ def _values_of(run: Run) -> dict[str, float]:
 
 
 def _latency_of(run: Run) -> str:
-    """The metric that is taken as the latency: of an imported run without a median, its headline."""
+    """Return the metric that is taken as the latency: of an imported run without a median, its headline."""
     return run.headline if run.source is not None and run.headline.startswith("latency") else "latency"
 
 
@@ -371,7 +374,7 @@ def _with_host_values(
 
 
 def _unnamed(stored: Mapping[str, int]) -> str:
-    """That the engine of a table's values of this machine is not known, and what follows."""
+    """State that the engine of a table's values of this machine is not known, and what follows."""
     follows = "so that estimates take no stored runs beside them"
     if stored:
         follows = f"and values of other models are of {max(sorted(stored), key=lambda each: stored[each])}"
@@ -380,7 +383,7 @@ def _unnamed(stored: Mapping[str, int]) -> str:
 
 
 def _runs_here(models: Sequence[_Model], store: Store, notes: Notes) -> list[tuple[Run, str]]:
-    """The runs of `models` on this machine, see `_best_here`. A model without a file is that of its name."""
+    """Return the runs of `models` on this machine, see `_best_here`. A model without a file is that of its name."""
     for model in models:
         if not model.sha256:
             _relate_by_name(model, store, notes)

@@ -175,7 +175,7 @@ class CompareRequest(GeneratingRequest, MeasuringRequest):
         return functions_of(self.subjects)
 
     def with_paths_from(self, folder: Path) -> Self:
-        """The same with absolute paths, those in the subjects among them."""
+        """Return the same with absolute paths, those in the subjects among them."""
         from edgewise.verbs.subjects import with_path_from
 
         words = tuple(with_path_from(word, folder) for word in self.subjects)
@@ -183,12 +183,12 @@ class CompareRequest(GeneratingRequest, MeasuringRequest):
 
 
 def read(values: Values) -> CompareRequest:
-    """The request that the options describe. Raises `BadInput`."""
+    """Return the request that the options describe. Raises `BadInput`."""
     return request_of(CompareRequest, declared_options(CompareRequest), values, **_varied(values))
 
 
 def _varied(values: Values) -> dict[str, Any]:
-    """The axes that ``--vary`` fills. Raises `BadInput` where another flag says something else."""
+    """Return the axes that ``--vary`` fills. Raises `BadInput` where another flag says something else."""
     from edgewise.verbs.subjects import SETTINGS, split_vary
 
     options = {option.field: option for option in declared_options(CompareRequest)}

@@ -58,7 +58,7 @@ def compare(request: CompareRequest, context: Context) -> ComparisonResult:
 
 
 def _read_subjects(stack: ExitStack, request: CompareRequest, context: Context) -> list[Subject]:
-    """The subjects; what functions make exists as long as `stack`."""
+    """Return the subjects; what functions make exists as long as `stack`."""
     built = build_words(
         stack, request.subjects, shapes=request.shapes, runtimes=request.runtimes, target=request.target()
     )
@@ -77,14 +77,14 @@ def _read_subjects(stack: ExitStack, request: CompareRequest, context: Context) 
 
 
 def _check_sensors(subjects: Sequence[Subject], request: CompareRequest) -> None:
-    """Raises `BadField` where a metric is asked for that only sensors measure, and they are not read."""
+    """Raise `BadField` where a metric is asked for that only sensors measure, and they are not read."""
     wanted = set(filter(is_metered, (*request.metrics, request.until or "")))
     if wanted and not request.meters and len(runs_among(subjects)) < len(subjects):
         raise BadField(f"{', '.join(sorted(wanted))}: sensors are not read", advice="add ⟦meters=True⟧")
 
 
 def _check_budget(subjects: Sequence[Subject], request: CompareRequest) -> None:
-    """Raises `BadField` where the time of measuring is limited, and nothing is measured."""
+    """Raise `BadField` where the time of measuring is limited, and nothing is measured."""
     given = {"time_budget": request.time_budget, "rounds": request.rounds}
     set_ones = [f"⟦{name}⟧" for name, value in given.items() if value is not None]
     if set_ones and len(runs_among(subjects)) == len(subjects):
@@ -100,7 +100,7 @@ def _labelled(subject: Subject, labels: Sequence[str | None]) -> Subject:
 
 
 def _two_sides_of_runs(subjects: Sequence[Subject]) -> tuple[list[Subject], list[Subject]] | None:
-    """The runs of two arguments of which one names several: they are matched, like with like."""
+    """Return the runs of two arguments of which one names several: they are matched, like with like."""
     arguments = sorted({subject.argument for subject in subjects})
     if len(arguments) != 2 or len(subjects) == 2 or len(runs_among(subjects)) < len(subjects):
         return None

@@ -47,7 +47,8 @@ def convert(request: ConvertRequest, context: Context) -> Conversion:
 
 
 def default_output(model: str, to: str, signature: str = "") -> Path:
-    """A file in the current folder that is called like the model; ``net-make_model.onnx`` for ``net.py:make_model``.
+    """Return a file in the current folder that is called like the model; ``net-make_model.onnx`` for
+    ``net.py:make_model``.
 
     With the `signature` of a file ``net-decode.onnx``.
     """

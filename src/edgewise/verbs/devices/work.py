@@ -32,7 +32,7 @@ def register(device: Device, path: Path | None = None) -> tuple[Path, Device | N
 
 
 def check(device: Device, *, install: Sequence[str] | None = None) -> DeviceCheck:
-    """What is there and what is missing, the power meter in its supply included.
+    """Return what is there and what is missing, the power meter in its supply included.
 
     Args:
         install: engines to install there before, with numpy, in a virtual environment; None installs nothing.

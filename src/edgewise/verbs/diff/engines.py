@@ -27,12 +27,12 @@ class Tensors(Protocol):
     version: str
 
     def run(self, feeds: Sequence[Array], names: Sequence[str]) -> Mapping[str, Array]:
-        """The tensors of `names` after an inference on `feeds`, one array per input in the model's order."""
+        """Return the tensors of `names` after an inference on `feeds`, one array per input in the model's order."""
         ...
 
 
 def onnx_session(model: bytes, folder: Path) -> Any:
-    """A session on the processor; `folder` has the weights that are in files of their own."""
+    """Return a session on the processor; `folder` has the weights that are in files of their own."""
     import onnxruntime
 
     options = onnxruntime.SessionOptions()
@@ -143,7 +143,7 @@ def _ports_of(model: Any) -> dict[str, Any]:
 
 
 def _names_of(port: Any) -> Sequence[str]:
-    """The names of a port; one without is called as `edgewise.model.readers.openvino_graph` does."""
+    """Return the names of a port; one without is called as `edgewise.model.readers.openvino_graph` does."""
     node = port.get_node()
     own: str = node.get_friendly_name()
     plain = own if node.get_type_name() == "Parameter" else f"{own}:{node.get_input_size() + port.get_index()}"

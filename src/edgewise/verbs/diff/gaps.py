@@ -21,7 +21,7 @@ LEAST_DB = 1.0
 def gaps_of(
     matches: Sequence[Match], sums: Sequence[Mapping[str, Any]], graphs: Sequence[Graph], *, clean: float
 ) -> list[LayerGap]:
-    """The matches with their ratios and losses."""
+    """Return the matches with their ratios and losses."""
     labels = [{each.name: each.label or each.name for each in graph.operators} for graph in graphs]
     ratios = [None if "why" in each else _snr(each) for each in sums]
     found = []
@@ -48,7 +48,7 @@ def gaps_of(
 
 
 def nearest(match: Match, matches: Sequence[Match], sums: Sequence[Mapping[str, Any]]) -> list[int]:
-    """The places of the nearest layers before `match` that could be compared."""
+    """Return the places of the nearest layers before `match` that could be compared."""
     found, seen, waiting = list[int](), set[int](), list(match.inputs)
     while waiting:
         place = waiting.pop()
@@ -65,7 +65,8 @@ def nearest(match: Match, matches: Sequence[Match], sums: Sequence[Mapping[str, 
 def losing_layers(
     layers: Sequence[LayerGap], matches: Sequence[Match], sums: Sequence[Mapping[str, Any]], scales: Mapping[str, Any]
 ) -> dict[int, Mapping[str, Any]]:
-    """The few layers that lose most: place → what `edgewise.verbs.diff.layers_alone` cuts out of the other model.
+    """Return the few layers that lose most: place → what `edgewise.verbs.diff.layers_alone` cuts out of the other
+    model.
 
     Args:
         scales: tensor of the reference → its scale and zero point.

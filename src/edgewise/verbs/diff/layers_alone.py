@@ -24,7 +24,7 @@ MOST_NODES = 64
 
 
 def run_alone(request: Mapping[str, Any], feeds: Iterable[Sequence[Array]]) -> list[dict[str, Any] | None]:
-    """The sums of each layer in ``request["alone"]``; None where it can't run alone.
+    """Return the sums of each layer in ``request["alone"]``; None where it can't run alone.
 
     Args:
         request: as in `edgewise.verbs.diff.tensor_worker.compare`; each of ``alone`` has ``inputs`` and ``output``,
@@ -72,7 +72,7 @@ class _Layer:
             self._session, self._sums = None, Sums()
 
     def told(self) -> dict[str, Any] | None:
-        """The sums of the signal and the noise."""
+        """Return the sums of the signal and the noise."""
         return {"signal": self._sums.signal, "noise": self._sums.noise} if self._sums.count else None
 
 
@@ -81,7 +81,7 @@ def _moved(array: Array, axes: Sequence[int]) -> Array:
 
 
 def cut_out(model: Any, inputs: Collection[str], output: str) -> bytes | None:
-    """The part of an ONNX `model` between float `inputs` and `output`; None where it needs more, or is large."""
+    """Return the part of an ONNX `model` between float `inputs` and `output`; None where it needs more, or is large."""
     import onnx
 
     graph = model.graph

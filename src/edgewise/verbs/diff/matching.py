@@ -50,7 +50,7 @@ class Match:
 
 
 def match_tensors(reference: Graph, other: Graph) -> list[Match]:
-    """The inputs, then the layers in the reference's order of execution; empty where nothing is alike."""
+    """Return the inputs, then the layers in the reference's order of execution; empty where nothing is alike."""
     one, two = _View(reference), _View(other)
     inputs = [
         Match(name, INPUT, twin, (name, *one.settled(name)), (twin, *two.settled(twin)))
@@ -65,7 +65,7 @@ def match_tensors(reference: Graph, other: Graph) -> list[Match]:
 
 
 def products_of(graph: Graph) -> list[Operator]:
-    """The operators with weights, in the order of execution."""
+    """Return the operators with weights, in the order of execution."""
     return _View(graph).products()
 
 
@@ -85,7 +85,7 @@ class _View:
                 self.fed.update(each.outputs)
 
     def products(self) -> list[Operator]:
-        """The operators with weights whose size is known, those whose weights are dequantised first among them.
+        """Return the operators with weights whose size is known, those whose weights are dequantised first among them.
 
         What a format may join with the product before it, such as the sum of a bias, belongs to that one.
         """
@@ -122,7 +122,7 @@ class _View:
         return next(iter(self.settled(name)), name)
 
     def following(self, operator: Operator) -> tuple[str, ...]:
-        """The operator's output and those that follow it one by one, as far as a format may join them."""
+        """Return the operator's output and those that follow it one by one, as far as a format may join them."""
         return tuple(self.seen(each.outputs[0]) for each in self.joined(operator))
 
     def joined(self, operator: Operator) -> list[Operator]:
@@ -136,7 +136,7 @@ class _View:
         return found
 
     def _users(self, name: str) -> list[Operator]:
-        """The operators that take the values of `name`, not its shape alone."""
+        """Return the operators that take the values of `name`, not its shape alone."""
         return [each for each in self.takers.get(name, []) if _word(each) not in _OF_SHAPES]
 
 
@@ -158,7 +158,7 @@ def _by_name(one: _View, two: _View) -> Iterator[Match]:
 
 
 def _named_after_products(matches: Sequence[Match], view: _View) -> list[Match]:
-    """`matches`; where only the activation behind a product has a twin, the layer is the product."""
+    """Return `matches`; where only the activation behind a product has a twin, the layer is the product."""
     makers = {match.name for match in matches}
     owners = {name: each for each in view.products() if each.name not in makers for name in view.following(each)[1:]}
     found = []
@@ -184,7 +184,7 @@ def _by_order(one: _View, two: _View) -> list[Match]:
 
 
 def _with_inputs(matches: Sequence[Match], view: _View) -> list[Match]:
-    """`matches` with the nearest ones before each, through operators that have none."""
+    """Return `matches` with the nearest ones before each, through operators that have none."""
     places: dict[str, int] = {}
     for place, match in enumerate(matches):
         operator = view.maker.get(match.first[0])

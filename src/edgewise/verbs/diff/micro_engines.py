@@ -101,7 +101,7 @@ class Firmware:
     formats: Sequence[str] = ("tflite",)
 
     def __call__(self, path: Path, names: Sequence[str]) -> FirmwareTensors:
-        """The firmware of the model at `path`."""
+        """Return the firmware of the model at `path`."""
         return FirmwareTensors(path, names, self.core)
 
 
@@ -122,7 +122,7 @@ def micro_availability(engine: str) -> Availability:
 
 
 def _computed(network: IntNetwork, names: Sequence[str]) -> tuple[IntTensor, ...]:
-    """The tensors of `names` that an inference computes, the first of each name."""
+    """Return the tensors of `names` that an inference computes, the first of each name."""
     found: dict[str, IntTensor] = {}
     for each in chain.from_iterable(operator.outputs for operator in network.operators):
         if each.name in names and each.data is None:
@@ -133,6 +133,6 @@ def _computed(network: IntNetwork, names: Sequence[str]) -> tuple[IntTensor, ...
 def _with_inputs(
     found: Mapping[str, Array], inputs: Sequence[IntTensor], feeds: Sequence[Array], names: Sequence[str]
 ) -> Mapping[str, Array]:
-    """The computed tensors, and what was fed."""
+    """Return the computed tensors, and what was fed."""
     fed = {tensor.name: feed for tensor, feed in zip(inputs, feeds, strict=True) if tensor.name in names}
     return {**fed, **{name: values for name, values in found.items() if name in names}}

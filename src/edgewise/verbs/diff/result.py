@@ -248,7 +248,7 @@ def _how(title: str, result: DiffResult) -> Provenance:
 
 
 def draw_gaps(graph: Graph, layers: Sequence[LayerGap]) -> Drawing:
-    """The reference's graph, its operators coloured by what they lose."""
+    """Return the reference's graph, its operators coloured by what they lose."""
     found = {layer.operator: layer for layer in layers if layer.operator}
     why = {name: "the values are the same" for name, layer in found.items() if layer.snr_db == math.inf}
     why |= {name: layer.why for name, layer in found.items() if layer.why}

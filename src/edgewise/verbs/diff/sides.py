@@ -32,7 +32,7 @@ class Side:
 
 
 def choose_sides(request: DiffRequest, folder: Path) -> tuple[Side, Side]:
-    """The reference and the other model; what a function makes becomes a file in `folder`.
+    """Return the reference and the other model; what a function makes becomes a file in `folder`.
 
     Raises:
         BadInput: an engine that keeps no tensors, or that does not read a file.

@@ -69,7 +69,9 @@ def _differences(one: Counter[str], two: Counter[str]) -> tuple[Counter[str], Co
 def _aligned(
     one: Sequence[Operator], two: Sequence[Operator]
 ) -> Iterator[tuple[str, Sequence[Operator], Sequence[Operator]]]:
-    """What `difflib` calls each stretch of both (``equal``, ``replace``, ``delete``, ``insert``), and its operators."""
+    """Yield what `difflib` calls each stretch of both (``equal``, ``replace``, ``delete``, ``insert``), and its
+    operators.
+    """
     shared = {each.name for each in one} & {each.name for each in two}
     if max(len(one), len(two)) - len(shared) > MOST_UNNAMED:
         yield "replace", one, two
@@ -91,7 +93,7 @@ def _few(names: Sequence[str]) -> str:
 
 
 def _changed_options(first: Operator, second: Operator) -> Iterator[str]:
-    """The type, where it differs, else each option with both values."""
+    """Yield the type, where it differs, else each option with both values."""
     if first.op != second.op:
         yield f"{one_line(first.op)} is {one_line(second.op)}"
         return
@@ -117,7 +119,7 @@ def _is_default(name: str, value: Any) -> bool:
 def _changed_weights(
     pair: tuple[Operator, Operator], weights: Sequence[Mapping[str, Sequence[Tensor]]], paths: Sequence[Path]
 ) -> Iterator[str]:
-    """What differs in the weights of a pair: their number, shapes, types, or elements."""
+    """Yield what differs in the weights of a pair: their number, shapes, types, or elements."""
     sides = [of_graph[one.name] for one, of_graph in zip(pair, weights, strict=True)]
     op = one_line(pair[0].op)
     if len(sides[0]) != len(sides[1]):

@@ -53,7 +53,7 @@ class Layer:
                 self.sums.setdefault((name, twin, axes), Sums()).add(right.ravel(), b.ravel(), two[twin])
 
     def best(self) -> dict[str, Any]:
-        """The candidates that agree best, JSON-shaped."""
+        """Return the candidates that agree best, JSON-shaped."""
         if not self.sums:
             return {"why": self.why}
         (name, twin, axes), sums = min(self.sums.items(), key=lambda each: each[1].noise / max(each[1].signal, TINY))
@@ -74,7 +74,9 @@ def _aligned(one: Array, two: Array, *, moved: bool) -> Iterator[tuple[tuple[int
 
 
 def answer(request: Mapping[str, Any]) -> dict[str, Any]:
-    """The sums of layers alone where ``alone`` names some, else those of every layer; see `compare` and `run_alone`."""
+    """Return the sums of layers alone where ``alone`` names some, else those of every layer; see `compare` and
+    `run_alone`.
+    """
     from edgewise.optimizing.calibration import read_calibration
 
     feeds = [read_calibration(Path(path)).feeds() for path in request["samples"]]
@@ -82,7 +84,7 @@ def answer(request: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def compare(request: Mapping[str, Any], samples: Sequence[Iterable[Sequence[Array]]]) -> dict[str, Any]:
-    """The sums of every layer, and the versions of the engines.
+    """Return the sums of every layer, and the versions of the engines.
 
     Args:
         request: ``models`` (``path``, ``format`` and ``engine`` of both), ``layers`` (``first`` and ``second``: name,

@@ -95,7 +95,7 @@ def _counted(graph: Graph) -> str:
 def _write_samples(
     request: DiffRequest, sides: Sequence[Side], found: Sequence[ResolvedGraph], *, scratch: Path
 ) -> tuple[list[str], str]:
-    """A file of samples for each model, and what they are in words."""
+    """Return a file of samples for each model, and what they are in words."""
     paths = [scratch / "reference.npz", scratch / "other.npz"]
     if request.data is None:
         feeds = _random_feeds(request, found)
@@ -125,7 +125,7 @@ def _write_samples(
 
 
 def _random_feeds(request: DiffRequest, found: Sequence[ResolvedGraph]) -> list[list[list[Array]]]:
-    """The same random numbers for both, in the layout and the type of each. Raises `BadInput`."""
+    """Return the same random numbers for both, in the layout and the type of each. Raises `BadInput`."""
     specs = [each.inputs for each in found]
     if len(specs[0]) != len(specs[1]) or not specs[0]:
         raise BadInput(
@@ -166,7 +166,7 @@ def _as_other(array: Array, spec: Any, graph: Graph) -> Array:
 def _measure(
     sides: Sequence[Side], matches: Sequence[Match], graphs: Sequence[Graph], *, samples: list[str], seconds: float
 ) -> tuple[Mapping[str, Any], Sequence[LayerGap]]:
-    """What the child process says, and the layers. Raises `RunFailed`."""
+    """Return what the child process says, and the layers. Raises `RunFailed`."""
     asked = _request_of(sides, matches, graphs, samples=samples)
     told = _ask(asked, seconds=seconds)
     clean = _expect_ratio(sides, [is_quantized(graph) for graph in graphs])
@@ -181,7 +181,9 @@ def _measure(
 
 
 def _expect_ratio(sides: Sequence[Side], integers: Sequence[bool]) -> float:
-    """The signal-to-noise ratio that two sides without a fault have, at least; which of them are quantised is given."""
+    """Return the signal-to-noise ratio that two sides without a fault have, at least; which of them are quantised
+    is given.
+    """
     engines = {side.engine for side in sides}
     if all(integers) and engines <= MICRO_ENGINES.keys():
         return EXACT_DB if sides[0].sha256 == sides[1].sha256 else CLEAN_DB
@@ -191,7 +193,7 @@ def _expect_ratio(sides: Sequence[Side], integers: Sequence[bool]) -> float:
 def _request_of(
     sides: Sequence[Side], matches: Sequence[Match], graphs: Sequence[Graph], *, samples: list[str]
 ) -> dict[str, Any]:
-    """What the child process is asked."""
+    """Return what the child process is asked."""
     return {
         "models": [
             {"path": str(Path(side.path).resolve()), "format": side.format, "engine": side.engine} for side in sides
@@ -204,7 +206,7 @@ def _request_of(
 
 
 def _ask(asked: Mapping[str, Any], *, seconds: float) -> Mapping[str, Any]:
-    """What the child process says. Raises `RunFailed`."""
+    """Return what the child process says. Raises `RunFailed`."""
     command = [sys.executable, "-P", "-m", "edgewise.verbs.diff.tensor_worker"]
     done = run_child(command, seconds=seconds, request=json.dumps(asked).encode(), max_output=_MOST_OUTPUT)
     if done.failure:

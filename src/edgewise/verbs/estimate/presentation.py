@@ -46,7 +46,7 @@ class EstimatePresentation(Presentation["Estimate"]):
     more_files: Sequence[str] = (".mltk.json",)
 
     def show(self, result: Estimate, console: Console, *, view: View) -> None:
-        """The totals, the layers, and what the estimate rests on; of a refused one what is known of the memory."""
+        """Show the totals, the layers, and what the estimate rests on; of a refused one what is known of the memory."""
         if not result.measurements and result.fit is None:
             return
         from edgewise.report.document.text import print_document

@@ -18,7 +18,7 @@ FOR_FITS = ("max_latency", "max_ram", "max_flash", "capacity", "idle_power", "pe
 
 
 def read(values: Values) -> Request:
-    """The request of these options. Raises `BadInput`."""
+    """Return the request of these options. Raises `BadInput`."""
     if values["devices"]:
         return make_request(HardwareRequest)
     models = values["models"] or []

@@ -44,7 +44,7 @@ PARALLEL = 2
 
 
 def estimate(request: EstimateRequest, context: Context) -> Estimate:
-    """The estimate of the model on the device; its `Estimate.refused` says where there can be none."""
+    """Return the estimate of the model on the device; its `Estimate.refused` says where there can be none."""
     _check_estimated(request.device)
     estimator, device = find_device(request.device, request.set, others=names(context.store))
 
@@ -85,7 +85,7 @@ def firmware(
 
 
 def fits(request: FitsRequest, context: Context) -> Fits:
-    """The boards of the catalogue that hold the model. Each core executes the model once."""
+    """Return the boards of the catalogue that hold the model. Each core executes the model once."""
     del context
     groups = boards_by_core(request.set)
     limits = Limits(latency=request.max_latency, ram=request.max_ram, flash=request.max_flash)
@@ -103,7 +103,7 @@ def fits(request: FitsRequest, context: Context) -> Fits:
 
 
 def _on_all_cores(groups: Groups, path: Path, graph: Graph, *, settings: Mapping[str, str]) -> list[Estimate]:
-    """The estimates on the boards of all `groups`. Raises `BadInput` where no estimator takes its `settings`."""
+    """Return the estimates on the boards of all `groups`. Raises `BadInput` where no estimator takes its `settings`."""
     found: list[Estimate] = []
     answers: list[BadInput | None] = []
     with ThreadPoolExecutor(PARALLEL) as pool:
@@ -128,7 +128,7 @@ def _on_all_cores(groups: Groups, path: Path, graph: Graph, *, settings: Mapping
 
 
 def _on_file(request: EstimateRequest | FitsRequest, work: Callable[[Path], T]) -> T:
-    """What `work` returns for the request's file or its signature, or for what its function makes, in int8."""
+    """Return what `work` returns for the request's file or its signature, or for what its function makes, in int8."""
     if not is_factory(request.model):
         ref = open_model(request.model, request.signature).ref
         with ExitStack() as stack:
@@ -172,7 +172,7 @@ def advising_conversion(model: str, ref: ModelRef, *, device: str = "") -> Itera
 
 
 def conversion_advice(model: str, ref: ModelRef, device: str, words: Sequence[str] = ("--data", "DATA")) -> str:
-    """The command that makes a .tflite file of a model, and the one that makes int8 of its result for `device`.
+    """Return the command that makes a .tflite file of a model, and the one that makes int8 of its result for `device`.
 
     Args:
         device: as for `advising_conversion`.

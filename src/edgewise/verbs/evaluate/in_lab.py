@@ -87,7 +87,9 @@ def _is_whole(job: LabJob) -> bool:
 def _jobs(
     request: EvaluateRequest, data: DataOptions, queue: Queue, tested: Sequence[ModelUnderTest], count: int
 ) -> tuple[list[str], list[dict[str, object]]]:
-    """The keys of the jobs, which are the same for the same samples, models, settings and engines; and the jobs."""
+    """Return the keys of the jobs, which are the same for the same samples, models, settings and engines; and the
+    jobs.
+    """
     unused = {"lab": False, "fresh": False, "latency": False}
     asked = request.model_copy(update=unused).with_paths_from(Path.cwd())
     if not is_factory(asked.data) and not Path(asked.data).is_dir():

@@ -73,7 +73,7 @@ def _with_changes(results: EvaluationResults, data: Dataset) -> EvaluationResult
 
 
 def data_options_of(request: EvaluateRequest | OptimizeRequest | GateRequest, data: str) -> DataOptions:
-    """What the request says of the data. Raises `BadInput` for names of classes that can't be read."""
+    """Return what the request says of the data. Raises `BadInput` for names of classes that can't be read."""
     classes = request.classes
     return DataOptions(
         source=data,
@@ -93,7 +93,7 @@ def data_options_of(request: EvaluateRequest | OptimizeRequest | GateRequest, da
 
 
 def read_classes(path: Path) -> tuple[str, ...]:
-    """The names in a file, one a line. Raises `BadInput`."""
+    """Return the names in a file, one a line. Raises `BadInput`."""
     names = tuple(filter(None, read_lines(read_text(path))))
     if not names:
         raise BadInput(f"{path} holds no names", advice="one name a line")

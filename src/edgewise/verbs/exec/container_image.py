@@ -41,7 +41,7 @@ def with_image(request: ExecRequest) -> ExecRequest:
 
 
 def _build(runtime: str, dockerfile: str, context: Path) -> str:
-    """The name of the image. Raises `Unavailable`, and `BadField` without the folder."""
+    """Return the name of the image. Raises `Unavailable`, and `BadField` without the folder."""
     if not context.is_dir():
         raise BadField(f"⟦build_context={context}⟧ is not a folder")
     name = re.sub(r"[^a-z0-9]+", "-", context.absolute().name.lower()).strip("-") or "program"

@@ -46,7 +46,7 @@ class EnvFile:
         return Path(self.variables.get("OUTPUTFILE", "out.txt"))
 
     def fields(self, *, has_models: bool) -> dict[str, Any]:
-        """The fields of an `ExecRequest` that does the same on this machine. Raises `BadInput`.
+        """Return the fields of an `ExecRequest` that does the same on this machine. Raises `BadInput`.
 
         Args:
             has_models: whether the name of a model follows the script, as in Profiler.
@@ -88,7 +88,7 @@ class EnvFile:
         return found
 
     def instructions(self) -> str:
-        """The Dockerfile that the variables describe, for the files of DIR."""
+        """Return the Dockerfile that the variables describe, for the files of DIR."""
         told = self.variables
         lines = [f"FROM {told['IMAGEREPO']}"]
         if "APTREQUIREMENTS" in told:
@@ -99,7 +99,7 @@ class EnvFile:
         return "\n".join(lines) + "\n"
 
     def _dockerfile(self) -> str | None:
-        """The text of the user's own Dockerfile; None without the file. Raises `BadInput`."""
+        """Return the text of the user's own Dockerfile; None without the file. Raises `BadInput`."""
         if "DOCFILE" not in self.variables or not (file := Path(self.variables["DOCFILE"])).is_file():
             return None
         try:
@@ -115,7 +115,7 @@ class EnvFile:
 
 
 def read_env_file(path: Path) -> EnvFile:
-    """The variables in a file of lines ``NAME=value``. Raises `BadInput`."""
+    """Return the variables in a file of lines ``NAME=value``. Raises `BadInput`."""
     try:
         with path.open("rb") as file:
             text = file.read(MOST_BYTES + 1).decode("utf-8-sig")
@@ -141,7 +141,7 @@ def read_env_file(path: Path) -> EnvFile:
 
 
 def _split(text: str, name: str, path: Path) -> list[str]:
-    """The words of a value as a shell splits them, with quotes removed. Raises `BadInput`."""
+    """Return the words of a value as a shell splits them, with quotes removed. Raises `BadInput`."""
     try:
         return shlex.split(text, comments=True)
     except ValueError as error:

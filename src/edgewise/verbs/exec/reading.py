@@ -12,7 +12,7 @@ from edgewise.verbs.option import Values
 
 
 def read(values: Values) -> ExecRequest:
-    """The request that the options describe. Raises `BadInput`."""
+    """Return the request that the options describe. Raises `BadInput`."""
     fields: dict[str, Any] = {}
     if values["env_file"] is not None:
         if values["command"] or values["run_in"]:

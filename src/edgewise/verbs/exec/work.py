@@ -140,7 +140,7 @@ def _save(run: Run, save: Callable[[Run], None]) -> None:
 
 
 def _program(name: str, folder: Path) -> Path:
-    """The file of a program. Raises `BadInput`."""
+    """Return the file of a program. Raises `BadInput`."""
     found = shutil.which(str(folder.absolute() / name) if os.sep in name else name)
     if found is None:
         raise BadInput(
@@ -151,7 +151,7 @@ def _program(name: str, folder: Path) -> Path:
 
 
 def _reference(path: Path, *, is_program: bool) -> ModelRef:
-    """The identity of a model's or a program's file; a name that is no file is identified by its text."""
+    """Return the identity of a model's or a program's file; a name that is no file is identified by its text."""
     try:
         is_file = path.is_file()
     except OSError:  # too long for a path
@@ -170,7 +170,7 @@ def _reference(path: Path, *, is_program: bool) -> ModelRef:
 
 
 def _read_lines(path: Path) -> Sequence[str]:
-    """The models in a file, one per line; lines that begin with # are comments. Raises `BadInput`."""
+    """Return the models in a file, one per line; lines that begin with # are comments. Raises `BadInput`."""
     try:
         with path.open("rb") as file:
             content = file.read(MOST_LIST_BYTES + 1)

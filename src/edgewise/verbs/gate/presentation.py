@@ -40,7 +40,10 @@ class GatePresentation(Presentation["GateResult"]):
     files = FORMAT
 
     def ending(self, result: GateResult, *, kept: bool) -> Ending:
-        """The verdict alone: a store that fails changes nothing about it. A limit that is not met is an answer."""
+        """Return the verdict alone: a store that fails changes nothing about it.
+
+        A limit that is not met is an answer.
+        """
         del kept
         unmeasured = (RunFailed(result.conclusion),) if result.exit_code == ExitCode.RUN_FAILED else ()
         return Ending(code=result.exit_code, shown=unmeasured)

@@ -152,7 +152,7 @@ class GateRequest(GeneratingRequest, JudgingRequest):
         return self.scenario_of(self.scenario or "single-stream", from_file=self.input_data is not None)
 
     def requirements(self) -> tuple[Requirement, ...]:
-        """What must hold. Raises `BadInput`."""
+        """Return what must hold. Raises `BadInput`."""
         return parse_requirements(self.max_regression, self.budget)
 
     def check(self) -> None:
@@ -175,7 +175,7 @@ class GateRequest(GeneratingRequest, JudgingRequest):
         )
 
     def with_paths_from(self, folder: Path) -> Self:
-        """The same with absolute paths, those in the candidate and the baseline among them."""
+        """Return the same with absolute paths, those in the candidate and the baseline among them."""
         from edgewise.verbs.subjects import with_path_from
 
         words = {"candidate": with_path_from(self.candidate, folder)}

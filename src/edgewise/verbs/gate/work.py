@@ -91,7 +91,7 @@ def _settings_of(request: GateRequest) -> JobSettings:
 def choose_sides(
     request: GateRequest, given: JobSettings, context: Context
 ) -> tuple[Subject, Subject | None, Sequence[str]]:
-    """The candidate, the baseline if there is one, and notes on runs that were passed over.
+    """Return the candidate, the baseline if there is one, and notes on runs that were passed over.
 
     Args:
         given: settings that choose among the runs of an argument that names several.

@@ -47,7 +47,7 @@ class HardwareList:
 
 
 def list_hardware(request: HardwareRequest, context: Context) -> HardwareList:
-    """The devices; those that are calibrated belong to the context's store."""
+    """Return the devices; those that are calibrated belong to the context's store."""
     del request
     found = [(each, availability_of(each), each.devices()) for _, each in estimators()]
     return HardwareList(estimated=found, calibrated=summaries(context.store))

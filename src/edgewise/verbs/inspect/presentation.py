@@ -36,14 +36,14 @@ class InspectPresentation(Presentation["Sequence[Inspection]"]):
     files = FORMAT
 
     def check_request(self, request: InspectRequest, files: Sequence[Path]) -> None:
-        """A file holds one model."""
+        """Check that a file gets one model."""
         if len(request.cases) > 1 and files:
             raise BadInput(
                 "⟦output⟧ takes one model, and ⟦what_if⟧ makes several", advice="use ⟦json⟧, or one value each"
             )
 
     def document(self, result: Sequence[Inspection]) -> Any:
-        """The one inspection, or all."""
+        """Return the one inspection, or all."""
         documents = [inspection.to_dict() for inspection in result]
         return documents[0] if len(result) == 1 else {"schema": documents[0]["schema"], "inspections": documents}
 
@@ -58,5 +58,5 @@ class InspectPresentation(Presentation["Sequence[Inspection]"]):
             print_document(sweep_document(result), console)
 
     def write(self, result: Sequence[Inspection], path: Path, *, overwrite: bool) -> None:
-        """The one model."""
+        """Write the one model."""
         self._format.write(result[0], path, overwrite=overwrite)

@@ -75,6 +75,6 @@ class InspectRequest(Request):
 
 
 def read(values: Values) -> InspectRequest:
-    """The request that the options describe. Raises `BadInput`."""
+    """Return the request that the options describe. Raises `BadInput`."""
     (model,) = models_or_factory([values["model"]] if values["model"] else None, values["build"])
     return request_of(InspectRequest, declared_options(InspectRequest), values, model=model)

@@ -76,7 +76,7 @@ def judge(earlier: Sequence[Gauge], gauge: Gauge) -> tuple[Verdict, str]:
 
 
 def flag(run: Run, why: str) -> Run:
-    """The run of a block after which its device was suspect."""
+    """Return the run of a block after which its device was suspect."""
     return with_cautions(run, (Caution.of("suspect-device", f"after the jobs beside this one {why}"),))
 
 
@@ -121,7 +121,7 @@ class Blocks:
         return ""
 
     def touch(self) -> None:
-        """A job of the block has ended."""
+        """Note that a job of the block has ended."""
         self._touched = now()
 
     def disturb(self) -> None:
@@ -177,7 +177,9 @@ class Blocks:
             token.cancel("stopped")
 
     def _gauge(self, moment: Moment) -> tuple[Verdict, str]:
-        """What follows from a new gauge, which is kept; before a block the device may take `SETTLE_S` to settle."""
+        """Return what follows from a new gauge, which is kept; before a block the device may take `SETTLE_S` to
+        settle.
+        """
         earlier = self.lab.gauges.earlier(self.device.identity, moment)
         give_up = now() + (SETTLE_S if moment == "before" else 0.0)
         told: Mapping[str, Any] = {}

@@ -46,7 +46,7 @@ class Queue:
     devices: Mapping[str, Sequence[LabDevice]]
 
     def answering(self, device: str) -> Sequence[LabDevice]:
-        """The devices that answer to a name or a tag. Raises `BadInput` where there is none."""
+        """Return the devices that answer to a name or a tag. Raises `BadInput` where there is none."""
         if device not in self.devices:
             near = get_close_matches(device, self.devices, n=1)
             raise BadInput(
@@ -66,7 +66,7 @@ class Queue:
     def job(
         self, key: str, title: str, device: str, request: Request, *, suite: str = "", model: str = ""
     ) -> dict[str, Any]:
-        """A job to queue; its files are in the lab then.
+        """Return a job to queue; its files are in the lab then.
 
         Args:
             suite: the name of the suite that the cell is of.
@@ -145,7 +145,7 @@ def outcome_of_job(job: LabJob) -> Outcome:
 
 @contextmanager
 def lab_of(context: Context) -> Iterator[tuple[Store, Queue]]:
-    """The store of `context` and the queue of its lab. Raises `BadInput`, and as `open_queue`."""
+    """Yield the store of `context` and the queue of its lab. Raises `BadInput`, and as `open_queue`."""
     if not context.keep:
         raise BadInput("the runs of a lab are kept in its store", advice="give ⟦store=postgresql://USER@HOST/DATABASE⟧")
     own = context.store
@@ -154,7 +154,7 @@ def lab_of(context: Context) -> Iterator[tuple[Store, Queue]]:
 
 
 def open_queue(lab: Lab) -> Queue:
-    """The queue of a lab. Raises `Unavailable` where there is none, or one of another version; `StoreError`."""
+    """Return the queue of a lab. Raises `Unavailable` where there is none, or one of another version; `StoreError`."""
     require_engine()
     settings = settings_of(lab)
     if lab.is_exposed:

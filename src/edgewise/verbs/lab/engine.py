@@ -42,7 +42,7 @@ _LONGEST_QUEUE = 40
 
 
 def queue_of(name: str) -> str:
-    """The engine's queue of a device's name or of a tag."""
+    """Return the engine's queue of a device's name or of a tag."""
     queue = f"edgewise:{name}"
     if len(queue.encode()) > _LONGEST_QUEUE:
         return f"edgewise:{hashlib.sha256(name.encode()).hexdigest()[:24]}"
@@ -59,7 +59,10 @@ def require_engine() -> None:
 
 
 def settings_of(lab: Lab) -> LabSettings:
-    """What holds for a lab. Raises `Unavailable` where there is none, or where it needs another version of edgewise."""
+    """Return what holds for a lab.
+
+    Raises `Unavailable` where there is none, or where it needs another version of edgewise.
+    """
     settings = lab.settings()
     if settings.version != __version__:
         raise Unavailable(
@@ -103,7 +106,7 @@ def make_engine(connection: Connection) -> None:
 
 
 def open_app(url: str, **pool: Any) -> App:
-    """The engine's client; no connection is made yet.
+    """Return the engine's client; no connection is made yet.
 
     Args:
         pool: settings of its connections.
@@ -152,5 +155,5 @@ async def free_lost_jobs(app: App, lab: Lab) -> None:
 
 
 def _driver(connection: Connection) -> Any:
-    """The connection as the driver has it."""
+    """Return the connection as the driver has it."""
     return connection.connection.driver_connection

@@ -46,7 +46,8 @@ class Packer:
         self._packed: dict[str, str] = {}
 
     def pack(self, path: str, others: Iterable[Path] = ()) -> str:
-        """The path of a queued request for that of a file or a folder; code and what is no file stay as they are.
+        """Return the path of a queued request for that of a file or a folder; code and what is no file stay as
+        they are.
 
         Args:
             others: files that go along, where the path was not packed before.
@@ -90,7 +91,7 @@ class Packer:
 
 
 def _members_of(place: Path) -> tuple[Sequence[Path], Path]:
-    """The files that belong to a file or a folder, and the folder from which their names count."""
+    """Return the files that belong to a file or a folder, and the folder from which their names count."""
     if place.is_dir():
         return sorted(one for one in place.rglob("*") if one.is_file()), place.parent
     beside = [one for one in (place.with_name(f"{place.name}.yaml"), place.with_suffix(".yaml")) if one.is_file()]
@@ -126,7 +127,7 @@ class FileCache:
 
     @contextlib.contextmanager
     def keeping(self) -> Iterator[Callable[[str], str]]:
-        """A function that does what `place` does; what it gives stays there inside."""
+        """Yield a function that does what `place` does; what it gives stays there inside."""
         mine: list[Path] = []
 
         def place(path: str) -> str:
@@ -143,7 +144,7 @@ class FileCache:
                 self._kept.subtract(mine)
 
     def place(self, path: str) -> str:
-        """The absolute path of a path of a queued request, whose content is there and checked.
+        """Return the absolute path of a path of a queued request, whose content is there and checked.
 
         Raises `BadInput` for content that the lab does not have, and where it can't be kept; `StoreError`.
         """

@@ -59,7 +59,9 @@ class ChildGauge:
 
 
 def last_use(url: str, leases: Leases) -> int | None:
-    """A number that every measurement on a device changes, whoever makes it here or in the store; None without any."""
+    """Return a number that every measurement on a device changes, whoever makes it here or in the store; None
+    without any.
+    """
     if url != LOCAL:
         return leases.fence(url)
     with suppress(OSError):

@@ -44,7 +44,7 @@ class Ended:
 
     @classmethod
     def failed(cls, job: LabJob, cause: str) -> Ended:
-        """The end of a job for which nothing could be measured."""
+        """Return the end of a job for which nothing could be measured."""
         return cls(outcome=asdict(_failed(job, cause)))
 
 
@@ -96,7 +96,7 @@ class JobRunner:
         return self._ended(job, device, outcome, runs)
 
     def _ended(self, job: LabJob, device: LabDevice, outcome: Outcome, runs: Sequence[Run]) -> Ended:
-        """The end of a job, whose rows have the device by the name that the job has for it."""
+        """Return the end of a job, whose rows have the device by the name that the job has for it."""
         here = LOCAL if job.device == LOCAL else device.host
         rows = [{**row, "device": here} if row.get("device") == LOCAL else row for row in outcome.rows]
         return Ended(outcome=asdict(replace(outcome, key=job.id, cell=job.title, rows=rows)), runs=runs)
@@ -132,7 +132,7 @@ class JobRunner:
 
 
 def _read_json(text: str) -> Any:
-    """What a text says; anybody who may queue wrote it. Raises `BadInput`."""
+    """Return what a text says; anybody who may queue wrote it. Raises `BadInput`."""
     try:
         return json.loads(text)
     except (ValueError, RecursionError) as error:
@@ -140,5 +140,5 @@ def _read_json(text: str) -> Any:
 
 
 def _failed(job: LabJob, cause: str, seconds: float = 0.0) -> Outcome:
-    """The outcome of a job whose process failed."""
+    """Return the outcome of a job whose process failed."""
     return outcome_by(EdgewiseError(cause, advice="see the log of the worker"), job.id, job.title, seconds=seconds)

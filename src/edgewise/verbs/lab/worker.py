@@ -59,14 +59,15 @@ Say = Callable[[str], None]
 
 
 def boot_id() -> str:
-    """What tells this machine from others, until it starts again."""
+    """Return what tells this machine from others, until it starts again."""
     with suppress(OSError):
         return Path("/proc/sys/kernel/random/boot_id").read_text(encoding="ascii").strip()
     return socket.gethostname()
 
 
 def devices_of(host: str, names: Sequence[str], tags: Sequence[str]) -> list[LabDevice]:
-    """The devices of this host: itself and those registered, or those in `names`. Raises `BadInput`, `Unavailable`.
+    """Return the devices of this host: itself and those registered, or those in `names`. Raises `BadInput`,
+    `Unavailable`.
 
     Args:
         tags: of all of them, beside those of their registrations.
@@ -359,7 +360,7 @@ class Host:
                 self._leave(blocks)
 
     def _persist(self, write: Callable[[], Any]) -> Any:
-        """What `write` gives, once the database takes it."""
+        """Return what `write` gives, once the database takes it."""
         told = False
         while True:
             try:

@@ -47,14 +47,14 @@ class FarOptimization:
     outcome: Outcome
 
     def report(self, extension: str) -> str:
-        """The result in words, as the host wrote it: ``.txt`` or one of `FORMATS`. Raises `BadInput`."""
+        """Return the result in words, as the host wrote it: ``.txt`` or one of `FORMATS`. Raises `BadInput`."""
         try:
             return self.folder.joinpath(REPORT + extension).read_text(encoding="utf-8")
         except OSError as error:
             raise BadInput(f"{self.host} sent no {REPORT}{extension}", advice=f"end with one of {FORMATS}") from error
 
     def to_document(self) -> dict[str, Any]:
-        """The JSON document of ``edgewise optimize``."""
+        """Return the JSON document of ``edgewise optimize``."""
         document: dict[str, Any] = json.loads(self.report(".json"))
         return document
 
@@ -84,7 +84,7 @@ def optimize_in_lab(request: OptimizeRequest, context: Context) -> FarOptimizati
 
 
 def name_of_folder(folder: str | None) -> str:
-    """The name of the folder of a queued search, without the folders around it."""
+    """Return the name of the folder of a queued search, without the folders around it."""
     name = Path(folder or "").name
     return name if name not in ("", "..") else "optimized"
 

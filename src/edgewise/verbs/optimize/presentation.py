@@ -58,7 +58,7 @@ class OptimizePresentation(Presentation["Optimization | FarOptimization"]):
         print_optimization(result, console, details=view.details)
 
     def rows(self, result: Optimization | FarOptimization) -> list[Row]:
-        """The chosen variant, or the original where none is better."""
+        """Return the chosen variant, or the original where none is better."""
         if isinstance(result, FarOptimization):
             return [dict(row) for row in result.outcome.rows]
         one = result.baseline if result.chosen is None else result.candidate(result.chosen)

@@ -205,7 +205,7 @@ class OptimizeRequest(DataRequest):
 
 
 def read(values: Values) -> OptimizeRequest:
-    """The request that the options describe. Raises `BadInput`."""
+    """Return the request that the options describe. Raises `BadInput`."""
     _check_folder(values["output"])
     return request_of(OptimizeRequest, declared_options(OptimizeRequest), values)
 

@@ -95,7 +95,7 @@ def optimize(request: OptimizeRequest, context: Context) -> Optimization | FarOp
 
 
 def _find_judge(request: OptimizeRequest, context: Context) -> Judge | None:
-    """What estimates variants for the request's device; None for a device on which they are measured.
+    """Return what estimates variants for the request's device; None for a device on which they are measured.
 
     Raises:
         BadInput: no such device is at hand, calibrated or known to an estimator.

@@ -29,7 +29,7 @@ class ForecastPresentation(Presentation["Forecasts"]):
     files = FORMAT
 
     def rows(self, result: Forecasts) -> list[Row]:
-        """A row per model."""
+        """Return a row per model."""
         found = []
         for name in dict.fromkeys(row.subject.name for row in result.rows):
             own = {row.metric: row.prediction for row in result.rows if row.subject.name == name and row.prediction}
@@ -38,7 +38,7 @@ class ForecastPresentation(Presentation["Forecasts"]):
         return found
 
     def problems(self, result: Forecasts) -> tuple[EdgewiseError, ...]:
-        """A model without any prediction is a failure, and one without a value to compare with its target."""
+        """Return a model without any prediction is a failure, and one without a value to compare with its target."""
         known = {row.subject.name for row in result.rows if row.prediction}
         refused = [
             row
@@ -53,7 +53,7 @@ class ForecastPresentation(Presentation["Forecasts"]):
 
 
 def _more_for(row: Forecast, calibration: Calibration) -> str:
-    """What else helps where a model has no prediction."""
+    """Return what else helps where a model has no prediction."""
     measured = calibration.points.get(row.metric, ())
     if row.subject.host is None and not calibration.runtime and any(point.subject.host for point in measured):
         return (

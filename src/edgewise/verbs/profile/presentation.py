@@ -40,7 +40,7 @@ class ProfilePresentation(RunPresentation):
                 )
 
     def show(self, result: Measured, console: Console, *, view: View) -> None:
-        """The table of layers."""
+        """Show the table of layers."""
         from edgewise.report.document.text import print_document
         from edgewise.report.profile.document import profile_document
 

@@ -100,11 +100,14 @@ class ProfileRequest(ProtocolRequest):
         check_cases(self.cases, self.models)
 
     def in_effect(self) -> Request:
-        """An `EstimateRequest` where the device can be estimated and not measured. Raises `BadField`."""
+        """Return an `EstimateRequest` where the device can be estimated and not measured. Raises `BadField`."""
         return self.as_estimate() if is_estimated(self.device) and not self.lab else self
 
     def as_estimate(self) -> EstimateRequest:
-        """The same on a device that can only be estimated. Raises `BadField` for fields that an estimate lacks."""
+        """Return the same on a device that can only be estimated.
+
+        Raises `BadField` for fields that an estimate lacks.
+        """
         found = self.changed_fields()
         models = found.pop("models")
         if len(signatures := found.pop("signatures", ())) > 1:
@@ -126,6 +129,6 @@ class ProfileRequest(ProtocolRequest):
 
 
 def read(values: Values) -> ProfileRequest:
-    """The request that the options describe. Raises `BadInput`."""
+    """Return the request that the options describe. Raises `BadInput`."""
     models = models_or_factory(values["models"], values["build"])
     return request_of(ProfileRequest, declared_options(ProfileRequest), values, models=models)

@@ -65,7 +65,7 @@ class _Candidate:
 
 
 def _measured(device: str, context: Context) -> list[Subject]:
-    """The models with a profile that an existing calibration of the device rests on."""
+    """Return the models with a profile that an existing calibration of the device rests on."""
     if not file_of(device, context.store).exists():
         return []
     known = load(device, context.store).points
@@ -96,7 +96,7 @@ def _candidates(ending: str) -> Iterator[_Candidate]:
 
 
 def _table(subjects: Sequence[Subject]) -> str:
-    """A row for each model, without values."""
+    """Return a row for each model, without values."""
     text = io.StringIO()
     writer = csv.writer(text, lineterminator="\n")
     writer.writerow(["model", "latency_ms", "family"])
@@ -105,7 +105,7 @@ def _table(subjects: Sequence[Subject]) -> str:
 
 
 def _steps(device: str, table: Path, files: Sequence[str]) -> tuple[tuple[str, str], ...]:
-    """What to do next; a registered device is measured by edgewise itself."""
+    """Return what to do next; a registered device is measured by edgewise itself."""
     runs = str(table.with_suffix(".json"))
     if device in read_devices():
         there, results = shlex.join(["edgewise", "bench", *files, "-d", device, "-o", runs]), runs

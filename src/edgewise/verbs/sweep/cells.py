@@ -224,14 +224,14 @@ class Requests:
         return {one.name: one for one in self.verb.all_options()}
 
     def check(self, cell: Cell) -> Request:
-        """The request of `cell` with some cell's model. Raises `BadInput`, which names the line."""
+        """Return the request of `cell` with some cell's model. Raises `BadInput`, which names the line."""
         common = replace(cell, model="", repeat=0)
         if common not in self._checked:
             self._checked[common] = self._make(cell)
         return self._checked[common]
 
     def request(self, cell: Cell) -> Request:
-        """What carries `cell` out, with absolute paths; a reference network is written first.
+        """Return what carries `cell` out, with absolute paths; a reference network is written first.
 
         Raises `BadInput`, which names the line, and `Unavailable`.
         """
@@ -258,7 +258,7 @@ class Requests:
         return hashlib.sha256(whole.encode()).hexdigest()[:16]
 
     def model(self, name: str) -> Model:
-        """What a model is now. Raises `BadInput` and `BadModel` for one that can't be read."""
+        """Return what a model is now. Raises `BadInput` and `BadModel` for one that can't be read."""
         if name.startswith(ZOO):
             return Model(identity=name, format=zoo_format(name))
         path = absolute(name, self.file.path.parent.absolute())
@@ -298,7 +298,7 @@ class Requests:
             raise self.file.error(place, error.message, error.advice) from None
 
     def _option(self, name: str) -> Option:
-        """The option of the verb that is called so. Raises `BadInput`."""
+        """Return the option of the verb that is called so. Raises `BadInput`."""
         wanted = name.replace("-", "_")
         option = self._options.get(wanted)
         if option is None or not option.flags:
@@ -306,7 +306,7 @@ class Requests:
         return option
 
     def _unknown(self, name: str) -> BadInput:
-        """The error of an option that the verb lacks; other verbs may have it."""
+        """Return the error of an option that the verb lacks; other verbs may have it."""
         verb, wanted = self.verb.name, name.replace("-", "_")
         near = get_close_matches(wanted, [one.name for one in self._options.values() if one.flags], 1, NEAR)
         advice = f"did you mean {near[0]}?" if near else f"'edgewise {verb} --help-all' lists its options"
@@ -336,7 +336,7 @@ def _place_of(name: str) -> tuple[str, ...]:
 
 @lru_cache
 def versions_of_engines(runtime: str) -> Mapping[str, str | None]:
-    """The installed version of the engine `runtime`, or of all engines."""
+    """Return the installed version of the engine `runtime`, or of all engines."""
     registry = runtimes()
     names = [runtime.partition("/")[0]] if runtime else registry.names()
     return {name: availability_of(registry.get(name)).version for name in names if name in registry.names()}
@@ -356,12 +356,15 @@ def _formats(runtime: str) -> Sequence[str] | None:
 
 
 def zoo_format(model: str) -> str:
-    """The format in which ``zoo:NAME`` is written: ONNX, unless the name ends with ``.tflite``."""
+    """Return the format in which ``zoo:NAME`` is written: ONNX, unless the name ends with ``.tflite``."""
     return "tflite" if model.removeprefix(ZOO).partition("@")[0].endswith(".tflite") else "onnx"
 
 
 def zoo_file(file: SuiteFile, model: str, folder: Path) -> Path:
-    """The file of ``zoo:NAME@WIDTH`` in `folder`, where it is written first. Raises `BadInput`, `Unavailable`."""
+    """Return the file of ``zoo:NAME@WIDTH`` in `folder`, where it is written first.
+
+    Raises `BadInput`, `Unavailable`.
+    """
     from edgewise.verbs.zoo.work import build
 
     name, _, width = model.removeprefix(ZOO).partition("@")

@@ -163,7 +163,7 @@ def _line(request: str) -> str:
 
 
 def _github(campaign: Campaign) -> str:
-    """A workflow; a matrix holds 256 jobs at most, so that there may be several."""
+    """Return a workflow; a matrix holds 256 jobs at most, so that there may be several."""
     cells = [{"cell": f"{cell} ({Path(name).stem})", "request": name} for name, cell in campaign.names.items()]
     jobs: dict[str, Any] = {}
     request = "${{ matrix.request }}"
@@ -216,7 +216,7 @@ def _installed_from(root: Path) -> tuple[str, Path | None]:
 
 
 def _on_github(campaign: Campaign, target: Path) -> list[str]:
-    """What to do with the workflow; a file lists what is to be committed."""
+    """Return what to do with the workflow; a file lists what is to be committed."""
     requirement, source = _installed_from(campaign.root)
     wheel = {requirement.removeprefix("./").removesuffix("[engines]")} if source else set()
     needed = sorted({campaign.workflow, f"{campaign.place}/requests", *campaign.used, *wheel})
@@ -241,7 +241,9 @@ def _on_github(campaign: Campaign, target: Path) -> list[str]:
 
 
 def _slurm(campaign: Campaign) -> str:
-    """An array job, each task with a node of its own: one per request, or where these are too many, some by turns."""
+    """Return an array job, each task with a node of its own: one per request, or where these are too many, some by
+    turns.
+    """
     number = len(campaign.names)
     tasks = min(number, MOST_TASKS)
     return (
@@ -263,7 +265,7 @@ def _slurm(campaign: Campaign) -> str:
 
 
 def _on_slurm(campaign: Campaign, target: Path) -> list[str]:
-    """What to do with the script."""
+    """Return what to do with the script."""
     number = len(campaign.names)
     words = (
         f"an array of {MOST_TASKS} tasks, as many as Slurm allows unless MaxArraySize is set: each carries out up to"
@@ -275,7 +277,9 @@ def _on_slurm(campaign: Campaign, target: Path) -> list[str]:
 
 
 def _kubernetes(campaign: Campaign) -> str:
-    """A Job per request; the image is the user's to fill in, and the volume, where it is no folder of the nodes."""
+    """Return a Job per request; the image is the user's to fill in, and the volume, where it is no folder of the
+    nodes.
+    """
     documents = []
     for name in campaign.names:
         container = {
@@ -297,7 +301,7 @@ def _kubernetes(campaign: Campaign) -> str:
 
 
 def _on_kubernetes(campaign: Campaign, target: Path) -> list[str]:
-    """What to do with the Jobs."""
+    """Return what to do with the Jobs."""
     return [
         f"next: fill in IMAGE in {target}, then kubectl apply -f {shlex.quote(str(target))}",
         f"{campaign.root} must be at this path on each node, on storage that they share; or change the volume",

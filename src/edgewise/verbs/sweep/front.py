@@ -53,7 +53,7 @@ class Front:
         return [point for point in self.points if point.kind == ON]
 
     def section(self) -> Section:
-        """The points of the front, with the numbers that they have in the chart."""
+        """Return the points of the front, with the numbers that they have in the chart."""
         lines = [f"{number}: {self._in_words(point)}" for number, point in enumerate(self._members, 1)]
         return Section(title=f"Pareto front: {lower_label(self.x)} and {lower_label(self.y)}", lines=tuple(lines))
 
@@ -93,7 +93,7 @@ class Front:
 
 
 def fronts_of(rows: Sequence[Row], places: Sequence[str], whole: Mapping[str, str]) -> list[Front]:
-    """The fronts of speed and accuracy, one for each two metrics that rows have as headlines.
+    """Return the fronts of speed and accuracy, one for each two metrics that rows have as headlines.
 
     Args:
         places: of each row.
@@ -124,7 +124,7 @@ def _front(rows: Sequence[Row], places: Sequence[str], whole: Mapping[str, str],
 
 
 def _judged(points: Sequence[Point], x: str, y: str) -> list[Point]:
-    """The points, each with its kind; those of the front first."""
+    """Return the points, each with its kind; those of the front first."""
 
     def worth(point: Point) -> tuple[float, float]:
         return sign_of(x) * point.x.value, sign_of(y) * point.y.value

@@ -108,7 +108,7 @@ def _queue(plan: Plan, left: dict[str, int], queue: Queue) -> dict[str, dict[str
 
 
 def _jobs(plan: Plan, left: dict[str, int], queue: Queue) -> dict[str, dict[str, Any]]:
-    """The jobs of cells, by their keys. Those whose requests can't be made have failed, and are not left."""
+    """Return the jobs of cells, by their keys. Those whose requests can't be made have failed, and are not left."""
     jobs = {}
     models: dict[str, Model] = {}
     for key, at in list(left.items()):

@@ -29,7 +29,7 @@ class SweepPresentation(Presentation[SweepResult]):
         return replace(usual, is_own=_is_report, writers={**usual.writers, ".csv": _as_csv})
 
     def plan(self, request: SweepRequest) -> tuple[Sequence[str], Sequence[str]]:
-        """The cells, and how long they take where finished ones tell it."""
+        """Return the cells, and how long they take where finished ones tell it."""
         from edgewise.verbs.sweep.work import plan_of
 
         found = plan_of(request)
@@ -43,7 +43,7 @@ class SweepPresentation(Presentation[SweepResult]):
         return lines, [*notes, *(f"left out: {why} ({count})" for why, count in found.left_out.items())]
 
     def problems(self, result: SweepResult) -> list[RunFailed]:
-        """That cells failed; the result has the reasons."""
+        """State that cells failed; the result has the reasons."""
         count = len(result.failed)
         if not count or result.emitted:
             return []

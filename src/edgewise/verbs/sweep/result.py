@@ -77,7 +77,7 @@ class SweepResult:
         return [one for one in self.outcomes if one is not None and one.status != "done"]
 
     def rows(self) -> Iterator[Row]:
-        """A row per finished run or estimate, with its cell, in the order of the suite."""
+        """Yield a row per finished run or estimate, with its cell, in the order of the suite."""
         for cell, one in sorted(zip(self.cells, self.outcomes, strict=True), key=lambda pair: pair[0].number):
             if one is None:
                 continue
@@ -112,7 +112,7 @@ class SweepResult:
         write_file(folder / "measurements.jsonl", lines, overwrite=True)
 
     def describe(self) -> Document:
-        """The answer, a table per metric, and what failed."""
+        """Return the answer, a table per metric, and what failed."""
         rows = list(self.rows())
         places, whole = _places(rows, self.cells)
         metrics = list(dict.fromkeys(name for row in rows for name in row["headlines"]))
@@ -140,7 +140,7 @@ class SweepResult:
         )
 
     def all_metrics(self) -> Table:
-        """The tables of all metrics side by side, for a CSV file."""
+        """Return the tables of all metrics side by side, for a CSV file."""
         tables = [table for table in self.describe().tables if not table.detail]
         names = list(dict.fromkeys(row[0].text for table in tables for row in table.rows))
         columns: list[tuple[Column, Sequence[Cell]]] = [
@@ -216,7 +216,7 @@ def _seems_better(metric: str, value: Value, best: Value) -> bool:
 
 
 def _matrix(metric: str, values: Values, limit: float | None, absence: str) -> Table:
-    """A row per model and a column per place; the other way round where that makes fewer columns.
+    """Return a row per model and a column per place; the other way round where that makes fewer columns.
 
     The best of each model is marked, what can't be told from it, and what is beyond the limit.
 
@@ -254,7 +254,9 @@ def _matrix(metric: str, values: Values, limit: float | None, absence: str) -> T
 
 
 def _most_columns(titles: Sequence[str], rows: Sequence[Sequence[Cell]], whole: Sequence[str]) -> int:
-    """The columns that a narrow terminal has room for beside the names `whole`, with no word of a heading cut."""
+    """Return the columns that a narrow terminal has room for beside the names `whole`, with no word of a heading
+    cut.
+    """
     words = [word for title in titles for word in title.split()]
     widest = max(map(len, [*words, *(cell.short or cell.text for row in rows for cell in row)]), default=1)
     room = NARROW - max(map(len, whole), default=SHORTEST_NAME)
@@ -264,7 +266,7 @@ def _most_columns(titles: Sequence[str], rows: Sequence[Sequence[Cell]], whole: 
 def _cells_of(
     metric: str, of_model: Mapping[str, Value], places: Sequence[str], limit: float | None, absence: str
 ) -> list[Cell]:
-    """The values of a model, one per place."""
+    """Return the values of a model, one per place."""
     best = _best_of(metric, of_model) if len(of_model) > 1 else None
     cells = []
     for place in places:
@@ -318,18 +320,18 @@ def _best_line(metric: str, values: Values, whole: Mapping[str, str], limit: flo
 
 
 def _with_alike(values: Mapping[str, Value], best: str) -> str:
-    """The best place, and those that can't be told from it."""
+    """Return the best place, and those that can't be told from it."""
     alike = [place for place, value in values.items() if place != best and overlaps(value, values[best])]
     return f"{best} (can't be told from {_listed(alike)})" if alike else best
 
 
 def _listed(places: Sequence[str]) -> str:
-    """The place, or several in their short forms, which have no commas."""
+    """Return the place, or several in their short forms, which have no commas."""
     return listing(places if len(places) == 1 else [_short_place(place) for place in places])
 
 
 def _failures(failed: Sequence[Outcome]) -> tuple[str, ...]:
-    """A line per cause, with the cells that it stopped."""
+    """Return a line per cause, with the cells that it stopped."""
     cells: dict[str, list[str]] = {}
     for one in failed:
         advice = f" ({one.advice})" if one.advice else ""

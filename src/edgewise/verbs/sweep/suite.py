@@ -85,14 +85,14 @@ class SuiteFile:
         return found
 
     def error(self, place: Place, message: str, advice: str = "") -> BadInput:
-        """An error that names the line of a value, or of the innermost value around it."""
+        """Return an error that names the line of a value, or of the innermost value around it."""
         while place and place not in self.lines:
             place = place[:-1]
         return BadInput(f"{self.path.name}, line {self.lines.get(place, 1)}: {message}", advice=advice)
 
 
 def read_suite(path: Path) -> SuiteFile:
-    """The suite in a file. Raises `BadInput`, which names the line."""
+    """Return the suite in a file. Raises `BadInput`, which names the line."""
     text = read_text(path)
     found = parse_value(text, path.name)
     if not isinstance(found, dict):

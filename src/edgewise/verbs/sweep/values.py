@@ -31,7 +31,7 @@ Values = Mapping[str, Mapping[str, Value]]
 
 
 def values_of(rows: Sequence[Row], places: Sequence[str], metric: str) -> Values:
-    """What the rows have of `metric`; of several rows of a model and place the median."""
+    """Return what the rows have of `metric`; of several rows of a model and place the median."""
     numbers: dict[str, dict[str, list[Mapping[str, Any]]]] = {}
     for row, place in zip(rows, places, strict=True):
         if (number := row["metrics"].get(metric)) is not None:

@@ -60,15 +60,15 @@ class Plan:
     limits: Mapping[str, float]
 
     def name_of(self, at: int) -> str:
-        """What the ledger calls a cell: its key, or its name where its model can't be read."""
+        """Return what the ledger calls a cell: its key, or its name where its model can't be read."""
         return self.keys[at] or f"? {self.cells[at].name}"
 
     def file_name(self, at: int) -> str:
-        """What names of files call a cell, the same on every machine."""
+        """Return what names of files call a cell, the same on every machine."""
         return self.keys[at] or hashlib.sha256(self.cells[at].name.encode()).hexdigest()[:16]
 
     def request(self, at: int) -> Request:
-        """What carries a cell out. Raises as `Requests.request`."""
+        """Return what carries a cell out. Raises as `Requests.request`."""
         request = self.requests.request(self.cells[at])
         if getattr(request, "folder", "") is not None:
             return request
@@ -266,7 +266,7 @@ def _work(plan: Plan, at: int, context: Context) -> Any:
 
 
 def _result(plan: Plan, left: Sequence[int]) -> SweepResult:
-    """What is known of the cells, of which those at the positions in `left` are not finished."""
+    """Return what is known of the cells, of which those at the positions in `left` are not finished."""
     missing = set(left)
     outcomes = tuple(None if at in missing else plan.outcome(at) for at in range(len(plan.cells)))
     return SweepResult(

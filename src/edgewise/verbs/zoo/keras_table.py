@@ -58,7 +58,7 @@ def measure_networks(names: Sequence[str], request: BenchRequest, context: Conte
 
 
 def _ask(request: dict[str, Any], purpose: str) -> bytes:
-    """What the process that builds networks answers. Raises `Unavailable`."""
+    """Return what the process that builds networks answers. Raises `Unavailable`."""
     quiet = {"KERAS_BACKEND": choose_backend(), "TF_CPP_MIN_LOG_LEVEL": "3", "CUDA_VISIBLE_DEVICES": "-1"}
     done = run_child(
         [sys.executable, "-P", "-m", "edgewise.zoo.keras_applications"], request=json.dumps(request).encode(),

@@ -59,7 +59,7 @@ def write(reference: Reference, folder: Path, *, format: str = "onnx", overwrite
 
 
 def documents() -> list[dict[str, Any]]:
-    """What is known of each network, as JSON."""
+    """Return what is known of each network, as JSON."""
     return [
         {
             "name": row.name,
