@@ -31,7 +31,7 @@ def store(tmp_path, monkeypatch):
 def test_the_life_from_a_measured_energy(store, capsys):
     assert run([*WORDS, run_id(2)]) == ExitCode.DONE
     text = " ".join(capsys.readouterr().out.split())
-    assert "battery life 4.17 ± 0.46 days" in text and "mean power 100 mW [90.0 mW, 110 mW]" in text
+    assert "battery life 4.17 ± 0.46 days" in text and "mean power 100 ± 10 mW" in text
     assert f"energy measured by run {run_id(2)}" in text and "inferences 50 % of the mean power" in text
 
 

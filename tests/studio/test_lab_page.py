@@ -131,7 +131,7 @@ def test_a_suite_shows_the_states_of_its_cells_and_its_results_so_far(get, lab_s
 def test_a_device_shows_what_it_did_last(get):
     found = rows(get("/lab?host=h1&device=d2").text)
     assert found[1][:2] == ["broken on fake, 1 thread", "failed: can't read broken"]
-    assert found[2][:3] == ["half on fake, 1 thread", "done", "2.00 ms [1.98 ms, 2.02 ms], measured, grade B"]
+    assert found[2][:3] == ["half on fake, 1 thread", "done", "2.00 ± 0.02 ms, measured, grade B"]
     assert len(found) == 6
     assert "No job has ended on it" in get("/lab?host=h1&device=d1").text
 

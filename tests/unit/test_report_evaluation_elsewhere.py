@@ -45,7 +45,7 @@ def zoo(run, options: Options | None = None):
 def test_the_bench_table_has_accuracy_in_the_row_of_the_latency():
     runs = [one.run for one in two_models().models]
     found = cells(bench_table(runs), 1)
-    assert found["Top-1 accuracy (%)"].text == "92.3 [90.6, 93.7]"
+    assert found["Top-1 accuracy (%)"].text == "92.33 [90.63, 93.64]"
     assert found["Top-1 accuracy (%)"].value == pytest.approx(92.333, abs=1e-3)
     assert found["Latency (µs)"].text == "210 ± 11"
     assert "Top-1 accuracy" in to_text(bench_document(runs), width=80)
@@ -108,7 +108,7 @@ def test_without_a_latency_no_chart_is_drawn(run):
 def test_the_page_has_shares_in_percent_with_the_data_they_come_from(run):
     page = render_html([run])
     assert "94.56 %" in page
-    assert "92.85 % to 95.86 %" in page
+    assert "[92.85, 95.86] %" in page
     assert "kws_test.npz (npz, test), 900 of 1000 samples" in page
     assert "image: scale 1/255 → float32 [1, 49, 10, 1]" in page
 
@@ -116,7 +116,7 @@ def test_the_page_has_shares_in_percent_with_the_data_they_come_from(run):
 def test_runs_show_has_shares_in_percent(run):
     text = plain_text(partial(print_run, run), width=160)
     line = next(line for line in text.splitlines() if line.startswith("Top-1 accuracy"))
-    assert "94.56 %" in line and "92.85 % to 95.86 %" in line and "   900   " in line
+    assert "94.56 %" in line and "[92.85, 95.86] %" in line and "   900   " in line
     # Of a metric without outcomes the samples that were judged are told.
     assert "   900   " in next(line for line in text.splitlines() if line.startswith("F1 (macro)"))
     assert "kws_test.npz (npz, test), 900 of 1000 samples" in text
@@ -124,7 +124,7 @@ def test_runs_show_has_shares_in_percent(run):
 
 def test_zoo_has_the_accuracy_and_the_task_of_a_run_that_was_judged(run):
     found = zoo(run)
-    assert (found["Accuracy"].text, found["Task"].text) == ("94.6 % [92.8, 95.9]", "Classification")
+    assert (found["Accuracy"].text, found["Task"].text) == ("94.56 % [92.85, 95.86]", "Classification")
     assert zoo(run, Options(task="Keyword Spotting"))["Task"].text == "Keyword Spotting"
 
 
@@ -140,12 +140,12 @@ def test_zoo_has_the_accuracy_and_the_task_of_a_run_that_was_judged(run):
 )
 def test_zoo_names_what_its_accuracy_is_where_it_is_not_the_top1(metric, task, label):
     found = zoo(judged(metric, 0.372, task))["Accuracy"]
-    assert (found.text, found.notes) == ("37.2 %", (label,))
+    assert (found.text, found.notes) == ("37.20 %", (label,))
 
 
 def test_zoo_keeps_the_interval():
     found = zoo(detection_run())["Accuracy"]
-    assert (found.text, found.low, found.high) == ("37.2 % [36.2, 38.2]", pytest.approx(36.2), pytest.approx(38.2))
+    assert (found.text, found.low, found.high) == ("37.20 % [36.20, 38.20]", pytest.approx(36.2), pytest.approx(38.2))
 
 
 def test_zoo_takes_no_error_and_no_agreement_for_an_accuracy():
@@ -162,12 +162,12 @@ def test_the_long_table_has_both_accuracies(run):
     more = replace(run, measurements=(*run.measurements, measured("accuracy_top5", 0.99, half=0.005)))
     found = cells(field_document("long", [more]).tables[0])
     assert (found["Top-1 Accuracy"].text, found["Top-5 Accuracy"].text) == (
-        "94.6 % [92.8, 95.9]",
-        "99.0 % [98.5, 99.5]",
+        "94.56 % [92.85, 95.86]",
+        "99.00 % [98.50, 99.50]",
     )
 
 
 def test_watch_and_platform_have_the_accuracy():
     watch = {row[0].text: row[1] for table in field_document("watch", [detection_run()]).tables for row in table.rows}
-    assert watch["Accuracy (%)"].text == "37.2 [36.2, 38.2]"
-    assert cells(field_document("platform", [detection_run()]).tables[0])["Accuracy (%)"].text == "37.2 [36.2, 38.2]"
+    assert watch["Accuracy (%)"].text == "37.20 [36.20, 38.20]"
+    assert cells(field_document("platform", [detection_run()]).tables[0])["Accuracy (%)"].text == "37.20 [36.20, 38.20]"

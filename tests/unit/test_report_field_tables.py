@@ -80,22 +80,22 @@ def test_microcontrollers_have_ram_and_flash_too():
 def test_values_are_in_the_units_of_their_headings():
     zoo = cells("zoo", everything(), Options(task="Image Classification", reference="https://example.org/x"))
     assert [cell.text for cell in zoo.values()] == [
-        "kws.onnx", "Image Classification", "91.7 %", "0.420 ± 0.011", "0.0539",
+        "kws.onnx", "Image Classification", "91.67 %", "0.420 ± 0.011", "0.0539",
         "Debian GNU/Linux 12 x86_64, Example CPU @ 2.00 GHz, onnxruntime 1.2.3 (cpu, 1 thread, f32)", "https://example.org/x",
     ]  # fmt: skip
     assert zoo["References"].link == "https://example.org/x"
     long = cells("long", everything())
     assert [cell.text for cell in long.values()][1:7] == [
         "0.0539",
-        "91.7 %",
-        "99.0 %",
+        "91.67 %",
+        "99.00 %",
         "22.9 M",
         "81",
         "0.420 ± 0.011",
     ]
     platform = cells("platform", everything())
     assert [cell.text for cell in platform.values()] == [
-        "Example CPU @ 2.00 GHz", "kws.onnx, onnx, 0.0539 MB, f32", "91.7", "0.420 ± 0.011", "2380 ± 70",
+        "Example CPU @ 2.00 GHz", "kws.onnx, onnx, 0.0539 MB, f32", "91.67", "0.420 ± 0.011", "2380 ± 70",
         "48.0 ± 0.1 MB", "0.00200", "210 ± 4", "45.0", "5.40 M", "1.40 GHz", "1.25",
     ]  # fmt: skip
     watch = watched(everything())

@@ -40,7 +40,7 @@ def evaluated(number: int = 2, *, known=(("accuracy_top1", 0.9), ("error_rate", 
 def test_accuracy_and_task_come_from_an_evaluation_of_the_same_model_and_engine():
     document = field_document("zoo", [bench()], options=Options(known=[evaluated()]))
     (row,) = document.tables[0].rows
-    assert [cell.text for cell in row[1:4]] == ["Classification", "90.0 %", "0.420 ± 0.011"]
+    assert [cell.text for cell in row[1:4]] == ["Classification", "90.00 %", "0.420 ± 0.011"]
     assert document.tables[0].notes[-1] == (
         "Accuracy from run 0195f0c0-0000 of 2026-03-05, judged on words.npz (npz, test), 90 of 90 samples, "
         "task classification, sha256 dddddddddddddddd"
@@ -113,7 +113,7 @@ def test_report_looks_in_the_store_for_what_a_run_lacks(tmp_path, capsys):
         store.save(evaluated())
         store.save(evaluated(3, runtime="openvino", known=[("accuracy_top1", 0.5)]))
     assert run_command(["report", run_id(1), "--table", "zoo", "--store", path]) == 0
-    assert "| kws.onnx | Classification | 90.0 % | 0.420 ± 0.011 |" in capsys.readouterr().out
+    assert "| kws.onnx | Classification | 90.00 % | 0.420 ± 0.011 |" in capsys.readouterr().out
     page = tmp_path / "page.html"
     assert run_command(["report", run_id(1), "-o", str(page), "--store", path]) == 0
     assert "Accuracy from run 0195f0c0-0000 of 2026-03-05" in page.read_text("utf-8")

@@ -179,8 +179,7 @@ class _Model:
             own=OwnProgram(
                 plan_bytes=self.arena_bytes, scratch_bytes=emulated.scratch_bytes, stack_bytes=emulated.stack_bytes,
                 stack="high-water mark", basis="simulated", flash_bytes=emulated.flash_bytes,
-                flash="the program with the runtime is not built here; edgewise's own, which has no interpreter, is "
-                f"{emulated.flash_bytes:,} B: {emulated.weight_bytes:,} B of weights and tables, kernels, start-up",
+                flash=_flash(emulated),
             ),
             arenas=_arenas(self.path, self.network, reference, inputs, _arena_of(devices)),
         )  # fmt: skip
@@ -324,6 +323,14 @@ def _emulated_rows(emulated: Emulated) -> list[Measurement]:
         ),
         _flash_read(emulated),
     ]  # fmt: skip
+
+
+def _flash(emulated: Emulated) -> Measurement:
+    return Measurement.absent(
+        "flash",
+        "the program with an interpreter is not built here; edgewise's own, which has none, is "
+        f"{emulated.flash_bytes:,} B: {emulated.weight_bytes:,} B of weights and tables, kernels and start-up code",
+    )
 
 
 def _macs(graph: Graph) -> list[Measurement]:

@@ -23,7 +23,7 @@ class OwnProgram:
         stack_bytes: of the deepest operator; `stack` is how it is known.
         basis: of the scratch memory and the stack.
         flash_bytes: of the linked image; None where it is not built.
-        flash: what is known of the flash, in words.
+        flash: the row of the flash under an interpreter, absent with what is known of it.
     """
 
     plan_bytes: int
@@ -32,7 +32,7 @@ class OwnProgram:
     stack: str
     basis: Basis
     flash_bytes: int | None
-    flash: str
+    flash: Measurement
 
     @property
     def sram_bytes(self) -> int:
@@ -57,7 +57,7 @@ def memory_rows(
     at_least = {} if own.flash_bytes is None else {"flash": float(own.flash_bytes)}
     rows = [
         Measurement.of("memory_sram_least", own.sram_bytes, method, basis=own.basis),
-        Measurement.absent("flash", own.flash),
+        own.flash,
     ]
     arena = next((row for row in arenas if row.metric == "memory_arena_tflm_32bit"), None)
     if software not in UNDER_TFLITE_MICRO:

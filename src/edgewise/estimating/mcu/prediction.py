@@ -29,7 +29,10 @@ def predicted_program(lowered: Lowered, table: CostTable, *, core: str, plan_byt
         stack="the deepest of the table's operators",
         basis="estimated",
         flash_bytes=None,
-        flash=f"the size of the program needs the compiler; weights and tables alone have {len(lowered.constants):,} B",
+        flash=Measurement.absent(
+            "flash",
+            f"the size of the program needs the compiler; weights and tables alone have {len(lowered.constants):,} B",
+        ),
     )
 
 
