@@ -67,7 +67,7 @@ def test_energy_is_what_the_meter_measured_above_idle(terminal, tmp_path, monkey
     )
     energy = rows["energy"]
     if energy["value"] is None:  # an inference of the fake engine takes what its Python takes, which load changes
-        assert re.search(r"above idle can't be told from 0: .*, 6 pairs", energy["absent_because"])
+        assert re.search(r"above idle can't be told from 0: 6 pairs", energy["absent_because"])
     else:
         assert 0 < energy["low"] < energy["value"] < energy["high"]
         # A pair whose window lost samples on a busy machine is left out.

@@ -16,7 +16,8 @@ import numpy as np
 from edgewise.comparing.comparison import Side, Variant
 from edgewise.metrics import METRICS, SHARES
 from edgewise.record import Measurement, Run
-from edgewise.run.energy import OF_ENERGY, words_of_view
+from edgewise.run.energy import words_of_view
+from edgewise.run.metering import OF_ENERGY
 from edgewise.run.variation import reach_of
 from edgewise.stats.autocorrelation import Samples
 from edgewise.stats.comparison import LEAST_REPLICATES

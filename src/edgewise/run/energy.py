@@ -10,14 +10,12 @@ import numpy as np
 
 from edgewise.formatting import amount_text
 from edgewise.record import Measurement
-from edgewise.run.metering import SLOW_HZ
+from edgewise.run.metering import OF_ENERGY, SLOW_HZ, mean_watts
 from edgewise.run.meters.base import COVERAGES
 from edgewise.stats import intervals
 from edgewise.stats.summary import summarise
 from edgewise.units import format_si
 
-OF_ENERGY = ("energy", "power")
-"""Metrics of readings that give an energy: the energy of a window, or its mean power."""
 _SEES = {
     "device": "sees everything that the supply feeds",
     "processor": "sees the processor",
@@ -139,12 +137,6 @@ def failures_of(metered: Sequence[Mapping[str, Any]], metric: str) -> str:
 def source_of(reading: Mapping[str, Any]) -> str:
     """Return the meter of a reading, and which part of it."""
     return f"{reading['meter']}/{reading['part']}" if reading["part"] else str(reading["meter"])
-
-
-def mean_watts(reading: Mapping[str, Any], seconds: float) -> float:
-    """Mean power of a window, W."""
-    value = float(reading["value"])
-    return value if reading["metric"] == "power" else value / seconds
 
 
 def _failures(metered: Sequence[Mapping[str, Any]], metric: str) -> dict[str, str]:

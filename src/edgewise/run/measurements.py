@@ -13,9 +13,10 @@ from itertools import pairwise
 import numpy as np
 
 from edgewise.record import Job, Measurement, SessionRecord, Variation
-from edgewise.run.energy import OF_ENERGY, energy_rows, failures_of, source_of
+from edgewise.run.energy import energy_rows, failures_of, source_of
 from edgewise.run.generated import generated_rows
 from edgewise.run.host_protocol import SessionResult
+from edgewise.run.metering import OF_ENERGY
 from edgewise.run.rates import distribution, rate_ends
 from edgewise.run.variation import widen
 from edgewise.stats import intervals

@@ -14,6 +14,8 @@ from typing import Any
 from edgewise.metrics import METRICS
 from edgewise.run.meters.base import Meter, NoReading, Reading, flaw_of, traits_of
 
+OF_ENERGY = ("energy", "power")
+"""Metrics of readings that give an energy: the energy of a window, or its mean power."""
 ROUNDS = 6
 """Pairs of an idle and a loaded window; their differences give the interval. Even, so that a drift cancels out."""
 LEAST_ROUNDS = 4
@@ -235,3 +237,9 @@ def _pass_time(
 
 def _ignore(kind: str, **fields: Any) -> None:
     """No meter is read elsewhere."""
+
+
+def mean_watts(reading: Mapping[str, Any], seconds: float) -> float:
+    """Mean power of a window, W."""
+    value = float(reading["value"])
+    return value if reading["metric"] == "power" else value / seconds

@@ -12,8 +12,7 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from edgewise.run.counters import read_counters
-from edgewise.run.energy import OF_ENERGY, mean_watts
-from edgewise.run.metering import MeterThread
+from edgewise.run.metering import OF_ENERGY, MeterThread, mean_watts
 from edgewise.run.meters.base import COVERAGES, Meter
 from edgewise.run.timing import Clock, Recorder, Reporter, Steady, block_size
 
