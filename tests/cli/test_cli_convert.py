@@ -186,9 +186,9 @@ def test_tflite_becomes_openvino(capsys):
     [
         (["net.onnx", "--to", "onnx"], ExitCode.BAD_INPUT, "is ONNX already"),
         (
-            ["net.onnx", "--to", "tflite"],
+            ["net.onnx", "--to", "executorch"],
             ExitCode.UNAVAILABLE,
-            wording("edgewise-knows-no-converter-source", title="TFLite"),
+            wording("edgewise-knows-no-converter-source", title="ExecuTorch"),
         ),
         (["net.onnx", "--to", "gguf"], ExitCode.BAD_INPUT, says("must-one-not", targets=has("onnx"))),
         (["net.onnx"], ExitCode.BAD_INPUT, says("required-one", named_to=has("--to"))),

@@ -228,8 +228,9 @@ def test_the_variation_between_runs_is_told_before_and_after_it_was_learnt(capsy
     assert "Variation of the machine's speed between runs: ± 1.1% (95 %), learnt" in capsys.readouterr().out
 
 
-def test_the_history_is_shown_by_period_and_forgotten(capsys, tmp_path):
+def test_the_history_is_shown_by_period_and_forgotten(capsys, tmp_path, monkeypatch):
     """A noisy hour two hours ago: what widens intervals is named, and gone when it was forgotten."""
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))  # its peaks are forgotten, not those of this user
     now, store = time.time(), str(tmp_path / "runs.db")
 
     def run_at(number, ago_s, times):

@@ -50,7 +50,7 @@ def test_the_tour_ends_in_tables_pages_stored_runs_a_faster_variant_and_a_compar
     assert "| Model | Task | Accuracy | Latency (ms) | Model Size (MB) | Platform | References |" in zoo
     assert zoo.count("digits_cnn") == 4 and "Image Classification" in zoo
     rows = (tmp_path / "here" / "accuracy.md").read_text().splitlines()
-    assert [row.split("|")[3].strip() for row in rows if "digits_cnn" in row] == [r"99.6 % \[98.6, 99.9\]"] * 2
+    assert [row.split("|")[3].strip() for row in rows if "digits_cnn" in row] == [r"99.63 % \[98.65, 99.90\]"] * 2
     for page in pages:
         assert "<svg" in (tmp_path / "here" / page).read_text(), page
     assert {path.name for path in tmp_path.iterdir()} - {"store.db-wal", "store.db-shm"} == {"here", "store.db"}
@@ -96,7 +96,7 @@ def test_the_estimate_is_of_the_int8_model_on_a_board(tmp_path, capsys):
     captured = capsys.readouterr()
     assert "7/7 Estimate: the int8 model on a microcontroller\nedgewise estimate " in captured.err
     assert "digits_cnn_int8.tflite --device nucleo-l4r5zi" in captured.err
-    assert "nucleo-l4r5zi" in captured.out and len(captured.out.splitlines()) <= 5
+    assert "nucleo-l4r5zi" in captured.out and len(captured.out.splitlines()) <= 8
     assert "CONV_2D" in (tmp_path / "estimate.md").read_text()
 
 

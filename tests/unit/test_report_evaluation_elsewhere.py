@@ -70,7 +70,7 @@ def test_an_error_in_the_labels_own_unit_is_no_percentage():
     found = cells(bench_table([judged("mae", 0.2143, "regression")]))
     assert found["MAE"].text == "0.214"
     assert (
-        "%" not in to_text(bench_document([judged("mae", 12.3, "regression")]), width=200).partition("Recommended")[0]
+        "%" not in to_text(bench_document([judged("mae", 12.3, "regression")]), width=200).partition("Intervals: ")[0]
     )
 
 

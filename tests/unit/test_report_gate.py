@@ -125,7 +125,7 @@ def test_the_comment_begins_with_the_marker_and_the_verdict():
     comment = render_gate_markdown(judged(notes=("measured on a Tuesday",)))
     lines = comment.splitlines()
     assert lines[0] == MARKER == "<!-- edgewise gate -->"
-    named = "latency failed: 9.55 % worse, at least 9.00 % worse (limit +3 %); energy not measured: "
+    named = "latency failed: 9.55 % worse, at least 5.70 % worse (limit +3 %); energy not measured: "
     assert lines[1].startswith(f"### ✗ edgewise gate failed: {named}") and lines[1].endswith("; model size met")
     assert "| Verdict | Requirement | Baseline | Candidate | Ratio | Why |" in lines
     head, details = comment.split("<details>")
@@ -153,7 +153,7 @@ def test_passing_without_proof_is_said_aloud():
 def test_the_terminal_table_fits(width):
     text = to_text(gate_document(judged()), width=width)
     assert max(map(len, text.splitlines())) <= width
-    assert "Gate failed: latency failed: 9.55 % worse, at least 9.00 % worse (limit +3 %)" in text
+    assert "Gate failed: latency failed: 9.55 % worse, at least 5.70 % worse (limit +3 %)" in text
     assert re.search(r"Latency: at most 3 % worse +420 µs +460 µs +1\.\d+ +fail \[1\]", text)
 
 

@@ -205,7 +205,7 @@ def class_table(estimate: Estimate) -> Table | None:
 
 
 _WITH_INTERVAL = ("latency", "energy")
-_HEADLINES = (*_WITH_INTERVAL, "memory_sram", "memory_sram_least", "memory_arena", "flash")
+_HEADLINES = (*_WITH_INTERVAL, "memory_sram", "memory_arena", "flash")
 
 
 def summary_table(estimate: Estimate) -> Table:
@@ -222,7 +222,8 @@ def summary_table(estimate: Estimate) -> Table:
     ]
     for row in rows:
         title, share = METRICS[row.metric].label, estimate.coverage.get(row.metric)
-        columns.append((Column(title=title, numeric=True, unit=row.unit), _value(row, estimate)))
+        rank = 1 if row.metric == "memory_arena" else 0
+        columns.append((Column(title=title, numeric=True, unit=row.unit, rank=rank), _value(row, estimate)))
         if row.metric in _WITH_INTERVAL:
             ends = (row.low, row.high, share) if share is not None else (None, None, None)
             for name, unit, end in zip(("low", "high", "coverage"), (row.unit, row.unit, ""), ends, strict=True):
