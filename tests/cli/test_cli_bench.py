@@ -6,6 +6,7 @@ import json
 import os
 import pty
 import re
+import shutil
 import sqlite3
 import subprocess
 import sys
@@ -17,11 +18,15 @@ import pytest
 import edgewise
 from edgewise.cli.main import run
 from edgewise.record import SCHEMA, InTurns
+from edgewise.registry import Availability
 from edgewise.store import open_store
 from edgewise.testing import write_fake_model
 from messages import has, is_in, says, wording
 
 MS = 1_000_000
+CONVERTIBLE = (
+    "not measured: litert can't read .onnx: edgewise convert net.onnx --to tflite makes a file that it measures"
+)
 
 
 @pytest.fixture(autouse=True)
@@ -292,13 +297,44 @@ def test_another_word_for_an_engine_that_can_not_read_the_model_leads_to_one_tha
     """`-r tflite` for an ONNX file led to litert, and that to an error."""
     from edgewise.data import path
 
-    for command in (["bench"], ["optimize"], ["profile"]):
-        assert run([*command, str(path("digits_cnn.onnx")), "-r", "tflite"]) == 3
+    shutil.copy(path("digits_cnn.onnx"), "my net.onnx")
+    way = "; for litert: edgewise convert 'my net.onnx' --to tflite (the first time it downloads about 170 MB)\n"
+    for command, code in (("bench", 2), ("optimize", 3), ("profile", 2)):
+        assert run([command, "my net.onnx", "-r", "tflite"]) == 3
         told = capsys.readouterr().err
         assert "unknown runtime 'tflite'\ntry: litert can't read onnx; installed runtimes that read it: " in told
-        assert "edgewise convert FILE.py:FUNCTION --to tflite" in told and "did you mean" not in told
+        assert told.endswith(way) and "did you mean" not in told
+        assert run([command, "my net.onnx", "-r", "litert"]) == code
+        assert capsys.readouterr().err.endswith(way)
     assert run(["bench", str(path("digits_cnn.tflite")), "-r", "tflite"]) == 3
     assert "did you mean 'litert'?" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(
+    ("installed", "words", "said"),
+    [
+        ({"onnxruntime", "litert"}, ["net.onnx"], [CONVERTIBLE]),
+        ({"onnxruntime", "openvino", "litert"}, ["net.onnx"], [CONVERTIBLE]),
+        ({"onnxruntime", "openvino"}, ["net.onnx"], []),
+        ({"onnxruntime", "litert"}, ["net.onnx", "net.tflite"], []),
+        ({"onnxruntime", "litert"}, ["net.onnx", "-r", "onnxruntime"], []),
+        ({"openvino", "litert"}, ["net.tflite"], []),
+    ],
+)
+def test_an_installed_engine_that_needs_another_format_is_named_with_the_command(
+    capsys, monkeypatch, installed, words, said
+):
+    from edgewise.data import path
+
+    def availability(target, name, runtime):
+        return Availability(True, version="1.0") if name in installed else Availability(False, "no", "install it")
+
+    monkeypatch.setattr("edgewise.run.plan.availability_at", availability)
+    for suffix in (".onnx", ".tflite"):
+        shutil.copy(path(f"digits_cnn{suffix}"), f"net{suffix}")
+    for command in ("bench", "profile"):
+        assert run([command, *words, "--dry-run"]) == 0
+        assert [line for line in capsys.readouterr().err.splitlines() if "can't read" in line] == said
 
 
 @pytest.mark.parametrize("word", ["f32", "fp32", "FP32", "float32"])

@@ -184,6 +184,9 @@ def test_the_help_is_in_groups_with_three_examples(capsys, monkeypatch):
     assert re.findall("╭─ (\\w+)", text)[1:] == ["Measure", "Understand", "Improve", "Predict", "Keep"]
     rows = [line for line in text.splitlines() if line.startswith("│ ")]
     assert [line.split()[1] for line in rows[3:]] == list(commands())  # each on one line
+    lines = [line.strip() for line in text.splitlines()]
+    assert "edgewise estimate int8.tflite -d nucleo-l4r5zi  what would a board take?" in lines
+    assert "edgewise bench model.onnx --threads 1,2         which engine is fastest here?" in lines
     assert text.count("edgewise bench ") == text.count("edgewise optimize ") == text.count("edgewise estimate ") == 1
 
 

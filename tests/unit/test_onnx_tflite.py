@@ -14,9 +14,10 @@ from edgewise.converting import checked, onnx_tflite
 from edgewise.converting.agreement import compare_tensor, match_tensors
 from edgewise.converting.base import ConvertOptions
 from edgewise.converting.losses import _compare
-from edgewise.converting.paths import find_path, paths_from, reachable_from
+from edgewise.converting.paths import SEPARATE, find_path, paths_from, reachable_from
 from edgewise.errors import BadInput, BadModel, Unavailable
 from edgewise.model.signature import TensorSpec
+from edgewise.run.facts import DOWNLOADS
 from edgewise.verbs.convert.request import ConvertRequest
 from messages import has, says
 
@@ -149,3 +150,7 @@ def test_estimate_and_optimize_name_the_commands_that_lead_on(network, monkeypat
     with pytest.raises(BadModel, match="convert it first") as caught:
         edgewise.optimize("net.onnx", data="my photos", max_accuracy_drop="2%", device=device)
     assert caught.value.advice == f"{first} --data 'my photos' --max-accuracy-drop 2% -d {device}"
+
+
+def test_what_errors_promise_of_a_conversion_is_what_the_converters_do():
+    assert set(DOWNLOADS) == {(step.reads, step.to) for step in SEPARATE}

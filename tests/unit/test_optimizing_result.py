@@ -12,6 +12,7 @@ import pytest
 from edgewise.evaluating.instructions import Instructions
 from edgewise.model.identity import open_model
 from edgewise.optimizing.base import Capabilities, EngineSettings, Recipe
+from edgewise.optimizing.pipeline import _tell_conversions
 from edgewise.optimizing.planning import PlannedTask, Source
 from edgewise.optimizing.result_builder import (
     _command,
@@ -39,6 +40,21 @@ def candidate(path, *passes, runtime="onnxruntime", name="v"):
 
 def settings(folder, model="net.onnx", **settings):
     return SearchSettings(model=str(model), format="onnx", folder=folder, instructions=Instructions(), **settings)
+
+
+def test_a_search_names_the_engine_that_needs_another_format_and_how_it_comes_in(tmp_path, monkeypatch):
+    installed = {"litert"}
+    monkeypatch.setattr("edgewise.run.plan.availability_at", lambda target, name, runtime: name in installed)
+    line = "litert can't read .onnx: edgewise convert {} --to tflite makes a file that it measures, with --also {}"
+    asked = settings(tmp_path)
+    assert _tell_conversions(asked, "a/my net.onnx", ["onnx"]) == [line.format("'a/my net.onnx'", "'my net.tflite'")]
+    # Reports are for others too: where the file lies on this machine is not in them.
+    assert _tell_conversions(asked, str(tmp_path / "net.onnx"), ["onnx"]) == [line.format("net.onnx", "net.tflite")]
+    assert _tell_conversions(asked, "net.onnx", ["onnx", "tflite"]) == []
+    assert _tell_conversions(asked, "", ["onnx"]) == []
+    assert _tell_conversions(replace(asked, runtimes=("onnxruntime",)), "net.onnx", ["onnx"]) == []
+    installed.clear()
+    assert _tell_conversions(asked, "net.onnx", ["onnx"]) == []
 
 
 def external(path: Path, location: str) -> Path:

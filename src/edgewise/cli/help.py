@@ -57,7 +57,8 @@ def print_group(path: str, text: str, members: Mapping[str, tuple[str, str]], *,
     for panel, rows in panels.items():
         _print_panel(panel, rows)
     if is_root:
-        _print_foot("\n\n".join(f"{line:<45}{question}" for line, question in EXAMPLES))
+        width = max(len(line) for line, _ in EXAMPLES)
+        _print_foot("\n\n".join(f"{line:<{width}}  {question}" for line, question in EXAMPLES))
 
 
 def usage_of(options: Sequence[Option]) -> str:

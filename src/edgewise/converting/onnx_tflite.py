@@ -21,11 +21,12 @@ from edgewise.device.environments import python_of
 from edgewise.errors import BadInput, Unavailable
 from edgewise.model.identity import list_files, open_model
 from edgewise.model.signature import Signature, TensorSpec
+from edgewise.run.facts import DOWNLOADS
 from edgewise.workload.input_shapes import open_axes, resolve_inputs
 
 TOOL = "onnx2tf"
 REQUIREMENT = f"{TOOL}==2.6.9"
-SIZE = "170 MB"
+SIZE = DOWNLOADS["onnx", "tflite"]
 """What pip downloads for it: 161 MB on Linux x86-64 for Python 3.12, and some MB of small packages."""
 _TESTED = (3, 12)
 """The oldest Python that its authors name. It runs in 3.11 too, and what it writes is compared with the source."""

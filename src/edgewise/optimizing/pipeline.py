@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shlex
 import shutil
 import time
 from collections.abc import Callable, Sequence
@@ -16,7 +17,7 @@ from edgewise.converting.base import TARGETS
 from edgewise.converting.checked import ConversionTask, convert_checked
 from edgewise.converting.signature_file import name_with, take_signature
 from edgewise.device.devices import LOCAL
-from edgewise.errors import BadInput, RunFailed, Unavailable
+from edgewise.errors import BadInput, RunFailed, Unavailable, as_flag
 from edgewise.evaluating.evaluator import SampleSelection
 from edgewise.model.build import build_graph
 from edgewise.model.callable_loader import is_factory
@@ -46,7 +47,7 @@ from edgewise.run.facts import (
     require_real_processor,
     require_workers,
 )
-from edgewise.run.plan import count_cores
+from edgewise.run.plan import count_cores, tell_conversions
 from edgewise.run.run_builder import METERS_OFF, RunBuilder
 from edgewise.runtime.base import runtimes
 
@@ -102,7 +103,8 @@ def _find_in(modules: Path, settings: SearchSettings, *, save: Callable[[Run], N
     model = _convert(settings, cache) if settings.is_module else _open_original(settings)
     if module is not None:
         model, export = module.ref, model
-    engines = choose_engines(model.format, settings.runtimes, settings.target)
+    file = "" if settings.is_module or settings.whole is not None else settings.model
+    engines = choose_engines(model.format, settings.runtimes, settings.target, file=file)
     if settings.judge is not None:  # one engine for the accuracy
         engines = engines[:1]
     given = _open_given(settings.also, export or model, engines)
@@ -126,8 +128,10 @@ def _find_in(modules: Path, settings: SearchSettings, *, save: Callable[[Run], N
         export=export,
     )
     found = search.run()
+    conversions = _tell_conversions(settings, file, [model.format, *(one.format for one in given)])
+    begun = (*filter(None, [settings.assumed]), *_tell_signature(settings), *notes)
     return build_result(
-        replace(found, notes=(*filter(None, [settings.assumed]), *_tell_signature(settings), *notes, *found.notes)),
+        replace(found, notes=(*begun, *found.notes, *conversions)),
         settings,
         headline=checker.headline,
         form=checker.form,
@@ -136,6 +140,20 @@ def _find_in(modules: Path, settings: SearchSettings, *, save: Callable[[Run], N
         save=save,
         elapsed_s=now() - begin,
     )
+
+
+def _tell_conversions(settings: SearchSettings, file: str, formats: Sequence[str]) -> list[str]:
+    """Return which installed engines could measure the original, `file`, in a format that a command makes of it, and
+    how they come into the search.
+    """
+    if not file or settings.runtimes or settings.judge is not None:
+        return []
+    file = Path(file).name if Path(file).is_absolute() else file  # reports are for others too
+    found = tell_conversions(file, settings.format, settings.target, formats=formats, with_tools=False)
+    return [
+        f"{line}, with {as_flag('also', shlex.quote(Path(file).stem + TARGETS[to].suffix))}"
+        for to, line in found.items()
+    ]
 
 
 def _take_signature(settings: SearchSettings) -> SearchSettings:
@@ -200,15 +218,18 @@ def _settle_bounds(settings: SearchSettings, checker: AccuracyChecker) -> Search
     return settled
 
 
-def choose_engines(form: str, asked: Sequence[str], target: TargetSpec) -> list[str]:
+def choose_engines(form: str, asked: Sequence[str], target: TargetSpec, *, file: str = "") -> list[str]:
     """Usable engines; the first, in which the original runs, is the format's own if possible.
+
+    Args:
+        file: the original as the user wrote it; "" where a command made it.
 
     Raises:
         Unavailable: a requested engine is not installed, or none reads the format.
     """
     registry = runtimes()
     for name in asked:
-        availability = availability_at(target, name, find_engine(name, form, target))
+        availability = availability_at(target, name, find_engine(name, form, target, file=file))
         if not availability:
             raise Unavailable(f"{name} can't be used: {availability.reason}", advice=availability.install_hint)
     names = list(asked) or [name for name, one in registry if one.in_default and availability_at(target, name, one)]
@@ -216,7 +237,7 @@ def choose_engines(form: str, asked: Sequence[str], target: TargetSpec) -> list[
     if not readers:
         raise Unavailable(
             f"no selected engine reads {form}",
-            advice=f"name others with ⟦runtime⟧; {advise_readers(form, names, target)}",
+            advice=f"name others with ⟦runtime⟧; {advise_readers(form, names, target, file=file)}",
         )
     return [readers[0], *(name for name in names if name != readers[0])]
 

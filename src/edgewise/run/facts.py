@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shlex
 from collections.abc import Sequence
 from typing import Any
 
@@ -13,6 +14,9 @@ from edgewise.run.counters import usable_cores
 from edgewise.run.environment import fingerprint
 from edgewise.run.executor import executor_at, facts_of, target_of
 from edgewise.runtime.base import Runtime, runtimes
+
+DOWNLOADS = {("onnx", "tflite"): "170 MB"}
+"""(Format of a file, word for another one) → about what `convert` downloads, once, for a converter between them."""
 
 
 def require_workers(spec: TargetSpec) -> None:
@@ -27,8 +31,11 @@ def availability_at(spec: TargetSpec, name: str, runtime: Runtime) -> Availabili
     return availability_of(runtime) if facts is None else facts.engines[name]
 
 
-def find_engine(name: str, form: str, target: TargetSpec) -> Runtime:
+def find_engine(name: str, form: str, target: TargetSpec, *, file: str = "") -> Runtime:
     """Return the engine called `name`.
+
+    Args:
+        file: as for `advise_readers`.
 
     Raises:
         Unavailable: there is none. Where `name` is another word for an engine that can't read models of the format
@@ -40,13 +47,16 @@ def find_engine(name: str, form: str, target: TargetSpec) -> Runtime:
     except Unavailable as error:
         meant = registry.meant.get(name, "").partition("/")[0]
         if meant and form not in registry.get(meant).formats:
-            error.advice = f"{meant} can't read {form}; {advise_readers(form, [meant], target)}"
+            error.advice = f"{meant} can't read {form}; {advise_readers(form, [meant], target, file=file)}"
         raise
 
 
-def advise_readers(form: str, deaf: Sequence[str], target: TargetSpec) -> str:
+def advise_readers(form: str, deaf: Sequence[str], target: TargetSpec, *, file: str = "") -> str:
     """Return the installed engines that read models of the format `form`, and how those in `deaf` get a file of
     their own.
+
+    Args:
+        file: the model's, as the user wrote it; "" where a command made it.
     """
     registry = runtimes()
     known = "; ".join(
@@ -56,10 +66,18 @@ def advise_readers(form: str, deaf: Sequence[str], target: TargetSpec) -> str:
         if form in runtime.formats and availability_at(target, name, runtime)
     )
     own = {to: name for name in deaf for to in ("onnx", "tflite") if to != form and to in registry.get(name).formats}
-    ways = [
-        f"for {name}, from PyTorch or Keras: edgewise convert FILE.py:FUNCTION --to {to}" for to, name in own.items()
-    ]
+    ways = []
+    for to, name in own.items():
+        if file and (size := DOWNLOADS.get((form, to))):
+            ways.append(f"for {name}: {conversion_of(file, to)} (the first time it downloads about {size})")
+        else:
+            ways.append(f"for {name}, from PyTorch or Keras: edgewise convert FILE.py:FUNCTION --to {to}")
     return "; ".join([f"installed runtimes that read it: {known or 'none'}", *ways])
+
+
+def conversion_of(file: str, to: str) -> str:
+    """Return the command that converts a file to the format that the word `to` names."""
+    return f"edgewise convert {shlex.quote(file)} --to {to}"
 
 
 def cores_at(spec: TargetSpec) -> tuple[int, ...]:

@@ -19,7 +19,15 @@ from edgewise.model.recognition import advise_conversion
 from edgewise.record import InputSpec, Job, Origin, RuntimeSpec, Scenario, Stopping, TargetSpec, Workload
 from edgewise.registry import Registry
 from edgewise.run.executor import WORKER, executor_at, executor_for, executor_of, name_of_executor, target_of
-from edgewise.run.facts import advise_readers, availability_at, cores_at, find_engine, require_workers
+from edgewise.run.facts import (
+    DOWNLOADS,
+    advise_readers,
+    availability_at,
+    conversion_of,
+    cores_at,
+    find_engine,
+    require_workers,
+)
 from edgewise.run.language_models import check_language_model, generates
 from edgewise.run.limits import check_settings
 from edgewise.runtime.base import (
@@ -31,6 +39,7 @@ from edgewise.runtime.base import (
     runtimes,
     settings_of,
 )
+from edgewise.text import listing
 from edgewise.workload.input_shapes import ASSUMED, batch_of, open_axes, other_inputs, resolve_inputs
 from edgewise.workload.inputs import read_arrays, read_shapes
 from edgewise.workload.prompts import read_prompts
@@ -205,9 +214,10 @@ def make_plan(
         _check_place(model, target)
         scenarios = _scenarios(scenario, axes, model, target)
         wanted = _generating(model, wanted, registry) if scenario.kind == "generate" else wanted
-        choices = list(_choose_engines(model, wanted, registry, skipped, target, with_tools=with_tools))
+        file = "" if isinstance(path, NetworkFile) else os.fspath(path)
+        choices = list(_choose_engines(model, wanted, registry, skipped, target, file=file, with_tools=with_tools))
         if not choices and not isinstance(path, NetworkFile):
-            raise _no_engine(model, axes, registry, target)
+            raise _no_engine(model, axes, registry, target, file)
         taken |= {f"{name}/{provider.name}": settings_of(runtime, provider) for name, runtime, provider, _ in choices}
         # What is fed depends on the model and the batch alone: read and checked once, not for every engine.
         workloads = []
@@ -326,6 +336,7 @@ def _choose_engines(
     skipped: list[str],
     target: TargetSpec,
     *,
+    file: str,
     with_tools: bool,
 ) -> Iterator[Choice]:
     """Runtimes × providers × precisions that can take this model's format."""
@@ -335,7 +346,7 @@ def _choose_engines(
         (name, "") for name, runtime in registry if is_default(runtime, target, with_tools=with_tools, rare=rare)
     ]
     for name, wanted_provider in names:
-        runtime = find_engine(name, model.ref.format, target)
+        runtime = find_engine(name, model.ref.format, target, file=file)
         reads = model.ref.format in runtime.formats
         if not reads or not _runs_signature(runtime, model):
             why = f"runs only the signature {model.ref.signatures[0]}" if reads else f"does not read {model.ref.format}"
@@ -389,6 +400,30 @@ def is_default(runtime: Runtime, target: TargetSpec, *, with_tools: bool, rare: 
     return executor_at(target).without_workers(place) is None and (runtime.in_default or rare)
 
 
+def tell_conversions(
+    file: str, form: str, target: TargetSpec, *, formats: Collection[str], with_tools: bool
+) -> dict[str, str]:
+    """Return the word for a format → which engines of a sweep could measure `file` in it, and the command for that.
+
+    Args:
+        file: as the user wrote it.
+        form: its format, which those engines can't read.
+        formats: of all files that are measured; for these nothing is told.
+    """
+    found = {}
+    for to in (to for reads, to in DOWNLOADS if reads == form and to not in formats):
+        names = [
+            name
+            for name, runtime in runtimes()
+            if to in runtime.formats and form not in runtime.formats
+            if is_default(runtime, target, with_tools=with_tools) and availability_at(target, name, runtime)
+        ]
+        if names:
+            that = "it measures" if len(names) == 1 else "they measure"
+            found[to] = f"{listing(names)} can't read .{form}: {conversion_of(file, to)} makes a file that {that}"
+    return found
+
+
 def _choose_providers(runtime: Runtime, wanted: Sequence[str], *, sweeps: bool) -> list[Provider]:
     """Return the providers that are wanted; else those of a sweep, or the first: a comparison has one variant per
     model.
@@ -400,7 +435,7 @@ def _choose_providers(runtime: Runtime, wanted: Sequence[str], *, sweeps: bool) 
     return [provider for provider in runtime.providers if provider.name in wanted]
 
 
-def _no_engine(model: Model, axes: Axes, registry: Registry[Runtime], target: TargetSpec) -> EdgewiseError:
+def _no_engine(model: Model, axes: Axes, registry: Registry[Runtime], target: TargetSpec, file: str) -> EdgewiseError:
     """Why no job could be made for `model`."""
     readers = [(name, runtime) for name, runtime in registry if model.ref.format in runtime.formats]
     conversion = advise_conversion(model.ref.format, model.files[0])
@@ -420,7 +455,8 @@ def _no_engine(model: Model, axes: Axes, registry: Registry[Runtime], target: Ta
         why = f": {' and '.join(deaf)} can't read this format" if deaf else ""
         return BadInput(
             f"none of the requested runtimes can run {model.ref.name} ({model.ref.format}){why}",
-            advice=advise_readers(model.ref.format, deaf, target) + (f"; or {conversion}" if conversion else ""),
+            advice=advise_readers(model.ref.format, deaf, target, file=file)
+            + (f"; or {conversion}" if conversion else ""),
         )
     hints = dict.fromkeys(availability_at(target, name, runtime).install_hint for name, runtime in readers)
     return Unavailable(

@@ -17,7 +17,7 @@ from edgewise.model.identity import open_model
 from edgewise.progress import StageStarted, emit
 from edgewise.record import Job, Run, new_run_id
 from edgewise.run.dispatch import Dispatcher, Interrupted
-from edgewise.run.plan import NetworkFile, Plan, make_plan
+from edgewise.run.plan import NetworkFile, Plan, make_plan, tell_conversions
 from edgewise.run.run_builder import METERS_OFF
 from edgewise.text import enumerate_few, listing, one_line
 from edgewise.verbs.bench.request import BenchRequest
@@ -40,6 +40,7 @@ class Measured:
     Attributes:
         runs: one per job, in the plan's order; a job that failed is a run too.
         skipped: what was asked for and could not become a job, each with the reason.
+        convertible: which installed engines could measure a model in another format, and the command that makes it.
         save_errors: why runs could not be saved; empty when all are.
         interrupted: whether the work was cancelled; `runs` are those finished, and the one in progress.
         devices_left_out: those of several that could not measure it, as `skipped` says.
@@ -52,6 +53,7 @@ class Measured:
 
     runs: Sequence[Run]
     skipped: Sequence[str] = ()
+    convertible: Sequence[str] = ()
     save_errors: Sequence[StoreError] = ()
     interrupted: bool = False
     devices_left_out: Sequence[str] = ()
@@ -97,6 +99,19 @@ def planned(request: BenchRequest | ProfileRequest) -> Iterator[Plan]:
         yield replace(plan, skipped=(*left_out, *plan.skipped))
 
 
+def _convertible(request: BenchRequest | ProfileRequest, plan: Plan) -> list[str]:
+    """`Measured.convertible`; none where the request names its engines, or text is generated."""
+    if request.runtimes or not plan.jobs or plan.jobs[0].workload.scenario.kind == "generate":
+        return []
+    target, formats = plan.jobs[0].target, {job.model.path: job.model.format for job in plan.jobs}
+    own = [(file, formats[path]) for file in request.models if (path := str(Path(file).absolute())) in formats]
+    return [
+        line
+        for file, form in own
+        for line in tell_conversions(file, form, target, formats=formats.values(), with_tools=True).values()
+    ]
+
+
 def _find_target(request: BenchRequest | ProfileRequest) -> None:
     """Raise `Unavailable` where there is no such device, with the command for hardware that can be estimated."""
     try:
@@ -126,6 +141,7 @@ def measure(request: BenchRequest | ProfileRequest, context: Context) -> Measure
             turns = None if request.is_prescribed else "all"
             found = execute(plan, context, meters=False, turns=turns)
             found = replace(found, again=_again(request), typed=_typed(request, found.runs))
+        found = replace(found, convertible=_convertible(request, plan))
     rest = (*(run.job for run in found.runs if run.status == "cancelled"), *plan.jobs[len(found.runs) :])
     return replace(found, way_on=_way_on(request, rest)) if found.first else found
 
@@ -220,6 +236,7 @@ def _measure_on(requests: Sequence[BenchRequest], context: Context) -> Measured:
         ],
         runs=[run for each in done for run in each.runs],
         skipped=(*dict.fromkeys(line for each in done for line in each.skipped), *named),
+        convertible=tuple(dict.fromkeys(line for each in done for line in each.convertible)),
         save_errors=[error for each in done for error in each.save_errors],
         interrupted=done[-1].interrupted,
         devices_left_out=tuple(failures),
@@ -341,7 +358,7 @@ class RunPresentation(Presentation["Measured"]):
             with planned(each) as plan:
                 jobs += map(_job_line, plan.jobs)
                 jobs += _turns_lines(each, plan)
-                notes += map(_NOT_MEASURED.format, plan.skipped)
+                notes += map(_NOT_MEASURED.format, (*plan.skipped, *_convertible(each, plan)))
         return jobs, notes
 
     def document(self, result: Measured) -> Any:
@@ -361,7 +378,7 @@ class RunPresentation(Presentation["Measured"]):
 
     def notes(self, result: Measured) -> Sequence[str]:
         """Return what could not be measured."""
-        return list(map(_NOT_MEASURED.format, result.skipped))
+        return list(map(_NOT_MEASURED.format, (*result.skipped, *result.convertible)))
 
     def write(self, result: Measured, path: Path, *, overwrite: bool) -> None:
         """In the format of the extension; nothing without runs."""
