@@ -11,9 +11,9 @@ from dataclasses import replace
 
 import pytest
 
+from comparable_runs import row_of, run_of
 from edgewise.cli.main import run as run_command
 from edgewise.record import InTurns
-from comparable_runs import row_of, run_of
 from messages import has, says
 from sample_profiles import HOSTILE, faster_run, profiled_run
 from sample_runs import VWW, make_run, run_id

@@ -183,7 +183,8 @@ def _p_value(row: Comparison) -> Cell:
 def csv_table(findings: ComparisonResult) -> Table:
     """One row per comparison, SI units, nothing rounded, for machines."""
     titles = ("A", "B", "Metric", "Unit", "Before", "After", "Ratio", "Verdict", "p", "Adjusted p", "Margin",
-              "Ratio at another time low", "Ratio at another time high", "Design", "Processes before", "Processes after", "Decides in (s)", "Method")  # fmt: skip
+              "Ratio at another time low", "Ratio at another time high", "Design", "Processes before",
+              "Processes after", "Decides in (s)", "Method")  # fmt: skip
     numeric = {"Before", "After", "Ratio", "p", "Adjusted p", "Margin", "Processes before", "Processes after",
                "Decides in (s)", "Ratio at another time low", "Ratio at another time high"}  # fmt: skip
     columns = [Column(title=title, numeric=title in numeric) for title in titles]
