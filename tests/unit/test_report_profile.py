@@ -799,7 +799,9 @@ def test_a_time_that_the_profiler_cannot_tell_is_a_bound():
     assert [line[f"Time (s){end}"] for end in ("", " low", " high")] == ["n/a", "0", "2.02e-06"]
     assert [line[f"Share of latency (1){end}"] for end in ("", " low", " high")] == ["n/a", "0", "0.00202"]
     assert line["Ops per second (1/s)"] == "n/a"
-    assert line["Notes"].startswith("Time, Share of latency, Ops per second, Roof, Share of roof: its time is less than")
+    assert line["Notes"].startswith(
+        "Time, Share of latency, Ops per second, Roof, Share of roof: its time is less than"
+    )
     row = next(row for row in Runs([run]).as_rows() if row["name"] == "gemm")
     assert (row["time (s)"], row["time (s) high"], row["share"], row["share high"]) == (None, 2.02e-6, None, 0.00202)
     (row,) = (row for row in diff_table([run, run], most=None).rows if row[0].text == "gemm")
