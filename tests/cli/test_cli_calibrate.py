@@ -23,6 +23,7 @@ from edgewise.predicting import atlas
 from edgewise.predicting.base import Point
 from edgewise.predicting.calibration import Calibration
 from edgewise.predicting.forecast import forecast
+from edgewise.predicting.laws import Scale
 from edgewise.record.job import Constraints
 from edgewise.record.run import Trust
 from edgewise.report.estimate.forecast import _off_text
@@ -579,6 +580,7 @@ def test_of_the_runs_on_this_machine_the_newest_of_the_best_grade_is_taken(tmp_p
         table.write("d,20,4\n")
     found = edgewise.calibrate("board", "own.csv", keep=False)
     assert found.points["latency"][0].subject.host is None
+    assert Scale().lacking(found.points["latency"][0].subject).startswith("its runs on this machine have grade D")
     assert any("grade D alone" in caution and digits.name in caution for caution in found.cautions)
     with edgewise.open_store() as opened:
         opened.save(with_times(base, day=1, grade="B", ms=11.0))

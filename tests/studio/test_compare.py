@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+import csv
 import html
+import io
 import json
 import re
 from dataclasses import replace
 
 import pytest
 
+from comparable_runs import row_of, run_of
 from edgewise.cli.main import run as run_command
 from edgewise.record import InTurns
 from messages import has, says
@@ -50,6 +53,35 @@ def test_the_verdicts_are_those_of_the_command_line(filled, client, capsys):
     faster = next(row for row in expected["comparisons"] if row["metric"] == "latency")
     assert faster["verdict"] == "faster"
     assert f"{1 / faster['ratio']:.2f}× faster" in html.unescape(page)
+
+
+def test_runs_in_turns_have_the_interval_for_another_time_as_on_the_command_line(filled, client, capsys):
+    machine = make_run(1).environment | {
+        "virtualisation": {"hypervisor": False, "vendor": None, "container": "none seen"},
+        "clock": {"governor": None, "boost": None},
+    }
+    rows = ([4.0e-4, 4.1e-4, 4.05e-4, 4.02e-4, 4.08e-4], [2.0e-4, 2.04e-4, 2.03e-4, 2.01e-4, 2.05e-4])
+    runs = [
+        replace(
+            run_of(row_of("latency", [[value] * 3 for value in values]), interleave="turns", number=number),
+            environment=machine,
+        )
+        for number, values in zip((30, 31), rows, strict=True)
+    ]
+    for run in runs:
+        filled.store.save(run)
+    ids = [run.id for run in runs]
+    assert run_command(["compare", *ids, "--store", filled.settings.store, "--json"]) == 0
+    expected = json.loads(capsys.readouterr().out)["comparisons"]
+    (latency,) = (row for row in expected if row["metric"] == "latency")
+    assert latency["rerun_low"] < latency["low"] < latency["high"] < latency["rerun_high"]
+    got = client.get("/compare/file", params={"run": ids, "format": ".json"}).json()
+    assert got["comparisons"] == expected
+    assert ", at another time 0." in client.get("/compare", params={"run": ids}).text
+    table = client.get("/compare/file", params={"run": ids, "format": ".csv"}).text
+    (row,) = (row for row in csv.DictReader(io.StringIO(table)) if row["Metric"] == "latency")
+    ends = [float(row[f"Ratio at another time {end}"]) for end in ("low", "high")]
+    assert ends == pytest.approx([latency["rerun_low"], latency["rerun_high"]])
 
 
 def test_the_first_run_is_the_baseline(client):

@@ -18,6 +18,7 @@ from rich.cells import cell_len
 
 from edgewise.record import Caution, Measurement, Trust
 from edgewise.report.bench.document import bench_document
+from edgewise.report.bench.recommendation import answer_of
 from edgewise.report.bench.tables import bench_table
 from edgewise.report.document import Cell, Column, Document, Table
 from edgewise.report.document.csv import render_csv
@@ -28,6 +29,7 @@ from edgewise.report.runs.conditions import engine_of, lines_by_run, processor_o
 from edgewise.report.runs.field_tables import Options, field_document
 from edgewise.run.agreement import Outputs, compare_outputs
 from edgewise.text import for_markdown
+from sample_optimizations import evaluated
 from sample_runs import KWS, VWW, all_runs, failed_run, make_run, missing, paced_run, run_id, same_model_runs
 
 GOLDEN = Path(__file__).parent.parent / "golden" / "report"
@@ -281,3 +283,17 @@ def test_energy_has_a_column_where_it_was_measured_in_both_units():
 
 def without_energy(run):
     return [row for row in run.measurements if row.metric != "energy"]
+
+
+def test_the_first_line_of_an_evaluation_is_its_accuracy():
+    """It has no latency, so nothing is recommended."""
+    run = evaluated().run
+    run = replace(
+        run, measurements=tuple(row for row in run.measurements if row.metric in ("accuracy_top1", "f1_macro"))
+    )
+    words = "kws.onnx on onnxruntime/cpu: top-1 accuracy 94.56 % [92.85, 95.86] on 900 of 1000 samples"
+    assert answer_of([run]) == (words,)
+    timed = make_run(7)
+    first, second = answer_of([run, timed])
+    assert (first, second) == (words, *answer_of([timed]))
+    assert len(answer_of([replace(run, id=f"{at}") for at in range(10)])) == 9

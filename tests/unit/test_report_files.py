@@ -94,7 +94,7 @@ def test_unknown_tables_formats_and_no_runs_are_refused():
 @pytest.mark.parametrize(
     ("name", "beginning"),
     [
-        ("p.md", "# Profile of kws.onnx"), ("p.html", "<!doctype html>"), ("p.csv", "Run,Model,Runtime,Threads,Index"),
+        ("p.md", "# Profile of kws.onnx"), ("p.html", "<!doctype html>"), ("p.csv", "Run,Model,Runtime,Provider,Threads,Index"),
         ("p.json", f'{{\n  "schema": {SCHEMA}'), ("p.trace.json", '{"traceEvents"'), ("p.mltk.json", '{\n  "summary"'),
         ("p.nodes.json", '{\n "name": "time (µs)'), ("p.macs.nodes.json", '{\n "name": "MACs'),
         ("p.v2.nodes.json", '{\n "name": "time (µs)'), ("P.TRACE.JSON", '{"traceEvents"'),

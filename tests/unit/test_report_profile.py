@@ -12,6 +12,7 @@ from dataclasses import replace
 import pytest
 from rich.cells import cell_len
 
+from edgewise.api import Runs
 from edgewise.errors import BadInput
 from edgewise.formatting import plus_minus, quantity
 from edgewise.profiling.layer_matching import LayerPair, pair_layers
@@ -795,8 +796,14 @@ def test_a_time_that_the_profiler_cannot_tell_is_a_bound():
     assert (row[2].low, row[2].high) == (0.0, pytest.approx(2.02))
     assert "&lt; 2.02" in render_profile_html([run])
     (line,) = (line for line in csv.DictReader(io.StringIO(layers_csv([run]))) if line["Name"] == "gemm")
-    assert [float(line[f"Time (s){end}"]) for end in ("", " low", " high")] == pytest.approx([3e-8, 0.0, 2.02e-6])
-    assert line["Ops per second (1/s)"] == "n/a" and "less than the profiler can tell" in line["Notes"]
+    assert [line[f"Time (s){end}"] for end in ("", " low", " high")] == ["n/a", "0", "2.02e-06"]
+    assert [line[f"Share of latency (1){end}"] for end in ("", " low", " high")] == ["n/a", "0", "0.00202"]
+    assert line["Ops per second (1/s)"] == "n/a"
+    assert line["Notes"].startswith(
+        "Time, Share of latency, Ops per second, Roof, Share of roof: its time is less than"
+    )
+    row = next(row for row in Runs([run]).as_rows() if row["name"] == "gemm")
+    assert (row["time (s)"], row["time (s) high"], row["share"], row["share high"]) == (None, 2.02e-6, None, 0.00202)
     (row,) = (row for row in diff_table([run, run], most=None).rows if row[0].text == "gemm")
     assert [row[2].text, row[3].text, row[5].text] == ["< 2.02", "< 2.02", "–"]
 

@@ -24,7 +24,9 @@ from edgewise.shown import Shown
 from edgewise.verbs import shown_in_python
 from estimates import estimated
 from messages import says
+from sample_comparisons import two_variants
 from sample_optimizations import found as found_variants
+from sample_optimizations import one_model as evaluated_one
 from sample_profiles import profiled_run
 from sample_runs import all_runs
 
@@ -137,6 +139,35 @@ def test_the_same_quantity_has_one_key_in_all_results(runs, tmp_path):
             assert key.removesuffix(" low").removesuffix(" high").partition(" (")[0].islower(), key
 
 
+def test_engine_and_provider_have_one_meaning_in_the_rows_of_all_results(runs, tmp_path):
+    profiled, one = profiled_run(), evaluated_one()
+    for run, rows in [
+        *((run, [row]) for run, row in zip(runs, runs.as_rows(), strict=True)),
+        (profiled, Runs([profiled]).as_rows()),
+        (one.models[0].run, shown_in_python.rows_of(one)),
+    ]:
+        engine, provider = run.job.runtime.name, run.job.runtime.provider
+        assert rows and {(row["runtime"], row["provider"], row["run"]) for row in rows} == {(engine, provider, run.id)}
+    layers = profiled.layers
+    assert [row["engine_provider"] for row in Runs([profiled]).as_rows()] == [layer.provider for layer in layers]
+    search = found_variants()
+    for row, variant in zip(shown_in_python.rows_of(search), (search.baseline, *search.candidates), strict=True):
+        assert (row["runtime"], row["provider"]) == (variant.runtime.name or None, variant.runtime.provider)
+    compared = two_variants()
+    for rows in (
+        shown_in_python.rows_of(compared),
+        shown_in_python.rows_of(estimated(tmp_path)),
+        edgewise.inspect(data.path("digits_cnn.onnx")).as_rows(),
+    ):
+        assert rows and not any({"runtime", "provider"} & set(row) for row in rows)  # they are of no run, or of two
+
+
+def test_a_unit_is_text_also_where_it_is_one():
+    accuracies, compared = shown_in_python.rows_of(evaluated_one()), shown_in_python.rows_of(two_variants())
+    assert [row["unit"] for row in accuracies if row["metric"] == "accuracy_top1"] == ["1"]
+    assert all(isinstance(row["unit"], str) for row in (*accuracies, *compared))
+
+
 def test_rows_of_other_results_are_those_of_the_csv_file(tmp_path):
     found = edgewise.inspect(data.path("digits_cnn.onnx"))
     found.write(tmp_path / "model.csv")
@@ -207,7 +238,8 @@ def test_a_frame_has_the_rows(runs, monkeypatch, library):
     """Neither is a dependency: what stands for one keeps the rows that it is given."""
     for name in ("pandas", "polars"):
         monkeypatch.setitem(sys.modules, name, None)
-    with pytest.raises(Unavailable, match=says("neither-pandas-nor-polars-installed")):
+    with pytest.raises(Unavailable, match=says("neither-pandas-nor-polars-installed")) as error:
         runs.to_frame()
+    assert error.value.advice.startswith("pip install pandas")
     monkeypatch.setitem(sys.modules, library, SimpleNamespace(DataFrame=lambda rows, **_: ("frame", rows)))
     assert runs.to_frame() == ("frame", runs.as_rows())

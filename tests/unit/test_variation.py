@@ -22,6 +22,7 @@ from edgewise.run.variation import (
     FLOOR,
     GUESS,
     MOVING_CLOCK,
+    UNKNOWN,
     VIRTUAL,
     SpeedHistory,
     cautions_about,
@@ -88,6 +89,7 @@ def history(*, compute=0.0, copy=0.0, version=VERSION, blocks=40):
 )
 def test_what_is_assumed_goes_by_the_kind_of_machine(virtual, clock, prior):
     assert prior_of({"virtualisation": virtual, "clock": clock}) is prior
+    assert prior_of({"clock": clock}) is UNKNOWN
 
 
 def nothing(machine):

@@ -21,6 +21,7 @@ class Subject:
 
     Attributes:
         host: the same metric of the model on this machine; None where it was not measured.
+        noisy: whether it was measured on this machine, but only with grade D, so that `host` is None.
         profile: what its operators do; None where only its name is known.
         precision: of its weights, such as ``int8``; "" where unknown.
         family: networks of one design, such as ``mobilenet``; "" where unknown.
@@ -31,6 +32,7 @@ class Subject:
     profile: OperatorProfile | None = None
     precision: str = ""
     family: str = ""
+    noisy: bool = False
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

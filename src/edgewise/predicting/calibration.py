@@ -258,5 +258,6 @@ def _point(found: Mapping[str, Any]) -> Point:
             ),
             precision=str(found["precision"]),
             family=str(found["family"]),
+            noisy=bool(found.get("noisy")),  # earlier files do not say
         ),
     )

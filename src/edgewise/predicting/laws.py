@@ -81,6 +81,8 @@ def _subjects(points: Sequence[Point]) -> list[Subject]:
 
 
 def _lacks_host(subject: Subject) -> str:
+    if subject.noisy and not subject.host:
+        return "its runs on this machine have grade D: measure it again when the machine is quiet"
     return "" if subject.host else "it was not measured on this machine with the calibration's engine"
 
 

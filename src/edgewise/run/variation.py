@@ -88,6 +88,8 @@ def prior_of(environment: Mapping[str, Any]) -> Prior:
     """Return the prior for the machine that `environment` (`edgewise.run.environment.fingerprint`) describes."""
     if "board" in environment:
         return BARE_BOARD
+    if not {"virtualisation", "clock"} <= environment.keys():
+        return UNKNOWN
     virtual, clock = environment["virtualisation"], environment["clock"]
     if virtual["hypervisor"] or virtual["container"] != "none seen":
         return VIRTUAL

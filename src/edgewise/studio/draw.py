@@ -26,6 +26,7 @@ if TYPE_CHECKING:
     from edgewise.comparing.comparison import ComparisonResult
     from edgewise.evaluating.evaluation import EvaluationResults
     from edgewise.record import Run
+    from edgewise.run.variation import History
     from edgewise.store import Store
 
 MEMORY_BYTES = 2 * 2**30
@@ -83,7 +84,7 @@ def answer(request: Mapping[str, Any]) -> dict[str, Any]:
         elif request["kind"] == "suite":
             drawn = draw_suite(store, settings["suite"])
         else:
-            drawn = draw(request["kind"], runs, request["extension"], settings)
+            drawn = draw(request["kind"], runs, request["extension"], settings, store.readings)
         content = drawn if isinstance(drawn, bytes) else drawn.encode("utf-8", "replace")
         if len(content) > MOST_BYTES:
             raise BadInput(
@@ -99,8 +100,11 @@ def answer(request: Mapping[str, Any]) -> dict[str, Any]:
     return {"content": base64.b64encode(zlib.compress(content)).decode()}
 
 
-def draw(kind: str, runs: Sequence[Run], extension: str, settings: Settings) -> str | bytes:
+def draw(kind: str, runs: Sequence[Run], extension: str, settings: Settings, history: History) -> str | bytes:
     """Return a fragment of a page, or the content of a file for other people's eyes where `extension` is not empty.
+
+    Args:
+        history: the readings of earlier runs on a machine, given its key, for comparisons.
 
     Raises `BadInput` for an unknown kind or extension and for runs that have nothing of the kind; `Unavailable`.
     """
@@ -108,12 +112,12 @@ def draw(kind: str, runs: Sequence[Run], extension: str, settings: Settings) -> 
     from edgewise.store.redaction import redact_run
 
     if extension:
-        return _render(kind, [redact_run(run) for run in runs], extension, settings)
+        return _render(kind, [redact_run(run) for run in runs], extension, settings, history)
     with as_part():
-        return _render(kind, runs, ".html", settings)
+        return _render(kind, runs, ".html", settings, history)
 
 
-def _render(kind: str, runs: Sequence[Run], extension: str, settings: Settings) -> str | bytes:
+def _render(kind: str, runs: Sequence[Run], extension: str, settings: Settings, history: History) -> str | bytes:
     from edgewise.report.files import profiled, render_report
     from edgewise.verbs.compare.presentation import FORMAT as COMPARISON
     from edgewise.verbs.evaluate.presentation import FORMAT as EVALUATION
@@ -126,7 +130,7 @@ def _render(kind: str, runs: Sequence[Run], extension: str, settings: Settings) 
         case "profile":
             return render_report(profiled(runs), extension, **{"table": "profile", **settings})
         case "comparison":
-            return COMPARISON.render(contrast(runs, settings), extension)
+            return COMPARISON.render(contrast(runs, settings, history), extension)
         case "evaluation":
             return EVALUATION.render(evaluations(runs), extension)
         case "graph":
@@ -152,19 +156,22 @@ def draw_suite(store: Store, suite: str) -> str:
     return redact_paths(drawn, dict.fromkeys(cell.model for cell in result.cells))
 
 
-def contrast(runs: Sequence[Run], settings: Settings) -> ComparisonResult:
+def contrast(runs: Sequence[Run], settings: Settings, history: History) -> ComparisonResult:
     """Return what ``edgewise compare RUN RUN…`` says of stored runs: the later ones against the first.
 
     Args:
         settings: fields of `Criteria`, as ``force`` to compare what is not fair to compare.
+        history: as `draw` takes it.
 
     Raises `BadInput` for fewer than two runs, and for what can't be compared fairly.
     """
     from edgewise.comparing.criteria import Criteria
     from edgewise.comparing.jobs import Subject
+    from edgewise.comparing.rerun import with_reruns
     from edgewise.comparing.subjects import compare_stored
 
-    return compare_stored([Subject(thing=run, argument=place) for place, run in enumerate(runs)], Criteria(**settings))
+    subjects = [Subject(thing=run, argument=place) for place, run in enumerate(runs)]
+    return with_reruns(compare_stored(subjects, Criteria(**settings)), history)
 
 
 def evaluations(runs: Sequence[Run]) -> EvaluationResults:

@@ -72,7 +72,8 @@ def rows_of(result: Any) -> list[dict[str, Any]]:
         text = str(files.render_report(runs, ".csv"))
     else:
         text = format_of(result).writers[".csv"](result)
-    return [{key_of(title): _value(word) for title, word in row.items()} for row in csv.DictReader(io.StringIO(text))]
+    rows = csv.DictReader(io.StringIO(text))
+    return [{key: _value(key, word) for title, word in row.items() for key in (key_of(title),)} for row in rows]
 
 
 _HEADING = re.compile(r"(?P<place>.+: )?(?P<name>.*?)(?: \((?P<unit>[^)]*)\))?(?P<end> low| high)?")
@@ -83,6 +84,12 @@ _KEYS = {
     "j/mac": "energy_per_mac (J)", "adjusted_p": "p_adjusted", "activations": "activations",
 }  # fmt: skip
 """Headings that mean the same, and the name that JSON has for it; activations are those of a layer, not a metric."""
+
+_TEXTS = frozenset({
+    "run", "model", "runtime", "provider", "device", "precision", "name", "op", "a", "b", "metric", "unit", "label",
+    "variant", "parent", "data", "split", "data_sha256", "sha256", "path", "notes",
+})  # fmt: skip
+"""Keys whose values are text even where one looks like a number, as the unit ``1`` does."""
 
 
 def key_of(heading: str) -> str:
@@ -148,11 +155,11 @@ def _document_of(result: Any) -> Any:
     return load_class(f"edgewise.report.{format_of(result).document}")(result)
 
 
-def _value(word: str) -> str | float | None:
-    for kind in (int, float):
+def _value(key: str, word: str) -> str | float | None:
+    for kind in () if key in _TEXTS else (int, float):
         with suppress(ValueError):
-            return None if word == ABSENT else kind(word)
-    return word
+            return kind(word)
+    return None if word == ABSENT else word
 
 
 def _line_of(run: Run) -> str:

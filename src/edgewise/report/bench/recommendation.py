@@ -11,8 +11,8 @@ from dataclasses import dataclass, replace
 from decimal import Decimal
 
 from edgewise.comparing.fairness import limits_text
-from edgewise.formatting import amount_text, percent_of, quantity
-from edgewise.metrics import METRICS
+from edgewise.formatting import amount_text, percent_of, quantity, with_range
+from edgewise.metrics import METRICS, in_sentence
 from edgewise.record import InTurns, Run
 from edgewise.record.facts import precision_of, threads_of
 from edgewise.report.bench.ranking import (
@@ -41,7 +41,7 @@ from edgewise.report.bench.ranking import (
     why_not_told,
     why_open,
 )
-from edgewise.report.runs.cells import failure_of
+from edgewise.report.runs.cells import NOT_MEASURED, chief_metric, failure_of, label_of
 from edgewise.report.runs.conditions import (
     command_of,
     is_original,
@@ -320,8 +320,10 @@ def answer_of(runs: Sequence[Run], *, each: bool = False) -> tuple[str, ...]:
     Args:
         each: whether several models also have a line each.
     """
-    lines: list[str] = []
-    found = sweeps(runs)
+    judged = list(filter(_is_only_judged, runs))
+    lines = list(map(_of_evaluation, judged[:MOST_LINES]))
+    lines += [f"{left} more evaluations: see the table"] if (left := len(judged) - MOST_LINES) > 0 else []
+    found = sweeps([run for run in runs if not _is_only_judged(run)])
     for sweep in found:
         groups = comparable_groups(sweep)
         scope = f"{_scope_of(sweep[0])}: " if len(found) > 1 else ""
@@ -336,6 +338,25 @@ def answer_of(runs: Sequence[Run], *, each: bool = False) -> tuple[str, ...]:
             left = len(groups) - MOST_LINES
             lines += [f"{left} more models: see the recommendation of each"] if left > 0 else []
     return (*lines, *_of_files(runs), *_of_assumed_sizes(runs))
+
+
+def _is_only_judged(run: Run) -> bool:
+    """Whether `run` has an accuracy, and no value of what its scenario measures."""
+    return run.status == "done" and run.value(run.headline) is None and chief_metric(run) is not None
+
+
+def _of_evaluation(run: Run) -> str:
+    """Return the accuracy of a run that nothing else was measured of, with its interval and number of samples."""
+    row = run.measurement(chief_metric(run) or "")
+    if row is None or row.value is None:
+        why = (row.absent_because if row is not None else "") or NOT_MEASURED
+        said = f"no {in_sentence(label_of(row.metric)) if row is not None else 'score'}: {one_line(why)}"
+    else:
+        said = f"{in_sentence(label_of(row.metric))} {with_range(row.metric, row.unit, row.value, row.low, row.high)}"
+    if (found := run.evaluation) is not None:
+        of = f" of {found.data.size}" if found.n < found.data.size else ""
+        said += f" on {found.n}{of} sample{'' if found.data.size == 1 else 's'}"
+    return f"{one_line(run.job.model.name)} {_where(run, {})}: {said}"
 
 
 _SAME_BELOW = 1e-7

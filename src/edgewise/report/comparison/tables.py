@@ -183,9 +183,10 @@ def _p_value(row: Comparison) -> Cell:
 def csv_table(findings: ComparisonResult) -> Table:
     """One row per comparison, SI units, nothing rounded, for machines."""
     titles = ("A", "B", "Metric", "Unit", "Before", "After", "Ratio", "Verdict", "p", "Adjusted p", "Margin",
-              "Design", "Processes before", "Processes after", "Decides in (s)", "Method")  # fmt: skip
+              "Ratio at another time low", "Ratio at another time high", "Design", "Processes before",
+              "Processes after", "Decides in (s)", "Method")  # fmt: skip
     numeric = {"Before", "After", "Ratio", "p", "Adjusted p", "Margin", "Processes before", "Processes after",
-               "Decides in (s)"}  # fmt: skip
+               "Decides in (s)", "Ratio at another time low", "Ratio at another time high"}  # fmt: skip
     columns = [Column(title=title, numeric=title in numeric) for title in titles]
     rows = [_csv_row(row) for row in findings.comparisons]
     devices = {variant.label: one_line(variant.run.job.target.device) for variant in findings.variants}
@@ -211,6 +212,7 @@ def _csv_row(row: Comparison) -> tuple[Cell, ...]:
         number(row.p_value),
         number(row.p_adjusted),
         number(row.margin),
+        *(absent() if end is None else number(end) for end in (row.rerun_low, row.rerun_high)),
         Cell(text=row.design),
         number(row.before.replicates),
         number(row.after.replicates),

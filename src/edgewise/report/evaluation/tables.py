@@ -166,7 +166,7 @@ def csv_table(results: EvaluationResults) -> Table:
 
     What was measured beside the accuracy, such as the latency, has its rows behind those of the accuracy.
     """
-    titles = ("Model", "Runtime", "Metric", "Label", "Unit", "Value", "n", "Of", "Left out", "Method",
+    titles = ("Model", "Runtime", "Provider", "Metric", "Label", "Unit", "Value", "n", "Of", "Left out", "Method",
               "Difference to the first", "p", "Method of the difference", "Data", "Split", "Data sha256", "Status",
               "Run")  # fmt: skip
     numeric = {"Value", "n", "Of", "Left out", "Difference to the first", "p"}
@@ -201,7 +201,8 @@ def _csv_row(one: ModelEvaluation, label: str, score: Score | None) -> tuple[Cel
         known = (_text(data.name), _text(data.split), _text(data.sha256))
     return (
         _text(label),
-        _text(provider_of(one.run)),
+        _text(one.run.job.runtime.name),
+        _text(one.run.job.runtime.provider or ""),
         _text(metric),
         _text(label_of(metric)) if metric else none,
         _text(METRICS[metric].unit) if metric else none,

@@ -9,11 +9,10 @@ from dataclasses import replace
 from edgewise.device.devices import LOCAL
 from edgewise.record import Layer, LayerTensor, Run
 from edgewise.record.facts import threads_of
-from edgewise.report.document import Cell, Column, Table, raw_cell
+from edgewise.report.document import Cell, Column, Table, absent, raw_cell
 from edgewise.report.document.csv import render_csv
 from edgewise.report.profile.cells import BELOW, rate_reason, roof_reason, time_reason
 from edgewise.report.runs.cells import NOT_MEASURED
-from edgewise.report.runs.conditions import provider_of
 from edgewise.text import one_line
 
 _NUMBERS: tuple[tuple[str, str, str], ...] = (
@@ -32,7 +31,8 @@ _NUMBERS: tuple[tuple[str, str, str], ...] = (
 _OWNER: dict[str, Callable[[Run], str]] = {
     "Run": lambda run: run.id,
     "Model": lambda run: run.job.model.name,
-    "Runtime": provider_of,
+    "Runtime": lambda run: run.job.runtime.name,
+    "Provider": lambda run: run.job.runtime.provider or "–",
     "Threads": lambda run: str(threads_of(run) or "not reported"),
 }
 _DEVICE: dict[str, Callable[[Run], str]] = {"Device": lambda run: run.job.target.device}
@@ -42,7 +42,7 @@ _WORDS: dict[str, Callable[[Layer], str | None]] = {
     "Op": lambda layer: layer.op,
     "Bound": lambda layer: layer.bound or "–",
     "dtype": lambda layer: layer.dtype or "–",
-    "Provider": lambda layer: layer.provider or "–",
+    "Engine provider": lambda layer: layer.provider or "–",
     "Supported": lambda layer: {True: "yes", False: "no", None: "–"}[layer.supported],
     "Error": lambda layer: layer.error,
     "Nodes": lambda layer: "; ".join(layer.nodes),
@@ -83,12 +83,21 @@ def _row(run: Run, layer: Layer, owner: Mapping[str, Callable[[Run], str]]) -> t
 
 
 def _time(layer: Layer) -> Cell:
-    cell = raw_cell(layer.time, time_reason(layer), low=layer.low, high=layer.high)
-    return replace(cell, notes=(BELOW,)) if layer.is_bounded else cell
+    if layer.is_bounded:
+        return _bound(layer, 1.0)
+    return raw_cell(layer.time, time_reason(layer), low=layer.low, high=layer.high)
+
+
+def _bound(layer: Layer, whole: float) -> Cell:
+    """Return the ends of a time, divided by `whole`, without a value: only its upper end says anything."""
+    end = layer.high / whole if layer.high is not None and whole > 0 else None
+    return replace(absent(BELOW), low=None if end is None else 0.0, high=end)
 
 
 def _number(run: Run, layer: Layer, name: str) -> Cell:
     value = getattr(layer, name)
+    if name == "share" and layer.is_bounded:
+        return _bound(layer, run.profile.latency if run.profile is not None else 0.0)
     if value is None and layer.kind != "operator" and name not in ("share", "start"):
         return Cell(text="–")
     return raw_cell(value, _reason(run, layer, name))

@@ -248,7 +248,7 @@ def _points(models: Sequence[_Model], metric: str, engine: str) -> list[Point]:
 
 def _subject(model: _Model, metric: str, engine: str) -> Subject:
     host = model.hosts.get(metric, model.stored.get(engine, {}).get(metric))
-    return replace(model.subject, host=host)
+    return replace(model.subject, host=host, noisy=host is None and model.noisy)
 
 
 def _from_word(word: str) -> list[_Model]:

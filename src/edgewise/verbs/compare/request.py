@@ -100,7 +100,10 @@ class CompareRequest(GeneratingRequest, MeasuringRequest):
     stored: Annotated[
         bool,
         option(
-            "--stored", MEASURE, "Use the samples of stored runs instead of measuring their models again", common=True
+            "--stored",
+            MEASURE,
+            "Use the samples of a stored run beside a model instead of measuring the run's model again",
+            common=True,
         ),
     ] = False
     meters: Annotated[bool, option("--meters/--no-meters", MEASURE, "Read sensors, about 3 s per process")] = False
