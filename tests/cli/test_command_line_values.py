@@ -96,6 +96,14 @@ def test_what_can_not_be_read_is_one_error(capsys, line, told):
     assert out == "" and error.startswith("error: ") and told in error and advice.startswith("try: ")
 
 
+def test_several_limits_of_a_program_are_several_runs(capsys):
+    assert run(["exec", "--cpus", "1,2", "--", "tool"]) == 2
+    assert capsys.readouterr().err.splitlines() == [
+        "error: --cpus must be a number, not '1,2'",
+        "try: execute it once with each number, then run 'edgewise compare last~1 last'",
+    ]
+
+
 @pytest.mark.parametrize(
     ("line", "advice"),
     [

@@ -4,10 +4,17 @@ import csv
 import io
 from dataclasses import replace
 
+import pytest
+
+from edgewise.comparing.assessment import assess
+from edgewise.comparing.comparison import Variant
+from edgewise.comparing.criteria import Criteria
 from edgewise.constraints.base import Usage
 from edgewise.record import Constraints, Job, ModelRef, RuntimeSpec, Scenario, TargetSpec, Workload
 from edgewise.report.bench.document import bench_document
+from edgewise.report.comparison.document import title_of
 from edgewise.report.files import render_report
+from edgewise.report.runs.conditions import labels_of
 from edgewise.report.runs.document import _facts
 from edgewise.run.command import Execution
 from edgewise.run.command_run import build_run
@@ -15,7 +22,7 @@ from edgewise.run.counters import usable_cores
 from sample_runs import make_run
 
 
-def run_of(script, *, cpus=None, seconds=2.0, busy=(1.0, 0.8)):
+def run_of(script, *, cpus=None, seconds=2.0, busy=(1.0, 0.8), paused_s=None):
     """A run of ``python SCRIPT``, an execution for each of the processor times `busy`."""
     job = Job(
         model=ModelRef(name="python", path="/usr/bin/python", format="program", sha256="ab" * 32, size_bytes=17600),
@@ -27,7 +34,7 @@ def run_of(script, *, cpus=None, seconds=2.0, busy=(1.0, 0.8)):
     executions = [
         Execution(
             started_at="2026-01-01T00:00:00Z", mechanism="cgroup-v1", cannot_hold="", seconds=seconds,
-            usage=Usage(cpu_s=one, memory_peak_bytes=50 * 2**20, oom_kills=0),
+            usage=Usage(cpu_s=one, throttled_s=paused_s, memory_peak_bytes=50 * 2**20, oom_kills=0),
         )
         for one in busy
     ]  # fmt: skip
@@ -80,3 +87,77 @@ def test_the_share_of_the_processors_is_named_as_the_lowest_of_several():
     assert several.message == f"{alone.message}, the lowest of 3 processes"
     (more,) = [one for one in run_of("burn.py", cpus=1000).cautions if one.code == "cpu-not-used"]
     assert f"of {len(usable_cores())} CPUs" in more.message
+
+
+def test_limits_tell_rows_labels_and_lines_apart():
+    runs = [run_of("burn.py", cpus=cpus) for cpus in (1, 0.5, None)]
+    rows = list(csv.DictReader(io.StringIO(render_report(runs, ".csv"))))
+    assert [row["Limits"] for row in rows] == ["1 processor", "0.5 processors", "none"]
+    assert {row["Runtime"] for row in rows} == {"command/cgroup-v1"}
+    table = bench_document(runs).tables[0]
+    assert [column.title for column in table.columns if not column.hidden][:3] == ["Model", "Runtime", "Limits"]
+    assert labels_of(runs) == [
+        f"command/cgroup-v1 · {limits}" for limits in ("1 processor", "0.5 processors", "no limits")
+    ]
+    assert "Limits" not in next(csv.reader(io.StringIO(render_report([make_run(1)], ".csv"))))
+
+
+def test_different_programs_are_not_ranked_against_each_other():
+    runs = [run_of(name, cpus=1, seconds=seconds) for name, seconds in (("a.py", 2.0), ("b.py", 4.0), ("c.py", 9.0))]
+    document = bench_document(runs)
+    assert [line.partition(":")[0] for line in document.answer] == [
+        f"python {name} (mechanism cgroup-v1)" for name in ("a.py", "b.py", "c.py")
+    ]
+    assert not any("slower" in line or "Fastest" in line for line in document.answer)
+    assert [table.title for table in document.tables] == ["Benchmark, command"]
+
+
+def test_one_program_with_several_models_still_ranks_them():
+    models = [ModelRef(name=name, path=f"/m/{name}", format="name", sha256=name * 8, size_bytes=0) for name in "xyz"]
+    runs = [run_of(f"--net=/m/{model.name}", seconds=n) for n, model in enumerate(models, 2)]
+    runs = [replace(run, job=replace(run.job, model=model)) for run, model in zip(runs, models, strict=True)]
+    assert bench_document(runs).tables[0].title.startswith("Models, fastest first")
+
+
+def compare_limits(*runs):
+    times = ("2026-01-01T00:00:00.000Z", "2026-01-01T00:00:28.000Z")
+    dated = [replace(run, created_at=time, group=f"g{time}") for run, time in zip(runs, times, strict=True)]
+    labels = ("1 processor", "2 processors")
+    return assess([Variant(label=label, run=run) for label, run in zip(labels, dated, strict=True)], Criteria())
+
+
+def test_a_limit_that_never_held_a_program_back_made_it_neither_faster_nor_slower():
+    """Other work slowed the first down; its processor time is the same and no execution was paused."""
+    slow = run_of("a.py", cpus=1, seconds=2.5, busy=(0.904, 0.905, 0.906, 0.905, 0.905), paused_s=0.0)
+    fast = run_of("a.py", cpus=2, seconds=1.0, busy=(0.899, 0.900, 0.901, 0.900, 0.900), paused_s=0.0)
+    found = compare_limits(slow, fast)
+    why = "the processor limit never held the program back: 905 ms and 900 ms of processor time"
+    assert title_of(found).endswith(f", {why}, measured 28 s apart, not in turns)")
+    assert title_of(found).startswith("No verdict on 2 processors against 1 processor in total time (ratio 0.4000, ")
+    assert {(row.metric, row.verdict, row.because) for row in found.comparisons} == {
+        ("total_time", "inconclusive", why),
+        ("cpu_time", "inconclusive", why),
+    }
+
+
+@pytest.mark.parametrize(
+    ("busy", "paused_s"),
+    [
+        ((0.9, 0.9, 0.9, 0.9, 0.9), 0.5),  # paused
+        ((0.9, 0.9, 0.9, 0.9, 0.9), None),  # not counted
+        ((0.9, 0.9, 0.9, 0.9, 2.5), 0.0),  # one execution used all it had
+    ],
+)
+def test_a_limit_that_may_have_held_a_program_back_has_a_verdict_that_says_measured_apart(busy, paused_s):
+    slow = run_of("a.py", cpus=1, seconds=2.5, busy=busy, paused_s=paused_s)
+    found = compare_limits(slow, run_of("a.py", cpus=2, seconds=1.0, busy=[0.9] * 5, paused_s=0.0))
+    assert title_of(found).startswith("2 processors is 2.50× faster than 1 processor in total time (ratio 0.4000, ")
+    assert title_of(found).endswith(", measured 28 s apart, not in turns)")
+
+
+def test_what_also_differs_otherwise_has_its_verdict():
+    one, other = (run_of("a.py", cpus=cpus, seconds=2.5 / cpus, busy=[0.9] * 5, paused_s=0.0) for cpus in (1, 2))
+    target = replace(other.job.target, variables=("OMP_NUM_THREADS=2",))
+    assert "the processor limit" not in title_of(
+        compare_limits(one, replace(other, job=replace(other.job, target=target)))
+    )

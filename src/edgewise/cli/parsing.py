@@ -127,7 +127,8 @@ def _values_of(options: Sequence[Option], ctx: click.Context) -> Values:
         except BadInput as error:
             project = ctx.find_object(Project) if _is_from_project(one, ctx) else None
             place = f"{project.file}: " if project else ""
-            raise BadInput(f"{place}{one.flag} {error.message}", advice=f"see '{ctx.command_path} --help'") from None
+            advice = error.advice or f"see '{ctx.command_path} --help'"
+            raise BadInput(f"{place}{one.flag} {error.message}", advice=advice) from None
     return found
 
 

@@ -10,7 +10,8 @@ from typing import Any, Generic, TypeVar
 
 from edgewise.comparing.comparison import Variant
 from edgewise.comparing.environments import engine_version, environment_differences, same_hardware
-from edgewise.record import ABOUT_DATA, Job, Run, Stopping
+from edgewise.formatting import quantity
+from edgewise.record import ABOUT_DATA, Constraints, Job, Run, Stopping
 from edgewise.record.facts import floats_of, precision_of, threads_of, uses_int8, variable_words
 from edgewise.record.job import UNKNOWN_DEVICE
 from edgewise.store.codec import parse_time
@@ -95,6 +96,45 @@ def is_together(a: Run, b: Run) -> bool:
     """Whether session i of `a` belongs to session i of `b`: they took turns."""
     ways = {run.job.workload.interleave for run in (a, b)}
     return a.group is not None and a.group == b.group and ways in ({"turns"}, {"rounds"})
+
+
+def describe_apart(a: Run, b: Run) -> str:
+    """``"measured 28 s apart, not in turns"``: of two runs that took no turns."""
+    is_one_call = a.group is not None and a.group == b.group
+    return f"measured {'one after the other' if is_one_call else f'{_gap(a, b)} apart'}, not in turns"
+
+
+def describe_unused_limit(a: Run, b: Run) -> str:
+    """Return why two runs of one program can't differ by their processor limits, all else equal; "" where they can.
+
+    The kernel counted no pause in any execution, and each used fewer processors than its limit.
+    """
+    first, second = ((run.job.target.constraints or Constraints()).cpus for run in (a, b))
+    if first == second or not a.job.command or _settings(_lift_limit(a)) != _settings(_lift_limit(b)):
+        return ""
+    if not (_is_never_held(a) and _is_never_held(b)):
+        return ""
+    used = [quantity(value, "s") for run in (a, b) if (value := run.value("cpu_time")) is not None]
+    told = f": {' and '.join(used)} of processor time" if len(used) == 2 else ""
+    return f"the processor limit never held the program back{told}"
+
+
+def _lift_limit(run: Run) -> Run:
+    """Return `run` as if its processors had no limit."""
+    target = run.job.target
+    limits = replace(target.constraints or Constraints(), cpus=None, mechanism=None)
+    return replace(run, job=replace(run.job, target=replace(target, constraints=limits)))
+
+
+def _is_never_held(run: Run) -> bool:
+    """Return whether the record says that the processor limit, if there is one, was never reached."""
+    cpus = run.job.target.constraints.cpus if run.job.target.constraints is not None else None
+    if cpus is None:
+        return True
+    paused, used = (run.measurement(metric) for metric in ("throttled_time", "cpu_utilization"))
+    if paused is None or paused.value is None or used is None or used.value is None:
+        return False
+    return max(paused.samples or (paused.value,)) == 0.0 and max(used.samples or (used.value,)) < cpus
 
 
 def _left_out(runs: Sequence[tuple[str, Run]]) -> list[str]:
@@ -349,10 +389,8 @@ def _not_excluded(first: tuple[str, Run], other: tuple[str, Run]) -> list[str]:
         return [f"{both} were measured at the same time: each slows the other, so only their ratios count"]
     if b.turns_against(a) is not None:
         found = [f"{both} took turns for their {b.headline} alone: for the rest drift of the machine and other load"]
-    elif a.group is not None and a.group == b.group:
-        found = [f"{both} were measured one after the other, not in turns: drift of the machine and other load"]
     else:
-        found = [f"{both} were measured {_gap(a, b)} apart, not in turns: drift of the machine and other load"]
+        found = [f"{both} were {describe_apart(a, b)}: drift of the machine and other load"]
     same, reasons = same_hardware(a, b)
     if same is False:
         found.append(f"{both} ran on different hardware: {_list(reasons)}")

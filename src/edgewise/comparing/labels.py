@@ -29,7 +29,7 @@ def label_jobs(jobs: Sequence[Job], given: Sequence[str | None], *, hints: Seque
         [job.workload.scenario.kind_in_words for job in jobs],
         [job.target.device for job in jobs],
         [environment_words(job.target.environment) for job in jobs],
-        ["no limits" if (limits := limits_text(job)) == "none" else limits for job in jobs],
+        limit_names(jobs),
         differing_variables([job.target.variables for job in jobs]),
         list(hints) or [""] * len(jobs),
     ]
@@ -55,6 +55,11 @@ def _numbered(labels: Sequence[str]) -> list[str]:
         taken.add(wanted)
         found.append(wanted)
     return found
+
+
+def limit_names(jobs: Sequence[Job]) -> list[str]:
+    """Return the limits of each job in words: ``"0.5 processors"``, or ``"no limits"``."""
+    return ["no limits" if (limits := limits_text(job)) == "none" else limits for job in jobs]
 
 
 def model_names(models: Sequence[ModelRef], *, hashed: bool = True) -> list[str]:

@@ -12,7 +12,7 @@ import numpy as np
 
 from edgewise.comparing.comparison import Comparison, Design, Side, Variant, Verdict
 from edgewise.comparing.criteria import METRICS_COMPARED, Criteria, check_metric
-from edgewise.comparing.fairness import describe_unlike, is_together
+from edgewise.comparing.fairness import describe_unlike, describe_unused_limit, is_together
 from edgewise.comparing.session_values import (
     LEAST_FOR_PERCENTILE,
     OF_LABELS,
@@ -87,7 +87,8 @@ class _Relation:
         of_reruns: the intervals of both are for a re-run in fresh processes: it is known how this machine's runs vary.
         watched: their own results decided when that command stopped, whether or not pairs can be told.
         itself: both are one run.
-        doubt: why no verdict on a time can rest on runs measured apart: one has grade D; else "".
+        doubt: why no verdict on a time can rest on runs measured apart: one has grade D, or they differ in a limit
+            alone that neither reached; else "".
         unlike: why their accuracies can't be compared; "" where they can.
         names: what reasons call them.
         more: how to get more samples of a program; "" for models.
@@ -289,7 +290,9 @@ def _relation(a: Run, b: Run, names: tuple[str, str]) -> _Relation:
         of_reruns=apart and a.variation is not None and b.variation is not None,
         watched=watched,
         itself=is_same_run(a, b),
-        doubt="" if watched else "; ".join(filter(None, map(_grade_d, (a, b), names))),
+        doubt="; ".join(
+            filter(None, (describe_unused_limit(a, b), *(() if watched else map(_grade_d, (a, b), names))))
+        ),
         unlike=describe_unlike((names[0], a), (names[1], b)),
         names=names,
         more=f": exec with {as_flag('repeat')} 3 or more gives several" if a.job.command and b.job.command else "",
@@ -310,7 +313,7 @@ def is_same_run(a: Run, b: Run) -> bool:
 
 
 def _contrast(a: Evidence, b: Evidence, metric: str, *, relation: _Relation) -> MetricContrast:
-    """Return B over A; its doubt says where a run of grade D was measured apart, so that its times prove nothing."""
+    """Return B over A; its doubt says why times of runs measured apart prove nothing, where they don't."""
     found = _contrast_of_evidence(a, b, metric, relation=relation)
     timed = METRICS[metric].unit in _OF_TIME and found.design in ("sessions", "intervals")
     if found.contrast is None or found.contrast.doubt or not relation.doubt or not timed:

@@ -48,6 +48,7 @@ class Option:
         optional: whether the command works without it although the field is required: other options say what it is.
         not_asked: why no form of the studio has it; empty where forms have it. Options about output are left out too: a
             job keeps its result in all formats.
+        instead: what to do rather than give several values of one number, between commas; empty where nothing helps.
         common: whether ``--help`` of a command with many options shows it; ``--help-all`` shows all.
     """
 
@@ -68,6 +69,7 @@ class Option:
     files: bool = False
     optional: bool = False
     not_asked: str = ""
+    instead: str = ""
     common: bool = False
 
     @property
@@ -108,7 +110,8 @@ class Option:
         try:
             found = int(value.removesuffix(".0")) if self.item is int else self.item(value)
         except ValueError:
-            raise BadInput(f"must be {_NOUNS[self.item]}, not {value[:60]!r}") from None
+            advice = self.instead if "," in value else ""
+            raise BadInput(f"must be {_NOUNS[self.item]}, not {value[:60]!r}", advice=advice) from None
         for limit, word in ((self.minimum, "least"), (self.maximum, "most")):
             if limit is not None and (found < limit if word == "least" else found > limit):
                 raise BadInput(f"must be at {word} {limit}, not {found}")

@@ -109,18 +109,18 @@ class TargetRequest(Request):
         return TargetSpec(device=self.device, transport=transport_of(self.device), memory_limit_bytes=self.memory_limit)
 
 
+CPUS = option(
+    "--cpus N",
+    LIMITS,
+    "Number of processors that the job may use, such as 0.5: simulates a smaller device",
+    common=True,
+)
+
+
 class LimitedRequest(Request):
     """Limits of a smaller device; None sets no limit."""
 
-    cpus: Annotated[
-        Number | None,
-        option(
-            "--cpus N",
-            LIMITS,
-            "Number of processors that the job may use, such as 0.5: simulates a smaller device",
-            common=True,
-        ),
-    ] = None
+    cpus: Annotated[Number | None, CPUS] = None
     memory: Annotated[
         Whole | None,
         option(

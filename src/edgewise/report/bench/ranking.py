@@ -10,6 +10,7 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
+from pathlib import PurePath
 from typing import NamedTuple
 
 from edgewise.comparing.comparison import Comparison
@@ -78,8 +79,24 @@ def comparable_groups(runs: Sequence[Run]) -> list[list[Run]]:
 
 
 def sweeps(runs: Sequence[Run]) -> list[list[Run]]:
-    """Return runs that differ in model, engine and settings alone: same scenario, batch, target and processor."""
-    return list(by_key(((scenario_of(run), run.job.workload.batch, *_place(run)), run) for run in runs).values())
+    """Return runs that differ in model, engine and settings alone: same scenario, batch, target and processor.
+
+    Other programs do other work: those of a sweep run one command, but for its model.
+    """
+
+    def conditions(run: Run) -> tuple[object, ...]:
+        return scenario_of(run), run.job.workload.batch, _command_without_model(run), *_place(run)
+
+    return list(by_key((conditions(run), run) for run in runs).values())
+
+
+def _command_without_model(run: Run) -> tuple[str, ...]:
+    """Return the words of a command, those that name its model empty; of the model's path, its last part counts."""
+    model, command = run.job.model, run.job.command
+    if model.format == "program":
+        return command
+    name = re.compile(rf"(?<!\w){re.escape(PurePath(model.path).name)}(?!\w)")
+    return tuple("" if name.search(word) else word for word in command)
 
 
 def _place(run: Run) -> tuple[object, ...]:

@@ -6,6 +6,7 @@ import math
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 
+from edgewise.comparing.fairness import limits_text
 from edgewise.formatting import quantity, value_text
 from edgewise.metrics import METRICS, SHARES
 from edgewise.record import Run
@@ -167,6 +168,7 @@ def _identity(runs: Sequence[Run]) -> list[tuple[Column, list[Cell]]]:
         name = title == "Model" or (needed and varies)
         return Column(title=title, rank=rank, hidden=not (varies or always), name=name), cells
 
+    limited = any(run.job.target.constraints for run in runs)
     model = column("Model", lambda run: command_of(run) or one_line(run.job.model.name), always=True)
     short, engines = short_providers(runs), [provider_of(run) for run in runs]
     runtime, names = column("Runtime", provider_of, always=True)
@@ -182,6 +184,7 @@ def _identity(runs: Sequence[Run]) -> list[tuple[Column, list[Cell]]]:
         *([column("Prompt", prompt_of), column("Depth", depth_of)] if any(map(is_generated, runs)) else []),
         column("Scenario", lambda run: None if is_generated(run) else scenario_of(run)),
         column("Device", lambda run: one_line(run.job.target.device)),
+        *([column("Limits", lambda run: limits_text(run.job))] if limited else []),
         column("Environment", lambda run: environment_words(run.job.target.environment)),
         column("Variables", lambda run: variable_words(run.job.target.variables)),
         (Column(title="Engine version", hidden=True), [Cell(text=engine_of(run)) for run in runs]),

@@ -8,6 +8,7 @@ from dataclasses import replace
 from functools import partial
 
 from edgewise.comparing.comparison import Comparison, ComparisonResult, Side
+from edgewise.comparing.fairness import describe_apart, is_together
 from edgewise.device.devices import LOCAL
 from edgewise.formatting import p_text, percent, ratio_text, value_text
 from edgewise.record import Run
@@ -53,7 +54,16 @@ def chief_of(findings: ComparisonResult, label: str) -> Comparison:
 def conclusion_of(findings: ComparisonResult, label: str) -> str:
     """One sentence of `label` against the baseline."""
     chief = chief_of(findings, label)
-    return conclusion(chief, [row for row in rows_of(findings, label) if row is not chief])
+    others = [row for row in rows_of(findings, label) if row is not chief]
+    runs = {variant.label: variant.run for variant in findings.variants}
+    return conclusion(chief, others, apart=_apart_text(runs.get(chief.a), runs.get(chief.b)))
+
+
+def _apart_text(a: Run | None, b: Run | None) -> str:
+    """Return how far apart two runs of programs were measured; "" for models, whose times allow for that, and turns."""
+    if a is None or b is None or a.id == b.id or is_together(a, b) or not (a.job.command and b.job.command):
+        return ""
+    return describe_apart(a, b)
 
 
 def before_after_table(findings: ComparisonResult, label: str) -> Table:

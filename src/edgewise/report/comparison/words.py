@@ -148,13 +148,14 @@ def evidence_text(row: Comparison) -> str:
     return ", ".join(words)
 
 
-def conclusion(row: Comparison, others: Sequence[Comparison] = ()) -> str:
+def conclusion(row: Comparison, others: Sequence[Comparison] = (), *, apart: str = "") -> str:
     """One sentence on B against A in the main metric, and proven differences the other way.
 
     Args:
         others: the rows of the other metrics.
+        apart: how far apart both were measured, where that belongs to the conclusion.
     """
-    evidence = evidence_text(row)
+    evidence = ", ".join(filter(None, (evidence_text(row), apart)))
     return headline_text(row) + (f" ({evidence})" if evidence else "") + but_text(row, others)
 
 

@@ -8,7 +8,7 @@ from dataclasses import replace
 from typing import Any
 
 from edgewise.comparing.environments import value_text
-from edgewise.comparing.labels import model_names
+from edgewise.comparing.labels import limit_names, model_names
 from edgewise.device.devices import LOCAL
 from edgewise.grouping import by_key
 from edgewise.model.eager import EXAMPLE_INPUTS
@@ -268,6 +268,7 @@ def labels_of(runs: Sequence[Run]) -> list[str]:
         ("precision", [precision_of(run) or "precision not reported" for run in runs]),
         ("scenario", [scenario_of(run) for run in runs]),
         ("device", [one_line(run.job.target.device) for run in runs]),
+        ("limits", limit_names([run.job for run in runs])),
         ("environment", [environment_words(run.job.target.environment) for run in runs]),
         ("variables", differing_variables([run.job.target.variables for run in runs])),
     ]

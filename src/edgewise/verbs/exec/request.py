@@ -16,7 +16,7 @@ from edgewise.units import parse_duration
 from edgewise.verbs.fields import Seed
 from edgewise.verbs.option import argument, option, worded
 from edgewise.verbs.request import FilePath, Number, Texts, Whole
-from edgewise.verbs.shared import LimitedRequest, check_constraints
+from edgewise.verbs.shared import CPUS, LimitedRequest, check_constraints
 from edgewise.verbs.shared_options import LIMITS, MEASURE, OUTPUTS, REPORTING, VARY
 
 PLACEHOLDER = "{model}"
@@ -52,6 +52,10 @@ class ExecRequest(LimitedRequest):
     )
 
     verb: Literal["exec"] = "exec"
+    cpus: Annotated[
+        Number | None,
+        replace(CPUS, instead="execute it once with each number, then run 'edgewise compare last~1 last'"),
+    ] = None
     image: Annotated[
         str | None,
         option(
