@@ -46,7 +46,8 @@ PARALLEL = 2
 def estimate(request: EstimateRequest, context: Context) -> Estimate:
     """Return the estimate of the model on the device; its `Estimate.refused` says where there can be none."""
     _check_estimated(request.device)
-    estimator, device = find_device(request.device, request.set, others=names(context.store))
+    others = names(context.store)
+    estimator, device = find_device(request.device, request.set, others=others, model=str(request.model))
 
     def work(path: Path) -> Estimate:
         graph, network = observe_file(path, shapes=request.shapes, hash_weights=True)
