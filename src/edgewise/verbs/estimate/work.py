@@ -94,7 +94,7 @@ def fits(request: FitsRequest, context: Context) -> Fits:
 
     def work(path: Path) -> Fits:
         graph, network = observe_file(path, shapes=request.shapes, hash_weights=True)
-        found = [with_fit(each, graph) for each in _on_all_cores(groups, path, graph, settings=request.set)]
+        found = [with_fit(each, graph) for each in _on_all_cores(groups, path, graph, request)]
         if battery is not None:
             found = [with_battery(each, *battery) for each in found]
         listed = Fits(model=network.source, candidates=rank(found, limits))
@@ -103,13 +103,14 @@ def fits(request: FitsRequest, context: Context) -> Fits:
     return _on_file(request, work)
 
 
-def _on_all_cores(groups: Groups, path: Path, graph: Graph, *, settings: Mapping[str, str]) -> list[Estimate]:
-    """Return the estimates on the boards of all `groups`. Raises `BadInput` where no estimator takes its `settings`."""
+def _on_all_cores(groups: Groups, path: Path, graph: Graph, request: FitsRequest) -> list[Estimate]:
+    """Return the estimates on the boards of all `groups`. Raises `BadInput` where no estimator takes the settings."""
+    model, settings = str(request.model), request.set
     found: list[Estimate] = []
     answers: list[BadInput | None] = []
     with ThreadPoolExecutor(PARALLEL) as pool:
         tasks = [
-            pool.submit(copy_context().run, estimates_of_core, estimator, devices, path, graph)
+            pool.submit(copy_context().run, estimates_of_core, estimator, devices, path, graph, model=model)
             for estimator, devices in groups
         ]
         try:
