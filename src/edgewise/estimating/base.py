@@ -303,9 +303,9 @@ def unknown_device(name: str, others: Sequence[str] = (), *, listed: str, model:
     return BadInput(
         f"unknown device {name!r}: no Linux board, phone or application processor is built in",
         advice=f"{near}measure on it over ssh: 'edgewise devices add {word} ssh://USER@HOST', then 'edgewise bench "
-        f"{shlex.quote(model)} -d {word}'; or let 3 or more models that were measured on it, in a table, predict others: "
-        f"'edgewise calibrate {word} --measurements FILE', helped by published results: 'edgewise atlas import SOURCE "
-        "FILE'",
+        f"{shlex.quote(model)} -d {word}'; or let 3 or more models that were measured on it, in a table, predict "
+        f"others: 'edgewise calibrate {word} --measurements FILE', helped by published results: 'edgewise atlas import "
+        "SOURCE FILE'",
     )
 
 

@@ -22,8 +22,8 @@ LOWERINGS = {**CMSIS_NN, **MOVING, **PORTABLE, **STATEFUL}
 _MOST = 5
 _NOT_SUPPORTED = "not supported"
 _QUANTISE = (
-    "quantise the model to int8: 'edgewise convert MODEL --precision int8 --data DATA', or with a check of its accuracy "
-    "and speed 'edgewise optimize MODEL --data DATA --task TASK -d DEVICE'"
+    "quantise the model to int8: 'edgewise convert MODEL --precision int8 --data DATA', or with a check of its "
+    "accuracy and speed 'edgewise optimize MODEL --data DATA --task TASK -d DEVICE'"
 )
 _HYBRID = (
     "only the weights are {}: quantise the activations, too, from the float model, "
