@@ -68,7 +68,7 @@ def test_a_clock_above_the_highest_one_is_an_error():
 
 
 def test_a_microcontroller_is_no_device_but_leads_to_its_boards():
-    with pytest.raises(BadInput, match=says("unknown-device-in-base", word="rp2350")) as error:
+    with pytest.raises(BadInput, match=says("unknown-device", name="rp2350")) as error:
         find_device("rp2350")
     assert error.value.advice.startswith(wording("did-you-mean-in-devices", near="rpi-pico2"))
 

@@ -296,13 +296,13 @@ def unknown_device(name: str, others: Sequence[str] = (), *, listed: str, model:
         listed: the advice about lists of devices.
     """
     plain = name.partition("@")[0]
-    near = f"did you mean {', '.join(found)}? " if (found := similar_devices(plain, others)) else ""
+    like = f"did you mean {', '.join(near)}? " if (near := similar_devices(plain, others)) else ""
     if not is_larger(name):
-        return BadInput(f"unknown device {name!r}", advice=f"{near}{listed}")
+        return BadInput(f"unknown device {name!r}", advice=f"{like}{listed}")
     word = shlex.quote(plain)
     return BadInput(
         f"unknown device {name!r}: no Linux board, phone or application processor is built in",
-        advice=f"{near}measure on it over ssh: 'edgewise devices add {word} ssh://USER@HOST', then 'edgewise bench "
+        advice=f"{like}measure on it over ssh: 'edgewise devices add {word} ssh://USER@HOST', then 'edgewise bench "
         f"{shlex.quote(model)} -d {word}'; or let 3 or more models that were measured on it, in a table, predict "
         f"others: 'edgewise calibrate {word} --measurements FILE', helped by published results: 'edgewise atlas import "
         "SOURCE FILE'",
