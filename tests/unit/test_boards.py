@@ -12,7 +12,7 @@ import pytest
 import edgewise
 from edgewise.cli.main import run as edgewise_command
 from edgewise.errors import BadInput
-from edgewise.estimating.base import find_device
+from edgewise.estimating.base import find_device, similar_devices
 from edgewise.estimating.boards import CORE_TITLES, Board, Fit, boards, kib
 from edgewise.estimating.mcu.cores import CORES
 from estimates import dense_relu
@@ -68,7 +68,7 @@ def test_a_clock_above_the_highest_one_is_an_error():
 
 
 def test_a_microcontroller_is_no_device_but_leads_to_its_boards():
-    with pytest.raises(BadInput, match=says("unknown-device-in-base", word="rp2350")) as error:
+    with pytest.raises(BadInput, match=says("unknown-device", name="rp2350")) as error:
         find_device("rp2350")
     assert error.value.advice.startswith(wording("did-you-mean-in-devices", near="rpi-pico2"))
 
@@ -178,3 +178,26 @@ def test_upper_bounds_settle_what_lower_bounds_leave_open(ram, region, flash, fi
     assert fit.fits is fits
     assert fit.needs.startswith("1.0 to 66.0 of ")
     assert replace(fit, at_most={"RAM": 67_536}).fits is (None if fits else fits)
+
+
+@pytest.mark.parametrize("name", ["raspberry-pi", "Raspberry_Pi_4", "pi4", "jetson-nano", "cortex-a72", "pixel-8"])
+def test_a_linux_board_or_a_phone_is_like_no_microcontroller(name):
+    with pytest.raises(BadInput) as refused:
+        find_device(f"{name}@1GHz", model="zoo/a b.tflite")
+    assert "no Linux board, phone or application processor is built in" in str(refused.value.message)
+    assert "did you mean" not in refused.value.advice
+    for command in (
+        f"'edgewise devices add {name} ssh://USER@HOST'",
+        f"'edgewise bench 'zoo/a b.tflite' -d {name}'",
+        f"'edgewise calibrate {name} --measurements FILE'",
+        "'edgewise atlas import SOURCE FILE'",
+    ):
+        assert command in refused.value.advice
+    assert similar_devices(name, ["pi5", "pi4"]) == (["pi4", "pi5"] if name == "pi4" else [])
+
+
+@pytest.mark.parametrize(("name", "meant"), [("raspberry-pi-pico", "rpi-pico"), ("cortex-m44", "cortex-m4")])
+def test_a_name_like_that_of_a_microcontroller_gets_that_one(name, meant):
+    with pytest.raises(BadInput) as refused:
+        find_device(name)
+    assert meant in refused.value.advice and "ssh" not in refused.value.advice

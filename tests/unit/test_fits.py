@@ -53,7 +53,7 @@ def test_limits_leave_boards_out_and_are_counted():
     }  # fmt: skip
     assert sum(found.left_out.values()) == len(found.candidates) - len(found.listed) == 5
     shown = " ".join(render_markdown(fits_document(found)).split())
-    assert "1 of 6 boards hold the model within the limits; the fastest is quick: 100 ms (± 10 ms)." in shown
+    assert "1 of 6 boards holds the model within the limits; the fastest is quick: 100 ms (± 10 ms)." in shown
     assert "holds it, latency not known: 1 (unknown)" in shown and "not enough RAM: 1" in shown
     memory = Fits(model={}, candidates=rank(BOARDS, Limits(ram=999, flash=2047)))
     assert memory.listed == () and memory.left_out["RAM of the model above 1.0 KiB"] == 4
@@ -84,7 +84,7 @@ def test_a_board_whose_interval_crosses_the_limit_is_marked():
 
 def test_boards_without_any_latency_have_enough_memory_and_the_reason_stands_first():
     shown = render_markdown(fits_document(Fits(model={}, candidates=rank([on_board("b", ram=2000)], Limits()))))
-    assert "1 of 1 boards have enough memory for the model; no latency is known: not known." in shown
+    assert "1 of 1 boards has enough memory: b; no latency is known: not known." in shown
     assert wording("boards-enough-memory-model") in shown and "Boards that hold the model" not in shown
 
 
@@ -106,6 +106,9 @@ def test_a_latency_above_the_limit_tells_the_fastest_board_and_a_model_in_float_
     found = Fits(model={}, candidates=rank(boards, Limits(latency=0.2)))
     assert found.refused.endswith("; the latency is not known, as operator 0 works on float32")
     assert found.named_advice("my net.tflite") == "quantise: 'edgewise optimize 'my net.tflite' --data DATA -d b'"
+    none = [replace(on_board(name, ram=ram, needed=9000), advice="quantise: -d DEVICE") for name, ram in
+            (("small", 500), ("large", 8000), ("mid", 4000))]  # fmt: skip
+    assert Fits(model={}, candidates=rank(none, Limits())).named_advice("m") == "quantise: -d large"
     listed = Fits(model={}, candidates=rank(boards, Limits()))
     assert listed.named_advice("m") == listed.advice == "use a smaller model, or raise the limits"
 
@@ -115,7 +118,7 @@ def test_the_table_has_needed_and_available_memory():
     shown = render_markdown(fits_document(found))
     assert "1.0 / 2.9" in shown and "≥ 1.0 / 1.5" in shown and "100 ms" in shown and "no-flash" not in shown
     sure, possible = shown.split("Boards that may hold the model")
-    assert "slow" in sure and "maybe" not in sure and "maybe" in possible
+    assert "| slow |" in sure and "| maybe |" not in sure and "| maybe |" in possible
     assert "Interval" not in possible  # no latency of these boards is known
     assert (
         "the fastest of the 2 whose latency is known is quick: 100 ms (± 10 ms); the smallest is unknown: 2.0 KiB of RAM and"
@@ -246,4 +249,28 @@ def test_a_board_whose_interval_reaches_below_the_limit_says_so():
     )
     assert Limits(latency=0.08).reasons(one, one.fit) == ("holds it, latency above 80.0 ms",)
     found = render_markdown(fits_document(Fits(model={}, candidates=rank([one], Limits()))))
-    assert "1 of 1 boards hold the model;" in found
+    assert "1 of 1 boards holds the model;" in found
+
+
+def test_up_to_three_boards_are_named():
+    four = [on_board(name, ram=2000) for name in "abcd"]
+    told = {
+        count: fits_document(Fits(model={}, candidates=rank(four[:count], Limits()))).answer[0] for count in (2, 3, 4)
+    }
+    assert told[2].startswith("2 of 2 boards have enough memory: a, b; no latency")
+    assert told[3].startswith("3 of 3 boards have enough memory: a, b, c; no latency")
+    assert told[4].startswith("4 of 4 boards have enough memory; no latency")
+
+
+@pytest.mark.parametrize(("most", "short"), [(3000, ""), (2048, "≤ 2 / 2")])
+def test_a_narrow_table_leaves_the_lower_bound_out_only_where_the_upper_one_fits(most, short):
+    one = on_board("b", ram=2048, needed=1024, at_least={"RAM": "arena"})
+    one = replace(one, fit=replace(one.fit, at_most={"RAM": most}))
+    (row,) = boards_table(rank([one], Limits())).rows
+    assert (row[3].text, row[3].short) == (f"1–{most / 1024:.4g} / 2".replace("2.93", "2.9"), short)
+
+
+def test_several_models_get_a_loop_for_the_shell(capsys):
+    assert edgewise_command(["estimate", "a.tflite", "b c.tflite", "--fits"]) == 2
+    loop = """for model in a.tflite 'b c.tflite'; do edgewise estimate "$model" --fits; done"""
+    assert loop in " ".join(capsys.readouterr().err.split())

@@ -859,7 +859,9 @@ def test_the_command_that_measures_a_default_precision_names_the_model_and_the_e
         .endswith(f": edgewise bench '{tmp_path / 'a b' / 'kws.onnx'}' {end}")
     )
     monkeypatch.chdir(tmp_path)
-    assert bench_document([run, other], places=True).answer[-1].endswith(f": edgewise bench 'a b/kws.onnx' {end}")
+    for places in (True, False):
+        told = bench_document([run, other], places=places).answer[-1]
+        assert told.endswith(f": edgewise bench 'a b/kws.onnx' {end}")
 
 
 def test_the_first_lines_of_two_profiles_name_the_layers_that_differ_most():

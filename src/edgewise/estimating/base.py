@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import difflib
+import re
+import shlex
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
@@ -264,19 +266,57 @@ def _normal(name: str) -> str:
     return name.lower().replace("_", "-")
 
 
+_LARGER = re.compile(
+    r"raspberry-?pi(?!.*pico)|r?pi-?(zero|[1-9])|(orange|banana|rock)-?pi|odroid|beagle|jetson|rk3\d|imx[89]|"
+    r"cortex-?[ax]\d|neoverse|pixel|galaxy|iphone|ipad|snapdragon|exynos|dimensity"
+)
+"""How names of Linux boards, phones and application processors begin: none is like a microcontroller."""
+
+
+def is_larger(name: str) -> bool:
+    """Whether `name` is that of a Linux board, a phone or an application processor."""
+    return _LARGER.match(_normal(name)) is not None
+
+
 def similar_devices(name: str, others: Sequence[str] = ()) -> list[str]:
-    """Boards with a chip of this name, otherwise up to three devices, also of `others`, with a similar name."""
+    """Boards with a chip of this name, otherwise up to three devices, also of `others`, with a similar name.
+
+    No device that an estimator knows is similar to a Linux board, a phone or an application processor.
+    """
     found = [board.name for board in boards().values() if name and name.lower() in board.soc.lower()]
-    return found or difflib.get_close_matches(name.lower(), [*device_names(), *others], n=3, cutoff=0.5)
+    known = [] if is_larger(name) else device_names()
+    return found or difflib.get_close_matches(name.lower(), [*known, *others], n=3, cutoff=0.5)
+
+
+def unknown_device(name: str, others: Sequence[str] = (), *, listed: str, model: str = "MODEL") -> BadInput:
+    """Return the error about a device that nothing knows: what is similar, or how a larger one is measured or learnt.
+
+    Args:
+        others: names of devices that other commands know.
+        listed: the advice about lists of devices.
+    """
+    plain = name.partition("@")[0]
+    like = f"did you mean {', '.join(near)}? " if (near := similar_devices(plain, others)) else ""
+    if not is_larger(name):
+        return BadInput(f"unknown device {name!r}", advice=f"{like}{listed}")
+    word = shlex.quote(plain)
+    return BadInput(
+        f"unknown device {name!r}: no Linux board, phone or application processor is built in",
+        advice=f"{like}measure on it over ssh: 'edgewise devices add {word} ssh://USER@HOST', then 'edgewise bench "
+        f"{shlex.quote(model)} -d {word}'; or let 3 or more models that were measured on it, in a table, predict "
+        f"others: 'edgewise calibrate {word} --measurements FILE', helped by published results: 'edgewise atlas import "
+        "SOURCE FILE'",
+    )
 
 
 def find_device(
-    word: str, settings: Mapping[str, str] | None = None, *, others: Sequence[str] = ()
+    word: str, settings: Mapping[str, str] | None = None, *, others: Sequence[str] = (), model: str = "MODEL"
 ) -> tuple[Estimator, EstimatedDevice]:
     """Return the device called ``NAME`` or ``NAME@CLOCK``, with `settings` instead of its own, and who estimates it.
 
     Args:
         others: names of devices that other commands know, for the advice about an unknown one.
+        model: that is to be estimated, for the same.
 
     Raises:
         BadInput: the device is unknown, or the clock or a setting can't be used.
@@ -287,11 +327,8 @@ def find_device(
         for device in estimator.devices():
             if device.name == _normal(name):
                 return estimator, _adapted(estimator, device, clock if at else None, settings or {})
-    advice = f"did you mean {', '.join(near)}? " if (near := similar_devices(name, others)) else ""
-    raise BadInput(
-        f"unknown device {word!r}",
-        advice=f"{advice}'edgewise estimate --devices' lists the devices that can be estimated",
-    )
+    listed = "'edgewise estimate --devices' lists the devices that can be estimated"
+    raise unknown_device(word, others, listed=listed, model=model)
 
 
 def _adapted(

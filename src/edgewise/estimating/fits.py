@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import re
 import shlex
 from collections import Counter
 from collections.abc import Mapping, Sequence
@@ -127,7 +128,7 @@ class Fits(Shown):
             return None
         lacking = [each for each in self.candidates if each.fit.lacking]
         if len(lacking) == len(self.candidates):
-            closest = min((each.fit for each in lacking), key=lambda fit: max(fit.lacking.values()))
+            closest = min((each.fit for each in lacking), key=_most_lacking)
             lacks = ", ".join(f"{kib(size)} KiB {memory}" for memory, size in closest.lacking.items())
             return f"the model fits none of the {len(lacking)} boards: the closest, {closest.board.name}, lacks {lacks}"
         counts = ", ".join(f"{reason} ({number})" for reason, number in self.left_out.items())
@@ -150,10 +151,10 @@ class Fits(Shown):
 
     def named_advice(self, model: str) -> str:
         """`advice`, or what makes the model one whose latency is known, with the model and a board in its command."""
-        helped = sorted((bool(each.fit.lacking), at) for at, each in enumerate(self.candidates) if each.estimate.advice)
+        helped = [each for each in self.candidates if each.estimate.advice]
         if self.refused is None or not helped:
             return self.advice
-        best = self.candidates[helped[0][1]]
+        best = min(helped, key=lambda each: _most_lacking(each.fit))
         return name_in(best.estimate.advice, model=model, device=best.fit.board.name)
 
     def to_document(self) -> dict[str, Any]:
@@ -167,6 +168,11 @@ class Fits(Shown):
             "refused": self.refused,
             "advice": "" if self.refused is None else self.advice,
         }
+
+
+def _most_lacking(fit: Fit) -> int:
+    """Bytes of the memory that the board lacks most; 0 where it lacks none."""
+    return max(fit.lacking.values(), default=0)
 
 
 def rank(estimates: Sequence[Estimate], limits: Limits) -> tuple[Candidate, ...]:
@@ -215,9 +221,12 @@ def boards_by_core(settings: Mapping[str, str]) -> Groups:
 
 
 def estimates_of_core(
-    estimator: Estimator, devices: Sequence[EstimatedDevice], path: Path, graph: Graph
+    estimator: Estimator, devices: Sequence[EstimatedDevice], path: Path, graph: Graph, *, model: str
 ) -> tuple[list[Estimate], BadInput | None]:
     """Return the estimates on boards with the same core; the memory alone, with the reason, where only that is known.
+
+    Args:
+        model: as the user named it, for advice.
 
     Returns:
         One estimate per device, and the error where the estimator rejects the devices' settings.
@@ -236,13 +245,14 @@ def estimates_of_core(
         return memory_estimates(graph, devices, because=because), rejected
     first = found[0]
     if first.refused is not None:
-        because = f"{first.refused}; {first.advice}" if first.advice else first.refused
+        advice = name_in(first.advice, model=model, device="DEVICE")
+        because = f"{first.refused}; {advice}" if advice else first.refused
         memory = memory_estimates(graph, devices, because=because)
-        return [replace(each, advice=first.advice) for each in memory], None
+        return [replace(each, advice=advice) for each in memory], None
     return found, None
 
 
 def name_in(advice: str, *, model: str, device: str) -> str:
     """`advice` with a model and a device in its commands."""
     advice = advice.replace("-d DEVICE", f"-d {shlex.quote(device)}")
-    return advice.replace("optimize MODEL ", f"optimize {shlex.quote(model)} ")
+    return re.sub(r"(convert|optimize) MODEL ", lambda found: f"{found[1]} {shlex.quote(model)} ", advice)

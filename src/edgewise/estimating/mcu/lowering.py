@@ -21,7 +21,10 @@ LOWERINGS = {**CMSIS_NN, **MOVING, **PORTABLE, **STATEFUL}
 """How each supported operator is lowered, by its code."""
 _MOST = 5
 _NOT_SUPPORTED = "not supported"
-_QUANTISE = "quantise the model to int8: 'edgewise optimize MODEL --data DATA --task TASK -d DEVICE'"
+_QUANTISE = (
+    "quantise the model to int8: 'edgewise convert MODEL --precision int8 --data DATA', or with a check of its "
+    "accuracy and speed 'edgewise optimize MODEL --data DATA --task TASK -d DEVICE'"
+)
 _HYBRID = (
     "only the weights are {}: quantise the activations, too, from the float model, "
     "with 'edgewise optimize FLOAT_MODEL --data DATA --task TASK -d DEVICE'"
@@ -101,7 +104,9 @@ def _reason(why: str, operators: Sequence[IntOperator]) -> str:
         return f"{why}: {', '.join(f'{code} (operator {places[code]})' for code in places)}"
     if len(operators) == 1:
         return OperatorRefused(operators[0], why).message
-    return f"each of {len(operators)} operators ({', '.join(codes)}; the first is operator {operators[0].index}) {why}"
+    code, *others = codes
+    more = f" and {len(others)} other {'type' if len(others) == 1 else 'types'}" if others else ""
+    return f"each of {len(operators)} operators ({code}{more}; the first is operator {operators[0].index}) {why}"
 
 
 def advice_of(network: IntNetwork) -> str:

@@ -173,7 +173,8 @@ def bench_document(runs: Sequence[Run], *, title: str = "", places: bool = False
     """Tables, recommendation, cautions, agreement of outputs and missing values of `runs`, in their order.
 
     Args:
-        places: whether commands have the paths of models, which files for others must not disclose.
+        places: whether commands have the paths of models outside the current folder, which files for others must not
+            disclose.
     """
     runs = told_apart(runs)
     tables = bench_tables(runs)

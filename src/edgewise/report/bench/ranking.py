@@ -207,7 +207,14 @@ def peers_of(ranked: Sequence[Candidate], beside: Sequence[Candidate] = ()) -> l
         beside: runs of other models: what is slower than one that a peer is faster than is slower than that peer.
     """
     peers = levels(ranked)[0]
-    between = [other for other in beside if any(is_faster(one, other) for one in peers)]
+    values, ids = [one.value for one in peers], {one.run.id for one in peers}
+    # Judging takes time: without turns, only a value between theirs can be slower than one and faster than another.
+    possible = (
+        other
+        for other in beside
+        if min(values) <= other.value <= max(values) or any(each.against in ids for each in other.run.in_turns)
+    )
+    between = [other for other in possible if any(is_faster(one, other) for one in peers)]
     return [one for one in peers if not any(is_faster(other, one) for other in between)] or peers
 
 

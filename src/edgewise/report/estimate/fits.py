@@ -18,6 +18,8 @@ from edgewise.run.battery import DAY_S
 from edgewise.text import one_line
 from edgewise.units import format_si
 
+MOST_NAMED = 3
+"""Boards that the answer names."""
 _HOW_MEMORY = partial(
     provenance_of_column, "Memory", "estimated", "by the estimate / by the board's data sheet", "none"
 )
@@ -51,26 +53,27 @@ def _has_latency(candidates: Sequence[Candidate]) -> bool:
 
 
 def _why_no_latency(candidates: Sequence[Candidate]) -> str:
-    """Return the reason that most of the boards have."""
+    """Return the reason that most of the boards have, with the first of them in its commands."""
     rows = [(each.fit.board.name, each.estimate.measurement("latency")) for each in candidates]
     reasons = [one_line(row.absent_because or "").replace(name, "this board") for name, row in rows if row is not None]
-    return Counter(reasons).most_common(1)[0][0]
+    return Counter(reasons).most_common(1)[0][0].replace("-d DEVICE", f"-d {candidates[0].fit.board.name}")
 
 
 def _answer(fits: Fits, sure: Sequence[Candidate]) -> tuple[str, ...]:
     """How many boards hold the model, the fastest of them, and what is not sure of them."""
     if fits.refused is not None:
         return ()
-    words = [f"{len(sure)} of {len(fits.candidates)} boards have enough memory for the model"]
-    if others := len(fits.listed) - len(sure):
-        words.append(f"{others} may have")
+    able, others = len(sure), fits.listed[len(sure) :]
+    words = [f"{able} of {len(fits.candidates)} boards {'has' if able == 1 else 'have'} enough memory{_named(sure)}"]
+    words += [f"{len(others)} may have{_named(others)}"] if others else []
     first = fits.listed[0]
     row = first.estimate.measurement("latency")
     if row is not None and row.value is not None:
         limited = any(not reason.startswith("not enough") for reason in fits.left_out)
-        held = "hold the model within the limits" if limited else "hold the model"
-        words[0] = words[0].replace("have enough memory for the model", held)
-        words[1:] = [f"{others} may hold it"] if others else []
+        held = f"{'holds' if able == 1 else 'hold'} the model{' within the limits' if limited else ''}"
+        names = _named(sure) if able > 1 else ""
+        words[0] = f"{able} of {len(fits.candidates)} boards {held}{names}"
+        words[1:] = [f"{len(others)} may hold it{_named(others)}"] if others else []
         doubts = [interval_cell(row, first.estimate).text, _slower(first) if first.fit.board.flash_beside else ""]
         slower = f" ({'; '.join(filter(None, doubts))})" if any(doubts) else ""
         known = sum(_has_latency([each]) for each in sure)
@@ -82,6 +85,12 @@ def _answer(fits: Fits, sure: Sequence[Candidate]) -> tuple[str, ...]:
     if above := sum(each.may_exceed for each in fits.listed):
         words.append(f"{above} may take longer than the limit, by their intervals")
     return (f"{'; '.join(words)}.",)
+
+
+def _named(candidates: Sequence[Candidate]) -> str:
+    """``": b, c"``: the boards, if they are few."""
+    few = 0 < len(candidates) <= MOST_NAMED
+    return f": {', '.join(each.fit.board.name for each in candidates)}" if few else ""
 
 
 def _smallest(sure: Sequence[Candidate]) -> list[str]:
@@ -162,7 +171,8 @@ def _memory(fit: Fit, name: str, needed: int | None, there: int) -> Cell:
     most = f"; at most: {UPPER_BOUNDS[name]}" if name in fit.at_most else ""
     notes = () if least is None else (f"{name} ≥: {least}{most}",)
     text = fit.amount(name, needed).replace("at least", "≥").replace(" to ", "–")
-    short = f"≤ {kib(fit.at_most[name])} / {kib(there)}" if most else ""
+    # The lower bound matters where the upper one is more than the board has.
+    short = f"≤ {kib(fit.at_most[name])} / {kib(there)}" if most and fit.at_most[name] <= there else ""
     return Cell(text=f"{text} / {kib(there)}", value=needed / 1024, notes=notes, short=short)
 
 

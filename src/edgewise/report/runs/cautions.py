@@ -61,7 +61,8 @@ def default_precision_lines(runs: Sequence[Run], *, verb: str = "", places: bool
 
     Args:
         verb: whose command measures it; empty for none.
-        places: whether the command has the path of the model; else it has the name of its file.
+        places: whether the command has the path of a model that is not below the current folder; else it has the name
+            of its file.
     """
     lines: dict[str, str] = {}
     for run in runs:
@@ -79,7 +80,8 @@ def _command_of(run: Run, verb: str, engines: Sequence[str], *, places: bool) ->
     if "default_precision" not in told:
         return ""
     path = Path(job.model.path)
-    name = str(path.relative_to(Path.cwd()) if path.is_relative_to(Path.cwd()) else path) if places else path.name
+    here = Path.cwd()
+    name = str(path.relative_to(here)) if path.is_relative_to(here) else str(path) if places else path.name
     words = ["edgewise", verb, name, "-r", ",".join(engines)]
     words += [] if job.target.device == LOCAL else ["-d", job.target.device]
     words += ["--threads", str(job.runtime.threads)] if (job.runtime.threads or 1) > 1 else []

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import shlex
+
 from edgewise.device.calibrations import is_calibrated
 from edgewise.errors import BadInput
 from edgewise.verbs.checking import make_request
@@ -40,7 +42,9 @@ def read(values: Values) -> Request:
             f"⟦{unused[0]}⟧ applies only to calibrated devices", advice=instead or "'edgewise calibrate' learns one"
         )
     if len(models) > 1:
-        raise BadInput(f"one model can be estimated at a time, not {len(models)}", advice="estimate them one by one")
+        where = "--fits" if values["fits"] else f"-d {shlex.quote(values['device'])}"
+        loop = f'for model in {shlex.join(models)}; do edgewise estimate "$model" {where}; done'
+        raise BadInput(f"one model can be estimated at a time, not {len(models)}", advice=loop)
     (model,) = models_or_factory(models, values["build"])
     kind = FitsRequest if values["fits"] else EstimateRequest
     return request_of(kind, declared_options(kind), values, model=model)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 import shlex
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack, contextmanager
 from contextvars import copy_context
@@ -46,7 +46,8 @@ PARALLEL = 2
 def estimate(request: EstimateRequest, context: Context) -> Estimate:
     """Return the estimate of the model on the device; its `Estimate.refused` says where there can be none."""
     _check_estimated(request.device)
-    estimator, device = find_device(request.device, request.set, others=names(context.store))
+    others = names(context.store)
+    estimator, device = find_device(request.device, request.set, others=others, model=str(request.model))
 
     def work(path: Path) -> Estimate:
         graph, network = observe_file(path, shapes=request.shapes, hash_weights=True)
@@ -93,7 +94,7 @@ def fits(request: FitsRequest, context: Context) -> Fits:
 
     def work(path: Path) -> Fits:
         graph, network = observe_file(path, shapes=request.shapes, hash_weights=True)
-        found = [with_fit(each, graph) for each in _on_all_cores(groups, path, graph, settings=request.set)]
+        found = [with_fit(each, graph) for each in _on_all_cores(groups, path, graph, request)]
         if battery is not None:
             found = [with_battery(each, *battery) for each in found]
         listed = Fits(model=network.source, candidates=rank(found, limits))
@@ -102,13 +103,14 @@ def fits(request: FitsRequest, context: Context) -> Fits:
     return _on_file(request, work)
 
 
-def _on_all_cores(groups: Groups, path: Path, graph: Graph, *, settings: Mapping[str, str]) -> list[Estimate]:
-    """Return the estimates on the boards of all `groups`. Raises `BadInput` where no estimator takes its `settings`."""
+def _on_all_cores(groups: Groups, path: Path, graph: Graph, request: FitsRequest) -> list[Estimate]:
+    """Return the estimates on the boards of all `groups`. Raises `BadInput` where no estimator takes the settings."""
+    model, settings = str(request.model), request.set
     found: list[Estimate] = []
     answers: list[BadInput | None] = []
     with ThreadPoolExecutor(PARALLEL) as pool:
         tasks = [
-            pool.submit(copy_context().run, estimates_of_core, estimator, devices, path, graph)
+            pool.submit(copy_context().run, estimates_of_core, estimator, devices, path, graph, model=model)
             for estimator, devices in groups
         ]
         try:

@@ -11,7 +11,7 @@ from edgewise.device.calibrations import is_calibrated, names
 from edgewise.device.devices import LOCAL, is_device
 from edgewise.device.target import find_target
 from edgewise.errors import BadInput, BadModel
-from edgewise.estimating.base import Estimate, is_known, similar_devices
+from edgewise.estimating.base import Estimate, is_known, unknown_device
 from edgewise.model.callable_loader import is_factory
 from edgewise.model.identity import open_model
 from edgewise.optimizing.elsewhere import TIMES, Judge
@@ -118,12 +118,8 @@ def _find_judge(request: OptimizeRequest, context: Context) -> Judge | None:
         return Judge(device=name, estimate=cache(predicted), int8=False)
     if "://" in name:
         find_target(name)  # its error is about the URL
-    near = similar_devices(name, names(context.store))
-    raise BadInput(
-        f"unknown device {name!r}",
-        advice=(f"did you mean {', '.join(near)}? " if near else "")
-        + "'edgewise devices list' lists devices at hand, 'edgewise estimate --devices' those that can be estimated",
-    )
+    listed = "'edgewise devices list' lists devices at hand, 'edgewise estimate --devices' those that can be estimated"
+    raise unknown_device(name, names(context.store), listed=listed, model=str(request.model))
 
 
 def _check_int8(request: OptimizeRequest, judge: Judge) -> bool:

@@ -28,7 +28,8 @@ from edgewise.verbs.sweep.cells import Cell as SuiteCell
 from edgewise.verbs.sweep.cells import name_place, words_of_threads
 from edgewise.verbs.sweep.conditions import cells_tables, sections_of_runs, vague_sections
 from edgewise.verbs.sweep.front import fronts_of
-from edgewise.verbs.sweep.values import Value, Values, overlaps, sign_of, values_of
+from edgewise.verbs.sweep.standing import Standing, standings_of
+from edgewise.verbs.sweep.values import Value, Values, sign_of, values_of
 
 SCHEMA = 1
 NAME_WIDTH = 28
@@ -37,6 +38,10 @@ FEW_COLUMNS, NARROW = 4, 80
 """Columns of values that a narrow terminal has room for, if their headings allow it; its cells."""
 BEST, LIKE_BEST, BEYOND, VAGUE = "★", "≈", "!", "?"
 _NOTE = f"{BEST} best of its model; {LIKE_BEST} its interval overlaps that of the best"
+_JUDGED_NOTE = (
+    f"{BEST} best of its model; {LIKE_BEST} can't be told from it, by the rule of reports: then the fewest threads, "
+    "the grade, memory and start-up decide"
+)
 _VAGUE_NOTE = (
     f"{VAGUE} grade D: only the order of magnitude is known; not ranked where the model has a value of a better grade"
 )
@@ -116,7 +121,9 @@ class SweepResult:
         rows = list(self.rows())
         places, whole = _places(rows, self.cells)
         metrics = list(dict.fromkeys(name for row in rows for name in row["headlines"]))
-        found = {name: values for name in metrics if (values := values_of(rows, places, name))}
+        held = {run.id: run for run in self.held}
+        found = {name: values for name in metrics if (values := values_of(rows, places, name, held))}
+        standings = {name: standings_of(name, values) for name, values in found.items()}
         fronts = fronts_of(rows, places, whole)
         sections = [Section(title="Failed", lines=_failures(self.failed), tone="poor")] if self.failed else []
         by_keys = {one.key: one for one in self.outcomes if one is not None}
@@ -128,8 +135,13 @@ class SweepResult:
         sections += sections_of_runs(self.held, rows)
         if self.folder:
             sections.append(Section(title="Files", lines=tuple(self.emitted) or (kept,)))
-        best = [_best_line(name, values, whole, self.limits.get(name)) for name, values in found.items()]
-        matrices = [_matrix(name, values, self.limits.get(name), self._absence) for name, values in found.items()]
+        best = [
+            _best_line(name, values, standings[name], whole, self.limits.get(name)) for name, values in found.items()
+        ]
+        matrices = [
+            _matrix(name, values, standings[name], self.limits.get(name), self._absence)
+            for name, values in found.items()
+        ]
         return Document(
             title=f"Sweep {one_line(self.suite)}",
             answer=(*filter(None, best), self._state()),
@@ -205,17 +217,7 @@ def _short_place(place: str) -> str:
     return re.sub(r"(\d+) threads?\b", r"\1T", place).replace(", ", " ")
 
 
-def _best_of(metric: str, values: Mapping[str, Value]) -> str:
-    """Return the place with the best value; one of grade D only where all are."""
-    return min(values, key=lambda place: (values[place].vague, sign_of(metric) * values[place].value))
-
-
-def _seems_better(metric: str, value: Value, best: Value) -> bool:
-    """Whether `value` would be the best if its grade were not D."""
-    return value.vague and not best.vague and sign_of(metric) * (value.value - best.value) < 0
-
-
-def _matrix(metric: str, values: Values, limit: float | None, absence: str) -> Table:
+def _matrix(metric: str, values: Values, standings: Mapping[str, Standing], limit: float | None, absence: str) -> Table:
     """Return a row per model and a column per place; the other way round where that makes fewer columns.
 
     The best of each model is marked, what can't be told from it, and what is beyond the limit.
@@ -225,7 +227,8 @@ def _matrix(metric: str, values: Values, limit: float | None, absence: str) -> T
     """
     every = [value for of_model in values.values() for value in of_model.values()]
     places = sorted({place for of_model in values.values() for place in of_model})
-    grid = [_cells_of(metric, of_model, places, limit, absence) for of_model in values.values()]
+    cells = [_cells_of(metric, of_model, standings[model], limit) for model, of_model in values.items()]
+    grid = [[of_model.get(place, absent(absence)) for place in places] for of_model in cells]
     titles, names, head = places, list(values), "Model"
     if len(values) < len(places) > FEW_COLUMNS:
         titles, names, head = names, places, "Place"
@@ -247,7 +250,10 @@ def _matrix(metric: str, values: Values, limit: float | None, absence: str) -> T
         ),
     )
     repeated = max((value.number for value in every), default=1)
-    notes = [_NOTE, *([f"medians of {repeated} repeats; intervals hold all of theirs"] if repeated > 1 else [])]
+    notes = [
+        _JUDGED_NOTE if any(one.is_judged for one in standings.values()) else _NOTE,
+        *([f"medians of {repeated} repeats; intervals hold all of theirs"] if repeated > 1 else []),
+    ]
     notes += [_VAGUE_NOTE] if any(value.vague for value in every) else []
     notes += [f"{BEYOND} beyond the limit, {quantity(limit, METRICS[metric].unit)}"] if limit is not None else []
     return Table(title=label_of(metric), columns=columns, rows=tuple(rows), notes=tuple(notes))
@@ -263,55 +269,48 @@ def _most_columns(titles: Sequence[str], rows: Sequence[Sequence[Cell]], whole: 
     return max(1, min(FEW_COLUMNS, room // (widest + GAP)))
 
 
-def _cells_of(
-    metric: str, of_model: Mapping[str, Value], places: Sequence[str], limit: float | None, absence: str
-) -> list[Cell]:
-    """Return the values of a model, one per place."""
-    best = _best_of(metric, of_model) if len(of_model) > 1 else None
-    cells = []
-    for place in places:
-        value = of_model.get(place)
-        if value is None:
-            cells.append(absent(absence))
-            continue
+def _cells_of(metric: str, of_model: Mapping[str, Value], standing: Standing, limit: float | None) -> dict[str, Cell]:
+    """Return the values of a model by place."""
+    cells = {}
+    for place, value in of_model.items():
         scale = scale_of(metric, METRICS[metric].unit, [value.value])
         cell = amount_cell(metric, value.value, value.low, value.high, scale)
-        mark = ""
-        if best is not None:
-            mark = BEST if place == best else LIKE_BEST if overlaps(value, of_model[best]) else ""
+        mark = BEST if place == standing.best else LIKE_BEST if place in standing.alike else ""
         mark += VAGUE if value.vague else ""
         beyond = limit is not None and sign_of(metric) * (value.value - limit) > 0
         mark = f" {mark}{BEYOND if beyond else ''}".rstrip()
-        cells.append(replace(cell, text=f"{cell.text}{mark}", short=f"{cell.short}{mark}"))
+        cells[place] = replace(cell, text=f"{cell.text}{mark}", short=f"{cell.short}{mark}")
     return cells
 
 
-def _best_line(metric: str, values: Values, whole: Mapping[str, str], limit: float | None) -> str:
+def _best_line(
+    metric: str, values: Values, standings: Mapping[str, Standing], whole: Mapping[str, str], limit: float | None
+) -> str:
     """``"Latency: best for 3 of 4 models: litert, 1 thread; 2 of 8 values are beyond 5 ms"``; "" if it says nothing.
 
     Args:
         whole: place → its full name.
     """
-    values = {model: {whole[place]: value for place, value in of_model.items()} for model, of_model in values.items()}
-    models = [model for model, of_model in values.items() if len(of_model) > 1]
     words = []
-    winners = {model: _best_of(metric, values[model]) for model in models}
+    winners = {model: whole[standings[model].best or ""] for model in values if standings[model].best is not None}
+    models = list(winners)
     best = Counter(winners.values()).most_common()
     if len(models) == 1 or (len(models) <= FEW_COLUMNS and len(best) > 1):
-        words += [f"best for {model}: {_with_alike(values[model], place)}" for model, place in winners.items()]
+        words += [f"best for {model}: {_with_alike(standings[model], whole)}" for model in models]
     elif best:
         most = best[0][1]
         first = [place for place, count in best if count == most]
         share = "all" if most == len(models) else f"{most} of"
         whose = f"{share} {len(models)} models{' each' if len(first) > 1 else ''}"
         words.append(f"best for {whose}: {_listed(first)}")
-    if unranked := [
-        f"{quantity(value.value, METRICS[metric].unit)} of {_short_place(place)}{f' for {model}' * (len(models) > 1)}"
-        for model, winner in winners.items()
-        for place, value in values[model].items()
-        if _seems_better(metric, value, values[model][winner])
-    ]:
-        words.append(f"{enumerate_few(unranked)} {'is' if len(unranked) == 1 else 'are'} not ranked (grade D)")
+    unranked: dict[str, list[str]] = {}
+    for model, standing in standings.items():
+        for place, why in standing.unranked.items():
+            value = quantity(values[model][place].value, METRICS[metric].unit)
+            whose = f" for {model}" if len(standings) > 1 else ""
+            unranked.setdefault(why, []).append(f"{value} of {_short_place(whole[place])}{whose}")
+    for why, told in unranked.items():
+        words.append(f"{enumerate_few(told)} {'is' if len(told) == 1 else 'are'} not ranked ({why})")
     if limit is not None:
         every = [value.value for of_model in values.values() for value in of_model.values()]
         beyond = sum(sign_of(metric) * (value - limit) > 0 for value in every)
@@ -319,9 +318,9 @@ def _best_line(metric: str, values: Values, whole: Mapping[str, str], limit: flo
     return one_line(f"{label_of(metric)}: {'; '.join(words)}") if words else ""
 
 
-def _with_alike(values: Mapping[str, Value], best: str) -> str:
+def _with_alike(standing: Standing, whole: Mapping[str, str]) -> str:
     """Return the best place, and those that can't be told from it."""
-    alike = [place for place, value in values.items() if place != best and overlaps(value, values[best])]
+    best, alike = whole[standing.best or ""], [name for place, name in whole.items() if place in standing.alike]
     return f"{best} (can't be told from {_listed(alike)})" if alike else best
 
 

@@ -8,6 +8,7 @@ from statistics import median
 from typing import Any
 
 from edgewise.metrics import METRICS
+from edgewise.record import Run
 from edgewise.verbs.rows import Row
 
 
@@ -17,6 +18,7 @@ class Value:
 
     Attributes:
         vague: whether a run of grade D is among them: only the order of magnitude is known.
+        runs: those of which it is the headline, as far as they are at hand.
     """
 
     value: float
@@ -24,31 +26,40 @@ class Value:
     high: float | None
     number: int
     vague: bool = False
+    runs: tuple[Run, ...] = ()
 
 
 Values = Mapping[str, Mapping[str, Value]]
 """Model → place → value."""
 
 
-def values_of(rows: Sequence[Row], places: Sequence[str], metric: str) -> Values:
-    """Return what the rows have of `metric`; of several rows of a model and place the median."""
+def values_of(rows: Sequence[Row], places: Sequence[str], metric: str, held: Mapping[str, Run] | None = None) -> Values:
+    """Return what the rows have of `metric`; of several rows of a model and place the median.
+
+    Args:
+        held: the runs at hand, by their ids.
+    """
     numbers: dict[str, dict[str, list[Mapping[str, Any]]]] = {}
     for row, place in zip(rows, places, strict=True):
         if (number := row["metrics"].get(metric)) is not None:
             vague = row.get("grade") == "D" and metric == row["headlines"][0]
-            numbers.setdefault(row["named"], {}).setdefault(place, []).append({**number, "vague": vague})
+            numbers.setdefault(row["named"], {}).setdefault(place, []).append(
+                {**number, "vague": vague, "run": None if held is None else held.get(row.get("run") or "")}
+            )
     return {
-        model: {place: _joined(repeats) for place, repeats in of_model.items()} for model, of_model in numbers.items()
+        model: {place: _joined(repeats, metric) for place, repeats in of_model.items()}
+        for model, of_model in numbers.items()
     }
 
 
-def _joined(repeats: Sequence[Mapping[str, Any]]) -> Value:
+def _joined(repeats: Sequence[Mapping[str, Any]], metric: str) -> Value:
     return Value(
         value=median(one["value"] for one in repeats),
         low=min((one["low"] for one in repeats if one["low"] is not None), default=None),
         high=max((one["high"] for one in repeats if one["high"] is not None), default=None),
         number=len(repeats),
         vague=any(one["vague"] for one in repeats),
+        runs=tuple(run for one in repeats if (run := one["run"]) is not None and run.headline == metric),
     )
 
 

@@ -1,0 +1,53 @@
+"""Which place is the best of a model in a sweep: the one that reports recommend."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from edgewise.record import Caution
+from edgewise.report.bench.ranking import rank_models
+from edgewise.verbs.rows import rows_of_runs
+from edgewise.verbs.sweep.standing import standings_of
+from edgewise.verbs.sweep.values import values_of
+from sample_runs import MISMATCH, VWW, make_run
+
+
+def standings(runs, held=None):
+    """Of each model by its name; the places are the ids of runs."""
+    rows = [{"named": row["model"], **row} for row in rows_of_runs(runs)]
+    places = [row["run"] for row in rows]
+    known = {run.id: run for run in (runs if held is None else held)}
+    return standings_of("latency", values_of(rows, places, "latency", known))
+
+
+def test_of_runs_that_cant_be_told_apart_the_one_that_reports_recommend_is_the_best():
+    """The better value has the larger memory; of the other model the better value has more threads."""
+    quick = make_run(1, latency=4.0e-4, half=3e-5, memory=90e6, grade="A")
+    lean = make_run(2, runtime="openvino", latency=4.2e-4, half=3e-5, memory=40e6, grade="A")
+    two = make_run(3, latency=4.0e-4, half=3e-5, threads=2, model=VWW)
+    one = make_run(4, latency=4.1e-4, half=3e-5, threads=1, model=VWW)
+    far = make_run(5, latency=9.0e-4, half=1e-6, runtime="litert", model=VWW)
+    runs = [quick, lean, two, one, far]
+    found = standings(runs)
+    first, second = found[lean.job.model.name], found[VWW.name]
+    assert (first.best, first.alike, first.unranked) == (lean.id, {quick.id}, {}) and first.is_judged
+    assert (second.best, second.alike) == (one.id, {two.id})
+    assert {each.run.id for each in rank_models(runs)} == {first.best, second.best}
+
+
+def test_what_reports_leave_out_is_not_ranked_and_says_why():
+    good, vague = make_run(1, latency=4e-4), make_run(2, latency=3e-4, runtime="litert", grade="D")
+    wrong = make_run(3, latency=2e-4, runtime="openvino")
+    wrong = replace(wrong, cautions=(*wrong.cautions, Caution.of("output-mismatch", MISMATCH)))
+    (found,) = standings([vague, wrong, good]).values()
+    assert (found.best, found.alike) == (good.id, frozenset())
+    assert found.unranked == {vague.id: "grade D", wrong.id: "outputs differ"}
+    assert [each.run.id for each in rank_models([vague, wrong, good])] == [good.id]
+    (none,) = standings([vague, wrong]).values()
+    assert none.best is None and none.unranked == found.unranked
+
+
+def test_values_decide_where_a_run_is_not_at_hand():
+    quick, lean = make_run(1, latency=4.0e-4, half=3e-5), make_run(2, runtime="litert", latency=4.2e-4, half=3e-5)
+    (found,) = standings([quick, lean], held=[quick]).values()
+    assert (found.best, found.alike, found.is_judged) == (quick.id, {lean.id}, False)
