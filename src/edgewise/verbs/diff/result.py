@@ -270,8 +270,8 @@ class DiffResult:
         return Table(title=title, columns=columns, rows=(*rows, *alone))
 
     def _shown(self) -> tuple[str, list[LayerGap]]:
-        """Return what the table shows, in words, and its layers: of many those that lose, at most `top`, the added ones,
-        and the one in which the error begins.
+        """Return what the table shows, in words, and its layers: of many those that lose, at most `top`, the added
+        ones, and the one in which the error begins.
         """
         count = len(self.layers)
         if not self.top or count <= self.top:

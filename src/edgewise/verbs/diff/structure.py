@@ -74,8 +74,9 @@ def find_lone(graphs: Sequence[Graph], aligned: Sequence[Stretch]) -> list[LoneO
     """Return the operators that were added or removed, and where each stands in its graph."""
     makers = [{output: each for each in graph.operators for output in each.outputs if output} for graph in graphs]
     found = []
-    for tag, *sides in aligned:
-        for side, each in [(side, each) for side in (0, 1) for each in sides[side] if tag in ("delete", "insert")]:
+    for tag, removed, added in aligned:
+        for each in (*removed, *added) if tag in ("delete", "insert") else ():
+            side = int(tag == "insert")
             graph = graphs[side]
             sources = [name for name in each.inputs if name in makers[side] or name in graph.inputs]
             takers = [taker.title for taker in graph.operators if not set(each.outputs).isdisjoint(taker.inputs)]
