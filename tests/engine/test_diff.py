@@ -49,6 +49,34 @@ def changed(path: Path, layer: int, change) -> tuple[Path, str]:
     return path, node.name
 
 
+def with_added(path: Path, factor: float) -> Path:
+    """The float network with a product by `factor` behind its first activation."""
+    model = onnx.load(FLOAT)
+    at, relu = next((at, node) for at, node in enumerate(model.graph.node) if node.op_type in ("Relu", "Clip"))
+    for node in model.graph.node:
+        node.input[:] = ["scaled" if name == relu.output[0] else name for name in node.input]
+    added = onnx.helper.make_node("Mul", [relu.output[0], "factor"], ["scaled"], name="scale")
+    model.graph.node.insert(at + 1, added)
+    model.graph.initializer.append(onnx.numpy_helper.from_array(np.array(factor, dtype=np.float32), "factor"))
+    onnx.save(model, path)
+    return path
+
+
+@pytest.mark.parametrize(
+    ("factor", "exact", "words"),
+    [(1.0, True, "; with these inputs it changes no value"), (0.5, False, "; exact before it, 6.0 dB behind it")],
+)
+def test_an_added_layer_is_held_against_what_it_takes(capsys, tmp_path, factor, exact, words):
+    path = with_added(tmp_path / "added.onnx", factor)
+    found = diff(capsys, FLOAT, path)
+    (own,) = [layer for layer in found["layers"] if layer["is_added"]]
+    assert (own["name"], own["exact"]) == ("scale", exact) and [one["name"] for one in found["lone"]] == ["scale"]
+    assert found["begins"] == (None if exact else "scale")
+    assert run(["diff", str(FLOAT), str(path), "-q"]) == 0
+    said = " ".join(capsys.readouterr().out.split())
+    assert "scale (Mul) was added between " in said and words in said
+
+
 def outputs_of(path: Path, count: int, tensor: str) -> np.ndarray:
     """A tensor over the first random inputs, by a session of its own."""
     model = onnx.load(path)

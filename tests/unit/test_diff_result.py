@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
+from dataclasses import replace
 
 import numpy as np
 import pytest
 
 from edgewise.stats.differences import Sums
 from edgewise.verbs.diff.result import NO_TWIN, NOT_ALONE, DiffResult, LayerGap
+from edgewise.verbs.diff.structure import LoneOperator
 from sample_diffs import diffed
 
 
@@ -44,6 +47,66 @@ def test_what_a_layer_loses_by_itself_is_told_where_no_layer_stands_out():
     first, *_ = result(layer("a", loss=5, own=0), layer("b", loss=4, own=6.8)).describe().answer
     assert "none makes the error 6 dB larger; by itself b loses 6.8 dB, but the layers before it have lost" in first
     assert first.endswith("the lowest signal to noise is 20.0 dB in a")
+
+
+def lone(name: str, *, is_added: bool = True) -> LoneOperator:
+    return LoneOperator(name=name, op="Conv", title=name, is_added=is_added, before="a", after="b")
+
+
+def of_many(*layers: LayerGap, lone: Sequence[LoneOperator] = ()) -> DiffResult:
+    """Two files of other names, of whose layers 2 are shown."""
+    one, two = ({"name": name, "engine": "e 1", "format": "onnx", "sha256": "0"} for name in ("old.onnx", "new.onnx"))
+    return replace(result(*layers), models=(one, two), lone=lone, top=2)
+
+
+SAME = replace(layer("a", loss=0), snr_db=math.inf, before_db=math.inf)
+
+
+@pytest.mark.parametrize(
+    ("before", "after", "words"),
+    [
+        (math.inf, math.inf, "; with these inputs it changes no value"),
+        (math.inf, 31.0, "; exact before it, 31.0 dB behind it"),
+        (30.0, math.inf, "; 30.0 dB before it, exact behind it"),
+        (None, 31.0, ""),
+    ],
+)
+def test_an_added_layer_stands_behind_the_first_line_with_what_it_changes(before, after, words):
+    own = replace(layer("d", loss=0), is_added=True, before_db=before, snr_db=after)
+    told = of_many(SAME, own, layer("c", loss=30), lone=[lone("d")]).describe()
+    assert told.answer[0].startswith("The error of new.onnx begins in c (Conv)")
+    assert told.answer[1] == f"d (Conv) was added between a and b{words}"
+    assert told.tables[0].title == "The only one of 3 layers that loses, and what was added, in order of execution"
+    assert [row[0].text for row in told.tables[0].rows] == ["d (added)", "c"]
+
+
+def test_a_removed_layer_and_one_without_a_counterpart_have_rows_without_values():
+    told = of_many(SAME, layer("c", loss=30), lone=[lone("r", is_added=False), lone("s")]).describe()
+    assert told.answer[1:3] == ("r (Conv) was removed between a and b", "s (Conv) was added between a and b")
+    assert told.tables[0].title == "Layers, in order of execution; then those that only one model has"
+    rows = {row[0].text: row[2] for row in told.tables[0].rows}
+    assert list(rows) == ["a", "c", "r (removed)", "s (added)"] and rows["r (removed)"].text == "n/a"
+    assert rows["r (removed)"].notes == ("only in old.onnx: nothing to compare it with",)
+    assert rows["s (added)"].notes == ("only in new.onnx: nothing to compare it with",)
+
+
+def test_many_added_layers_are_a_number():
+    told = of_many(SAME, lone=[lone("r", is_added=False), *(lone(name) for name in "stu")]).describe()
+    assert told.answer[1] == "Of the operators, 3 were added and 1 was removed: see Structure"
+
+
+def test_layers_that_lose_nothing_are_left_out_of_many():
+    table = of_many(SAME, SAME, layer("b", loss=0.04), layer("c", loss=0.05)).describe().tables[0]
+    assert table.title == "The only one of 4 layers that loses, in order of execution"
+    assert [row[0].text for row in table.rows] == ["c"]
+    table = of_many(*(layer(name, loss=loss) for name, loss in (("a", 1), ("b", 2), ("c", 3)))).describe().tables[0]
+    assert table.title == "The 2 of 3 layers that lose most, in order of execution"
+
+
+def test_where_no_layer_loses_the_least_alike_stands_alone():
+    table = of_many(SAME, replace(SAME, name="b", snr_db=130.0), SAME).describe().tables[0]
+    assert table.title == "None of 3 layers loses; the least alike, in order of execution"
+    assert [row[0].text for row in table.rows] == ["b"]
 
 
 def test_ratios_of_equal_values_are_null_in_json():

@@ -9,7 +9,7 @@ import pytest
 
 from edgewise.model.graph import Graph, Operator, StoredData, Tensor
 from edgewise.verbs.diff import structure
-from edgewise.verbs.diff.structure import describe_structure
+from edgewise.verbs.diff.structure import LoneOperator, align_operators, describe_structure, find_lone
 
 PATHS = [Path("a.onnx"), Path("b.onnx")]
 
@@ -39,7 +39,7 @@ def step(name, op="Conv", options=None, own=(), kind=""):
 
 
 def differences(one, two):
-    return describe_structure([one, two], PATHS)
+    return describe_structure([one, two], PATHS, align_operators([one, two]), names=("a.onnx", "b.onnx"))
 
 
 NET = [step("a", options={"pads": (1, 1), "group": 1}, own=["w"]), step("b", "Relu"), step("c", own=["v"])]
@@ -53,8 +53,24 @@ def test_the_same_graph_has_no_differences():
 def test_operators_that_were_added_removed_and_replaced_are_named():
     one = graph(*NET, step("d", "Add"), weights=WEIGHTS)
     two = graph(NET[0], step("f", "Gelu"), NET[2], step("d", "Add"), step("e", "Softmax"), weights=WEIGHTS)
-    assert differences(one, two) == ["Gelu in place of Relu (1: b)", "only in the other: Softmax (1: e)"]
-    assert differences(two, one) == ["Relu in place of Gelu (1: f)", "only in the reference: Softmax (1: e)"]
+    assert differences(one, two) == ["Gelu in place of Relu (1: b)", "only in b.onnx: Softmax (1: e)"]
+    assert differences(two, one) == ["Relu in place of Gelu (1: f)", "only in a.onnx: Softmax (1: e)"]
+
+
+def test_an_added_operator_stands_between_those_that_it_takes_from_and_gives_to():
+    two = graph(NET[0], NET[1], step("denoise", own=["w"]), NET[2], step("e", "Softmax"), weights=WEIGHTS)
+    graphs = [graph(*NET, weights=WEIGHTS), two]
+    found = find_lone(graphs, align_operators(graphs))
+    assert [each.describe() for each in found] == [
+        "denoise (Conv) was added between b and c", "e (Softmax) was added behind c",
+    ]  # fmt: skip
+    graphs.reverse()
+    assert [each.describe() for each in find_lone(graphs, align_operators(graphs))] == [
+        "denoise (Conv) was removed between b and c", "e (Softmax) was removed behind c",
+    ]  # fmt: skip
+    first = LoneOperator(name="a", op="Conv", title="a", is_added=True, before="x", after="b")
+    assert find_lone([graph(NET[1]), graph(NET[0], NET[1], weights=WEIGHTS)], align_operators(
+        [graph(NET[1]), graph(NET[0], NET[1], weights=WEIGHTS)])) == [first]  # fmt: skip
 
 
 def test_renamed_operators_are_paired_by_type_between_their_neighbours():
@@ -109,7 +125,7 @@ def test_what_a_quantiser_adds_is_counted_and_hides_nothing():
     )
     assert differences(graph(*NET, weights=WEIGHTS), quantised) == [
         "Conv, weights float32 → int8 (1: a)",
-        "only in the other: 1 QuantizeLinear, 1 DequantizeLinear",
+        "only in b.onnx: 1 QuantizeLinear, 1 DequantizeLinear",
     ]
 
 

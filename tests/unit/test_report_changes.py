@@ -12,7 +12,8 @@ from edgewise.report.document.text import to_text
 from edgewise.report.profile.changes import change_lines
 from edgewise.report.profile.diff import diff_table, pair_row
 from edgewise.report.profile.document import profile_document
-from sample_profiles import faster_run, many_layers_run, profiled_run, sample_layers, unprofiled_run
+from sample_profiles import faster_run, layer_of, many_layers_run, profiled_run, sample_layers, unprofiled_run
+from sample_runs import make_run
 
 
 def two(ratio: float | None = None, verdict: str = "faster", *, half: float = 0.01, **layers: object) -> list[Run]:
@@ -102,6 +103,79 @@ def test_before_and_after_speak_of_changes():
     largest, summed = change_lines([before, after])
     assert largest.startswith("largest changes by layer: pw1 ") and " of the change)" in largest
     assert summed.startswith("the changes of the layers add up to -130 µs")
+
+
+def with_denoise(*, micros: float = 150.0, **layer: object) -> list[Run]:
+    """A model of 1000 ± 10 µs, and one of 1150 ± 10 µs that has one layer more and runs in the same engine; pw1 takes
+    10 µs more, which is unclear."""
+    before = profiled_run()
+    model = replace(before.job.model, name="today.onnx", sha256="f" * 64)
+    own = layer_of(11, "denoise", "Conv", micros, macs=7_000_000, **layer)
+    pw1 = next(one for one in before.layers if one.name == "pw1")
+    slower = replace(pw1, time=210e-6, low=190e-6, high=230e-6)
+    layers = (*(slower if one is pw1 else one for one in before.layers), own)
+    turns = InTurns(against=before.id, ratio=1.15, low=1.14, high=1.16, verdict="slower", method="turns")
+    after = make_run(22, model=model, latency=1.15e-3, half=1e-5)
+    return [before, replace(after, layers=layers, profile=before.profile, in_turns=(turns,))]
+
+
+def test_the_time_of_an_added_layer_is_the_largest_change():
+    """147 to 153 µs, which the turns widen by 1.14/1.15 and 1.16/1.15: 145.7 to 154.3 µs of 140 to 160 µs. The sum
+    counts it once, beside the 10 µs of pw1."""
+    largest, summed = change_lines(with_denoise())
+    assert largest == (
+        "largest changes by layer: denoise +150 ± 5 µs (Conv, only in today.onnx; 100 ± 11 % of the change)"
+    )
+    assert summed.startswith("the changes of the layers add up to +160 µs (1 without a time left out) of the change of")
+
+
+def test_the_time_of_a_removed_layer_is_a_change_as_well():
+    after, before = with_denoise()
+    turns = InTurns(against=before.id, ratio=0.87, low=0.86, high=0.88, verdict="faster", method="turns")
+    largest, _ = change_lines([replace(before, in_turns=()), replace(after, in_turns=(turns,))])
+    assert largest == (
+        "largest changes by layer: denoise -150 ± 3 µs (Conv, only in today.onnx; 100 ± 11 % of the change)"
+    )
+
+
+def test_an_added_layer_has_its_change_in_the_table_and_no_ratio():
+    table = diff_table(with_denoise())
+    rows = {row[0].text: [cell.text for cell in row[2:]] for row in table.rows}
+    assert rows["denoise"] == ["none", "150 ± 3", "+150", "–", "added"]
+    assert rows["pw1"][-1] == "unclear" and "unpaired" not in {row[-1] for row in rows.values()}
+    assert table.notes[1:] == (
+        "added, removed: only one of the models has it, and one engine ran both, so its whole time is the change",
+    )
+
+
+def test_several_added_layers_have_a_row_with_their_sum():
+    before, after = with_denoise()
+    more = layer_of(12, "sharpen", "Conv", 50, macs=1_000_000)
+    rows = diff_table([before, replace(after, layers=(*after.layers, more))]).rows
+    (row,) = [row for row in rows if row[0].text == "all 2 added operators"]
+    assert [cell.text for cell in row[2:]] == ["0", "200", "+200", "–", "added"]
+
+
+@pytest.mark.parametrize("field", ["version", "provider", "options"])
+def test_a_layer_that_only_another_engine_has_may_be_a_fusion(field):
+    before, after = with_denoise()
+    runtime = replace(after.job.runtime, **{field: {"level": 1} if field == "options" else "other"})
+    runs = [before, replace(after, job=replace(after.job, runtime=runtime))]
+    (row,) = [row for row in diff_table(runs).rows if row[0].text == "denoise"]
+    assert (row[4].text, row[-1].text) == ("–", "unpaired")
+    assert "denoise" not in change_lines(runs)[0]
+    assert "unpaired: only one run has it, or has it in other rows; no claim is made for it" in diff_table(runs).notes
+
+
+def test_a_step_whose_operators_are_not_known_may_do_other_work_of_the_model():
+    runs = with_denoise(nodes=())
+    (row,) = [row for row in diff_table(runs).rows if row[0].text == "denoise"]
+    assert row[-1].text == "unpaired"
+
+
+def test_an_added_layer_without_a_certain_time_has_no_share():
+    largest, _ = change_lines(with_denoise(low=None, high=None))
+    assert largest.startswith("largest changes by layer: denoise +150 µs (Conv, only in today.onnx; unclear), pw1 +10")
 
 
 def test_other_runs_have_no_such_lines():

@@ -12,6 +12,7 @@ import math
 from collections import Counter
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
+from typing import Any
 
 from edgewise.profiling.quantisation import find_wrapping
 from edgewise.record import Layer, Run
@@ -31,6 +32,7 @@ class LayerPair:
         before, after: layers of the first and the second run; empty where a run has none for this work.
         is_reliable: neither latency has the lowest grade.
         drift: `drift_between` the runs.
+        is_one_engine: `have_one_engine` of the runs.
     """
 
     name: str
@@ -40,6 +42,7 @@ class LayerPair:
     after: tuple[Layer, ...]
     is_reliable: bool = True
     drift: tuple[float, float] | None = (1.0, 1.0)
+    is_one_engine: bool = False
 
     @property
     def times(self) -> tuple[float | None, float | None]:
@@ -78,6 +81,13 @@ class LayerPair:
     def is_paired(self) -> bool:
         """Whether both runs have layers for it."""
         return bool(self.before and self.after)
+
+    @property
+    def is_added_or_removed(self) -> bool:
+        """Whether only one of two models has these operators: their whole time is the change."""
+        alone = (*self.before, *self.after)
+        is_named = self.kind == "operator" and all(layer.nodes for layer in alone)
+        return self.is_one_engine and not self.is_paired and is_named
 
     @property
     def is_counted(self) -> bool:
@@ -130,6 +140,18 @@ def are_reliable(*runs: Run) -> bool:
     return all(run.trust is None or run.trust.grade != "D" for run in runs)
 
 
+def have_one_engine(before: Run, after: Run) -> bool:
+    """Whether one engine ran two models with the same settings on one device, and all its operators are known.
+
+    Then work that only one run has is no fusion: its operators are in one model alone.
+    """
+    one, two = before.job, after.job
+    versions = {run.effective.get("engine_version") for run in (before, after)}
+    is_same = one.runtime == two.runtime and one.target == two.target and len(versions) == 1 and not one.command
+    operators = [layer for run in (before, after) for layer in run.layers if layer.kind == "operator"]
+    return is_same and one.model.sha256 != two.model.sha256 and all(layer.nodes for layer in operators)
+
+
 def drift_between(before: Run, after: Run) -> tuple[float, float] | None:
     """Return what the machine's drift between two runs may have changed: factors, around 1, for the times of the
     second one.
@@ -157,8 +179,11 @@ def pair_layers(before: Run, after: Run) -> list[LayerPair]:
     sets.join_wrapping()
     sets.join_by_tensor()
     sets.join_by_order()
-    reliable, drift = are_reliable(before, after), drift_between(before, after)
-    pairs = [replace(_pair(*found), is_reliable=reliable, drift=drift) for found in sets.found()]
+    facts: dict[str, Any] = {
+        "is_reliable": are_reliable(before, after), "drift": drift_between(before, after),
+        "is_one_engine": have_one_engine(before, after),
+    }  # fmt: skip
+    pairs = [replace(_pair(*found), **facts) for found in sets.found()]
     return sorted(pairs, key=lambda pair: (pair.change is None, -abs(pair.change or 0.0)))
 
 

@@ -26,7 +26,7 @@ from edgewise.report.graph import (
 from edgewise.report.graph.columns import bounds, document_of, shapes_words
 from edgewise.report.inspection.document import summary
 from edgewise.report.profile.cells import bound_note, share_cell, time_cell
-from edgewise.report.profile.diff import BEFORE_AFTER, change_cell, pair_row, verdict_cell, whole_row
+from edgewise.report.profile.diff import BEFORE_AFTER, change_cell, is_proven, pair_row, whole_row
 from edgewise.report.profile.order import order_line
 from edgewise.report.runs.cells import reason_of_absence
 from edgewise.report.runs.conditions import engine_of, labels_of
@@ -117,7 +117,7 @@ def _answer(graph: Graph) -> list[str]:
     order = order_line(graph.runs)
     verdict = "" if order else f": {_VERDICTS.get(word, 'a latency has no interval')}"
     lines = [*([f"{order}."] if order else []), f"Median latency: {words}{verdict}."]
-    clear = [pair for pair in graph.pairs if verdict_cell(pair).text in ("faster", "slower")]
+    clear = [pair for pair in graph.pairs if is_proven(pair)]
     if not clear:
         return [*lines, f"No layer has a clear {change.lower()}."]
     most = max(clear, key=lambda pair: abs(pair.change or 0.0))

@@ -16,6 +16,7 @@ from edgewise.report.profile.diff import (
     SLOWER,
     change_of_sums,
     headings_of_two,
+    is_proven,
     join_pairs,
     signed_micros,
     verdict_cell,
@@ -70,15 +71,27 @@ def change_lines(runs: Sequence[Run]) -> list[str]:
     names, heading, _ = headings_of_two(*profiled)
     change = heading.lower()
     summed, shares = _sum_lines(pairs, whole, change)
-    named = [pair for pair in pairs if pair.is_paired and pair.change and not pair.is_bounded][:MOST_NAMED]
+    known = [
+        pair for pair in pairs
+        if (pair.is_paired or pair.is_added_or_removed) and pair.change and not pair.is_bounded
+    ]  # fmt: skip
+    named = ([pair for pair in known if is_proven(pair)] or known)[:MOST_NAMED]
     said = []
     for pair in named:
-        words = filter(None, (verdict_cell(pair).text, _kernel_words(pair), _share_words(pair, shares, change)))
+        verdict = _only_in(pair, profiled) if pair.is_added_or_removed else verdict_cell(pair).text
+        words = filter(None, (verdict, _kernel_words(pair), _share_words(pair, shares, change)))
         moved = signed_micros(pair.change or 0.0, *pair.change_ends)
         said.append(f"{keep_end(one_line(pair.name), NAME_WIDTH)} {moved} µs ({'; '.join(words)})")
     sides = "" if names == BEFORE_AFTER else f", {names[1]} less {names[0]}"
     largest = [f"largest {change}s by layer{sides}: {', '.join(said)}"] if said else []
     return [*largest, *summed]
+
+
+def _only_in(pair: LayerPair, runs: Sequence[Run]) -> str:
+    """``"Conv, only in today.onnx"``; where both files have one name, whether it was added or removed."""
+    names = [one_line(run.job.model.name) for run in runs]
+    where = f"only in {names[not pair.before]}" if names[0] != names[1] else verdict_cell(pair).text
+    return f"{one_line(pair.op)}, {where}{'' if is_proven(pair) else '; unclear'}"
 
 
 def _kernel_words(pair: LayerPair) -> str:
@@ -91,7 +104,7 @@ def _kernel_words(pair: LayerPair) -> str:
 
 
 def _share_words(pair: LayerPair, whole: WholeChange | None, change: str) -> str:
-    if whole is None or verdict_cell(pair).text not in PROVEN:
+    if whole is None or not is_proven(pair):
         return ""
     return f"{whole.share_text(pair.change or 0.0, pair.change_ends)} of the {change}"
 

@@ -15,7 +15,7 @@ from edgewise.formatting import plus_minus, ratio_text
 from edgewise.profiling.layer_matching import LayerPair, are_alike, are_reliable, drift_between, ends, pair_layers
 from edgewise.record import Layer, Run
 from edgewise.record.facts import threads_of
-from edgewise.report.document import DASH, Cell, Column, Table, absent
+from edgewise.report.document import DASH, Cell, Column, Table, Tone, absent
 from edgewise.report.profile.cells import (
     ELSEWHERE,
     FUSED_NOTE,
@@ -114,8 +114,8 @@ def diff_table(runs: Sequence[Run], *, most: int | None = MOST_ROWS) -> Table | 
     rows = [pair_row(pair) for pair in shown]
     if rest := pairs[len(shown) :]:
         rows.append(_rest_row(rest))
-    unpaired = _unpaired_rows(pairs)
-    rows += [*unpaired, whole_row(*profiled)]
+    rows += [*_rows_alone(pairs), whole_row(*profiled)]
+    verdicts = {verdict_cell(pair).text for pair in pairs}
     names, change, verdict = headings_of_two(*profiled)
     columns = (
         Column(title="Layer", name=True, ends=True),
@@ -130,7 +130,8 @@ def diff_table(runs: Sequence[Run], *, most: int | None = MOST_ROWS) -> Table | 
     notes = (
         "a row is work that both runs do, however they fuse it; unclear: the intervals overlap or are not known. "
         f"A layer's time is scaled to the latency of its own run, so {_drift_words(*profiled)}",
-        *(("unpaired: only one run has it, or has it in other rows; no claim is made for it",) if unpaired else ()),
+        *((_HOW_ADDED,) if verdicts & {ADDED, REMOVED} else ()),
+        *((_HOW_UNPAIRED,) if _UNPAIRED.text in verdicts else ()),
     )
     return Table(title=_title_of_two(*profiled), columns=columns, rows=tuple(rows), notes=notes)
 
@@ -169,6 +170,9 @@ _HOW_CHANGE = partial(provenance_of_column, "Change", "derived", "from both time
 
 NO_ENDS = "a time in it is only below a bound, and another has no interval"
 _UNPAIRED = Cell(text="unpaired", tone="faint")
+_HOW_UNPAIRED = "unpaired: only one run has it, or has it in other rows; no claim is made for it"
+ADDED, REMOVED = "added", "removed"
+_HOW_ADDED = "added, removed: only one of the models has it, and one engine ran both, so its whole time is the change"
 FASTER, SLOWER = Cell(text="faster", tone="good"), Cell(text="slower", tone="bad")
 SAME, _UNCLEAR = Cell(text="same", tone="fair"), Cell(text="unclear", tone="faint")
 _UNRELIABLE = Cell(text="unclear", tone="faint", notes=("the latency of one of the runs has grade D",))
@@ -215,10 +219,10 @@ def signed_micros(seconds: float, low: float | None = None, high: float | None =
 
 
 def change_cell(pair: LayerPair) -> Cell:
-    """Return the change (µs), or its ends where a time is only known to be below a bound; none of work that one run
-    has.
+    """Return the change (µs), or its ends where a time is only known to be below a bound; none of work that is
+    unpaired.
     """
-    if not pair.is_paired:
+    if not (pair.is_paired or pair.is_added_or_removed):
         return DASH
     if not pair.is_bounded:
         return _change(pair.change, *pair.change_ends)
@@ -237,6 +241,9 @@ def _ratio(before: float | None, after: float | None) -> Cell:
 def verdict_cell(pair: LayerPair) -> Cell:
     """Whether the work became faster or slower, by intervals that don't overlap; else why that is not known."""
     change = pair.change
+    if pair.is_added_or_removed:
+        tone: Tone = "faint" if not is_proven(pair) else "good" if pair.before else "bad"
+        return Cell(text=REMOVED if pair.before else ADDED, tone=tone)
     if not pair.is_paired:
         return _UNPAIRED
     if not pair.is_reliable:
@@ -250,6 +257,13 @@ def verdict_cell(pair: LayerPair) -> Cell:
     if not pair.is_clear:
         return _UNCLEAR
     return FASTER if change < 0 else SLOWER
+
+
+def is_proven(pair: LayerPair) -> bool:
+    """Whether the work became faster or slower for sure, or takes time for sure that only one model needs."""
+    if pair.is_added_or_removed:
+        return pair.is_reliable and pair.is_clear
+    return verdict_cell(pair) in (FASTER, SLOWER)
 
 
 def _rest_row(rest: Sequence[LayerPair]) -> tuple[Cell, ...]:
@@ -276,15 +290,19 @@ def _micros(seconds: float, low: float | None = None, high: float | None = None)
     return Cell(text=text, value=value, low=least, high=most, short=short if short != text else "")
 
 
-def _unpaired_rows(pairs: Sequence[LayerPair]) -> list[tuple[Cell, ...]]:
+def _rows_alone(pairs: Sequence[LayerPair]) -> list[tuple[Cell, ...]]:
     """Return the sums of the operators that only one run has; they are rows of their own too, or among the smaller
-    ones.
+    ones. One that was added or removed needs no sum.
     """
-    alone = [pair for pair in pairs if not pair.is_paired and pair.kind == "operator"]
-    if not alone:
-        return []
-    title = Cell(text=f"all {len(alone)} unpaired operators" if len(alone) > 1 else "the unpaired operator")
-    return [(title, DASH, *_sums(join_pairs(alone)), DASH, DASH, _UNPAIRED)]
+    rows = []
+    for verdict in (ADDED, REMOVED, _UNPAIRED.text):
+        alone = [pair for pair in pairs if pair.kind == "operator" and verdict_cell(pair).text == verdict]
+        if not alone or (len(alone) == 1 and verdict != _UNPAIRED.text):
+            continue
+        whole = join_pairs(alone)
+        title = Cell(text=f"all {len(alone)} {verdict} operators" if len(alone) > 1 else f"the {verdict} operator")
+        rows.append((title, DASH, *_sums(whole), change_cell(whole), DASH, verdict_cell(whole)))
+    return rows
 
 
 def whole_row(before: Run, after: Run) -> tuple[Cell, ...]:

@@ -26,10 +26,11 @@ def gaps_of(
     ratios = [None if "why" in each else _snr(each) for each in sums]
     found = []
     for match, each, ratio in zip(matches, sums, ratios, strict=True):
-        name, other = labels[0].get(match.name, match.name), labels[1].get(match.other, match.other)
-        operator = "" if match.op == INPUT else match.name
+        name, other = labels[match.is_added].get(match.name, match.name), labels[1].get(match.other, match.other)
+        operator = "" if match.op == INPUT or match.is_added else match.name
         if ratio is None:
-            found.append(LayerGap(name=name, op=match.op, other=other, operator=operator, why=str(each["why"])))
+            found.append(LayerGap(name=name, op=match.op, other=other, operator=operator, is_added=match.is_added,
+                                  why=str(each["why"])))  # fmt: skip
             continue
         before = min((ratios[place] or 0.0 for place in nearest(match, matches, sums)), default=None)
         entering = min(clean if before is None else before, clean)
@@ -37,7 +38,7 @@ def gaps_of(
         size = math.sqrt(each["signal"] * each["other"])
         found.append(
             LayerGap(
-                name=name, op=match.op, other=other, operator=operator,
+                name=name, op=match.op, other=other, operator=operator, is_added=match.is_added,
                 tensors=(each["first"], each["second"]), snr_db=ratio,
                 before_db=before, loss_db=loss, cosine=each["dot"] / size if size > 0 else None,
                 largest=each["largest"], zeros=each["zeros"] / each["count"],

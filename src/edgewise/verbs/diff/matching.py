@@ -8,7 +8,7 @@ that follow it one by one. Which of them are the same is decided by their values
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Container, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from difflib import SequenceMatcher
 
@@ -39,6 +39,7 @@ class Match:
         other: name of the other model's operator.
         first, second: candidates, names of tensors of the reference and of the other model.
         inputs: places of the matches that its values come from, in the list of all.
+        is_added: only the other model has the layer; the reference's tensor is the one that it changes.
     """
 
     name: str
@@ -47,10 +48,15 @@ class Match:
     first: tuple[str, ...]
     second: tuple[str, ...]
     inputs: tuple[int, ...] = ()
+    is_added: bool = False
 
 
-def match_tensors(reference: Graph, other: Graph) -> list[Match]:
-    """Return the inputs, then the layers in the reference's order of execution; empty where nothing is alike."""
+def match_tensors(reference: Graph, other: Graph, added: Container[str] = ()) -> list[Match]:
+    """Return the inputs, then the layers in the reference's order of execution; empty where nothing is alike.
+
+    Args:
+        added: operators that only `other` has. One through which all values of a layer go is a layer, too.
+    """
     one, two = _View(reference), _View(other)
     inputs = [
         Match(name, INPUT, twin, (name, *one.settled(name)), (twin, *two.settled(twin)))
@@ -61,7 +67,7 @@ def match_tensors(reference: Graph, other: Graph) -> list[Match]:
     named = {match.name for match in found}
     if sum(each.name in named for each in products) < _BY_NAME_FROM * len(products):
         found = _by_order(one, two)
-    return _with_inputs([*inputs, *found], one)
+    return _with_inputs(_with_added([*inputs, *found], added, one, two), one)
 
 
 def products_of(graph: Graph) -> list[Operator]:
@@ -183,6 +189,25 @@ def _by_order(one: _View, two: _View) -> list[Match]:
     return found
 
 
+def _with_added(matches: Sequence[Match], added: Container[str], one: _View, two: _View) -> list[Match]:
+    """Return `matches`, and behind each the layers of `added` that alone take its values and keep their shape."""
+    found = list(matches)
+    names = {each.name for each in one.graph.operators}
+    for operator in two.graph.operators:
+        sources = [name for name in operator.inputs if name in two.fed]
+        if operator.name not in added or operator.name in names or len(sources) != 1 or len(operator.outputs) != 1:
+            continue
+        (source,), (made,) = sources, operator.outputs
+        place = next((at for at, match in enumerate(found) if match.second == (source,)), None)
+        if place is None or len(found[place].first) > 1 or any(made in match.second for match in found):
+            continue
+        (right,) = found[place].first
+        shapes = [view.graph.tensors[name].shape for view, name in ((one, right), (two, made))]
+        if len(two.takers[source]) == 1 and source not in two.graph.outputs and shapes[0] == shapes[1] is not None:
+            found.insert(place + 1, Match(operator.name, operator.op, operator.name, (right,), (made,), is_added=True))
+    return found
+
+
 def _with_inputs(matches: Sequence[Match], view: _View) -> list[Match]:
     """Return `matches` with the nearest ones before each, through operators that have none."""
     places: dict[str, int] = {}
@@ -192,11 +217,12 @@ def _with_inputs(matches: Sequence[Match], view: _View) -> list[Match]:
     own = {match.name: place for place, match in enumerate(matches) if match.op != INPUT}
     operators: Mapping[str, Operator] = {each.name: each for each in view.graph.operators}
     found = []
-    for match in matches:
+    for at, match in enumerate(matches):
         operator = None if match.op == INPUT else operators.get(match.name)
-        self_place = own.get(match.name)
-        before = [] if operator is None else _nearest(operator, view, places, own=self_place)
-        found.append(Match(match.name, match.op, match.other, match.first, match.second, tuple(sorted(before))))
+        before = {at - 1} if match.is_added else set[int]()
+        if operator is not None:
+            before = _nearest(operator, view, places, own=own.get(match.name))
+        found.append(replace(match, inputs=tuple(sorted(before))))
     return found
 
 

@@ -18,6 +18,7 @@ from edgewise.report.graph import Metric, Overlay, make_model_graph
 from edgewise.stats.differences import HALF_DB
 from edgewise.text import listing, one_line
 from edgewise.units import significant
+from edgewise.verbs.diff.structure import LoneOperator
 from edgewise.verbs.diff.tensor_worker import NOT_FINITE
 
 SCHEMA = 1
@@ -29,7 +30,11 @@ ROUNDED_DB = 40.0
 """The same where one side has 8 bits: what rounding alone leaves of a layer's values."""
 STEP_DB = HALF_DB
 """A layer that loses less adds no more error than comes in."""
+LEAST_LOSS_DB = 0.05
+"""A layer that loses less reads as 0.0."""
 MOST_STEPS = 5
+MOST_LONE = 3
+_SIDES = ((True, "added"), (False, "removed"))
 DRAWN = {
     "loss": (Metric(title="Loss", unit="dB", sums="max"), "loss_db"),
     "own": (Metric(title="Own loss", unit="dB", sums="max"), "own_loss_db"),
@@ -68,6 +73,7 @@ class LayerGap:
         cosine: of the angle between both.
         largest: of the differences.
         zeros, saturated: shares of the other model's values; None for real numbers.
+        is_added: only the other model has it; its values are held against those that it takes in the reference.
         why: it can't be compared.
     """
 
@@ -84,6 +90,7 @@ class LayerGap:
     largest: float | None = None
     zeros: float | None = None
     saturated: float | None = None
+    is_added: bool = False
     why: str = ""
 
     @property
@@ -110,6 +117,7 @@ class DiffResult:
         outputs: of the graph: name → signal-to-noise ratio, dB.
         unmatched: products with weights of the reference that have no twin.
         structure: what only one of them has, in words.
+        lone: operators that were added or removed.
         graph: of the reference, which pages draw; None where it has too many operators.
         basis: ``simulated`` where an emulator executed one of them.
     """
@@ -121,6 +129,7 @@ class DiffResult:
     outputs: Mapping[str, float]
     unmatched: Sequence[str] = ()
     structure: Sequence[str] = ()
+    lone: Sequence[LoneOperator] = ()
     top: int = 15
     graph: Graph | None = None
     basis: Basis = "measured"
@@ -153,11 +162,12 @@ class DiffResult:
             "outputs": {name: None if value == math.inf else value for name, value in self.outputs.items()},
             "unmatched": list(self.unmatched),
             "structure": list(self.structure),
+            "lone": [asdict(each) for each in self.lone],
         }
 
     def describe(self) -> Document:
         """Where the error begins, the layers, and what has no twin."""
-        one, two = (one_line(str(model["name"])) for model in self.models)
+        one, two = map(one_line, self._names)
         engines = [f"{name}: {model['engine']}" for name, model in zip((one, two), self.models, strict=True)]
         sections = [Section(title="Compared", lines=(self.fed, *engines))]
         if self.unmatched:
@@ -174,7 +184,32 @@ class DiffResult:
             graph=None if self.graph is None else partial(draw_gaps, self.graph, self.layers),
         )
 
+    @property
+    def _names(self) -> list[str]:
+        return [str(model["name"]) for model in self.models]
+
     def _answer(self, name: str) -> list[str]:
+        first, *rest = self._error_lines(name)
+        return [first, *self._lone_lines(), *rest]
+
+    def _lone_lines(self) -> list[str]:
+        """Which operators were added or removed, where, and what an added one does to the values; many as a number."""
+        if len(self.lone) > MOST_LONE:
+            counts = [(sum(each.is_added is side for each in self.lone), word) for side, word in _SIDES]
+            said = [f"{number} {'was' if number == 1 else 'were'} {word}" for number, word in counts if number]
+            return [f"Of the operators, {listing(said)}: see Structure"]
+        added = {layer.name: layer for layer in self.layers if layer.is_added}
+        lines = []
+        for each in self.lone:
+            layer, effect = added.get(each.title) if each.is_added else None, ""
+            if layer is not None and layer.snr_db == layer.before_db == math.inf:
+                effect = "; with these inputs it changes no value"
+            elif layer is not None and layer.snr_db is not None and layer.before_db is not None:
+                effect = f"; {_decibels(layer.before_db)} before it, {_decibels(layer.snr_db)} behind it"
+            lines.append(f"{each.describe()}{effect}")
+        return lines
+
+    def _error_lines(self, name: str) -> list[str]:
         ends = ", ".join(f"{one_line(output)} {_decibels(value)}" for output, value in self.outputs.items())
         told = [f"Outputs: {ends} (signal to noise)"] if ends else []
         first = self.begins
@@ -211,11 +246,11 @@ class DiffResult:
         return Column(title=title, numeric=True, how=partial(_how, title, self), **settings)
 
     def _table(self) -> Table:
-        shown = list(self.layers)
-        if self.top and len(shown) > self.top:
-            kept = sorted(shown, key=lambda layer: -(layer.loss_db if layer.loss_db is not None else -math.inf))
-            names = {id(layer) for layer in kept[: self.top]}
-            shown = [layer for layer in shown if id(layer) in names]
+        which, shown = self._shown()
+        added = {layer.name for layer in self.layers if layer.is_added}
+        names, lone = names_of(self._names), list(self.lone)
+        alone = [_lone_row(each, names) for each in lone if not (each.is_added and each.title in added)]
+        alone = alone[: self.top or None]
         columns = (
             Column(title="Layer", name=True, ends=True),
             Column(title="Op", rank=4),
@@ -228,13 +263,46 @@ class DiffResult:
             self._numbers("Zeros (%)", rank=5),
             Column(title="Twin", name=True, ends=True, rank=6),
         )
-        left = len(self.layers) - len(shown)
-        which = f"The {len(shown)} of {len(self.layers)} layers that lose most" if left else "Layers"
-        title = f"{which}, in order of execution"
+        title = f"{which}, in order of execution{'; then those that only one model has' if alone else ''}"
         adding: dict[int, Tone] = dict.fromkeys(map(id, self.steps), "poor")
         adding[id(self.begins)] = "bad"
         rows = tuple(_row(layer, adding.get(id(layer), "plain")) for layer in shown)
-        return Table(title=title, columns=columns, rows=rows)
+        return Table(title=title, columns=columns, rows=(*rows, *alone))
+
+    def _shown(self) -> tuple[str, list[LayerGap]]:
+        """Return what the table shows, in words, and its layers: of many those that lose, at most `top`, the added
+        ones, and the one in which the error begins.
+        """
+        count = len(self.layers)
+        if not self.top or count <= self.top:
+            return "Layers", list(self.layers)
+        losing = sorted(
+            (layer for layer in self.layers if (layer.loss_db or 0.0) >= LEAST_LOSS_DB),
+            key=lambda layer: -(layer.loss_db or 0.0),
+        )
+        kept = {id(layer) for layer in losing[: self.top]} | {id(self.begins)}
+        shown = [layer for layer in self.layers if id(layer) in kept or layer.is_added]
+        if not shown:
+            known = [layer for layer in self.layers if layer.snr_db is not None] or self.layers
+            return f"None of {count} layers loses; the least alike", [min(known, key=lambda layer: layer.snr_db or 0.0)]
+        most = " most" if len(losing) > self.top else ""
+        which = f"The {min(len(losing), self.top)} of {count} layers that lose{most}"
+        if len(losing) < 2:
+            which = f"The only one of {count} layers that loses" if losing else f"None of {count} layers loses"
+        return f"{which}{', and what was added' if any(layer.is_added for layer in shown) else ''}", shown
+
+
+def names_of(names: Sequence[str]) -> list[str]:
+    """Return what two models are called in a sentence: by their names, where these differ."""
+    return list(names) if names[0] != names[1] else ["the reference", "the other"]
+
+
+def _lone_row(operator: LoneOperator, names: Sequence[str]) -> tuple[Cell, ...]:
+    """Return the row of an operator without values that can be compared."""
+    why = f"only in {one_line(names[operator.is_added])}"
+    nothing = [absent(f"{why}: nothing to compare it with")] * (len(MEANINGS))
+    title = f"{one_line(operator.title)} ({'added' if operator.is_added else 'removed'})"
+    return Cell(text=title), Cell(text=one_line(operator.op)), *nothing, Cell(text="–")
 
 
 def _how(title: str, result: DiffResult) -> Provenance:
@@ -266,7 +334,8 @@ def _short(name: str) -> str:
 
 
 def _row(layer: LayerGap, tone: Tone) -> tuple[Cell, ...]:
-    name, op, twin = (Cell(text=one_line(text)) for text in (layer.name, layer.op, layer.other))
+    title = f"{layer.name} (added)" if layer.is_added else layer.name
+    name, op, twin = (Cell(text=one_line(text)) for text in (title, layer.op, layer.other))
     name = replace(name, tone=tone)
     if layer.snr_db is None:
         nothing = absent(layer.why)

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from difflib import SequenceMatcher
 from pathlib import Path
 from typing import Any
@@ -31,31 +32,93 @@ _FOLLOWS = ("kernel_shape",)
 """Options that follow from the weights where they are left out."""
 
 
-def describe_structure(graphs: Sequence[Graph], paths: Sequence[Path]) -> list[str]:
-    """Return a line per difference, the most important first; none between formats, whose types have other names."""
+Stretch = tuple[str, Sequence[Operator], Sequence[Operator]]
+"""What `difflib` calls a stretch of both graphs (``equal``, ``replace``, ``delete``, ``insert``), and its operators."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LoneOperator:
+    """An operator that only one of both graphs has, in place of nothing.
+
+    Attributes:
+        name, op: as its graph has them.
+        title: what a person calls it.
+        is_added: the second graph has it; else the first.
+        before, after: titles of what its values come from and of what takes them, or names of tensors of the graph.
+    """
+
+    name: str
+    op: str
+    title: str
+    is_added: bool
+    before: str = ""
+    after: str = ""
+
+    def describe(self) -> str:
+        """``"denoise (Conv) was added between /2/Clip and /3/Conv"``."""
+        ends = [one_line(end) for end in (self.before, self.after)]
+        where = f" between {ends[0]} and {ends[1]}" if all(ends) else f" behind {ends[0]}" if ends[0] else ""
+        return f"{one_line(self.title)} ({one_line(self.op)}) was {'added' if self.is_added else 'removed'}{where}"
+
+
+def align_operators(graphs: Sequence[Graph]) -> list[Stretch]:
+    """Return which operators of both belong together; none between formats, whose types have other names.
+
+    What a quantiser puts between all operators would hide what else changed: it is left out.
+    """
+    one, two = ([each for each in graph.operators if each.kind not in _CONVERTS] for graph in graphs)
+    return list(_aligned(one, two)) if graphs[0].format == graphs[1].format else []
+
+
+def find_lone(graphs: Sequence[Graph], aligned: Sequence[Stretch]) -> list[LoneOperator]:
+    """Return the operators that were added or removed, and where each stands in its graph."""
+    makers = [{output: each for each in graph.operators for output in each.outputs if output} for graph in graphs]
+    found = []
+    for tag, removed, added in aligned:
+        for each in (*removed, *added) if tag in ("delete", "insert") else ():
+            side = int(tag == "insert")
+            graph = graphs[side]
+            sources = [name for name in each.inputs if name in makers[side] or name in graph.inputs]
+            takers = [taker.title for taker in graph.operators if not set(each.outputs).isdisjoint(taker.inputs)]
+            before = makers[side][sources[0]].title if sources and sources[0] in makers[side] else "".join(sources[:1])
+            found.append(
+                LoneOperator(
+                    name=each.name, op=each.op, title=each.title, is_added=bool(side), before=before,
+                    after=next(iter(takers), ""),
+                )
+            )  # fmt: skip
+    return found
+
+
+def describe_structure(
+    graphs: Sequence[Graph], paths: Sequence[Path], aligned: Sequence[Stretch], *, names: Sequence[str]
+) -> list[str]:
+    """Return a line per difference, the most important first; none between formats, whose types have other names.
+
+    Args:
+        names: what the two files are called.
+    """
     one, two = graphs
     if one.format != two.format:
         return []
-    # What a quantiser puts between all operators would hide what else changed: counted, and not paired.
-    kept = [[each for each in graph.operators if each.kind not in _CONVERTS] for graph in graphs]
     left_out = [Counter(each.op for each in graph.operators if each.kind in _CONVERTS) for graph in graphs]
     pairs: list[tuple[Operator, Operator]] = []
     found: list[tuple[str, str]] = []
-    for tag, first, second in _aligned(*kept):
+    for tag, first, second in aligned:
         if tag == "equal":
             pairs += zip(first, second, strict=True)
         elif tag == "replace":
             found.append((f"{_types(second)} in place of {_types(first)}", first[0].title))
         else:
-            whose = "reference" if first else "other"
-            found += [(f"only in the {whose}: {one_line(each.op)}", each.title) for each in (*first, *second)]
+            whose = one_line(names[not first])
+            found += [(f"only in {whose}: {one_line(each.op)}", each.title) for each in (*first, *second)]
     found += [(change, first.title) for first, second in pairs for change in _changed_options(first, second)]
     weights = [_weights_in(graph) for graph in graphs]
     found += [(change, pair[0].title) for pair in pairs for change in _changed_weights(pair, weights, paths)]
     lines = [f"{change} ({len(names)}: {_few(names)})" for change, names in by_key(found).items()]
     lines += [
-        f"only in the {whose}: {', '.join(f'{number} {one_line(op)}' for op, number in counts.most_common())}"
-        for whose, counts in zip(("reference", "other"), _differences(*left_out), strict=True)
+        f"only in {one_line(whose)}: {', '.join(f'{number} {one_line(op)}' for op, number in counts.most_common())}"
+        for whose, counts in zip(names, _differences(*left_out), strict=True)
         if counts
     ]
     rest = len(lines) - MOST_LINES
@@ -66,12 +129,7 @@ def _differences(one: Counter[str], two: Counter[str]) -> tuple[Counter[str], Co
     return one - two, two - one
 
 
-def _aligned(
-    one: Sequence[Operator], two: Sequence[Operator]
-) -> Iterator[tuple[str, Sequence[Operator], Sequence[Operator]]]:
-    """Yield what `difflib` calls each stretch of both (``equal``, ``replace``, ``delete``, ``insert``), and its
-    operators.
-    """
+def _aligned(one: Sequence[Operator], two: Sequence[Operator]) -> Iterator[Stretch]:
     shared = {each.name for each in one} & {each.name for each in two}
     if max(len(one), len(two)) - len(shared) > MOST_UNNAMED:
         yield "replace", one, two

@@ -24,9 +24,9 @@ from edgewise.report.graph import MOST_NODES
 from edgewise.verbs.diff.gaps import gaps_of, losing_layers, with_own_losses
 from edgewise.verbs.diff.matching import INPUT, Match, match_tensors, products_of
 from edgewise.verbs.diff.micro_engines import MICRO_ENGINES
-from edgewise.verbs.diff.result import CLEAN_DB, EXACT_DB, ROUNDED_DB, DiffResult, LayerGap
+from edgewise.verbs.diff.result import CLEAN_DB, EXACT_DB, ROUNDED_DB, DiffResult, LayerGap, names_of
 from edgewise.verbs.diff.sides import Side, choose_sides
-from edgewise.verbs.diff.structure import describe_structure
+from edgewise.verbs.diff.structure import align_operators, describe_structure, find_lone
 from edgewise.workload.inputs import make_arrays
 from edgewise.workload.resolved_graph import ResolvedGraph, read_resolved_graph
 
@@ -55,7 +55,9 @@ def diff(request: DiffRequest, context: Context) -> DiffResult:
         sides = choose_sides(request, scratch)
         found = [read_resolved_graph(side.path, shapes=request.shapes) for side in sides]
         one, two = (each.graph for each in found)
-        matches = match_tensors(one, two)
+        aligned = align_operators((one, two))
+        lone = find_lone((one, two), aligned)
+        matches = match_tensors(one, two, {each.name for each in lone if each.is_added})
         if not any(match.op != INPUT for match in matches):
             raise BadInput(
                 f"{sides[0].name} and {sides[1].name} have no layer in common: {_counted(one)} against {_counted(two)}",
@@ -81,7 +83,10 @@ def diff(request: DiffRequest, context: Context) -> DiffResult:
         layers=layers,
         outputs={name: value for name, value in outputs.items() if value is not None},
         unmatched=[each.name for each in products_of(one) if each.name not in matched],
-        structure=describe_structure((one, two), [Path(side.path) for side in sides]),
+        structure=describe_structure(
+            (one, two), [Path(side.path) for side in sides], aligned, names=names_of([side.name for side in sides])
+        ),
+        lone=lone,
         top=request.top,
         graph=one if len(one.operators) <= MOST_NODES else None,
         basis="simulated" if any(side.engine in CORES for side in sides) else "measured",
