@@ -70,7 +70,7 @@ def test_the_advice_of_an_estimate_ends_at_a_file_that_it_accepts(device, capsys
         (
             ["model.onnx", "--data", "digits.npz"],
             ExitCode.BAD_INPUT,
-            wording("export-network-tflite-pytorch-keras"),
+            "edgewise convert model.onnx --to tflite, then edgewise optimize model.tflite --data digits.npz -d nucleo-l4r5zi",
         ),
         (
             ["model.tflite", "-d", "stm32l4r5"],

@@ -9,7 +9,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from functools import cache
+from weakref import ref
 
 import numpy as np
 
@@ -86,8 +86,27 @@ def why_unpaired(a: Evidence, b: Evidence) -> str:
 
 
 def evidence_of(variants: Sequence[Variant]) -> Callable[[int, str], Evidence]:
-    """Return a function of a variant's index and a metric that gathers each evidence once."""
-    return cache(lambda index, metric: gather_evidence(variants[index].run, metric, name=variants[index].label))
+    """Return a function of a variant's index and a metric that gathers each evidence once while its run exists."""
+
+    def evidence(index: int, metric: str) -> Evidence:
+        run, name = variants[index].run, variants[index].label
+        kept = _gathered_of(run)
+        if (metric, name) not in kept:
+            kept[metric, name] = gather_evidence(run, metric, name=name)
+        return kept[metric, name]
+
+    return evidence
+
+
+_GATHERED: dict[int, tuple[ref[Run], dict[tuple[str, str], Evidence]]] = {}
+
+
+def _gathered_of(run: Run) -> dict[tuple[str, str], Evidence]:
+    """Return what was gathered of `run` so far; a report compares a run with many others."""
+    key = id(run)
+    if key not in _GATHERED:
+        _GATHERED[key] = ref(run, lambda _: _GATHERED.pop(key, None)), {}
+    return _GATHERED[key][1]
 
 
 def gather_evidence(run: Run, metric: str, *, name: str) -> Evidence:
