@@ -176,7 +176,7 @@ def test_a_baseline_judged_otherwise_than_in_its_stored_run_makes_no_check_of_it
     code, document = gate(capsys, *words)
     (check,) = document["checks"]
     assert (code, check["verdict"]) == (ExitCode.RUN_FAILED, "unmeasured")
-    assert "the baseline has 33.3 % now, and 100 % in its stored run" in check["because"].replace("100.0", "100")
+    assert "the baseline has 33.33 % now, and 100.00 % in its stored run" in check["because"]
     assert "classes: stored red, green, blue, now blue, green, red" in check["because"]
     assert run(["gate", *words, "--stored"]) == ExitCode.BAD_INPUT
     assert "--classes differ" in capsys.readouterr().err
