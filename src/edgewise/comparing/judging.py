@@ -6,7 +6,7 @@ from weakref import ref
 
 from edgewise.comparing.comparison import Comparison, Variant
 from edgewise.comparing.criteria import Criteria
-from edgewise.comparing.metrics import compare_runs
+from edgewise.comparing.metrics import compare_runs, settle_faster
 from edgewise.record import Run
 
 FIRST, SECOND = "‹first›", "‹second›"
@@ -30,4 +30,24 @@ def judge(first: Run, second: Run) -> Comparison:
         if len(_JUDGED) >= _MOST_JUDGED:
             _JUDGED.clear()
         known = _JUDGED[key] = ref(first), ref(second), row
+    return known[2]
+
+
+_FASTER: dict[tuple[int, int], tuple[ref[Run], ref[Run], bool]] = {}
+_MOST_FASTER = 200_000
+
+
+def is_proven_faster(second: Run, first: Run) -> bool:
+    """Return whether `judge` finds `second` faster than `first`; a ranking asks that of every two of many runs."""
+    key = id(first), id(second)
+    known = _FASTER.get(key)
+    if known is None or known[0]() is not first or known[1]() is not second:
+        settled = None
+        if second.turns_against(first) is None:
+            pair = Variant(label=FIRST, run=first), Variant(label=SECOND, run=second)
+            settled = settle_faster(*pair, first.headline, Criteria())
+        faster = judge(first, second).verdict == "faster" if settled is None else settled
+        if len(_FASTER) >= _MOST_FASTER:
+            _FASTER.clear()
+        known = _FASTER[key] = ref(first), ref(second), faster
     return known[2]

@@ -278,11 +278,11 @@ def decide(contrast: Contrast, *, margin: float, p_adjusted: float | None) -> De
         margin: relative difference that doesn't matter, 0.03 for 3 %.
         p_adjusted: the contrast's p-value among those of all metrics.
     """
-    held = contrast.held_interval()
-    if contrast.doubt or held is None or p_adjusted is None:
+    if contrast.doubt or contrast.error is None or p_adjusted is None:
         return "inconclusive"
     reach = math.log1p(margin)
-    if -reach <= held[0] and held[1] <= reach:
+    held = contrast.held_interval() if abs(contrast.log_ratio) <= reach else None
+    if held is not None and -reach <= held[0] and held[1] <= reach:
         return "same"
     if p_adjusted < RISK:
         return "higher" if contrast.log_ratio > 0.0 else "lower"

@@ -77,10 +77,18 @@ def t_quantile(probability: float, degrees: float) -> float:
     low, high = 0.0, 1.0
     while t_tail(high, degrees) > tail:
         low, high = high, high * 2.0
-    while high - low > 1e-11 * high:
-        middle = 0.5 * (low + high)
-        low, high = (middle, high) if t_tail(middle, degrees) > tail else (low, middle)
-    return sign * 0.5 * (low + high)
+    # Newton's method, by halves where a step would leave the bracket.
+    half = (degrees + 1.0) / 2.0
+    log_peak = math.lgamma(half) - math.lgamma(degrees / 2.0) - 0.5 * math.log(degrees * math.pi)
+    at, step = 0.5 * (low + high), math.inf
+    while abs(step) > 1e-11 * at and high - low > 1e-11 * high:
+        excess = t_tail(at, degrees) - tail
+        low, high = (at, high) if excess > 0.0 else (low, at)
+        density = math.exp(log_peak - half * math.log1p(at * at / degrees))
+        found = at + excess / density if density > 0.0 else math.inf
+        found = found if low < found < high else 0.5 * (low + high)
+        step, at = found - at, found
+    return sign * at
 
 
 def normal_quantile(probability: float) -> float:

@@ -14,7 +14,7 @@ from pathlib import PurePath
 from typing import NamedTuple
 
 from edgewise.comparing.comparison import Comparison
-from edgewise.comparing.judging import FIRST, SECOND, judge
+from edgewise.comparing.judging import FIRST, SECOND, is_proven_faster, judge
 from edgewise.formatting import factor_text, quantity
 from edgewise.grouping import by_key
 from edgewise.metrics import METRICS
@@ -275,7 +275,7 @@ def are_apart(one: Candidate, other: Candidate) -> bool:
 
 def is_faster(one: Candidate, other: Candidate) -> bool:
     """Whether `one` is proven faster than `other`."""
-    return judged(one, other).verdict == "faster"
+    return is_proven_faster(one.run, other.run)
 
 
 def has_better_value(one: Candidate, other: Candidate) -> bool:
