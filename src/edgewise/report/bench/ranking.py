@@ -275,7 +275,7 @@ def are_apart(one: Candidate, other: Candidate) -> bool:
 
 def is_faster(one: Candidate, other: Candidate) -> bool:
     """Whether `one` is proven faster than `other`."""
-    return is_proven_faster(one.run, other.run)
+    return is_proven_faster(other.run, one.run)
 
 
 def has_better_value(one: Candidate, other: Candidate) -> bool:
