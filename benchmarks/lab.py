@@ -91,7 +91,7 @@ def job(key: str, device: str, lock: str | None = None) -> dict[str, Any]:
 def host(url: str, name: str, first: str, count: str, folder: str, seconds: str, fresh: str = "") -> None:
     """Be a host's process: `count` devices, whose jobs sleep and give a run.
 
-    With `fresh` devices are gauged, as ever fit; a gauge after a block serves the next for so many seconds.
+    With `fresh`, devices are gauged and always fit; for `fresh` seconds a gauge also serves the next block.
     """
     make_fast()
     blocks.FRESH_S = float(fresh or 0)

@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 
 from labs import lab, place, server, store, url  # noqa: F401 - fixtures
-from scripted_clock import scripted_clock  # noqa: F401
+from scripted_clock import scripted_clock  # noqa: F401 - a fixture
 from threaded_workers import threaded  # noqa: F401
 
 WITHOUT = frozenset({"test_serial_boards.py"})

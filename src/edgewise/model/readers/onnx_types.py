@@ -69,7 +69,7 @@ def read_type(kind: Proto, names: Mapping[int, str]) -> tuple[str, tuple[Dimensi
 
 
 def name_type(number: int, names: Mapping[int, str]) -> str:
-    """Return the name of an element type; numbers that nobody knows keep theirs."""
+    """Return the name of an element type; of an unknown one, its number."""
     return names.get(number, f"onnx-type-{number}")
 
 

@@ -122,7 +122,7 @@ class Tables:
         return self._table(name, base + self._unsigned(base))
 
     def numbers(self, vector: Vector | None) -> tuple[Any, ...]:
-        """Return what a vector holds; enumerations by name, a float that is no number or infinite as text."""
+        """Return the elements of a vector: enumerations by name, NaN and infinity as text."""
         if vector is None:
             return ()
         self._items += vector.length

@@ -151,7 +151,7 @@ def _program(name: str, folder: Path) -> Path:
 
 
 def _reference(path: Path, *, is_program: bool) -> ModelRef:
-    """Return the identity of a model's or a program's file; a name that is no file is identified by its text."""
+    """Return the identity of a model or program: that of its file, or of its name where there is no such file."""
     try:
         is_file = path.is_file()
     except OSError:  # too long for a path

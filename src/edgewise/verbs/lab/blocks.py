@@ -104,7 +104,7 @@ class Blocks:
     def enter(self) -> str:
         """Begin a block where none is open: settle, and gauge the device; why it is out, "" where it is not.
 
-        It is not gauged again within `FRESH_S` of a gauge after which it was fit and nobody used it.
+        The gauge after its last block serves for `FRESH_S`, if the device was fit then and nobody has used it since.
 
         Raises `StoreError`, and `Cancelled`.
         """
