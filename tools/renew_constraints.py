@@ -19,7 +19,7 @@ ROOT = Path(__file__).parents[1]
 FOLDER = ROOT / "constraints"
 SETS = {
     "all": [".[all,mcp]", "--group", "dev", "--group", "docs"],
-    "torch": [".[all,huggingface,torch-optimize,executorch]", "--group", "dev", "torchmetrics"],
+    "torch": [".[all,huggingface,torch-optimize,executorch,mlflow]", "--group", "dev", "torchmetrics"],
     "tensorflow": [".[openvino,tensorflow,keras]", "--group", "dev"],
 }
 """File below `FOLDER` → what .ci/run installs with it. PyTorch's and TensorFlow's packages don't fit together."""

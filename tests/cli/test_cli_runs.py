@@ -413,7 +413,11 @@ def test_export_some(call, tmp_path):
     assert re.search(says("exists-already"), err)
     assert call("export", "last", "-o", "two.md", "--force")[0] == 0
     assert RUNS[0].id not in (tmp_path / "two.md").read_text()
-    assert call("export", "last")[0] == 2
+    code, _, err = call("export", "last")
+    assert code == 2 and re.search(says("name-file-write"), err)
+    assert call("export", "-o", "newest.prom", "-o", "latency.trend.csv")[0] == 0
+    assert Path("newest.prom").read_text().startswith("# HELP edgewise_")
+    assert Path("latency.trend.csv").read_text().startswith("id,created_at,model,metric,unit,value")
     assert call("export", "last", "-o", "x.pdf")[0] == 2
 
 

@@ -40,7 +40,8 @@ def print_command(path: str, command: Command, *, all_options: bool) -> None:
         panels.setdefault(one.panel, []).append(one)
     arguments = panels.pop("Arguments", [])
     own = panels.pop(PLAIN, [])
-    for panel, members in {"Arguments": arguments, PLAIN: [*own, _HELP], **panels}.items():
+    shown_panels = {"Arguments": arguments} if arguments else {}
+    for panel, members in {**shown_panels, PLAIN: [*own, _HELP], **panels}.items():
         _print_panel(panel, map(_row, members))
     if is_short:
         _print_foot(f"{len(command.options) - len(shown)} more options: {path} --help-all")

@@ -22,6 +22,8 @@ from edgewise.record import SCHEMA, Run
 from edgewise.store.codec import encode, from_document, parse, to_document
 from edgewise.store.merging import later_version
 from edgewise.store.redaction import redact_run_paths
+from edgewise.store.series import newest_of_each_setting, openmetrics, same_setting, series_csv
+from edgewise.store.tables import row_of
 from edgewise.store.upgrade import schema_of
 from edgewise.text import for_csv
 from edgewise.units import format_bytes
@@ -42,15 +44,24 @@ CSV_COLUMNS = (
 )  # fmt: skip
 
 
-def export_runs(runs: Iterable[Run], path: str | Path, *, overwrite: bool = False, redact: bool = False) -> int:
+def export_runs(
+    runs: Iterable[Run],
+    path: str | Path,
+    *,
+    overwrite: bool = False,
+    redact: bool = False,
+    metric: str | None = None,
+) -> int:
     """Write `runs` to `path`, one after the other, and say how many they were.
 
     Args:
-        runs: in the order in which they are written; read once.
+        runs: in the order in which they are written, the oldest first; read once.
         path: its ending says how: ``.json`` (everything; a bundle with one run a line), ``.jsonl`` (the lines alone),
-            or ``.csv`` (one row a measurement, SI base units).
+            ``.csv`` (one row a measurement, SI base units), ``.trend.csv`` (one row a run, of those that measured what
+            the newest did), or ``.prom`` (OpenMetrics: the newest value under each setting).
         overwrite: whether a file that is there may be replaced.
         redact: leave out where models lie on this machine.
+        metric: whose values ``.trend.csv`` and ``.prom`` have (default: the headline of each run).
 
     Raises:
         BadInput: another ending, a file that is there, or a path that can't be written.
@@ -74,8 +85,14 @@ def export_runs(runs: Iterable[Run], path: str | Path, *, overwrite: bool = Fals
             text = _bundle_lines(lines())
         case ".jsonl":
             text = (f"{line}\n" for line in lines())
+        case ".csv" if path.name.lower().endswith(".trend.csv"):
+            rows = same_setting([row_of(run, metric) for run in runs])
+            text, written = series_csv(rows), len(rows)
         case ".csv":
             text = csv_lines(counted())
+        case ".prom":
+            rows = newest_of_each_setting([row_of(run, metric) for run in runs][::-1])
+            text, written = openmetrics(rows), len(rows)
         case _:
             raise _no_export(path)
     write_file(path, text, overwrite=overwrite)
@@ -84,14 +101,14 @@ def export_runs(runs: Iterable[Run], path: str | Path, *, overwrite: bool = Fals
 
 def check_export(path: Path, *, overwrite: bool) -> None:
     """Refuse a file of `edgewise runs export` before runs are read. Raises `BadInput`."""
-    if path.suffix.lower() not in (".json", ".jsonl", ".csv", ".md"):
+    if path.suffix.lower() not in (".json", ".jsonl", ".csv", ".prom", ".md"):
         raise _no_export(path)
     check_place(path, overwrite=overwrite, example="runs.json")
 
 
 def _no_export(path: Path) -> BadInput:
     ending = path.suffix.lower() or "a file without an extension"
-    return BadInput(f"can't export to {ending!r}", advice="use .json, .jsonl, .csv or .md")
+    return BadInput(f"can't export to {ending!r}", advice="use .json, .jsonl, .csv, .trend.csv, .prom or .md")
 
 
 def _bundle_lines(lines: Iterable[str]) -> Iterator[str]:

@@ -241,6 +241,16 @@ def index_rows(run: Run) -> dict[Table, list[dict[str, Any]]]:
     }
 
 
+def row_of(run: Run, metric: str | None = None) -> RunRow:
+    """Return the line that a listing has of `run`, with its value of `metric` (default: its headline)."""
+    columns = _run_row(run)
+    if metric is not None:
+        columns |= _value_columns(next((row for row in run.measurements if row.metric == metric), None))
+    if run.status == "failed":
+        columns |= dict.fromkeys(("value", "low", "high", "basis"))
+    return RunRow(**{field.name: columns[field.name] for field in fields(RunRow) if field.name != "tags"})
+
+
 def _run_row(run: Run) -> dict[str, Any]:
     job = run.job
     headline = _headline(run)

@@ -10,7 +10,7 @@ from pathlib import Path
 
 from edgewise.errors import BadInput, Unavailable
 from edgewise.store.location import ENVIRONMENT_VARIABLE, default_path, find_location
-from edgewise.studio.settings import DEFAULT_PORT, Settings
+from edgewise.studio.settings import DEFAULT_PORT, LOOPBACK, Settings
 from edgewise.verbs import shared_options as options
 from edgewise.verbs.command import takes
 from edgewise.verbs.option import Values, option
@@ -35,6 +35,7 @@ OPTIONS = (
     option("--tls-certificate F", SERVE, "Certificate, in PEM", Path),
     option("--tls-key F", SERVE, "Key of the certificate, in PEM", Path),
     option("--proxy https://NAME", SERVE, "Origin of a proxy in front, which does TLS"),
+    option("--metrics", SERVE, "Let programs of this machine read the newest values at /metrics (OpenMetrics)", bool),
     option("--open/--no-open", SERVE, "Open the page in a browser", bool, default=False),
     options.STORE,
 )
@@ -70,6 +71,11 @@ def settings_of(values: Values) -> Settings:
             raise BadInput(f"{path} is not there", advice="name a file in PEM")
     if proxy is not None and not _ORIGIN.fullmatch(proxy):
         raise BadInput(f"--proxy {proxy} is no origin of TLS", advice="write it as https://lab.example.org")
+    if values["metrics"] and (proxy is not None or values["host"] not in LOOPBACK):
+        raise BadInput(
+            "--metrics asks for no link, so it serves this machine only",
+            advice="leave out --host and --proxy, or let a timer write 'edgewise runs export -o edgewise.prom'",
+        )
     return Settings(
         host=values["host"],
         port=values["port"],
@@ -79,6 +85,7 @@ def settings_of(values: Values) -> Settings:
         certificate=certificate,
         key=key,
         origin=proxy and proxy.removesuffix(":443"),
+        metrics=values["metrics"],
     )
 
 

@@ -12,6 +12,7 @@ from starlette.responses import Response
 from starlette.routing import Route
 
 from edgewise.studio.sessions import ENTER
+from edgewise.studio.settings import METRICS
 
 
 def page(path: str, view: str) -> Route:
@@ -75,6 +76,7 @@ ROUTES = (
     page("/runs/{run}/report", "run.part"),
     form("/runs/{run}/tag", "run.tag"),
     page("/trend", "trend.trend"),
+    page(METRICS, "metrics.metrics"),
     page("/atlas", "atlas.atlas"),
     page("/lab", "lab.lab"),
     page("/compare", "compare.compare"),

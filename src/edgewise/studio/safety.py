@@ -12,6 +12,7 @@ from email.utils import formatdate
 from typing import TYPE_CHECKING
 
 from edgewise.studio.sessions import ENTER
+from edgewise.studio.settings import METRICS
 from edgewise.units import format_bytes
 
 if TYPE_CHECKING:
@@ -150,7 +151,8 @@ class Guard:
             raise Refused(400, "no path of the studio")
         if any(character < " " or character == "\x7f" for character in path):
             raise Refused(400, "control characters in the path")
-        if path != ENTER and not self._sessions.knows(headers.one("cookie")):
+        is_scrape = self._settings.metrics and path == METRICS and scope["method"] in _READS
+        if path != ENTER and not is_scrape and not self._sessions.knows(headers.one("cookie")):
             raise Refused(403, _NOT_IN)
         if scope["method"] in _READS:
             _check_read(headers)

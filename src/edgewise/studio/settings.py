@@ -10,6 +10,10 @@ LOOPBACK = ("127.0.0.1", "localhost", "::1")
 ANY_ADDRESS = ("", "0.0.0.0", "::")  # noqa: S104
 
 
+METRICS = "/metrics"
+"""The path that OpenMetrics scrapers read."""
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Settings:
     """Where the studio listens, and what it may read.
@@ -22,6 +26,7 @@ class Settings:
         certificate, key: files of TLS; None serves plain HTTP.
         origin: how browsers reach a proxy in front, such as ``https://lab.example.org``; None where there is none.
         most_upload: bytes of a model that is dropped.
+        metrics: whether programs of this machine may read `METRICS` without the link.
     """
 
     host: str = "127.0.0.1"
@@ -33,6 +38,7 @@ class Settings:
     key: Path | None = None
     origin: str | None = None
     most_upload: int = 2 * 10**9
+    metrics: bool = False
 
     @property
     def own_origin(self) -> str:

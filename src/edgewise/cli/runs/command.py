@@ -116,7 +116,14 @@ def show(values: Values) -> None:
 
 
 @takes(
-    option("-o --output FILE", PLAIN, ".json or .jsonl (to import), .csv or .md; repeatable", list[Path], default=...),
+    option(
+        "-o --output FILE",
+        PLAIN,
+        ".json or .jsonl (to import), .csv, .md, .trend.csv (a line a run, of the newest run's setting) or .prom "
+        "(OpenMetrics); repeatable",
+        list[Path],
+    ),
+    option("--mlflow URI", PLAIN, "Log the runs to this MLflow tracking server, each of them once"),
     _SOME_RUNS.worded("Id, its beginning, a tag, last, last~2, group:ID, group:last or all (default: all)."),
     *_FILTERS,
     option("--force", PLAIN, "Overwrite an existing file", bool),
@@ -128,13 +135,15 @@ def export(values: Values) -> None:
     from edgewise.report.files import write_report
     from edgewise.store.exchange import check_export, export_runs
 
-    output, force = values["output"], values["force"]
+    output, force, mlflow = values["output"] or [], values["force"], values["mlflow"]
+    if not output and not mlflow:
+        raise BadInput("name a file to write", advice="such as -o runs.json, or --mlflow for a tracking server")
     check_files(output, check_export, overwrite=force)
     wanted = _filter(values)
     lost: dict[str, None] = {}
     with _open(values["store"]) as opened:
         chosen = _chosen(opened, values["runs"], wanted) or ["all"]
-        if len(output) > 1:
+        if len(output) + bool(mlflow) > 1:
             chosen = opened.find(chosen)  # the same runs in each file
         for path in output:
             runs = opened.each(chosen, unreadable=lambda error: lost.setdefault(error.message))
@@ -143,8 +152,14 @@ def export(values: Values) -> None:
                 write_report(found, path, table="bench", overwrite=force)
                 count = len(found)
             else:
-                count = export_runs(runs, path, overwrite=force, redact=True)
+                count = export_runs(runs, path, overwrite=force, redact=True, metric=values["metric"])
             _say(f"{_count(count)} written to {path}")
+        if mlflow:
+            from edgewise.store.mlflow_runs import log_runs
+
+            runs = opened.each(chosen, unreadable=lambda error: lost.setdefault(error.message))
+            logged, known = log_runs(runs, mlflow)
+            _say(f"{_count(logged)} logged to {mlflow}" + (f"; {known} were there already" if known else ""))
     _warn_of_unreadable(list(lost))
 
 

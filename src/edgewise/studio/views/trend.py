@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Sequence
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
@@ -11,15 +10,15 @@ from starlette.requests import Request
 from starlette.responses import Response
 
 from edgewise.errors import BadInput
-from edgewise.report.charts.files import csv_text
 from edgewise.report.runs.cells import label_of
+from edgewise.store.series import series_csv
 from edgewise.studio.pages import page
 from edgewise.studio.studio import studio_of
-from edgewise.studio.trend import BREAKS, CHOICES, MOST, ModelTrend, find_trend
+from edgewise.studio.trend import CHOICES, MOST, find_trend
 from edgewise.studio.views.runs import GRADE_TONES, link
 
 if TYPE_CHECKING:
-    from edgewise.store.tables import RunRow
+    from edgewise.studio.trend import ModelTrend
 
 
 def trend(request: Request) -> Response:
@@ -27,7 +26,7 @@ def trend(request: Request) -> Response:
     studio, query = studio_of(request), request.query_params
     found = find_trend(studio.store, query)
     if query.get("format") == ".csv":
-        return _file(_csv(found.rows), "trend.csv", "text/csv; charset=utf-8")
+        return _file(series_csv(found.rows), "trend.csv", "text/csv; charset=utf-8")
     if query.get("format") == ".svg":
         return _file(studio.renderer.file(extension=".svg", **_drawing(request, found)), "trend.svg", "image/svg+xml")
     charted = len(found.points) > 1
@@ -64,9 +63,3 @@ def _drawing(request: Request, found: ModelTrend) -> dict[str, Any]:
 def _file(content: str | bytes, name: str, media_type: str) -> Response:
     headers = {"content-disposition": f"attachment; filename={name}"}
     return Response(content, media_type=media_type, headers=headers)
-
-
-def _csv(rows: Sequence[RunRow]) -> str:
-    """Return the runs of a trend in SI units."""
-    names = ("id", "created_at", "model", "metric", "unit", "value", "low", "high", "basis", "grade", *BREAKS)
-    return csv_text(names, ([getattr(row, name) for name in names] for row in rows))
