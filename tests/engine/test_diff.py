@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import shutil
 import math
 import re
 from pathlib import Path
@@ -75,6 +76,15 @@ def test_an_added_layer_is_held_against_what_it_takes(capsys, tmp_path, factor, 
     assert run(["diff", str(FLOAT), str(path), "-q"]) == 0
     said = " ".join(capsys.readouterr().out.split())
     assert "scale (Mul) was added between " in said and words in said
+
+
+def test_two_files_of_one_name_are_called_as_they_were_typed(capsys, tmp_path):
+    folders = [tmp_path / name for name in ("lastweek", "today")]
+    for folder in folders:
+        folder.mkdir()
+        shutil.copy(FLOAT, folder / "net.onnx")
+    found = diff(capsys, *(folder / "net.onnx" for folder in folders))
+    assert [model["name"] for model in found["models"]] == [str(folder / "net.onnx") for folder in folders]
 
 
 def outputs_of(path: Path, count: int, tensor: str) -> np.ndarray:

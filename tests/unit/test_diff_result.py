@@ -11,7 +11,7 @@ import pytest
 
 from edgewise.stats.differences import Sums
 from edgewise.verbs.diff.result import NO_TWIN, NOT_ALONE, DiffResult, LayerGap
-from edgewise.verbs.diff.structure import LoneOperator
+from edgewise.verbs.diff.structure import LoneOperator, branches_of
 from sample_diffs import diffed
 
 
@@ -78,6 +78,21 @@ def test_an_added_layer_stands_behind_the_first_line_with_what_it_changes(before
     assert told.answer[1] == f"d (Conv) was added between a and b{words}"
     assert told.tables[0].title == "The only one of 3 layers that loses, and what was added, in order of execution"
     assert [row[0].text for row in told.tables[0].rows] == ["d (added)", "c"]
+
+
+def test_an_added_branch_is_one_line_and_the_error_begins_with_it():
+    branch = [
+        LoneOperator(name="v", op="Conv", title="attn", is_added=True, before="b", after="gate"),
+        LoneOperator(name="g", op="Sigmoid", title="gate", is_added=True, before="attn", after="scale"),
+        LoneOperator(name="s", op="Mul", title="scale", is_added=True, before="b", after="c"),
+    ]
+    told = of_many(SAME, layer("c", loss=30), lone=branch).describe()
+    assert told.answer[:2] == (
+        "The error of new.onnx begins with what was added before c (Conv): 50.0 dB before it, 20.0 dB behind it",
+        "attn (Conv), gate (Sigmoid) and scale (Mul) were added between b and c",
+    )
+    others = [replace(each, title=f"{each.title}2", before="x", after="y") for each in branch]
+    assert branches_of([branch[0], *others, *branch[1:]]) == [[others[0]], [others[1]], [others[2]], branch]
 
 
 def test_a_removed_layer_and_one_without_a_counterpart_have_rows_without_values():

@@ -15,7 +15,7 @@ from edgewise.report.document import DASH, Cell, Column, Columns, Document, Sect
 from edgewise.report.estimate.document import interval_cell, provenance_of_estimate, settings_of
 from edgewise.report.runs.provenance import provenance_of_column
 from edgewise.run.battery import DAY_S
-from edgewise.text import one_line
+from edgewise.text import listing, one_line
 from edgewise.units import format_si
 
 MOST_NAMED = 3
@@ -74,17 +74,34 @@ def _answer(fits: Fits, sure: Sequence[Candidate]) -> tuple[str, ...]:
         names = _named(sure) if able > 1 else ""
         words[0] = f"{able} of {len(fits.candidates)} boards {held}{names}"
         words[1:] = [f"{len(others)} may hold it{_named(others)}"] if others else []
-        doubts = [interval_cell(row, first.estimate).text, _slower(first) if first.fit.board.flash_beside else ""]
-        slower = f" ({'; '.join(filter(None, doubts))})" if any(doubts) else ""
-        known = sum(_has_latency([each]) for each in sure)
-        whose = "" if known == len(sure) else f" of the {known} whose latency is known"
-        words.append(f"the fastest{whose} is {first.fit.board.name}: {quantity(row.value, row.unit)}{slower}")
-        words += _smallest(sure)
+        if above := sum(each.may_exceed for each in fits.listed):
+            words.append(f"{above} of them may take longer than the limit, by their intervals")
+        words += [_smallest(sure)] if able > 1 else []
+        words.append(_fastest(fits.listed, whose=sum(_has_latency([each]) for each in sure), of=able))
     elif row is not None and not _has_latency(fits.listed):
         words.append(f"no latency is known: {_why_no_latency(fits.listed)}")
-    if above := sum(each.may_exceed for each in fits.listed):
-        words.append(f"{above} may take longer than the limit, by their intervals")
     return (f"{'; '.join(words)}.",)
+
+
+def _fastest(listed: Sequence[Candidate], *, whose: int, of: int) -> str:
+    """Return the fastest of the boards, those that are as fast, and how many can't be told apart from it.
+
+    Args:
+        listed: by latency; that of the first is known.
+        whose, of: number of boards that surely hold the model with a known latency, and in all.
+    """
+    first, *others = [each for each in listed if _has_latency([each])]
+    row, latency = first.estimate.measurement("latency"), _number(first, "latency").text
+    assert row is not None
+    equal = [each for each in others if _number(each, "latency").text == latency]
+    doubts = [interval_cell(row, first.estimate).text, _slower(first) if first.fit.board.flash_beside else ""]
+    slower = f" ({'; '.join(filter(None, doubts))})" if any(doubts) else ""
+    names = listing([each.fit.board.name for each in (first, *equal)])
+    known = "" if whose == of else f" of the {whose} whose latency is known"
+    lows = [told.low for each in others if (told := each.estimate.measurement("latency")) and each not in equal]
+    near = sum(low is not None and row.high is not None and low <= row.high for low in lows)
+    alike = f"; by its interval, {near} other{' is' if near == 1 else 's are'} perhaps as fast" if near else ""
+    return f"the fastest{known} {'are' if equal else 'is'} {names}: {latency}{slower}{alike}"
 
 
 def _named(candidates: Sequence[Candidate]) -> str:
@@ -93,22 +110,20 @@ def _named(candidates: Sequence[Candidate]) -> str:
     return f": {', '.join(each.fit.board.name for each in candidates)}" if few else ""
 
 
-def _smallest(sure: Sequence[Candidate]) -> list[str]:
-    """Return the board with the least RAM, of those the one with the least flash, where it isn't the only one."""
-    if len(sure) < 2:
-        return []
-    board = min((each.fit.board for each in sure), key=lambda board: (board.ram_bytes, board.flash_bytes, board.name))
-    return [
-        f"the smallest is {board.name}: {kib(board.ram_bytes)} KiB of RAM and {kib(board.flash_bytes)} KiB of flash"
-    ]
+def _smallest(sure: Sequence[Candidate]) -> str:
+    """Return the boards with the least RAM, of those the ones with the least flash, whose latency holds the limit."""
+    within = [each for each in sure if not each.may_exceed] or sure
+    sizes = {each.fit.board.name: (each.fit.board.ram_bytes, each.fit.board.flash_bytes) for each in within}
+    ram, flash = min(sizes.values())
+    names = listing([name for name, size in sizes.items() if size == (ram, flash)])
+    surely = " that surely do" if len(within) < len(sure) else ""
+    return f"the smallest{surely}: {names}, with {kib(ram)} KiB of RAM and {kib(flash)} KiB of flash"
 
 
 def _counted(fits: Fits, reason: str, count: int) -> str:
-    """Return a reason with its number of boards, by name where they hold the model and only their latency is in the
-    way.
-    """
+    """Return a reason with its number of boards, by name where they are few or only their latency is in the way."""
     names = [each.fit.board.name for each in fits.candidates if each.left_out[:1] == (reason,)]
-    return f"{reason}: {count}" + (f" ({', '.join(names)})" if "hold" in reason else "")
+    return f"{reason}: {count}" + (f" ({', '.join(names)})" if "hold" in reason or count <= MOST_NAMED else "")
 
 
 def csv_table(fits: Fits) -> Table:

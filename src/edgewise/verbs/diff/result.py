@@ -18,7 +18,7 @@ from edgewise.report.graph import Metric, Overlay, make_model_graph
 from edgewise.stats.differences import HALF_DB
 from edgewise.text import listing, one_line
 from edgewise.units import significant
-from edgewise.verbs.diff.structure import LoneOperator
+from edgewise.verbs.diff.structure import LoneOperator, branches_of, describe_branch
 from edgewise.verbs.diff.tensor_worker import NOT_FINITE
 
 SCHEMA = 1
@@ -194,13 +194,18 @@ class DiffResult:
 
     def _lone_lines(self) -> list[str]:
         """Which operators were added or removed, where, and what an added one does to the values; many as a number."""
-        if len(self.lone) > MOST_LONE:
+        branches = branches_of(self.lone)
+        if len(branches) > MOST_LONE:
             counts = [(sum(each.is_added is side for each in self.lone), word) for side, word in _SIDES]
             said = [f"{number} {'was' if number == 1 else 'were'} {word}" for number, word in counts if number]
             return [f"Of the operators, {listing(said)}: see Structure"]
         added = {layer.name: layer for layer in self.layers if layer.is_added}
         lines = []
-        for each in self.lone:
+        for branch in branches:
+            if len(branch) > 1:
+                lines.append(describe_branch(branch))
+                continue
+            (each,) = branch
             layer, effect = added.get(each.title) if each.is_added else None, ""
             if layer is not None and layer.snr_db == layer.before_db == math.inf:
                 effect = "; with these inputs it changes no value"
@@ -218,7 +223,9 @@ class DiffResult:
         if first.why:
             return [f"Values are NaN or infinite from {first.title} on", *told]
         coming = "nothing known before it" if first.before_db is None else f"{_decibels(first.before_db)} before it"
-        lines = [f"The error of {name} begins in {first.title}: {coming}, {_decibels(first.snr_db)} behind it", *told]
+        is_fed = any(first.name == each.after and each.is_added for each in self.lone)
+        where = f"with what was added before {first.title}" if is_fed else f"in {first.title}"
+        lines = [f"The error of {name} begins {where}: {coming}, {_decibels(first.snr_db)} behind it", *told]
         if others := self.steps[1:MOST_STEPS]:
             said = listing([f"{_short(layer.name)} (−{significant(layer.loss_db or 0.0, 2)} dB)" for layer in others])
             lines.append(f"Next: {said}")

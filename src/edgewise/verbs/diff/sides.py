@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -44,7 +44,10 @@ def choose_sides(request: DiffRequest, folder: Path) -> tuple[Side, Side]:
     paths = {name: _file_of(name, folder / str(place), request) for place, name in enumerate(names)}
     one = _side(request.reference, paths[request.reference], engine=wanted[0])
     other = request.other or request.reference
-    return one, _side(other, paths[other], engine=wanted[1])
+    two = _side(other, paths[other], engine=wanted[1])
+    if one.name == two.name and request.reference != other:
+        return replace(one, name=request.reference), replace(two, name=other)
+    return one, two
 
 
 def _file_of(model: str, folder: Path, request: DiffRequest) -> str:

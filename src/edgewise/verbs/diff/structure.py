@@ -90,6 +90,30 @@ def find_lone(graphs: Sequence[Graph], aligned: Sequence[Stretch]) -> list[LoneO
     return found
 
 
+def branches_of(lone: Sequence[LoneOperator]) -> list[list[LoneOperator]]:
+    """Return the operators of one side that hand values to one another together, in the order of their first ones."""
+    found: list[list[LoneOperator]] = []
+    for each in lone:
+        joined = [branch for branch in found if any(_touch(each, other) for other in branch)]
+        found = [branch for branch in found if branch not in joined]
+        found.append([*(other for branch in joined for other in branch), each])
+    return found
+
+
+def _touch(one: LoneOperator, other: LoneOperator) -> bool:
+    return one.is_added == other.is_added and (other.title in (one.before, one.after) or one.title == other.after)
+
+
+def describe_branch(branch: Sequence[LoneOperator]) -> str:
+    """``"attn (Conv), gate (Sigmoid) and scale (Mul) were added between relu and conv3"``."""
+    inside = {each.title for each in branch}
+    before = next((each.before for each in branch if each.before and each.before not in inside), "")
+    after = next((each.after for each in reversed(branch) if each.after and each.after not in inside), "")
+    names = enumerate_few([f"{one_line(each.title)} ({one_line(each.op)})" for each in branch])
+    where = f" between {one_line(before)} and {one_line(after)}" if before and after else ""
+    return f"{names} were {'added' if branch[0].is_added else 'removed'}{where}"
+
+
 def describe_structure(
     graphs: Sequence[Graph], paths: Sequence[Path], aligned: Sequence[Stretch], *, names: Sequence[str]
 ) -> list[str]:
