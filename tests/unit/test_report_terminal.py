@@ -157,7 +157,11 @@ def test_one_model_has_the_runtime_to_take_or_why_there_is_none():
     unreliable = [replace(make_run(1), trust=GRADE_D), failed_run()]
     (line,) = answer_of(unreliable)
     assert line.startswith("No run can be recommended: ")
-    assert "(grade D)" in line and "(Unsupported)" in line
+    assert "(grade D)" in line and "(Unsupported)" in line and "value" not in line
+    two = [replace(run, trust=GRADE_D, in_turns=()) for run in same_model_runs() if run.status == "done"][:2]
+    (line, *_) = answer_of(two)
+    least = min(two, key=lambda run: run.value("latency"))
+    assert f"; the lowest value is that of {least.job.runtime.name}/" in line
 
 
 @pytest.mark.parametrize(

@@ -23,7 +23,8 @@ from edgewise.version import __version__
 ANYWHERE = ("--version", "--debug")
 """Flags that are taken from the words before click reads them."""
 _HELP = (
-    "Measure and improve neural networks at the edge: one command for every runtime, with intervals and trust grades."
+    "Measure and improve neural networks at the edge: one command for every runtime, with intervals and grades of "
+    "trust: A to C, or D for a number to measure again."
 )
 
 

@@ -62,6 +62,7 @@ def command(values: Values) -> int:
     """List runtimes, meters and devices, and grade how suitable this machine is for measuring.
 
     The machine, or the one that --device names, is observed for one second. Only --calibrate runs an engine.
+    Grades: A, nothing speaks against the numbers; B and C, something does, and it is named; D, measure again.
     """
     from edgewise.report.document.text import print_document
     from edgewise.terminal.console import err, out, print_json

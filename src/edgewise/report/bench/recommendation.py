@@ -481,7 +481,7 @@ def _of_runtimes(runs: Sequence[Run]) -> str:
     (found,) = recommendations(runs)
     if found.run is None:
         said = [f"{label} ({objection_of(run).brief})" for run, label in zip(runs, labels_of(runs), strict=True)]
-        return f"No run can be recommended: {enumerate_few(said)}"
+        return f"No run can be recommended: {enumerate_few(said)}{_least_value(runs)}"
     ranked, _ = candidates_of(runs)
     chosen = next(one for one in ranked if one.run.id == found.run)
     ways = (_of_threads, _of_second_engine, _of_not_told)
@@ -490,6 +490,17 @@ def _of_runtimes(runs: Sequence[Run]) -> str:
     why = [*filter(None, told)] or [found.why[0]]
     words = f"Recommended: {found.label}, {noun_of(chosen.run)} {_judged_text(chosen.run)}; {'; '.join(why)}"
     return words + _overlooked(runs, chosen, short_providers(runs))
+
+
+def _least_value(runs: Sequence[Run]) -> str:
+    """Return the best value of several unreliable runs, which proves nothing; "" where fewer than two are done."""
+    labels = dict(zip([run.id for run in runs], labels_of(runs), strict=True))
+    done = [(value, run) for run in runs if run.status == "done" and (value := run.value(run.headline))]
+    if len(done) < 2:
+        return ""
+    is_rate = METRICS[done[0][1].headline].better == "higher"
+    best = sorted(done, key=lambda each: each[0], reverse=is_rate)[0][1]
+    return f"; the {'highest' if is_rate else 'lowest'} value is that of {labels[best.id]}, {headline_text(best)}"
 
 
 def _overlooked(runs: Sequence[Run], chosen: Candidate, short: Mapping[str, str]) -> str:

@@ -76,7 +76,7 @@ class BenchRequest(ProtocolRequest):
         option(
             "--time-budget T",
             MEASURE,
-            "Time limit of all sessions together; each job has two or more",
+            "Time for all sessions together; every job gets two sessions, also where that takes longer",
             read=parse_duration,
             common=True,
         ),
