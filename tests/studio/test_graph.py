@@ -31,6 +31,14 @@ def of_layers(*layers, number=31):
     return replace(profiled_run(number), layers=tuple(replace(one, index=at) for at, one in enumerate(layers)))
 
 
+def with_added(**layer):
+    """Two models in one engine, of which the second has one layer more, of 9 µs."""
+    first = of_layers(layer_of(0, "a", "Conv", 9))
+    second = of_layers(layer_of(0, "a", "Conv", 9), layer_of(1, "new", "Conv", 9, **layer), number=32)
+    model = replace(first.job.model, name="more.onnx", sha256="f" * 64)
+    return first, replace(second, job=replace(second.job, model=model))
+
+
 def named(*names, micros=10.0):
     """A run whose layers have these names and take `micros` each, one after the other."""
     layers = [
@@ -378,6 +386,28 @@ class TestTwoRuns:
         assert document["values"]["change"][node] is document["values"]["low"][node] is None
         assert document["values"]["after"][node] is None
         assert document["texts"][document["why"]["after"][node]] == "only in onnxruntime"
+
+    @pytest.mark.parametrize(
+        ("low", "is_clear", "row"),
+        [(8e-6, True, ["+9.00", "added", "7.84 to 10.2"]), (0.0, False, ["0 to +10.2", "added", "0 to 10.2"])],
+    )
+    def test_a_layer_that_was_added_has_its_whole_time_as_its_change(self, low, is_clear, row):
+        first, second = with_added(low=low, high=10e-6)
+        graph = make_graph([first, second])
+        document = document_of(graph)
+        node = document["names"].index("new")
+        assert document["texts"][document["verdicts"][node]] == "added"
+        assert document["clear"][node] is is_clear
+        assert document["values"]["change"][node] == 9e-6
+        assert graph.values["high"][node] == pytest.approx(10e-6 * 1010 / 990)  # what the latencies may have drifted
+        assert document["texts"][document["why"]["time"][node]] == f"only in {second.job.model.name}"
+        (cells,) = re.findall(rf"#node={node}.*?</tr>", json.loads(render_graph([first, second], ".html"))["part"])
+        assert re.findall(r"<td>(.*?)</td>", cells)[:3] == row
+
+    def test_an_added_layer_without_a_time_says_why_it_has_no_change(self):
+        graph = make_graph(with_added(time=None, low=None, high=None, time_absent_because="the engine hides it"))
+        node = document_of(graph)["names"].index("new")
+        assert graph.values["change"][node] is None and graph.why["change"][node] == "the engine hides it"
 
     def test_what_the_second_run_alone_has_comes_after_what_it_executes_before(self):
         first = of_layers(layer_of(0, "a", "Conv", 9), layer_of(1, "b", "Conv", 9))

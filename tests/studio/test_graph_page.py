@@ -258,6 +258,50 @@ def test_work_that_only_one_run_has_sets_no_colour_scale(show, filled):
     assert row == ["alone", "–", "unpaired", "only in Before", "900 ± 18", "none", "–", "Sigmoid"]
 
 
+def test_an_added_layer_has_its_colour_on_the_scale(show, filled):
+    """It was purple like work that may be in other rows, though the table counts its whole time as the change."""
+    first, second = of_chain(36, 5), of_chain(37, 6)
+    model = replace(first.job.model, name="more.onnx", sha256="f" * 64)
+    for run in (first, second := replace(second, job=replace(second.job, model=model))):
+        filled.store.save(run)
+    page = show(first, f"?with={second.id}#node=5")
+    assert page.inner_text("#graph-ends").split("\n") == ["−10.0 µs", "0", "10.0 µs"]
+    assert details(page)["Verdict"] == "added"
+    assert details(page)["Change of time"].startswith("+10.0 µs (95 % interval ")
+    strongest = """async () => {
+      const { scaleOf } = await import("/static/graph_draw.js");
+      return scaleOf("change", [-1, 1], matchMedia("(prefers-color-scheme: dark)").matches).ramp.at(-1).fill;
+    }"""
+    assert told(page, "colour") == page.evaluate(strongest)
+    assert page.is_hidden("#graph-alone")
+    page.select_option("#graph-metric", "time")
+    assert page.is_visible("#graph-alone")
+
+
+def test_above_the_drawing_stands_whose_values_it_shows(show):
+    page = show(profiled_run())
+    assert page.inner_text("#graph-shows") == "Colours: Time (onnxruntime/cpu)"
+    assert page.locator("#graph-shows").bounding_box()["y"] < page.locator("#graph-stage").bounding_box()["y"]
+    page = show(profiled_run(), f"?with={faster_run().id}")
+    assert page.inner_text("#graph-shows") == "Colours: Difference of time (openvino less onnxruntime)"
+    page.select_option("#graph-view", "flame")
+    shown = "Colours: Difference of time (openvino less onnxruntime); widths: Time (onnxruntime)"
+    assert page.inner_text("#graph-shows") == shown
+    page.select_option("#graph-metric", "after")
+    assert page.inner_text("#graph-shows") == "Colours and widths: Time (openvino)"
+
+
+def test_a_profile_leads_to_those_of_the_same_command(show, filled):
+    one, other = (replace(run, group="01a2-b") for run in (profiled_run(41), faster_run(42)))
+    for run in (one, other):
+        filled.store.save(run)
+    page = show(one)
+    page.click("text=Show openvino/cpu")
+    ready(page)
+    assert page.url.endswith(f"/runs/{other.id}/graph")
+    assert page.inner_text("#graph-shows") == "Colours: Time (openvino/cpu)"
+
+
 def test_a_block_with_a_bounded_layer_shows_both_ends(show, filled):
     run = replace(many_layers_run(35, 8))
     layers = list(run.layers)

@@ -51,6 +51,7 @@ from edgewise.report.profile.findings import (
     ranked_findings,
     with_fusions,
 )
+from edgewise.report.profile.order import leader_of
 from edgewise.report.runs.conditions import engine_of
 from edgewise.store.codec import decode, from_document, to_document
 from edgewise.verbs.measuring import Measured
@@ -306,12 +307,51 @@ def test_two_sessions_whose_times_are_bounds_ask_for_more():
     assert line not in profile_document([replace(two, layers=run.layers)]).answer
 
 
-def test_the_first_lines_say_what_is_fastest():
+def test_the_first_lines_say_where_the_time_goes_then_what_is_fastest():
     slow, fast = profiled_run(), faster_run()
-    first = profile_document([slow, fast]).answer[0]
-    assert first == (
+    where, order = profile_document([slow, fast]).answer[:2]
+    assert where.startswith("openvino/cpu (least latency) takes 870 ± 9 µs: Conv 41.0 % (390 ± 8 µs, 2 layers), Depth")
+    assert order == (
         "least latency: openvino/cpu; onnxruntime/cpu takes 1.15× [1.12, 1.18] the time; measured at different times: "
         "the order is not proven"
+    )
+
+
+def test_the_lines_of_the_fastest_engine_are_those_of_its_own_profile():
+    """One sentence for one engine and for several, and each run has it once."""
+    slow, fast = profiled_run(), faster_run()
+    fast = replace(fast, profile=replace(fast.profile, findings=FINDINGS))
+    alone = profile_document([fast]).answer
+    both = profile_document([slow, fast]).answer
+    assert alone[0].startswith("openvino/cpu takes 870 ± 9 µs: Conv ")
+    assert alone[1].startswith("largest saving: up to 225 µs (25.9 %): ") and alone[1].endswith("(far-from-roof)")
+    assert [line.replace(" (least latency)", "") for line in both[:2]] == [*alone[:2]]
+    assert sum(line.startswith("openvino/cpu takes") for line in both) == 0
+    assert sum(line.startswith("onnxruntime/cpu takes 1.00 ± 0.01 ms: ") for line in both) == 1
+    failed = replace(slow, profile=None, layers=(), profile_absent_because="no", measurements=())
+    assert profile_document([failed, fast]).answer[:2] == alone[:2]
+
+
+def test_of_two_models_in_one_engine_the_difference_comes_first():
+    before = profiled_run()
+    model = replace(before.job.model, sha256="0" * 64)
+    after = replace(faster_run(), job=replace(before.job, model=model))
+    found = profile_document([before, after])
+    assert found.answer[0].startswith("least latency: ")
+    titles = [table.title.partition(":")[0] for table in found.tables]
+    assert titles[:3] == ["By type of operator", "Before and after", "Time by type of operator"]
+    assert leader_of([before, after]) is None
+    elsewhere = replace(before.job.target, device="pi")
+    assert leader_of([before, replace(faster_run(), job=replace(faster_run().job, target=elsewhere))]) is None
+
+
+def test_work_of_the_engine_that_takes_most_stands_first():
+    run = profiled_run()
+    slow = [layer for layer in run.layers if layer.kind == "operator"][:1]
+    own = layer_of(20, "between operators", "idle", 600, kind="overhead", engine_nodes=())
+    run = replace(run, layers=(*slow, own))
+    assert time_line(run).startswith(
+        "overheads of the engine 60.0 % (600 ± 12 µs), Conv 30.0 % (300 ± 6 µs, 1 layer); "
     )
 
 
@@ -390,7 +430,7 @@ def test_time_by_type_of_operator_adds_up():
 
 def test_findings_come_first_then_types_then_layers_then_run_against_run():
     text = profile_text([profiled_run(), faster_run()], width=120)
-    places = [text.index(words) for words in ("Findings", "Engine against engine", "Time by type", "Layers by time")]
+    places = [text.index(words) for words in ("Findings", "Time by type", "Layers by time", "Engine against engine")]
     assert places == sorted(places)
     text = render_markdown(profile_document([profiled_run()]))
     assert text.index("## Findings") < text.index("## Time by type") < text.index("## Layers by time")
@@ -810,13 +850,15 @@ def test_a_time_that_the_profiler_cannot_tell_is_a_bound():
 
 def test_the_first_line_says_where_the_time_goes_and_no_share_of_upper_bounds():
     run = profiled_run()
-    assert (
-        profile_document([run]).answer[0].startswith("most of the time: Conv 50.0 % (2 layers); heaviest layer: conv")
+    assert profile_document([run]).answer[0] == (
+        "onnxruntime/cpu takes 1.00 ± 0.01 ms: Conv 50.0 % (500 ± 10 µs, 2 layers), DepthwiseConv 25.0 % (250 ± 5 µs, "
+        "1 layer); heaviest layer: conv \"one\" </td><script>alert(1)</script> & 'two' 30.0 % (300 ± 6 µs)"
     )
     bounded = replace(run, layers=tuple(replace(layer, low=0.0) for layer in run.layers if layer.kind == "operator"))
     assert all(layer.is_bounded for layer in bounded.layers if layer.time is not None)
-    line, _, saving = profile_document([bounded]).answer[0].partition("; largest saving: ")
-    assert "%" not in line and saving == "up to 225 µs (22.5 %)"
+    line, saving = profile_document([bounded]).answer[:2]
+    assert "%" not in line and "Conv (< 510 µs, 2 layers)" in line
+    assert saving.startswith("largest saving: up to 225 µs (22.5 %): ")
 
 
 def test_layers_that_may_be_as_heavy_as_the_heaviest_are_counted():
@@ -830,7 +872,7 @@ def test_layers_that_may_be_as_heavy_as_the_heaviest_are_counted():
         replace(layer, high=first.time) if layer.index == second.index and layer.name == second.name else layer
         for layer in apart
     )
-    assert time_line(replace(run, layers=reaching)).endswith("(1 more may be as heavy)")
+    assert time_line(replace(run, layers=reaching)).endswith(" 30.0 % (300 ± 0 µs, 1 more may be as heavy)")
 
 
 def test_a_default_precision_that_was_not_measured_stands_in_the_first_lines():
@@ -866,6 +908,6 @@ def test_the_command_that_measures_a_default_precision_names_the_model_and_the_e
 
 def test_the_first_lines_of_two_profiles_name_the_layers_that_differ_most():
     slow, fast = profiled_run(), faster_run()
-    (line,) = [line for line in profile_document([slow, fast]).answer if line.startswith("largest ")]
+    (line,) = [line for line in profile_document([slow, fast]).answer if line.startswith("largest d")]
     assert line.startswith("largest differences by layer, openvino less onnxruntime: ")
-    assert not any(line.startswith("largest ") for line in profile_document([slow]).answer)
+    assert not any(line.startswith("largest d") for line in profile_document([slow]).answer)

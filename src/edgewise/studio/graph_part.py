@@ -174,7 +174,7 @@ def _row(graph: Graph, pair: LayerPair) -> list[Cell]:
     if graph.is_diff:
         low, high = pair.change_ends
         cell = absent("an interval is not known")
-        if why := graph.only_in(pair):
+        if why := graph.unpaired(pair):
             cell = Cell(text=why)
         elif low is not None and high is not None:
             cell = Cell(text=f"{significant(low * 1e6)} to {significant(high * 1e6)}")

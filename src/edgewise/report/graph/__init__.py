@@ -200,6 +200,10 @@ class Graph:
         """Which of two runs alone has this work, in words; empty where both have it."""
         return "" if not self.is_diff or work.is_paired else f"only in {self.headings[0][not work.before]}"
 
+    def unpaired(self, work: LayerPair) -> str:
+        """As `only_in`, where that is no change of the model; what was added or removed is one."""
+        return "" if work.is_added_or_removed else self.only_in(work)
+
     @property
     def profile(self) -> Profile:
         """The profile of the first run."""
@@ -468,9 +472,9 @@ def _metrics_of_two(graph: Graph) -> dict[str, Metric]:
 
 
 def _drop_changes(graph: Graph) -> None:
-    """Remove changes that are none: of work that one run has, and where a bounded time leaves no ends."""
+    """Remove changes that are none: of work that is unpaired, and where a bounded time leaves no ends."""
     for at, work in enumerate(graph.works):
-        if why := graph.only_in(work) or (NO_ENDS if work.is_bounded and work.change_ends[0] is None else ""):
+        if why := graph.unpaired(work) or (NO_ENDS if work.is_bounded and work.change_ends[0] is None else ""):
             graph.why["change"][at] = why
             for key in ("change", "low", "high"):
                 graph.values[key][at] = None

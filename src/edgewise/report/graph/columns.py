@@ -17,7 +17,7 @@ from edgewise.report.graph import (
     short_line,
 )
 from edgewise.report.profile.cells import BELOW, PARTLY_BELOW, has_bound, sum_text
-from edgewise.report.profile.diff import change_cell, verdict_cell
+from edgewise.report.profile.diff import change_cell, is_proven, verdict_cell
 from edgewise.report.profile.trace import place_in_latency
 from edgewise.report.runs.conditions import labels_of
 
@@ -64,6 +64,7 @@ def document_of(graph: Graph) -> dict[str, Any]:
             run["name"] = short_line(name)
         document["alone"] = [-1 if work.is_paired else int(not work.before) for work in graph.works]
         document["verdicts"] = [texts.number(word) for word in verdicts(graph)]
+        document["clear"] = [is_proven(work) for work in graph.works]
     return document | {"texts": texts.all}
 
 

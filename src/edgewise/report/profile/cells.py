@@ -221,6 +221,8 @@ def provenance_of_derived(run: Run, title: str, unit: str, value: float, method:
     return provenance_of_number(title, unit, (value, None, None), facts)
 
 
+LEAST_NAMED, MOST_NAMED = 0.1, 3
+"""The first line names a type of operator from this share of the time on, and so many types at most."""
 MOST_TYPES = 8
 """Types with a row of their own; the others are summed in one row."""
 FUSED_NOTE = "of operators that run together the time counts for the most expensive one's type"
@@ -261,28 +263,39 @@ def type_table(run: Run, *, label: str = "", most: int | None = MOST_TYPES) -> T
 
 
 def time_line(run: Run) -> str:
-    """Where the time goes, in one line: the type of operator that takes most, and the heaviest layer; empty if unknown.
+    """Where the time goes, in one line: what takes most by type of operator, and the heaviest layer; empty if unknown.
 
-    A share stands only where the times are more than upper bounds and their sum does not pass the whole.
+    ``"Conv 94.0 % (246 ± 44 µs, 5 layers); heaviest layer: conv2 46.4 % (122 ± 21 µs)"``
     """
-    timed = [layer for layer in layers_of(run, "operator") if layer.time is not None]
+    timed, overheads = (
+        [layer for layer in layers_of(run, kind) if layer.time is not None] for kind in ("operator", "overhead")
+    )
     if not timed or run.profile is None:
         return ""
-    found = by_type(timed)
-    most, heaviest = max(found, key=lambda op: seconds_of(found[op])), max(timed, key=lambda layer: layer.time or 0.0)
-
-    def share(layers: list[Layer]) -> str:
-        assert run.profile is not None
-        cell = sum_cells(layers, run.profile, 1.0)[1]
-        return "" if cell.text.startswith(("<", DASH.text)) or (cell.high or 0.0) > 100.0 else f" {cell.text} %"
-
-    count = len(found[most])
+    found = by_type(timed) | ({OVERHEADS.strip("()"): overheads} if overheads else {})
+    order = sorted(found, key=lambda op: -seconds_of(found[op]))[:MOST_NAMED]
+    least = min(LEAST_NAMED * run.profile.latency, seconds_of(found[order[0]]))
+    parts = []
+    for op in order:
+        if seconds_of(found[op]) >= least:
+            count = f"{len(found[op])} layer{'s' if len(found[op]) > 1 else ''}"
+            parts.append(f"{op}{_taken_words(found[op], run.profile, '' if found[op] is overheads else count)}")
+    heaviest = max(timed, key=lambda layer: layer.time or 0.0)
     rivals = sum(_may_be_as_heavy(layer, heaviest) for layer in timed if layer is not heaviest)
-    others = f" ({rivals} more may be as heavy)" if rivals else ""
-    return (
-        f"most of the time: {most}{share(found[most])} ({count} layer{'s' if count > 1 else ''}); "
-        f"heaviest layer: {one_line(heaviest.title)}{share([heaviest])}{others}"
-    )
+    taken = _taken_words([heaviest], run.profile, f"{rivals} more may be as heavy" if rivals else "")
+    return f"{', '.join(parts)}; heaviest layer: {one_line(heaviest.title)}{taken}"
+
+
+def _taken_words(layers: Sequence[Layer], profile: Profile, more: str) -> str:
+    """``" 94.0 % (246 ± 44 µs, 5 layers)"``: share of the whole, time, and what more there is to say.
+
+    No share stands where the times are only upper bounds, or where their sum passes the whole.
+    """
+    unit, factor = time_unit([seconds_of(layers)])
+    time, share = total_cell(layers, factor), sum_cells(layers, profile, 1.0)[1]
+    is_known = not share.text.startswith(("<", DASH.text)) and (share.high or 0.0) <= 100.0
+    text = time.text if has_bound(layers) else plus_minus(time.value or 0.0, time.low, time.high)
+    return f"{f' {share.text} %' if is_known else ''} ({', '.join(filter(None, (f'{text} {unit}', more)))})"
 
 
 def _may_be_as_heavy(layer: Layer, heaviest: Layer) -> bool:

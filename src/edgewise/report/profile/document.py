@@ -46,7 +46,7 @@ from edgewise.report.profile.findings import (
     saving_words,
     titled,
 )
-from edgewise.report.profile.order import order_line
+from edgewise.report.profile.order import leader_of, order_line
 from edgewise.report.runs.cautions import caution_sections, default_precision_lines
 from edgewise.report.runs.cells import NOT_MEASURED, failure_of
 from edgewise.report.runs.conditions import elsewhere, engine_of, labels_of
@@ -96,8 +96,7 @@ def profile_document(
     # A label distinguishes the runs where there are several.
     labelled = list(zip(runs, labels_of(runs) if len(runs) > 1 else [""], strict=True))
     profiled = [(run, label) for run, label in labelled if is_profiled(run)]
-    tables = diff_tables(runs)
-    tables += [type_table(run, label=label) for run, label in profiled]
+    tables = [type_table(run, label=label) for run, label in profiled]
     tables += [layer_table(run, top=top, label=label) for run, label in profiled]
     sections: list[Section] = []
     for run, label in labelled:
@@ -108,18 +107,23 @@ def profile_document(
         ]
         sections += method_sections(run, label)
     sections += [*input_sections([run for run in runs if is_profiled(run)]), *caution_sections(runs)]
-    order = order_line(runs)
+    order, lead = order_line(runs), leader_of(runs)
+    told = [
+        ([] if lead and run is lead[0] else where_lines(run, name), header(run), limit_lines(run))
+        for run, name in zip(runs, labels_of(runs), strict=True)
+    ]
     lines = [
+        *(where_lines(*lead) if lead else []),
         order,
         *(load_lines(runs) if order else []),
         *change_lines(runs),
         headline_of(runs),
-        *(line for run in runs for line in (*_first_lines(run, alone=len(runs) == 1), *limit_lines(run))),
+        *(line for where, what, limits in told for line in (*where, what, *limits)),
         *default_precision_lines(runs),
     ]
     return Document(
         title=title or f"Profile of {default_title(runs)}",
-        tables=tuple(tables),
+        tables=with_differences(runs, tables, diff_tables(runs)),
         sections=tuple(sections),
         answer=tuple(filter(None, lines)),
         lead=(
@@ -129,17 +133,21 @@ def profile_document(
     )
 
 
-def _first_lines(run: Run, *, alone: bool) -> tuple[str, str]:
-    """Where the time goes, which is the answer to a profile of one run, and what ran with which latency."""
-    lines = (header(run), _cost_line(run))
-    return lines[::-1] if alone and lines[1] else lines
+def with_differences(runs: Sequence[Run], own: Sequence[Table], differences: Sequence[Table]) -> tuple[Table, ...]:
+    """Return the tables of each run, then those of `differences`; these first where they are what is asked for."""
+    return (*own, *differences) if leader_of(runs) else (*differences, *own)
 
 
-def _cost_line(run: Run) -> str:
-    """Where the time goes, and the largest saving that was found; "" where neither is known."""
-    found = ranked_findings(run.profile) if run.profile is not None else []
-    saved = [f"largest saving: {saving_words(found[0], run.profile)}"] if found and run.profile is not None else []
-    return "; ".join((time_line(run), *saved)) if time_line(run) else ""
+def where_lines(run: Run, name: str) -> list[str]:
+    """Where the time of `name` goes, and the largest saving that was found; empty where no layer has a time."""
+    if not (parts := time_line(run)) or run.profile is None:
+        return []
+    _, latency, unit = latency_parts(run)
+    saved = [
+        f"largest saving: {saving_words(each, run.profile)}: {one_line(each.suggestion)} ({one_line(each.code)})"
+        for each in ranked_findings(run.profile)[:1]
+    ]
+    return [f"{name}{f' takes {latency} {unit}' if unit else ''}: {parts}", *saved]
 
 
 def header(run: Run) -> str:

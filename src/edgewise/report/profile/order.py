@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import replace
+from itertools import combinations
 
 from edgewise.comparing.comparison import Variant
 from edgewise.comparing.turns import compare_in_turns
@@ -11,7 +12,7 @@ from edgewise.formatting import factor_text
 from edgewise.record import Run
 from edgewise.report.bench.ranking import Candidate, in_order, turns_of, why_open
 from edgewise.report.comparison.words import evidence_text, headline_text
-from edgewise.report.runs.conditions import labels_of, processor_of
+from edgewise.report.runs.conditions import differ_in_engine, labels_of, processor_of
 from edgewise.text import listing
 
 NOT_PROVEN = "measured at different times: the order is not proven"
@@ -22,16 +23,44 @@ def are_on_one_machine(runs: Sequence[Run]) -> bool:
     return len({(run.job.target.device, processor_of(run)) for run in runs}) == 1
 
 
+def leader_of(runs: Sequence[Run]) -> tuple[Run, str] | None:
+    """Return the fastest profiled run of one network, and what to call it: ``"onnxruntime/cpu (fastest)"``.
+
+    None for runs of several machines or without a latency, and where one engine ran several files: what differs
+    between these is then asked, not where the time of one goes.
+    """
+    ordered = _in_order(runs)
+    lead = next((one for one in ordered if one.run.profile is not None and one.run.layers), None)
+    several = [
+        (one, two) for one, two in combinations(runs, 2)
+        if one.job.model.sha256 != two.job.model.sha256 and not differ_in_engine(one, two)
+    ]  # fmt: skip
+    if lead is None or several:
+        return None
+    word = ""
+    if lead is ordered[0] and ordered[1:]:
+        ratios = [turns_of(other, lead) for other in ordered[1:]]
+        proven = all(turns is not None and turns.verdict == "slower" for turns in ratios)
+        word = " (fastest)" if proven else " (least latency)"
+    return lead.run, f"{lead.label}{word}"
+
+
+def _in_order(runs: Sequence[Run]) -> list[Candidate]:
+    """Those with a latency, the fastest first; empty where they are of several machines."""
+    rows = [(run, label, run.measurement("latency")) for run, label in zip(runs, labels_of(runs), strict=True)]
+    known = [Candidate(run, label, row) for run, label, row in rows if row is not None and row.value]
+    return in_order(known) if are_on_one_machine(runs) else []
+
+
 def order_line(runs: Sequence[Run]) -> str:
     """Which run is faster, with the ratio, its interval and how it is known; "" for one run and for several machines.
 
     By the ratios of their turns; runs that took none have no proven order, whatever their intervals.
     """
-    rows = [(run, label, run.measurement("latency")) for run, label in zip(runs, labels_of(runs), strict=True)]
-    known = [Candidate(run, label, row) for run, label, row in rows if row is not None and row.value]
-    if len(known) < max(2, len(runs)) or not are_on_one_machine(runs):
+    known = _in_order(runs)
+    if len(known) < max(2, len(runs)):
         return ""
-    best, *others = in_order(known)
+    best, *others = known
     if len(others) == 1 and turns_of(best, others[0]) is not None:
         return _line_of_two(best, others[0])
     alike, slower, apart = [], [], []

@@ -52,6 +52,7 @@ from edgewise.report.profile.document import (
     profile_document,
     reason_of_no_profile,
     whole_note,
+    with_differences,
 )
 from edgewise.report.profile.findings import finding_sections, next_section, ranked_findings, titled, with_fusions
 from edgewise.report.profile.mltk import mltk_tables
@@ -97,7 +98,7 @@ def profile_page(
     numbered = [(place, run, label) for place, (run, label) in enumerate(zip(runs, labels, strict=True), 1)]
     profiled = [(place, run, label) for place, run, label in numbered if is_profiled(run)]
     compared = diff_tables(runs, most=None)
-    tables = list(compared)
+    tables: list[Table] = []
     for place, run, label in profiled:
         tables += [
             _numbers_table(run, label),
@@ -125,7 +126,7 @@ def profile_page(
         title=one_line(title) or f"Profile of {default_title(runs)}",
         answer=(*first, *document.answer),
         lead=tuple(lacking),
-        tables=tuple(tables),
+        tables=with_differences(runs, tables, compared),
         sections=(*none, *filled([next_section(runs, again, typed)]), *whole, *document.sections),
         charts=lambda: _charts(profiled, runs if compared else ()),
         parts=lambda: [(label or "More of this run", _parts(run)) for _, run, label in numbered],

@@ -70,6 +70,9 @@ function shownEdges() {
   return [...found.values()];
 }
 
+// The times that widths show.
+const widthKey = () => (state.metric === "after" ? "after" : "time");
+
 // Layout: by the worker, or at once.
 let turn = 0;
 let timer = 0;
@@ -83,7 +86,7 @@ function arrange({ keep = false } = {}) {
   const tree = { count, above, isBlock, isOpen: (id) => state.open.has(id) };
   if (state.view === "flame" || state.view === "timeline") {
     const starts = state.view === "timeline" && !members ? data.runs[0].layers.start : null;
-    settle(flame(tree, values.time, starts), state.view, keep);
+    settle(flame(tree, values[widthKey()], starts), state.view, keep);
   } else if (state.view === "lane" || ids.length > MOST_DRAWN) {
     settle(lane(ids, stage.clientWidth / stage.clientHeight), "lane", keep);
   } else {
@@ -153,14 +156,25 @@ function shownValue(id, key = state.metric) {
   const bound = isBlock(id) && data.lacking[key]?.[id] && key !== "change" ? (BOUNDS[metrics[key].sums] ?? "") : "";
   return `${bound}${sign}${quantity(value, metrics[key].unit)}`;
 }
+// Of work that was added or removed, the whole time is the change.
+const isChange = (id) => ["added", "removed"].includes(verdictOf(id));
 // Which run alone has the work, where the other one should have the value.
 function aloneOf(id, key = state.metric) {
   const side = data.alone?.[id] ?? -1;
-  return side < 0 || (key !== "change" && side === Number(key === "after")) ? "" : `only in ${data.runs[side].name}`;
+  const has = key === "change" ? isChange(id) : side === Number(key === "after");
+  return side < 0 || has ? "" : `only in ${data.runs[side].name}`;
+}
+// Whose values the colours and widths show; nothing of a model that was not profiled.
+function shownWords() {
+  const [one, two] = data.runs;
+  if (!one.label) return "";
+  const of = (key) => `${metrics[key].title.split(": ")[0]} (${key === "change" ? `${two.name} less ${one.name}` : members ? (key === "after" ? two : one).name : one.label})`;
+  if (!scene.wide) return `Colours: ${of(state.metric)}`;
+  return state.metric === widthKey() ? `Colours and widths: ${of(state.metric)}` : `Colours: ${of(state.metric)}; widths: ${of(widthKey())}`;
 }
 const boundNote = (words) => `${words}: ${words.startsWith("<") ? data.below : data.partly}`;
 const verdictOf = (id) => (data.verdicts ? text(data.verdicts[id]) : "");
-const isClear = (id) => !data.verdicts || ["faster", "slower"].includes(verdictOf(id));
+const isClear = (id) => !data.verdicts || data.clear[id];
 function recolour() {
   const style = getComputedStyle(document.documentElement);
   const of = (name) => style.getPropertyValue(name).trim();
@@ -173,7 +187,7 @@ function recolour() {
     const verdict = verdictOf(id);
     const label = isBlock(id) ? `${names[id]} (${leaves(id)})` : names[id].split(";")[0];
     const dashed = !isClear(id);
-    looks.set(id, { label, name: names[id], timed: state.metric === "time", op: isBlock(id) ? "" : text(data.ops[id]), value: [shownValue(id), valueOf(id) === null ? "" : verdict].filter(Boolean).join(", "), bold: isBlock(id), dashed, ...(state.open.has(id) ? { fill: colours.rule, ink: colours.ink } : aloneOf(id) ? colours.alone : scale.of(shadeOf(id), !dashed)) });
+    looks.set(id, { label, name: names[id], timed: state.metric === "time", op: isBlock(id) ? "" : text(data.ops[id]), value: [shownValue(id), valueOf(id) === null && (aloneOf(id) || !isChange(id)) ? "" : verdict].filter(Boolean).join(", "), bold: isBlock(id), dashed, ...(state.open.has(id) ? { fill: colours.rule, ink: colours.ink } : aloneOf(id) ? colours.alone : scale.of(shadeOf(id), !dashed)) });
   }
   const ends = scale.ends.map((value) => quantity(value, metrics[state.metric].unit));
   at("graph-ramp").style.background = `linear-gradient(90deg, ${scale.ramp.filter((_, step) => step % 7 === 0).map((each) => each.fill).join(", ")})`;
@@ -182,6 +196,7 @@ function recolour() {
   at("graph-alone").hidden = !items.some((item) => aloneOf(item.id));
   at("graph-alone").firstElementChild.style.background = colours.alone.fill;
   at("graph-lacking").textContent = lacking ? `${lacking} without a value: ${metrics[state.metric].why || "see each"}` : "";
+  at("graph-shows").textContent = shownWords();
   stage.dataset.metric = state.metric;
   tell();
   redraw();
@@ -420,8 +435,10 @@ addEventListener("hashchange", recall);
 
 // Controls.
 at("graph-metric").addEventListener("change", (event) => {
+  const width = widthKey();
   state.metric = event.target.value;
-  recolour();
+  if (scene.wide && widthKey() !== width) arrange();
+  else recolour();
   remember();
 });
 at("graph-view").addEventListener("change", (event) => {

@@ -8,6 +8,7 @@ from starlette.requests import Request
 from starlette.responses import RedirectResponse, Response
 
 from edgewise.errors import BadInput
+from edgewise.report.runs.conditions import labels_of
 from edgewise.studio.pages import page
 from edgewise.studio.studio import Studio, studio_of
 from edgewise.studio.views.home import WAIT_S
@@ -22,7 +23,10 @@ def graph(request: Request) -> Response:
     runs = drawn["runs"]
     if runs[0] != request.path_params["run"]:  # a tag, or a profile in place of a run without one
         return RedirectResponse(f"/runs/{runs[0]}/graph?{request.url.query}", 303)
-    others = studio.store.list(model=drawn["model"], limit=20)
+    rows = studio.store.list(model=drawn["model"], limit=20)
+    others = [row for row in rows if row.id != runs[0] and is_profiled(studio.store.get(row.id))]
+    shown = studio.store.get(runs[0])
+    beside = [studio.store.get(row.id) for row in others if row.group and row.group == shown.group]
     return page(
         request,
         "graph.html.jinja",
@@ -30,7 +34,8 @@ def graph(request: Request) -> Response:
         styles=("graph.css",),
         scripts=("graph.js",),
         runs=runs,
-        others=[row for row in others if row.id != runs[0] and is_profiled(studio.store.get(row.id))],
+        others=others,
+        beside=list(zip(beside, labels_of([shown, *beside])[1:], strict=True)),
         part=drawn["part"],
     )
 
