@@ -149,3 +149,19 @@ def test_the_graph_is_coloured_by_what_each_layer_loses():
     why = {key: [drawn.why[key].get(at, "") for at in range(5)] for key in ("loss", "own", "snr")}
     assert why["snr"] == ["", "the values are the same", "", "integers without one scale", NO_TWIN]
     assert why["own"][0] == NOT_ALONE and why["loss"][3] == "integers without one scale"
+
+
+@pytest.mark.parametrize(("reweighted", "is_another"), [(10, True), (6, True), (5, False), (0, False)])
+def test_a_network_with_other_weights_has_no_error(reweighted, is_another):
+    told = replace(of_many(SAME, layer("c", loss=30)), weighted=10, reweighted=reweighted).describe()
+    another = f"new.onnx is another network, with other weights in {reweighted} of 10 layers: its values differ from c"
+    assert told.answer[0].startswith(another if is_another else "The error of new.onnx begins in c")
+
+
+@pytest.mark.parametrize(
+    ("snr", "words"), [(127.0, "ov 2 agrees with ort 1 on m.onnx: "), (50.0, "No layer of m.onnx in ov 2 stands out")]
+)
+def test_one_file_in_two_engines_agrees_or_not(snr, words):
+    one, two = ({"name": "m.onnx", "engine": name, "format": "onnx", "sha256": "0"} for name in ("ort 1", "ov 2"))
+    told = replace(result(replace(layer("c", loss=0), snr_db=snr)), models=(one, two)).describe()
+    assert told.answer[0].startswith(words)

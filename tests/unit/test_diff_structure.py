@@ -9,7 +9,7 @@ import pytest
 
 from edgewise.model.graph import Graph, Operator, StoredData, Tensor
 from edgewise.verbs.diff import structure
-from edgewise.verbs.diff.structure import LoneOperator, align_operators, describe_structure, find_lone
+from edgewise.verbs.diff.structure import LoneOperator, align_operators, changed_weights, describe_structure, find_lone
 
 PATHS = [Path("a.onnx"), Path("b.onnx")]
 
@@ -39,7 +39,10 @@ def step(name, op="Conv", options=None, own=(), kind=""):
 
 
 def differences(one, two):
-    return describe_structure([one, two], PATHS, align_operators([one, two]), names=("a.onnx", "b.onnx"))
+    graphs = [one, two]
+    aligned = align_operators(graphs)
+    weights = changed_weights(graphs, PATHS, aligned)
+    return describe_structure(graphs, aligned, weights, names=("a.onnx", "b.onnx"))
 
 
 NET = [step("a", options={"pads": (1, 1), "group": 1}, own=["w"]), step("b", "Relu"), step("c", own=["v"])]

@@ -118,6 +118,7 @@ class DiffResult:
         unmatched: products with weights of the reference that have no twin.
         structure: what only one of them has, in words.
         lone: operators that were added or removed.
+        weighted, reweighted: operators with weights that both have, and those of them whose weights differ.
         graph: of the reference, which pages draw; None where it has too many operators.
         basis: ``simulated`` where an emulator executed one of them.
     """
@@ -130,6 +131,8 @@ class DiffResult:
     unmatched: Sequence[str] = ()
     structure: Sequence[str] = ()
     lone: Sequence[LoneOperator] = ()
+    weighted: int = 0
+    reweighted: int = 0
     top: int = 15
     graph: Graph | None = None
     basis: Basis = "measured"
@@ -219,17 +222,32 @@ class DiffResult:
         told = [f"Outputs: {ends} (signal to noise)"] if ends else []
         first = self.begins
         if first is None:
-            return [f"No layer of {name} stands out: {self._none_lines()}", *told]
+            return [f"{self._none_stands_out(name)}: {self._none_lines()}", *told]
         if first.why:
             return [f"Values are NaN or infinite from {first.title} on", *told]
         coming = "nothing known before it" if first.before_db is None else f"{_decibels(first.before_db)} before it"
         is_fed = any(first.name == each.after and each.is_added for each in self.lone)
         where = f"with what was added before {first.title}" if is_fed else f"in {first.title}"
-        lines = [f"The error of {name} begins {where}: {coming}, {_decibels(first.snr_db)} behind it", *told]
+        words = f"{where}: {coming}, {_decibels(first.snr_db)} behind it"
+        lines = [f"The error of {name} begins {words}", *told]
+        if self.reweighted > max(1, self.weighted / 2):
+            share = f"{self.reweighted} of {self.weighted} layers"
+            lines[0] = (
+                f"{name} is another network, with other weights in {share}: its values differ from {first.title} on"
+            )
         if others := self.steps[1:MOST_STEPS]:
             said = listing([f"{_short(layer.name)} (−{significant(layer.loss_db or 0.0, 2)} dB)" for layer in others])
             lines.append(f"Next: {said}")
         return lines
+
+    def _none_stands_out(self, name: str) -> str:
+        """Return that no layer stands out; of one file in two engines also whether these agree."""
+        one, two = self.models
+        if one["sha256"] != two["sha256"] or one["engine"] == two["engine"]:
+            return f"No layer of {name} stands out"
+        if all(layer.snr_db is None or layer.snr_db >= CLEAN_DB for layer in self.layers):
+            return f"{two['engine']} agrees with {one['engine']} on {name}"
+        return f"No layer of {name} in {two['engine']} stands out against {one['engine']}"
 
     def _none_lines(self) -> str:
         """Why no layer stands out: what one loses at most, behind the others and by itself, and the lowest SNR."""

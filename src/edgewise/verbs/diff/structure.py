@@ -114,12 +114,27 @@ def describe_branch(branch: Sequence[LoneOperator]) -> str:
     return f"{names} were {'added' if branch[0].is_added else 'removed'}{where}"
 
 
+def changed_weights(
+    graphs: Sequence[Graph], paths: Sequence[Path], aligned: Sequence[Stretch]
+) -> dict[str, tuple[Operator, list[str]]]:
+    """Return what changed in the weights of each operator with weights that both graphs have, by its name."""
+    weights = [_weights_in(graph) for graph in graphs]
+    pairs = [pair for tag, *both in aligned if tag == "equal" for pair in zip(*both, strict=True)]
+    kept = [pair for pair in pairs if weights[0][pair[0].name] or weights[1][pair[1].name]]
+    return {pair[0].name: (pair[0], list(dict.fromkeys(_changed_weights(pair, weights, paths)))) for pair in kept}
+
+
 def describe_structure(
-    graphs: Sequence[Graph], paths: Sequence[Path], aligned: Sequence[Stretch], *, names: Sequence[str]
+    graphs: Sequence[Graph],
+    aligned: Sequence[Stretch],
+    weights: Mapping[str, tuple[Operator, Sequence[str]]],
+    *,
+    names: Sequence[str],
 ) -> list[str]:
     """Return a line per difference, the most important first; none between formats, whose types have other names.
 
     Args:
+        weights: as `changed_weights` returns them.
         names: what the two files are called.
     """
     one, two = graphs
@@ -137,8 +152,7 @@ def describe_structure(
             whose = one_line(names[not first])
             found += [(f"only in {whose}: {one_line(each.op)}", each.title) for each in (*first, *second)]
     found += [(change, first.title) for first, second in pairs for change in _changed_options(first, second)]
-    weights = [_weights_in(graph) for graph in graphs]
-    found += [(change, pair[0].title) for pair in pairs for change in _changed_weights(pair, weights, paths)]
+    found += [(change, operator.title) for operator, changes in weights.values() for change in changes]
     lines = [f"{change} ({len(names)}: {_few(names)})" for change, names in by_key(found).items()]
     lines += [
         f"only in {one_line(whose)}: {', '.join(f'{number} {one_line(op)}' for op, number in counts.most_common())}"

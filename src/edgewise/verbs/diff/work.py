@@ -26,7 +26,7 @@ from edgewise.verbs.diff.matching import INPUT, Match, match_tensors, products_o
 from edgewise.verbs.diff.micro_engines import MICRO_ENGINES
 from edgewise.verbs.diff.result import CLEAN_DB, EXACT_DB, ROUNDED_DB, DiffResult, LayerGap, names_of
 from edgewise.verbs.diff.sides import Side, choose_sides
-from edgewise.verbs.diff.structure import align_operators, describe_structure, find_lone
+from edgewise.verbs.diff.structure import align_operators, changed_weights, describe_structure, find_lone
 from edgewise.workload.inputs import make_arrays
 from edgewise.workload.resolved_graph import ResolvedGraph, read_resolved_graph
 
@@ -66,6 +66,7 @@ def diff(request: DiffRequest, context: Context) -> DiffResult:
         samples, fed = _write_samples(request, sides, found, scratch=scratch)
         emit(StageStarted(title=f"Comparing {len(matches)} tensors"))
         told, layers = _measure(sides, matches, (one, two), samples=samples, seconds=request.timeout)
+    weights = changed_weights((one, two), [Path(side.path) for side in sides], aligned)
     named = {layer.tensors[0]: layer for layer in layers}
     outputs = {name: named[name].snr_db for name in one.outputs if name in named}
     last = layers[-1] if layers else None
@@ -83,9 +84,9 @@ def diff(request: DiffRequest, context: Context) -> DiffResult:
         layers=layers,
         outputs={name: value for name, value in outputs.items() if value is not None},
         unmatched=[each.name for each in products_of(one) if each.name not in matched],
-        structure=describe_structure(
-            (one, two), [Path(side.path) for side in sides], aligned, names=names_of([side.name for side in sides])
-        ),
+        structure=describe_structure((one, two), aligned, weights, names=names_of([side.name for side in sides])),
+        weighted=len(weights),
+        reweighted=sum(bool(changes) for _, changes in weights.values()),
         lone=lone,
         top=request.top,
         graph=one if len(one.operators) <= MOST_NODES else None,
