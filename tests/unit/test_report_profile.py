@@ -31,6 +31,7 @@ from edgewise.report.profile.cells import (
     ABOVE_WHOLE,
     AT_LIMIT,
     BELOW,
+    roof_reason,
     roof_words,
     time_line,
     type_table,
@@ -327,6 +328,9 @@ def test_a_share_of_the_limit_above_100_is_at_the_limit_or_counts_for_nothing():
     assert [roof_words(run.layers[at], run.profile) for at in (0, 2, 3)] == [
         "50 % of its roof", "at least 95 % of its roof, at the limit", "at least 103 % of its roof, above the limit",
     ]  # fmt: skip
+    far_above = replace(run.layers[3], roof=None, roof_share=None)
+    assert roof_reason(far_above, run.profile) == roof_reason(run.layers[3], run.profile) == ABOVE_LIMIT
+    assert roof_reason(replace(far_above, dtype="float64"), run.profile) == "no measured peak is a roof for it"
     assert node_data(run, "roof")["results"][LONG]["value"] == 100.0
     assert "pw1" not in node_data(run, "roof")["results"]
     divided = divide_at_roofs(run)

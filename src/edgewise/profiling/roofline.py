@@ -148,6 +148,11 @@ def _bytes_of(layer: Layer) -> int:
     return round((layer.ops or 0) / (layer.intensity or 1.0))
 
 
+def has_limit(layer: Layer, peaks: Sequence[Peak]) -> bool:
+    """Whether `peaks` include those that limit a layer: without a roof, it beats the one that does."""
+    return _limit(layer, peaks) is not None
+
+
 def peak_of(peaks: Sequence[Peak], dtype: str | None) -> Peak | None:
     """Return the peak of arithmetic in `dtype`."""
     return next((peak for peak in peaks if peak.kind == "compute" and peak.dtype == dtype), None)

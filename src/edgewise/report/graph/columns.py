@@ -135,7 +135,7 @@ def _layer_columns(
     return columns | {
         "interval": [number(interval_text("latency", "s", one.time, one.low, one.high)) for one in layers],
         "most": [number(f"{sum_text([one], 1e6)} µs" if one.is_bounded else "") for one in layers],
-        "attained": [number(roof_words(one, profile)) for one in layers],
+        "attained": [number(roof_words(one, profile, digits=1, of=" attained")) for one in layers],
         "start": _rounded(begins.get(one.index) for one in layers),
         "name": [short_line(one.name) for one in layers],
         "nodes": [0 if one.nodes == (one.name,) else [short_line(name) for name in one.nodes] for one in layers],

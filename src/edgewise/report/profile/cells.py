@@ -10,7 +10,7 @@ from functools import partial
 from edgewise.formatting import bound_text, ends_text, plus_minus
 from edgewise.grouping import by_key
 from edgewise.profiling.layer_matching import ends
-from edgewise.profiling.roofline import share_of_roof
+from edgewise.profiling.roofline import has_limit, share_of_roof
 from edgewise.record import Layer, Peak, Profile, Run
 from edgewise.report.document import DASH, Cell, Column, How, Provenance, Table, absent, value_cell
 from edgewise.report.runs.cells import NOT_MEASURED
@@ -149,9 +149,9 @@ def roof_reason(layer: Layer, profile: Profile) -> str:
     """Why a layer has no roof: no rate, no peak, or a peak that it beats."""
     if not layer.ops_per_second:
         return rate_reason(layer)
-    if layer.roof_share is not None:
-        return ABOVE_LIMIT
-    return one_line(profile.peaks_absent_because or "") or "no measured peak is a roof for it"
+    if layer.roof_share is None and (why := one_line(profile.peaks_absent_because or "")):
+        return why
+    return ABOVE_LIMIT if has_limit(layer, profile.peaks) else "no measured peak is a roof for it"
 
 
 def roof_cell(layer: Layer, profile: Profile, digits: int = 1) -> Cell:
