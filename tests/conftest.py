@@ -98,6 +98,14 @@ def own_lock(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
         yield
 
 
+@pytest.fixture(scope="session", autouse=True)
+def own_cache(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
+    """What these tests keep, as the peaks of machines, stays out of the user's cache, and nothing there helps them."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("XDG_CACHE_HOME", str(tmp_path_factory.mktemp("cache")))
+        yield
+
+
 @pytest.fixture(scope="session")
 def nursery() -> Iterator[warm_start.Nursery]:
     """The process that workers are forked from, one for all tests; it is started when it is first needed."""

@@ -139,7 +139,9 @@ def test_a_peak_measured_too_low_is_no_silent_roof(profile, monkeypatch):
     assert code == 0 and asked == [False, True]
     assert [peak["kind"] for peak in run["profile"]["peaks"]] == ["bandwidth"]
     reason = run["profile"]["peaks_absent_because"]
-    assert reason.startswith("the measured float32 peak, 1.00 kop/s, is too low for a roof: ")
+    assert reason.startswith(
+        "the measured float32 peak, 1.00 kop/s, is too low for a roof of conv: it attains at least "
+    )
     assert all(layer["roof"] is None and layer["roof_share"] is None for layer in run["layers"])
     (caution,) = (each for each in run["cautions"] if each["code"] == "low-roof")
     assert caution["message"] == f"{reason}; other work used up to 50% of the processor while peaks were measured"
@@ -147,6 +149,8 @@ def test_a_peak_measured_too_low_is_no_silent_roof(profile, monkeypatch):
     words = " ".join(out.split())
     assert "stands out" not in words
     assert "too low for a roof" in words
+    _, out, _ = profile("--details")
+    assert "'edgewise doctor --forget' and a new profile measure the peaks anew" in " ".join(out.split())
 
 
 @pytest.fixture

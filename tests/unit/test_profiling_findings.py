@@ -15,6 +15,7 @@ from edgewise.profiling.roofline import (
     peak_dtypes,
     peak_of,
     place,
+    share_of_roof,
 )
 from edgewise.record import Layer, LayerTensor, Peak, Profile
 from graphs import convnet, graph, op, tensor
@@ -64,7 +65,7 @@ def test_a_peak_that_a_layer_beats_is_no_roof():
     found = beaten_peaks([fast, unsure, slow], PEAKS)
     assert found == {PEAKS[0]: fast}
     assert describe_beaten(PEAKS[0], fast) == (
-        "the measured float32 peak, 100 Gop/s, is too low for a roof: l0 attains at least 200 Gop/s"
+        "the measured float32 peak, 100 Gop/s, is too low for a roof of l0: it attains at least 200 Gop/s"
     )
     placed = place([fast, unsure, slow], PEAKS, beaten=found)
     assert [(each.roof, each.roof_share, each.bound) for each in placed] == [(None, None, None)] * 3
@@ -81,8 +82,26 @@ def test_a_layer_in_a_nearer_cache_than_the_copy_says_nothing_of_its_bandwidth()
     found = beaten_peaks([large, other], PEAKS)
     assert found == {PEAKS[3]: large}
     assert describe_beaten(PEAKS[3], large) == (
-        "the measured bandwidth in 16.8 MB, 20.0 GB/s, is too low for a roof: l2 attains at least 100 GB/s"
+        "the measured bandwidth in 16.8 MB, 20.0 GB/s, is too low for a roof of l2: it attains at least 100 GB/s"
     )
+
+
+def test_a_share_of_the_roof_above_one_is_at_the_limit_or_above_it_by_the_intervals():
+    # A roof of 100 Gop/s: 1 ms. The fastest repetition of the product reached 105 Gop/s.
+    peaks = (Peak(kind="compute", dtype="float32", threads=1, value=100e9, low=90e9, high=105e9), *PEAKS[2:])
+    times = [(2e-3, 3e-3), (8e-4, 1e-3), (8e-4, 1e-3 / 1.05 / 1.03), (8e-4, None)]
+    layers = place([layer(0, time=time, high=high, intensity=100.0) for time, high in times], peaks)
+    assert [one.roof for one in layers] == [100e9, 100e9, 100e9, None]  # 0.8 ms beats the peak by 19 %
+    assert share_of_roof(layers[3], peaks) is None
+    shares = [share for one in layers if (share := share_of_roof(one, peaks))]
+    assert [one.value for one in shares] == pytest.approx([0.5, 1.25, 1.25])
+    assert [one.least for one in shares] == pytest.approx([1 / 3 / 1.05, 1 / 1.05, 1.03])
+    assert [(one.is_at_limit, one.is_above, one.possible) for one in shares] == [
+        (False, False, pytest.approx(0.5)), (True, False, 1.0), (False, True, None),
+    ]  # fmt: skip
+    assert beaten_peaks(layers[:3], peaks) == {}
+    assert beaten_peaks(layers[:3], peaks, times=1.0) == {peaks[0]: layers[2]}
+    assert beaten_peaks(layers[:2], peaks, times=1.0) == {}
 
 
 def test_memory_is_the_roof_of_thin_layers():

@@ -17,6 +17,7 @@ from edgewise.errors import BadInput
 from edgewise.formatting import plus_minus, quantity
 from edgewise.profiling.layer_matching import LayerPair, pair_layers
 from edgewise.profiling.layers import NAMELESS
+from edgewise.profiling.limits import divide_at_roofs
 from edgewise.record import Caution, Finding, Peak
 from edgewise.report.bench.document import bench_document
 from edgewise.report.charts import render_svg
@@ -25,7 +26,16 @@ from edgewise.report.document.markdown import render_markdown
 from edgewise.report.document.names import keep_end, needed_width, short_names, shorten
 from edgewise.report.document.text import to_text
 from edgewise.report.files import render_report
-from edgewise.report.profile.cells import BELOW, time_line, type_table
+from edgewise.report.profile.cells import (
+    ABOVE_LIMIT,
+    ABOVE_WHOLE,
+    AT_LIMIT,
+    BELOW,
+    roof_reason,
+    roof_words,
+    time_line,
+    type_table,
+)
 from edgewise.report.profile.charts import KINDS, chart_of, render_chart
 from edgewise.report.profile.csv import layers_csv
 from edgewise.report.profile.diff import diff_table, pair_row
@@ -51,6 +61,7 @@ from edgewise.report.profile.findings import (
     ranked_findings,
     with_fusions,
 )
+from edgewise.report.profile.model_explorer import node_data
 from edgewise.report.profile.order import leader_of
 from edgewise.report.runs.conditions import engine_of
 from edgewise.store.codec import decode, from_document, to_document
@@ -66,6 +77,7 @@ from sample_profiles import (
     MEMORY,
     NO_COST,
     NO_TIME,
+    PEAKS,
     faster_run,
     layer_of,
     many_layers_run,
@@ -276,6 +288,87 @@ def test_layers_below_their_limits_count_against_those_above():
     exact = with_times_above_roofs(run, [9, -3, -1, -1])
     layers = tuple(replace(layer, low=None, high=None) for layer in exact.layers)
     assert limits_of(replace(exact, layers=layers))[1].startswith("4.00 µs (0.40 %) is above")
+
+
+def with_shares_of_roofs(run, shares):
+    """`run` whose layers with a roof attain `shares` of it one after the other, exactly: their peaks have no interval."""
+    judged = [layer for layer in run.layers if layer.macs and layer.roof]
+    times = {
+        layer.index: [layer.ops / layer.roof / share for share in (value, least)]
+        for layer, (value, least) in zip(judged, shares, strict=True)
+    }
+    layers = tuple(
+        replace(
+            layer, time=times[layer.index][0], low=times[layer.index][0], high=times[layer.index][1],
+            ops_per_second=layer.ops / times[layer.index][0], roof_share=layer.ops / times[layer.index][0] / layer.roof,
+        )
+        if layer.index in times
+        else layer
+        for layer in run.layers
+    )  # fmt: skip
+    return replace(run, layers=layers, profile=replace(run.profile, peaks=tuple(replace(p, high=None) for p in PEAKS)))
+
+
+def test_a_share_of_the_limit_above_100_is_at_the_limit_or_counts_for_nothing():
+    """Layers stood at 105 to 115 % of the machine's limit, without a remark."""
+    run = with_shares_of_roofs(profiled_run(), [(0.5, 0.4), (1.12, 0.952), (1.15, 1.031), (0.9, 0.8)])
+    table = layer_table(run)
+    place = [one.title for one in table.columns].index("Of limit (%)")
+    cells = {row[0].text: row[place] for row in table.rows}
+    assert [cells[index].text for index in "0236"] == [
+        "50.0 compute",
+        "≥ 95.2 memory",
+        "≥ 103.1 compute",
+        "90.0 memory",
+    ]
+    assert [cells[index].notes for index in "0236"] == [(), (AT_LIMIT,), (ABOVE_LIMIT,), ()]
+    assert cells["2"].value == pytest.approx(112.0)
+    lines = list(csv.DictReader(io.StringIO(layers_csv([run]))))
+    assert [float(lines[at]["Share of roof (1)"]) for at in (2, 3)] == pytest.approx([1.12, 1.15])
+    assert f"Share of roof: {AT_LIMIT}" in lines[2]["Notes"] and f"Share of roof: {ABOVE_LIMIT}" in lines[3]["Notes"]
+    assert [roof_words(run.layers[at], run.profile) for at in (0, 2, 3)] == [
+        "50 % of its roof", "at least 95 % of its roof, at the limit", "at least 103 % of its roof, above the limit",
+    ]  # fmt: skip
+    far_above = replace(run.layers[3], roof=None, roof_share=None)
+    assert roof_reason(far_above, run.profile) == roof_reason(run.layers[3], run.profile) == ABOVE_LIMIT
+    assert roof_reason(replace(far_above, dtype="float64"), run.profile) == "no measured peak is a roof for it"
+    assert node_data(run, "roof")["results"][LONG]["value"] == 100.0
+    assert "pw1" not in node_data(run, "roof")["results"]
+    divided = divide_at_roofs(run)
+    assert divided is not None and [layer.name for layer in divided.unknown] == ["pw1", "whirl"]
+    known = [run.layers[at] for at in (0, 2, 6)]
+    assert divided.above == pytest.approx(sum(layer.time - layer.ops / layer.roof for layer in known))
+
+
+def test_the_limit_of_a_model_is_at_most_the_time_that_it_takes():
+    run = with_shares_of_roofs(profiled_run(), [(1.25, 0.9)] * 4)
+    divided = divide_at_roofs(run)
+    assert divided is not None and divided.above < 0
+    taken = sum(layer.time for layer in run.layers if layer.macs and layer.roof)
+    assert sum(divided.least.values()) == pytest.approx(taken)
+    assert limits_of(run)[0].startswith(f"the machine's limit for this work is at least {quantity(taken, 's')}, ")
+    assert limits_of(run)[1].startswith("no time above that limit is certain; it is at most ")
+
+
+def test_how_often_peaks_were_measured_is_a_condition_and_no_part_of_the_answer():
+    """``best of 11`` stood beside one engine and ``best of 2`` beside another: of what, nobody could tell."""
+    run = profiled_run()
+    peaks = tuple(replace(one, times_measured=11, since="2026-03-01", measured_at="2026-03-04T05:00") for one in PEAKS)
+    document = profile_document([replace(run, profile=replace(run.profile, peaks=peaks))])
+    assert not [line for line in document.answer if "measure" in line]
+    (timed,) = [section for section in document.sections if section.title == "How it was timed"]
+    assert (
+        "arithmetic, float32: 60.0 Gop/s (matrix product of numpy, 512 × 512, 1 thread, measured 11 times since "
+        "2026-03-01, the highest rate counts: that of 2026-03-04)"
+    ) in timed.lines
+
+
+def test_a_type_that_takes_more_than_the_whole_says_why():
+    run = profiled_run()
+    shrunk = replace(run, profile=replace(run.profile, latency=400e-6))
+    layers = tuple(replace(layer, share=None) for layer in run.layers)
+    (conv, *_) = type_table(replace(shrunk, layers=layers)).rows
+    assert (conv[0].text, conv[3].text, conv[3].notes) == ("Conv", "125.0", (ABOVE_WHOLE,))
 
 
 def test_limits_that_were_measured_on_a_busy_machine_say_so():

@@ -8,7 +8,8 @@ from dataclasses import dataclass
 
 from edgewise.grouping import by_key
 from edgewise.profiling.layer_matching import ends, spread_of
-from edgewise.record import Layer, Run
+from edgewise.profiling.roofline import share_of_roof
+from edgewise.record import Layer, Peak, Run
 from edgewise.record.layer import Bound
 
 
@@ -17,12 +18,13 @@ class LimitedTime:
     """The time of a run's layers with arithmetic, divided at their roofs, s.
 
     Attributes:
-        least: what limits layers → the least time that these would take, all of them at their roofs.
+        least: what limits layers → the least time that these would take, all of them at their roofs; in all, at most
+            what they take.
         above: by how much they take longer together. Layers that are faster than at their roofs count
             against the others, so that noise cancels out; negative where they outweigh them.
         spread: half-width of the 95 % interval of `above`; None where a layer has no interval.
         excess: the same layer by layer, the largest first.
-        unknown: layers whose roof is not known.
+        unknown: layers whose roof is not known, or that are above it (`RoofShare.is_above`).
     """
 
     least: Mapping[Bound, float]
@@ -43,18 +45,25 @@ def divide_at_roofs(run: Run) -> LimitedTime | None:
     The interval consists of the layers' own ones and of the latency's, which is relative and common to all of them.
     """
     layers = list(filter(has_arithmetic, run.layers))
-    known = [layer for layer in layers if layer.roof and layer.ops is not None]
+    peaks = run.profile.peaks if run.profile is not None else ()
+    known = [layer for layer in layers if layer.roof and layer.ops is not None and not _is_above(layer, peaks)]
     if not known:
         return None
     at_roof = [(layer.ops or 0) / (layer.roof or 1.0) for layer in known]
     least = by_key((layer.bound or "compute", seconds) for layer, seconds in zip(known, at_roof, strict=True))
     excess = [((layer.time or 0.0) - seconds, layer) for layer, seconds in zip(known, at_roof, strict=True)]
-    latency = run.measurement("latency")
-    common = ((latency and latency.half_width) or 0.0) * sum(layer.time or 0.0 for layer in known)
+    taken, latency = sum(layer.time or 0.0 for layer in known), run.measurement("latency")
+    part = min(1.0, taken / sum(at_roof)) if sum(at_roof) else 1.0
+    common = ((latency and latency.half_width) or 0.0) * taken
     return LimitedTime(
-        least={bound: sum(times) for bound, times in least.items()},
+        least={bound: sum(times) * part for bound, times in least.items()},
         above=sum(seconds for seconds, _ in excess),
         spread=math.hypot(spread_of(known), common) if ends(known) else None,
         excess=sorted(excess, key=lambda pair: -pair[0]),
-        unknown=[layer for layer in layers if not layer.roof],
+        unknown=[layer for layer in layers if not layer.roof or _is_above(layer, peaks)],
     )
+
+
+def _is_above(layer: Layer, peaks: Sequence[Peak]) -> bool:
+    share = share_of_roof(layer, peaks)
+    return share is not None and share.is_above

@@ -149,8 +149,8 @@ CAUTIONS: dict[str, tuple[str, str]] = {
     "statistics-only": ("C", "save the tool's single times, or measure with edgewise, to get an interval"),
     "low-roof": (
         "A",
-        "shares of the roof may be too high, and avoidable cost may be missed; profile again when nothing else runs: "
-        "disturbed peaks are then measured anew",
+        "shares of the roof may be too high, and avoidable cost may be missed; when nothing else runs, "
+        "'edgewise doctor --forget' and a new profile measure the peaks anew",
     ),
     "not-default-precision": ("A", "it may be faster, and accuracy may differ; engines are compared in the same one"),
     "settings-ignored": ("B", "the engine ignored or changed a requested setting"),

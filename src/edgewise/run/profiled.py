@@ -82,18 +82,23 @@ def with_layers(run: Run, sessions: Sequence[SessionResult], *, find_peaks: Find
 def _under_roofs(
     run: Run, layers: Sequence[Layer], profile: Profile, *, find_peaks: FindPeaks
 ) -> tuple[tuple[Layer, ...], Profile, list[Caution]]:
-    """Return the layers under their roofs, the profile with the peaks that hold, and a caution on others."""
+    """Return the layers under their roofs, the profile with the peaks that hold, and a caution on those that do not, or
+    not for a layer.
+    """
     dtypes, threads = peak_dtypes(layers), _threads(run)
     peaks, absent = find_peaks(dtypes, threads)
-    if any((layer.roof_share or 0.0) > ABOVE_ROOF for layer in place(layers, peaks)) or beaten_peaks(layers, peaks):
+    if any((layer.roof_share or 0.0) > ABOVE_ROOF for layer in place(layers, peaks)) or beaten_peaks(
+        layers, peaks, times=1.0
+    ):
         peaks, absent = find_peaks(dtypes, threads, again=True)
     beaten = beaten_peaks(layers, peaks)
     layers = place(layers, peaks, beaten=beaten)
-    reasons = [describe_beaten(peak, layer) for peak, layer in beaten.items()]
+    described = {peak: describe_beaten(peak, layer) for peak, layer in beaten_peaks(layers, peaks, times=1.0).items()}
+    reasons = [described[peak] for peak in beaten]
     kept = tuple(peak for peak in peaks if peak not in beaten)
     loads = [peak.load or 0.0 for peak in peaks if is_disturbed(peak)]
     told = [
-        *reasons,
+        *described.values(),
         *([f"other work used up to {max(loads):.0%} of the processor while peaks were measured"] if loads else []),
     ]
     absent = "; ".join([*([absent] if absent else []), *reasons]) or None

@@ -25,7 +25,7 @@ from edgewise.report.graph import (
 )
 from edgewise.report.graph.columns import bounds, document_of, shapes_words
 from edgewise.report.inspection.document import summary
-from edgewise.report.profile.cells import bound_note, share_cell, time_cell
+from edgewise.report.profile.cells import bound_note, roof_words, share_cell, time_cell
 from edgewise.report.profile.diff import BEFORE_AFTER, change_cell, is_proven, pair_row, whole_row
 from edgewise.report.profile.order import order_line
 from edgewise.report.runs.cells import reason_of_absence
@@ -186,7 +186,7 @@ def _row(graph: Graph, pair: LayerPair) -> list[Cell]:
         "share": lambda value: f"{share_cell(layer, value, graph.profile).text} %",
         "memory": format_bytes,
         "macs": lambda value: format_si(value, "") if value else "0",
-        "roof": lambda value: f"{value * 100:.1f} %",
+        "roof": lambda _: roof_words(layer, graph.profile, digits=1, of=""),
     }
     if not graph.runs:
         words = {"macs": words["macs"], "parameters": words["macs"], "memory": words["memory"]}

@@ -16,6 +16,7 @@ from operator import mul
 
 from edgewise.errors import BadInput
 from edgewise.profiling.layer_matching import LayerPair, pair_layers
+from edgewise.profiling.roofline import share_of_roof
 from edgewise.record import Layer, Profile, Run
 from edgewise.report.profile.cells import roof_reason
 from edgewise.report.profile.diff import BEFORE_AFTER, NO_ENDS, headings_of_two, join_pairs
@@ -495,6 +496,7 @@ def _values_of(pair: LayerPair, graph: Graph) -> dict[str, Number]:
             "macs": _sum_of(pair.before, lambda layer: layer.macs),
         }
     (layer,) = pair.before
+    share = share_of_roof(layer, graph.profile.peaks) if graph.runs else None
     return {
         "time": layer.time,
         "low": layer.low,
@@ -504,7 +506,7 @@ def _values_of(pair: LayerPair, graph: Graph) -> dict[str, Number]:
         "live": max((graph.live[at] for at in layer.operators if 0 <= at < len(graph.live)), default=None),
         "macs": layer.macs,
         "parameters": layer.parameters,
-        "roof": layer.roof_share,
+        "roof": None if share is None else share.possible,
         **{key: overlay.value(layer.nodes) for key, overlay in graph.overlays.items()},
     }
 

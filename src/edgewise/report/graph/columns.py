@@ -9,14 +9,14 @@ from operator import attrgetter
 from typing import Any
 
 from edgewise.formatting import interval_text
-from edgewise.record import Layer, LayerTensor, Run
+from edgewise.record import Layer, LayerTensor, Profile, Run
 from edgewise.report.graph import (
     Graph,
     Number,
     chief_of,
     short_line,
 )
-from edgewise.report.profile.cells import BELOW, PARTLY_BELOW, has_bound, sum_text
+from edgewise.report.profile.cells import BELOW, PARTLY_BELOW, has_bound, roof_words, sum_text
 from edgewise.report.profile.diff import change_cell, is_proven, verdict_cell
 from edgewise.report.profile.trace import place_in_latency
 from edgewise.report.runs.conditions import labels_of
@@ -27,7 +27,7 @@ def document_of(graph: Graph) -> dict[str, Any]:
     texts = _Texts()
     chiefs = [chief_of(pair) for pair in graph.pairs]
     runs = [
-        {"id": run.id, "label": label, "layers": _layer_columns(run.layers, _begins(run), texts)}
+        {"id": run.id, "label": label, "layers": _layer_columns(run.layers, _begins(run), texts, run.profile)}
         for run, label in zip(graph.runs, labels_of(graph.runs), strict=True)
     ]
     document: dict[str, Any] = {
@@ -115,7 +115,7 @@ def _rounded(values: Iterable[Number]) -> list[Number]:
 
 
 _NUMBERS = (
-    *("time", "low", "high", "intensity", "ops_per_second", "roof", "roof_share"),
+    *("time", "low", "high", "intensity", "ops_per_second", "roof"),
     *("ops", "parameters", "weight_bytes", "activation_bytes"),
 )
 _WORDS = {"op": "op", "kernel": "engine_op", "dtype": "dtype", "provider": "provider", "bound": "bound"}
@@ -126,7 +126,9 @@ def _begins(run: Run) -> dict[int, float]:
     return {layer.index: ts * 1e-6 for layer, _, ts, _ in place_in_latency(run) if layer.start is not None}
 
 
-def _layer_columns(layers: Sequence[Layer], begins: Mapping[int, float], texts: _Texts) -> dict[str, list[Any]]:
+def _layer_columns(
+    layers: Sequence[Layer], begins: Mapping[int, float], texts: _Texts, profile: Profile | None = None
+) -> dict[str, list[Any]]:
     """Return what the details of a layer tell, by column; numbers are of `texts`, but those of `_NUMBERS`."""
     number = texts.number
     columns: dict[str, list[Any]] = {name: _rounded(map(attrgetter(name), layers)) for name in _NUMBERS}
@@ -134,6 +136,7 @@ def _layer_columns(layers: Sequence[Layer], begins: Mapping[int, float], texts: 
     return columns | {
         "interval": [number(interval_text("latency", "s", one.time, one.low, one.high)) for one in layers],
         "most": [number(f"{sum_text([one], 1e6)} µs" if one.is_bounded else "") for one in layers],
+        "attained": [number(roof_words(one, profile, digits=1, of=" attained")) for one in layers],
         "start": _rounded(begins.get(one.index) for one in layers),
         "name": [short_line(one.name) for one in layers],
         "nodes": [0 if one.nodes == (one.name,) else [short_line(name) for name in one.nodes] for one in layers],

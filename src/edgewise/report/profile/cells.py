@@ -10,6 +10,7 @@ from functools import partial
 from edgewise.formatting import bound_text, ends_text, plus_minus
 from edgewise.grouping import by_key
 from edgewise.profiling.layer_matching import ends
+from edgewise.profiling.roofline import has_limit, share_of_roof
 from edgewise.record import Layer, Peak, Profile, Run
 from edgewise.report.document import DASH, Cell, Column, How, Provenance, Table, absent, value_cell
 from edgewise.report.runs.cells import NOT_MEASURED
@@ -20,6 +21,12 @@ from edgewise.units import format_bytes, format_si, significant
 _UNITS = (("ms", 1e3, 0.1), ("µs", 1e6, 1e-6), ("ns", 1e9, 0.0))
 BELOW = "its time is less than the profiler can tell: an upper bound"
 PARTLY_BELOW = "a time in it is less than the profiler can tell: only bounds are known"
+AT_LIMIT = "at the limit: the interval of this share reaches 100 %, and no layer can do more"
+ABOVE_LIMIT = (
+    "above the limit: the peak was measured too low, or does not hold for this layer (a better kernel, data in a "
+    "nearer cache); it counts in no limit and no saving"
+)
+ABOVE_WHOLE = "more than the whole: layers are timed under the profiler, the whole without it"
 ELSEWHERE = "in the profile of this run, beside the time of the layer"
 HOW_COUNTED = partial(provenance_of_column, "Operations", "derived", "counted from the shapes", "none: exact")
 
@@ -133,15 +140,41 @@ def untimed_notes(layers: Sequence[Layer]) -> tuple[str, ...]:
 
 
 def percent_cell(share: float) -> Cell:
-    """Return a share in percent."""
-    return Cell(text=f"{share * 100:.1f}", value=share * 100)
+    """Return a share of the whole in percent, noted where it is above 100."""
+    text = f"{share * 100:.1f}"
+    return Cell(text=text, value=share * 100, notes=(ABOVE_WHOLE,) if float(text) > 100.0 else ())
 
 
 def roof_reason(layer: Layer, profile: Profile) -> str:
     """Why a layer has no roof: no rate, no peak, or a peak that it beats."""
     if not layer.ops_per_second:
         return rate_reason(layer)
-    return one_line(profile.peaks_absent_because or "") or "no measured peak is a roof for it"
+    if layer.roof_share is None and (why := one_line(profile.peaks_absent_because or "")):
+        return why
+    return ABOVE_LIMIT if has_limit(layer, profile.peaks) else "no measured peak is a roof for it"
+
+
+def roof_cell(layer: Layer, profile: Profile, digits: int = 1) -> Cell:
+    """Return the share of its roof that a layer attains, in percent: above 100, only the least that it may be, noted.
+
+    The value is as measured.
+    """
+    share = share_of_roof(layer, profile.peaks)
+    if share is None:
+        return absent(roof_reason(layer, profile))
+    is_over = share.is_at_limit or share.is_above
+    text = f"≥ {share.least * 100:.{digits}f}" if is_over else f"{share.value * 100:.{digits}f}"
+    notes = (ABOVE_LIMIT,) if share.is_above else (AT_LIMIT,) if is_over else ()
+    return Cell(text=text, value=share.value * 100, notes=notes)
+
+
+def roof_words(layer: Layer, profile: Profile | None, *, digits: int = 0, of: str = " of its roof") -> str:
+    """``"67 % of its roof"``, ``"at least 95 % of its roof, at the limit"``; "" without a roof."""
+    if profile is None or layer.roof_share is None:
+        return ""
+    cell = roof_cell(layer, profile, digits)
+    stands = "".join(f", {note.partition(':')[0]}" for note in cell.notes)
+    return f"{cell.text.replace('≥', 'at least')} %{of}{stands}"
 
 
 def rate_reason(layer: Layer) -> str:
@@ -155,14 +188,14 @@ def rate_reason(layer: Layer) -> str:
     return "it has no arithmetic operations" if layer.ops == 0 else NOT_MEASURED
 
 
-def history_of(peaks: Sequence[Peak]) -> str:
-    """``"best of 3 to 6 measurements since 2026-11-30"``: how often `peaks` were measured; of one time, only when."""
-    times = sorted({peak.times_measured for peak in peaks})
-    since = min((peak.since or peak.measured_at for peak in peaks), default="")[:10]
-    if times[-1:] <= [1]:
+def history_of(peak: Peak) -> str:
+    """``"measured 3 times since 2026-11-30, the highest rate counts: that of 2026-12-02"``; of one time, only when."""
+    since = (peak.since or peak.measured_at)[:10]
+    if peak.times_measured <= 1:
         return f"measured once{f', {since}' if since else ''}"
-    counts = str(times[0]) if len(times) == 1 else f"{times[0]} to {times[-1]}"
-    return f"best of {counts} measurements{f' since {since}' if since else ''}"
+    when = f": that of {peak.measured_at[:10]}" if peak.measured_at else ""
+    since = f" since {since}" if since else ""
+    return f"measured {peak.times_measured} times{since}, the highest rate counts{when}"
 
 
 def peak_rows(peaks: Sequence[Peak]) -> list[tuple[str, str, str]]:
@@ -172,15 +205,14 @@ def peak_rows(peaks: Sequence[Peak]) -> list[tuple[str, str, str]]:
         size = f" in {format_bytes(peak.size_bytes)}" if peak.size_bytes else ""
         name = f"bandwidth{size}" if peak.kind == "bandwidth" else f"arithmetic, {peak.dtype or 'not reported'}"
         unit = "B/s" if peak.kind == "bandwidth" else "op/s"
-        when = f", this one {peak.measured_at[:10]}" if peak.times_measured > 1 and peak.measured_at else ""
-        words = f"{peak.method}, {peak.threads} thread{'s' if peak.threads != 1 else ''}, {history_of([peak])}{when}"
+        words = f"{peak.method}, {peak.threads} thread{'s' if peak.threads != 1 else ''}, {history_of(peak)}"
         rows.append((one_line(name), format_si(peak.value, unit), one_line(words)))
     return rows
 
 
 def how_layers(run: Run, profile: Profile, whole: str) -> dict[str, How]:
     """How the columns of the table of layers are known, by heading without unit; `whole` is what shares refer to."""
-    peaks = "; ".join(dict.fromkeys(f"{one_line(peak.method)}, {history_of([peak])}" for peak in profile.peaks))
+    peaks = "; ".join(dict.fromkeys(f"{one_line(peak.method)}, {history_of(peak)}" for peak in profile.peaks))
     interval, facts = "none: it follows from the times, which have one", facts_of_run(run)
 
     def derived(title: str, method: str) -> How:

@@ -16,7 +16,7 @@ from collections.abc import Iterable, Sequence
 from edgewise.errors import BadInput
 from edgewise.formatting import time_unit_of
 from edgewise.profiling.layer_matching import are_alike, pair_layers
-from edgewise.record import Layer, Peak, Run
+from edgewise.record import Layer, Peak, Profile, Run
 from edgewise.report.charts import (
     INK,
     KEEP_APART,
@@ -37,7 +37,7 @@ from edgewise.report.charts import bars_chart as bars
 from edgewise.report.charts.files import render_chart_file
 from edgewise.report.charts.texts import Spec, legend_below
 from edgewise.report.document.names import distinct_names, keep_end, layer_names, short_names
-from edgewise.report.profile.cells import layers_of, ranked
+from edgewise.report.profile.cells import layers_of, ranked, roof_words
 from edgewise.report.profile.document import header, operator_names
 from edgewise.report.profile.trace import place_in_latency
 from edgewise.report.runs.conditions import labels_of
@@ -137,7 +137,7 @@ def roofline_chart(run: Run) -> Chart | None:
         "Roofline",
         _marks(points, lines, run, (left, right, low, high)),
         height=_HEIGHT,
-        description="; ".join(_in_words(layer) for layer in ranked(found)[:8]),
+        description="; ".join(_in_words(layer, run.profile) for layer in ranked(found)[:8]),
         caption="A point is a layer, its area the time it takes. On the slanted line memory is the limit, on the level "
         "one arithmetic; the further below its roof, the more time could be saved." + _left_out(run, found),
     )
@@ -226,8 +226,8 @@ def _angle(domain: tuple[float, float, float, float]) -> float:
     return 360 - math.degrees(math.atan2(rise, run))
 
 
-def _in_words(layer: Layer) -> str:
-    share = f", {layer.roof_share * 100:.0f} % of its roof" if layer.roof_share is not None else ""
+def _in_words(layer: Layer, profile: Profile | None) -> str:
+    share = f", {words}" if (words := roof_words(layer, profile)) else ""
     return (
         f"{layer.op}: {significant(layer.intensity or 0.0)} operations per byte at "
         f"{format_si(layer.ops_per_second or 0.0, 'op/s')}{share}"

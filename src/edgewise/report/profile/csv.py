@@ -11,7 +11,7 @@ from edgewise.record import Layer, LayerTensor, Run
 from edgewise.record.facts import threads_of
 from edgewise.report.document import Cell, Column, Table, absent, raw_cell
 from edgewise.report.document.csv import render_csv
-from edgewise.report.profile.cells import BELOW, rate_reason, roof_reason, time_reason
+from edgewise.report.profile.cells import BELOW, rate_reason, roof_cell, roof_reason, time_reason
 from edgewise.report.runs.cells import NOT_MEASURED
 from edgewise.text import one_line
 
@@ -100,7 +100,10 @@ def _number(run: Run, layer: Layer, name: str) -> Cell:
         return _bound(layer, run.profile.latency if run.profile is not None else 0.0)
     if value is None and layer.kind != "operator" and name not in ("share", "start"):
         return Cell(text="–")
-    return raw_cell(value, _reason(run, layer, name))
+    cell = raw_cell(value, _reason(run, layer, name))
+    if name == "roof_share" and value is not None and run.profile is not None:
+        return replace(cell, notes=roof_cell(layer, run.profile).notes)
+    return cell
 
 
 def _reason(run: Run, layer: Layer, name: str) -> str:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from itertools import accumulate
 from types import MappingProxyType
 
@@ -19,10 +20,11 @@ from edgewise.report.document.names import keep_end
 from edgewise.report.profile.cells import (
     how_layers,
     layers_of,
+    peak_rows,
     percent_cell,
     ranked,
     rate_reason,
-    roof_reason,
+    roof_cell,
     share_cell,
     share_of,
     sum_cells,
@@ -290,10 +292,8 @@ def _layer_row(layer: Layer, profile: Profile, *, factor: float, cumulative: flo
 
 def _roof_cell(layer: Layer, profile: Profile) -> Cell:
     """Return the share of its roof that a layer attains, and which roof limits it."""
-    if layer.roof_share is None:
-        return absent(roof_reason(layer, profile))
-    bound = f" {layer.bound}" if layer.bound else ""
-    return Cell(text=f"{layer.roof_share * 100:.1f}{bound}", value=layer.roof_share * 100)
+    cell = roof_cell(layer, profile)
+    return replace(cell, text=f"{cell.text} {layer.bound}") if layer.bound else cell
 
 
 def _count(number: float) -> Cell:
@@ -457,6 +457,7 @@ def method_sections(run: Run, label: str = "") -> list[Section]:
     if run.source is not None:
         del lines[1]
     lines += map(one_line, profile.notes)
+    lines += [f"{name}: {rate} ({how})" for name, rate, how in peak_rows(profile.peaks)]
     if reason := missing_roofs(profile):
         lines.append(reason)
     return [Section(title=titled("How it was timed", label), lines=tuple(lines), brief="")]

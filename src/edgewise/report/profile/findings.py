@@ -106,27 +106,18 @@ def limit_lines(run: Run) -> list[str]:
     advice = f": only {listing(_ways(run), 'or')} can shorten it" if limit >= divided.above else ""
     other_kernels = "" if advice else "; other kernels, as of another engine, may save it"
     lines = [
-        f"the machine's limit for this work is {_limit_words(run, profile, divided)} "
-        f"({', '.join(parts)}{_peaks_in_words(profile)}){advice}",
+        f"the machine's limit for this work is {_limit_words(run, profile, divided)} ({', '.join(parts)}){advice}",
         f"{_above_words(run, profile, divided)}{other_kernels}",
     ]
     if loads_of(run.cautions):
         lines.append("other processes ran meanwhile, so that both can be far off: profile on a quiet machine")
-    if (others := profile.latency - limit - divided.above) >= least:
+    if (others := profile.latency - limit - max(divided.above, 0.0)) >= least:
         where = ["overheads of the engine"] if any(layer.kind == "overhead" for layer in run.layers) else []
         where += ["layers without arithmetic"] if any(layer.macs == 0 for layer in run.layers) else []
         where += ["layers whose limit is not known"] if divided.unknown else []
         share = _percent(others, profile)
         lines.append(f"{quantity(others, 's')} ({share}) is outside these layers: {listing(where) or 'not attributed'}")
     return lines
-
-
-def _peaks_in_words(profile: Profile) -> str:
-    """``"; peaks: best of 6 measurements since 2026-11-30"``; "" where each was measured once."""
-    from edgewise.report.profile.cells import history_of
-
-    several = any(peak.times_measured > 1 for peak in profile.peaks)
-    return f"; peaks: {history_of(profile.peaks)}" if several else ""
 
 
 def _limit_words(run: Run, profile: Profile, divided: LimitedTime) -> str:

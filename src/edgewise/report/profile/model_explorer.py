@@ -10,30 +10,36 @@ Schema: ``GraphNodeData`` of https://github.com/google-ai-edge/model-explorer (`
 from __future__ import annotations
 
 import json
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any
 
 from edgewise.errors import BadInput
-from edgewise.record import Layer, Run
+from edgewise.profiling.roofline import share_of_roof
+from edgewise.record import Layer, Peak, Run
 from edgewise.report.runs.conditions import provider_of
 from edgewise.text import one_line
 
-Getter = Callable[[Layer], float | int | None]
+Getter = Callable[[Layer, Sequence[Peak]], float | int | None]
 
 
-def _bytes(layer: Layer) -> int | None:
+def _bytes(layer: Layer, _: Sequence[Peak]) -> int | None:
     if layer.weight_bytes is None or layer.activation_bytes is None:
         return None
     return layer.weight_bytes + layer.activation_bytes
 
 
+def _roof(layer: Layer, peaks: Sequence[Peak]) -> float | None:
+    share = share_of_roof(layer, peaks)
+    return None if share is None or share.possible is None else share.possible * 100
+
+
 #: metric → (its name with the unit, how to get it from a layer in that unit)
 METRICS: dict[str, tuple[str, Getter]] = {
-    "time": ("time (µs)", lambda layer: None if layer.time is None else layer.time * 1e6),
-    "share": ("share of the latency (%)", lambda layer: None if layer.share is None else layer.share * 100),
-    "macs": ("MACs", lambda layer: layer.macs),
-    "ops": ("operations", lambda layer: layer.ops),
-    "roof": ("share of the roof (%)", lambda layer: None if layer.roof_share is None else layer.roof_share * 100),
+    "time": ("time (µs)", lambda layer, _: None if layer.time is None else layer.time * 1e6),
+    "share": ("share of the latency (%)", lambda layer, _: None if layer.share is None else layer.share * 100),
+    "macs": ("MACs", lambda layer, _: layer.macs),
+    "ops": ("operations", lambda layer, _: layer.ops),
+    "roof": ("share of the roof (%), 100 at the limit", _roof),
     "memory": ("weights and activations (bytes)", _bytes),
 }
 _COLD, _HOT = "#fff7e0", "#d1495b"
@@ -48,7 +54,8 @@ def node_data(run: Run, metric: str = "time") -> dict[str, Any]:
     if metric not in METRICS:
         raise BadInput(f"there is no node data of {metric!r}", advice=f"one of: {', '.join(METRICS)}")
     title, get = METRICS[metric]
-    found = [(layer, get(layer)) for layer in run.layers if layer.kind == "operator"]
+    peaks = run.profile.peaks if run.profile is not None else ()
+    found = [(layer, get(layer, peaks)) for layer in run.layers if layer.kind == "operator"]
     # Names are keys as the model has them: a cleaned one would match nothing.
     results = {layer.name: {"value": _number(value)} for layer, value in found if value is not None}
     if not results:

@@ -11,7 +11,6 @@ from types import MappingProxyType
 from typing import Any, NamedTuple
 
 from edgewise.formatting import ABSENT, quantity
-from edgewise.profiling.roofline import ABOVE_ROOF
 from edgewise.record import Finding, Layer, Profile, Run
 from edgewise.report.bench.document import default_title
 from edgewise.report.charts import Chart
@@ -37,6 +36,7 @@ from edgewise.report.profile.cells import (
     peak_rows,
     provenance_of_derived,
     ranked,
+    roof_words,
     time_reason,
     time_unit,
     type_table,
@@ -239,7 +239,7 @@ def _rate(run: Run, profile: Profile) -> Number:
     method = "operations of an inference, counted from the shapes, over the latency"
     peak = max((each.value for each in profile.peaks if each.kind == "compute"), default=None)
     rate = ops / latency
-    part = f", {rate / peak * 100:.0f} % of the highest measured peak" if peak and rate <= ABOVE_ROOF * peak else ""
+    part = f", {rate / peak * 100:.0f} % of the highest measured peak" if peak and rate <= peak else ""
     more = f"{count_words(ops)} operations an inference{part}"
     return _derived(run, "Rate", format_si(rate, "op/s"), more, ("op/s", rate, method))
 
@@ -308,14 +308,14 @@ def _layers_table(run: Run, label: str, place: int) -> Table:
                 id=f"layer-{place}-{layer.index}",
                 facts=tuple(_details(layer)),
                 words=_search_words(layer),
-                tip=_tip(layer, f"{cells[3].text} {unit}", cells[4].value),
+                tip=_tip(layer, f"{cells[3].text} {unit}", cells[4].value, run.profile),
             )
         )
     foot = len(rows) - len(layers_of(run, "operator"))
     return replace(table, rows=tuple(rows), about=tuple(about), foot=foot)
 
 
-def _tip(layer: Layer, time: str, percent: float | None) -> tuple[str, ...]:
+def _tip(layer: Layer, time: str, percent: float | None, profile: Profile | None) -> tuple[str, ...]:
     """Return the text of a chart's tooltip, line by line."""
     lines = [
         one_line(layer.title),
@@ -324,10 +324,8 @@ def _tip(layer: Layer, time: str, percent: float | None) -> tuple[str, ...]:
     ]
     if layer.macs:
         lines.append(f"{count_words(layer.macs)} MACs")
-    if layer.roof_share is not None:
-        lines.append(
-            f"{layer.roof_share * 100:.0f} % of its roof" + (f", bound by {layer.bound}" if layer.bound else "")
-        )
+    if words := roof_words(layer, profile):
+        lines.append(words + (f", bound by {layer.bound}" if layer.bound else ""))
     return tuple(lines)
 
 

@@ -15,6 +15,7 @@ from itertools import accumulate
 from typing import Any
 
 from edgewise.record import Layer, Run
+from edgewise.report.profile.cells import roof_words
 from edgewise.report.profile.document import latency_words
 from edgewise.report.runs.conditions import engine_of, labels_of
 from edgewise.text import one_line
@@ -56,7 +57,7 @@ def _process(run: Run, label: str, process: int) -> list[Event]:
     overheads = list(place_overheads(run, end))
     end = max([end, *(ts + dur for _, ts, dur in overheads)])
     events = [_inference(run, end, process)]
-    events += [_layer(layer, lane, ts, dur, process) for layer, lane, ts, dur in layers]
+    events += [_layer(run, placed, process) for placed in layers]
     events += [_overhead(layer, ts, dur, process) for layer, ts, dur in overheads]
     events += _counters(run, layers, end, process)
     events.sort(key=lambda event: (event["ts"], -event.get("dur", 0.0)))
@@ -161,7 +162,8 @@ def _complete(
     return {"ph": "X", "name": name, "cat": category, "pid": process, "tid": thread, **times, "args": args}
 
 
-def _layer(layer: Layer, lane: int, ts: float, dur: float, process: int) -> Event:
+def _layer(run: Run, placed: tuple[Layer, int, float, float], process: int) -> Event:
+    layer, lane, ts, dur = placed
     return _complete(
         one_line(layer.title),
         LAYERS + lane,
@@ -169,7 +171,7 @@ def _layer(layer: Layer, lane: int, ts: float, dur: float, process: int) -> Even
         dur,
         process=process,
         category=one_line(layer.op),
-        args=_args(layer, ts),
+        args=_args(layer, ts, roof=roof_words(layer, run.profile)),
     )
 
 
@@ -182,8 +184,8 @@ def _overhead(layer: Layer, ts: float, dur: float, process: int) -> Event:
     )
 
 
-def _args(layer: Layer, ts: float) -> dict[str, Any]:
-    """Return what is known of a layer; unknown values are left out."""
+def _args(layer: Layer, ts: float, *, roof: str = "") -> dict[str, Any]:
+    """Return what is known of a layer; unknown values are left out. `roof` is its share of its roof in words."""
     told: dict[str, Any] = {
         "index": layer.index,
         "op": one_line(layer.op),
@@ -199,6 +201,7 @@ def _args(layer: Layer, ts: float) -> dict[str, Any]:
         "dtype": layer.dtype,
         "provider": layer.provider,
         "roof_share": layer.roof_share,
+        "of_limit": roof,
         "bound": layer.bound,
     }
     if layer.start is None:

@@ -348,7 +348,7 @@ function layerRows(run, index, title = "") {
     ["Activations in and out", of("activation_bytes", "B")],
     ["Intensity", layer.intensity[index] === null ? "" : `${quantity(layer.intensity[index], "")} operations per byte`],
     ["Attained", of("ops_per_second", "op/s")],
-    ["Roof at this intensity", layer.roof[index] === null ? "" : `${of("roof", "op/s")}, limited by ${text(layer.bound[index]) || "an unknown peak"}; ${of("roof_share", "1")} attained`],
+    ["Roof at this intensity", layer.roof[index] === null ? "" : `${of("roof", "op/s")}, limited by ${text(layer.bound[index]) || "an unknown peak"}; ${text(layer.attained[index])}`],
     ["Attributes", text(layer.attributes[index])],
     ["Note", text(layer.note[index])],
   ];
