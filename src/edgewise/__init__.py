@@ -21,6 +21,7 @@ if TYPE_CHECKING:
         calibrate,
         compare,
         convert,
+        diff,
         estimate,
         evaluate,
         fits,
@@ -64,6 +65,7 @@ __all__ = [
     "calibrate",
     "compare",
     "convert",
+    "diff",
     "estimate",
     "evaluate",
     "fits",
@@ -80,7 +82,8 @@ def __getattr__(name: str) -> object:
     if name in __all__:
         return next(getattr(home, name) for home in map(import_module, _HOMES) if hasattr(home, name))
     if not name.startswith("_"):
-        found = import_module("edgewise.verbs.function").find_function(name)  # of a verb that another package brings
+        import_module("edgewise.api")  # which says how results and progress are shown
+        found = import_module("edgewise.verbs.function").find_function(name)  # of a verb without a function in api.py
         if found is not None:
             return found
     raise AttributeError(f"module 'edgewise' has no attribute {name!r}")

@@ -33,6 +33,7 @@ if TYPE_CHECKING:
     from edgewise.predicting import Calibration, Forecasts
     from edgewise.progress import Progress
     from edgewise.store import Store
+    from edgewise.verbs.diff.result import DiffResult
     from edgewise.verbs.measuring import Measured
     from edgewise.verbs.optimize.in_lab import FarOptimization
 
@@ -192,6 +193,49 @@ def convert(
         "prepare": prepare, "seed": seed, "timeout": timeout, "memory_limit": memory_limit, "force": force,
     }  # fmt: skip
     found: Conversion = carry_out("convert", context_of(None, progress), **fields)
+    return found
+
+
+def diff(
+    reference: PathLike,
+    other: PathLike | None = None,
+    *,
+    runtimes: Sequence[str] = (),
+    data: PathLike | None = None,
+    split: str | None = None,
+    limit: int = 16,
+    prepare: Sequence[str] = (),
+    shapes: Mapping[str, tuple[int, ...]] | None = None,
+    seed: int = 0,
+    timeout: float = 300.0,
+    top: int = 15,
+    progress: Progress | None = None,
+) -> DiffResult:
+    """Find the layer in which the values of two models, or of two engines on one model, begin to differ.
+
+    Args:
+        reference: the right model: a file, or ``file.py:function``, which is called to make one.
+        other: the model to check; None is `reference` in the second of two `runtimes`.
+        runtimes: engine of the reference, and of the other model; empty is that of each file's format.
+        data: samples, as `evaluate` takes them, without labels too; None generates random inputs from `seed`.
+        split, prepare: part of `data`, and the preparation of a sample, as for `evaluate`.
+        limit: number of samples, chosen at random by `seed`.
+        shapes: input name → shape for open dimensions.
+        timeout: time limit of all inferences, s.
+        top: number of layers in the text and in the rows; 0 is all. `DiffResult.layers` always has all.
+        progress: receives events.
+
+    Returns:
+        An `edgewise.verbs.diff.result.DiffResult`; its ``begins`` is the layer, None where no layer stands out.
+
+    Raises:
+        BadModel, BadInput, RunFailed (an engine can't run a model), Unavailable (an engine is not installed).
+    """
+    fields = {
+        "reference": reference, "other": other, "runtimes": runtimes, "data": data, "split": split, "limit": limit,
+        "prepare": prepare, "shapes": shapes, "seed": seed, "timeout": timeout, "top": top,
+    }  # fmt: skip
+    found: DiffResult = carry_out("diff", context_of(None, progress), **fields)
     return found
 
 

@@ -74,6 +74,14 @@ def test_flags_that_the_documentation_speaks_of_exist(page: Path):
     assert flags - known == set()
 
 
+@pytest.mark.parametrize("name", ["README.md", "CONTRIBUTING.md"])
+def test_prose_wraps_at_120_columns(name: str):
+    """Rows of tables, pictures and code blocks have one line each."""
+    text = re.sub(r"```.*?```", "", (pages.ROOT / name).read_text("utf-8"), flags=re.DOTALL)
+    prose = [line for line in text.splitlines() if not line.startswith(("|", "<img"))]
+    assert [line for line in prose if len(line) > 120] == []
+
+
 def test_the_readme_shows_pictures_that_are_there():
     text = re.sub(r"<!--.*?-->", "", (pages.ROOT / "README.md").read_text(), flags=re.DOTALL)
     starts = {".svg": b"<svg", ".png": b"\x89PNG"}

@@ -9,6 +9,7 @@ from dataclasses import replace
 import pytest
 
 import edgewise
+from edgewise import data
 from edgewise.cli.main import run as edgewise_command
 from edgewise.errors import BadInput
 from edgewise.estimating.fits import Fits, Limits, boards_by_core, rank
@@ -111,6 +112,18 @@ def test_a_latency_above_the_limit_tells_the_fastest_board_and_a_model_in_float_
     assert Fits(model={}, candidates=rank(none, Limits())).named_advice("m") == "quantise: -d large"
     listed = Fits(model={}, candidates=rank(boards, Limits()))
     assert listed.named_advice("m") == listed.advice == "use a smaller model, or raise the limits"
+
+
+def test_a_model_that_must_be_converted_names_the_commands_in_its_first_line(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "m.onnx").write_bytes(data.path("digits_cnn.onnx").read_bytes())
+    (answer,) = fits_document(edgewise.fits("m.onnx")).answer
+    assert re.search(r"^\d+ of \d+ boards have enough memory; ", answer)
+    steps = "edgewise convert m.onnx --to tflite, then edgewise optimize m.tflite --data DATA -d "
+    assert f"; convert it first: {steps}" in answer and answer.endswith(f"{steps}nucleo-h563zi.")
+    refused = edgewise.fits("m.onnx", max_latency=0.01)
+    assert refused.listed == () and refused.advice == f"convert it first: {steps}nucleo-h563zi"
+    assert "DEVICE" not in answer and not refused.refused.endswith("nucleo-h563zi")
 
 
 def test_the_table_has_needed_and_available_memory():

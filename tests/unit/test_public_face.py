@@ -35,6 +35,7 @@ FACE = [
     "calibrate",
     "compare",
     "convert",
+    "diff",
     "estimate",
     "evaluate",
     "fits",
@@ -73,6 +74,10 @@ def test_every_name_resolves(name: str):
 def test_an_unknown_name_is_an_attribute_error():
     with pytest.raises(AttributeError, match=says("module-edgewise-no-attribute", name="benhc")):
         _ = edgewise.benhc  # type: ignore[attr-defined]
+
+
+def test_results_of_a_verb_without_a_function_in_the_api_are_shown_as_all_others():
+    modules_after("import edgewise; edgewise.gate; from edgewise import shown; assert shown.presenter is not None")
 
 
 def test_type_checkers_see_what_is_there_at_run_time():

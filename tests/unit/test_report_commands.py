@@ -12,7 +12,7 @@ from edgewise.comparing.criteria import Criteria
 from edgewise.constraints.base import Usage
 from edgewise.record import Constraints, Job, ModelRef, RuntimeSpec, Scenario, TargetSpec, Workload
 from edgewise.report.bench.document import bench_document
-from edgewise.report.comparison.document import title_of
+from edgewise.report.comparison.document import comparison_document, title_of
 from edgewise.report.files import render_report
 from edgewise.report.runs.conditions import labels_of
 from edgewise.report.runs.document import _facts
@@ -116,13 +116,22 @@ def test_one_program_with_several_models_still_ranks_them():
     models = [ModelRef(name=name, path=f"/m/{name}", format="name", sha256=name * 8, size_bytes=0) for name in "xyz"]
     runs = [run_of(f"--net=/m/{model.name}", seconds=n) for n, model in enumerate(models, 2)]
     runs = [replace(run, job=replace(run.job, model=model)) for run, model in zip(runs, models, strict=True)]
-    assert bench_document(runs).tables[0].title.startswith("Models, fastest first")
+    document = bench_document(runs)
+    assert document.tables[0].title.startswith("Models, fastest first")
+    fastest, *others = document.answer
+    assert fastest.startswith("Fastest: ")
+    assert [line.partition(":")[0] for line in others] == [
+        f"python --net=/m/{name} (mechanism cgroup-v1)" for name in "xyz"
+    ]
+    assert all("; peak memory 52.4 MB, 0." in line for line in others)
 
 
 def compare_limits(*runs):
-    times = ("2026-01-01T00:00:00.000Z", "2026-01-01T00:00:28.000Z")
-    dated = [replace(run, created_at=time, group=f"g{time}") for run, time in zip(runs, times, strict=True)]
-    labels = ("1 processor", "2 processors")
+    times = [f"2026-01-01T00:00:{second:02}.000Z" for second in (0, 28, 56)[: len(runs)]]
+    dated = [
+        replace(run, id=f"r{time}", created_at=time, group=f"g{time}") for run, time in zip(runs, times, strict=True)
+    ]
+    labels = ("1 processor", "2 processors", "3 processors")[: len(runs)]
     return assess([Variant(label=label, run=run) for label, run in zip(labels, dated, strict=True)], Criteria())
 
 
@@ -161,3 +170,14 @@ def test_what_also_differs_otherwise_has_its_verdict():
     assert "the processor limit" not in title_of(
         compare_limits(one, replace(other, job=replace(other.job, target=target)))
     )
+
+
+def test_the_first_lines_say_what_was_found_of_each_of_three_programs():
+    used = {"busy": (0.904, 0.905, 0.906, 0.905, 0.905), "paused_s": 0.0}
+    runs = [run_of("a.py", cpus=cpus, seconds=seconds, **used) for cpus, seconds in ((1, 2.5), (2, 1.0), (3, 1.25))]
+    first, *others = comparison_document(compare_limits(*runs)).answer
+    use = "; peak memory 52.4 MB, {} processors in use (limit {}, never paused by it)"
+    assert first == "1 processor: total time 2.50 ± 0.01 s" + use.format("0.36", 1)
+    for line, cpus, busy in zip(others, (2, 3), ("0.91", "0.72"), strict=True):
+        assert line.startswith(f"No verdict on {cpus} processors against 1 processor in total time (ratio 0.")
+        assert "the processor limit never held the program back" in line and line.endswith(use.format(busy, cpus))

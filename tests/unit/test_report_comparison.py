@@ -197,6 +197,18 @@ def test_four_variants_are_ranked():
         assert f"{line}\n" in text, line
 
 
+def test_of_several_variants_the_first_lines_have_the_verdict_on_each():
+    document = comparison_document(four_variants())
+    assert document.answer == (
+        "B is 1.19× slower than A (ratio 1.188, 95 % interval 1.170 to 1.206)",
+        "C is 2.43× faster than A (ratio 0.412, 95 % interval 0.405 to 0.419)",
+        "D is 2.42× faster than A (ratio 0.413, 95 % interval 0.406 to 0.422)",
+    )
+    titles = [table.title for table in document.tables[1:4]]
+    assert titles == [f"Engine against engine: A | {label}" for label in "BCD"]
+    assert comparison_document(two_variants()).answer == ()  # the title has it
+
+
 def test_a_front_says_nothing_of_variants_while_a_verdict_is_missing():
     findings = replace(
         two_variants(),

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import csv
+import math
 import os
 import pickle
 import sys
@@ -25,6 +26,7 @@ from edgewise.verbs import shown_in_python
 from estimates import estimated
 from messages import says
 from sample_comparisons import two_variants
+from sample_diffs import diffed
 from sample_optimizations import found as found_variants
 from sample_optimizations import one_model as evaluated_one
 from sample_profiles import profiled_run
@@ -160,6 +162,17 @@ def test_engine_and_provider_have_one_meaning_in_the_rows_of_all_results(runs, t
         edgewise.inspect(data.path("digits_cnn.onnx")).as_rows(),
     ):
         assert rows and not any({"runtime", "provider"} & set(row) for row in rows)  # they are of no run, or of two
+
+
+def test_rows_of_a_difference_have_numbers_alone_and_the_reason_of_those_not_known():
+    found = diffed()
+    rows = found.as_rows()
+    assert [row["name"] for row in rows] == [layer.name for layer in found.layers]
+    assert [row["snr (dB)"] for row in rows] == [42.0, math.inf, 10.0, None]
+    assert [row["loss (dB)"] for row in rows] == [0.0, 0.0, 30.0, None]
+    assert "SNR (dB)" in rows[3]["notes"] and rows[3]["notes"].endswith(found.layers[3].why)
+    assert repr(found).startswith("int8.onnx against float.onnx\nThe error of int8.onnx begins in Conv1 (Conv)")
+    assert escape("The error of int8.onnx begins in Conv1 (Conv)") in found._repr_html_()
 
 
 def test_a_unit_is_text_also_where_it_is_one():

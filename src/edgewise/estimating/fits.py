@@ -13,6 +13,7 @@ from typing import Any
 
 from edgewise.errors import BadInput, BadModel, EdgewiseError
 from edgewise.estimating.base import (
+    AS_TFLITE,
     SCHEMA,
     Estimate,
     EstimatedDevice,
@@ -221,12 +222,19 @@ def boards_by_core(settings: Mapping[str, str]) -> Groups:
 
 
 def estimates_of_core(
-    estimator: Estimator, devices: Sequence[EstimatedDevice], path: Path, graph: Graph, *, model: str
+    estimator: Estimator,
+    devices: Sequence[EstimatedDevice],
+    path: Path,
+    graph: Graph,
+    *,
+    model: str,
+    convert: str = AS_TFLITE,
 ) -> tuple[list[Estimate], BadInput | None]:
     """Return the estimates on boards with the same core; the memory alone, with the reason, where only that is known.
 
     Args:
         model: as the user named it, for advice.
+        convert: advice where the estimator reads only .tflite files, and this is none.
 
     Returns:
         One estimate per device, and the error where the estimator rejects the devices' settings.
@@ -241,14 +249,15 @@ def estimates_of_core(
             found = [estimator.estimate(path, graph, device) for device in devices]
     except EdgewiseError as error:
         rejected = error if isinstance(error, BadInput) and not isinstance(error, BadModel) else None
-        because = f"{error.message}; {error.advice}" if error.advice else error.message
-        return memory_estimates(graph, devices, because=because), rejected
+        reads_other = error.advice == AS_TFLITE
+        advice = convert if reads_other else error.advice
+        memory = memory_estimates(graph, devices, because="; ".join(filter(None, (error.message, advice))))
+        return [replace(each, advice=advice) for each in memory] if reads_other else memory, rejected
     first = found[0]
     if first.refused is not None:
         advice = name_in(first.advice, model=model, device="DEVICE")
         because = f"{first.refused}; {advice}" if advice else first.refused
-        memory = memory_estimates(graph, devices, because=because)
-        return [replace(each, advice=advice) for each in memory], None
+        return [replace(each, advice=advice) for each in memory_estimates(graph, devices, because=because)], None
     return found, None
 
 

@@ -318,7 +318,7 @@ def answer_of(runs: Sequence[Run], *, each: bool = False) -> tuple[str, ...]:
     """Return the conclusion, a line each: the recommended runtime, or the fastest and the smallest model.
 
     Args:
-        each: whether several models also have a line each.
+        each: whether several models also have a line each, as several programs always have.
     """
     judged = list(filter(_is_only_judged, runs))
     lines = list(map(_of_evaluation, judged[:MOST_LINES]))
@@ -330,7 +330,7 @@ def answer_of(runs: Sequence[Run], *, each: bool = False) -> tuple[str, ...]:
         if scope and len(groups) == 1 and sweep[0].job.command:  # of one run the line itself has all of it
             scope = f"{group_title(sweep[0])}: " if len(sweep) > 1 else ""
         lines += [f"{scope}{line}" for line in (_of_models(sweep) if len(groups) > 1 else _of_group(sweep))]
-        if each and len(groups) > 1:
+        if (each or sweep[0].job.command) and len(groups) > 1:
             lines += [
                 (f"{group_title(group[0])}: " if len(group) > 1 else scope) + _of_runtimes(group)
                 for group in groups[:MOST_LINES]
@@ -476,7 +476,7 @@ def _of_runtimes(runs: Sequence[Run]) -> str:
     """Return the recommended runtime of one model, and its advantage."""
     if len(runs) == 1:
         run = runs[0]
-        what = failure_of(run) if run.status != "done" else f"{noun_of(run)} {_judged_text(run)}{_use_of(run)}"
+        what = failure_of(run) if run.status != "done" else f"{noun_of(run)} {_judged_text(run)}{use_of(run)}"
         return f"{one_line(run.job.model.name)} {_where(run, {})}: {what}"
     (found,) = recommendations(runs)
     if found.run is None:
@@ -517,7 +517,7 @@ def _overlooked(runs: Sequence[Run], chosen: Candidate, short: Mapping[str, str]
     return f"; not ranked, though its value is better: {enumerate_few(said)}" if said else ""
 
 
-def _use_of(run: Run) -> str:
+def use_of(run: Run) -> str:
     """``; peak memory 51.2 MB of 512 MiB, 0.48 processors in use (limit 0.5, paused by it for 1.20 s)``: of a program.
 
     "" for a model.

@@ -13,6 +13,7 @@ from edgewise.record import Run
 from edgewise.record.facts import precision_of, threads_of
 from edgewise.report.bench.document import input_sections
 from edgewise.report.bench.ranking import LOAD, load_lines
+from edgewise.report.bench.recommendation import headline_text, use_of
 from edgewise.report.comparison.charts import CHARTS
 from edgewise.report.comparison.tables import NO_REASON, before_after_table, compared_labels, conclusion_of
 from edgewise.report.comparison.words import lower_label, quotient_note, ranking_conclusion
@@ -87,7 +88,7 @@ def comparison_document(findings: ComparisonResult) -> Document:
         title=title_of(findings),
         tables=tuple(tables),
         sections=tuple(filled(sections)),
-        answer=lines_of([*agreement_lines(findings), *reason_lines(findings)]),
+        answer=lines_of([*variant_lines(findings), *agreement_lines(findings), *reason_lines(findings)]),
         lead=tuple(filled([Section(title=LOAD, lines=tuple(load_lines(runs)), tone="poor")])),
         charts=lambda: [make(findings) for make in CHARTS],
     )
@@ -100,6 +101,20 @@ def title_of(findings: ComparisonResult) -> str:
     first, further, rest = _conclusion(findings).partition("; ")
     where = elsewhere(variant.run for variant in findings.variants)
     return f"{first}{where}{further}{rest}" + (f"{mark}{failed}" if failed else "")
+
+
+def variant_lines(findings: ComparisonResult) -> list[str]:
+    """Return what was found of each variant, a line each: the verdict, where the title has not that of each, and what
+    a program used of its limits.
+    """
+    labels = compared_labels(findings)
+    lines = []
+    for one in findings.variants:
+        if len(labels) > 1 and one.label in labels:
+            lines.append(conclusion_of(findings, one.label) + use_of(one.run))
+        elif use := use_of(one.run):
+            lines.append(f"{one_line(one.label)}: {lower_label(one.run.headline)} {headline_text(one.run)}{use}")
+    return lines
 
 
 def reason_lines(findings: ComparisonResult) -> list[str]:

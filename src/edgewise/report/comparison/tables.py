@@ -74,10 +74,7 @@ def before_after_table(findings: ComparisonResult, label: str) -> Table:
     # Two files or versions are one before and one after a change; engines, or threads for one file, are not.
     named = len(runs) == 2 and are_alternatives(*runs)
     heads = [shorten(name, MOST_LETTERS) for name in names] if named else BEFORE_AFTER
-    if len(compared_labels(findings)) > 1:
-        title = conclusion_of(findings, label)
-    else:
-        title = f"{diff_title(*runs)}: {names[0]} | {names[1]}" if named else f"Before and after: {' → '.join(names)}"
+    title = f"{diff_title(*runs)}: {names[0]} | {names[1]}" if named else f"Before and after: {' → '.join(names)}"
     columns: Columns[Comparison] = [
         (Column(title="Metric"), lambda row: Cell(text=label_of(row.metric))),
         (Column(title=heads[0], numeric=True), lambda row: sides_of(findings, row)[0]),

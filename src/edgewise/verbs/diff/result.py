@@ -15,6 +15,7 @@ from edgewise.report.document import Cell, Column, Document, Provenance, Section
 from edgewise.report.document.names import keep_end
 from edgewise.report.graph import Graph as Drawing
 from edgewise.report.graph import Metric, Overlay, make_model_graph
+from edgewise.shown import Shown
 from edgewise.stats.differences import HALF_DB
 from edgewise.text import listing, one_line
 from edgewise.units import significant
@@ -107,8 +108,8 @@ class LayerGap:
         return {**told, "exact": exact}
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class DiffResult:
+@dataclass(frozen=True, slots=True, kw_only=True, repr=False)
+class DiffResult(Shown):
     """The layers in the order of execution.
 
     Attributes:

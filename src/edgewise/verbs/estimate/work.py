@@ -94,7 +94,8 @@ def fits(request: FitsRequest, context: Context) -> Fits:
 
     def work(path: Path) -> Fits:
         graph, network = observe_file(path, shapes=request.shapes, hash_weights=True)
-        found = [with_fit(each, graph) for each in _on_all_cores(groups, path, graph, request)]
+        convert = _conversion_of(request) if is_converted(graph.format, "tflite") else AS_TFLITE
+        found = [with_fit(each, graph) for each in _on_all_cores(groups, path, graph, request, convert=convert)]
         if battery is not None:
             found = [with_battery(each, *battery) for each in found]
         listed = Fits(model=network.source, candidates=rank(found, limits))
@@ -103,14 +104,24 @@ def fits(request: FitsRequest, context: Context) -> Fits:
     return _on_file(request, work)
 
 
-def _on_all_cores(groups: Groups, path: Path, graph: Graph, request: FitsRequest) -> list[Estimate]:
-    """Return the estimates on the boards of all `groups`. Raises `BadInput` where no estimator takes the settings."""
+def _conversion_of(request: FitsRequest) -> str:
+    ref = open_model(str(request.model), request.signature).ref
+    return f"convert it first: {conversion_advice(str(request.model), ref, 'DEVICE')}"
+
+
+def _on_all_cores(groups: Groups, path: Path, graph: Graph, request: FitsRequest, *, convert: str) -> list[Estimate]:
+    """Return the estimates on the boards of all `groups`; `convert` is as for `estimates_of_core`.
+
+    Raises `BadInput` where no estimator takes the settings.
+    """
     model, settings = str(request.model), request.set
     found: list[Estimate] = []
     answers: list[BadInput | None] = []
     with ThreadPoolExecutor(PARALLEL) as pool:
         tasks = [
-            pool.submit(copy_context().run, estimates_of_core, estimator, devices, path, graph, model=model)
+            pool.submit(
+                copy_context().run, estimates_of_core, estimator, devices, path, graph, model=model, convert=convert
+            )
             for estimator, devices in groups
         ]
         try:
