@@ -137,7 +137,7 @@ def points_range(metric: str, low: float | None, high: float | None) -> str:
     if metric in SHARES:
         first, last = ends_text(percent_of(low), percent_of(high), 2)
     else:
-        first, last = _outwards(low, high)
+        first, last = round_outwards(low, high)
     return f"[{_signed(first)}, {_signed(last)}]"
 
 
@@ -196,7 +196,7 @@ def plus_minus(value: float, low: float | None, high: float | None) -> str:
     if low is None or high is None or not math.isfinite(value):
         return significant(value, DIGITS)
     if _is_lopsided(value, low, high):
-        return f"{significant(value, DIGITS)} [{', '.join(_outwards(low, high))}]"
+        return f"{significant(value, DIGITS)} [{', '.join(round_outwards(low, high))}]"
     magnitude = math.floor(math.log10(abs(value))) if value else 0
     places = DIGITS - 1 - magnitude
     shown = round(value, places)
@@ -211,7 +211,7 @@ def plus_minus(value: float, low: float | None, high: float | None) -> str:
     return f"{significant(value, DIGITS)} ± {f'{width:.2e}' if exponent else f'{width:.{max(0, places)}f}'}"
 
 
-def _outwards(low: float, high: float) -> tuple[str, str]:
+def round_outwards(low: float, high: float) -> tuple[str, str]:
     """Both ends at three significant digits, rounded away from each other."""
     # What is left of binary fractions must not move the last digit.
     ends = (Context(prec=DIGITS, rounding=way).create_decimal(f"{end:.12g}")
