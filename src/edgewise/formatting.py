@@ -23,8 +23,6 @@ _WIDEST_FIXED = 1e6
 FACTOR_WIDE = 2.0
 """Ratio of an interval's ends above which the value is only an order of magnitude."""
 VERY_WIDE = f"spans more than a factor of {FACTOR_WIDE:g}"
-LOPSIDED_FROM = 0.1
-"""Intervals within this share of the value are printed with ±, whatever their sides."""
 
 _PERCENT = SHARES | {"cpu_utilization"}
 
@@ -75,11 +73,14 @@ def percent_of(share: float) -> float:
 
 
 def width_text(value: float, low: float, high: float, unit: str) -> str:
-    """How wide an interval is: ``"± 1.4 %"``, or its ends where one side is wider than the value itself."""
-    half = max(value - low, high - value) / abs(value) if value else math.inf
-    if half <= 1.0:
-        return f"± {math.ceil(float(f'{half * 1000:.9g}')) / 10:.1f} %"
-    return amount_interval(unit, value, low, high)
+    """How wide an interval is: ``"± 1.4 %"``, ``"−1.4 % to +2.1 %"``, or its ends where it is wider than the value."""
+    sides = [side / abs(value) if value else math.inf for side in (value - low, high - value)]
+    if max(sides) > 1.0:
+        return amount_interval(unit, value, low, high)
+    below, above = (math.ceil(float(f"{side * 1000:.9g}")) for side in sides)
+    if abs(below - above) > 1:
+        return f"−{below / 10:.1f} % to +{above / 10:.1f} %"
+    return f"± {max(below, above) / 10:.1f} %"
 
 
 def is_very_wide(low: float | None, high: float | None) -> bool:
@@ -137,7 +138,7 @@ def points_range(metric: str, low: float | None, high: float | None) -> str:
     if metric in SHARES:
         first, last = ends_text(percent_of(low), percent_of(high), 2)
     else:
-        first, last = _outwards(low, high)
+        first, last = round_outwards(low, high)
     return f"[{_signed(first)}, {_signed(last)}]"
 
 
@@ -187,46 +188,36 @@ def bound_text(high: float) -> str:
 
 
 def plus_minus(value: float, low: float | None, high: float | None) -> str:
-    """``"0.421 ± 0.012"``: the value at three significant digits, then the wider side of its interval.
+    """``"0.421 ± 0.012"``: the value at three significant digits, then its interval.
 
-    The half-width is rounded up at the value's last place and counted from the printed value, so that what is printed
-    always contains the interval; only an interval without any width is ``± 0``. An interval that lies to one side is
-    printed with its ends, rounded outwards: ``"421 [409, 480]"``.
+    Both sides are counted from the printed value and rounded up at its last place, so that what is printed always
+    contains the interval; only an interval without any width is ``± 0``. Where they then differ by more than one step
+    of that place, or reach past 0, the ends are printed, rounded outwards: ``"421 [409, 480]"``.
     """
     if low is None or high is None or not math.isfinite(value):
         return significant(value, DIGITS)
-    if _is_lopsided(value, low, high):
-        return f"{significant(value, DIGITS)} [{', '.join(_outwards(low, high))}]"
     magnitude = math.floor(math.log10(abs(value))) if value else 0
     places = DIGITS - 1 - magnitude
     shown = round(value, places)
-    half = 0.0 if low == high == value else max(shown - low, high - shown, 0.0)
     # The small allowance keeps 0.012 from becoming 0.013 through binary fractions.
-    steps = math.ceil(half * 10.0**places - 1e-9)
-    if steps == 0:
+    below, above = (max(0, math.ceil(side * 10.0**places - 1e-9)) for side in (shown - low, high - shown))
+    if low == high == value or not max(below, above):
         return f"{significant(value, DIGITS)} ± 0"
-    width = steps * 10.0**-places
+    width = max(below, above) * 10.0**-places
+    if abs(below - above) > 1 or width >= abs(value):
+        return f"{significant(value, DIGITS)} [{', '.join(round_outwards(low, high))}]"
     # `significant` writes numbers of these magnitudes with an exponent.
     exponent = magnitude < -4 or magnitude >= 9
     return f"{significant(value, DIGITS)} ± {f'{width:.2e}' if exponent else f'{width:.{max(0, places)}f}'}"
 
 
-def _outwards(low: float, high: float) -> tuple[str, str]:
+def round_outwards(low: float, high: float) -> tuple[str, str]:
     """Both ends at three significant digits, rounded away from each other."""
     # What is left of binary fractions must not move the last digit.
     ends = (Context(prec=DIGITS, rounding=way).create_decimal(f"{end:.12g}")
             for way, end in ((ROUND_FLOOR, low), (ROUND_CEILING, high)))  # fmt: skip
     first, last = (significant(float(end), DIGITS) for end in ends)
     return first, last
-
-
-def _is_lopsided(value: float, low: float, high: float) -> bool:
-    """Whether ± would mislead: sides that differ much, or a wider one that reaches past 0."""
-    below, above = value - low, high - value
-    wide, narrow = max(below, above), min(below, above)
-    if abs(wide) <= LOPSIDED_FROM * abs(value):
-        return False
-    return wide > 1.5 * narrow or wide >= abs(value)
 
 
 def ratio_text(ratio: float | None, low: float | None, high: float | None) -> str:

@@ -464,7 +464,7 @@ def test_reference_times_are_kept_with_every_session_and_widen_the_interval(tmp_
     assert run(["bench", model, "--iterations", "20", "--sessions", "2", "-q", "--details"]) == 0
     out = capsys.readouterr().out
     assert "for a re-run on this machine" in out
-    assert "within this run: ± 0.0%" in out
+    assert "within this run: ± 0.0 %" in out
 
 
 def test_spread_lays_the_sessions_of_all_jobs_apart(tmp_path, capsys, monkeypatch):

@@ -11,7 +11,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from edgewise.stats.comparison import INTERVAL_FACTOR, LOOKS, RISK, RISK_FACTOR, STOPPED_LEVEL
+from edgewise.stats.comparison import INTERVAL_FACTOR, LOOKS, RISK, RISK_FACTOR, STOPPED_LEVEL, risk_over_looks
 
 FOLDER = Path(__file__).parents[2] / "benchmarks"
 TRIALS = 2000
@@ -71,6 +71,17 @@ def test_equal_sides_are_told_apart_in_one_of_a_hundred_at_most(rule, name, scat
     trials = 10_000
     judged = rule.judge(scatter * draw(rule, name, trials=trials))
     assert judged.share(-1, 1) <= RISK + slack(RISK, trials)
+
+
+@pytest.mark.parametrize("scatter", [0.005, 0.02, 0.04, 0.3])
+@pytest.mark.parametrize("name", ["normal", "heavy (t, 3 degrees)", "two modes on each side"])
+def test_the_p_value_after_stopping_is_as_rare_as_it_says(rule, name, scatter):
+    """Of equal sides; it leaves 1 out of the quoted interval exactly where it is below 5 %."""
+    trials = 10_000
+    judged = rule.judge(scatter * draw(rule, name, trials=trials))
+    for at_a_look in (RISK / RISK_FACTOR, 0.005, 1.0 - STOPPED_LEVEL, 0.1, 0.3):
+        p_value = risk_over_looks(at_a_look)
+        assert 1.0 - judged.covered(0.0, 1.0 - at_a_look) <= p_value + slack(p_value, trials)
 
 
 def test_a_place_that_matters_does_no_harm_where_orders_are_balanced(rule):

@@ -407,16 +407,19 @@ def test_the_samples_that_would_decide_are_estimated_from_the_answers_that_chang
     new = [0.0] * 16 + old[16:392] + [1.0] * 8
     open_ = only(judge(ask(budget="accuracy_drop=4pt"), judged(1, old), judged(2, new)))
     needed = samples_to_decide(16, 8, 400, limit=0.04)
-    assert open_.verdict == "inconclusive" and open_.samples_needed == needed == open_.to_document()["samples_needed"]
+    assert open_.verdict == "inconclusive" and (open_.samples_needed_low, open_.samples_needed_high) == needed
+    document = open_.to_document()
+    assert (document["samples_needed_low"], document["samples_needed_high"]) == needed
     assert open_.because.endswith(
-        " on the same 400 samples: not proven to be within 4 pt, which needs about 1,400 samples "
-        "(an estimate: 24 of 400 changed)"
+        " on the same 400 samples: not proven to be within 4 pt, which needs about 940 to 1,800 samples if the loss "
+        "stays 2.00 pt (24 of 400 changed)"
     )
     # A loss that is the limit is never told from it.
     left = only(judge(ask(budget="accuracy_drop=2pt"), judged(1, old), judged(2, new)))
-    assert left.samples_needed is None and "which needs more than 20,000 samples" in left.because
-    beyond = only(judge(ask(budget="accuracy_drop=1pt"), judged(1, old), judged(2, new)))
-    assert ": not proven to be beyond 1 pt, which needs about " in beyond.because
+    assert left.samples_needed_low is left.samples_needed_high is None
+    assert "; how many samples would decide can't be told from 24 changed answers in 400: " in left.because
+    beyond = only(judge(ask(budget="accuracy_drop=0.5pt"), judged(1, old), judged(2, new)))
+    assert ": not proven to be beyond 0.5 pt, which needs about " in beyond.because
 
 
 def evaluated(run: Run, *, classes: tuple[str, ...] = (), order: str = "", steps: list | None = None) -> Run:

@@ -89,5 +89,6 @@ def test_the_interval_of_a_value_is_the_one_beside_it(metric, unit, numbers, tex
 def test_the_text_contains_the_interval():
     assert amount_text("s", 420.4e-6, 346.2e-6, 494.8e-6) == "420 ± 75 µs"
     assert amount_text("Hz", 5e5, 4.9e5, 5.1e5) == "500 ± 10 kHz"
-    assert width_text(1.0, 0.9, 1.2001, "s") == "± 20.1 %"
+    assert width_text(1.0, 0.8001, 1.2001, "s") == "± 20.1 %"
+    assert width_text(1.0, 0.9, 1.2001, "s") == "−10.0 % to +20.1 %"
     assert width_text(1.0, 0.004, 254.74, "s") == "[0.00400, 255] s"

@@ -7,6 +7,7 @@ from scipy import integrate, optimize, stats
 from edgewise.stats.proportions import (
     MOST_TIMES,
     POWER,
+    _samples_at,
     mcnemar_exact,
     paired_interval,
     samples_to_decide,
@@ -123,28 +124,52 @@ def test_exact_type_one_error_is_kept():
 
 @pytest.mark.parametrize(
     ("lost", "gained", "n", "limit"),
-    [(1, 2, 300, 0.01), (0, 0, 60, 0.01), (5, 1, 100, 0.02), (16, 8, 400, 0.04), (8, 2, 200, 0.005)],
+    [(1, 2, 300, 0.01), (0, 0, 300, 0.01), (1, 0, 400, 0.01), (16, 8, 400, 0.04), (8, 2, 200, 0.005)],
 )
 def test_as_many_samples_as_named_decide_in_four_of_five_cases(lost, gained, n, limit):
     """Samples are drawn at the rates that were assumed; 400 cases tell the share within 4 points (two sigma)."""
-    size = samples_to_decide(lost, gained, n, limit=limit)
-    p, q = (lost + 0.5) / (n + 1), (gained + 0.5) / (n + 1)
-    drawn = np.random.default_rng(4).multinomial(size, [p, q, 1.0 - p - q], 400)
-    cases, counts = np.unique(drawn[:, :2], axis=0, return_counts=True)
-    ends = [paired_interval(int(down), int(up), size) for down, up in cases]
-    decided = [-low <= limit if p - q < limit else -high > limit for low, high in ends]
-    assert sum(counts[decided]) / 400 == pytest.approx(POWER, abs=0.07)
+    loss, sizes = (lost - gained) / n, samples_to_decide(lost, gained, n, limit=limit)
+    for size, end in zip(sizes, wilson_interval(lost + gained, n), strict=True):
+        changing = max(end, abs(loss))
+        p, q = (changing + loss) / 2, (changing - loss) / 2
+        drawn = np.random.default_rng(4).multinomial(size, [p, q, 1.0 - p - q], 400)
+        cases, counts = np.unique(drawn[:, :2], axis=0, return_counts=True)
+        ends = [paired_interval(int(down), int(up), size) for down, up in cases]
+        decided = [-low <= limit if loss < limit else -high > limit for low, high in ends]
+        told = sum(counts[decided]) / 400
+        # Where all answers that change are lost, or none changes, the same number decides more often.
+        assert size == n or (told == pytest.approx(POWER, abs=0.07) if size == sizes[1] else told > POWER - 0.07)
+
+
+def test_the_numbers_hold_for_every_rate_within_its_interval():
+    """1 of 400 changed: whatever share within Wilson's interval changes, the number that decides is between the two."""
+    least, most = samples_to_decide(1, 0, 400, limit=0.01)
+    assert (least, most) == (877, 2391)
+    for share in np.linspace(*wilson_interval(1, 400), 7):
+        assert least <= _samples_at(0.0025, max(share, 0.0025), 400, limit=0.01) <= most
+
+
+def test_the_interval_of_the_numbers_covers_where_the_loss_is_known():
+    """200 draws of 1 % changed answers, as many lost as gained: the number of that rate is within those told."""
+    counts = np.random.default_rng(5).binomial(500, 0.01, size=200)
+    right = _samples_at(0.0, 0.01, 500, limit=0.01)
+    ends = [
+        [_samples_at(0.0, share, 500, limit=0.01) for share in wilson_interval(changed, 500)] for changed in set(counts)
+    ]
+    held = {changed: least <= right <= most for changed, (least, most) in zip(set(counts), ends, strict=True)}
+    assert 0.9 <= np.mean([held[changed] for changed in counts]) <= 1.0
 
 
 def test_fewer_samples_decide_where_the_loss_is_farther_from_the_limit_or_fewer_answers_change():
-    sizes = [samples_to_decide(3, 2, 300, limit=limit) for limit in (0.01, 0.02, 0.05)]
+    sizes = [samples_to_decide(6, 5, 2000, limit=limit) for limit in (0.003, 0.004, 0.005)]
     assert sizes == sorted(sizes, reverse=True) and len(set(sizes)) == 3
-    assert samples_to_decide(3, 3, 3000, limit=0.01) < samples_to_decide(30, 30, 3000, limit=0.01)
+    assert samples_to_decide(6, 5, 2000, limit=0.004) < samples_to_decide(21, 20, 2000, limit=0.004)
 
 
-def test_no_number_of_samples_is_named_for_a_loss_at_the_limit():
+def test_no_number_of_samples_is_named_for_a_loss_at_the_limit_or_where_it_spans_too_much():
     assert samples_to_decide(16, 8, 400, limit=0.02) is None
-    near = samples_to_decide(12, 11, 300, limit=0.01)
-    assert near is not None and 300 < near <= MOST_TIMES * 300
+    assert samples_to_decide(1, 0, 300, limit=0.01) is None
+    near = samples_to_decide(12, 11, 1000, limit=0.01)
+    assert near is not None and 1000 <= near[0] < near[1] <= MOST_TIMES * 1000
     with pytest.raises(ValueError, match=says("lost-gained-more-than-samples")):
         samples_to_decide(3, 3, 5, limit=0.01)

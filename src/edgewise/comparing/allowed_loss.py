@@ -6,9 +6,9 @@ from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 from typing import Any, Literal
 
-from edgewise.formatting import ends_text, percent_of
+from edgewise.formatting import ends_text, percent_of, round_outwards
 from edgewise.metrics import METRICS, SHARES
-from edgewise.stats.proportions import MOST_TIMES, paired_interval, samples_to_decide
+from edgewise.stats.proportions import paired_interval, samples_to_decide
 from edgewise.units import significant
 
 
@@ -47,14 +47,15 @@ class LimitCheck:
         limit: in the metric's unit; 0.01 for one percentage point.
         verdict: ``within`` or ``beyond`` where the whole 95 % interval is on that side of the limit.
         because: the loss with its interval, and what is not proven.
-        samples_needed: how many samples would decide in 80 % of cases, an estimate; None where they do, where that
-            can't be estimated, and where it is above 50 times those that there are.
+        samples_needed_low, samples_needed_high: how many samples would decide in 80 % of cases if the loss stays what
+            it is; None where they do and where that can't be told.
     """
 
     limit: float
     verdict: Literal["within", "beyond", "inconclusive"]
     because: str
-    samples_needed: int | None = None
+    samples_needed_low: int | None = None
+    samples_needed_high: int | None = None
 
     def to_document(self) -> dict[str, Any]:
         """As JSON has it."""
@@ -88,30 +89,40 @@ def check_loss(
     told += f": not proven to be {side} {_amount(limit, metric, exact=True)}"
     if answers is None:
         return LimitCheck(limit=limit, verdict="inconclusive", because=told)
+    changed = answers.lost + answers.gained
     needed = samples_to_decide(answers.lost, answers.gained, answers.n, limit=limit)
-    many = f"more than {MOST_TIMES * answers.n:,}" if needed is None else f"about {_two_digits(needed):,}"
-    told += f", which needs {many} samples (an estimate: {answers.lost + answers.gained} of {answers.n:,} changed)"
-    return LimitCheck(limit=limit, verdict="inconclusive", because=told, samples_needed=needed)
+    if needed is None:
+        told += f"; how many samples would decide can't be told from {changed} changed answer{'s' * (changed != 1)} in "
+        told += f"{answers.n:,}: four times as many samples would tell more"
+        return LimitCheck(limit=limit, verdict="inconclusive", because=told)
+    low, high = needed
+    told += f", which needs about {_two_digits(low, up=False):,} to {_two_digits(high):,} samples if the loss stays "
+    told += f"{_amount(loss, metric)} ({changed} of {answers.n:,} changed)"
+    return LimitCheck(
+        limit=limit, verdict="inconclusive", because=told, samples_needed_low=low, samples_needed_high=high
+    )
 
 
 def _amount(value: float, metric: str, *, exact: bool = False) -> str:
     """``0.33 pt`` of a share, ``0.021`` of what is none; `exact`: as it was given."""
     share = metric in SHARES
     number = percent_of(value) if share else value
-    unit = "pt" if share else METRICS[metric].unit.removeprefix("1")
     text = f"{number:.6g}" if exact else f"{number:.2f}" if share else significant(number)
-    return f"{text.replace('-', '−')} {unit}".rstrip()
+    return f"{text.replace('-', '−')} {_unit(metric)}".rstrip()
 
 
 def _range(low: float, high: float, metric: str) -> str:
     """``−1.00 to 1.85 pt``, rounded outwards."""
-    if metric not in SHARES:
-        return f"{_amount(low, metric)} to {_amount(high, metric)}"
-    first, last = ends_text(percent_of(low), percent_of(high), 2)
-    return f"{first} to {last} pt".replace("-", "−")
+    share = metric in SHARES
+    first, last = ends_text(percent_of(low), percent_of(high), 2) if share else round_outwards(low, high)
+    return f"{first} to {last} {_unit(metric)}".rstrip().replace("-", "−")
 
 
-def _two_digits(count: int) -> int:
-    """`count` with two digits, rounded up."""
+def _unit(metric: str) -> str:
+    return "pt" if metric in SHARES else METRICS[metric].unit.removeprefix("1")
+
+
+def _two_digits(count: int, *, up: bool = True) -> int:
+    """`count` with two digits."""
     step = int(10.0 ** max(0, len(str(count)) - 2))
-    return -(-count // step) * step
+    return (count + up * (step - 1)) // step * step

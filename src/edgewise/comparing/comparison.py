@@ -60,7 +60,8 @@ class Comparison:
             did not take turns, since their interval contains that, or where it is not known.
         rerun_sigma: standard deviation of the logarithms of such ratios.
         rerun_method: how that came about.
-        p_value, p_adjusted: of a ratio of 1, over all looks, without and with Holm's correction over all metrics.
+        p_value, p_adjusted: of a ratio of 1, over all looks, without and with Holm's correction over all metrics;
+            `p_value` is below 0.05 exactly where `low` to `high` leaves out 1.
         margin: relative difference that doesn't matter here: the threshold, or the absolute floor over the smaller
             value.
         verdict: of B against A. For every metric ``faster`` is the better side and ``slower`` the worse one.

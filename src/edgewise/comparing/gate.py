@@ -63,8 +63,8 @@ class Check:
         low, high: the interval of `value` that the verdict on a budget rests on.
         ratio, ratio_low, ratio_high: candidate over baseline with its 95 % interval, where a baseline is needed.
         because: what the verdict rests on, or why there is none.
-        samples_needed: of points lost that are inconclusive: how many samples would decide; None where that is not
-            known.
+        samples_needed_low, samples_needed_high: of points lost that are inconclusive: how many samples would decide;
+            None where that can't be told.
     """
 
     requirement: Requirement
@@ -77,7 +77,8 @@ class Check:
     ratio: float | None = None
     ratio_low: float | None = None
     ratio_high: float | None = None
-    samples_needed: int | None = None
+    samples_needed_low: int | None = None
+    samples_needed_high: int | None = None
 
     @property
     def state(self) -> str:
@@ -301,7 +302,7 @@ def _check_regression(check: Check, baseline: Run, candidate: Run, *, criteria: 
         return replace(check, because=found.because)
     low, high = contrast.interval() or (None, None)
     limit, allowance = _allowance(requirement, before.value, row, criteria=criteria)
-    worse = contrast if row.better == "lower" else replace(contrast, log_ratio=-contrast.log_ratio)
+    worse = contrast if row.better == "lower" else contrast.swapped()
     # A size that is exactly at the limit is within it, whatever its logarithm rounds to.
     decision = decide_limit(worse, limit=limit + (_ROUNDING if worse.error == 0.0 else 0.0), tests=tests)
     verdict = _VERDICTS[decision]
@@ -429,5 +430,6 @@ def _check_drop(check: Check, old: Evidence, new: Evidence) -> Check:
         because=found.because,
         low=after.low,
         high=after.high,
-        samples_needed=found.samples_needed,
+        samples_needed_low=found.samples_needed_low,
+        samples_needed_high=found.samples_needed_high,
     )

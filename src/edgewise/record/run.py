@@ -117,8 +117,14 @@ class Measurement:
     @property
     def within_half_width(self) -> float | None:
         """The same for the interval within this run; `half_width` where there is only one interval."""
-        within = half_width(self.value, self.within_low, self.within_high)
-        return self.half_width if within is None else within
+        return half_width(self.value, *self.within_ends)
+
+    @property
+    def within_ends(self) -> tuple[float | None, float | None]:
+        """Both ends of the interval within this run; of the only one where there is only one."""
+        if self.within_low is None or self.within_high is None:
+            return self.low, self.high
+        return self.within_low, self.within_high
 
 
 def half_width(value: float | None, low: float | None, high: float | None) -> float | None:

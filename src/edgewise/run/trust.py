@@ -161,8 +161,8 @@ def _about_width(job: Job, headline: Measurement, sessions: Sequence[SessionResu
     stopped = [session.facts.get("steady", {}).get("stopped_because") for session in sessions]
     within = headline.within_half_width
     if TIME_BUDGET in stopped and within is not None and within > target:
-        if headline.within_low is not None and headline.within_high is not None:
-            low, high = headline.within_low, headline.within_high
+        low, high = headline.within_ends
+        assert low is not None and high is not None
         width = width_text(value, low, high, headline.unit)
         message = f"the interval within this run is {width}, wider than the target of ± {target:.0%}"
         yield Caution.of("time-budget", message)

@@ -50,6 +50,9 @@ nominal 95 % covers as little as 90 %, the interval that holds at all looks up t
 for a few true ratios just inside the margin with much scatter (91 %) and for scatter that no look decides (97.5 %)."""
 
 LEVEL = 0.95
+_RISKS = (RISK, 1.0 - LEVEL, 1.0)
+_RISKS_AT_A_LOOK = (RISK / RISK_FACTOR, 1.0 - STOPPED_LEVEL, 1.0)
+"""What each of `_RISKS` is at one of `LOOKS`: that of a verdict, and that of the interval that is quoted."""
 LEAST_REPLICATES = 3
 """Fewer processes tell too little of how far the next one may be."""
 
@@ -69,6 +72,7 @@ class Contrast:
         method: how all that came about, in words.
         doubt: why no verdict can rest on it; empty where one can.
         exact_p: the p-value of a ratio of 1 by an exact test, where there is one.
+        exact_ends: the 95 % interval of the logarithm that belongs to `exact_p`.
     """
 
     log_ratio: float
@@ -79,6 +83,7 @@ class Contrast:
     sequential: bool = False
     doubt: str = ""
     exact_p: float | None = None
+    exact_ends: tuple[float, float] | None = None
 
     @property
     def ratio(self) -> float:
@@ -87,7 +92,10 @@ class Contrast:
 
     @property
     def p_value(self) -> float | None:
-        """Two-sided, of a ratio of 1, over all looks; None without an error."""
+        """Two-sided, of a ratio of 1, over all looks; None without an error.
+
+        Below 5 % exactly where `interval` leaves out 1.
+        """
         return self.p_of(0.0)
 
     def p_of(self, log_ratio: float) -> float | None:
@@ -100,24 +108,33 @@ class Contrast:
         if self.error == 0.0:
             return 1.0 if distance == 0.0 else 0.0
         raw = _two_sided(distance / self.error, self.degrees)
-        return min(1.0, raw * RISK_FACTOR) if self.sequential else raw
+        return risk_over_looks(raw) if self.sequential else raw
+
+    def swapped(self) -> Contrast:
+        """Return A over B."""
+        ends = self.exact_ends and (-self.exact_ends[1], -self.exact_ends[0])
+        return replace(self, log_ratio=-self.log_ratio, exact_ends=ends)
 
     def interval(self) -> tuple[float, float] | None:
         """Return the 95 % interval of the ratio that is quoted; None without an error."""
-        reach = self._reach(1.0 - STOPPED_LEVEL if self.sequential else 1.0 - LEVEL)
-        return None if reach is None else (_exp(self.log_ratio - reach), _exp(self.log_ratio + reach))
+        ends = self._ends(1.0 - STOPPED_LEVEL if self.sequential else 1.0 - LEVEL)
+        return None if ends is None else (_exp(ends[0]), _exp(ends[1]))
 
     def held_interval(self, risk: float = 1.0 - LEVEL) -> tuple[float, float] | None:
         """Return an interval of the *logarithm* that holds at all looks at once with 1 − `risk`; verdicts rest
         on it.
         """
-        reach = self._reach(risk / INTERVAL_FACTOR if self.sequential else risk)
-        return None if reach is None else (self.log_ratio - reach, self.log_ratio + reach)
+        return self._ends(risk / INTERVAL_FACTOR if self.sequential else risk)
 
-    def _reach(self, risk: float) -> float | None:
+    def _ends(self, risk: float) -> tuple[float, float] | None:
         if self.error is None:
             return None
-        return self.error * t_quantile(1.0 - risk / 2.0, self.degrees) if self.error else 0.0
+        reach = t_quantile(1.0 - risk / 2.0, self.degrees) if self.error else 0.0
+        if self.exact_ends is None:
+            return self.log_ratio - self.error * reach, self.log_ratio + self.error * reach
+        wider = reach / normal_quantile(0.5 + LEVEL / 2.0)
+        low, high = (self.log_ratio + (end - self.log_ratio) * wider for end in self.exact_ends)
+        return low, high
 
 
 def contrast_pairs(a: Sequence[float], b: Sequence[float], *, sequential: bool) -> Contrast:
@@ -230,8 +247,9 @@ def contrast_exact(a: float, b: float) -> Contrast:
 def contrast_outcomes(a: Sequence[float], b: Sequence[float]) -> Contrast:
     """From the outcomes of the same samples on both sides: shares, paired.
 
-    The p-value is McNemar's exact one; the error follows from Fay and Lumbard's interval of the difference of the two
-    shares.
+    The p-value is McNemar's exact one. The interval is Fay and Lumbard's of the difference of the two shares, which
+    leaves out 0 where that p-value is below 5 %. The lower end of the ratio takes B's share as known and the upper end
+    A's, so that the intervals of B over A and of A over B are reciprocals.
 
     Args:
         a, b: 1.0 or 0.0 per sample, in the same order.
@@ -245,15 +263,17 @@ def contrast_outcomes(a: Sequence[float], b: Sequence[float]) -> Contrast:
     count = len(first)
     lost, gained = int((first & ~second).sum()), int((~first & second).sum())
     before, after = _logarithms([first.sum(), second.sum()])
-    low, high = paired_interval(lost, gained, count)
+    low, high = (end * count for end in paired_interval(lost, gained, count))
+    ends = -math.log1p(-low / float(second.sum())), math.log1p(high / float(first.sum()))
     return Contrast(
         log_ratio=float(after - before),
-        error=(high - low) / (2.0 * normal_quantile(0.975)) / (float(first.sum()) / count),
+        error=(ends[1] - ends[0]) / (2.0 * normal_quantile(0.5 + LEVEL / 2.0)),
         degrees=math.inf,
         replicates=count,
         method=f"McNemar's exact test and Fay and Lumbard's interval on the same {count} samples: {gained} gained, "
         f"{lost} lost",
         exact_p=mcnemar_exact(lost, gained),
+        exact_ends=ends,
     )
 
 
@@ -321,8 +341,9 @@ def replicates_to_decide(contrast: Contrast, *, margin: float, tests: int = 1) -
         count = max(count + 1, int(count * 1.05), LEAST_REPLICATES)
         degrees = contrast.degrees * (count - 1) / max(1, contrast.replicates - 1)
         later = replace(
-            contrast, error=scatter / math.sqrt(count), degrees=degrees, replicates=count, doubt="", exact_p=None
-        )
+            contrast, error=scatter / math.sqrt(count), degrees=degrees, replicates=count, doubt="", exact_p=None,
+            exact_ends=None,
+        )  # fmt: skip
         p_value = later.p_value
         if decide(later, margin=margin, p_adjusted=None if p_value is None else p_value * tests) != "inconclusive":
             return count
@@ -336,6 +357,16 @@ def _logarithms(values: Sequence[float]) -> np.ndarray[tuple[int], np.dtype[np.f
             "ratios need positive, finite values", advice=("measure again: a time of zero is not a measurement")
         )
     return np.asarray(np.log(array))
+
+
+def risk_over_looks(risk: float) -> float:
+    """Return the risk over all looks of a risk at one: in logarithms, linear between that of verdicts and of intervals.
+
+    Up to `RISK` it holds at whichever look; above, at the look at which measuring ended.
+    """
+    if risk <= _RISKS_AT_A_LOOK[0]:
+        return risk * RISK_FACTOR
+    return float(np.exp(np.interp(math.log(risk), np.log(_RISKS_AT_A_LOOK), np.log(_RISKS))))
 
 
 def _two_sided(t: float, degrees: float) -> float:

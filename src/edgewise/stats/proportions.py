@@ -17,9 +17,8 @@ UPPER = 0.975
 """Probability below the upper end of an interval: all intervals are 95 % ones."""
 POWER = 0.8
 """Share of cases in which as many samples as `samples_to_decide` names decide."""
-MOST_TIMES = 50
-"""How many times the samples that there are, up to which it names a number: beyond, it rests on the rates' last digit.
-"""
+MOST_TIMES = 10
+"""How many times the samples that there are its upper end may be: beyond, they tell nothing of use."""
 _NEGLIGIBLE = 1e-17
 _STEPS = 60
 _POINTS = 4001
@@ -75,39 +74,49 @@ def _check_counts(lost: int, gained: int, n: int) -> None:
         raise ValueError(f"{lost} lost and {gained} gained are more than {n} samples")
 
 
-def samples_to_decide(lost: int, gained: int, n: int, *, limit: float) -> int | None:
-    """Return the number of samples on which `paired_interval` would lie on one side of a limit in 80 % of cases.
+def samples_to_decide(lost: int, gained: int, n: int, *, limit: float) -> tuple[int, int] | None:
+    """Return how many samples put `paired_interval` on one side of a limit in 80 % of cases: at least, at most.
 
-    It assumes that answers change as often in them as in these n, half an answer added to each count, so that a change
-    that was not seen among few samples is not taken as impossible.
-
-    The first guess is the normal approximation, ((z₀.₉₇₅ + z₀.₈) · σ / (limit − loss))², with σ² = p + q − (p − q)² of
-    the shares p lost and q gained. Source: J. Nam, "Establishing equivalence of two treatments and sample size
-    requirements in matched-pairs design", Biometrics 53 (1997). From there the number grows until the interval itself,
-    which is exact and so a little wider, decides at the loss that 20 % of samplings exceed towards the limit.
+    It assumes that the loss stays what it is in these n. How often answers change is known from as few as changed: the
+    two numbers are those for the ends of Wilson's 95 % interval of that share.
 
     Args:
         limit: the loss to decide about, as a share: 0.01 for one percentage point.
 
     Returns:
-        The number of all samples, those n included; None above 50 n, where the loss is too near the limit.
+        Numbers of all samples, those n included; None where the larger one is above 10 n: too few answers changed, or
+        the loss is too near the limit.
 
     Raises:
         ValueError: no samples, or more differences than samples.
     """
     _check_counts(lost, gained, n)
-    p, q = ((count + 0.5) / (n + 1.0) for count in (lost, gained))
-    loss, spread, unlucky = p - q, math.sqrt(p + q - (p - q) ** 2), normal_quantile(POWER)
+    loss = (lost - gained) / n
+    least, most = (
+        _samples_at(loss, max(share, abs(loss)), n, limit=limit) for share in wilson_interval(lost + gained, n)
+    )
+    return None if least is None or most is None else (least, most)
+
+
+def _samples_at(loss: float, changing: float, n: int, *, limit: float) -> int | None:
+    """Return the number of samples that decides where the share `changing` of answers changes; None above 10 `n`.
+
+    The first guess is the normal approximation, ((z₀.₉₇₅ + z₀.₈) · σ / (limit − loss))², with σ² = p + q − (p − q)² of
+    the shares p lost and q gained. Source: J. Nam, "Establishing equivalence of two treatments and sample size
+    requirements in matched-pairs design", Biometrics 53 (1997). From there the number grows until the interval itself,
+    which is exact and so a little wider, decides at the loss that 20 % of samplings exceed towards the limit.
+    """
+    spread, unlucky = math.sqrt(changing - loss**2), normal_quantile(POWER)
     towards = math.copysign(unlucky * spread, limit - loss)
 
     def decides(size: int) -> bool:
-        net, changed = loss * size + towards * math.sqrt(size), min((p + q) * size, size)
+        net, changed = loss * size + towards * math.sqrt(size), min(changing * size, size)
         more, less = (min(max(0, round((changed + sign * net) / 2.0)), size) for sign in (1.0, -1.0))
         low, high = paired_interval(min(more, size - less), less, size)
         return -low <= limit if loss < limit else -high > limit
 
     first = ((normal_quantile(UPPER) + unlucky) * spread) ** 2 / max((limit - loss) ** 2, 1e-18)
-    least = most = math.ceil(min(first, MOST_TIMES * n))
+    least = most = max(n, math.ceil(min(first, MOST_TIMES * n)))
     while not decides(most):
         if most >= MOST_TIMES * n:
             return None

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 
 from edgewise.device.devices import LOCAL
-from edgewise.formatting import quantity
+from edgewise.formatting import quantity, width_text
 from edgewise.grouping import by_key
 from edgewise.metrics import METRICS
 from edgewise.record import Run
@@ -257,9 +257,11 @@ def interval_sections(runs: Sequence[Run]) -> list[Section]:
     methods: dict[str, None] = {}
     for run, label in zip(runs, labels_of(runs), strict=True):
         row = run.measurement(run.headline)
-        if run.variation is None or row is None or row.within_half_width is None:
+        low, high = (None, None) if row is None else row.within_ends
+        if run.variation is None or row is None or not row.value or low is None or high is None:
             continue
-        within.append(f"{label} ± {row.within_half_width:.1%}" if len(runs) > 1 else f"± {row.within_half_width:.1%}")
+        width = width_text(row.value, low, high, row.unit)
+        within.append(f"{label} {width}" if len(runs) > 1 else width)
         methods[f"± {half_width_of(run.variation):.1%}, {one_line(run.variation.method)}"] = None
     if not within:
         return []

@@ -230,7 +230,7 @@ def how_layers(run: Run, profile: Profile, whole: str) -> dict[str, How]:
     }
 
 
-def how_times(run: Run, *, title: str = "Time of a layer", interval: str = "beside each time, where a ± stands") -> How:
+def how_times(run: Run, *, title: str = "Time of a layer", interval: str = "beside each time that has one") -> How:
     """How the times of the layers of `run` are known; None without a profile."""
     if run.profile is None:
         return None

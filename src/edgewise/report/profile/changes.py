@@ -49,7 +49,7 @@ class WholeChange:
     in_turns: bool
 
     def share_text(self, change: float, ends: Ends = (None, None)) -> str:
-        """``"76.9 ± 5.2 %"``: the share that `change` (s) has in this one, as far as the ends of both allow."""
+        """``"76.9 [66.1, 89.5] %"``: the share that `change` (s) has in this one, as far as the ends of both allow."""
         low, high = ends
         shares: tuple[float, ...] = ()
         if low is not None and high is not None and self.low and self.high and self.low * self.high > 0:

@@ -120,9 +120,7 @@ def diff_table(runs: Sequence[Run], *, most: int | None = MOST_ROWS) -> Table | 
     columns = (
         Column(title="Layer", name=True, ends=True),
         Column(title="Op", rank=3),
-        *_time_columns(
-            profiled, names, interval="beside each time, where a ± stands; of a sum that of its steps' ends"
-        ),
+        *_time_columns(profiled, names, interval="beside each time that has one; of a sum that of its steps' ends"),
         Column(title=f"{change} (µs)", numeric=True, how=_HOW_CHANGE),
         Column(title="Ratio", numeric=True, rank=2, how=_HOW_CHANGE),
         Column(title=verdict, decides=True),
