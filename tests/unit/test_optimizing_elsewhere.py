@@ -82,7 +82,7 @@ def test_where_the_original_has_no_estimate_the_fastest_variant_is_named_first_w
     assert result.chosen == result.candidates[1].id
     headline, evidence = headline_of(result)
     assert headline.startswith(f"{result.files['chosen']} for board: latency 10.0 ± 2.0 ms (estimated)")
-    assert "SRAM 40.0 kB (simulated)" in headline and "measured here)" in headline
+    assert "SRAM 39.1 KiB (simulated)" in headline and "measured here)" in headline
     doubt = (
         "loss 0.00 pt, 95 % interval −5.97 to 5.97 pt on the same 60 samples: not proven to be within 1 pt, which needs "
         "about 1,600 samples (an estimate: 0 of 60 changed)"
@@ -126,9 +126,9 @@ def test_an_estimated_variant_is_accepted_where_the_estimates_tell_it_apart(benc
     headline, evidence = headline_of(result)
     assert accepted or headline == wording("nothing-shown-better-than-original", device="board")
     assert evidence.endswith("the original there: latency 20.0" + (
-        " ms (estimated), SRAM 40.0 kB (simulated)" if latencies[0][1] is None
-        else " ± 2.0 ms (estimated), SRAM 40.0 kB (simulated)" if accepted
-        else " [15.0, 30.0] ms (estimated), SRAM 40.0 kB (simulated)"
+        " ms (estimated), SRAM 39.1 KiB (simulated)" if latencies[0][1] is None
+        else " ± 2.0 ms (estimated), SRAM 39.1 KiB (simulated)" if accepted
+        else " [15.0, 30.0] ms (estimated), SRAM 39.1 KiB (simulated)"
     ) + (f"; {result.chosen_because}" if accepted else ""))  # fmt: skip
 
 

@@ -213,7 +213,7 @@ def test_the_best_that_was_ever_measured_is_told_with_how_often_and_since_when(t
     assert {peak.measured_at[:10] for peak in found} == {"2026-11-02"}
     assert history_of(found) == "best of 3 measurements since 2026-11-01"
     name, rate, how = peak_rows(found)[0]
-    assert (name, rate) == ("bandwidth in 262 kB", "16.8 GB/s")
+    assert (name, rate) == ("bandwidth in 256 KiB", "16.8 GB/s")
     assert how.endswith(", 1 thread, best of 3 measurements since 2026-11-01, this one 2026-11-02")
     assert history_of([replace(found[0], times_measured=1)]) == "measured once, 2026-11-01"
     assert history_of([replace(found[0], times_measured=2), found[1]]).startswith("best of 2 to 3 measurements")

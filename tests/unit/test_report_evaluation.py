@@ -50,10 +50,10 @@ truncated; …), --limit 902
 Accuracy and latency
                                                                Model    Model
                                                      Latency    size   memory
-Model        Runtime               Top-1 accuracy       (µs)    (kB)     (MB)
+Model        Runtime               Top-1 accuracy       (µs)   (KiB)    (MiB)
 ─────────────────────────────────────────────────────────────────────────────
-kws.onnx     onnxruntime   94.56 % [92.85, 95.86]   420 ± 11    53.9     14.4
-vww.tflite   litert        92.33 % [90.63, 93.64]   210 ± 11     333     14.4
+kws.onnx     onnxruntime   94.56 % [92.85, 95.86]   420 ± 11    52.7     13.7
+vww.tflite   litert        92.33 % [90.63, 93.64]   210 ± 11     325     13.7
 """
 
 DIFFERENCES = """\

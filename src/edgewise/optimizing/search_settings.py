@@ -36,7 +36,7 @@ from edgewise.optimizing.planning import read_words
 from edgewise.optimizing.variant import Bound
 from edgewise.record import ModelRef, TargetSpec
 from edgewise.registry import availability_of
-from edgewise.units import format_bytes, format_duration
+from edgewise.units import format_duration, format_limit
 
 BUDGET_S = 300.0
 CALIBRATION_SAMPLES = 128
@@ -233,8 +233,8 @@ def make_bounds(limits: Limits, *, headline: str) -> tuple[Bound, ...]:
     found = []
     for metric, name, value, show in (
         ("latency", "max_latency", limits.latency_s, format_duration),
-        ("model_size", "max_size", limits.size_bytes, format_bytes),
-        ("memory_peak", "max_memory", limits.memory_bytes, format_bytes),
+        ("model_size", "max_size", limits.size_bytes, format_limit),
+        ("memory_peak", "max_memory", limits.memory_bytes, format_limit),
     ):
         if value is not None:
             if not 0 < value < math.inf:

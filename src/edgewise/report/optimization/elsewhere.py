@@ -46,7 +46,7 @@ def titled(result: Optimization, metric: str, title: str) -> str:
 
 
 def needs_of(result: Optimization, one: Candidate) -> str:
-    """``"latency 595 ms [495, 714] (estimated), SRAM 73.0 kB (simulated)"``: what a variant needs on the device."""
+    """``"latency 595 ms [495, 714] (estimated), SRAM 73.0 KiB (simulated)"``: what a variant needs on the device."""
     words = []
     for metric in device_metrics(result)[:MOST]:
         number = one.metrics.get(metric)
