@@ -119,6 +119,7 @@ def fit_of(board: Board, estimate: Estimate, graph: Graph) -> Fit:
         "RAM": None if own_arena is None or sram is not None else MOST_ARENA * own_arena + MOST_BESIDE,
         "flash": None if weights is None else weights + MOST_CODE,
     }
+    row = estimate.measurement("memory_sram")
     return Fit(
         board=board,
         ram_bytes=sram if sram is not None else own_arena if ram is None else int(ram),
@@ -126,4 +127,5 @@ def fit_of(board: Board, estimate: Estimate, graph: Graph) -> Fit:
         arena_bytes=own_arena if sram is None or interpreted is None else interpreted,
         at_least=at_least,
         at_most={name: size for name, size in most.items() if size is not None},
+        basis={"RAM": row.basis} if row is not None and row.basis is not None else {},
     )
