@@ -116,7 +116,7 @@ def test_one_model_has_its_accuracy_in_the_headline():
 def test_the_conditions_are_told():
     text = evaluation_text(one_model(), width=200)
     assert (
-        "kws_test.npz (npz, split test): 900 of 1000 samples evaluated (at most 902, chosen by seed 7), sha256 dddd"
+        "kws_test.npz (npz, split test): 900 of 1000 samples evaluated (at most 902, chosen by seed 7), data sha256 dddd"
         in text
     )
     assert "2 skipped: a.wav (truncated); b.wav (no frames)" in text

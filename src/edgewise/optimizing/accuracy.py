@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import shlex
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import ExitStack, contextmanager
+from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import dataclass, field, replace
+from functools import cached_property
 from hashlib import sha256
 from pathlib import Path
 from typing import Any
@@ -406,6 +407,7 @@ class AccuracyChecker:
             settings=scorer.settings,
             task=self._task_name,
             reference=None if self._settings.task else self._job.model.sha256,
+            apart=self._apart,
         )
         if self.form is not None and self.form.kind != "classes":
             # The largest element of these outputs has no meaning.
@@ -424,6 +426,15 @@ class AccuracyChecker:
             paired=paired,
             changes=self._find_changes(scorer, answers),
         )
+
+    @cached_property
+    def _apart(self) -> Mapping[int, str]:
+        """Number → digest of the samples that are set apart to calibrate with."""
+        found = {}
+        for index in self._settings.set_apart:
+            with suppress(CorruptSample):
+                found[index] = self._data.read(index).digest()
+        return found
 
     @property
     def _task_name(self) -> str:
