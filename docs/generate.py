@@ -39,7 +39,7 @@ def metrics_page() -> str:
     introduction = (
         "# Metrics\n\n"
         "Every number in edgewise has one of these ids. Records, `--json` and the database hold SI base units; text "
-        "and tables are rendered in ms, MB (10⁶ bytes), °C and so on. The *headline* is how one value follows from the "
+        "and tables are in ms, MiB (2²⁰ bytes), °C and so on. The *headline* is how one value follows from the "
         "samples. Which metrics a run has depends on the scenario, the runtime and the sensors of the machine; a "
         "metric that can't be known is absent, with the reason.\n\n"
     )

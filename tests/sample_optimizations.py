@@ -162,7 +162,7 @@ def bounds_unmet() -> Optimization:
     )
     return replace(
         found(), candidates=(*losers(), best), chosen=None, bounds=bounds, closest=best.id, files={}, command="",
-        unmet="Latency 141 µs is over --max-latency 100us; Model size 15.4 kB is over --max-size 9kB",
+        unmet="Latency 141 µs is over --max-latency 100us; Model size 15.0 KiB is over --max-size 9 kB (8.79 KiB)",
     )  # fmt: skip
 
 

@@ -1,7 +1,8 @@
 """Units: SI inside, readable outside.
 
 Inside edgewise every quantity is in its SI base unit (s, B, J, W, K, Hz, 1/s, 1). These functions are the only places
-that turn one into text or text into one. MB is 10⁶ bytes, MiB is 2²⁰ bytes, and the label says which.
+that turn one into text or text into one. Sizes are shown in KiB, MiB and GiB, powers of 1024 B; in texts that
+are read, MB is 10⁶ B.
 """
 
 from __future__ import annotations
@@ -32,7 +33,7 @@ JOULES_PER_MWH = ENERGIES["mWh"]
 
 SCALES: Mapping[str, Sequence[tuple[float, str]]] = {
     "s": ((1.0, "s"), (1e-3, "ms"), (1e-6, "µs"), (1e-9, "ns")),
-    "B": ((1e9, "GB"), (1e6, "MB"), (1e3, "kB"), (1.0, "B")),
+    "B": ((2.0**30, "GiB"), (2.0**20, "MiB"), (2.0**10, "KiB"), (1.0, "B")),
     "J": ((1e3, "kJ"), (1.0, "J"), (1e-3, "mJ"), (1e-6, "µJ"), (1e-9, "nJ"), (1e-12, "pJ")),
     "W": ((1e3, "kW"), (1.0, "W"), (1e-3, "mW"), (1e-6, "µW")),
     "Hz": ((1e9, "GHz"), (1e6, "MHz"), (1e3, "kHz"), (1.0, "Hz")),
@@ -145,16 +146,16 @@ def long_time(seconds: float) -> str:
 
 
 def format_bytes(count: float, digits: int = 3) -> str:
-    """``"1.05 MB"``: decimal, as file sizes and the field's tables are."""
+    """``"1.05 MiB"``: binary, as the memories of devices are."""
     size, _ = scale_for(abs(count), SCALES["B"])
     return f"{count:.0f} B" if size == 1.0 else _scaled(count, SCALES["B"], digits)
 
 
 def format_limit(count: float) -> str:
-    """``"256 MiB"``: a limit as it was given, in binary units where it is a whole number of MiB."""
-    for unit in ("GiB", "MiB"):
+    """``"256 MiB"``, ``"200 MB (191 MiB)"``: a limit as it was given, and in binary units."""
+    for unit in ("GiB", "MiB", "GB", "MB", "KiB", "kB"):
         if count and count % _SIZE[unit] == 0:
-            return f"{count / _SIZE[unit]:.0f} {unit}"
+            return f"{count / _SIZE[unit]:.0f} {unit}" + ("" if "i" in unit else f" ({format_bytes(count)})")
     return format_bytes(count)
 
 

@@ -271,7 +271,7 @@ def test_the_best_peaks_are_shown_and_forgotten(capsys, monkeypatch, tmp_path):
     assert run(["doctor"]) == 0
     words = " ".join(capsys.readouterr().out.split())
     assert "Peaks, the limits of profiles → forget them: edgewise doctor --forget" in words
-    assert "bandwidth in 268 MB: 268 GB/s (numpy" in words and "1 thread, measured 2 times since 20" in words
+    assert "bandwidth in 256 MiB: 268 GB/s (numpy" in words and "1 thread, measured 2 times since 20" in words
     assert run(["doctor", "--forget", "--json"]) == 0
     captured = capsys.readouterr()
     assert json.loads(captured.out)["peaks"] == []

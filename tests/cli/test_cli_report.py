@@ -153,7 +153,7 @@ def test_a_badge_says_that_a_run_has_the_lowest_grade_and_what_was_not_measured(
     assert "· estimated · grade D<" in render_badge(replace(one, measurements=tuple(rows)), "latency", ".svg")
     counted = replace(one.measurement("latency"), metric="model_size", value=5e3, unit="B", low=None, high=None)
     assert (
-        json.loads(render_badge(replace(one, measurements=(counted,)), "model_size", ".json"))["message"] == "5.00 kB"
+        json.loads(render_badge(replace(one, measurements=(counted,)), "model_size", ".json"))["message"] == "4.88 KiB"
     )
 
 

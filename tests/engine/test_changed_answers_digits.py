@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -73,6 +74,28 @@ def test_changed_samples_are_those_that_the_engine_answers_differently(tmp_path)
     assert set(pictures) == {one.index for one in changes.samples}
     for index, uri in pictures.items():
         assert np.array_equal(pixels_of(uri)[0], x[index, 0])
+
+
+def test_the_hash_of_the_data_is_that_of_an_evaluation_wherever_it_lies(tmp_path):
+    """The search sets samples apart to calibrate with; an evaluation of a copy judges these, too."""
+    pytest.importorskip("onnxruntime", reason="onnxruntime is not installed")
+    model, copy = data.path("digits_cnn.onnx"), tmp_path / "copy.npz"
+    copy.write_bytes(Path(data.path("digits_test.npz")).read_bytes())
+    options = DataOptions(source=str(data.path("digits_test.npz")), file=Path(data.path("digits_cnn.yaml")))
+    wanted = SearchSettings(model=str(model), runtimes=("onnxruntime",))
+    settings = build_settings(wanted, folder=tmp_path / "out", options=options)
+    original = job_of(open_model(model).ref, RuntimeSpec(name="onnxruntime"), settings)
+    checker = AccuracyChecker(settings, original, builder=RunBuilder(save=lambda run: None, sensors=METERS_OFF))
+    checker.begin()
+    (one,) = edgewise.evaluate(
+        model, data=copy, instructions=data.path("digits_cnn.yaml"), latency=False, store=str(tmp_path / "runs.db")
+    ).runs
+    searched, evaluated = checker.original.evaluation.data, one.evaluation.data
+    assert len(settings.set_apart) + checker.original.evaluation.n == one.evaluation.n == 540
+    assert searched.data_sha256 == evaluated.data_sha256 == evaluated.sha256 != searched.sha256
+    assert evaluated.hashes() == f"data sha256 {evaluated.sha256[:16]}"
+    assert searched.hashes() == f"{evaluated.hashes()}, of these samples {searched.sha256[:16]}"
+    assert replace(searched, data_sha256="").hashes() == f"data sha256 {searched.sha256[:16]}"  # of an older record
 
 
 def test_an_evaluation_against_a_reference_shows_the_samples_with_another_answer(tmp_path):

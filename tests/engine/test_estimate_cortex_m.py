@@ -91,9 +91,12 @@ def test_the_sram_is_that_of_published_programs_with_tflite_micro(shared_models,
     assert (sram.basis, least.basis) == ("estimated", "simulated")
     assert found.fit.ram_bytes == sram.value
     assert found.fit.arena_bytes == found.measurement("memory_arena_tflm_32bit").value
-    answer = estimate_document(found).answer[0]
-    assert f"fits: {kib(sram.value)} of 640 KiB RAM" in answer
-    assert answer.endswith(f"at least {kib(least.value)} KiB RAM without an interpreter")
+    answer = estimate_document(found).answer[1]
+    assert answer.startswith(
+        f"fits: RAM {kib(sram.value)} of 640 KiB, {kib(640 * 1024 - sram.value)} left (estimated); "
+    )
+    parts = ("memory_arena_tflm_32bit", "memory_scratch", "memory_stack")
+    assert sum(found.measurement(part).value for part in parts) == sram.value
 
 
 def test_the_ram_of_other_software_is_a_bound(shared_models):
@@ -102,7 +105,7 @@ def test_the_ram_of_other_software_is_a_bound(shared_models):
     assert sram.value is None and sram.absent_because == "the arena of vendor is not known"
     assert found.at_least["memory_sram"] == found.fit.ram_bytes == least.value
     assert found.fit.at_most["RAM"] == 2 * 16_000 + 65_536 and found.fit.fits is True
-    assert str(found.fit).startswith("fits: 17.5 to 95.2 of 640 KiB RAM")
+    assert str(found.fit).startswith("fits: RAM at most 95.2 of 640 KiB, at least 544.8 left;")
 
 
 @LONG

@@ -376,7 +376,7 @@ def test_the_terminal_names_command_and_mechanism(capfd):
         (["--memory", "1KiB", "--", "true"], "--memory must be at least 1 MiB and less than 8 EiB, not 1024 B"),
         (["--memory", "1e400", "--", "true"], "'1e400' is not a size"),
         (["-m", 20 * "x" * 10_000, "--", "true", "{model}"], "the command line is too long"),
-        (["-f", "/dev/zero", "--", "echo", "{model}"], "--models-file /dev/zero is larger than 1.05 MB"),
+        (["-f", "/dev/zero", "--", "echo", "{model}"], "--models-file /dev/zero is larger than 1.00 MiB"),
         (["--sample", "1ms", "--", "true"], "--sample must be 0 or at least 0.01 s"),
         (["--repeat", "0", "--", "true"], "--repeat must be at least 1"),
         (["--mechanism", "magic", "--", "true"], "--mechanism must be one of"),

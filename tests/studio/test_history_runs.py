@@ -220,7 +220,7 @@ def test_every_number_has_its_basis_method_interval_samples_conditions_and_cauti
     text = client.get(f"/runs/{run_id(1)}").text
     rows = {row[0]: row[1:] for row in rows_of(text)}
     assert rows["Latency"] == ["420 µs", "± 11 µs", "± 2.7 %", "measured"]
-    assert rows["Model size"] == ["53.9 kB", "none", "", "measured"]
+    assert rows["Model size"] == ["52.7 KiB", "none", "", "measured"]
     assert "Energy" not in rows
     assert "rapl: /sys/class/powercap has no intel-rapl domain" in text
     more = text.partition('id="m0"')[2].partition("<div popover")[0]

@@ -56,7 +56,7 @@ def test_another_metric_and_its_table(browse):
     text = browse.get("/trend?model=kws.onnx&runtime=openvino&device=local&metric=memory_peak").text
     rows = rows_of(text)
     assert len(rows) == 20
-    assert rows[3][1:4] == ["48.0 MB", "± 0.1 MB", "measured"]
+    assert rows[3][1:4] == ["45.8 MiB", "± 0.2 MiB", "measured"]
     assert not [row for row in rows if "level" in row[5]]
     assert re.findall(r'<option value="(\w+)"', text) == ["latency", "memory_peak", "model_size"]
     assert '<option value="memory_peak" selected>' in text

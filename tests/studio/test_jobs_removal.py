@@ -59,10 +59,10 @@ def test_an_ended_job_goes_with_its_folder_after_a_confirmation_and_its_runs_sta
     one = add(studio.store, folder, title="Bench <b>", runs=f'["{run.id}"]')
     other = add(studio.store, folder, "lost")
     page = client.get(f"/jobs/{one}").text
-    assert "Its files take 3.00 MB" in page and f'name="job" value="{one}">Remove …</button>' in page
+    assert "Its files take 2.86 MiB" in page and f'name="job" value="{one}">Remove …</button>' in page
     asked = client.post("/jobs/remove", data={"job": one})
     assert asked.status_code == 200 and "Remove 1 job?" in asked.text
-    assert "Bench &lt;b&gt;, done, 3.00 MB" in asked.text and "The runs that it saved stay" in asked.text
+    assert "Bench &lt;b&gt;, done, 2.86 MiB" in asked.text and "The runs that it saved stay" in asked.text
     assert studio.store.jobs.get(one).runs == (run.id,) and (folder / one / "log.txt").exists()
     answer = remove(client, one)
     assert (answer.status_code, answer.headers["location"]) == (303, "/jobs")

@@ -47,7 +47,7 @@ def test_clicking_a_heading_sorts_with_what_is_not_known_last(page):
 
 
 def test_headings_sort_from_the_keyboard(page):
-    page.get_by_role("button", name="Process peak (MB)").first.focus()
+    page.get_by_role("button", name="Process peak (MiB)").first.focus()
     page.keyboard.press("Enter")
     assert column(page, 2)[0] == "fake/cpu"
 

@@ -73,7 +73,7 @@ def test_where_nothing_wins_the_page_says_so(show):
 def test_what_stands_in_the_way_of_bounds_is_said_first(show):
     page = show("unmet")
     assert page.locator("h1").inner_text() == "No variant meets --max-latency 100us and --max-size 9kB"
-    assert "Model size 15.4 kB is over --max-size 9kB" in page.locator(".evidence").inner_text()
+    assert "Model size 15.0 KiB is over --max-size 9 kB (8.79 KiB)" in page.locator(".evidence").inner_text()
 
 
 def test_a_hostile_name_is_only_words(show):

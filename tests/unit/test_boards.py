@@ -76,10 +76,10 @@ def test_a_microcontroller_is_no_device_but_leads_to_its_boards():
 @pytest.mark.parametrize(
     ("needs", "fits", "lacking", "text"),
     [
-        ((4096, 8192, 2048), True, {}, "fits: 4 of 4 KiB RAM, 8 of 8 KiB flash"),
-        ((4097, 8192, 2048), False, {"RAM": 1}, "does not fit: 4.0 of 4 KiB RAM, 8 of 8 KiB flash; the board lacks 0.0 KiB RAM"),
-        ((3072, 1024, 2560), False, {"contiguous RAM": 512}, "does not fit: 3 of 4 KiB RAM, 1 of 8 KiB flash; the board lacks 0.5 KiB contiguous RAM"),
-        ((5120, 10240, 10), False, {"RAM": 1024, "flash": 2048}, "does not fit: 5 of 4 KiB RAM, 10 of 8 KiB flash; the board lacks 1 KiB RAM, 2 KiB flash"),
+        ((4096, 8192, 2048), True, {}, "fits: RAM 4 of 4 KiB, 0 left; flash 8 of 8 KiB, 0 left"),
+        ((4097, 8192, 2048), False, {"RAM": 1}, "does not fit: RAM 4.0 of 4 KiB; flash 8 of 8 KiB, 0 left; the board lacks 0.0 KiB RAM"),
+        ((3072, 1024, 2560), False, {"contiguous RAM": 512}, "does not fit: RAM 3 of 4 KiB, 1 left; flash 1 of 8 KiB, 7 left; the board lacks 0.5 KiB contiguous RAM"),
+        ((5120, 10240, 10), False, {"RAM": 1024, "flash": 2048}, "does not fit: RAM 5 of 4 KiB; flash 10 of 8 KiB; the board lacks 1 KiB RAM, 2 KiB flash"),
     ],
 )  # fmt: skip
 def test_a_fit_compares_every_memory(needs, fits, lacking, text):
@@ -89,7 +89,7 @@ def test_a_fit_compares_every_memory(needs, fits, lacking, text):
 
 def test_lower_bounds_prove_that_a_model_does_not_fit_and_never_that_it_fits():
     fit = Fit(board=BOARD, ram_bytes=10, flash_bytes=None, arena_bytes=10, at_least={"RAM": "arena"})
-    assert fit.fits is None and str(fit) == "may fit: at least 0.0 of 4 KiB RAM, flash unknown"
+    assert fit.fits is None and str(fit) == "may fit: RAM at least 0.0 of 4 KiB; flash unknown"
     assert replace(fit, ram_bytes=5000).fits is False
 
 
@@ -106,7 +106,10 @@ def test_a_core_that_can_not_be_executed_gives_the_memory(tmp_path, capsys):
     told = found.to_document()["fit"]
     assert told["fits"] is True and told["ram_bytes"] == 24 and told["lacking"] == {}
     assert edgewise_command(["estimate", found.model["path"], "-d", "esp32-c3-devkitm-1"]) == 0
-    assert "fits: 0.0 to 64.0 of 384 KiB RAM, 0.2 to 293.1 of 4,096 KiB flash" in capsys.readouterr().out
+    assert (
+        "fits: RAM at most 64.0 of 384 KiB, at least 320.0 left; flash at most 300.2 of\n4,096 KiB, at least 3,795.8 left"
+        in capsys.readouterr().out
+    )
 
 
 def test_another_shape_than_the_file_has_is_not_executed_but_gives_the_memory(tmp_path):
@@ -176,7 +179,11 @@ def test_upper_bounds_settle_what_lower_bounds_leave_open(ram, region, flash, fi
         at_least={"RAM": "the arena", "flash": "the weights"}, at_most={"RAM": 2 * 1000 + 65_536, "flash": 302_000},
     )  # fmt: skip
     assert fit.fits is fits
-    assert fit.needs.startswith("1.0 to 66.0 of ")
+    assert set(fit.left) == {
+        name for name, most, there in (("RAM", 67_536, region or ram), ("flash", 302_000, flash)) if most <= there
+    }
+    assert fit.needs.startswith("RAM at most 66.0 of " if "RAM" in fit.left else "RAM 1.0 to 66.0 of ")
+    assert all(fit.left[name] == {"RAM": ram - 67_536, "flash": flash - 302_000}[name] for name in fit.left)
     assert replace(fit, at_most={"RAM": 67_536}).fits is (None if fits else fits)
 
 

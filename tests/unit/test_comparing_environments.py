@@ -86,8 +86,8 @@ def test_what_changes_from_moment_to_moment_is_no_difference():
         ({"cpu__model": "Cortex-A72"}, ("processor", "Cortex-A76", "Cortex-A72")),
         ({"cpu__smt_active": True}, ("simultaneous multithreading", "no", "yes")),
         ({"cpu__quota_cores": 1.5}, ("quota of cores", "no limit", "1.5")),
-        ({"memory__limit_bytes": 10**9}, ("memory limit of the container", "no limit", "1.00 GB")),
-        ({"memory__total_bytes": 4 * 10**9}, ("memory", "8.00 GB", "4.00 GB")),
+        ({"memory__limit_bytes": 10**9}, ("memory limit of the container", "no limit", "954 MiB")),
+        ({"memory__total_bytes": 4 * 10**9}, ("memory", "7.45 GiB", "3.73 GiB")),
         ({"state__on_mains": False}, ("mains power", "yes", "no")),
         (
             {"cpu__flags": ["asimd", "i8mm"]},
@@ -99,8 +99,8 @@ def test_what_changes_from_moment_to_moment_is_no_difference():
             {"cpu__caches": [{"level": 1, "type": "data", "size_bytes": 32768, "shared_by": 1}]},
             (
                 "caches",
-                "with level 1 type data size bytes 65.5 kB shared by 1, without level 1 type data size bytes 32.8 kB shared by 1",
-                "with level 1 type data size bytes 32.8 kB shared by 1, without level 1 type data size bytes 65.5 kB shared by 1",
+                "with level 1 type data size bytes 64.0 KiB shared by 1, without level 1 type data size bytes 32.0 KiB shared by 1",
+                "with level 1 type data size bytes 32.0 KiB shared by 1, without level 1 type data size bytes 64.0 KiB shared by 1",
             ),
         ),
     ],
@@ -182,7 +182,7 @@ def test_the_same_board_is_the_same_hardware():
         ({"cpu__usable_cores": 2}, "usable cores: 4 against 2"),
         ({"cpu__quota_cores": 1.0}, "quota of cores: no limit against 1"),
         ({"cpu__flags": ["asimd"]}, "instruction sets: with asimddp against without asimddp"),
-        ({"memory__total_bytes": 7_500_000_000}, "memory: 8.00 GB against 7.50 GB"),
+        ({"memory__total_bytes": 7_500_000_000}, "memory: 7.45 GiB against 6.98 GiB"),
     ],
 )
 def test_other_hardware_is_told_with_the_reason(changes, reason):

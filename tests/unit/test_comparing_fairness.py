@@ -151,13 +151,13 @@ def test_everything_that_is_the_point_of_a_comparison_is_stated_once():
     b = replace(b, job=replace(b.job, target=TargetSpec(memory_limit_bytes=2_000_000_000)))
     b = with_workload(b, input_data="d" * 64, stopping=replace(b.job.workload.stopping, warmup=0))
     assert check(make_run(1), b).stated == (
-        "model: A kws.onnx (onnx, 53.9 kB, sha256 aaaaaaaa), B kws8.tflite (tflite, 53.9 kB, sha256 cccccccc)",
+        "model: A kws.onnx (onnx, 52.7 KiB, sha256 aaaaaaaa), B kws8.tflite (tflite, 52.7 KiB, sha256 cccccccc)",
         "engine: A onnxruntime 1.2.3 (cpu), B openvino 2026.4 (cpu)",
         'engine settings: A none, B {"x": 1}',
         "threads: A 1, B 4",
         "types of the inputs: A float32, B int8",
         "input data: A random (seed 0), B file dddddddd",
-        "memory limit: A none asked for, B 2.00 GB",
+        "memory limit: A none asked for, B 2 GB (1.86 GiB)",
         "warm-up: A until the times are stable, B 0 inferences",
         "precision: A f32, B bf16",
     )

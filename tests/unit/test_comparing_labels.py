@@ -81,7 +81,7 @@ def test_networks_of_functions_have_the_folder_of_the_file_with_the_function():
 def test_limits_tell_runs_of_one_program_apart_without_dates():
     limits = Constraints(cpus=0.3, memory_bytes=200_000_000)
     jobs = [replace(job_of(), target=TargetSpec(constraints=each)) for each in (limits, None)]
-    assert labels(*jobs, hints=("monday", "tuesday")) == ["0.3 processors, 200 MB", "no limits"]
+    assert labels(*jobs, hints=("monday", "tuesday")) == ["0.3 processors, 200 MB (191 MiB)", "no limits"]
 
 
 def test_hints_come_last():

@@ -326,7 +326,7 @@ def test_samples_that_cover_little_of_the_time_give_no_average_memory(times, kno
 
 def test_a_limit_is_shown_as_it_was_typed():
     told = [format_limit(size) for size in (256 * MIB, 3 * 1024 * MIB, 1536 * MIB, 256_000_000, MIB // 2, 0)]
-    assert told == ["256 MiB", "3 GiB", "1536 MiB", "256 MB", "524 kB", "0 B"]
+    assert told == ["256 MiB", "3 GiB", "1536 MiB", "256 MB (244 MiB)", "512 KiB", "0 B"]
     row = next(
         row
         for row in measurements_of([execution()], Constraints(memory_bytes=256 * MIB))

@@ -51,8 +51,10 @@ def test_what_is_known_of_a_latency_is_said_first_and_in_its_cell(partly):
 def test_the_latency_with_its_interval_and_the_fit_come_first(tmp_path):
     whole = replace(estimated(tmp_path), coverage={"latency": 0.9})
     assert estimate_document(whole).answer == ("1.00 ms on toy-core, 90%: ± 0.10 ms (estimated)",)
-    (answer,) = estimate_document(on_board("toy", ram=65536, needed=1024, latency=1e-3)).answer
-    assert answer == "1.00 ms on toy, ± 0.10 ms (estimated); fits: 1 of 64 KiB RAM, 2 of 4 KiB flash"
+    assert estimate_document(on_board("toy", ram=65536, needed=1024, latency=1e-3)).answer == (
+        "1.00 ms on toy, ± 0.10 ms (estimated)",
+        "fits: RAM 1 of 64 KiB, 63 left; flash 2 of 4 KiB, 2 left",
+    )
     assert estimate_document(replace(whole, refused="the model does not fit")).answer == ()
 
 
@@ -65,9 +67,18 @@ def test_cycles_without_a_clock_say_how_to_get_a_latency(tmp_path):
     )
 
 
-@pytest.mark.parametrize("known", [True, False])
-def test_the_least_ram_follows_that_of_the_interpreter(known):
-    one = on_board("b", ram=3000, latency=0.1, at_least={} if known else {"RAM": "the least"})
-    row = Measurement.of("memory_sram_least", 512, "a plan", basis="simulated")
-    (answer,) = estimate_document(replace(one, measurements=(*one.measurements, row))).answer
-    assert answer.endswith("; at least 0.5 KiB RAM without an interpreter") is known
+def test_the_parts_of_the_ram_add_up_and_other_sizes_are_details():
+    one = on_board("b", ram=4096, needed=1024, latency=0.1)
+    sizes = {"memory_arena_tflm_32bit": 700, "memory_scratch": 200, "memory_stack": 124, "memory_sram": 1024}
+    aside = {"memory_sram_least": 500, "memory_arena": 176, "memory_arena_tflm": 900}
+    rows = [Measurement.of(metric, size, "m", basis="derived") for metric, size in (sizes | aside).items()]
+    document = estimate_document(replace(one, measurements=(*one.measurements, *rows)))
+    parts, whole = document.tables[:2]
+    told = [(row[0].text, row[1].value, row[2].text) for row in parts.rows]
+    assert told == [
+        ("Arena of tflite-micro", 700, "0.7"), ("Scratch memory", 200, "0.2"), ("Stack", 124, "0.1"),
+        ("RAM", 1024, "1"), ("RAM of b", 4096, "4"), ("RAM left", 3072, "3"),
+    ]  # fmt: skip
+    assert sum(size for _, size, _ in told[:3]) == told[3][1] == told[4][1] - told[5][1]
+    assert not {row[0].text for row in whole.rows} & {"RAM", "Arena", "Stack", "RAM without an interpreter"}
+    assert told[3][0] not in {row[0].text for table in document.tables[1:] for row in table.rows}

@@ -127,7 +127,7 @@ def test_a_folder_gets_every_file(tmp_path):
     header, row = (folder / "summary.csv").read_text().splitlines()
     assert header == (
         "Model,Device,Clock (Hz),Settings,Software,Basis,Latency (s),Latency low (s),Latency high (s),"
-        "Latency coverage,Energy (J),Energy low (J),Energy high (J),Energy coverage,SRAM (B),Arena (B),Flash (B),Notes"
+        "Latency coverage,Energy (J),Energy low (J),Energy high (J),Energy coverage,RAM (B),Arena (B),Flash (B),Notes"
     )
     start = (
         'dense.tflite,toy-core,1000000,,toy 1.0,"estimated, derived",0.001,n/a,n/a,n/a,1e-06,5e-07,2e-06,0.9,n/a,24,'

@@ -113,7 +113,7 @@ def test_large_outputs_are_not_compared_and_the_runs_say_why(tmp_path, threads, 
     runs = edgewise.bench([large, large, small, small], **QUICK)
     found = [run.measurement("output_max_abs_error") for run in runs]
     assert [row.absent_because for row in found[:2]] == [
-        "outputs of 8.00 kB are not compared: the limit is 4.00 kB"
+        "outputs of 7.81 KiB are not compared: the limit is 3.91 KiB"
     ] * 2
     assert found[3].value == 0.0
     assert [run.effective["outputs"][0]["shape"] for run in runs[::2]] == [[1, 2000], [1, 1000]]

@@ -105,7 +105,7 @@ def test_words_become_requirements():
         "Peak memory: at most 5 % worse",
         "Throughput: at least 2.5 % better",
         "Latency: at most 5 ms",
-        "Model size: at most 1 MB",
+        "Model size: at most 1 MB (977 KiB)",
         "Top-1 accuracy: at most 1 pt lost",
         "Top-1 accuracy: at least 97 %",
         "Energy: at most 2 mJ",

@@ -886,7 +886,7 @@ def test_a_file_that_is_too_large_is_refused(tmp_path):
     with path.open("wb") as file:
         file.seek(2**30)
         file.write(b"x")
-    with pytest.raises(BadInput, match=says("larger-than", format_bytes="33.6 MB")):
+    with pytest.raises(BadInput, match=says("larger-than", format_bytes="32.0 MiB")):
         import_file(path)
     assert path.stat().st_size > MOST_BYTES
     with pytest.raises(BadInput, match=says("cant-read-in-reading")):

@@ -80,7 +80,7 @@ def test_a_box_per_tensor_covers_its_life_and_its_addresses():
         assert float(width) == pytest.approx((place.last - place.first + 1) * across, abs=0.01)
         assert float(height) == pytest.approx(place.size_bytes * share, abs=0.01)
         assert float(y) == pytest.approx(296 - (place.offset + place.size_bytes) * share, abs=0.01)
-        assert title.startswith(f"{place.tensor}: 1.02 kB at {place.offset:,}; lives from operator {place.first} ")
+        assert title.startswith(f"{place.tensor}: 1.00 KiB at {place.offset:,}; lives from operator {place.first} ")
 
 
 def test_the_area_is_what_lives_at_each_operator():

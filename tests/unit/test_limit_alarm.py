@@ -120,7 +120,7 @@ def test_a_program_that_raises_memory_error_below_the_limit_did_not_reach_it():
     assert (failure.cause, failure.advice) == ("CommandFailed", "see its output")
     assert failure.message == (
         "the command ended with exit code 1, and its output says that memory ran out; the memory limit of 300 MiB was not "
-        "reached: the highest memory seen was 3.15 MB"
+        "reached: the highest memory seen was 3.00 MiB"
     )
 
 
@@ -131,7 +131,7 @@ def test_where_nothing_counts_the_output_alone_does_not_say_that_the_limit_was_r
     failure = failure_of(execution(seconds=30.0, **told, **end), Constraints(memory_bytes=64 * MIB))
     assert failure.cause == "OutOfMemory" and failure.message.endswith(
         "its output says that memory ran out; the memory limit of 64 MiB was not seen to be reached: the highest memory "
-        "seen was 3.15 MB"
+        "seen was 3.00 MiB"
     )
     samples = [(1.0, Usage(memory_bytes=64 * MIB))]
     failure = failure_of(

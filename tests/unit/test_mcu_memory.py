@@ -36,6 +36,8 @@ def test_the_sram_is_that_of_the_software_or_has_a_bound(software, arenas, sram,
     found = {row.metric: row for row in rows}
     assert found["memory_sram"].value == sram and found["memory_sram"].absent_because == because
     assert found["memory_sram_least"].value == 18_000 and found["memory_sram_least"].basis == "simulated"
+    parts = [found[part].value for part in ("memory_scratch", "memory_stack") if part in found]
+    assert parts == ([] if sram is None else [sram - int(ARENA.value) - 800, 800])
     assert found["flash"].value is None and found["flash"].absent_because == "it is not built"
     assert at_least == {"flash": 51_200} | ({} if sram else {"memory_sram": 18_000})
 

@@ -78,7 +78,7 @@ def test_the_table_tells_what_runs_where_and_the_planned_memory():
     rows = totals()
     assert rows["XnnpackBackend"] == "4 layers: XNNStaticTranspose, XNNConv2d and XNNFullyConnected"
     assert rows["ExecuTorch's kernels"] == "2 layers: aten.cumsum.out and aten.mean.out"
-    assert rows["Activations, planned"] == "1.01 kB (1,008 B)"
+    assert rows["Activations, planned"] == "1,008 B"
 
 
 def test_sizes_that_may_change_are_open_and_their_bounds_told():

@@ -152,7 +152,7 @@ def test_how_the_headline_moved_in_words(drop, metric, words):
 # --- bounds ---
 
 LATENCY = Bound(metric="latency", limit=0.005, words="--max-latency 5.00 ms")
-SIZE = Bound(metric="model_size", limit=1e6, words="--max-size 1.00 MB")
+SIZE = Bound(metric="model_size", limit=1e6, words="--max-size 1 MB (977 KiB)")
 DROP = Bound(metric="accuracy_drop", limit=0.01, words="--max-accuracy-drop 1pt")
 PERCENT = replace(DROP, words="--max-accuracy-drop 1%", relative_to="accuracy_top1")
 LEAST = Bound(metric="accuracy_top1", limit=0.9, words="--min-accuracy 0.9", upper=False)
@@ -197,7 +197,7 @@ def test_why_a_bound_is_not_met_in_words():
     }  # fmt: skip
     assert check_bounds(metrics, [LATENCY, SIZE, DROP, PERCENT, LEAST], original) == [
         "Latency 6.20 ms is over --max-latency 5.00 ms",
-        "Model size 2.50 MB is over --max-size 1.00 MB",
+        "Model size 2.38 MiB is over --max-size 1 MB (977 KiB)",
         "a drop of 4.10 pt is over --max-accuracy-drop 1pt",
         "a drop of 4.10 pt is over --max-accuracy-drop 1%",
         "Top-1 accuracy 85.0 % is under --min-accuracy 0.9",
@@ -309,7 +309,7 @@ def test_a_setting_of_the_engine_is_chosen_only_where_it_is_proven_faster():
     large = accurate("w", 0.98, 12e3, drop=number(0.0, -0.01, 0.01))
     found = choice.choose([plain, tuned, large], ranking(**{"v": 1, "v, bf16": 1, "w": 1}), headline="accuracy_top1")
     assert found.id == "v"
-    assert found.because.endswith("w (12.0 kB) is larger; v, bf16 is not proven faster than without the setting")
+    assert found.because.endswith("w (11.7 KiB) is larger; v, bf16 is not proven faster than without the setting")
     proven = choice.choose([plain, tuned, large], ranking(**{"v, bf16": 1, "v": 2, "w": 2}), headline="accuracy_top1")
     assert (proven.id, proven.because) == ("v, bf16", "")
 

@@ -81,7 +81,7 @@ def test_where_the_original_has_no_estimate_the_fastest_variant_is_named_first_w
     assert result.chosen == result.candidates[1].id
     headline, evidence = headline_of(result)
     assert headline.startswith(f"{result.files['chosen']} for board: latency 10.0 ± 2.0 ms (estimated)")
-    assert "SRAM 40.0 kB (simulated)" in headline and "measured here)" in headline
+    assert "RAM 39.1 KiB (simulated)" in headline and "measured here)" in headline
     doubt = (
         "loss 0.00 pt, 95 % interval −5.97 to 5.97 pt on the same 60 samples: not proven to be within 1 pt; how many "
         "samples would decide can't be told from 0 changed answers in 60: four times as many samples would tell more"
@@ -97,7 +97,7 @@ def test_where_the_original_has_no_estimate_the_fastest_variant_is_named_first_w
     text = plain_text(partial(print_optimization, result), width=80)
     assert "emulator 1.0" in text and "no estimate: each of 9 operators" in " ".join(text.split())
     columns = [column.title for column in csv_table(result).columns]
-    assert "Latency (estimated)" in columns and "SRAM (simulated)" in columns
+    assert "Latency (estimated)" in columns and "RAM (simulated)" in columns
     page = OPTIMIZATION.render(result, ".html")
     assert "Latency (estimated)" in page and "90% interval" in page
     chart = front_chart(result)
@@ -125,9 +125,9 @@ def test_an_estimated_variant_is_accepted_where_the_estimates_tell_it_apart(benc
     headline, evidence = headline_of(result)
     assert accepted or headline == wording("nothing-shown-better-than-original", device="board")
     assert evidence.endswith("the original there: latency 20.0" + (
-        " ms (estimated), SRAM 40.0 kB (simulated)" if latencies[0][1] is None
-        else " ± 2.0 ms (estimated), SRAM 40.0 kB (simulated)" if accepted
-        else " [15.0, 30.0] ms (estimated), SRAM 40.0 kB (simulated)"
+        " ms (estimated), RAM 39.1 KiB (simulated)" if latencies[0][1] is None
+        else " ± 2.0 ms (estimated), RAM 39.1 KiB (simulated)" if accepted
+        else " [15.0, 30.0] ms (estimated), RAM 39.1 KiB (simulated)"
     ) + (f"; {result.chosen_because}" if accepted else ""))  # fmt: skip
 
 
@@ -164,7 +164,7 @@ def test_of_equal_known_times_the_fewest_other_operators_win_and_the_bound_is_to
     assert [one.accepted for one in result.candidates] == [True, True]
     assert result.chosen == result.candidates[1].id
     bound = "latency at least 0.64 ms on the NPU, and MEAN on core, whose time is not known"
-    assert f" for board: {bound}, SRAM" in headline_of(result)[0]
+    assert f" for board: {bound}, RAM" in headline_of(result)[0]
     text = plain_text(partial(print_optimization, result), width=80)
     assert "\u2265 620 \u00b5s" in text and "\u2265 640 \u00b5s" in text and "intervals of estimates" not in text
     documents = result.to_document()["variants"]

@@ -213,7 +213,7 @@ def test_the_best_that_was_ever_measured_is_told_with_how_often_and_since_when(t
     assert {peak.measured_at[:10] for peak in found} == {"2026-11-02"}
     assert history_of(found[0]) == "measured 3 times since 2026-11-01, the highest rate counts: that of 2026-11-02"
     name, rate, how = peak_rows(found)[0]
-    assert (name, rate) == ("bandwidth in 262 kB", "16.8 GB/s")
+    assert (name, rate) == ("bandwidth in 256 KiB", "16.8 GB/s")
     assert how.endswith(", 1 thread, " + history_of(found[0]))
     assert history_of(replace(found[0], times_measured=1)) == "measured once, 2026-11-01"
     bare = replace(found[0], since="", measured_at="")

@@ -82,7 +82,7 @@ def test_a_layer_in_a_nearer_cache_than_the_copy_says_nothing_of_its_bandwidth()
     found = beaten_peaks([large, other], PEAKS)
     assert found == {PEAKS[3]: large}
     assert describe_beaten(PEAKS[3], large) == (
-        "the measured bandwidth in 16.8 MB, 20.0 GB/s, is too low for a roof of l2: it attains at least 100 GB/s"
+        "the measured bandwidth in 16.0 MiB, 20.0 GB/s, is too low for a roof of l2: it attains at least 100 GB/s"
     )
 
 

@@ -180,11 +180,11 @@ def test_environments_are_flattened_in_words():
         "flags": [],
     }
     assert dict(flatten(document)) == {
-        "memory.total_bytes": "25.3 GB",
+        "memory.total_bytes": "23.5 GiB",
         "clock.max_hz": "2.40 GHz",
         "clock.governor": "not known",
         "smt": "yes",
-        "caches": "level 1 size bytes 32.8 kB",
+        "caches": "level 1 size bytes 32.0 KiB",
         "flags": "none",
     }
 

@@ -43,15 +43,15 @@ B is 2.43× faster than A (ratio 0.412, 95 % interval 0.405 to 0.419), but 1.92�
 larger in peak memory
 
 Engine against engine: A | B
-                                                   Ratio
-Metric              A         B          (95 % interval)   Verdict
-───────────────────────────────────────────────────────────────────────────
-Latency        421 µs    174 µs   0.412 (0.405 to 0.419)   2.43× faster
-Latency p99    502 µs    491 µs   0.978 (0.930 to 1.030)   inconclusive [1]
-Throughput    2380 /s   5760 /s   2.427 (2.387 to 2.469)   2.43× faster
-Peak memory   48.0 MB   92.0 MB   1.917 (1.910 to 1.924)   1.92× larger
-Model size    53.9 kB   53.9 kB                    1.000   same
-Energy        n/a [2]   n/a [2]                  n/a [3]   inconclusive
+                                                     Ratio
+Metric               A          B          (95 % interval)   Verdict
+─────────────────────────────────────────────────────────────────────────────
+Latency         421 µs     174 µs   0.412 (0.405 to 0.419)   2.43× faster
+Latency p99     502 µs     491 µs   0.978 (0.930 to 1.030)   inconclusive [1]
+Throughput     2380 /s    5760 /s   2.427 (2.387 to 2.469)   2.43× faster
+Peak memory   45.8 MiB   87.7 MiB   1.917 (1.910 to 1.924)   1.92× larger
+Model size    52.7 KiB   52.7 KiB                    1.000   same
+Energy         n/a [2]    n/a [2]                  n/a [3]   inconclusive
 intervals left out for width: A, B; use a wider terminal or -o
 
 Engine against engine: A | B (continued)
@@ -103,15 +103,15 @@ Cautions about the variants' own numbers
 
 TABLE_AT_120 = """\
 Engine against engine: A | B
-                                                                   Ratio
-Metric                        A               B          (95 % interval)   Verdict
-──────────────────────────────────────────────────────────────────────────────────────────────────────────────────
-Latency              421 ± 5 µs      174 ± 2 µs   0.412 (0.405 to 0.419)   2.43× faster
-Latency p99   502 [490, 680] µs          491 µs   0.978 (0.930 to 1.030)   inconclusive (≈ 40 s more would decide)
-Throughput         2380 ± 30 /s    5760 ± 60 /s   2.427 (2.387 to 2.469)   2.43× faster
-Peak memory       48.0 ± 0.1 MB   92.0 ± 0.1 MB   1.917 (1.910 to 1.924)   1.92× larger
-Model size              53.9 kB         53.9 kB                    1.000   same (within ± 3 %)
-Energy                  n/a [1]         n/a [1]                  n/a [2]   inconclusive
+                                                                    Ratio
+Metric                        A                B          (95 % interval)   Verdict
+───────────────────────────────────────────────────────────────────────────────────────────────────────────────────
+Latency              421 ± 5 µs       174 ± 2 µs   0.412 (0.405 to 0.419)   2.43× faster
+Latency p99   502 [490, 680] µs           491 µs   0.978 (0.930 to 1.030)   inconclusive (≈ 40 s more would decide)
+Throughput         2380 ± 30 /s     5760 ± 60 /s   2.427 (2.387 to 2.469)   2.43× faster
+Peak memory      45.8 ± 0.2 MiB   87.7 ± 0.2 MiB   1.917 (1.910 to 1.924)   1.92× larger
+Model size             52.7 KiB         52.7 KiB                    1.000   same (within ± 3 %)
+Energy                  n/a [1]          n/a [1]                  n/a [2]   inconclusive
 """
 
 
@@ -359,7 +359,7 @@ def test_two_sizes_that_differ_are_told_apart():
         design="exact",
     )
     table = before_after_table(replace(two_variants(), comparisons=(sizes,)), "B")
-    assert [cell.text for cell in table.rows[0][1:4]] == ["53.936 kB", "53.941 kB", "1.000093"]
+    assert [cell.text for cell in table.rows[0][1:4]] == ["52.672 KiB", "52.677 KiB", "1.000093"]
 
 
 def test_runs_that_measured_an_accuracy_alone_are_concluded_about_it():

@@ -50,10 +50,10 @@ truncated; …), --limit 902
 Accuracy and latency
                                                                Model    Model
                                                      Latency    size   memory
-Model        Runtime               Top-1 accuracy       (µs)    (kB)     (MB)
+Model        Runtime               Top-1 accuracy       (µs)   (KiB)    (MiB)
 ─────────────────────────────────────────────────────────────────────────────
-kws.onnx     onnxruntime   94.56 % [92.85, 95.86]   420 ± 11    53.9     14.4
-vww.tflite   litert        92.33 % [90.63, 93.64]   210 ± 11     333     14.4
+kws.onnx     onnxruntime   94.56 % [92.85, 95.86]   420 ± 11    52.7     13.7
+vww.tflite   litert        92.33 % [90.63, 93.64]   210 ± 11     325     13.7
 """
 
 DIFFERENCES = """\
@@ -116,7 +116,7 @@ def test_one_model_has_its_accuracy_in_the_headline():
 def test_the_conditions_are_told():
     text = evaluation_text(one_model(), width=200)
     assert (
-        "kws_test.npz (npz, split test): 900 of 1000 samples evaluated (at most 902, chosen by seed 7), sha256 dddd"
+        "kws_test.npz (npz, split test): 900 of 1000 samples evaluated (at most 902, chosen by seed 7), data sha256 dddd"
         in text
     )
     assert "2 skipped: a.wav (truncated); b.wav (no frames)" in text

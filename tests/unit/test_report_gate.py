@@ -55,7 +55,7 @@ def test_junit_has_a_case_per_check():
     cases = suite.findall("testcase")
     assert [case.get("name") for case in cases] == [
         "Latency: at most 3 % worse",
-        "Model size: at most 1 MB",
+        "Model size: at most 1 MB (977 KiB)",
         "Energy: at most 5 mJ",
     ]
     assert [[child.tag for child in case] for case in cases] == [["failure"], ["system-out"], ["error"]]

@@ -101,7 +101,7 @@ def test_an_evaluation_without_latency_shares_the_row_of_its_bench():
 def test_the_test_environment_has_cores_and_memory():
     notes = field_document("platform", [bench()]).tables[0].notes
     assert notes == (
-        "Test environment: Example CPU @ 2.00 GHz, 2 of 4 logical cores, 8.10 GB RAM, no GPU used, "
+        "Test environment: Example CPU @ 2.00 GHz, 2 of 4 logical cores, 7.54 GiB RAM, no GPU used, "
         "Debian GNU/Linux 12 x86_64",
     )
 

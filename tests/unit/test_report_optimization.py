@@ -75,25 +75,25 @@ ort-static @ openvino: 6 of 6 heavy operators compute in int8; QLinearConv is
 3.1× faster than Conv here
 
 Before and after: original → ort-static @ openvino
-                                                         Change
-Metric           Original    Chosen             (95 % interval)
-───────────────────────────────────────────────────────────────
-Latency            420 µs    141 µs   2.97× faster [2.91, 3.03]
-Model size        53.9 kB   15.4 kB               3.50× smaller
-Peak memory       48.0 MB   48.0 MB              about the same
-Top-1 accuracy    91.67 %   91.67 %     +0.00 pt [−0.92, +0.92]
+                                                          Change
+Metric           Original     Chosen             (95 % interval)
+────────────────────────────────────────────────────────────────
+Latency            420 µs     141 µs   2.97× faster [2.91, 3.03]
+Model size       52.7 KiB   15.0 KiB               3.50× smaller
+Peak memory      45.8 MiB   45.7 MiB              about the same
+Top-1 accuracy    91.67 %    91.67 %     +0.00 pt [−0.92, +0.92]
 intervals left out for width: Original, Chosen; use a wider terminal or -o
 
 7 variants
                                                         Top-1 accuracy      Size
-Variant                       Predicted      Measured             (pt)      (kB)
+Variant                       Predicted      Measured             (pt)     (KiB)
 ────────────────────────────────────────────────────────────────────────────────
-○ original                            –             –                –      53.9
-★ ort-static @ openvino           2.80×         2.97×            +0.00      15.4
+○ original                            –             –                –      52.7
+★ ort-static @ openvino           2.80×         2.97×            +0.00      15.0
                             [2.20,3.60]   [2.91,3.03]    [−0.92,+0.92]
-· ort-dynamic @                   0.45×         0.41×            −0.20      15.0
+· ort-dynamic @                   0.45×         0.41×            −0.20      14.6
 onnxruntime                 [0.30,0.70]   [0.40,0.42]    [−0.50,+0.10]
-· nncf-ptq @ openvino           n/a [1]       n/a [2]            −4.10      15.0
+· nncf-ptq @ openvino           n/a [1]       n/a [2]            −4.10      14.6
                                                          [−4.70,−3.50]
 """
 
@@ -267,7 +267,7 @@ def test_bounds_that_cant_be_met_name_the_closest_and_what_stands_in_the_way():
     assert headline == "No variant meets --max-latency 100us and --max-size 9kB"
     assert evidence == (
         "the closest is ort-static @ openvino; in the way: Latency 141 µs is over --max-latency 100us; "
-        "Model size 15.4 kB is over --max-size 9kB"
+        "Model size 15.0 KiB is over --max-size 9 kB (8.79 KiB)"
     )
     assert before_after_table(bounds_unmet()).columns[2].title == "Closest"
 
@@ -378,7 +378,7 @@ def test_every_stage_has_its_verdict():
 def test_the_wide_table_has_a_reason_in_every_row():
     table = variants_table(found())
     assert [column.title for column in table.columns] == [
-        "#", "Variant", "Verdict", "Predicted", "Measured", "Change of top-1 accuracy (pt)", "Size (kB)", "Why"
+        "#", "Variant", "Verdict", "Predicted", "Measured", "Change of top-1 accuracy (pt)", "Size (KiB)", "Why"
     ]  # fmt: skip
     assert all(row[-1].text for row in table.rows)
     assert table.rows[1][-1].text == "faster: 5 of 6 heavy operators compute in int8"

@@ -497,7 +497,7 @@ def test_text_says_everything_of_a_profile():
         "kws.onnx · onnxruntime 1.2.3 (cpu, 1 thread, f32) · median latency 1.00 ± 0.01 ms",
         "operators 92.0 % + overheads 6.0 % = 98.0 % of the whole, 1.00 ms; 2.0 % unattributed",
         "removed by the engine: 1 operator",
-        "arena 98.3 kB, lower bound 90.1 kB, peak at operator 3",
+        "arena 96.0 KiB, lower bound 88.0 KiB, peak at operator 3",
         "1. up to 225 µs (22.5 %): the depthwise layer",
         "time 250 µs, roof share 10.0 %, ops per second 3.20 G/s; saving: time at the roof",
         "2. up to 30.0 µs (3.0 %)",
@@ -576,7 +576,7 @@ def test_memory_that_is_not_known_says_why():
     assert memory_line(faster_run()) == "memory of the activations: n/a (an input has an open shape)"
     planless = replace(sample_profile(), memory={**MEMORY, "arena_bytes": None})
     run = replace(profiled_run(), profile=planless)
-    assert "arena n/a (too many tensors to plan), lower bound 90.1 kB" in memory_line(run)
+    assert "arena n/a (too many tensors to plan), lower bound 88.0 KiB" in memory_line(run)
 
 
 def test_the_timeline_of_memory_is_as_high_as_the_peak_and_no_wider_than_asked():
@@ -585,7 +585,7 @@ def test_the_timeline_of_memory_is_as_high_as_the_peak_and_no_wider_than_asked()
     # Four cells an operator; eighths of a quarter of 90,112 B are rounded up, so that 20,000 B fill the lowest row.
     assert [line.count("█") for line in bars] == [4, 12, 16, 32]
     assert axis == "live bytes along operators 0 to 10"
-    assert peak.startswith("highest: 90.1 kB at operator 3 (…")
+    assert peak.startswith("highest: 88.0 KiB at operator 3 (…")
     (folded,) = memory_sections(many_layers_run(count=200), width=62)
     assert max(map(len, folded.drawing)) <= 60
     assert "each bar the highest of 4" in folded.drawing[-2]
@@ -628,7 +628,7 @@ def test_evidence_has_units_by_name():
     finding = Finding(code="x", message="", suggestion="", saving=0.0,
                       evidence={"time_at_roof": 2e-5, "worst": 0.125, "moved_bytes": 2048, "steps": 7.0, "factor": 1.25})  # fmt: skip
     assert evidence_of(finding) == [
-        ("time at roof", "20.0 µs"), ("worst", "12.5 %"), ("moved bytes", "2.05 kB"), ("steps", "7"), ("factor", "1.25"),
+        ("time at roof", "20.0 µs"), ("worst", "12.5 %"), ("moved bytes", "2.00 KiB"), ("steps", "7"), ("factor", "1.25"),
     ]  # fmt: skip
 
 

@@ -57,7 +57,7 @@ def test_overlapping_intervals_cannot_be_told_apart_and_memory_decides():
     assert found.run == run_id(2)
     assert found.why == (
         "can't be told apart from onnxruntime/cpu in speed (median latency 420 µs against 400 µs)",
-        "least peak memory of those: 40.0 MB against onnxruntime/cpu 90.0 MB",
+        "least peak memory of those: 38.1 MiB against onnxruntime/cpu 85.8 MiB",
     )
 
 
@@ -126,7 +126,7 @@ def test_what_decides_among_runs_as_fast_stands_in_the_answer():
     lean = make_run(2, runtime="openvino", latency=4.2e-4, half=3e-5, memory=40e6, grade="A")
     (line, *_) = answer_of([fast, lean])
     assert line.startswith("Recommended: openvino/cpu, latency 420 ± 30 µs, grade A; onnxruntime/cpu ")
-    assert line.endswith("; least peak memory of those: 40.0 MB against onnxruntime/cpu 90.0 MB")
+    assert line.endswith("; least peak memory of those: 38.1 MiB against onnxruntime/cpu 85.8 MiB")
 
 
 def test_where_memory_is_alike_start_up_decides():

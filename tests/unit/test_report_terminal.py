@@ -81,7 +81,7 @@ def test_details_say_everything():
 def test_the_memory_of_the_model_is_always_shown(runs, width):
     text = to_text(bench_document(runs()), width=width)
     heading = text.partition("Grade")[0].split()
-    assert "memory" in heading and "(MB)" in heading
+    assert "memory" in heading and "(MiB)" in heading
     assert "Model memory" not in text.partition("columns left out for width: ")[2].partition("(a wider")[0]
 
 
@@ -131,7 +131,7 @@ def test_models_that_cant_be_told_apart_share_a_place():
     assert "b.tflite on onnxruntime (104 µs) can't be told apart from it; next c.tflite on " in fastest
     assert "200 ± 1 µs (2.00× [1.90, 2.11] slower)" in fastest
     assert fastest.endswith("not ranked: d.tflite (grade D)")
-    assert smallest == "Smallest: a.tflite, 1.00 kB"
+    assert smallest == "Smallest: a.tflite, 1000 B"
 
 
 def test_a_model_is_ranked_by_its_fastest_runtime():

@@ -168,5 +168,5 @@ def test_a_memory_limit_is_named_when_a_worker_dies_under_it(message, tail, caus
     for reached in (False, True):
         failure = _blame_limit(told, 30_000_000, "--memory", reached=reached)
         assert failure.cause == cause
-        assert "the memory limit of 30.0 MB" in failure.message + failure.advice
+        assert "the memory limit of 30 MB (28.6 MiB)" in failure.message + failure.advice
         assert ("was reached" in failure.message) == (reached and cause == "OutOfMemory")

@@ -204,7 +204,7 @@ def _kind_in_words(job: Job) -> str:
 
 
 def limits_text(job: Job, *, unit: str = "processor", size: Callable[[float], str] = format_limit) -> str:
-    """``0.5 processors, 200 MB, container of IMAGE``, or ``none``; `size` words the memory."""
+    """``0.5 processors, 200 MB (191 MiB), container of IMAGE``, or ``none``; `size` words the memory."""
     limits = job.target.constraints
     cpus, memory = (limits.cpus, limits.memory_bytes) if limits else (None, None)
     words = [f"{cpus:g} {unit}{'' if cpus == 1 else 's'}"] if cpus else []

@@ -173,7 +173,8 @@ class _Measured:
     def notes(self) -> tuple[str, ...]:
         """On which data the accuracies are, and in which runs they are stored."""
         found = {label: run for label, run in self._accuracies.items() if run.evaluation is not None}
-        data = {f"{run.evaluation.n} samples of {run.evaluation.data.name}" for run in found.values() if run.evaluation}
+        seen = [run.evaluation for run in found.values() if run.evaluation is not None]
+        data = {f"{each.n} samples of {each.data.name} ({each.data.hashes()})" for each in seen}
         runs = ", ".join(f"{run.id} ({label})" for label, run in found.items())
         return (f"accuracy on {' and on '.join(sorted(data))}: run {runs}",) if data else ()
 

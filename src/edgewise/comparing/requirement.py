@@ -12,6 +12,7 @@ from typing import Literal
 from edgewise.errors import BadInput
 from edgewise.formatting import with_ends
 from edgewise.metrics import METRICS, SHARES, Metric
+from edgewise.units import format_limit as limit_text
 from edgewise.units import format_quantity, parse_duration, parse_size, significant
 
 Kind = Literal["regression", "budget", "drop"]
@@ -65,7 +66,8 @@ class Requirement:
         if self.kind == "budget":
             row = METRICS[self.metric]
             bound = "at least" if row.better == "higher" else "at most"
-            return f"{name}: {bound} {_without_zeros(format_limit(self.limit, row, digits=6))}"
+            limit = limit_text(self.limit) if row.unit == "B" else format_limit(self.limit, row, digits=6)
+            return f"{name}: {bound} {_without_zeros(limit)}"
         share = f"{_plain(abs(self.limit) * 100)} %"
         if self.limit < 0.0:
             return f"{name}: at least {share} better"

@@ -65,7 +65,8 @@ class Conversion(Shown):
         lost: one line each on what the conversion dropped or changed.
         agreement: of the outputs.
         wrong: where a refused conversion goes wrong; None for one that was accepted.
-        calibration: of an int8 file, what it was calibrated on: ``name``, ``split`` and ``samples``, their digests.
+        calibration: of an int8 file, what it was calibrated on: ``name``, ``split``, ``samples``, their digests, and
+            ``sha256`` of all of them.
         provenance: the file with these facts beside `path`.
         command: the command that makes the result again.
     """

@@ -113,6 +113,7 @@ class Fit:
         arena_bytes: part of the RAM that has to be contiguous; None where it is not known.
         at_least: ``RAM`` or ``flash``, where the number is a lower bound → what it contains, in words.
         at_most: the same → an upper bound in bytes, where there is one.
+        basis: the same → how the number is known, where it is no bound.
     """
 
     board: Board
@@ -121,6 +122,29 @@ class Fit:
     arena_bytes: int | None
     at_least: Mapping[str, str] = field(default_factory=dict)
     at_most: Mapping[str, int] = field(default_factory=dict)
+    basis: Mapping[str, str] = field(default_factory=dict)
+
+    @property
+    def _memories(self) -> tuple[tuple[str, int | None, int], ...]:
+        """Name, need and size of each memory, in bytes."""
+        board = self.board
+        return ("RAM", self.ram_bytes, board.ram_bytes), ("flash", self.flash_bytes, board.flash_bytes)
+
+    @property
+    def left(self) -> Mapping[str, int]:
+        """Memories that are surely large enough → bytes that are left; of a bound at least these."""
+        found = {}
+        for name, needed, there in self._memories:
+            most = self.at_most.get(name) if name in self.at_least else needed
+            if most is not None and most <= (self._there[name] if name in self.at_least else there):
+                found[name] = there - most
+        return found
+
+    @property
+    def _there(self) -> Mapping[str, int]:
+        """Memory → bytes that an upper bound must not exceed; of RAM the largest region."""
+        board = self.board
+        return {"RAM": min(board.ram_bytes, board.ram_region_bytes or board.ram_bytes), "flash": board.flash_bytes}
 
     @property
     def lacking(self) -> Mapping[str, int]:
@@ -140,9 +164,7 @@ class Fit:
     @property
     def fits(self) -> bool | None:
         """Whether the model fits; None where what it needs is not known well enough."""
-        board = self.board
-        there = {"RAM": min(board.ram_bytes, board.ram_region_bytes or board.ram_bytes), "flash": board.flash_bytes}
-        settled = all(name in self.at_most and self.at_most[name] <= there[name] for name in self.at_least)
+        settled = all(name in self.at_most and self.at_most[name] <= self._there[name] for name in self.at_least)
         return False if self.lacking else settled or None
 
     def amount(self, name: str, size: int) -> str:
@@ -153,16 +175,23 @@ class Fit:
 
     @property
     def needs(self) -> str:
-        """Return "41.2 of 640 KiB RAM, 51.2 of 2,048 KiB flash", and what the board lacks."""
-        needed = ", ".join(
-            f"{name} unknown" if size is None else f"{self.amount(name, size)} of {kib(there)} KiB {name}"
-            for name, size, there in (
-                ("RAM", self.ram_bytes, self.board.ram_bytes),
-                ("flash", self.flash_bytes, self.board.flash_bytes),
-            )
-        )
+        """Return "RAM 41.2 of 640 KiB, 598.8 left (estimated); flash at most 51.2 of 2,048 KiB, at least 1,996.8 left",
+        and what the board lacks.
+        """
+        needed = [self._need(*each) for each in self._memories]
         lacks = ", ".join(f"{kib(size)} KiB {name}" for name, size in self.lacking.items())
-        return f"{needed}; the board lacks {lacks}" if lacks else needed
+        return "; ".join([*needed, *([f"the board lacks {lacks}"] if lacks else [])])
+
+    def _need(self, name: str, size: int | None, there: int) -> str:
+        """Return what is needed of one memory, and what is left of it."""
+        if size is None:
+            return f"{name} unknown"
+        basis = f" ({self.basis[name]})" if name in self.basis else ""
+        if name not in self.left:
+            return f"{name} {self.amount(name, size)} of {kib(there)} KiB{basis}"
+        bounds = ("at most ", "at least ") if name in self.at_least else ("", "")
+        left = self.left[name]
+        return f"{name} {bounds[0]}{kib(there - left)} of {kib(there)} KiB, {bounds[1]}{kib(left)} left{basis}"
 
     def __str__(self) -> str:
         """Return the verdict and `needs`."""
@@ -171,7 +200,7 @@ class Fit:
 
     def to_document(self) -> dict[str, Any]:
         """As JSON; sizes in bytes."""
-        names = ("fits", "ram_bytes", "flash_bytes", "arena_bytes", "lacking", "at_least", "at_most")
+        names = ("fits", "ram_bytes", "flash_bytes", "arena_bytes", "left", "lacking", "at_least", "at_most", "basis")
         return {name: getattr(self, name) for name in names}
 
 

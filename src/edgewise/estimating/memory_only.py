@@ -18,18 +18,18 @@ LOWER_BOUNDS = {"RAM": "the arena, without stack and scratch memory", "flash": "
 """What is known of a memory where no estimator gives more."""
 WITHOUT_INTERPRETER = "that of edgewise's program, without an interpreter"
 """What is known of a memory where only the program is known that edgewise makes."""
-MOST_CODE = 300_000
+MOST_CODE = 300 * 1024
 """Of a program without its weights, B: TensorFlow Lite with all its operators is smaller, as its authors say. The whole
-programs of EdgeMark with the smallest network have 36 to 201 kB on two boards."""
+programs of EdgeMark with the smallest network have 35 to 196 KiB on two boards."""
 MOST_ARENA, MOST_BESIDE = 2, 64 * 1024
 """The upper bound of RAM is `MOST_ARENA` arenas and `MOST_BESIDE` bytes. The scratch memory of an operator is smaller
 than its data. What `edgewise firmware` makes of MLPerf Tiny's ``ad``, ``kws``, ``ic``, streaming wake word and ``vww``
-for an emulated Cortex-M4 takes 4.9, 5.9, 9.6, 9.3 and 36.5 kB beside arenas of 0.8, 16, 49, 6.7 and 64.5 kB: scratch
-memory up to 4.6, 4 KiB for the stack (0.9 kB is used), and the input as it arrives, 27.7 kB of ``vww``. EdgeMark's
-whole programs, with other interpreters, take 4 to 40 kB with the smallest network: it is not lowered to our images."""
+for an emulated Cortex-M4 takes 4.8, 5.8, 9.4, 9.1 and 35.6 KiB beside arenas of 0.8, 16, 48, 6.5 and 63 KiB: scratch
+memory up to 4.5, 4 for the stack (0.9 is used), and the input as it arrives, 27 KiB of ``vww``. EdgeMark's
+whole programs, with other interpreters, take 4 to 39 KiB with the smallest network: it is not lowered to our images."""
 UPPER_BOUNDS = {
     "RAM": f"{MOST_ARENA} arenas and {MOST_BESIDE // 1024} KiB for stack, scratch memory and the interpreter",
-    "flash": f"the weights and {MOST_CODE // 1000} kB of code, more than TensorFlow Lite with all its operators",
+    "flash": f"the weights and {MOST_CODE // 1024} KiB of code, more than TensorFlow Lite with all its operators",
 }
 """What the upper bounds of a memory are."""
 
@@ -119,6 +119,7 @@ def fit_of(board: Board, estimate: Estimate, graph: Graph) -> Fit:
         "RAM": None if own_arena is None or sram is not None else MOST_ARENA * own_arena + MOST_BESIDE,
         "flash": None if weights is None else weights + MOST_CODE,
     }
+    row = estimate.measurement("memory_sram")
     return Fit(
         board=board,
         ram_bytes=sram if sram is not None else own_arena if ram is None else int(ram),
@@ -126,4 +127,5 @@ def fit_of(board: Board, estimate: Estimate, graph: Graph) -> Fit:
         arena_bytes=own_arena if sram is None or interpreted is None else interpreted,
         at_least=at_least,
         at_most={name: size for name, size in most.items() if size is not None},
+        basis={"RAM": row.basis} if row is not None and row.basis is not None else {},
     )

@@ -68,7 +68,7 @@ def find_better_order(evaluation: Evaluation) -> ClassOrder | None:
     """Return the order in which far more answers would be right; None where none is clearly better."""
     counts = evaluation.confusion
     n = sum(map(sum, counts or ()))
-    if evaluation.task != "classification" or not counts or not n:
+    if not evaluation.task.endswith("classification") or not counts or not n:
         return None
     cells = [(label, answer, count) for label, row in enumerate(counts) for answer, count in enumerate(row) if count]
     now = sum(count for label, answer, count in cells if label == answer)

@@ -77,13 +77,14 @@ def inference_time(
     return replace(row, method=how + row.method)
 
 
-def digest_of(results: SampleResults) -> str:
-    """Return a SHA-256 over the scored samples, in order."""
-    found = sha256()
-    for entry in results.entries:
-        if not entry.reason:
-            found.update(f"{entry.digest}\n".encode())
-    return found.hexdigest()
+def digest_of(results: SampleResults, apart: Mapping[int, str] = MappingProxyType({})) -> str:
+    """Return a SHA-256 over the scored samples, in order.
+
+    Args:
+        apart: number → digest of further samples of the same choice.
+    """
+    digests = {entry.index: entry.digest for entry in results.entries if not entry.reason} | dict(apart)
+    return sha256("".join(f"{digests[index]}\n" for index in sorted(digests)).encode()).hexdigest()
 
 
 def describe(
@@ -96,12 +97,14 @@ def describe(
     task: str,
     reference: str | None = None,
     calibrated: CalibratedPart | None = None,
+    apart: Mapping[int, str] = MappingProxyType({}),
 ) -> Evaluation:
     """Return the conditions of an accuracy, as a run keeps them.
 
     Args:
         instructions: with the options and the classes that were given apart.
         calibrated: samples that also calibrated the model.
+        apart: as `digest_of`.
     """
     data = selection.data
     confusion = table.confusion() if isinstance(table, HasConfusion) else None
@@ -117,6 +120,7 @@ def describe(
             split=data.split,
             size=len(data) + len(absent),
             sha256=digest_of(results),
+            data_sha256=digest_of(results, apart),
         ),
         n=len(results.records),
         limit=selection.limit,

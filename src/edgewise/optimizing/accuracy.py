@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import shlex
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import ExitStack, contextmanager
+from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import dataclass, field, replace
+from functools import cached_property
 from hashlib import sha256
 from pathlib import Path
 from typing import Any
@@ -15,6 +17,7 @@ from edgewise.comparing.allowed_loss import PairedAnswers
 from edgewise.errors import BadInput
 from edgewise.evaluating.agreement import WORST, AgreementTable, compare_sample, tabulate
 from edgewise.evaluating.checkpoint import Entry
+from edgewise.evaluating.class_order import find_better_order
 from edgewise.evaluating.dataset import CorruptSample, Dataset, Kind, Sample, choose_samples
 from edgewise.evaluating.evaluator import (
     ModelAdapter,
@@ -24,7 +27,7 @@ from edgewise.evaluating.evaluator import (
     run_samples,
 )
 from edgewise.evaluating.other_preparation import doubt_preparation
-from edgewise.evaluating.output_format import OutputFormat, find_output_format
+from edgewise.evaluating.output_format import CLASS_TASKS, OutputFormat, find_output_format
 from edgewise.evaluating.plausibility import check_plausible
 from edgewise.evaluating.reference import OutputCache, ReferenceScorer
 from edgewise.evaluating.run_records import describe, measurement_of
@@ -204,11 +207,25 @@ class AccuracyChecker:
                 if self._settings.task is not None:
                     scorer = self._scorer(self._job)
                     self.headline = scorer.headline
-                    self.original = self._measure(self._job, self._settings.judged.indices, scorer)
+                    self.original = self._judge_original()
                     if (failure := self.original.answers.failure) is not None:
                         return OutputCheck(failure=failure, broken=failure.message)
                     self._doubt_original(scorer)
         return OutputCheck(broken=_find_broken(self._outputs))
+
+    def _judge_original(self) -> Accuracy:
+        """Judge the original. Raises `BadInput` where its answers show that the classes are in a wrong order."""
+        settings = self._settings
+        assert settings.judged is not None and settings.task is not None
+        # A wrong order shows on a part, in seconds; its answers are kept for the whole.
+        part = self.measure_part(self._job) if settings.task.name in CLASS_TASKS else None
+        if part is not None:
+            if part.answers.failure is not None:
+                return part
+            _require_order(part.evaluation, settings)
+        whole = self._measure(self._job, settings.judged.indices, self._scorer(self._job))
+        _require_order(whole.evaluation, settings)
+        return whole
 
     def _doubt_original(self, scorer: Scorer) -> None:
         judged, own = self._settings.judged, self.original
@@ -390,6 +407,7 @@ class AccuracyChecker:
             settings=scorer.settings,
             task=self._task_name,
             reference=None if self._settings.task else self._job.model.sha256,
+            apart=self._apart,
         )
         if self.form is not None and self.form.kind != "classes":
             # The largest element of these outputs has no meaning.
@@ -408,6 +426,15 @@ class AccuracyChecker:
             paired=paired,
             changes=self._find_changes(scorer, answers),
         )
+
+    @cached_property
+    def _apart(self) -> Mapping[int, str]:
+        """Number → digest of the samples that are set apart to calibrate with."""
+        found = {}
+        for index in self._settings.set_apart:
+            with suppress(CorruptSample):
+                found[index] = self._data.read(index).digest()
+        return found
 
     @property
     def _task_name(self) -> str:
@@ -497,6 +524,21 @@ class AccuracyChecker:
         """Return outputs of a model on the few samples. Raises `InferenceFailed`, `CorruptSample`, `BadInput`."""
         with self._running(job) as adapter:
             return adapter.infer([adapter.prepare(sample)[0] for sample in self._few])
+
+
+def _require_order(evaluation: Evaluation | None, settings: SearchSettings) -> None:
+    """Raise `BadInput` where the original's answers fit another order of the classes than an assumed one."""
+    if evaluation is None or settings.classes:
+        return
+    better = find_better_order(evaluation)
+    if better is not None and better.by_name:
+        keep = shlex.quote(",".join(evaluation.classes))
+        raise BadInput(
+            f"the original's answers to {evaluation.n} samples: {better.words}",
+            advice=f"{better.advice}; to keep the present order: ⟦classes={keep}⟧"
+            if better.advice
+            else "give the classes in the order of the outputs, one per line of a file: ⟦classes=FILE⟧",
+        )
 
 
 def _find_broken(outputs: Sequence[Sequence[Array]], reference: Sequence[Sequence[Array]] | None = None) -> str:

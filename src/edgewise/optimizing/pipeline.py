@@ -388,5 +388,6 @@ def _keep_samples(
         split=data.split,
         size=len(prepared.feeds),
         sha256=prepared.digest,
+        data_sha256=prepared.digest,
     )
     return (file, prepared.fed), found, prepared.digests

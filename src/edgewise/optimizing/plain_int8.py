@@ -112,6 +112,7 @@ def convert_to_int8(task: ConversionTask, options: DataOptions) -> Conversion:
             calibration={
                 "name": selection.data.name,
                 "split": selection.data.split,
+                "sha256": prepared.digest,
                 "samples": shorten_digests(prepared.digests),
             },
             command=task.command,

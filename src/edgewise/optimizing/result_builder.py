@@ -64,6 +64,8 @@ def build_result(
     # Without labels only variants have an evaluation.
     judged = [one.accuracy.evaluation for one in everything.values() if one.accuracy is not None]
     evaluation = next((one for one in judged if one is not None), None)
+    if calibration is not None and evaluation is not None and settings.set_apart:  # of the same data
+        calibration = replace(calibration, data_sha256=evaluation.data.data_sha256)
     result = Optimization(
         baseline=standings.original,
         candidates=others,

@@ -36,7 +36,7 @@ from edgewise.optimizing.planning import read_words
 from edgewise.optimizing.variant import Bound
 from edgewise.record import ModelRef, TargetSpec
 from edgewise.registry import availability_of
-from edgewise.units import format_bytes, format_duration
+from edgewise.units import format_duration, format_limit
 
 BUDGET_S = 300.0
 CALIBRATION_SAMPLES = 128
@@ -84,6 +84,7 @@ class SearchSettings:
     instructions: how to prepare samples.
     judged: the data on which variants are judged; None: outputs are compared on random inputs only.
     calibration: samples for passes that calibrate; None: these are not tried.
+    set_apart: numbers of the calibration's samples that were chosen to be judged.
     training: samples for passes that train; None: those of the calibration.
     task: None where there are no labels: the original's outputs are the reference.
     task_name: given by the user or the instructions, or assumed; None without labels where neither names a task.
@@ -114,6 +115,7 @@ class SearchSettings:
     bounds: tuple[Bound, ...] = ()
     judged: SampleSelection | None = None
     calibration: SampleSelection | None = None
+    set_apart: tuple[int, ...] = ()
     training: SampleSelection | None = None
     task: Task | None = None
     task_name: str | None = None
@@ -198,6 +200,7 @@ def build_settings(
         instructions=instructions,
         judged=judged,
         calibration=calibration,
+        set_apart=tuple(sorted({*selected.indices} - {*judged.indices})),
         training=_training(calibration, judged, limit=calibration_limit),
         task=task,
         task_name=task.name if task is not None else options.task or instructions.task,
@@ -233,8 +236,8 @@ def make_bounds(limits: Limits, *, headline: str) -> tuple[Bound, ...]:
     found = []
     for metric, name, value, show in (
         ("latency", "max_latency", limits.latency_s, format_duration),
-        ("model_size", "max_size", limits.size_bytes, format_bytes),
-        ("memory_peak", "max_memory", limits.memory_bytes, format_bytes),
+        ("model_size", "max_size", limits.size_bytes, format_limit),
+        ("memory_peak", "max_memory", limits.memory_bytes, format_limit),
     ):
         if value is not None:
             if not 0 < value < math.inf:

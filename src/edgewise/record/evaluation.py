@@ -18,6 +18,8 @@ class DataRef:
         size: number of samples in the split.
         sha256: hash of the evaluated samples, decoded, in order, with their labels. Runs with equal hashes used the
             same samples.
+        data_sha256: the same of all samples that were chosen from the data, also those that `optimize` set apart to
+            calibrate with: the identity of the data, wherever its folder is. Empty in older records.
     """
 
     name: str
@@ -26,6 +28,13 @@ class DataRef:
     split: str
     size: int
     sha256: str
+    data_sha256: str = ""
+
+    def hashes(self, digits: int = 16) -> str:
+        """Return ``"data sha256 0123456789abcdef"``; with that of the samples where these are a part."""
+        whole = f"data sha256 {(self.data_sha256 or self.sha256)[:digits]}"
+        part = "" if self.data_sha256 in ("", self.sha256) else f", of these samples {self.sha256[:digits]}"
+        return whole + part
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

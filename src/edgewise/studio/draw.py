@@ -21,6 +21,7 @@ from typing import TYPE_CHECKING, Any
 
 from edgewise.child_process import Limits
 from edgewise.errors import BadInput, EdgewiseError
+from edgewise.units import format_bytes
 
 if TYPE_CHECKING:
     from edgewise.comparing.comparison import ComparisonResult
@@ -88,7 +89,7 @@ def answer(request: Mapping[str, Any]) -> dict[str, Any]:
         content = drawn if isinstance(drawn, bytes) else drawn.encode("utf-8", "replace")
         if len(content) > MOST_BYTES:
             raise BadInput(
-                f"this would be {len(content) // 10**6} MB", advice="use 'edgewise report RUN… -o F' for large files"
+                f"this would be {format_bytes(len(content))}", advice="use 'edgewise report RUN… -o F' for large files"
             )
     except EdgewiseError as error:
         return {"error": type(error).__name__, **error.marked._asdict()}

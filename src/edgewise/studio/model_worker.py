@@ -25,6 +25,7 @@ from edgewise.errors import BadInput, BadModel, EdgewiseError, Unavailable
 from edgewise.model.readers.archive import open_archive
 from edgewise.model.readers.base import MissingWeights
 from edgewise.studio.models import DATA, FORMATS, MOST_DEPTH, WEIGHTS, format_of, look
+from edgewise.units import format_bytes
 
 if TYPE_CHECKING:
     from zipfile import ZipInfo
@@ -164,8 +165,8 @@ def unpack(path: Path, tree: Path, *, most_bytes: int) -> list[str]:
         most = min(most_bytes, MOST_RATIO * path.stat().st_size + FREE_BYTES)
         if sum(member.file_size for member in members) > most:
             raise BadInput(
-                f"the archive would unpack to more than {most // 10**6} MB",
-                advice=f"at most {most_bytes // 10**6} MB, and {MOST_RATIO} times the archive's own size",
+                f"the archive would unpack to more than {format_bytes(most)}",
+                advice=f"at most {format_bytes(most_bytes)}, and {MOST_RATIO} times the archive's own size",
             )
         places = [(member, _place(member)) for member in members if not member.is_dir()]
         tree.mkdir(mode=0o700)

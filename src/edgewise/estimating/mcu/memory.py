@@ -43,7 +43,7 @@ class OwnProgram:
 def memory_rows(
     own: OwnProgram, arenas: Sequence[Measurement], *, software: str
 ) -> tuple[list[Measurement], dict[str, float]]:
-    """SRAM and flash under `software`, and the least SRAM, which is that of `own`.
+    """SRAM with its parts and flash under `software`, and the least SRAM, which is that of `own`.
 
     Args:
         arenas: tflite-micro's, or a row that says why there are none.
@@ -70,6 +70,14 @@ def memory_rows(
         size = int(arena.value) + own.scratch_bytes * has_scratch + own.stack_bytes
         parts = [f"tflite-micro's arena {int(arena.value)} B", *([scratch] * has_scratch), beside]
         sram = Measurement.of("memory_sram", size, f"{' + '.join(parts)} of edgewise's program", basis="estimated")
+        kernels = "of CMSIS-NN" if has_scratch else "of tflite-micro, which need none"
+        rows = [
+            Measurement.of(
+                "memory_scratch", own.scratch_bytes * has_scratch, f"the most for a kernel {kernels}", basis=own.basis
+            ),
+            Measurement.of("memory_stack", own.stack_bytes, f"{own.stack} of edgewise's program", basis=own.basis),
+            *rows,
+        ]
     if sram.value is None:
         at_least["memory_sram"] = float(own.sram_bytes)
     return [sram, *rows], at_least

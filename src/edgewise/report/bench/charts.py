@@ -152,8 +152,8 @@ def memory_chart(group: Sequence[Series]) -> Chart | None:
         peak, base = one.run.value("memory_peak"), one.run.value("memory_baseline")
         if peak is None:
             continue
-        row = {"run": one.label, "peak": _short(peak * 1e-6), "text": quantity(peak, "B")}
-        rows.append(row if base is None else {**row, "base": _short(base * 1e-6)})
+        row = {"run": one.label, "peak": _short(peak / 2**20), "text": quantity(peak, "B")}
+        rows.append(row if base is None else {**row, "base": _short(base / 2**20)})
         known = f", of which {quantity(base, 'B')} before the model was loaded" if base is not None else ""
         words.append(f"{one.label}: peak {quantity(peak, 'B')}{known}")
     if not rows:
@@ -161,7 +161,7 @@ def memory_chart(group: Sequence[Series]) -> Chart | None:
     return bars_chart(
         "Peak memory",
         rows,
-        x=number_axis("peak", "Memory (MB)", ticks=6, zero=True),
+        x=number_axis("peak", "Memory (MiB)", ticks=6, zero=True),
         y=_rows(group),
         colour=_colours(group),
         text_at="peak",

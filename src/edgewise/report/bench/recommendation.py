@@ -518,7 +518,7 @@ def _overlooked(runs: Sequence[Run], chosen: Candidate, short: Mapping[str, str]
 
 
 def use_of(run: Run) -> str:
-    """``; peak memory 51.2 MB of 512 MiB, 0.48 processors in use (limit 0.5, paused by it for 1.20 s)``: of a program.
+    """``; peak memory 51.2 MiB of 512 MiB, 0.48 processors in use (limit 0.5, paused by it for 1.20 s)``: of a program.
 
     "" for a model.
     """

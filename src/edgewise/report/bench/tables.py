@@ -28,12 +28,12 @@ from edgewise.report.runs.conditions import (
 )
 from edgewise.report.runs.provenance import how_of
 from edgewise.text import one_line, tells_apart
-from edgewise.units import significant
+from edgewise.units import SCALES, significant
 
 GRADE_TONES: dict[str, Tone] = {"A": "good", "B": "fair", "C": "poor", "D": "bad"}
 _PREFIXES = {
     "s": (("s", 1.0), ("ms", 1e3), ("µs", 1e6), ("ns", 1e9)),
-    "B": (("GB", 1e-9), ("MB", 1e-6), ("kB", 1e-3), ("B", 1.0)),
+    "B": tuple((name, 1 / size) for size, name in SCALES["B"]),
     "1/s": (("1/s", 1.0),),
 }
 MEMORY_PARTS = ("parameters_size", "memory_activations", "memory_engine")

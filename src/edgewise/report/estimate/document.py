@@ -28,6 +28,7 @@ from edgewise.report.document import (
     Section,
     Table,
     absent,
+    filled,
     table_by_columns,
     table_of,
 )
@@ -52,51 +53,44 @@ def estimate_document(estimate: Estimate, *, top: int | None = None) -> Document
         sections.insert(0, Section(title=title, lines=tuple(filter(None, refusal)), tone="poor"))
     if estimate.fit is not None and (estimate.refused is None or not estimate.measurements):
         sections.insert(0, Section(title=f"Memory of {device.name}", lines=_fit_lines(estimate, estimate.fit)))
-    tables = [totals_table(estimate)] if estimate.measurements else []
+    tables = [ram_table(estimate), totals_table(estimate)] if estimate.measurements else []
     if (classes := class_table(estimate)) is not None:
         tables.append(classes)
     if estimate.layers:
         tables.append(layer_table(estimate, top=top))
     if (plan := estimate.memory_plan) is not None:
         peak = {layer.index: layer.op for layer in estimate.layers}.get(plan.peak_operator, "")
-        sections.append(Section(title="Memory of activations", lines=(describe_memory(plan, peak),)))
-        tables.append(memory_table(plan))
+        lines = (f"a plan of edgewise: {describe_memory(plan, peak)}",)
+        sections.append(Section(title="Memory of activations", lines=lines, brief=""))
+        tables += [aside_table(estimate), memory_table(plan)]
     name = one_line(str(estimate.model.get("name", "")))
     title = f"Estimate of {name} on {device.name}"
     return Document(
         title=title,
-        answer=(answer,) if (answer := _answer(estimate)) else (),
-        tables=tuple(tables),
-        sections=tuple(sections),
+        answer=_answer(estimate),
+        tables=tuple(table for table in tables if table.rows),
+        sections=tuple(filled(sections)),
     )
 
 
-def _answer(estimate: Estimate) -> str:
-    """``"110 ms on nucleo-l4r5zi, 90%: [91.3, 132] ms (estimated); fits: 17.6 of 640 KiB RAM, …"``.
+def _answer(estimate: Estimate) -> tuple[str, ...]:
+    """``"110 ms on nucleo-l4r5zi, 90%: [91.3, 132] ms (estimated)"`` and ``"fits: RAM 17.6 of 640 KiB, …"``.
 
     The number is the latency, else the cycles with the reason why they have no time; empty where neither is known.
     """
     if estimate.refused is not None:
-        return ""
+        return ()
     rows = [estimate.measurement(metric) for metric in ("latency", "cpu_cycles", "accelerator_cycles")]
     row = next((row for row in rows if row is not None and row.value is not None), None)
-    fit = "" if estimate.fit is None else f"{estimate.fit}{_without_interpreter(estimate, estimate.fit)}"
+    fit = "" if estimate.fit is None else str(estimate.fit)
     if estimate.bound or row is None:
-        return "; ".join(filter(None, (f"Latency: {estimate.bound}." if estimate.bound else "", fit)))
+        return tuple(filter(None, (f"Latency: {estimate.bound}." if estimate.bound else "", fit)))
     unit = "" if row.metric == "latency" else f" {METRICS[row.metric].label}"
     interval = interval_cell(row, estimate).text
-    parts = [f"{_text(row)}{unit} on {estimate.device.name}{interval and f', {interval}'} ({row.basis})", fit]
+    first = f"{_text(row)}{unit} on {estimate.device.name}{interval and f', {interval}'} ({row.basis})"
     if rows[0] is not None and row.metric != "latency":
-        parts.append(f"no latency: {one_line(rows[0].absent_because or '')}")
-    return "; ".join(filter(None, parts))
-
-
-def _without_interpreter(estimate: Estimate, fit: Fit) -> str:
-    """Return what is least possible, where the RAM is that of an interpreter; "" where it is not known."""
-    row = estimate.measurement("memory_sram_least")
-    if row is None or row.value is None or "RAM" in fit.at_least:
-        return ""
-    return f"; at least {kib(int(row.value))} KiB RAM without an interpreter"
+        first += f"; no latency: {one_line(rows[0].absent_because or '')}"
+    return tuple(filter(None, (first, fit)))
 
 
 def _conditions(estimate: Estimate) -> tuple[str, ...]:
@@ -147,7 +141,7 @@ def memory_table(plan: MemoryPlan) -> Table:
 
 def _fit_lines(estimate: Estimate, fit: Fit) -> tuple[str, ...]:
     """Return what the model needs of the memories of the board, its flash, and what is not part of the estimate."""
-    lines = [str(fit)]
+    lines = [] if _answer(estimate) else [str(fit)]
     for memory, known in fit.at_least.items():
         most = f"; at most {UPPER_BOUNDS[memory]}" if memory in fit.at_most else ""
         lines.append(f"The {memory} is {'at least' if most else 'a lower bound:'} {known}{most}.")
@@ -164,8 +158,53 @@ def settings_of(device: EstimatedDevice, between: str) -> list[str]:
     return [f"{name}{between}{value}" for name, value in device.settings.items()]
 
 
+_RAM_PARTS = ("memory_arena_tflm_32bit", "memory_scratch", "memory_stack")
+"""What the RAM under tflite-micro consists of."""
+_ASIDE = ("memory_sram_least", "memory_arena", "memory_arena_tflm_32bit", "memory_arena_tflm", "memory_arena_smallest")
+"""Sizes of a Cortex-M's programs that are no need of the device, or only a part of it."""
+
+
+def _aside(estimate: Estimate) -> list[Measurement]:
+    """Return the sizes of memory that only details have; none for devices that are no Cortex-M."""
+    known = estimate.measurement("memory_sram_least") is not None
+    return [row for row in estimate.measurements if known and row.metric in _ASIDE]
+
+
 def totals_table(estimate: Estimate) -> Table:
     """Return a metric per row, with its interval where there is one, its basis and its method."""
+    elsewhere = [*_ram_parts(estimate), *_aside(estimate)]
+    return _metrics_table("Whole model", estimate, [row for row in estimate.measurements if row not in elsewhere])
+
+
+def aside_table(estimate: Estimate) -> Table:
+    """Return the sizes of memory of a Cortex-M that the device does not need as such; empty for other devices."""
+    return replace(_metrics_table("Other sizes of memory", estimate, _aside(estimate)), detail=True)
+
+
+def _ram_parts(estimate: Estimate) -> list[Measurement]:
+    """Return the parts of the RAM, and the RAM; none where the parts are not known."""
+    rows = [estimate.measurement(metric) for metric in (*_RAM_PARTS, "memory_sram")]
+    known = [row for row in rows if row is not None and row.value is not None]
+    return known if len(known) == len(rows) else []
+
+
+def ram_table(estimate: Estimate) -> Table:
+    """Return the parts of the RAM with their sum, what the board has, and what is left; empty without parts."""
+    fit, parts = estimate.fit, _ram_parts(estimate)
+    rows = [(METRICS[row.metric].label, int(row.value or 0), row.basis or "") for row in parts]
+    if rows and fit is not None:
+        rows.append((f"RAM of {fit.board.name}", fit.board.ram_bytes, ""))
+        rows += [("RAM left", fit.left["RAM"], "")] if "RAM" in fit.left else []
+    columns: Columns[tuple[str, int, str]] = [
+        (Column(title=""), lambda row: Cell(text=row[0])),
+        (Column(title="B", numeric=True, unit="B"), lambda row: _number(row[1], ",d")),
+        (Column(title="KiB", numeric=True), lambda row: Cell(text=kib(row[1]), value=row[1] / 1024)),
+        (Column(title="Basis", rank=1), lambda row: Cell(text=row[2])),
+    ]
+    return table_of("RAM under tflite-micro: the parts and their sum", rows, columns)
+
+
+def _metrics_table(title: str, estimate: Estimate, rows: Sequence[Measurement]) -> Table:
     columns: Columns[Measurement] = [
         (Column(title=""), lambda row: Cell(text=METRICS[row.metric].label)),
         (Column(title="Value", numeric=True), lambda row: _value(row, estimate)),
@@ -173,9 +212,9 @@ def totals_table(estimate: Estimate) -> Table:
         (Column(title="Basis", rank=1), lambda row: Cell(text=row.basis or "")),
         (Column(title="Method", rank=2, folds=True), lambda row: Cell(text=one_line(row.method))),
     ]
-    if not any(interval_cell(row, estimate).text for row in estimate.measurements):
+    if not any(interval_cell(row, estimate).text for row in rows):
         del columns[2]
-    return table_of("Whole model", estimate.measurements, columns)
+    return table_of(title, rows, columns)
 
 
 def interval_cell(row: Measurement, estimate: Estimate) -> Cell:

@@ -332,7 +332,7 @@ def data_lines(evaluation: Evaluation) -> list[str]:
     chosen = "" if evaluation.limit is None else f" (at most {evaluation.limit}, chosen by seed {evaluation.seed})"
     lines = [
         f"{data.name} ({data.format}, split {data.split}): {evaluation.n} of {data.size} samples evaluated{chosen}, "
-        f"sha256 {data.sha256[:16]}"
+        f"{data.hashes()}"
     ]
     if evaluation.skipped_count:
         named = [f"{each.name} ({each.reason})" for each in evaluation.skipped[:MOST_SKIPPED]]

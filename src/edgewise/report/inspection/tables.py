@@ -210,7 +210,7 @@ def _amount(value: float | None, unit: str, why: str) -> Cell:
         return absent(why)
     if unit == "B":
         return Cell(
-            text=f"{quantity(value, unit)} ({value:,.0f} B)" if value >= 1000 else f"{value:.0f} B", value=value
+            text=f"{quantity(value, unit)} ({value:,.0f} B)" if value >= 1024 else f"{value:,.0f} B", value=value
         )
     return Cell(text=f"{format_si(value, '').strip()} ({value:,.0f})" if value >= 1e5 else f"{value:,.0f}", value=value)
 

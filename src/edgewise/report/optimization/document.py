@@ -143,7 +143,7 @@ def provenance_table(result: Optimization) -> Table | None:
     pairs.append(("Runs in", runtime_text(chosen)))
     for name, data in (("Judged on", result.data), ("Calibrated on", result.calibration)):
         if data is not None:
-            pairs.append((name, f"{data.name}, split {data.split}, sha256 {data.sha256}"))
+            pairs.append((name, f"{data.name}, split {data.split}, {data.hashes(64)}"))
     pairs.append(("Run in the store", chosen.run))
     rows = tuple((Cell(text=name), text_cell(text)) for name, text in pairs if text)
     return Table(title="The chosen file", columns=(Column(title=""),) * 2, rows=rows, detail=True)

@@ -46,9 +46,12 @@ def titled(result: Optimization, metric: str, title: str) -> str:
 
 
 def needs_of(result: Optimization, one: Candidate) -> str:
-    """``"latency 595 ms [495, 714] (estimated), SRAM 73.0 kB (simulated)"``: what a variant needs on the device."""
+    """``"latency 595 ms [495, 714] (estimated), RAM 73.0 KiB (simulated)"``: what a variant needs on the device."""
     words = []
+    fit = one.elsewhere is not None and bool(one.elsewhere.fit)  # it has the memory
     for metric in device_metrics(result)[:MOST]:
+        if fit and metric in ("memory_sram", "flash"):
+            continue
         number = one.metrics.get(metric)
         if number is not None and number.at_least is not None and one.elsewhere is not None:
             least = f"at least {value_text(metric, METRICS[metric].unit, number.at_least)}"

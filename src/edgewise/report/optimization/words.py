@@ -429,10 +429,13 @@ def _data_lines(result: Optimization) -> list[str]:
         task = f", task {result.task}" if result.task else ""
         lines = [f"judged on {data.name} ({data.format}, split {data.split}, "
                  f"{data.size if result.judged is None else result.judged} of {data.size} samples)"
-                 f"{task}, sha256 {data.sha256[:16]}"]  # fmt: skip
+                 f"{task}, {data.hashes()}"]  # fmt: skip
     if result.headline and (number := result.baseline.metrics.get(result.headline)) is not None and number.method:
         lines.append(f"{label_of(result.headline)}: {number.method}")
     if result.calibration is None:
         return [*lines, "no calibration: passes saw no samples"]
     seen = result.calibration
-    return [*lines, f"calibrated on {seen.size} samples of {seen.name} (split {seen.split}), sha256 {seen.sha256[:16]}"]
+    return [
+        *lines,
+        f"calibrated on {seen.size} samples of {seen.name} (split {seen.split}), {seen.hashes()}",
+    ]

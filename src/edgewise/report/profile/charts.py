@@ -42,7 +42,7 @@ from edgewise.report.profile.document import header, operator_names
 from edgewise.report.profile.trace import place_in_latency
 from edgewise.report.runs.conditions import labels_of
 from edgewise.text import one_line
-from edgewise.units import format_bytes, format_duration, format_si, significant
+from edgewise.units import SCALES, format_bytes, format_duration, format_si, scale_for, significant
 
 OVERHEAD = "overhead"
 OTHER = "other"
@@ -352,7 +352,8 @@ def memory_chart(run: Run) -> Chart | None:
     live = list((memory or {}).get("live_bytes") or ())
     if not live or not memory or max(live) <= 0:
         return None
-    unit, scale = ("MB", 1e-6) if max(live) >= 1e6 else ("kB", 1e-3)
+    whole, unit = scale_for(max(live), SCALES["B"])
+    scale = 1 / whole
     size = max(1, math.ceil(len(live) / MOST_STEPS))
     steps = [{"i": first, "bytes": max(live[first : first + size]) * scale} for first in range(0, len(live), size)]
     steps.append({"i": len(live), "bytes": steps[-1]["bytes"]})

@@ -180,7 +180,7 @@ def judged_on(run: Run) -> str:
     data = found.data
     words = f"{data.name} ({data.format}, {data.split}), {found.n} of {data.size} samples, task {found.task}"
     skipped = f", {found.skipped_count} skipped" if found.skipped_count else ""
-    return one_line(f"{words}{skipped}, sha256 {data.sha256[:16]}")
+    return one_line(f"{words}{skipped}, {data.hashes()}")
 
 
 def preparation_of(evaluation: Evaluation) -> list[str]:

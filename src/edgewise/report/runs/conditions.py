@@ -169,7 +169,7 @@ def scenario_of(run: Run) -> str:
 
 
 def file_of(run: Run) -> str:
-    """Format and size of the model file, ``"onnx, 53.9 kB"``. The file of an imported run may not be known."""
+    """Format and size of the model file, ``"onnx, 52.7 KiB"``. The file of an imported run may not be known."""
     model = run.job.model
     return one_line(f"{model.format}, {format_bytes(model.size_bytes)}") if model.is_known else "file not known"
 

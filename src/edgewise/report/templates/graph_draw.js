@@ -1,6 +1,6 @@
 // Numbers, colours and drawing of a profile's graph, onto a canvas or into an SVG.
 const TIMES = [[1e-6, "µs"]]; // as in the tables: one unit for all times
-const SIZES = [[1e9, "GB"], [1e6, "MB"], [1e3, "kB"], [1, "B"]];
+const SIZES = [[2 ** 30, "GiB"], [2 ** 20, "MiB"], [2 ** 10, "KiB"], [1, "B"]];
 const COUNTS = [[1e12, "T"], [1e9, "G"], [1e6, "M"], [1e3, "k"], [1, ""]];
 const SCALES = { s: TIMES, B: SIZES, MAC: COUNTS, "": COUNTS, "op/s": COUNTS.map(([size, prefix]) => [size, `${prefix}op/s`]) };
 

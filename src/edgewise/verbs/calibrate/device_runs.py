@@ -19,7 +19,7 @@ from edgewise.record.job import UNKNOWN_DEVICE, Job
 from edgewise.store import Store, open_store
 from edgewise.store.codec import parse_time
 from edgewise.text import enumerate_few
-from edgewise.units import format_bytes
+from edgewise.units import format_si
 from edgewise.verbs.subjects import read_subjects
 
 if TYPE_CHECKING:
@@ -70,7 +70,8 @@ def grade_of(run: Run) -> str | None:
 
 def engine_text(job: Job) -> str:
     """Return an engine with its threads and limits, such as ``litert/cpu, 1 thread, within 2 CPUs``."""
-    runtime, limits = job.runtime, limits_text(job, unit="CPU", size=format_bytes)  # they find stored calibrations
+    # Stored calibrations are found by these words, whose sizes are decimal.
+    runtime, limits = job.runtime, limits_text(job, unit="CPU", size=lambda size: format_si(size, "B"))
     words = [f"{runtime.name}{f'/{runtime.provider}' if runtime.provider else ''}"]
     if runtime.threads is not None:
         words.append(f"{runtime.threads} thread{'' if runtime.threads == 1 else 's'}")
