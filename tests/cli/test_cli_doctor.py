@@ -300,3 +300,9 @@ def test_calibrating_measures_the_bundled_network_and_keeps_the_run(capsys, monk
 def test_too_short_a_calibration_is_refused(capsys):
     assert run(["doctor", "--calibrate", "2min"]) == 2
     assert re.search(says("min-more-10min-good-start", least_span_s=has("6")), capsys.readouterr().err)
+
+
+def test_engines_of_language_models_are_listed_and_the_fake_one_is_not(capsys):
+    assert run(["doctor", "--json"]) == 0
+    names = [one["name"] for one in json.loads(capsys.readouterr().out)["runtimes"]]
+    assert "openvino-genai" in names and "fake" not in names

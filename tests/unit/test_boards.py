@@ -194,7 +194,9 @@ def test_a_linux_board_or_a_phone_is_like_no_microcontroller(name):
     assert "no Linux board, phone or application processor is built in" in str(refused.value.message)
     assert "did you mean" not in refused.value.advice
     for command in (
+        "'edgewise inspect 'zoo/a b.tflite''",
         f"'edgewise devices add {name} ssh://USER@HOST'",
+        f"'edgewise devices check {name} --bootstrap'",
         f"'edgewise bench 'zoo/a b.tflite' -d {name}'",
         f"'edgewise calibrate {name} --measurements FILE'",
         "'edgewise atlas import SOURCE FILE'",

@@ -302,8 +302,10 @@ def unknown_device(name: str, others: Sequence[str] = (), *, listed: str, model:
     word = shlex.quote(plain)
     return BadInput(
         f"unknown device {name!r}: no Linux board, phone or application processor is built in",
-        advice=f"{like}measure on it over ssh: 'edgewise devices add {word} ssh://USER@HOST', then 'edgewise bench "
-        f"{shlex.quote(model)} -d {word}'; or let 3 or more models that were measured on it, in a table, predict "
+        advice=f"{like}without it, 'edgewise inspect {shlex.quote(model)}' counts operations and memory and names "
+        f"the engines that support all operators; measure on it over ssh: 'edgewise devices add {word} "
+        f"ssh://USER@HOST', 'edgewise devices check {word} --bootstrap' (installs what is missing there), 'edgewise "
+        f"bench {shlex.quote(model)} -d {word}'; or let 3 or more models that were measured on it, in a table, predict "
         f"others: 'edgewise calibrate {word} --measurements FILE', helped by published results: 'edgewise atlas import "
         "SOURCE FILE'",
     )

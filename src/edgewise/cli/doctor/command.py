@@ -218,12 +218,15 @@ def _describe_runtimes(
     registry: Registry[Any], found: DeviceCheck | None, *, only_available: bool
 ) -> Iterator[dict[str, Any]]:
     """One row per runtime; those that are only used by name, such as the fake one, are left out."""
-    from edgewise.runtime.base import settings_of
+    from edgewise.runtime.base import RunsLanguageModels, settings_of
+
+    def is_listed(runtime: Any) -> bool:
+        return runtime.in_default or (isinstance(runtime, RunsLanguageModels) and "fake" not in runtime.formats)
 
     for name, runtime, availability in _ask(registry, {} if found is None else found.engines):
         if runtime is None:
             yield {"name": name, "title": name, **_availability(availability), "formats": [], "providers": []}
-        elif availability if only_available else runtime.in_default:
+        elif availability if only_available else is_listed(runtime):
             yield {
                 "name": name,
                 "title": runtime.title,
