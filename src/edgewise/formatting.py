@@ -25,6 +25,7 @@ FACTOR_WIDE = 2.0
 VERY_WIDE = f"spans more than a factor of {FACTOR_WIDE:g}"
 
 _PERCENT = SHARES | {"cpu_utilization"}
+_COUNTS = frozenset({"parameters", "depth", "macs", "ops"})
 
 
 def ends_text(low: float, high: float, places: int) -> tuple[str, str]:
@@ -279,7 +280,8 @@ def value_text(metric: str, unit: str, value: float | None) -> str:
     """
     if value is None or not math.isfinite(value):
         return ABSENT
-    if unit == "1" and 1000 <= value < 1e15 and value == round(value):
+    is_count = metric in _COUNTS or value >= 1000
+    if unit == "1" and is_count and value < 1e15 and value == round(value):
         return f"{value:,.0f}"
     if metric == "memory_limit":
         return format_limit(value)

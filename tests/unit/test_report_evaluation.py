@@ -332,6 +332,7 @@ def test_ends_of_a_share_are_rounded_outwards():
     assert value_text("latency", "s", 0.0042) == "4.20 ms"
     assert value_text("parameters", "1", 2_270_514.0) == "2,270,514"
     assert value_text("macs", "1", 144_907_992.0) == "144,907,992"
+    assert value_text("depth", "1", 44.0) == "44"
 
 
 def test_one_metric_stands_for_a_run():
