@@ -45,9 +45,7 @@ class Estimated:
 
 
 def newest_estimates(studio: Studio, metric: str) -> Sequence[Estimated]:
-    """Return the newest estimate of `metric` for each model file and device, of the newest `MOST_JOBS` finished
-    jobs.
-    """
+    """Return the newest estimate of `metric` of each model file and device, from the last `MOST_JOBS` done jobs."""
     found: dict[tuple[str, str, str], Estimated] = {}
     files: Mapping[str, str] | None = None
     verbs = [name for name, verb in VERBS if verb.estimates]

@@ -17,12 +17,7 @@ from edgewise.profiling.layer_matching import LayerPair
 from edgewise.profiling.layers import layers_without_times
 from edgewise.record import Run
 from edgewise.report.document import DASH, Cell, absent
-from edgewise.report.graph import (
-    Graph,
-    make_graph,
-    make_model_graph,
-    short_line,
-)
+from edgewise.report.graph import Graph, make_graph, make_model_graph, short_line
 from edgewise.report.graph.columns import bounds, document_of, shapes_words
 from edgewise.report.inspection.document import summary
 from edgewise.report.profile.cells import bound_note, share_cell, time_cell

@@ -83,9 +83,7 @@ def templates() -> Environment:
 
 @lru_cache(128)
 def static_file(name: str) -> bytes | None:
-    """Return the content of a static file of the studio, or of a style sheet or script of the reports; None for any
-    other.
-    """
+    """Return the content of a static file of the studio or of the reports; None for any other name."""
     if not all(part.isidentifier() for part in name.replace("-", "_").replace(".", "/").split("/")):
         return None
     if not name.endswith((".css", ".js", ".svg")):

@@ -83,9 +83,7 @@ def rendered(app: Starlette, address: str) -> str:
 
 
 def frozen(page: str, link: Callable[[str], str | None], *, index: str = "") -> str:
-    """Return a page with its style and those scripts in it that need no server; without forms and links to the
-    studio.
-    """
+    """Return a page with its style and the scripts that need no server; without forms and links to the studio."""
     reader = _Reader(link)
     reader.feed(page)
     reader.close()

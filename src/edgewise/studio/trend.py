@@ -61,9 +61,7 @@ class ModelTrend:
 
 
 def find_trend(store: Store, query: Mapping[str, str]) -> ModelTrend:
-    """Return the trend of the model in `query`; what the query leaves open is as in its ``run``, else in the newest
-    one.
-    """
+    """Return the trend of the model in `query`; what that leaves open is as in its ``run``, else the newest run."""
     model, metric = query.get("model", ""), query.get("metric") or None
     found = store.trend(model, metric=metric, limit=MOST)
     rows = [row for row in found.points if metric is not None or row.metric == found.points[0].metric]

@@ -62,9 +62,7 @@ def _by_device(runs: Sequence[Run]) -> dict[str, list[Run]]:
 
 
 def title_of_group(group: Sequence[Run], runs: Sequence[Run]) -> str:
-    """Return the title of a group of comparable runs, with its device where `runs` are of several, or not of this
-    machine.
-    """
+    """Return the title of comparable runs, with the device where `runs` are of several, or of another machine."""
     several = len(devices_of(runs)) > 1
     return group_title(group[0]) + (f", on {devices_of(group)[0]}" if several else elsewhere(group))
 
@@ -334,9 +332,7 @@ def _paths(runs: Sequence[Run]) -> Section:
 
 
 def _is_odd(run: Run) -> bool:
-    """Whether a majority of runs has other outputs. Without a majority the caution is on all runs, also on those
-    that agree with the reference.
-    """
+    """Whether a majority has other outputs; without one, the caution is on all runs, also on those that agree."""
     return any(each.code == "output-mismatch" and NO_MAJORITY not in each.message for each in run.cautions)
 
 

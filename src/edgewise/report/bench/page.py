@@ -13,21 +13,9 @@ from edgewise.report.bench.document import answer_by_device, bench_document, def
 from edgewise.report.bench.ranking import comparable_groups
 from edgewise.report.bench.sustained import sustained_charts
 from edgewise.report.charts import Chart, colour_of
-from edgewise.report.document import (
-    Document,
-    Section,
-    lines_of,
-    pairs_table,
-)
+from edgewise.report.document import Document, Section, lines_of, pairs_table
 from edgewise.report.document.names import distinct_names
-from edgewise.report.runs.conditions import (
-    engine_of,
-    flatten,
-    labels_of,
-    processor_of,
-    system_of,
-    told_apart,
-)
+from edgewise.report.runs.conditions import engine_of, flatten, labels_of, processor_of, system_of, told_apart
 from edgewise.report.runs.document import run_document
 from edgewise.report.runs.field_tables import FIELD_TABLES, Options, field_tables
 from edgewise.text import one_line
@@ -85,9 +73,7 @@ def facts_section(runs: Sequence[Run]) -> Section:
 
 
 def _charts(runs: Sequence[Run]) -> list[Chart | None]:
-    """Return the charts of each group of comparable runs: colours by place in the page, names that tell the group
-    apart.
-    """
+    """Return the charts of each comparable group: colours by place in the page, names that tell the group apart."""
     colours = {run.id: colour_of(index) for index, run in enumerate(runs)}
     groups = comparable_groups(runs)
     found: list[Chart | None] = []

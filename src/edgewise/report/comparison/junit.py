@@ -20,11 +20,7 @@ def render_junit(outcome: GateResult) -> str:
     """Return the XML document, UTF-8 declared, with a final line break."""
     skipped = outcome.count("inconclusive") if outcome.policy == "pass" else 0
     failures = outcome.count("fail") + outcome.count("inconclusive") - skipped
-    counts = {
-        "tests": str(len(outcome.checks)),
-        "failures": str(failures),
-        "errors": str(outcome.count("unmeasured")),
-    }
+    counts = {"tests": str(len(outcome.checks)), "failures": str(failures), "errors": str(outcome.count("unmeasured"))}
     if outcome.findings.elapsed_s is not None:
         counts["time"] = f"{outcome.findings.elapsed_s:.3f}"
     root = ElementTree.Element("testsuites", {"name": SUITE, **counts})

@@ -42,9 +42,7 @@ def rows_of(findings: ComparisonResult, label: str) -> list[Comparison]:
 
 
 def chief_of(findings: ComparisonResult, label: str) -> Comparison:
-    """Return the row of `label` in the headline metric of the baseline, else its first; where any is, one that is
-    known.
-    """
+    """Return the row of `label` in the baseline's headline metric, else its first; a known one where there is any."""
     rows = rows_of(findings, label)
     rows = [row for row in rows if row.ratio or row.before.value is not None or row.after.value is not None] or rows
     headlines = [variant.run.headline for variant in findings.variants[:1]]

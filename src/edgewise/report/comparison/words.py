@@ -72,9 +72,7 @@ def quotient_note(row: Comparison) -> str:
 
 
 def _what_ratio_is_of(row: Comparison) -> str:
-    """Return the statistic behind the ratio: turns for a median, processes for a mean, groups of them for a
-    percentile.
-    """
+    """Return the statistic behind the ratio: turns of a median, processes of a mean, groups of a percentile."""
     if row.metric == PERCENTILE_METRIC:
         return f"99th percentiles of groups of fresh processes, each of {LEAST_FOR_PERCENTILE} samples or more"
     if OF_NEIGHBOURS in row.method:
@@ -99,9 +97,7 @@ def waiting_text(row: Comparison) -> str:
 
 
 def metric_phrase(row: Comparison) -> str:
-    """`` in peak memory``; nothing for latency, which is what ``faster`` means where nothing else is said, and nothing
-    where the verdict's own words name the metric.
-    """
+    """`` in peak memory``; "" for latency, which ``faster`` means, and where the verdict's words name the metric."""
     named = row.metric in ("energy", "power") and row.verdict in ("faster", "slower")
     return "" if named or row.metric == "latency" else f" in {lower_label(row.metric)}"
 
@@ -126,9 +122,7 @@ def headline_text(row: Comparison) -> str:
 
 
 def evidence_text(row: Comparison) -> str:
-    """Return what the headline rests on: ``"ratio 0.412, 95 % interval 0.405 to 0.419"``, the reason where there is
-    none.
-    """
+    """Return what the headline rests on: ``"ratio 0.412, 95 % interval 0.405 to 0.419"``, or why there is none."""
     if row.design == "same-run":
         return one_line(row.method)
     words = []

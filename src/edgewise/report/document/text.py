@@ -18,14 +18,7 @@ from edgewise.text import one_line
 if TYPE_CHECKING:
     from rich.console import Console, RenderableType
 
-_STYLES = {
-    "plain": "",
-    "good": "green",
-    "fair": "cyan",
-    "poor": "yellow",
-    "bad": "bold red",
-    "faint": "dim",
-}
+_STYLES = {"plain": "", "good": "green", "fair": "cyan", "poor": "yellow", "bad": "bold red", "faint": "dim"}
 LEAST_NAME, SHORTEST_NAME = 16, 8
 """Cells to which a name is shortened before a column is left out, and where none can be."""
 _CONTINUED = " (continued)"
@@ -206,9 +199,7 @@ def fit(table: Table, width: int) -> tuple[Table, tuple[int, ...]]:
 
 
 def _fitted(table: Table, width: int, least: Mapping[int, int]) -> tuple[Table, tuple[int, ...]]:
-    """Return the columns that fit and `table` with names as long as there is room; `least`: cells of the names of a
-    column.
-    """
+    """Return the columns that fit, and `table` with names as long as there is room, at least `least` of a column."""
     tight, tightest = _shortened(table, LEAST_NAME, least), _shortened(table, SHORTEST_NAME, least)
     shown = list(table.visible)
     while highest := max(table.columns[index].rank for index in shown):
@@ -227,9 +218,7 @@ def _short_cell(cell: Cell) -> Cell:
 
 
 def _shortened(table: Table, most: int | None, least: Mapping[int, int] = MappingProxyType({})) -> Table:
-    """`table` with headings folded to its cells, and the short forms of names in at most `most` cells each, or `least`
-    of their column.
-    """
+    """`table` with headings folded to its cells, and names in at most `most` cells each, or `least` of the column."""
     from rich.cells import cell_len
 
     columns, cells = list(table.columns), [[row[index] for row in table.rows] for index in range(len(table.columns))]

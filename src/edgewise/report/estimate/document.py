@@ -179,9 +179,7 @@ def totals_table(estimate: Estimate) -> Table:
 
 
 def interval_cell(row: Measurement, estimate: Estimate) -> Cell:
-    """Return the interval of `row`, with its coverage if the estimator states one; empty where both ends look the
-    same.
-    """
+    """Return the interval of `row`, with its coverage if that is stated; empty where both ends look the same."""
     if row.low is None or row.high is None:
         return Cell(text="")
     text = interval_text(row.metric, row.unit, row.value, row.low, row.high)

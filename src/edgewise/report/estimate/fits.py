@@ -104,9 +104,7 @@ def _smallest(sure: Sequence[Candidate]) -> list[str]:
 
 
 def _counted(fits: Fits, reason: str, count: int) -> str:
-    """Return a reason with its number of boards, by name where they hold the model and only their latency is in the
-    way.
-    """
+    """Return a reason with its number of boards; with their names where only the latency is in the way."""
     names = [each.fit.board.name for each in fits.candidates if each.left_out[:1] == (reason,)]
     return f"{reason}: {count}" + (f" ({', '.join(names)})" if "hold" in reason else "")
 

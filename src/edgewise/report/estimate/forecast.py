@@ -65,9 +65,7 @@ def calibration_document(calibration: Calibration) -> Document:
 
 
 def _way_on(calibration: Calibration) -> str:
-    """Return the command that predicts others: of a table where it takes values of this machine by an unknown
-    engine.
-    """
+    """Return the command that predicts others, of a table where this machine's values are by an unknown engine."""
     subjects = [point.subject for points in calibration.points.values() for point in points]
     if calibration.runtime or not any(subject.host for subject in subjects):
         return f"Predict others: edgewise estimate MODEL -d {calibration.name}"
@@ -111,9 +109,7 @@ def _why_not_least(choice: Choice) -> str:
 
 
 def _origin(calibration: Calibration, more: Sequence[str] = (), *, said: Sequence[str]) -> list[Section]:
-    """Return the cautions of the calibration, and `more`, but those that the answer has `said`; where its points
-    are from.
-    """
+    """Return the cautions of the calibration and `more`, but those that are `said`, and where its points are from."""
     lines = [f"Measured: {one_line(', '.join(calibration.sources))}."]
     if calibration.runtime:
         lines.append(_hosts(calibration))
@@ -316,9 +312,7 @@ def _known(found: Forecasts, metric: str) -> str:
 
 
 def _least(found: Forecasts, metric: str) -> str:
-    """Return the model with the least value, and those that may have less, as a sentence; "" where none is
-    predicted.
-    """
+    """Return the model with the least value, and one that may have less, as a sentence; "" without a prediction."""
     label, unit = METRICS[metric].label, METRICS[metric].unit
     ranked = [row for row in found.of(metric) if row.prediction]
     if not ranked or ranked[0].prediction is None:

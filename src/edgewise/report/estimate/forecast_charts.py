@@ -95,10 +95,7 @@ def curve_chart(metric: str, choice: Choice) -> Chart | None:
         x=x,
         y=y,
         colour=_colours(choice),
-        lines=[
-            layer("area", edges, band, opacity=0.15, color=SOFT),
-            layer("line", {"x": x, "y": y}, band, color=INK),
-        ],
+        lines=[layer("area", edges, band, opacity=0.15, color=SOFT), layer("line", {"x": x, "y": y}, band, color=INK)],
         description=f"{choice.chosen.predictor.name}: {equation}; " + _in_words(metric, choice),
         caption=f"{choice.chosen.predictor.name}: {equation}. The band is the {COVERAGE:.0%} interval of a new model.",
     )
@@ -183,10 +180,7 @@ def coverage_chart(left_out: Sequence[LeftOut]) -> Chart:
         rows,
         x=x,
         y=y,
-        lines=[
-            layer(DASHED, {"x": x, "y": y}, diagonal),
-            layer("line", {"x": x, "y": y}, color=colour_of(0)),
-        ],
+        lines=[layer(DASHED, {"x": x, "y": y}, diagonal), layer("line", {"x": x, "y": y}, color=colour_of(0))],
         intervals=(),
         description="; ".join(f"{row['y']:.0%} inside intervals of {row['x']:.0%}" for row in rows),
         caption=f"Intervals of {len(left_out)} left-out models: {without} found without the model; the law was chosen "

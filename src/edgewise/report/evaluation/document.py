@@ -392,9 +392,7 @@ def _doubts(results: EvaluationResults) -> tuple[str, ...]:
 def _caution_lines(
     results: EvaluationResults, codes: Collection[str], *, advice: bool = False, alike: bool = False
 ) -> tuple[str, ...]:
-    """Return the messages of cautions with one of `codes`, and what to do; `alike`: of changes that all samples
-    share.
-    """
+    """Return cautions with one of `codes`, and what to do; `alike`: those on changes that all samples share."""
     found = by_key(
         (f"{each.message}{f' → {each.advice}' if advice else ''}", label)
         for one, label in _pairs(results)

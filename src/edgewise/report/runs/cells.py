@@ -96,13 +96,7 @@ def cell_of_measurement(row: Measurement, *, scale: Scale = lambda value: value,
 
 
 def amount_cell(
-    metric: str,
-    value: float,
-    low: float | None,
-    high: float | None,
-    scale: tuple[Scale, str],
-    *,
-    digits: int = DIGITS,
+    metric: str, value: float, low: float | None, high: float | None, scale: tuple[Scale, str], *, digits: int = DIGITS
 ) -> Cell:
     """Return the cell of a value of `metric` with its interval, short without it; `scale` is of `scale_of`."""
     convert, unit = scale

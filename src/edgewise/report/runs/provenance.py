@@ -119,9 +119,7 @@ def basis_text(basis: str | None) -> str:
 
 
 def cautions_of(run: Run, row: Measurement) -> tuple[Caution, ...]:
-    """Return the cautions of `run` that concern `row`: sizes and counts are exact, whatever the machine did
-    meanwhile.
-    """
+    """Return the cautions of `run` that concern `row`: sizes and counts are exact, whatever the machine did."""
     return run.cautions if row.samples or row.low is not None else ()
 
 

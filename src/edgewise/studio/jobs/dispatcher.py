@@ -199,9 +199,7 @@ class Dispatcher:
         return 0
 
     def state_of(self, job: JobRow) -> JobState:
-        """Return the state of a job: by the messages of its process while it runs here, otherwise by its row
-        and log.
-        """
+        """Return the state of a job: by the messages of its process if it runs here, otherwise by its row and log."""
         found = self.live.get(job.id) if job.status == "running" else None
         if found is not None:
             return found

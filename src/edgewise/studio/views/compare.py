@@ -105,9 +105,7 @@ def _picked(request: Request) -> list[Run]:
 
 
 def _found(request: Request, wanted: str, runs: Sequence[Run]) -> list[RunRow]:
-    """Return stored runs to add, newest first: by the model's name, a tag or an id; without a search those of one
-    model.
-    """
+    """Return stored runs to add, the newest first: by model's name, tag or id; without a search, of one model."""
     store = studio_of(request).store
     most = MOST_FOUND + MOST_COMPARED
     if not wanted:

@@ -26,10 +26,7 @@ if TYPE_CHECKING:
 
 PAGE = 50
 TONES = {"queued": "faint", "running": "fair", "done": "good", "failed": "bad", "cancelled": "poor", "lost": "bad"}
-WORDS = {
-    "queued": "It starts when the jobs before it have ended.",
-    "lost": "No part of it is still running.",
-}
+WORDS = {"queued": "It starts when the jobs before it have ended.", "lost": "No part of it is still running."}
 NAMES = {
     ".html": "HTML, one file", ".json": "JSON", ".md": "Markdown", ".csv": "CSV", ".xml": "JUnit", ".txt": "Text",
     ".mltk.json": "MLTK JSON", ".trace.json": "Trace", ".nodes.json": "Model Explorer nodes",
@@ -72,10 +69,7 @@ def job(request: Request) -> Response:
         "job.html.jinja",
         title=row.title,
         styles=("jobs.css", *["graph.css"] * drawn),
-        scripts=(
-            *(("report.js",) if part else () if row.status in ENDED else ("job.js",)),
-            *["graph.js"] * drawn,
-        ),
+        scripts=(*(("report.js",) if part else () if row.status in ENDED else ("job.js",)), *["graph.js"] * drawn),
         job=row,
         live=document_of(state),
         size=format_bytes(studio.jobs.size_of(row.id)) if row.status in ENDED else "",

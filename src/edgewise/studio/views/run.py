@@ -39,9 +39,7 @@ OF_PROFILE = (".trace.json", ".nodes.json", ".mltk.json")
 
 
 def run(request: Request) -> Response:
-    """Return a stored run: its numbers at once, its report when it is asked for or once the page's script has
-    fetched it.
-    """
+    """Return a stored run: its numbers at once, its report when asked for, or when the page's script fetches it."""
     studio, reference = studio_of(request), request.path_params["run"]
     found = studio.store.get(reference)
     if found.id != reference:  # a tag, or the beginning of an id: the permalink is the whole one

@@ -217,9 +217,7 @@ def _ask(request: Request, form: FormData, title: str) -> Response:
 
 
 def question(request: Request, kind: str, rows: Sequence[tuple[str, str]], *, title: str, back: str) -> Response:
-    """Return the page on which a name is given or a removal is confirmed; `rows` has id and title of each run or
-    job.
-    """
+    """Return the page that asks for a name or confirms a removal; `rows` has id and title of each run or job."""
     return page(request, "ticked.html.jinja", title=title, styles=("history.css",), kind=kind, rows=rows, back=back)
 
 
