@@ -7,13 +7,11 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import lru_cache
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
+from edgewise.store.jobs import JobRow
+from edgewise.studio.studio import Studio
 from edgewise.verbs.verb import VERBS
-
-if TYPE_CHECKING:
-    from edgewise.store.jobs import JobRow
-    from edgewise.studio.studio import Studio
 
 MOST_JOBS = 200
 MOST_BYTES = 20 * 10**6

@@ -91,21 +91,16 @@ def _charts(runs: Sequence[Run]) -> list[Chart | None]:
 def _parts(runs: Sequence[Run], options: Options) -> list[tuple[str, list[Document]]]:
     colours = [colour_of(index) if index < MOST_DRAWN else None for index in range(len(runs))]
     several = f" (samples over time: of the first {MOST_DRAWN})" if len(runs) > MOST_DRAWN else ""
-    fields = [(name, field_tables(name, runs, options=options)) for name in FIELD_TABLES]
+    made = {name: field_tables(name, runs, options=options) for name in FIELD_TABLES}
+    fields = [
+        Document(
+            id=f"table-{name}", title=some[0].title, tables=tuple(some), answer=(f"edgewise report --table {name}",)
+        )
+        for name, some in made.items()
+    ]
     return [
         (f"Runs{several}", [_run(*each) for each in zip(runs, labels_of(runs), colours, strict=True)]),
-        (
-            "Tables of the field",
-            [
-                Document(
-                    id=f"table-{name}",
-                    title=tables[0].title,
-                    tables=tuple(tables),
-                    answer=(f"edgewise report --table {name}",),
-                )
-                for name, tables in fields
-            ],
-        ),
+        ("Tables of the field", fields),
         ("Conditions", environment_documents(runs)),
     ]
 

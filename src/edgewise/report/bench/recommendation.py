@@ -309,11 +309,7 @@ def _remarks(chosen: Candidate, candidates: Sequence[Candidate]) -> list[str]:
 
 
 def answer_of(runs: Sequence[Run], *, each: bool = False) -> tuple[str, ...]:
-    """Return the conclusion, a line each: the recommended runtime, or the fastest and the smallest model.
-
-    Args:
-        each: whether several models also have a line each.
-    """
+    """Return the recommended runtime, or the fastest and the smallest model; with `each` also a line for each model."""
     judged = list(filter(_is_only_judged, runs))
     lines = list(map(_of_evaluation, judged[:MOST_LINES]))
     lines += [f"{left} more evaluations: see the table"] if (left := len(judged) - MOST_LINES) > 0 else []

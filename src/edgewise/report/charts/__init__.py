@@ -175,11 +175,7 @@ def colour_channel(field: str, colours: Mapping[str, str], *, legend: Spec | Non
 
 
 def interval_lines(channels: Spec, *, along: str = "x", low: str = "low", high: str = "high", **mark: Any) -> Spec:
-    """Return the layer of 95 % intervals: a line from `low` to `high` for each row that has them.
-
-    Args:
-        along: the channel, x or y, that the interval runs along.
-    """
+    """Return the layer of 95 % intervals: lines from `low` to `high` along x or y, for each row that has them."""
     ends = {along: {**channels[along], "field": low}, f"{along}2": {"field": high}}
     return {
         "transform": [{"filter": f"isValid(datum.{low})"}],

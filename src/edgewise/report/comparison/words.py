@@ -43,11 +43,7 @@ def factor_of(row: Comparison) -> str:
 
 
 def verdict_text(row: Comparison, *, hint: bool = True) -> str:
-    """``"2.43× faster"``, ``"same (within ± 3 %)"``, ``"inconclusive (≈ 40 s more would decide)"``.
-
-    Args:
-        hint: whether the margin or the time that would decide follows.
-    """
+    """``"2.43× faster"``; ``"inconclusive (≈ 40 s more would decide)"``, in brackets the `hint` on margin or time."""
     if row.verdict == "inconclusive":
         return f"{row.word} ({waiting_text(row)})" if hint and row.decides_in_s is not None else row.word
     if row.design == "same-run":

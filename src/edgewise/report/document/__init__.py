@@ -231,11 +231,6 @@ def pairs_table(title: str, pairs: Iterable[tuple[str, Any]]) -> Table:
     return Table(title=title, columns=(Column(title=""),) * 2, rows=rows)
 
 
-def text_column(title: str, words: Callable[[T], object], **settings: Any) -> tuple[Column, Callable[[T], Cell]]:
-    """Return a column for `table_of` with what `words` says of each thing, in one line; `settings` as `Column` has."""
-    return Column(title=title, **settings), lambda thing: text_cell(words(thing))
-
-
 def absent(*reasons: str) -> Cell:
     """Return the cell of a value that is not known, with the reasons as footnotes."""
     return Cell(text=ABSENT, notes=reasons, tone="faint")

@@ -97,11 +97,7 @@ def _told_apart(names: Sequence[str], width: int, *, ends: bool) -> dict[str, st
 
 
 def _whole_segments(names: Sequence[str], width: int) -> list[str]:
-    """``"…features.3/…Conv"``: the last segment, those that tell names apart, and from the end on those that fit.
-
-    Args:
-        width: of what is added only; forms that need more are longer.
-    """
+    """``"…features.3/…Conv"``: the last segment, those that tell names apart, from the end those that fit `width`."""
     marks = next((each for each in _MARKS if any(mark in name for name in names for mark in each)), "/")
     parts = [_segments(name, marks) for name in names]
     kept = [{len(part) - 1} for part in parts]

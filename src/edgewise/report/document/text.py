@@ -133,14 +133,12 @@ def _print_table(table: Table, console: Console, numbers: dict[str, int], *, det
 
 def _without_intervals(whole: Table, table: Table, shown: Sequence[int]) -> list[int]:
     """Return the columns of `table` where cells in their short forms lack intervals that those of `whole` have."""
-    cells = list(zip(whole.rows, table.rows, strict=True))
-    return [
-        index
-        for index in shown
-        if any(
-            row[index].low is not None and row[index].short == cut[index].text != row[index].text for row, cut in cells
-        )
-    ]
+
+    def lacks(cell: Cell, cut: Cell) -> bool:
+        return cell.low is not None and cell.short == cut.text != cell.text
+
+    rows = list(zip(whole.rows, table.rows, strict=True))
+    return [index for index in shown if any(lacks(row[index], cut[index]) for row, cut in rows)]
 
 
 def _in_reading_order(table: Table, shown: tuple[int, ...], numbers: dict[str, int], console: Console) -> list[str]:

@@ -70,11 +70,7 @@ def compared_metrics(result: Optimization) -> list[str]:
 
 
 def before_after_table(result: Optimization, *, narrow: bool = False) -> Table:
-    """Return the original against the chosen variant, or against the one that came nearest.
-
-    Args:
-        narrow: for the terminal, where only the change has an interval.
-    """
+    """Return the original against the chosen variant, or the nearest; `narrow`: only the change has an interval."""
     other, role = featured(result)
     columns = [Column(title="Metric"), Column(title="Original", numeric=True)]
     if other is None:

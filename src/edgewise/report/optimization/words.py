@@ -21,16 +21,10 @@ from edgewise.text import listing, one_line
 
 STAGES: tuple[Stage, ...] = get_args(Stage)
 _OUT: Mapping[Stage, str] = {
-    "planned": "not made",
-    "made": "out at loading",
-    "loaded": "out at agreement",
-    "agreed": "out on the data",
-    "sliced": "out on the data",
-    "judged": "not raced",
-    "screened": "out in the short race",
-    "raced": "lost the race",
+    "planned": "not made", "made": "out at loading", "loaded": "out at agreement", "agreed": "out on the data",
+    "sliced": "out on the data", "judged": "not raced", "screened": "out in the short race", "raced": "lost the race",
     "estimated": "out by its estimate",
-}
+}  # fmt: skip
 NOT_REACHED = "it was rejected before this was measured"
 NO_RACE = "the original was not raced, for no race was finished"
 _MORE_TIME = "give more with --time-budget; what was made is kept"

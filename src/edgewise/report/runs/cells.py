@@ -53,11 +53,7 @@ def failure_of(run: Run) -> str:
 
 
 def cell_of(run: Run, metric: str, *, scale: Scale = lambda value: value, interval: bool = True) -> Cell:
-    """Return the cell of `metric` of `run`: `scale` leads from its SI unit to the column's.
-
-    Args:
-        interval: whether the text has the interval; the cell always keeps it.
-    """
+    """Return the cell of `metric`, from its SI unit by `scale`; without `interval`, the text has none, the cell has."""
     row = run.measurement(metric)
     if row is None or row.value is None or not math.isfinite(row.value):
         return absent(reason_of_absence(run, metric))

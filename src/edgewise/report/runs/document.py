@@ -25,8 +25,8 @@ from edgewise.report.document import (
     lines_of,
     pairs_table,
     table_of,
-    text_column,
 )
+from edgewise.report.document.columns import text_column
 from edgewise.report.runs.cautions import uncovered_reasons
 from edgewise.report.runs.cells import (
     chief_metric,
@@ -59,11 +59,7 @@ _HOW_ROWS = partial(
 
 
 def listing_document(rows: Sequence[RunRow], *, id_size: int | None = None) -> Document:
-    """One line per run. The heading names the headline metric; each cell does where there are several.
-
-    Args:
-        id_size: the characters of an id that are shown, as `Store.id_size` gives them; None for all.
-    """
+    """One line per run, with `id_size` characters of its id or all; the heading names the metric, or each cell."""
     providers: dict[str, set[str | None]] = {}
     for row in rows:
         providers.setdefault(row.runtime, set()).add(row.provider)
@@ -139,11 +135,7 @@ def print_run(run: Run, console: Console) -> None:
 
 
 def run_document(run: Run, *, label: str = "") -> Document:
-    """Facts and measurements of `run`, how they were obtained, cautions and settings in force.
-
-    Args:
-        label: its name among others; empty for its own.
-    """
+    """Facts and measurements of `run`, called `label` among others, how they were obtained, cautions and settings."""
     headline, judged = run.measurement(run.headline), chief_metric(run)
     rows = [headline, run.measurement(judged) if judged is not None else None]
     known = [value_text(row.metric, row.unit, row.value) for row in rows if row is not None and row.value is not None]

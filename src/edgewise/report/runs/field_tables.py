@@ -225,10 +225,6 @@ def _model_size(run: Run) -> Cell:
     return replace(cell, how=partial(provenance_of, run, row))
 
 
-def _depth(run: Run) -> Cell:
-    return _rewritten(cell_of(run, "depth"), lambda value: f"{value:.0f}")
-
-
 def _workload(run: Run) -> Cell:
     """Utilization of the CPU, and a note that the other units were not measured."""
     cell = cell_of(run, "cpu_utilization", scale=times(100.0))
@@ -303,7 +299,7 @@ def _long_tables(runs: Sequence[Run], options: Options) -> list[Table]:
         (Column(title="Top-1 Accuracy", numeric=True, rank=3), _share("accuracy_top1", sign=True)),
         (Column(title="Top-5 Accuracy", numeric=True, rank=4), _share("accuracy_top5", sign=True)),
         (Column(title="Parameters", numeric=True, rank=2), _count("parameters")),
-        (Column(title="Depth", numeric=True, rank=5), _depth),
+        (Column(title="Depth", numeric=True, rank=5), lambda run: _rewritten(cell_of(run, "depth"), "{:.0f}".format)),
         (Column(title="Time (ms) per inference step (CPU)", numeric=True), lambda run: _time_on(run, "CPU")),
         (Column(title="Time (ms) per inference step (GPU)", numeric=True, rank=6), lambda run: _time_on(run, "GPU")),
     ]

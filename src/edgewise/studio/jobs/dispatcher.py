@@ -128,9 +128,7 @@ class Dispatcher:
         Args:
             title: one line for lists.
 
-        Raises:
-            BadInput: a verb without a form, or a request that runs code.
-            StoreError: the store can't be written.
+        Raises `BadInput`: a verb without a form, or a request that runs code; `StoreError`: the store can't be written.
         """
         from edgewise.device.devices import LOCAL
         from edgewise.studio.forms import all_forms, maker_of  # the start of the server needs none

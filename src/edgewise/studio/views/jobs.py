@@ -3,26 +3,21 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Mapping
 from datetime import UTC, datetime
-from typing import TYPE_CHECKING, Any
+from pathlib import Path
+from typing import Any
 
+from starlette.datastructures import FormData
 from starlette.requests import Request
 from starlette.responses import FileResponse, JSONResponse, RedirectResponse, Response
 
 from edgewise.errors import BadInput, EdgewiseError
-from edgewise.store.jobs import ENDED
+from edgewise.store.jobs import ENDED, JobRow
 from edgewise.studio.jobs.live import document_of
 from edgewise.studio.pages import page
 from edgewise.studio.studio import studio_of
 from edgewise.units import format_bytes, long_time
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping
-    from pathlib import Path
-
-    from starlette.datastructures import FormData
-
-    from edgewise.store.jobs import JobRow
 
 PAGE = 50
 TONES = {"queued": "faint", "running": "fair", "done": "good", "failed": "bad", "cancelled": "poor", "lost": "bad"}

@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Sequence
 from functools import partial
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from starlette.requests import Request
 from starlette.responses import Response
@@ -13,13 +12,10 @@ from starlette.responses import Response
 from edgewise.errors import BadInput
 from edgewise.report.charts.files import csv_text
 from edgewise.report.runs.cells import label_of
-from edgewise.studio.pages import page
+from edgewise.studio.pages import attachment, page
 from edgewise.studio.studio import studio_of
 from edgewise.studio.trend import BREAKS, CHOICES, MOST, ModelTrend, find_trend
 from edgewise.studio.views.runs import GRADE_TONES, link
-
-if TYPE_CHECKING:
-    from edgewise.store.tables import RunRow
 
 
 def trend(request: Request) -> Response:
@@ -27,9 +23,13 @@ def trend(request: Request) -> Response:
     studio, query = studio_of(request), request.query_params
     found = find_trend(studio.store, query)
     if query.get("format") == ".csv":
-        return _file(_csv(found.rows), "trend.csv", "text/csv; charset=utf-8")
+        names = ("id", "created_at", "model", "metric", "unit", "value", "low", "high", "basis", "grade", *BREAKS)
+        rows = ([getattr(row, name) for name in names] for row in found.rows)  # in SI units
+        return attachment(csv_text(names, rows), "trend.csv", "text/csv; charset=utf-8")
     if query.get("format") == ".svg":
-        return _file(studio.renderer.file(extension=".svg", **_drawing(request, found)), "trend.svg", "image/svg+xml")
+        return attachment(
+            studio.renderer.file(extension=".svg", **_drawing(request, found)), "trend.svg", "image/svg+xml"
+        )
     charted = len(found.points) > 1
     drawn = charted and "report" in query
     return page(
@@ -59,14 +59,3 @@ def _drawing(request: Request, found: ModelTrend) -> dict[str, Any]:
         "dark": query.get("scheme") == "dark",
         "version": hashlib.sha256(repr(found.rows).encode()).hexdigest(),
     }
-
-
-def _file(content: str | bytes, name: str, media_type: str) -> Response:
-    headers = {"content-disposition": f"attachment; filename={name}"}
-    return Response(content, media_type=media_type, headers=headers)
-
-
-def _csv(rows: Sequence[RunRow]) -> str:
-    """Return the runs of a trend in SI units."""
-    names = ("id", "created_at", "model", "metric", "unit", "value", "low", "high", "basis", "grade", *BREAKS)
-    return csv_text(names, ([getattr(row, name) for name in names] for row in rows))
