@@ -75,7 +75,7 @@ def test_every_option_is_in_the_form_or_left_out_with_a_reason(verb):
         about_output = option.panel == OUTPUT and option.name not in form.verb.form.kept
         assert [option.name in there, bool(option.not_asked), about_output].count(True) <= 1, option.name
         assert option.name in there | elsewhere or bool(option.not_asked) or about_output, option.name
-    assert set(form.top) <= there
+    assert set(form.own.top) <= there
 
 
 def test_the_help_of_a_field_is_about_the_form():
@@ -146,7 +146,7 @@ def arguments_of(form, texts, models):
         if not given:
             continue
         if field.kind in PICKED:
-            given = [str((models.get_data if field.kind == "data" else models.get)(key).path) for key in given]
+            given = [str(models.get(key, "data" if field.kind == "data" else "models").path) for key in given]
         if not option.flag.startswith("-"):
             things += given
         elif option.kind is bool:
@@ -355,7 +355,7 @@ print([name for name in ("numpy", "onnxruntime", "openvino", "ai_edge_litert", "
 
 @pytest.mark.parametrize("verb", ["evaluate", "optimize"])
 def test_the_preparation_of_samples_is_among_the_first_fields(verb):
-    assert "prepare" in FORMS[verb].top
+    assert "prepare" in FORMS[verb].own.top
 
 
 def test_the_names_of_the_classes_are_typed_and_no_file_of_the_server_is_read(models):

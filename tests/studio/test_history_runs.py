@@ -306,7 +306,7 @@ def test_downloads_are_what_the_reports_write(studio, client):
     both = f"run={run_id(2)}&run={run_id(1)}"
     answer = client.get(f"/runs/download?{both}&format=.json")
     assert [from_document(run).id for run in answer.json()["runs"]] == [run_id(2), run_id(1)]
-    assert answer.headers["content-disposition"].endswith("edgewise-0195f0c0-0000-7000-and-1-more.json")
+    assert answer.headers["content-disposition"].endswith('"edgewise-0195f0c0-0000-7000-and-1-more.json"')
     assert "/m/kws.onnx" not in answer.text
     lines = client.get(f"/runs/download?{both}&format=.csv").text.splitlines()
     assert len(lines) == 3

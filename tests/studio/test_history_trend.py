@@ -68,7 +68,7 @@ def test_the_chart_as_svg_draws_the_runs_of_the_page_in_the_colours_of_a_scheme(
     address = "/trend?model=kws.onnx&runtime=openvino&device=local&format=.svg"
     answer = browse.get(address)
     assert answer.headers["content-type"] == "image/svg+xml"
-    assert answer.headers["content-disposition"] == "attachment; filename=trend.svg"
+    assert answer.headers["content-disposition"] == 'attachment; filename="trend.svg"'
     root = ElementTree.fromstring(answer.text)
     marks = {group.get("class", ""): group for group in root.iter(f"{SVG}g")}
 
@@ -151,7 +151,7 @@ def test_the_table_as_csv_is_exact(browse):
     assert [(row["id"], row["value"], row["low"], row["unit"], row["basis"]) for row in rows] == [
         (run_id(0), "0.004", "0.00392", "s", "simulated")
     ]
-    assert answer.headers["content-disposition"] == "attachment; filename=trend.csv"
+    assert answer.headers["content-disposition"] == 'attachment; filename="trend.csv"'
 
 
 @pytest.mark.parametrize(

@@ -48,12 +48,12 @@ def test_roots_are_listed_by_name(root, tmp_path):
     assert sorted(each.key for each in models.entries()) == [
         "lab/deep/net.onnx", "lab/ir/net.xml", "lab/kws.tflite", "lab/same.onnx", "lab/saved",
     ]  # fmt: skip
-    assert sorted(each.key for each in models.data_entries()) == ["lab/digits.npz", "lab/pets"]
+    assert sorted(each.key for each in models.entries("data")) == ["lab/digits.npz", "lab/pets"]
     found = {each.key: each for each in models.entries()}
     assert (found["lab/ir/net.xml"].format, found["lab/ir/net.xml"].size_bytes) == ("openvino", 4)
     assert (found["lab/kws.tflite"].size_bytes, found["lab/saved"].size_bytes) == (5, None)
     assert models.get("lab/deep/net.onnx").path == root / "deep" / "net.onnx"
-    assert models.get_data("lab/pets").format == "folders"
+    assert models.get("lab/pets", "data").format == "folders"
 
 
 def test_newest_first(root, tmp_path):
@@ -114,5 +114,5 @@ def test_nobody_looks_where_a_link_leads_out(root, tmp_path, monkeypatch):
     put(tmp_path / "elsewhere" / "data" / "cat" / "1.png")
     (root / "data").symlink_to(tmp_path / "elsewhere" / "data")
     found = Models(folder=tmp_path / "own", roots=(root,))
-    assert found.entries() and found.data_entries()
+    assert found.entries() and found.entries("data")
     assert looked and all(path.is_relative_to(root) for path in looked)

@@ -46,7 +46,7 @@ def client(studio):
     with studio.client() as client:
         yield client
     wait_until_clean(studio)
-    for kind, entries in (("models", studio.studio.models.entries()), ("data", studio.studio.models.data_entries())):
+    for kind, entries in (("models", studio.studio.models.entries()), ("data", studio.studio.models.entries("data"))):
         for entry in entries:
             studio.studio.models.remove(kind, entry.key)
 
@@ -239,7 +239,7 @@ def test_data(studio, client):
     table = b"a,b,label\n1,2,0\n3,4,1\n"
     answer = upload(client, ("my data.npz", arrays.getvalue()), ("pets.zip", pets), ("table.csv", table))
     assert (answer.status_code, answer.headers["location"]) == (303, "/")
-    found = {entry.name: entry for entry in studio.studio.models.data_entries()}
+    found = {entry.name: entry for entry in studio.studio.models.entries("data")}
     assert {name: (entry.format, entry.path.name) for name, entry in found.items()} == {
         "my data.npz": ("npz", "my_data.npz"), "pets.zip": ("folders", "pets"), "table.csv": ("csv", "table.csv"),
     }  # fmt: skip
@@ -317,7 +317,7 @@ def test_refused_by_the_studio(studio, client, kind):
     answer = upload(client, file)
     assert answer.status_code == 400 and is_in(reason, html.unescape(answer.text)), answer.text[-1500:]
     assert str(studio.folder) not in answer.text
-    assert studio.studio.models.entries() == studio.studio.models.data_entries() == []
+    assert studio.studio.models.entries() == studio.studio.models.entries("data") == []
 
 
 def test_an_archive_that_lies_about_its_sizes(studio, client):

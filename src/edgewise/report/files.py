@@ -90,7 +90,9 @@ def report_document(runs: Sequence[Run], **settings: Unpack[ReportSettings]) -> 
         from edgewise.report.profile.document import profile_document
 
         most = max(1, *(len(run.layers) for run in runs))
-        return profile_document(runs, top=most, title=title, **_next_commands(settings))
+        return profile_document(
+            runs, top=most, title=title, again=settings.get("again", {}), typed=settings.get("typed", {})
+        )
     if table == "bench":
         return bench_document(runs, title=title)
     if table == "usage":
@@ -110,13 +112,13 @@ def render_report(
     Raises `BadInput` for an unknown table, an unknown extension or no runs, and where `render_profile_file` does.
     """
     table, title = _check(runs, settings.get("table")), settings.get("title", "")
-    first = settings.get("first", ())
+    first, again, typed = settings.get("first", ()), settings.get("again", {}), settings.get("typed", {})
     match extension.lower():
         case ".html" if table == "profile":
             from edgewise.report.document.page import render_document_page
             from edgewise.report.profile.page import profile_page
 
-            page = profile_page(runs, title=title, first=first, **_next_commands(settings))
+            page = profile_page(runs, title=title, first=first, again=again, typed=typed)
             return render_document_page(page, kind="profile")
         case ".html":
             from edgewise.report.bench.page import bench_page
@@ -219,17 +221,6 @@ def _commands(runs: Sequence[Run]) -> list[Run]:
 
 def _options(settings: ReportSettings) -> Options:
     return Options(task=settings.get("task"), reference=settings.get("reference"), known=settings.get("known", ()))
-
-
-class _NextCommands(TypedDict):
-    """What the commands that a profile leads to need."""
-
-    again: Mapping[str, Sequence[str]]
-    typed: Mapping[str, str]
-
-
-def _next_commands(settings: ReportSettings) -> _NextCommands:
-    return {"again": settings.get("again", {}), "typed": settings.get("typed", {})}
 
 
 def _check(runs: Sequence[Run], table: str | None) -> str:
@@ -380,52 +371,38 @@ def json_writer(result: Any) -> str:
     return json_text(result.to_document())
 
 
-def _usual(document: str, *, table: str = "", page: str = "", kind: str = "") -> dict[str, Writer]:
-    """Writers of Markdown, HTML, CSV and JSON.
-
-    Args:
-        document, table, page: ``module:function`` of this package; without `table`, CSV has the document's last table.
-        page: as `document`, where the page has one of its own.
-        kind: what it is a page of.
-    """
-    return {
-        ".md": writer("document.markdown:render_markdown", document),
-        ".html": writer("document.page:render_document_page", page or document, kind=kind),
-        ".csv": writer("document.csv:render_csv", table)
-        if table
-        else writer("document.csv:render_last_table", document),
-        ".json": json_writer,
-    }
-
-
 def result_format(
     shows: str,
     noun: str,
     document: str,
     *,
     model_paths: Callable[[Any], Iterable[str]],
+    table: str = "",
+    page: str = "",
+    kind: str = "",
     own: Mapping[str, Writer] | None = None,
-    **places: str,
 ) -> ResultFormat[Any]:
-    """Return the format of a result that is written as `document` says.
+    """Return the format of a result that is written as Markdown, HTML, CSV and JSON.
 
     Args:
         shows, noun, document, model_paths: as `ResultFormat` has them.
-        own: writers beside or instead of the usual ones.
-        places: the arguments of `_usual`.
+        table, page: as `document`, where CSV has not the document's last table, or the page is another.
+        kind: what it is a page of.
+        own: writers beside or instead of these.
     """
-    writers = _usual(document, **places) | dict(own or {})
+    writers: dict[str, Writer] = {
+        ".md": writer("document.markdown:render_markdown", document),
+        ".html": writer("document.page:render_document_page", page or document, kind=kind),
+        ".csv": writer("document.csv:render_csv", table or document),
+        ".json": json_writer,
+        **(own or {}),
+    }
     return ResultFormat(shows=shows, noun=noun, document=document, writers=writers, model_paths=model_paths)
 
 
 def path_in(name: str) -> Callable[[Any], Iterable[str]]:
     """Return the path, if any, in the description of a model that a result has as `name`."""
-
-    def paths(result: Any) -> Iterable[str]:
-        path = getattr(result, name).get("path")
-        return [str(path)] if path else []
-
-    return paths
+    return lambda result: map(str, filter(None, [getattr(result, name).get("path")]))
 
 
 DESCRIBED: ResultFormat[Any] = result_format("", "result", "document:described", model_paths=lambda result: ())

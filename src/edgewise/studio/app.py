@@ -4,40 +4,33 @@ from __future__ import annotations
 
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
-from typing import TYPE_CHECKING, Any
+from typing import Any
+
+from starlette.applications import Starlette
+from starlette.exceptions import HTTPException
+from starlette.requests import ClientDisconnect, Request
+from starlette.responses import Response
 
 from edgewise.errors import EdgewiseError
+from edgewise.studio.pages import error_page, page
+from edgewise.studio.routes import ROUTES
 from edgewise.studio.safety import Guard, Refused, refusal
 from edgewise.studio.sessions import Sessions
+from edgewise.studio.settings import Settings
 from edgewise.studio.studio import Studio
-
-if TYPE_CHECKING:
-    from starlette.applications import Starlette
-    from starlette.requests import Request
-    from starlette.responses import Response
-
-    from edgewise.studio.settings import Settings
 
 
 def make_app(settings: Settings) -> Starlette:
     """Return the studio as an ASGI application.
 
-    Raises:
-        StoreError: the store can't be opened.
-        BadInput: its folder can't be written.
+    Raises `StoreError`: the store can't be opened; `BadInput`: its folder can't be written.
     """
-    from starlette.applications import Starlette
-    from starlette.exceptions import HTTPException
-    from starlette.requests import ClientDisconnect
-
-    from edgewise.studio.routes import ROUTES
-
     sessions = Sessions(settings.folder, port=settings.port, secure=settings.own_origin.startswith("https"))
     studio = Studio(settings=settings, sessions=sessions)
 
     @asynccontextmanager
     async def lifespan(app: Starlette) -> AsyncIterator[None]:
-        await studio.start()
+        studio.jobs.start()
         try:
             yield
         finally:
@@ -46,7 +39,7 @@ def make_app(settings: Settings) -> Starlette:
     app = Starlette(
         routes=ROUTES,
         exception_handlers={
-            EdgewiseError: _explain,
+            EdgewiseError: error_page,
             HTTPException: _explain_status,
             Refused: _refuse,
             ClientDisconnect: _end,
@@ -61,15 +54,7 @@ def make_app(settings: Settings) -> Starlette:
     return app
 
 
-async def _explain(request: Request, error: Any) -> Response:
-    from edgewise.studio.pages import error_page
-
-    return error_page(request, error)
-
-
 async def _explain_status(request: Request, error: Any) -> Response:
-    from edgewise.studio.pages import page
-
     if error.status_code == 404:
         return page(request, "error.html.jinja", title="There is no such page", status=404, error=None)
     problem = EdgewiseError(error.detail)
@@ -77,8 +62,6 @@ async def _explain_status(request: Request, error: Any) -> Response:
 
 
 async def _confess(request: Request, error: Any) -> Response:
-    from edgewise.studio.pages import page
-
     problem = EdgewiseError(
         f"this is a bug in edgewise: {type(error).__name__}",
         advice="the terminal in which 'edgewise serve' runs shows where it is; please report it",
@@ -87,13 +70,9 @@ async def _confess(request: Request, error: Any) -> Response:
 
 
 async def _refuse(request: Request, error: Any) -> Response:
-    del request
     return refusal(error)
 
 
 async def _end(request: Request, error: Any) -> Response:
     """Nothing: the browser that asked is gone."""
-    from starlette.responses import Response
-
-    del request, error
     return Response(status_code=400)

@@ -7,13 +7,11 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import lru_cache
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
+from edgewise.store.jobs import JobRow
+from edgewise.studio.studio import Studio
 from edgewise.verbs.verb import VERBS
-
-if TYPE_CHECKING:
-    from edgewise.store.jobs import JobRow
-    from edgewise.studio.studio import Studio
 
 MOST_JOBS = 200
 MOST_BYTES = 20 * 10**6
@@ -45,9 +43,7 @@ class Estimated:
 
 
 def newest_estimates(studio: Studio, metric: str) -> Sequence[Estimated]:
-    """Return the newest estimate of `metric` for each model file and device, of the newest `MOST_JOBS` finished
-    jobs.
-    """
+    """Return the newest estimate of `metric` of each model file and device, from the last `MOST_JOBS` done jobs."""
     found: dict[tuple[str, str, str], Estimated] = {}
     files: Mapping[str, str] | None = None
     verbs = [name for name, verb in VERBS if verb.estimates]

@@ -152,20 +152,17 @@ def write_pages(
             write_with_folder(folder / page.file, text, overwrite=overwrite)
             parts[page.part].append(page)
     written = {page.address: page.file for page in parts.pop("Runs")}
-    index = (
-        templates()
-        .get_template("export.html.jinja")
-        .render(
-            parts=parts.items(),
-            made=datetime.now(UTC).strftime("%Y-%m-%d %H:%M UTC"),
-            problems=problems,
-            matrices=matrices,
-            rows=rows,
-            columns=[COLUMNS[name] for name in (*USUAL, "machine")],
-            cells_of=cells_of,
-            label_of=label_of,
-            tones=GRADE_TONES,
-        )
+    template = templates().get_template("export.html.jinja")
+    index = template.render(
+        parts=parts.items(),
+        made=datetime.now(UTC).strftime("%Y-%m-%d %H:%M UTC"),
+        problems=problems,
+        matrices=matrices,
+        rows=rows,
+        columns=[COLUMNS[name] for name in (*USUAL, "machine")],
+        cells_of=cells_of,
+        label_of=label_of,
+        tones=GRADE_TONES,
     )
     text = redacted(frozen(index, written.get), studio)
     write_with_folder(folder / "index.html", text, overwrite=overwrite)

@@ -150,7 +150,7 @@ class Field:
     def _path(self, key: str, models: Models) -> str:
         if self.option.name == "subjects" and _RUN.fullmatch(key):
             return key
-        return str((models.get_data if self.kind == "data" else models.get)(key).path)
+        return str(models.get(key, "data" if self.kind == "data" else "models").path)
 
     def _check(self, text: str, *, lines: bool) -> None:
         if len(text) > MOST_TEXT or not all(one.isprintable() or (lines and one in "\r\n") for one in text):
@@ -221,11 +221,6 @@ class Form:
     def sentence(self) -> str:
         """What it is for."""
         return self.own.intro or self.verb.help.partition("\n")[0]
-
-    @property
-    def top(self) -> Sequence[str]:
-        """Names of the options that most people set."""
-        return self.own.top
 
     @property
     def _requests(self) -> list[type[Request]]:
@@ -325,7 +320,7 @@ class Form:
             words = words_of(request, only=(name,))
             if one.kind in PICKED:
                 value = getattr(request, name)
-                entries = models.data_entries() if one.kind == "data" else models.entries()
+                entries = models.entries("data" if one.kind == "data" else "models")
                 keys = {str(entry.path): entry.key for entry in entries}
                 things: Sequence[str] = value if isinstance(value, tuple) else (value,)
                 found[one.name] = [keys.get(each, each) for each in things if each in keys or _RUN.fullmatch(each)]

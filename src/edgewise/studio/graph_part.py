@@ -17,12 +17,7 @@ from edgewise.profiling.layer_matching import LayerPair
 from edgewise.profiling.layers import layers_without_times
 from edgewise.record import Run
 from edgewise.report.document import DASH, Cell, absent
-from edgewise.report.graph import (
-    Graph,
-    make_graph,
-    make_model_graph,
-    short_line,
-)
+from edgewise.report.graph import Graph, make_graph, make_model_graph, short_line
 from edgewise.report.graph.columns import bounds, document_of, shapes_words
 from edgewise.report.inspection.document import summary
 from edgewise.report.profile.cells import bound_note, roof_words, share_cell, time_cell
@@ -85,25 +80,22 @@ def _part(graph: Graph, data: Mapping[str, Any], first: int, **told: str) -> str
     added = [graph.metrics[key].title for key in _known_overlays(graph)]
     names = graph.headings[0] if graph.is_diff else []
     columns = _columns_of_two(graph) if graph.is_diff else (*COLUMNS, *added)
-    return (
-        templates()
-        .get_template("graph_part.html.jinja")
-        .render(
-            graph=graph,
-            data=data,
-            runs=list(zip(graph.runs, labels_of(graph.runs), map(_facts, graph.runs), strict=True)),
-            sides=names if names == BEFORE_AFTER else [],
-            change=graph.headings[1] if graph.is_diff else "",
-            columns=columns if graph.runs else COLUMNS_OF_MODEL,
-            rows=[(places[id(pair)], _row(graph, pair)) for pair in pairs[first : first + ROWS]],
-            answer=_answer(graph) if graph.is_diff else [],
-            notes=sorted({bound_note(words) for of in bounds(graph).values() for words in of.values()}),
-            longest=max((value for value in graph.values["time"][: len(pairs)] if value), default=0.0),
-            total=_in_order_of_two([*whole_row(*graph.runs), DASH]) if graph.is_diff else None,
-            first=first,
-            step=ROWS,
-            **told,
-        )
+    made = templates().get_template("graph_part.html.jinja")
+    return made.render(
+        graph=graph,
+        data=data,
+        runs=list(zip(graph.runs, labels_of(graph.runs), map(_facts, graph.runs), strict=True)),
+        sides=names if names == BEFORE_AFTER else [],
+        change=graph.headings[1] if graph.is_diff else "",
+        columns=columns if graph.runs else COLUMNS_OF_MODEL,
+        rows=[(places[id(pair)], _row(graph, pair)) for pair in pairs[first : first + ROWS]],
+        answer=_answer(graph) if graph.is_diff else [],
+        notes=sorted({bound_note(words) for of in bounds(graph).values() for words in of.values()}),
+        longest=max((value for value in graph.values["time"][: len(pairs)] if value), default=0.0),
+        total=_in_order_of_two([*whole_row(*graph.runs), DASH]) if graph.is_diff else None,
+        first=first,
+        step=ROWS,
+        **told,
     )
 
 

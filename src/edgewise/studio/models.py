@@ -30,17 +30,9 @@ KINDS: tuple[Kind, ...] = ("models", "data")
 
 SAVED_MODEL = "saved_model.pb"
 FORMATS = {
-    ".onnx": "onnx",
-    ".tflite": "tflite",
-    ".lite": "tflite",
-    ".xml": "openvino",
-    ".pt2": "torch",
-    ".pte": "executorch",
-    ".keras": "keras",
-    ".ort": "ort",
-    ".pb": "tensorflow",
-    ".pdmodel": "paddle",
-}
+    ".onnx": "onnx", ".tflite": "tflite", ".lite": "tflite", ".xml": "openvino", ".pt2": "torch",
+    ".pte": "executorch", ".keras": "keras", ".ort": "ort", ".pb": "tensorflow", ".pdmodel": "paddle",
+}  # fmt: skip
 """Ending of a file's name → format of the model that it holds, as its runs name it."""
 WEIGHTS = {".xml": ".bin", ".pdmodel": ".pdiparams"}
 """Ending of a model's name → that of the file beside it with its weights."""
@@ -113,21 +105,22 @@ class Models:
         """Where uploads lie until they are whole."""
         return self.folder / "incoming"
 
-    def entries(self) -> list[ModelEntry]:
-        """All models, the newest first."""
-        return self._entries("models")
+    def entries(self, kind: Kind = "models") -> list[ModelEntry]:
+        """All models, or all data sets and files of input arrays, the newest first."""
+        uploads: list[ModelEntry] = []
+        with suppress(FileNotFoundError):
+            names = os.listdir(self.folder / kind)  # noqa: PTH208 - names alone
+            uploads = [entry for name in names if (entry := self._upload(kind, name)) is not None]
+        found = [*uploads, *(entry for name, root in self._names.items() for entry in look(name, root, kind))]
+        return sorted(found, key=lambda entry: (entry.added, entry.key), reverse=True)
 
-    def data_entries(self) -> list[ModelEntry]:
-        """All data sets and files of input arrays, the newest first."""
-        return self._entries("data")
-
-    def get(self, key: str) -> ModelEntry:
-        """Return the model that `key` names. Raises `NotThere`."""
-        return self._get("models", key)
-
-    def get_data(self, key: str) -> ModelEntry:
-        """Return the data set that `key` names. Raises `NotThere`."""
-        return self._get("data", key)
+    def get(self, key: str, kind: Kind = "models") -> ModelEntry:
+        """Return the model, or the data set, that `key` names. Raises `NotThere`."""
+        found = self._upload(kind, key) or self._below_root(kind, key)
+        if found is None:
+            noun = "model" if kind == "models" else "data set"
+            raise NotThere(f"there is no {noun} {key[:80]!r}", advice="pick one from the list, or upload it")
+        return found
 
     def add(self, made: Path, *, kind: Kind, key: str, main: str, label: str, **facts: object) -> ModelEntry:
         """Keep the upload whose files lie in `made`, a folder in `incoming`; one that is there already stays as it is.
@@ -137,8 +130,7 @@ class Models:
             label: the client's name for it.
             facts: further attributes of its entry.
 
-        Raises:
-            OSError: the disk is full, or the folder can't be written.
+        Raises `OSError`: the disk is full, or the folder can't be written.
         """
         there = self._upload(kind, key)
         if there is not None:
@@ -156,7 +148,7 @@ class Models:
         except OSError:
             if self._upload(kind, key) is None:  # no other upload of the same files was quicker
                 raise
-        return self._get(kind, key)
+        return self.get(key, kind)
 
     def remove(self, kind: Kind, key: str) -> ModelEntry:
         """Delete an upload and return what it was. Raises `NotThere` where `key` names none."""
@@ -166,14 +158,6 @@ class Models:
             # At once, however much is in it: half an upload is never listed.
             (self.folder / kind / key).rename(gone / key)
         return entry
-
-    def _entries(self, kind: Kind) -> list[ModelEntry]:
-        uploads: list[ModelEntry] = []
-        with suppress(FileNotFoundError):
-            names = os.listdir(self.folder / kind)  # noqa: PTH208 - names alone
-            uploads = [entry for name in names if (entry := self._upload(kind, name)) is not None]
-        found = [*uploads, *(entry for name, root in self._names.items() for entry in look(name, root, kind))]
-        return sorted(found, key=lambda entry: (entry.added, entry.key), reverse=True)
 
     def _upload(self, kind: Kind, key: str) -> ModelEntry | None:
         folder = self.folder / kind / key
@@ -193,13 +177,6 @@ class Models:
         except (OSError, ValueError, KeyError, TypeError):  # none, or one that is being deleted
             return None
 
-    def _get(self, kind: Kind, key: str) -> ModelEntry:
-        found = self._upload(kind, key) or self._below_root(kind, key)
-        if found is None:
-            noun = "model" if kind == "models" else "data set"
-            raise NotThere(f"there is no {noun} {key[:80]!r}", advice="pick one from the list, or upload it")
-        return found
-
     def _below_root(self, kind: Kind, key: str) -> ModelEntry | None:
         """Return the file or folder below a root that `key` names, where a look at the root would have found it."""
         name, *parts = key.split("/")
@@ -216,22 +193,14 @@ def clean_label(text: str) -> str:
 
 
 def safe_name(label: str, *, otherwise: str) -> str:
-    """Return a file's name of ASCII letters, digits, ``-``, ``_`` and inner dots, without its ending.
-
-    Args:
-        otherwise: the name where nothing of `label` is left.
-    """
+    """Return a file's name of ASCII letters, digits, ``-``, ``_``, inner dots, without its ending; else `otherwise`."""
     stem = Path(clean_label(label)).stem
     kept = re.sub(r"[^A-Za-z0-9._-]+", "_", stem.encode("ascii", "ignore").decode()).strip("._-")
     return kept[:60].strip("._-") or otherwise
 
 
 def look(name: str, root: Path, kind: Kind) -> Iterator[ModelEntry]:
-    """Yield what lies below a folder, within bounds; hidden files, and links that lead out, are left out.
-
-    Args:
-        name: the first part of the keys.
-    """
+    """Yield what lies below a folder, within bounds, with keys below `name`; nothing hidden, no links leading out."""
     seen, endings = 0, FORMATS if kind == "models" else DATA
     for folder, folders, files in os.walk(root):
         below = Path(folder).relative_to(root)

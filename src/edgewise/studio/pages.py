@@ -7,14 +7,14 @@ from functools import cache, lru_cache
 from importlib.resources import files
 from typing import TYPE_CHECKING, Any
 
-from edgewise.errors import BadInput, EdgewiseError, Unavailable
+from edgewise.errors import BadInput, Unavailable
 from edgewise.text import without_controls
 from edgewise.version import __version__
 
 if TYPE_CHECKING:
     from jinja2 import Environment
     from starlette.requests import Request
-    from starlette.responses import HTMLResponse
+    from starlette.responses import HTMLResponse, Response
 
 PLACES = (("/", "Models"), ("/jobs", "Jobs"), ("/runs", "Runs"), ("/compare", "Compare"), ("/atlas", "Atlas"))
 """Path → name in the navigation."""
@@ -41,30 +41,34 @@ def page(
     from edgewise.studio.studio import studio_of
 
     refusal = studio_of(request).jobs.refusal
-    text = (
-        templates()
-        .get_template(template)
-        .render(
-            version=__version__,
-            title=title,
-            path=request.url.path,
-            places=PLACES,
-            working=studio_of(request).jobs.live.running(),
-            styles=("report.css", "studio.css", *styles),
-            scripts=("studio.js", "charts.js", *scripts),
-            refusal=refusal[:1].upper() + refusal[1:],
-            off={"disabled": "", "aria-describedby": "refusal"} if refusal else {},
-            permalink=f"{request.url.path}?{request.url.query}".rstrip("?"),
-            **told,
-        )
+    made = templates().get_template(template)
+    text = made.render(
+        version=__version__,
+        title=title,
+        path=request.url.path,
+        places=PLACES,
+        working=studio_of(request).jobs.live.running(),
+        styles=("report.css", "studio.css", *styles),
+        scripts=("studio.js", "charts.js", *scripts),
+        refusal=refusal[:1].upper() + refusal[1:],
+        off={"disabled": "", "aria-describedby": "refusal"} if refusal else {},
+        permalink=f"{request.url.path}?{request.url.query}".rstrip("?"),
+        **told,
     )
     return HTMLResponse(without_controls(text), status)
 
 
-def error_page(request: Request, error: EdgewiseError) -> HTMLResponse:
-    """Return what is wrong and what to do about it, with the status that fits."""
+def error_page(request: Request, error: Any) -> HTMLResponse:
+    """Return what is wrong by an `EdgewiseError`, and what to do about it, with the status that fits."""
     status = 400 if isinstance(error, BadInput) else 503 if isinstance(error, Unavailable) else 500
     return page(request, "error.html.jinja", title="This did not work", status=status, error=error)
+
+
+def attachment(content: str | bytes, name: str, media_type: str) -> Response:
+    """Return a file that a browser saves under `name`, which is ASCII without quotes."""
+    from starlette.responses import Response
+
+    return Response(content, media_type=media_type, headers={"content-disposition": f'attachment; filename="{name}"'})
 
 
 @cache
@@ -83,9 +87,7 @@ def templates() -> Environment:
 
 @lru_cache(128)
 def static_file(name: str) -> bytes | None:
-    """Return the content of a static file of the studio, or of a style sheet or script of the reports; None for any
-    other.
-    """
+    """Return the content of a static file of the studio or of the reports; None for any other name."""
     if not all(part.isidentifier() for part in name.replace("-", "_").replace(".", "/").split("/")):
         return None
     if not name.endswith((".css", ".js", ".svg")):

@@ -11,15 +11,13 @@ from concurrent.futures import TimeoutError as Late
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal, get_args
+from typing import Any, Literal, get_args
 
 from edgewise.cancellation import Cancelled, CancelToken, cancellable
 from edgewise.child_process import run_child
 from edgewise.errors import RunFailed, error_of
+from edgewise.studio.models import ModelEntry
 from edgewise.version import __version__
-
-if TYPE_CHECKING:
-    from edgewise.studio.models import ModelEntry
 
 Kind = Literal["inspect", "graph"]
 READ_S = 300.0
@@ -117,8 +115,7 @@ class Readings:
 def ask_worker(request: dict[str, Any], *, what: str) -> dict[str, Any]:
     """Return the answer of a `model_worker`, which limits itself; `what` is what messages are about.
 
-    Raises:
-        EdgewiseError: what it answers, or that it ended or took longer than `READ_S`.
+    Raises `EdgewiseError`: what it answers, or that it ended or took longer than `READ_S`.
     """
     command = [sys.executable, "-P", "-m", "edgewise.studio.model_worker"]
     done = run_child(command, request=json.dumps(request).encode(), seconds=READ_S, max_output=MOST_BYTES)

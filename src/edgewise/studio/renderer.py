@@ -15,14 +15,12 @@ import zlib
 from collections import OrderedDict
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
-from typing import TYPE_CHECKING, Any, Final
+from typing import Any, Final
 
 from edgewise.child_process import ChildProcess, explain_end
 from edgewise.clock import now
 from edgewise.errors import BadInput, Unavailable, error_of
-
-if TYPE_CHECKING:
-    from edgewise.store import Store
+from edgewise.store import Store
 
 MOST_RUNS = 200
 """Runs on one page."""

@@ -81,7 +81,7 @@ ROUTES = (
     page("/lab", "lab.lab"),
     page("/compare", "compare.compare"),
     page("/compare/file", "compare.file"),
-    page("/share", "share.share"),
+    page("/share", "entrance.share"),
     page("/new/{verb}", "new.show"),
     form("/new/{verb}", "new.submit"),
     page("/new/{verb}/command", "new.command"),

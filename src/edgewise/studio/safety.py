@@ -9,18 +9,16 @@ import asyncio
 import logging
 import time
 from email.utils import formatdate
-from typing import TYPE_CHECKING
+from html import escape
+from itertools import chain
 
-from edgewise.studio.sessions import ENTER
-from edgewise.studio.settings import METRICS
+from starlette.datastructures import URL
+from starlette.responses import HTMLResponse, PlainTextResponse, Response
+from starlette.types import ASGIApp, Message, Receive, Scope, Send
+
+from edgewise.studio.sessions import ENTER, Sessions
+from edgewise.studio.settings import METRICS, Settings
 from edgewise.units import format_bytes
-
-if TYPE_CHECKING:
-    from starlette.responses import Response
-    from starlette.types import ASGIApp, Message, Receive, Scope, Send
-
-    from edgewise.studio.sessions import Sessions
-    from edgewise.studio.settings import Settings
 
 MOST_BODY = 2**20
 """Bytes of a body, except for uploads."""
@@ -125,11 +123,6 @@ class Guard:
             logging.getLogger("uvicorn.error").exception("a bug in edgewise: %s %s", scope["method"], scope["path"])
 
     def _refuse(self, refused: Refused, scope: Scope) -> Response:
-        from html import escape
-
-        from starlette.datastructures import URL
-        from starlette.responses import HTMLResponse
-
         if refused.reason is _NOT_IN and _led_from_elsewhere(_Headers(scope)):
             url = URL(scope=scope)
             place = f"{url.path}?{url.query}" if url.query else url.path
@@ -138,7 +131,8 @@ class Guard:
 
     def _check(self, scope: Scope) -> int:
         """Return the most bytes that the body may have. Raises `Refused`."""
-        if len(scope["headers"]) > MOST_HEADERS or _head_bytes(scope) > MOST_HEAD:
+        head = len(scope["raw_path"]) + len(scope["query_string"]) + sum(map(len, chain(*scope["headers"])))
+        if len(scope["headers"]) > MOST_HEADERS or head > MOST_HEAD:
             raise Refused(431, f"more than {MOST_HEADERS} headers, or more than {MOST_HEAD} bytes of them")
         headers = _Headers(scope)
         origin = self._origins.get(headers.one("host"))
@@ -176,8 +170,6 @@ def _too_large(limit: int) -> Refused:
 
 def refusal(refused: Refused) -> Response:
     """Return the answer to a request that is refused."""
-    from starlette.responses import PlainTextResponse
-
     allowed = {"allow": ", ".join(_METHODS)} if refused.status == 405 else {}
     return PlainTextResponse(f"{refused.reason}\n", refused.status, {"connection": "close", **allowed})
 
@@ -194,11 +186,6 @@ def _check_write(headers: _Headers, own: str) -> None:
         raise Refused(403, "a write from another page")
     if not site and not origin:
         raise Refused(403, "a write that does not name the page it comes from: it needs the header Origin")
-
-
-def _head_bytes(scope: Scope) -> int:
-    named = sum(len(name) + len(value) for name, value in scope["headers"])
-    return named + len(scope["raw_path"]) + len(scope["query_string"])
 
 
 def _led_from_elsewhere(headers: _Headers) -> bool:

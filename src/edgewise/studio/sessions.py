@@ -10,6 +10,7 @@ import stat
 import tempfile
 import threading
 from collections.abc import Callable
+from contextlib import suppress
 from pathlib import Path
 
 from edgewise.errors import BadInput
@@ -76,9 +77,7 @@ class Sessions:
 def make_private(folder: Path) -> None:
     """Make `folder` where it is missing, and close it to other users.
 
-    Raises:
-        BadInput: another user owns it.
-        OSError: it can't be made.
+    Raises `BadInput`: another user owns it; `OSError`: it can't be made.
     """
     folder.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
     folder.mkdir(exist_ok=True, mode=0o700)
@@ -94,10 +93,9 @@ def make_private(folder: Path) -> None:
 
 def _secret(folder: Path) -> bytes:
     path = folder / "secret"
-    try:
+    with suppress(OSError):
         make_private(folder)
-        found = _kept_secret(path)
-        if found is not None:
+        if (found := _kept_secret(path)) is not None:
             return found
         path.unlink(missing_ok=True)
         # A hard link appears with its whole content, and fails where another server was quicker.
@@ -105,8 +103,6 @@ def _secret(folder: Path) -> bytes:
             file.write(secrets.token_bytes(_SECRET_BYTES))
             file.flush()
             os.link(file.name, path)
-    except OSError:
-        return _kept_secret(path) or secrets.token_bytes(_SECRET_BYTES)
     return _kept_secret(path) or secrets.token_bytes(_SECRET_BYTES)
 
 

@@ -83,30 +83,25 @@ def rendered(app: Starlette, address: str) -> str:
 
 
 def frozen(page: str, link: Callable[[str], str | None], *, index: str = "") -> str:
-    """Return a page with its style and those scripts in it that need no server; without forms and links to the
-    studio.
-    """
+    """Return a page with its style and the scripts that need no server; without forms and links to the studio."""
     reader = _Reader(link)
     reader.feed(page)
     reader.close()
     main = "".join(reader.main)
-    style = "\n".join(_text(name) for name in reader.styles)
     script = "\n".join(_text(name) for name, mark in SCRIPTS if mark in main)
     if 'id="graph-data"' in main:
         script += graph_script()
-    return without_controls(
-        templates()
-        .get_template("shared.html.jinja")
-        .render(
-            version=__version__,
-            title=unescape("".join(reader.title)).removesuffix(" – edgewise"),
-            style=style,
-            script=script,
-            script_hash=base64.b64encode(hashlib.sha256(script.encode()).digest()).decode(),
-            main=main,
-            index=index,
-        )
+    template = templates().get_template("shared.html.jinja")
+    text = template.render(
+        version=__version__,
+        title=unescape("".join(reader.title)).removesuffix(" – edgewise"),
+        style="\n".join(map(_text, reader.styles)),
+        script=script,
+        script_hash=base64.b64encode(hashlib.sha256(script.encode()).digest()).decode(),
+        main=main,
+        index=index,
     )
+    return without_controls(text)
 
 
 def redacted(page: str, studio: Studio) -> str:

@@ -46,10 +46,6 @@ class Studio:
         self.models = Models(folder=self.settings.folder, roots=self.settings.roots)
         self.readings = Readings(self.settings.folder / "read")
 
-    async def start(self) -> None:
-        """Begin to work: called once the server listens."""
-        self.jobs.start()
-
     async def stop(self) -> None:
         """End what goes on."""
         await to_thread(self.jobs.stop)

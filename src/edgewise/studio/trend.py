@@ -5,17 +5,15 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from edgewise.errors import StoreError
 from edgewise.formatting import interval_text, scale_of, value_text
 from edgewise.report.runs.cells import label_of
 from edgewise.stats.level_changes import level_changes
+from edgewise.store import Store
 from edgewise.store.codec import parse_time
-
-if TYPE_CHECKING:
-    from edgewise.store import Store
-    from edgewise.store.tables import RunRow
+from edgewise.store.tables import RunRow
 
 MOST = 2_000
 """Runs of a model that are looked at, the newest."""
@@ -61,9 +59,7 @@ class ModelTrend:
 
 
 def find_trend(store: Store, query: Mapping[str, str]) -> ModelTrend:
-    """Return the trend of the model in `query`; what the query leaves open is as in its ``run``, else in the newest
-    one.
-    """
+    """Return the trend of the model in `query`; what that leaves open is as in its ``run``, else the newest run."""
     model, metric = query.get("model", ""), query.get("metric") or None
     found = store.trend(model, metric=metric, limit=MOST)
     rows = [row for row in found.points if metric is not None or row.metric == found.points[0].metric]

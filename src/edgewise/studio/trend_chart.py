@@ -3,17 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from edgewise.report.charts import SOFT, WIDE, Chart, colour_channel, colour_of, number_axis, rounded, wide_chart
 from edgewise.report.charts.files import render_chart_file
 from edgewise.report.charts.texts import Spec, legend_below
 from edgewise.report.document.names import shorten
 from edgewise.report.document.page import ChartRenderer, as_part, environment
+from edgewise.store import Store
 from edgewise.studio.trend import ModelTrend, find_trend
-
-if TYPE_CHECKING:
-    from edgewise.store import Store
 
 DAYS = 10
 """Length of a trend from which its axis shows dates without times."""

@@ -50,11 +50,6 @@ class Received:
         return clean_label(self.name)
 
     @property
-    def stem(self) -> str:
-        """The name without its ending."""
-        return Path(self.name).stem
-
-    @property
     def safe_stem(self) -> str:
         """The name without its ending, as that of a file."""
         return safe_name(self.name, otherwise="model")
@@ -163,8 +158,7 @@ def group(files: Sequence[Received], named: Mapping[str, Sequence[str]]) -> list
     Args:
         named: path of a file → locations of the weight files that it names.
 
-    Raises:
-        BadInput: no file, or one of weights that no model names.
+    Raises `BadInput`: no file, or one of weights that no model names.
     """
     if not files:
         raise BadInput("there is no file in this upload", advice=_ADVICE)
@@ -191,7 +185,7 @@ def group(files: Sequence[Received], named: Mapping[str, Sequence[str]]) -> list
 def _needs(model: Received, locations: Sequence[str]) -> dict[str, str]:
     """Where the weight files of a model must lie below its folder → the client's names for them."""
     if ending := WEIGHTS.get(model.suffix):
-        return {f"{model.safe_stem}{ending}": f"{model.stem}{ending}"}
+        return {f"{model.safe_stem}{ending}": f"{Path(model.name).stem}{ending}"}
     plain = (each for each in locations if is_plain(each) and each.count("/") < MOST_DEPTH)
     return {place: place.rpartition("/")[2] for place in plain}
 

@@ -221,7 +221,7 @@ def _describe_runtimes(
     from edgewise.runtime.base import RunsLanguageModels, settings_of
 
     def is_listed(runtime: Any) -> bool:
-        return runtime.in_default or (isinstance(runtime, RunsLanguageModels) and "fake" not in runtime.formats)
+        return runtime.in_default or ("fake" not in runtime.formats and isinstance(runtime, RunsLanguageModels))
 
     for name, runtime, availability in _ask(registry, {} if found is None else found.engines):
         if runtime is None:

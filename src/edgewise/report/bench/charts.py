@@ -10,22 +10,7 @@ from itertools import pairwise
 from edgewise.formatting import quantity, time_unit_of, with_range
 from edgewise.metrics import METRICS
 from edgewise.record import Measurement, Run
-from edgewise.report.charts import (
-    INK,
-    NARROW,
-    SOFT,
-    Chart,
-    bars_chart,
-    colour_channel,
-    interval_lines,
-    layer,
-    lines_at,
-    name_axis,
-    number_axis,
-    rounded,
-    wide_chart,
-)
-from edgewise.report.charts import series_chart as series
+from edgewise.report import charts
 from edgewise.report.charts.texts import Spec, legend_below
 
 STRIP_POINTS = 120
@@ -52,7 +37,7 @@ class Series:
         return row if row is not None and row.value is not None and self.run.status != "failed" else None
 
 
-def distribution_chart(group: Sequence[Series], *, zoomed: bool = False) -> Chart | None:
+def distribution_chart(group: Sequence[Series], *, zoomed: bool = False) -> charts.Chart | None:
     """Return samples, middle half, median and interval of runs with one headline metric; None where no run has samples.
 
     Args:
@@ -82,12 +67,12 @@ def distribution_chart(group: Sequence[Series], *, zoomed: bool = False) -> Char
     if zoomed:
         ends = [_short(lower * scale), _short(limit * scale)]
         kind = "log" if logarithmic else "linear"
-        x = number_axis("x", title, ticks=8, type=kind, domain=ends, nice=False, zero=False)
+        x = charts.number_axis("x", title, ticks=8, type=kind, domain=ends, nice=False, zero=False)
     jitter = {"field": "jitter", "type": "quantitative", "scale": {"domain": [-0.6, 1.6]}}
     place = {"y": shared["y"], "x": x}
     layers = [
-        layer("circle", {**shared, "x": x, "yOffset": jitter}, points, size=10, opacity=0.3),
-        layer(
+        charts.layer("circle", {**shared, "x": x, "yOffset": jitter}, points, size=10, opacity=0.3),
+        charts.layer(
             "bar",
             {**shared, "x": {**x, "field": "q1"}, "x2": {"field": "q3"}},
             boxes,
@@ -95,15 +80,15 @@ def distribution_chart(group: Sequence[Series], *, zoomed: bool = False) -> Char
             opacity=0.45,
             cornerRadius=2,
         ),
-        {"data": {"values": boxes}, **interval_lines(place, strokeWidth=4, color=INK)},
-        layer("tick", {**place, "x": {**x, "field": "value"}}, boxes, thickness=2, size=24, color=INK),
+        {"data": {"values": boxes}, **charts.interval_lines(place, strokeWidth=4, color=charts.INK)},
+        charts.layer("tick", {**place, "x": {**x, "field": "value"}}, boxes, thickness=2, size=24, color=charts.INK),
     ]
     caption = (
         "Dots are samples, the band is their middle half, the line the headline value, the thick bar its 95 % interval."
         + (f" Of a run with more than {STRIP_POINTS} samples, {STRIP_POINTS} are drawn, {_BY_RANK}." if thinned else "")
         + (" The axis is logarithmic." if logarithmic else "")
     )
-    return wide_chart(
+    return charts.wide_chart(
         f"{METRICS[metric].label} by run",
         layers,
         height={"step": 46},
@@ -112,7 +97,7 @@ def distribution_chart(group: Sequence[Series], *, zoomed: bool = False) -> Char
     )
 
 
-def curve_chart(group: Sequence[Series]) -> Chart | None:
+def curve_chart(group: Sequence[Series]) -> charts.Chart | None:
     """Return the share of inferences that are done within a time (ECDF); None where no run has samples of a time."""
     found = [(one, row) for one in group if (row := one.row) is not None and row.samples and row.unit == "s"]
     if not found:
@@ -126,10 +111,12 @@ def curve_chart(group: Sequence[Series]) -> Chart | None:
         for index in _positions(len(inside), CURVE_POINTS):
             share = (index + 1) / len(row.samples)
             values.append({"run": one.label, "x": _short(inside[index] * scale), "share": _short(share)})
-    legend = legend_below([one.label for one, _ in found], width=NARROW)
+    legend = legend_below([one.label for one, _ in found], width=charts.NARROW)
     tails = [f"{one.label}: {_quantiles(row)}" for one, row in found]
-    shares = number_axis("share", "share of inferences", domain=[0, 1]) | {"axis": {"format": "%", "tickCount": 5}}
-    return series(
+    shares = charts.number_axis("share", "share of inferences", domain=[0, 1]) | {
+        "axis": {"format": "%", "tickCount": 5}
+    }
+    return charts.series_chart(
         "Share of inferences done within a time",
         values,
         x=_from_zero("x", f"{METRICS[found[0][1].metric].label} ({unit})", upper=_short(limit * scale)),
@@ -145,7 +132,7 @@ def curve_chart(group: Sequence[Series]) -> Chart | None:
     )
 
 
-def memory_chart(group: Sequence[Series]) -> Chart | None:
+def memory_chart(group: Sequence[Series]) -> charts.Chart | None:
     """Peak memory with the part that the engine alone takes; None where no run knows its peak."""
     rows, words = [], []
     for one in group:
@@ -158,10 +145,10 @@ def memory_chart(group: Sequence[Series]) -> Chart | None:
         words.append(f"{one.label}: peak {quantity(peak, 'B')}{known}")
     if not rows:
         return None
-    return bars_chart(
+    return charts.bars_chart(
         "Peak memory",
         rows,
-        x=number_axis("peak", "Memory (MiB)", ticks=6, zero=True),
+        x=charts.number_axis("peak", "Memory (MiB)", ticks=6, zero=True),
         y=_rows(group),
         colour=_colours(group),
         text_at="peak",
@@ -175,7 +162,7 @@ def memory_chart(group: Sequence[Series]) -> Chart | None:
     )
 
 
-def series_chart(one: Series) -> Chart | None:
+def series_chart(one: Series) -> charts.Chart | None:
     """Return samples in the order they were taken, session after session; None where there are none."""
     row = one.row
     if row is None or not row.samples:
@@ -188,21 +175,21 @@ def series_chart(one: Series) -> Chart | None:
     for length in row.session_lengths[:-1]:
         total += length
         edges.append(total)
-    x = number_axis("i", "sample, session after session", ticks=8, nice=False)
-    y = number_axis("x", f"{METRICS[row.metric].label} ({unit})", ticks=4, zero=False)
+    x = charts.number_axis("i", "sample, session after session", ticks=8, nice=False)
+    y = charts.number_axis("x", f"{METRICS[row.metric].label} ({unit})", ticks=4, zero=False)
     thinned = (
         f" {len(picked)} of {len(row.samples)} samples are picked: of each of {SERIES_POINTS // 4} equal stretches the "
         "smallest, the largest and two others."
         if len(picked) < len(row.samples)
         else ""
     )
-    return series(
+    return charts.series_chart(
         "Samples over time",
         values,
         x=x,
         y=y,
         point={"size": 9, "opacity": 0.55, "color": one.colour},
-        above=[lines_at({"x": x}, edges, color=SOFT, strokeDash=[3, 3])] if edges else [],
+        above=[charts.lines_at({"x": x}, edges, color=charts.SOFT, strokeDash=[3, 3])] if edges else [],
         height=150,
         description=_in_words(one.label, row),
         caption="Dashed lines are where a fresh process begins." + thinned + _beyond(beyond, [(one, row)]),
@@ -278,7 +265,7 @@ def _stretches(samples: Sequence[float], most: int) -> list[int]:
 
 
 def _short(value: float) -> float:
-    return rounded(value, 5)
+    return charts.rounded(value, 5)
 
 
 def _in_words(label: str, row: Measurement) -> str:
@@ -299,17 +286,20 @@ def _beyond(count: int, found: Sequence[tuple[Series, Measurement]]) -> str:
 
 
 def _rows(group: Sequence[Series]) -> Spec:
-    return name_axis("run", [one.label for one in group], limit=230)
+    return charts.name_axis("run", [one.label for one in group], limit=230)
 
 
 def _colours(group: Sequence[Series], *, legend: Spec | None = None) -> Spec:
-    return colour_channel("run", {one.label: one.colour for one in group}, legend=legend)
+    return charts.colour_channel("run", {one.label: one.colour for one in group}, legend=legend)
 
 
 def _from_zero(field: str, title: str, *, upper: float) -> Spec:
-    return number_axis(field, title, ticks=7, zero=True, domainMin=0, domainMax=upper, nice=False)
+    return charts.number_axis(field, title, ticks=7, zero=True, domainMin=0, domainMax=upper, nice=False)
 
 
-Maker = Callable[[Sequence[Series]], Chart | None]
-GROUP_CHARTS: tuple[Maker, ...] = (distribution_chart, curve_chart, memory_chart)
+GROUP_CHARTS: tuple[Callable[[Sequence[Series]], charts.Chart | None], ...] = (
+    distribution_chart,
+    curve_chart,
+    memory_chart,
+)
 """The charts of one group of comparable runs."""

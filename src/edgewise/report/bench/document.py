@@ -62,9 +62,7 @@ def _by_device(runs: Sequence[Run]) -> dict[str, list[Run]]:
 
 
 def title_of_group(group: Sequence[Run], runs: Sequence[Run]) -> str:
-    """Return the title of a group of comparable runs, with its device where `runs` are of several, or not of this
-    machine.
-    """
+    """Return the title of comparable runs, with the device where `runs` are of several, or of another machine."""
     several = len(devices_of(runs)) > 1
     return group_title(group[0]) + (f", on {devices_of(group)[0]}" if several else elsewhere(group))
 
@@ -82,11 +80,7 @@ def recommendations_by_device(runs: Sequence[Run]) -> list[Recommendation]:
 
 
 def answer_by_device(runs: Sequence[Run], *, each: bool = False) -> tuple[str, ...]:
-    """Return the conclusion; of several devices which one is faster, then the conclusion for each.
-
-    Args:
-        each: whether several models also have a line each.
-    """
+    """Return the conclusion; of several devices which is faster, then one for each. `each`: models have a line, too."""
     if made := [run for run in runs if is_generated(run)]:
         others = [run for run in runs if not is_generated(run)]
         return (*generated_answer(made), *(answer_by_device(others, each=each) if others else ()))
@@ -305,12 +299,13 @@ def _agreement(runs: Sequence[Run]) -> Section:
             continue
         words = [f"max abs error {significant(error.value)}"]
         words += [f"top-1 agreement {top1.value:.1%}"] if top1 is not None and top1.value is not None else []
-        method, _, _ = one_line(error.method).partition(f"; {BEYOND}")
-        verdict = "differs" if error.method.endswith(BEYOND) or _is_odd(run) else "agrees"
+        method = one_line(error.method).partition(f"; {BEYOND}")[0]
+        # Without a majority the caution is on all runs, also on those that agree with the reference.
+        odd = any(each.code == "output-mismatch" and NO_MAJORITY not in each.message for each in run.cautions)
+        verdict = "differs" if error.method.endswith(BEYOND) or odd else "agrees"
         found.setdefault(method, []).append(f"{label} {verdict} ({', '.join(words)})")
-    lines = [f"{method}: {'; '.join(said)}" for method, said in found.items()]
     uncompared = [f"{', '.join(labels)} not compared: {reason}" for reason, labels in absent.items()]
-    lines += uncompared
+    lines = [*(f"{method}: {'; '.join(said)}" for method, said in found.items()), *uncompared]
     unequal = uncompared + [words for said in found.values() for words in said if " agrees (" not in words]
     if any(is_original(run) for run in runs):
         with_what = "with the original"
@@ -333,13 +328,6 @@ def _paths(runs: Sequence[Run]) -> Section:
         return path + (f"; lost: {one_line('; '.join(origin.lost))}" if origin.lost else "; nothing known to be lost")
 
     return Section(title="Paths", lines=lines_by_run(runs, words))
-
-
-def _is_odd(run: Run) -> bool:
-    """Whether a majority of runs has other outputs. Without a majority the caution is on all runs, also on those
-    that agree with the reference.
-    """
-    return any(each.code == "output-mismatch" and NO_MAJORITY not in each.message for each in run.cautions)
 
 
 def _absences(runs: Sequence[Run], tables: Sequence[Table]) -> Section:

@@ -5,22 +5,16 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from edgewise.formatting import amount_text, plus_minus
-from edgewise.record import Measurement, Run
+from edgewise.record import Run
 from edgewise.report.runs.cells import failure_of, reason_of_absence
 from edgewise.report.runs.conditions import provider_of
 from edgewise.text import one_line
 
 GENERATED_COLUMNS = (
-    ("ttft", 0, True),
-    ("decode_rate", 0, True),
-    ("prefill_rate", 1, False),
-    ("ttft_model", 4, False),
-    ("tpot", 3, True),
-    ("ttft_first", 4, False),
-    ("load_time", 5, False),
-    ("memory_peak", 2, False),
+    ("ttft", 0, True), ("decode_rate", 0, True), ("prefill_rate", 1, False), ("ttft_model", 4, False),
+    ("tpot", 3, True), ("ttft_first", 4, False), ("load_time", 5, False), ("memory_peak", 2, False),
     ("kv_cache_bytes", 3, False),
-)
+)  # fmt: skip
 """(metric, rank, interval in the text) of runs of language models."""
 
 
@@ -49,15 +43,11 @@ def _answer_of(run: Run) -> str:
     for metric, what in (("ttft_model", "token"), ("ttft", "text")):
         row = run.measurement(metric)
         if row is not None and row.value is not None:
-            first = f"first {what} after {_time(row)}"
+            first = f"first {what} after {amount_text(row.unit, row.value, row.low, row.high)}"
     if rate is None or rate.value is None:
         then = "no single rate" if run.source is None else "a rate that is not known"
         return f"{first}, then {then} {where}: {reason_of_absence(run, 'decode_rate')}"
     return f"{first}, then {plus_minus(rate.value, rate.low, rate.high)} tokens/s {where}"
-
-
-def _time(row: Measurement) -> str:
-    return amount_text(row.unit, row.value or 0.0, row.low, row.high)
 
 
 def prompt_of(run: Run) -> str | None:

@@ -13,21 +13,9 @@ from edgewise.report.bench.document import answer_by_device, bench_document, def
 from edgewise.report.bench.ranking import comparable_groups
 from edgewise.report.bench.sustained import sustained_charts
 from edgewise.report.charts import Chart, colour_of
-from edgewise.report.document import (
-    Document,
-    Section,
-    lines_of,
-    pairs_table,
-)
+from edgewise.report.document import Document, Section, lines_of, pairs_table
 from edgewise.report.document.names import distinct_names
-from edgewise.report.runs.conditions import (
-    engine_of,
-    flatten,
-    labels_of,
-    processor_of,
-    system_of,
-    told_apart,
-)
+from edgewise.report.runs.conditions import engine_of, flatten, labels_of, processor_of, system_of, told_apart
 from edgewise.report.runs.document import run_document
 from edgewise.report.runs.field_tables import FIELD_TABLES, Options, field_tables
 from edgewise.text import one_line
@@ -85,9 +73,7 @@ def facts_section(runs: Sequence[Run]) -> Section:
 
 
 def _charts(runs: Sequence[Run]) -> list[Chart | None]:
-    """Return the charts of each group of comparable runs: colours by place in the page, names that tell the group
-    apart.
-    """
+    """Return the charts of each comparable group: colours by place in the page, names that tell the group apart."""
     colours = {run.id: colour_of(index) for index, run in enumerate(runs)}
     groups = comparable_groups(runs)
     found: list[Chart | None] = []
@@ -105,21 +91,16 @@ def _charts(runs: Sequence[Run]) -> list[Chart | None]:
 def _parts(runs: Sequence[Run], options: Options) -> list[tuple[str, list[Document]]]:
     colours = [colour_of(index) if index < MOST_DRAWN else None for index in range(len(runs))]
     several = f" (samples over time: of the first {MOST_DRAWN})" if len(runs) > MOST_DRAWN else ""
-    fields = [(name, field_tables(name, runs, options=options)) for name in FIELD_TABLES]
+    made = {name: field_tables(name, runs, options=options) for name in FIELD_TABLES}
+    fields = [
+        Document(
+            id=f"table-{name}", title=some[0].title, tables=tuple(some), answer=(f"edgewise report --table {name}",)
+        )
+        for name, some in made.items()
+    ]
     return [
         (f"Runs{several}", [_run(*each) for each in zip(runs, labels_of(runs), colours, strict=True)]),
-        (
-            "Tables of the field",
-            [
-                Document(
-                    id=f"table-{name}",
-                    title=tables[0].title,
-                    tables=tuple(tables),
-                    answer=(f"edgewise report --table {name}",),
-                )
-                for name, tables in fields
-            ],
-        ),
+        ("Tables of the field", fields),
         ("Conditions", environment_documents(runs)),
     ]
 

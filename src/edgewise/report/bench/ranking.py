@@ -100,17 +100,13 @@ def _command_without_model(run: Run) -> tuple[str, ...]:
 
 
 def _place(run: Run) -> tuple[object, ...]:
-    """Return what the run is about, and where it took place; without a processor where it failed before that was
-    read.
-    """
+    """Return what the run is about and where it took place; no processor where it failed before that was read."""
     target = run.job.target
     return run.headline, target.device, target.memory_limit_bytes, target.constraints, processor_of(run)
 
 
 def candidates_of(group: Sequence[Run]) -> tuple[list[Candidate], list[str]]:
-    """Return the runs of a comparable group that qualify, the fastest first, and the objection to each of the
-    others.
-    """
+    """Return the runs of a comparable group that qualify, the fastest first, and the objections to the others."""
     metric = group[0].headline
     candidates: list[Candidate] = []
     objections: list[str] = []

@@ -145,9 +145,7 @@ def _in_full_precision(ranked: Sequence[Candidate]) -> list[Candidate]:
 
 
 def _of_lower_precision(chosen: Candidate, ranked: Sequence[Candidate]) -> str:
-    """Return the fastest run in a lower precision against `chosen`, and how far its outputs differ; "" where there
-    is none.
-    """
+    """Return the fastest run in a lower precision against `chosen`, and how far its outputs differ; "" if none."""
     full = _in_full_precision(ranked)
     lower = [one for one in (chosen, *ranked) if one.run.job.runtime.precision in _LOWER]
     if not lower:
@@ -216,9 +214,7 @@ def _against_values(one: Candidate, other: Candidate) -> str:
 
 
 def _beside(other: Candidate, chosen: Candidate) -> str:
-    """Return what taking `other` instead costs: ``1.8× [1.7, 1.9] slower``, ``as fast``; "" where they can't be
-    told apart.
-    """
+    """Return what `other` costs instead: ``1.8× [1.7, 1.9] slower``, ``as fast``; "" if they can't be told apart."""
     verdict = judged(other, chosen).verdict
     if verdict in ("same", "inconclusive"):
         return "as fast" if verdict == "same" else ""
@@ -236,9 +232,7 @@ def _how_apart(other: Candidate, chosen: Candidate) -> str:
 
 
 def _of_threads(chosen: Candidate, ranked: Sequence[Candidate]) -> str:
-    """Return what the threads of `chosen` cost, or what more would gain; "" where its engine had one number of
-    threads.
-    """
+    """Return what the threads of `chosen` cost, or what more would gain; "" where its engine had one number."""
     own = threads_of(chosen.run)
     alike = {
         count: one
@@ -504,9 +498,7 @@ def _least_value(runs: Sequence[Run]) -> str:
 
 
 def _overlooked(runs: Sequence[Run], chosen: Candidate, short: Mapping[str, str]) -> str:
-    """Name the runs that are not ranked though their values are better: each with its value and why; "" where there
-    are none.
-    """
+    """Name the runs that are not ranked though their values are better: each with its value and why; "" if none."""
 
     def is_better(run: Run) -> bool:
         value = run.value(run.headline) if run.headline == chosen.run.headline else None

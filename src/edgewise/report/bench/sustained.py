@@ -3,24 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from statistics import median
 
 from edgewise.formatting import quantity, ratio_text, time_unit_of, value_text
 from edgewise.metrics import METRICS
 from edgewise.record import Run, Sustained
+from edgewise.report import charts
 from edgewise.report.bench.charts import SERIES_POINTS, Series
-from edgewise.report.charts import (
-    SOFT,
-    WIDE,
-    Chart,
-    colour_channel,
-    layer,
-    lines_at,
-    number_axis,
-    rounded,
-    series_chart,
-)
 from edgewise.report.charts.texts import Spec, legend_below
 from edgewise.report.document import Section, Tone
 from edgewise.report.document.bars import WIDEST, draw_bars
@@ -95,16 +84,8 @@ def _ends_in_words(found: Sustained, name: str) -> str:
     return f"{METRICS[name].label.lower()} {known[0]} at first, {known[1]} at last" if len(known) == 2 else ""
 
 
-@dataclass(frozen=True, slots=True)
-class _Point:
-    """Bins that are drawn as one: the middle of their time, s, and the median of their values."""
-
-    at_s: float
-    value: float
-
-
-def _points(found: Sustained, name: str, most: int) -> list[_Point]:
-    """At most `most` points of a column; bins without a value are left out."""
+def _points(found: Sustained, name: str, most: int) -> list[tuple[float, float]]:
+    """At most `most` points of a column: the middle of the time, s, and the median of the values of some bins."""
     begins, ends = found.series["begin_s"], found.series["end_s"]
     rows = [
         ((begin + end) / 2, value)
@@ -113,20 +94,20 @@ def _points(found: Sustained, name: str, most: int) -> list[_Point]:
     ]
     size = -(-len(rows) // most) or 1
     groups = [rows[start : start + size] for start in range(0, len(rows), size)]
-    return [_Point(median(at for at, _ in group), median(value for _, value in group)) for group in groups]
+    return [(median(at for at, _ in group), median(value for _, value in group)) for group in groups]
 
 
 def _drawing(found: Sustained) -> tuple[str, ...]:
     points = _points(found, "median", WIDEST)
-    highest = max((point.value for point in points), default=0.0)
+    highest = max((value for _, value in points), default=0.0)
     if highest <= 0.0:
         return ()
     axis = f"0 s to {long_time(found.elapsed_s)}, bars from 0 to {quantity(highest, 's')}"
     wide = min(4, WIDEST // len(points))
-    return (*draw_bars([point.value for point in points for _ in range(wide)]), axis)
+    return (*draw_bars([value for _, value in points for _ in range(wide)]), axis)
 
 
-def sustained_charts(group: Sequence[Series]) -> list[Chart | None]:
+def sustained_charts(group: Sequence[Series]) -> list[charts.Chart | None]:
     """Latency over time, and each reading of a meter; empty where no run is sustained."""
     shown = [(one, one.run.sustained) for one in group if one.run.sustained is not None]
     latency = METRICS[shown[0][1].metric].label if shown else ""
@@ -136,44 +117,49 @@ def sustained_charts(group: Sequence[Series]) -> list[Chart | None]:
     ]
 
 
-def _chart(shown: Sequence[tuple[Series, Sustained]], name: str, title: str, unit: str) -> Chart | None:
+def _chart(shown: Sequence[tuple[Series, Sustained]], name: str, title: str, unit: str) -> charts.Chart | None:
     """One column of the bins against time, with the first and the last minute shaded."""
     lines = {one.label: found for one, found in shown if any(value is not None for value in found.series.get(name, ()))}
     if not lines:
         return None
     columns = {label: _points(found, name, SERIES_POINTS) for label, found in lines.items()}
     tails = {label: _points(found, "p99", SERIES_POINTS) for label, found in lines.items()} if name == "median" else {}
-    largest = max(point.value for points in (*columns.values(), *tails.values()) for point in points)
+    largest = max(value for points in (*columns.values(), *tails.values()) for _, value in points)
     word, factor, offset = _shown_unit(unit, largest)
     last_s = max(found.elapsed_s for found in lines.values())
     minutes, per = ("min", 60.0) if last_s >= 120 else ("s", 1.0)
 
-    def rows(points: dict[str, list[_Point]]) -> list[Spec]:
+    def rows(points: dict[str, list[tuple[float, float]]]) -> list[Spec]:
         return [
-            {"run": label, "t": rounded(point.at_s / per), "y": rounded(point.value * factor + offset)}
+            {"run": label, "t": charts.rounded(at_s / per), "y": charts.rounded(value * factor + offset)}
             for label, found in points.items()
-            for point in found
+            for at_s, value in found
         ]
 
-    x = number_axis("t", f"time ({minutes})", ticks=8, nice=False, domain=[0, rounded(last_s / per)])
-    y = number_axis("y", f"{title.removesuffix(' over time')} ({word})", ticks=5, zero=name == "median")
-    legend = legend_below(list(lines), width=WIDE) if len(lines) > 1 else None
+    x = charts.number_axis("t", f"time ({minutes})", ticks=8, nice=False, domain=[0, charts.rounded(last_s / per)])
+    y = charts.number_axis("y", f"{title.removesuffix(' over time')} ({word})", ticks=5, zero=name == "median")
+    legend = legend_below(list(lines), width=charts.WIDE) if len(lines) > 1 else None
     colours = {one.label: one.colour for one, _ in shown if one.label in lines}
-    channels = {"x": x, "y": y, "color": colour_channel("run", colours, legend=legend)}
+    channels = {"x": x, "y": y, "color": charts.colour_channel("run", colours, legend=legend)}
     first = next(iter(lines.values()))
     windows = [
-        {"t": rounded(window.begin_s / per), "t2": rounded(window.end_s / per)}
+        {"t": charts.rounded(window.begin_s / per), "t2": charts.rounded(window.end_s / per)}
         for window in (first.first, first.last)
         if window is not None
     ]
-    starts = [rounded(found.slowdown_from_s / per) for found in lines.values() if found.slowdown_from_s is not None]
-    shaded = layer("rect", {"x": x, "x2": {"field": "t2"}}, windows, color=SOFT, opacity=0.15)
-    behind = [*([shaded] if windows else []), *([lines_at({"x": x}, starts, strokeDash=[3, 3])] if starts else [])]
-    thin = [layer("line", channels, rows(tails), strokeWidth=1, opacity=0.6)] if any(tails.values()) else []
+    starts = [
+        charts.rounded(found.slowdown_from_s / per) for found in lines.values() if found.slowdown_from_s is not None
+    ]
+    shaded = charts.layer("rect", {"x": x, "x2": {"field": "t2"}}, windows, color=charts.SOFT, opacity=0.15)
+    behind = [
+        *([shaded] if windows else []),
+        *([charts.lines_at({"x": x}, starts, strokeDash=[3, 3])] if starts else []),
+    ]
+    thin = [charts.layer("line", channels, rows(tails), strokeWidth=1, opacity=0.6)] if any(tails.values()) else []
     what = "Medians" if name == "median" else "Readings"
     tail = " The thin line is the 99th percentile." if any(tails.values()) else ""
     slow = f" The dashed line is where a slowdown of more than {SLOWDOWN:.0%} begins." if starts else ""
-    return series_chart(
+    return charts.series_chart(
         title,
         rows(columns),
         x=x,

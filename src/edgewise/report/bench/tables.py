@@ -12,7 +12,7 @@ from edgewise.metrics import METRICS, SHARES
 from edgewise.record import Run
 from edgewise.record.facts import environment_words, precision_of, threads_of, variable_words
 from edgewise.report.bench.generated import GENERATED_COLUMNS, depth_of, is_generated, prompt_of
-from edgewise.report.bench.ranking import RankedModel, comparable_groups, rank_models
+from edgewise.report.bench.ranking import comparable_groups, rank_models
 from edgewise.report.bench.recommendation import group_title
 from edgewise.report.document import DASH, Cell, Column, Table, Tone, absent, table_by_columns
 from edgewise.report.runs.cells import Scale, basis_notes, cell_of, chief_metric, failure_of, reason_of_absence, times
@@ -39,54 +39,29 @@ _PREFIXES = {
 MEMORY_PARTS = ("parameters_size", "memory_activations", "memory_engine")
 """What the memory of the model consists of."""
 COMMAND_COLUMNS = (
-    ("total_time", 0, True),
-    ("cpu_utilization", 0, False),
-    ("cpu_utilization_peak", 4, False),
-    ("cpu_time", 1, False),
-    ("throttled_time", 1, False),
-    ("memory_average", 2, False),
-    ("memory_group_peak", 0, False),
-    ("memory_limit", 3, False),
-    ("memory_limit_hits", 3, False),
-    ("network_received", 5, False),
-    ("network_sent", 5, False),
-    ("block_read", 5, False),
-    ("block_written", 5, False),
-    ("page_faults", 6, False),
-    ("page_faults_major", 6, False),
-    ("context_switches", 6, False),
-)
+    ("total_time", 0, True), ("cpu_utilization", 0, False), ("cpu_utilization_peak", 4, False),
+    ("cpu_time", 1, False), ("throttled_time", 1, False), ("memory_average", 2, False),
+    ("memory_group_peak", 0, False), ("memory_limit", 3, False), ("memory_limit_hits", 3, False),
+    ("network_received", 5, False), ("network_sent", 5, False), ("block_read", 5, False), ("block_written", 5, False),
+    ("page_faults", 6, False), ("page_faults_major", 6, False), ("context_switches", 6, False),
+)  # fmt: skip
 """(metric, rank, interval in the text) of runs of commands."""
 COLD_START_COLUMNS = (
-    ("startup_time", 0, True),
-    ("load_time", 0, False),
-    ("latency_first", 0, False),
-    ("import_time", 1, False),
-    ("memory_delta", 2, False),
-    ("memory_peak", 4, False),
-)
+    ("startup_time", 0, True), ("load_time", 0, False), ("latency_first", 0, False), ("import_time", 1, False),
+    ("memory_delta", 2, False), ("memory_peak", 4, False),
+)  # fmt: skip
 """(metric, rank, interval in the text) of cold starts."""
 _EXPORT_COLUMNS = (("model_size", 2, False), ("output_max_abs_error", 0, False))
 """(metric, rank, interval in the text) that runs of a network's exports have besides."""
 PERCENT = frozenset({"cpu_utilization", "cpu_utilization_peak"})
 """Metrics that may exceed 1 and are printed in percent; 100 % is one core."""
 _TITLES = {
-    "cpu_utilization": "CPU",
-    "memory_group_peak": "Peak memory",
-    "memory_limit_hits": "Limit reached",
-    "latency_first": "First",
-    "ttft": "First text",
-    "ttft_model": "First token",
-    "ttft_first": "First text, cold",
-    "decode_rate": "Tokens",
-    "prefill_rate": "Prompt tokens",
-    "memory_delta": "Model memory",
-    "memory_peak": "Process peak",
-    "parameters_size": "Weights",
-    "memory_activations": "Activations",
-    "memory_engine": "Engine",
-    "output_max_abs_error": "Max error",
-}
+    "cpu_utilization": "CPU", "memory_group_peak": "Peak memory", "memory_limit_hits": "Limit reached",
+    "latency_first": "First", "ttft": "First text", "ttft_model": "First token", "ttft_first": "First text, cold",
+    "decode_rate": "Tokens", "prefill_rate": "Prompt tokens", "memory_delta": "Model memory",
+    "memory_peak": "Process peak", "parameters_size": "Weights", "memory_activations": "Activations",
+    "memory_engine": "Engine", "output_max_abs_error": "Max error",
+}  # fmt: skip
 _WIDEST = 1e5
 """A column has one unit unless its largest value would then need more digits than this."""
 
@@ -117,11 +92,14 @@ def ranking_table(runs: Sequence[Run], *, where: str = "") -> Table:
     """One row per model, the fastest first; `where` ends the title."""
     ranked = rank_models(runs)
     chosen = [one.run for one in ranked]
+    places = [
+        Cell(text=str(one.place or "–"), value=one.place, notes=(one.note,) if one.note else ()) for one in ranked
+    ]
     identity = {column.title: (column, cells) for column, cells in _identity(chosen)}
     memory = "memory_group_peak" if chosen[0].job.command else "memory_delta"
     found = [
         identity["Run"],
-        (Column(title="Place"), list(map(_place, ranked))),
+        (Column(title="Place"), places),
         identity["Model"],
         identity["Runtime"],
         metric_column(chosen, chosen[0].headline, rank=0, interval=True),
@@ -134,10 +112,6 @@ def ranking_table(runs: Sequence[Run], *, where: str = "") -> Table:
         notes.append("–: not ranked, as no run of the model qualifies (failed, unreliable or outputs differ)")
     scope = group_title(chosen[0]).partition(", ")[2]
     return table_by_columns(f"Models, fastest first: {scope}{where}", found, notes=notes)
-
-
-def _place(one: RankedModel) -> Cell:
-    return Cell(text=str(one.place or "–"), value=one.place, notes=(one.note,) if one.note else ())
 
 
 def _table_title(runs: Sequence[Run]) -> str:

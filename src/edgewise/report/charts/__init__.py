@@ -14,6 +14,7 @@ import math
 import re
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 from edgewise.errors import Unavailable
@@ -174,11 +175,7 @@ def colour_channel(field: str, colours: Mapping[str, str], *, legend: Spec | Non
 
 
 def interval_lines(channels: Spec, *, along: str = "x", low: str = "low", high: str = "high", **mark: Any) -> Spec:
-    """Return the layer of 95 % intervals: a line from `low` to `high` for each row that has them.
-
-    Args:
-        along: the channel, x or y, that the interval runs along.
-    """
+    """Return the layer of 95 % intervals: lines from `low` to `high` along x or y, for each row that has them."""
     ends = {along: {**channels[along], "field": low}, f"{along}2": {"field": high}}
     return {
         "transform": [{"filter": f"isValid(datum.{low})"}],
@@ -187,27 +184,20 @@ def interval_lines(channels: Spec, *, along: str = "x", low: str = "low", high: 
     }
 
 
-def wide_chart(
+def layered_chart(
     title: str,
     layers: Sequence[Spec],
+    rows: Sequence[Spec] | None = None,
     *,
     height: int | Spec,
+    wide: bool,
     description: str,
     caption: str,
-    rows: Sequence[Spec] | None = None,
 ) -> Chart:
-    """Return a chart as wide as the page; `rows` are the data of layers without their own."""
-    spec = layered_spec(layers, height=height, width=WIDE)
-    if rows is not None:
-        spec["data"] = {"values": list(rows)}
-    return Chart(title=title, description=description, caption=caption, spec=spec, wide=True)
-
-
-def layered_spec(layers: Sequence[Spec], *, height: int | Spec, width: int = NARROW) -> Spec:
-    """Return a layered specification in the pages' colours and font."""
-    return {
+    """Return a chart in the pages' colours and font; `rows` are the data of layers without their own."""
+    spec = {
         "$schema": "https://vega.github.io/schema/vega-lite/v5.json",
-        "width": width,
+        "width": WIDE if wide else NARROW,
         "height": height,
         "background": None,
         "padding": 4,
@@ -223,7 +213,13 @@ def layered_spec(layers: Sequence[Spec], *, height: int | Spec, width: int = NAR
             "legend": {"labelColor": INK, "labelFontSize": FONT_SIZE},
             "text": {"fontSize": FONT_SIZE},
         },
+        **({} if rows is None else {"data": {"values": list(rows)}}),
     }  # fmt: skip
+    return Chart(title=title, description=description, caption=caption, spec=spec, wide=wide)
+
+
+wide_chart = partial(layered_chart, wide=True)
+"""A chart as wide as the page."""
 
 
 DASHED: Spec = {"type": "line", "color": SOFT, "strokeDash": [5, 4]}
@@ -284,7 +280,7 @@ def intervals_chart(
     layers += [interval_lines(channels, **paint), layer("point", channels, filled=True, size=90, opacity=1, **paint)]
     if words:
         layers += legible({**channels, "text": {"field": words, "type": "nominal"}}, dy=-14, fontSize=11)
-    return _chart(title, layers, rows, height={"step": step}, wide=True, words=(description, caption))
+    return wide_chart(title, layers, rows, height={"step": step}, description=description, caption=caption)
 
 
 def scatter_chart(
@@ -321,7 +317,7 @@ def scatter_chart(
         layer("point", {**channels, "size": size or {"value": 80}}, filled=True, opacity=0.9, **paint),
         *above,
     ]
-    return _chart(title, layers, rows, height=height, wide=wide, words=(description, caption))
+    return layered_chart(title, layers, rows, height=height, wide=wide, description=description, caption=caption)
 
 
 def bars_chart(
@@ -358,7 +354,8 @@ def bars_chart(
     if text_at:
         told = {"y": y, "x": {**x, "field": text_at}, "text": {"field": "text", "type": "nominal"}}
         layers.append(layer("text", told, align="left", dx=8, color=SOFT))
-    return _chart(title, layers, rows, height={"step": step}, wide=wide, words=(description, caption))
+    height = {"step": step}
+    return layered_chart(title, layers, rows, height=height, wide=wide, description=description, caption=caption)
 
 
 def series_chart(
@@ -387,14 +384,5 @@ def series_chart(
     layers = [*behind]
     layers += [] if line is None else [layer("line", channels, **line)]
     layers += [] if point is None else [layer("circle", channels, **point)]
-    return _chart(title, [*layers, *above], rows, height=height, wide=wide, words=(description, caption))
-
-
-def _chart(
-    title: str, layers: Sequence[Spec], rows: Sequence[Spec], *, height: int | Spec, wide: bool, words: tuple[str, str]
-) -> Chart:
-    description, caption = words
-    if wide:
-        return wide_chart(title, layers, height=height, rows=rows, description=description, caption=caption)
-    spec = {**layered_spec(layers, height=height), "data": {"values": list(rows)}}
-    return Chart(title=title, description=description, caption=caption, spec=spec)
+    layers += above
+    return layered_chart(title, layers, rows, height=height, wide=wide, description=description, caption=caption)

@@ -44,8 +44,7 @@ def csv_text(heads: Sequence[str], rows: Iterable[Sequence[Any]]) -> str:
     buffer = io.StringIO()
     writer = csv.writer(buffer, lineterminator="\n")
     writer.writerow(map(for_csv, heads))
-    for row in rows:
-        writer.writerow(map(_cell, row))
+    writer.writerows([for_csv(cell) if isinstance(cell, str) else cell for cell in row] for row in rows)
     return buffer.getvalue()
 
 
@@ -55,10 +54,6 @@ def _parts(part: Any) -> Iterator[Spec]:
     for name in ("layer", "hconcat", "vconcat", "concat"):
         for each in part.get(name, ()):
             yield from _parts(each)
-
-
-def _cell(value: Any) -> Any:
-    return for_csv(value) if isinstance(value, str) else "" if value is None else value
 
 
 @cache

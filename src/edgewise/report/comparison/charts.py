@@ -13,23 +13,8 @@ from dataclasses import replace
 from edgewise.comparing.comparison import Comparison, ComparisonResult, Variant
 from edgewise.formatting import percent, quantity, ratio_text
 from edgewise.record import Measurement
+from edgewise.report import charts
 from edgewise.report.bench.charts import Series, distribution_chart
-from edgewise.report.charts import (
-    INK,
-    KEEP_APART,
-    SOFT,
-    WIDE,
-    Chart,
-    colour_channel,
-    colour_of,
-    intervals_chart,
-    lines_at,
-    logarithmic_axis,
-    name_axis,
-    number_axis,
-    rounded,
-    series_chart,
-)
 from edgewise.report.charts.texts import Spec, legend_below
 from edgewise.report.comparison.words import verdict_text
 from edgewise.report.document.names import distinct_names
@@ -38,14 +23,14 @@ from edgewise.text import one_line
 
 LEAST_SAMPLES = 9
 """Fewer make no distribution."""
-_COLOURS = {"faster": "var(--good)", "slower": "var(--bad)", "same": INK, "inconclusive": SOFT}
+_COLOURS = {"faster": "var(--good)", "slower": "var(--bad)", "same": charts.INK, "inconclusive": charts.SOFT}
 
 
 def sampled_variants(findings: ComparisonResult) -> list[Series]:
     """Variants with samples of the metric that the baseline is about, in their order."""
     metrics = [variant.run.headline for variant in findings.variants[:1]]
     series = [
-        Series(run=variant.run, label=label, colour=colour_of(index))
+        Series(run=variant.run, label=label, colour=charts.colour_of(index))
         for index, (variant, label) in enumerate(zip(findings.variants, chart_labels(findings.variants), strict=True))
     ]
     return [
@@ -59,7 +44,7 @@ def chart_labels(variants: Sequence[Variant]) -> list[str]:
     return distinct_names([variant.label for variant in variants])
 
 
-def samples_chart(findings: ComparisonResult) -> Chart | None:
+def samples_chart(findings: ComparisonResult) -> charts.Chart | None:
     """Return samples, middle half and interval of every variant on one axis; None where no variant has samples."""
     found = sampled_variants(findings)
     chart = distribution_chart(found, zoomed=True)
@@ -69,7 +54,7 @@ def samples_chart(findings: ComparisonResult) -> Chart | None:
     return replace(chart, title=title, caption=chart.caption + _left_out(findings, found))
 
 
-def process_chart(findings: ComparisonResult) -> Chart | None:
+def process_chart(findings: ComparisonResult) -> charts.Chart | None:
     """Return the median of each fresh process, in the order they were measured; None where no variant has several."""
     found = [
         (one, row)
@@ -82,7 +67,7 @@ def process_chart(findings: ComparisonResult) -> Chart | None:
     medians = {one.label: _medians(row) for one, row in found}
     colours = {one.label: one.colour for one, _ in found}
     rows = [
-        {"run": label, "process": place, "x": rounded((value / statistics.median(values) - 1.0) * 100.0)}
+        {"run": label, "process": place, "x": charts.rounded((value / statistics.median(values) - 1.0) * 100.0)}
         for label, values in medians.items()
         for place, value in enumerate(values, 1)
         if statistics.median(values) > 0.0
@@ -94,12 +79,12 @@ def process_chart(findings: ComparisonResult) -> Chart | None:
     order = "in the order they were measured."
     if paired:
         order = "those with one number were measured together: where they move together, the machine moved under both."
-    return series_chart(
+    return charts.series_chart(
         f"{label_of(metric)}: process by process",
         rows,
-        x=number_axis("process", "fresh process", nice=False, zero=False) | ticks,
-        y=number_axis("x", "off its own median (%)", ticks=5),
-        colour=colour_channel("run", colours, legend=legend_below(list(colours), width=WIDE, limit=240)),
+        x=charts.number_axis("process", "fresh process", nice=False, zero=False) | ticks,
+        y=charts.number_axis("x", "off its own median (%)", ticks=5),
+        colour=charts.colour_channel("run", colours, legend=legend_below(list(colours), width=charts.WIDE, limit=240)),
         line={"strokeWidth": 1.2, "opacity": 0.6} if paired else None,
         point={"size": 55, "opacity": 0.9},
         height=190,
@@ -121,7 +106,7 @@ def _medians(row: Measurement) -> list[float]:
     return medians
 
 
-def forest_chart(findings: ComparisonResult) -> Chart | None:
+def forest_chart(findings: ComparisonResult) -> charts.Chart | None:
     """Ratios with their intervals, the line of no difference, and what is too small to matter; None without ratios."""
     known = [row for row in findings.comparisons if row.ratio is not None and row.ratio > 0.0]
     if not known:
@@ -136,17 +121,17 @@ def forest_chart(findings: ComparisonResult) -> Chart | None:
     ends = [end for row in rows for key in ("ratio", "low", "high", "from", "to") if (end := row.get(key)) is not None]
     lower, upper = min(*ends, 0.97), max(*ends, 1.03)
     room = (upper / lower) ** 0.04
-    x = logarithmic_axis("ratio", "after / before", lower / room, upper * room)
+    x = charts.logarithmic_axis("ratio", "after / before", lower / room, upper * room)
     missing = len(findings.comparisons) - len(known)
     margins = list(dict.fromkeys(percent(row.margin) for row in known if row.margin is not None))
     band = f" (± {margins[0]})" if len(margins) == 1 else ""
-    return intervals_chart(
+    return charts.intervals_chart(
         "Ratios",
         rows,
         x=x,
-        y=name_axis("row", [row["row"] for row in rows], limit=300),
-        colour=colour_channel("verdict", _COLOURS),
-        at=lines_at({"x": x}, [1]),
+        y=charts.name_axis("row", [row["row"] for row in rows], limit=300),
+        colour=charts.colour_channel("verdict", _COLOURS),
+        at=charts.lines_at({"x": x}, [1]),
         words="words",
         step=44,
         description="; ".join(map(_ratio_in_words, known)),
@@ -163,14 +148,14 @@ def _ratio_in_words(row: Comparison) -> str:
 
 def _forest_row(row: Comparison, name: str, place: int) -> Spec:
     ratio = row.ratio if row.ratio is not None else math.nan
-    told: Spec = {"row": f"{name}{KEEP_APART}{place}", "ratio": ratio, "verdict": row.verdict, "words": row.word}
+    told: Spec = {"row": f"{name}{charts.KEEP_APART}{place}", "ratio": ratio, "verdict": row.verdict, "words": row.word}
     if row.verdict in ("faster", "slower"):
         told["words"] = verdict_text(row)
     if row.low is not None and row.high is not None and row.low > 0.0:
         told |= {"low": row.low, "high": row.high}
     if row.margin is not None:
         told |= {"from": 1.0 / (1.0 + row.margin), "to": 1.0 + row.margin}
-    return {key: rounded(item) if isinstance(item, float) else item for key, item in told.items()}
+    return {key: charts.rounded(item) if isinstance(item, float) else item for key, item in told.items()}
 
 
 def _left_out(findings: ComparisonResult, found: Sequence[Series]) -> str:

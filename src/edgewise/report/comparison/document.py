@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import replace
 from functools import partial
+from operator import attrgetter
 
 from edgewise.comparing.comparison import NO_KL, Comparison, ComparisonResult, Ranked, Ranking, Side
 from edgewise.formatting import percent, ratio_text, scale_of, share_text
@@ -21,6 +22,7 @@ from edgewise.report.document import (
     DASH,
     Cell,
     Column,
+    Columns,
     Document,
     Section,
     Table,
@@ -28,9 +30,11 @@ from edgewise.report.document import (
     filled,
     lines_of,
     table_by_columns,
+    table_of,
     text_cell,
     value_cell,
 )
+from edgewise.report.document.columns import text_column
 from edgewise.report.runs.cautions import merge_cautions
 from edgewise.report.runs.cells import failure_of, label_of, reason_of_absence
 from edgewise.report.runs.conditions import elsewhere, engine_of, names_of
@@ -57,6 +61,9 @@ def comparison_document(findings: ComparisonResult) -> Document:
     tables += [before_after_table(findings, label) for label in compared_labels(findings)]
     tables += [table for table in (environments_table(findings), variants_table(findings)) if table is not None]
     runs = [each.run for each in findings.variants]
+    front, cautions = tuple(front_lines(findings)), tuple(caution_lines(findings))
+    conditions, amounts = lines_of(findings.conditions), "; ".join(_amount_lines(findings))
+    codes = ", ".join(line.partition(":")[0] for line in cautions)
     sections = [
         Section(title="Failed", lines=lines_of(f"{who}: {why}" for who, why in findings.failures.items()), tone="bad"),
         Section(title="Not saved", lines=lines_of(map(str, findings.save_errors)), tone="bad"),
@@ -65,24 +72,11 @@ def comparison_document(findings: ComparisonResult) -> Document:
         Section(title="Agreement of the tokens", lines=tuple(token_lines(findings)), brief=token_brief(findings)),
         Section(title="What differs", lines=lines_of(findings.stated), brief=", ".join(differing)),
         *input_sections(runs),
-        Section(title="Pareto front", lines=tuple(front_lines(findings)), brief=next(iter(front_lines(findings)), "")),
-        Section(
-            title="Basis of the verdicts",
-            lines=tuple(evidence_lines(findings)),
-            brief="; ".join(_amount_lines(findings)),
-        ),
-        Section(
-            title="Reference kernels meanwhile",
-            lines=lines_of(findings.conditions),
-            brief="; ".join(lines_of(findings.conditions)),
-        ),
+        Section(title="Pareto front", lines=front, brief=next(iter(front), "")),
+        Section(title="Basis of the verdicts", lines=tuple(evidence_lines(findings)), brief=amounts),
+        Section(title="Reference kernels meanwhile", lines=conditions, brief="; ".join(conditions)),
         Section(title="Notes", lines=lines_of(findings.notes)),
-        Section(
-            title="Cautions about the variants' own numbers",
-            lines=tuple(caution_lines(findings)),
-            tone="poor",
-            brief=", ".join(line.partition(":")[0] for line in caution_lines(findings)),
-        ),
+        Section(title="Cautions about the variants' own numbers", lines=cautions, tone="poor", brief=codes),
     ]
     return Document(
         title=title_of(findings),
@@ -198,52 +192,40 @@ def ranking_table(findings: ComparisonResult) -> Table | None:
         return None
     from edgewise.metrics import METRICS
 
-    unit = METRICS[ranking.metric].unit
-    convert, name = scale_of(ranking.metric, unit, [one.value for one in ranking.places if one.value is not None])
-    best = ranking.places[0].label if ranking.places else ""
+    metric, places = METRICS[ranking.metric], ranking.places
+    convert, name = scale_of(ranking.metric, metric.unit, [one.value for one in places if one.value is not None])
     method = "; ".join(dict.fromkeys(row.method for row in findings.comparisons if row.metric == ranking.metric))
     runs = {variant.label: variant.run for variant in findings.variants}
-    ratio = partial(provenance_of_column, "Ratio to the best", "derived", method, "beside each ratio")
-    columns = (
-        Column(title="Place"),
-        Column(title="Variant"),
-        Column(title="Group"),
-        Column(title=label_of(ranking.metric), numeric=True),
-        Column(title="Ratio to the best (95 % interval)", numeric=True, how=ratio),
-    )
-    rows = tuple(
-        (
-            Cell(text=str(one.place), value=one.place),
-            Cell(text=one_line(one.label)),
-            Cell(text=one_line(one.groups)),
-            absent(_why_absent(findings, one.label, ranking.metric))
-            if one.value is None
-            else Cell(
-                text=f"{significant(convert(one.value))} {name}".rstrip(),
-                value=one.value,
-                how=how_of(runs.get(one.label), ranking.metric),
-            ),
-            DASH
-            if one.label == best
-            else absent("no ratio to the best is known")
-            if one.ratio is None
-            else Cell(
-                text=ratio_text(one.ratio, one.low, one.high),
-                value=one.ratio,
-                low=one.low,
-                high=one.high,
-                notes=_quotient_notes(findings, ranking, one),
-            ),
-        )
-        for one in ranking.places
-    )
+    how = partial(provenance_of_column, "Ratio to the best", "derived", method, "beside each ratio")
+
+    def value(one: Ranked) -> Cell:
+        if one.value is None:
+            return absent(_why_absent(findings, one.label, ranking.metric))
+        text = f"{significant(convert(one.value))} {name}".rstrip()
+        return Cell(text=text, value=one.value, how=how_of(runs.get(one.label), ranking.metric))
+
+    def ratio(one: Ranked) -> Cell:
+        if one.label == places[0].label:
+            return DASH
+        if one.ratio is None:
+            return absent("no ratio to the best is known")
+        text, notes = ratio_text(one.ratio, one.low, one.high), _quotient_notes(findings, ranking, one)
+        return Cell(text=text, value=one.ratio, low=one.low, high=one.high, notes=notes)
+
+    columns: Columns[Ranked] = [
+        (Column(title="Place"), lambda one: Cell(text=str(one.place), value=one.place)),
+        text_column("Variant", lambda one: one.label),
+        text_column("Group", lambda one: one.groups),
+        (Column(title=label_of(ranking.metric), numeric=True), value),
+        (Column(title="Ratio to the best (95 % interval)", numeric=True, how=how), ratio),
+    ]
     notes = ["variants that share a letter can't be told apart"]
-    values = [one.value for one in ranking.places if one.value is not None and one.ratio is not None]
-    if values != sorted(values, reverse=METRICS[ranking.metric].better == "higher"):
+    values = [one.value for one in places if one.value is not None and one.ratio is not None]
+    if values != sorted(values, reverse=metric.better == "higher"):
         notes.append(
             "the order is that of the ratios, of neighbours in time or of whole processes; values are of all samples"
         )
-    return Table(title=f"Ranking by {lower_label(ranking.metric)}", columns=columns, rows=rows, notes=tuple(notes))
+    return table_of(f"Ranking by {lower_label(ranking.metric)}", places, columns, notes=notes)
 
 
 def _quotient_notes(findings: ComparisonResult, ranking: Ranking, one: Ranked) -> tuple[str, ...]:
@@ -283,9 +265,8 @@ def environments_table(findings: ComparisonResult) -> Table | None:
         return None
     names = [one_line(variant.label) for variant in findings.variants]
     a, b = names if len(names) == 2 else ("Baseline", "Other")
-    rows = tuple(tuple(Cell(text=one_line(text)) for text in (one.name, one.a, one.b)) for one in findings.environments)
-    columns = (Column(title="Condition"), Column(title=a), Column(title=b))
-    return Table(title="Where the environments differ", columns=columns, rows=rows)
+    columns = [text_column(title, attrgetter(name)) for title, name in (("Condition", "name"), (a, "a"), (b, "b"))]
+    return table_of("Where the environments differ", findings.environments, columns)
 
 
 def variants_table(findings: ComparisonResult) -> Table | None:
@@ -293,29 +274,24 @@ def variants_table(findings: ComparisonResult) -> Table | None:
     if not findings.variants:
         return None
     runs = [variant.run for variant in findings.variants]
+    unsaid, ungraded = "chosen and not reported by the engine", "the run was not graded"
+    threads = [value_cell(threads_of(run), str, failure_of(run) or unsaid) for run in runs]
+    grades = [text_cell(run.trust.grade) if run.trust else absent(failure_of(run) or ungraded) for run in runs]
     columns = [
         (Column(title="Variant"), [text_cell(variant.label) for variant in findings.variants]),
         (Column(title="Model"), [Cell(text=name) for name in names_of(runs)]),
         (Column(title="Runtime"), [Cell(text=engine_of(run)) for run in runs]),
-        (Column(title="Threads", numeric=True, rank=2), list(map(_threads, runs))),
+        (Column(title="Threads", numeric=True, rank=2), threads),
         (Column(title="Precision", rank=3), list(map(_precision, runs))),
-        (Column(title="Grade", rank=1), list(map(_grade, runs))),
+        (Column(title="Grade", rank=1), grades),
         (Column(title="Run", rank=4), [text_cell(run.id) for run in runs]),
     ]
     return table_by_columns("What was compared", columns, detail=bool(findings.comparisons))
 
 
-def _threads(run: Run) -> Cell:
-    return value_cell(threads_of(run), str, failure_of(run) or "chosen and not reported by the engine")
-
-
 def _precision(run: Run) -> Cell:
     precision = precision_of(run)
     return absent(failure_of(run) or "not reported by the engine") if precision is None else text_cell(precision)
-
-
-def _grade(run: Run) -> Cell:
-    return absent(failure_of(run) or "the run was not graded") if run.trust is None else Cell(text=run.trust.grade)
 
 
 def evidence_lines(findings: ComparisonResult) -> list[str]:

@@ -131,7 +131,8 @@ def _origin_of_baseline(outcome: GateResult) -> str:
 def statements_of(outcome: GateResult) -> list[str]:
     """How the checks came about and what to know about them, a line each."""
     findings = outcome.findings
-    lines = [f"{one.label}: {describe_run(run)}" for one, run in zip(findings.variants, _runs(outcome), strict=True)]
+    runs = told_apart([variant.run for variant in findings.variants])
+    lines = [f"{one.label}: {describe_run(run)}" for one, run in zip(findings.variants, runs, strict=True)]
     if outcome.count("inconclusive") and outcome.policy == "pass":
         lines.append(
             f"inconclusive checks pass (--on-inconclusive pass): {outcome.count('inconclusive')} "
@@ -151,10 +152,6 @@ def statements_of(outcome: GateResult) -> list[str]:
     lines += [f"can't be ruled out: {line}" for line in findings.not_excluded]
     lines += [f"environments differ: {one.name}: {one.a} before, {one.b} now" for one in findings.environments]
     return [one_line(line) for line in (*lines, *findings.notes)]
-
-
-def _runs(outcome: GateResult) -> list[Run]:
-    return told_apart([variant.run for variant in outcome.findings.variants])
 
 
 def describe_run(run: Run) -> str:
@@ -180,10 +177,8 @@ def render_gate_markdown(outcome: GateResult) -> str:
     checks = Document(title="Checks", tables=document.tables)
     table = render_markdown(checks).partition("\n\n")[2]
     lines = [MARKER, f"### {sign} edgewise gate {for_markdown(conclusion_of(outcome))}", "", table.strip(), ""]
-    if origin := _origin_of_baseline(outcome):
-        lines += [for_markdown(f"{origin[:1].upper()}{origin[1:]}."), ""]
-    for doubt in _doubts(outcome):
-        lines += [for_markdown(f"{doubt[:1].upper()}{doubt[1:]}."), ""]
+    for said in filter(None, (_origin_of_baseline(outcome), *_doubts(outcome))):
+        lines += [for_markdown(f"{said[:1].upper()}{said[1:]}."), ""]
     details = [f"- {for_markdown(line)}" for line in statements_of(outcome)]
     if outcome.findings.comparisons:
         details += ["", *_comparisons(outcome)]

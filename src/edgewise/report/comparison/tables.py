@@ -13,7 +13,7 @@ from edgewise.device.devices import LOCAL
 from edgewise.formatting import p_text, percent, ratio_text, value_text
 from edgewise.record import Run
 from edgewise.report.comparison.words import conclusion, quotient_note, verdict_text, waiting_text
-from edgewise.report.document import DASH, Cell, Column, Columns, Provenance, Table, Tone, absent, table_of
+from edgewise.report.document import DASH, Cell, Column, Columns, Provenance, Table, Tone, absent, raw_cell, table_of
 from edgewise.report.document.names import shorten
 from edgewise.report.profile.diff import BEFORE_AFTER, diff_title
 from edgewise.report.runs.cells import NOT_MEASURED, amount_cell, label_of, mean_notes, reason_of_absence, scales_of_two
@@ -42,9 +42,7 @@ def rows_of(findings: ComparisonResult, label: str) -> list[Comparison]:
 
 
 def chief_of(findings: ComparisonResult, label: str) -> Comparison:
-    """Return the row of `label` in the headline metric of the baseline, else its first; where any is, one that is
-    known.
-    """
+    """Return the row of `label` in the baseline's headline metric, else its first; a known one where there is any."""
     rows = rows_of(findings, label)
     rows = [row for row in rows if row.ratio or row.before.value is not None or row.after.value is not None] or rows
     headlines = [variant.run.headline for variant in findings.variants[:1]]
@@ -207,22 +205,15 @@ def csv_table(findings: ComparisonResult) -> Table:
 def _csv_row(row: Comparison) -> tuple[Cell, ...]:
     why = (one_line(row.because),) if row.because else ()
 
-    def number(value: float | None, low: float | None = None, high: float | None = None) -> Cell:
-        return absent(*why) if value is None else Cell(text="", value=value, low=low, high=high)
-
     return (
         *(Cell(text=one_line(text)) for text in (row.a, row.b, row.metric, row.unit)),
-        number(row.before.value, row.before.low, row.before.high),
-        number(row.after.value, row.after.low, row.after.high),
-        number(row.ratio, row.low, row.high),
+        *(raw_cell(side.value, *why, low=side.low, high=side.high) for side in (row.before, row.after)),
+        raw_cell(row.ratio, *why, low=row.low, high=row.high),
         Cell(text=row.word, notes=why if row.verdict == "inconclusive" else ()),
-        number(row.p_value),
-        number(row.p_adjusted),
-        number(row.margin),
-        *(absent() if end is None else number(end) for end in (row.rerun_low, row.rerun_high)),
+        *(raw_cell(value, *why) for value in (row.p_value, row.p_adjusted, row.margin)),
+        *map(raw_cell, (row.rerun_low, row.rerun_high)),
         Cell(text=row.design),
-        number(row.before.replicates),
-        number(row.after.replicates),
-        absent() if row.decides_in_s is None else number(row.decides_in_s),
+        *(raw_cell(side.replicates, *why) for side in (row.before, row.after)),
+        raw_cell(row.decides_in_s),
         Cell(text=one_line(row.method)),
     )

@@ -43,11 +43,7 @@ def factor_of(row: Comparison) -> str:
 
 
 def verdict_text(row: Comparison, *, hint: bool = True) -> str:
-    """``"2.43× faster"``, ``"same (within ± 3 %)"``, ``"inconclusive (≈ 40 s more would decide)"``.
-
-    Args:
-        hint: whether the margin or the time that would decide follows.
-    """
+    """``"2.43× faster"``; ``"inconclusive (≈ 40 s more would decide)"``, in brackets the `hint` on margin or time."""
     if row.verdict == "inconclusive":
         return f"{row.word} ({waiting_text(row)})" if hint and row.decides_in_s is not None else row.word
     if row.design == "same-run":
@@ -72,9 +68,7 @@ def quotient_note(row: Comparison) -> str:
 
 
 def _what_ratio_is_of(row: Comparison) -> str:
-    """Return the statistic behind the ratio: turns for a median, processes for a mean, groups of them for a
-    percentile.
-    """
+    """Return the statistic behind the ratio: turns of a median, processes of a mean, groups of a percentile."""
     if row.metric == PERCENTILE_METRIC:
         return f"99th percentiles of groups of fresh processes, each of {LEAST_FOR_PERCENTILE} samples or more"
     if OF_NEIGHBOURS in row.method:
@@ -99,9 +93,7 @@ def waiting_text(row: Comparison) -> str:
 
 
 def metric_phrase(row: Comparison) -> str:
-    """`` in peak memory``; nothing for latency, which is what ``faster`` means where nothing else is said, and nothing
-    where the verdict's own words name the metric.
-    """
+    """`` in peak memory``; "" for latency, which ``faster`` means, and where the verdict's words name the metric."""
     named = row.metric in ("energy", "power") and row.verdict in ("faster", "slower")
     return "" if named or row.metric == "latency" else f" in {lower_label(row.metric)}"
 
@@ -126,9 +118,7 @@ def headline_text(row: Comparison) -> str:
 
 
 def evidence_text(row: Comparison) -> str:
-    """Return what the headline rests on: ``"ratio 0.412, 95 % interval 0.405 to 0.419"``, the reason where there is
-    none.
-    """
+    """Return what the headline rests on: ``"ratio 0.412, 95 % interval 0.405 to 0.419"``, or why there is none."""
     if row.design == "same-run":
         return one_line(row.method)
     words = []

@@ -9,6 +9,7 @@ import json
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
+from operator import methodcaller
 from typing import TYPE_CHECKING, Any, Literal, NamedTuple, TypeVar
 
 from edgewise.formatting import ABSENT
@@ -255,11 +256,7 @@ DASH = Cell(text="–", tone="faint")
 
 
 def number_notes(tables: Iterable[Table], *, columns: Sequence[int] | None = None) -> dict[str, int]:
-    """Footnote → number from 1, in reading order; the same sentence has one number.
-
-    Args:
-        columns: positions of the columns that are shown; None stands for all visible ones.
-    """
+    """Footnote → number from 1, in reading order, a sentence once; of `columns` by position, else the visible ones."""
     numbers: dict[str, int] = {}
     for table in tables:
         shown = table.visible if columns is None else columns
@@ -283,7 +280,5 @@ def _finite(value: object) -> object:
     return [_finite(item) for item in value] if isinstance(value, list | tuple) else value
 
 
-def described(result: Any) -> Document:
-    """Return the document of a result that has ``describe()``."""
-    found: Document = result.describe()
-    return found
+described = methodcaller("describe")
+"""Returns the document of a result that describes itself."""

@@ -12,13 +12,14 @@ from edgewise.report.document import Cell, Column, Document, Table
 from edgewise.text import for_csv
 
 
-def render_csv(table: Table) -> str:
-    """One header line and one line per row.
+def render_csv(shown: Table | Document) -> str:
+    """One header line and one line per row of a table; of a document, of its last one.
 
     Numbers are at full precision in the unit of the heading, which does not depend on the values; a value that is not
     known is ``n/a`` and its reason is in ``Notes``. Each column with an interval is followed, after the last of the
     table's own columns, by ``… low`` and ``… high``.
     """
+    table = shown if isinstance(shown, Table) else shown.tables[-1]
     ranged = [index for index in range(len(table.columns)) if any(row[index].low is not None for row in table.rows)]
     titles = [heading(column) for column in table.columns]
     header = [*titles, *(f"{titles[index]} {end}" for index in ranged for end in ("low", "high")), "Notes"]
@@ -30,11 +31,6 @@ def render_csv(table: Table) -> str:
         ends = [_number(end, table.columns[index]) for index in ranged for end in (row[index].low, row[index].high)]
         writer.writerow([*own, *ends, _notes(row, table.columns)])
     return buffer.getvalue()
-
-
-def render_last_table(document: Document) -> str:
-    """Return the last table of `document` as CSV."""
-    return render_csv(document.tables[-1])
 
 
 def heading(column: Column) -> str:

@@ -7,6 +7,7 @@ from collections import Counter
 from collections.abc import Sequence
 from itertools import compress
 
+from edgewise.grouping import by_key
 from edgewise.record import Run
 from edgewise.text import one_line
 
@@ -96,17 +97,14 @@ def _told_apart(names: Sequence[str], width: int, *, ends: bool) -> dict[str, st
 
 
 def _whole_segments(names: Sequence[str], width: int) -> list[str]:
-    """``"…features.3/…Conv"``: the last segment, those that tell names apart, and from the end on those that fit.
-
-    Args:
-        width: of what is added only; forms that need more are longer.
-    """
+    """``"…features.3/…Conv"``: the last segment, those that tell names apart, from the end those that fit `width`."""
     marks = next((each for each in _MARKS if any(mark in name for name in names for mark in each)), "/")
     parts = [_segments(name, marks) for name in names]
     kept = [{len(part) - 1} for part in parts]
     while True:
         shown = [_elide(part, places) for part, places in zip(parts, kept, strict=True)]
-        alike = next((group for form in shown if len(group := _places_of(form, shown)) > 1), ())
+        groups = by_key((form, at) for at, form in enumerate(shown)).values()
+        alike = next((group for group in groups if len(group) > 1), [])
         deepest = max((len(parts[at]) for at in alike), default=0)
         told = next(
             (
@@ -127,10 +125,6 @@ def _whole_segments(names: Sequence[str], width: int) -> list[str]:
                 break
             places.add(at)
     return [_elide(part, places) for part, places in zip(parts, kept, strict=True)]
-
-
-def _places_of(form: str, shown: Sequence[str]) -> tuple[int, ...]:
-    return tuple(at for at, each in enumerate(shown) if each == form)
 
 
 def _elide(part: Sequence[str], kept: set[int]) -> str:

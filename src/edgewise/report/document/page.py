@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import base64
 import hashlib
-from collections.abc import Container, Iterable, Iterator, Sequence
+from collections.abc import Container, Iterator
 from contextlib import contextmanager
 from contextvars import ContextVar
 from functools import cache, partial
@@ -63,10 +63,6 @@ class ChartRenderer:
             "data": chart_csv(chart.spec) if is_part() else "",
         }
 
-    def draw_all(self, charts: Iterable[Any]) -> list[Any]:
-        """As `draw`, without what can't be rendered."""
-        return [drawn for chart in charts if (drawn := self.draw(chart)) is not None]
-
 
 class Popovers:
     """What the numbers of a page open: how each of them is known, once however many tables show it."""
@@ -85,37 +81,13 @@ class Popovers:
         return [(identity, how()) for identity, how in self._found.values()]
 
 
-def render_page(template: str, *, scripts: Sequence[str], styles: Sequence[str], **told: Any) -> str:
-    """Return the page that `template` makes of `told`, with its scripts and style sheets in it.
-
-    Args:
-        scripts, styles: names of assets, in order; the page's policy allows just these scripts, by their hash.
-    """
-    script = "\n".join(map(script_of, scripts))
-    frame = _FRAME.get()
-    page = (
-        environment()
-        .get_template(template)
-        .render(
-            frame=frame,
-            popovers=Popovers(),
-            version=__version__,
-            script=script,
-            script_hash=base64.b64encode(hashlib.sha256(script.encode()).digest()).decode(),
-            style="\n".join(map(asset, styles)),
-            **told,
-        )
-    )
-    return without_controls(page)
-
-
 _PART = "part.html.jinja"
 _FRAME = ContextVar("edgewise_report_frame", default="base.html.jinja")
 
 
 @contextmanager
 def as_part() -> Iterator[None]:
-    """Inside, `render_page` gives what stands between header and footer, for a page that has its own frame."""
+    """Inside, a page is what stands between header and footer, for a page that has its own frame."""
     before = _FRAME.set(_PART)
     try:
         yield
@@ -128,41 +100,12 @@ def is_part() -> bool:
     return _FRAME.get() == _PART
 
 
-def view_table(
-    table: Table,
-    identity: str,
-    *,
-    sortable: bool = False,
-    headed: bool = False,
-    runs: Container[str] = (),
-) -> dict[str, Any]:
-    """Return what the template needs of a table.
-
-    Args:
-        identity: the id of its element.
-        headed: whether a heading above it shows its title, so that its caption is for screen readers only.
-        runs: ids of the runs that have an entry on the page, which rows with the id link to.
-    """
-    named = next((index for index, column in enumerate(table.columns) if column.title == "Run"), None)
-    keys = [None if named is None else row[named].text for row in table.rows]
-    return {
-        "id": identity,
-        "table": table,
-        "columns": table.visible,
-        "notes": number_notes([table]),
-        "sortable": sortable,
-        "long": len(table.rows) > MOST_PRESSED,
-        "headed": headed,
-        "runs": [key if key in runs else None for key in keys],
-    }
-
-
 @cache
 def environment() -> Environment:
     """Templates that escape what they print, as one line (`|e` keeps lines); an undefined name is an error."""
     from jinja2 import Environment, PackageLoader, StrictUndefined
 
-    found = Environment(
+    return Environment(
         loader=PackageLoader("edgewise.report"),
         autoescape=True,
         finalize=lambda value: one_line(value) if type(value) is str else value,
@@ -170,7 +113,6 @@ def environment() -> Environment:
         trim_blocks=True,
         lstrip_blocks=True,
     )
-    return found
 
 
 URGENT = ("poor", "bad")
@@ -183,19 +125,27 @@ WIDE_COLUMNS = 7
 
 
 def render_document_page(document: Document, *, kind: str) -> str:
-    """Return the page of `document`. Without vl-convert-python it has no charts and says how to get them.
+    """Return the page of `document`, with its scripts and styles in it; its policy allows just these scripts, by hash.
 
     Args:
         kind: what it is a page of, such as ``estimate``.
+
+    Without vl-convert-python it has no charts and says how to get them.
     """
     drawing = ChartRenderer()
     headline, rest = _parted(one_line(document.title))
     view = _view(document, drawing, "")
     graph = document.graph() if document.graph is not None else None
-    return render_page(
-        "document.html.jinja",
-        scripts=["report.js", *["graph.js"] * (graph is not None)],
-        styles=["report.css", *["graph.css"] * (graph is not None)],
+    drawn = ["graph"] if graph is not None else []
+    script = "\n".join(script_of(f"{name}.js") for name in ("report", *drawn))
+    page = environment().get_template("document.html.jinja")
+    text = page.render(
+        frame=_FRAME.get(),
+        popovers=Popovers(),
+        version=__version__,
+        script=script,
+        script_hash=base64.b64encode(hashlib.sha256(script.encode()).digest()).decode(),
+        style="\n".join(asset(f"{name}.css") for name in ("report", *drawn)),
         graph=graph,
         data="" if graph is None else document_of(graph),
         kind=kind,
@@ -207,6 +157,7 @@ def render_document_page(document: Document, *, kind: str) -> str:
         undrawn=document.charts is not tuple and drawing.missing is None,
         metrics=_metrics_in(view),
     )
+    return without_controls(text)
 
 
 def _parted(title: str) -> tuple[str, str]:
@@ -217,9 +168,7 @@ def _parted(title: str) -> tuple[str, str]:
 
 
 def _view(document: Document, drawing: ChartRenderer, prefix: str) -> dict[str, Any]:
-    """Return what the template needs of `document`; `prefix` keeps the ids of its tables apart from those of other
-    parts.
-    """
+    """Return what the template needs of `document`; `prefix` keeps ids of tables apart from those of other parts."""
     sections = (*document.lead, *document.sections)
     urgent = [section for section in sections if section.tone in URGENT and section.brief is None]
     parts = [(title, documents) for title, documents in document.parts() if documents]
@@ -234,7 +183,7 @@ def _view(document: Document, drawing: ChartRenderer, prefix: str) -> dict[str, 
         "prefix": prefix,
         "warnings": urgent,
         "tables": [view for view in tables if not view["table"].detail],
-        "charts": drawing.draw_all(document.charts()),
+        "charts": [drawn for chart in document.charts() if (drawn := drawing.draw(chart)) is not None],
         "details": [view for view in tables if view["table"].detail],
         "lead": [section for section in document.lead if section not in urgent],
         "sections": [section for section in document.sections if section not in urgent],
@@ -246,10 +195,27 @@ def _view(document: Document, drawing: ChartRenderer, prefix: str) -> dict[str, 
 
 
 def _view_of_table(table: Table, identity: str, *, headed: bool, runs: Container[str]) -> dict[str, Any]:
-    sortable = headed and len(table.rows) > 1 and all(table.columns[index].title for index in table.visible)
-    view = view_table(table, identity, sortable=sortable, headed=headed, runs=runs)
-    # In folded parts the ? of a heading is pressed by its numbers: a button for each of them would double a long page.
-    return view | {"wide": len(table.visible) > WIDE_COLUMNS, "long": view["long"] or not headed}
+    """Return what the template needs of a table.
+
+    Args:
+        identity: the id of its element.
+        headed: whether a heading above it shows its title, so that its caption is for screen readers only.
+        runs: ids of the runs that have an entry on the page, which rows with the id link to.
+    """
+    named = next((index for index, column in enumerate(table.columns) if column.title == "Run"), None)
+    keys = [None if named is None else row[named].text for row in table.rows]
+    return {
+        "id": identity,
+        "table": table,
+        "columns": table.visible,
+        "notes": number_notes([table]),
+        "sortable": headed and len(table.rows) > 1 and all(table.columns[index].title for index in table.visible),
+        # In folded parts the ? of a heading is pressed by its numbers: a button for each of them would double a page.
+        "long": not headed or len(table.rows) > MOST_PRESSED,
+        "headed": headed,
+        "wide": len(table.visible) > WIDE_COLUMNS,
+        "runs": [key if key in runs else None for key in keys],
+    }
 
 
 def _headings(view: dict[str, Any]) -> Iterator[tuple[str, str]]:

@@ -18,14 +18,7 @@ from edgewise.text import one_line
 if TYPE_CHECKING:
     from rich.console import Console, RenderableType
 
-_STYLES = {
-    "plain": "",
-    "good": "green",
-    "fair": "cyan",
-    "poor": "yellow",
-    "bad": "bold red",
-    "faint": "dim",
-}
+_STYLES = {"plain": "", "good": "green", "fair": "cyan", "poor": "yellow", "bad": "bold red", "faint": "dim"}
 LEAST_NAME, SHORTEST_NAME = 16, 8
 """Cells to which a name is shortened before a column is left out, and where none can be."""
 _CONTINUED = " (continued)"
@@ -140,14 +133,12 @@ def _print_table(table: Table, console: Console, numbers: dict[str, int], *, det
 
 def _without_intervals(whole: Table, table: Table, shown: Sequence[int]) -> list[int]:
     """Return the columns of `table` where cells in their short forms lack intervals that those of `whole` have."""
-    cells = list(zip(whole.rows, table.rows, strict=True))
-    return [
-        index
-        for index in shown
-        if any(
-            row[index].low is not None and row[index].short == cut[index].text != row[index].text for row, cut in cells
-        )
-    ]
+
+    def lacks(cell: Cell, cut: Cell) -> bool:
+        return cell.low is not None and cell.short == cut.text != cell.text
+
+    rows = list(zip(whole.rows, table.rows, strict=True))
+    return [index for index in shown if any(lacks(row[index], cut[index]) for row, cut in rows)]
 
 
 def _in_reading_order(table: Table, shown: tuple[int, ...], numbers: dict[str, int], console: Console) -> list[str]:
@@ -206,9 +197,7 @@ def fit(table: Table, width: int) -> tuple[Table, tuple[int, ...]]:
 
 
 def _fitted(table: Table, width: int, least: Mapping[int, int]) -> tuple[Table, tuple[int, ...]]:
-    """Return the columns that fit and `table` with names as long as there is room; `least`: cells of the names of a
-    column.
-    """
+    """Return the columns that fit, and `table` with names as long as there is room, at least `least` of a column."""
     tight, tightest = _shortened(table, LEAST_NAME, least), _shortened(table, SHORTEST_NAME, least)
     shown = list(table.visible)
     while highest := max(table.columns[index].rank for index in shown):
@@ -227,9 +216,7 @@ def _short_cell(cell: Cell) -> Cell:
 
 
 def _shortened(table: Table, most: int | None, least: Mapping[int, int] = MappingProxyType({})) -> Table:
-    """`table` with headings folded to its cells, and the short forms of names in at most `most` cells each, or `least`
-    of their column.
-    """
+    """`table` with headings folded to its cells, and names in at most `most` cells each, or `least` of the column."""
     from rich.cells import cell_len
 
     columns, cells = list(table.columns), [[row[index] for row in table.rows] for index in range(len(table.columns))]

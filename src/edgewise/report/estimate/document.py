@@ -33,17 +33,14 @@ from edgewise.report.document import (
     table_of,
 )
 from edgewise.report.document.bars import describe_memory
+from edgewise.report.document.columns import number_column, text_column
 from edgewise.report.runs.provenance import basis_text, interval_facts, provenance_of_column
 from edgewise.text import one_line
 from edgewise.units import format_si
 
 
 def estimate_document(estimate: Estimate, *, top: int | None = None) -> Document:
-    """Totals, layers and conditions of one estimate.
-
-    Args:
-        top: number of layers, the slowest, with a row of their own; None shows all in order.
-    """
+    """Totals, layers and conditions of an estimate; layers: the `top` slowest and the rest as one, or all in order."""
     device = estimate.device
     known = [Section(title=f"Estimated by {estimate.software}", lines=_conditions(estimate))]
     sections = known if estimate.measurements else []
@@ -130,7 +127,7 @@ def memory_table(plan: MemoryPlan) -> Table:
     """Return a row per tensor of the arena: where it lies, and between which operators it lives."""
     offset = partial(provenance_of_column, "Place in the arena", "derived", "a plan, greedy by size", "none: exact")
     columns: Columns[Placement] = [
-        (Column(title="Tensor", name=True, ends=True), lambda each: Cell(text=one_line(each.tensor))),
+        text_column("Tensor", lambda each: each.tensor, name=True, ends=True),
         (Column(title="Offset (B)", numeric=True, unit="B", how=offset), lambda each: _number(each.offset, ",d")),
         (Column(title="Size (B)", numeric=True, unit="B", how=offset), lambda each: _number(each.size_bytes, ",d")),
         (Column(title="First #", numeric=True, how=offset), lambda each: _number(each.first, "d")),
@@ -206,11 +203,11 @@ def ram_table(estimate: Estimate) -> Table:
 
 def _metrics_table(title: str, estimate: Estimate, rows: Sequence[Measurement]) -> Table:
     columns: Columns[Measurement] = [
-        (Column(title=""), lambda row: Cell(text=METRICS[row.metric].label)),
+        text_column("", lambda row: METRICS[row.metric].label),
         (Column(title="Value", numeric=True), lambda row: _value(row, estimate)),
         (Column(title="Interval", numeric=True), lambda row: interval_cell(row, estimate)),
-        (Column(title="Basis", rank=1), lambda row: Cell(text=row.basis or "")),
-        (Column(title="Method", rank=2, folds=True), lambda row: Cell(text=one_line(row.method))),
+        text_column("Basis", lambda row: row.basis or "", rank=1),
+        text_column("Method", lambda row: row.method, rank=2, folds=True),
     ]
     if not any(interval_cell(row, estimate).text for row in rows):
         del columns[2]
@@ -218,9 +215,7 @@ def _metrics_table(title: str, estimate: Estimate, rows: Sequence[Measurement]) 
 
 
 def interval_cell(row: Measurement, estimate: Estimate) -> Cell:
-    """Return the interval of `row`, with its coverage if the estimator states one; empty where both ends look the
-    same.
-    """
+    """Return the interval of `row`, with its coverage if that is stated; empty where both ends look the same."""
     if row.low is None or row.high is None:
         return Cell(text="")
     text = interval_text(row.metric, row.unit, row.value, row.low, row.high)
@@ -299,38 +294,42 @@ def layer_table(estimate: Estimate, *, top: int | None = None) -> Table:
     def column(title: str, *metrics: str, rank: int = 0, unit: str = "") -> Column:
         return Column(title=title, numeric=True, rank=rank, unit=unit, how=_how_layers(estimate, title, *metrics))
 
+    def hidden(title: str, cell: Callable[[EstimatedLayer], Cell], unit: str = "") -> Any:
+        return Column(title=title, numeric=True, hidden=True, unit=unit), cell
+
+    def of_class(name: str) -> Callable[[EstimatedLayer], Cell]:
+        return lambda layer: _number((layer.instruction_classes or {}).get(name), ",d")
+
+    def share_cell(layer: EstimatedLayer) -> Cell:
+        done = work(layer)
+        return DASH if done is None or not total else _number(done / total, ".1%")
+
     cycles = ("cpu_cycles", "accelerator_cycles")
     share = partial(provenance_of_column, "Share", "derived", "part of the sum over all layers", "none")
     columns: Columns[EstimatedLayer] = [
         (Column(title="#", numeric=True), lambda layer: _number(layer.index, "d")),
-        (Column(title="Layer", name=True, ends=True), lambda layer: Cell(text=one_line(layer.name))),
-        (Column(title="Operator", rank=3, name=True), lambda layer: Cell(text=one_line(layer.op))),
+        text_column("Layer", lambda layer: layer.name, name=True, ends=True),
+        text_column("Operator", lambda layer: layer.op, rank=3, name=True),
         (Column(title="On"), _unit),
         (column("MACs", "macs", rank=4), lambda layer: _count(layer.macs)),
         (column("Ops", "ops", rank=8), lambda layer: _count(layer.ops)),
         (column("Instructions", "instructions"), lambda layer: _number(layer.instructions, ",d")),
         (column("Cycles", *cycles), lambda layer: _number(layer.cycles, ",.0f")),
         (column("Time", "latency", *cycles, rank=1, unit="s"), lambda layer: _quantity(layer.time, "s")),
-        (Column(title="Share", numeric=True, rank=2, how=share), lambda layer: _share(work(layer), total)),
+        (Column(title="Share", numeric=True, rank=2, how=share), share_cell),
         (column("Utilisation", "accelerator_utilization", rank=5), lambda layer: _number(layer.utilization, ".0%")),
         (column("Energy", "energy", rank=6, unit="J"), lambda layer: _quantity(layer.energy, "J")),
         (column("Weights (B)", "parameters_size", rank=9, unit="B"), lambda layer: _number(layer.weight_bytes, ",d")),
-        (Column(title="Input", rank=10), lambda layer: Cell(text=_shapes(layer.inputs))),
-        (Column(title="Output", rank=7), lambda layer: Cell(text=_shapes(layer.outputs))),
-        (Column(title="Parameters", numeric=True, hidden=True), lambda layer: _number(layer.parameters, ",d")),
-        (
-            Column(title="Live memory", numeric=True, hidden=True, unit="B"),
-            lambda layer: _number(layer.live_bytes, ",d"),
-        ),
-        (Column(title="J/op", numeric=True, hidden=True), lambda layer: _ratio(layer.energy, layer.ops)),
-        (Column(title="J/MAC", numeric=True, hidden=True), lambda layer: _ratio(layer.energy, layer.macs)),
-        *(_class_column(name) for name in estimate.instruction_classes or ()),
-        (
-            Column(title="Read from flash", numeric=True, hidden=True, unit="B"),
-            lambda layer: _number(layer.flash_read_bytes, ",d"),
-        ),
-        (Column(title="Steps", hidden=True), lambda layer: Cell(text=", ".join(layer.steps))),
-        (Column(title="Why", hidden=True), lambda layer: Cell(text=one_line(layer.because))),
+        text_column("Input", lambda layer: _shapes(layer.inputs), rank=10),
+        text_column("Output", lambda layer: _shapes(layer.outputs), rank=7),
+        hidden("Parameters", lambda layer: _number(layer.parameters, ",d")),
+        hidden("Live memory", lambda layer: _number(layer.live_bytes, ",d"), unit="B"),
+        hidden("J/op", lambda layer: _ratio(layer.energy, layer.ops)),
+        hidden("J/MAC", lambda layer: _ratio(layer.energy, layer.macs)),
+        *(hidden(f"Instructions: {name}", of_class(name)) for name in estimate.instruction_classes or ()),
+        hidden("Read from flash", lambda layer: _number(layer.flash_read_bytes, ",d"), unit="B"),
+        text_column("Steps", lambda layer: ", ".join(layer.steps), hidden=True),
+        text_column("Why", lambda layer: layer.because, hidden=True),
     ]
     lacking = [
         title
@@ -348,11 +347,6 @@ def layer_table(estimate: Estimate, *, top: int | None = None) -> Table:
     if unknown := sum(bool(layer.unit) and work(layer) is None for layer in layers):
         title += f"; the cost of {unknown} is not known"
     return table_of(title, shown, [column for column in columns if column[0].title not in lacking])
-
-
-def _class_column(name: str) -> tuple[Column, Callable[[EstimatedLayer], Cell]]:
-    column = Column(title=f"Instructions: {name}", numeric=True, hidden=True)
-    return column, lambda layer: _number((layer.instruction_classes or {}).get(name), ",d")
 
 
 def _sum(layers: Sequence[EstimatedLayer]) -> EstimatedLayer:
@@ -392,10 +386,6 @@ def _shapes(tensors: Sequence[LayerTensor]) -> str:
     return " ".join("?" if shape is None else "x".join(str(size or "?") for size in shape) for shape in shapes) or "–"
 
 
-def _share(value: float | None, total: float) -> Cell:
-    return DASH if value is None or not total else _number(value / total, ".1%")
-
-
 def _defaults(device: EstimatedDevice) -> tuple[str, ...]:
     """Return a footnote with the defaults of the settings; empty if the device has no settings."""
     found = settings_of(device, "=")
@@ -405,7 +395,7 @@ def _defaults(device: EstimatedDevice) -> tuple[str, ...]:
 def devices_document(found: Sequence[tuple[Estimator, Availability, Sequence[EstimatedDevice]]]) -> Document:
     """Return the devices of each estimator, with what to install where it can't be used; then the boards by core."""
     columns: Columns[EstimatedDevice] = [
-        (Column(title="-d"), lambda device: Cell(text=device.name)),
+        text_column("-d", lambda device: device.name),
         (Column(title="Device"), lambda device: Cell(text=device.title, notes=_defaults(device))),
     ]
     tables = []
@@ -423,20 +413,13 @@ def devices_document(found: Sequence[tuple[Estimator, Availability, Sequence[Est
 
 def boards_table(core: str, boards: Sequence[Board]) -> Table:
     """Return the boards that have the core with the title `core`."""
-
-    def clock(board: Board) -> Cell:
-        return Cell(text=format_si(board.clock_hz, "Hz"), value=board.clock_hz)
-
-    def memory(size: int) -> Cell:
-        return Cell(text=kib(size), value=size)
-
     columns: Columns[Board] = [
-        (Column(title="-d"), lambda board: Cell(text=board.name)),
-        (Column(title="Board", rank=2, name=True), lambda board: Cell(text=board.title)),
-        (Column(title="Clock", numeric=True), clock),
-        (Column(title="RAM (KiB)", numeric=True), lambda board: memory(board.ram_bytes)),
-        (Column(title="Flash (KiB)", numeric=True), lambda board: memory(board.flash_bytes)),
-        (Column(title="Accelerator", rank=3, name=True), lambda board: Cell(text=board.accelerator or "–")),
+        text_column("-d", lambda board: board.name),
+        text_column("Board", lambda board: board.title, rank=2, name=True),
+        number_column("Clock", lambda board: board.clock_hz, partial(format_si, unit="Hz")),
+        number_column("RAM (KiB)", lambda board: board.ram_bytes, kib),
+        number_column("Flash (KiB)", lambda board: board.flash_bytes, kib),
+        text_column("Accelerator", lambda board: board.accelerator or "–", rank=3, name=True),
     ]
     executable = any(board.core in CORES for board in boards)
     notes = () if executable else ("memory only: the core can't be executed here",)

@@ -12,6 +12,7 @@ from edgewise.estimating.fits import Candidate, Fits
 from edgewise.estimating.memory_only import UPPER_BOUNDS
 from edgewise.formatting import quantity
 from edgewise.report.document import DASH, Cell, Column, Columns, Document, Section, Table, absent, table_of
+from edgewise.report.document.columns import number_column, text_column
 from edgewise.report.estimate.document import interval_cell, provenance_of_estimate, settings_of
 from edgewise.report.runs.provenance import provenance_of_column
 from edgewise.run.battery import DAY_S
@@ -134,9 +135,9 @@ def csv_table(fits: Fits) -> Table:
 def boards_table(candidates: Sequence[Candidate], title: str = "Boards") -> Table:
     """One row per board; RAM and flash as needed / available, in KiB."""
     columns: Columns[Candidate] = [
-        (Column(title="-d"), lambda each: Cell(text=each.fit.board.name)),
-        (Column(title="Core", rank=5), lambda each: Cell(text=CORE_TITLES[each.fit.board.core].removeprefix("Arm "))),
-        (Column(title="Clock", numeric=True, rank=4, unit="Hz"), lambda each: _clock(each.fit.board.clock_hz)),
+        text_column("-d", lambda each: each.fit.board.name),
+        text_column("Core", lambda each: CORE_TITLES[each.fit.board.core].removeprefix("Arm "), rank=5),
+        number_column("Clock", lambda each: each.fit.board.clock_hz, partial(format_si, unit="Hz"), rank=4, unit="Hz"),
         (
             Column(title="RAM (KiB)", numeric=True, how=_HOW_MEMORY),
             lambda each: _memory(each.fit, "RAM", each.fit.ram_bytes, each.fit.board.ram_bytes),
@@ -157,8 +158,8 @@ def boards_table(candidates: Sequence[Candidate], title: str = "Boards") -> Tabl
             Column(title="Flash of the board (KiB)", numeric=True, hidden=True),
             lambda each: _kib(each.fit.board.flash_bytes),
         ),
-        (Column(title="Fits", hidden=True), lambda each: Cell(text=_FITS[each.fit.fits])),
-        (Column(title="Left out", hidden=True), lambda each: Cell(text=", ".join(each.left_out))),
+        text_column("Fits", lambda each: _FITS[each.fit.fits], hidden=True),
+        text_column("Left out", lambda each: ", ".join(each.left_out), hidden=True),
     ]
     empty = {
         "Battery": all(each.estimate.measurement("battery_life") is None for each in candidates),
@@ -173,10 +174,6 @@ _FITS = {True: "yes", False: "no", None: "maybe"}
 
 def _kib(size: int) -> Cell:
     return Cell(text=kib(size), value=size / 1024)
-
-
-def _clock(clock_hz: float) -> Cell:
-    return Cell(text=format_si(clock_hz, "Hz"), value=clock_hz)
 
 
 def _memory(fit: Fit, name: str, needed: int | None, there: int) -> Cell:

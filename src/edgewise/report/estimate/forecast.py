@@ -13,7 +13,7 @@ from edgewise.formatting import amount_interval, quantity
 from edgewise.metrics import METRICS
 from edgewise.predicting.base import Subject
 from edgewise.predicting.calibration import Calibration, validation
-from edgewise.predicting.choice import CHOICE_POINTS, COVERAGE, TRUST, Choice, Mean, Prediction
+from edgewise.predicting.choice import CHOICE_POINTS, COVERAGE, TRUST, Choice, Mean, Prediction, Trial
 from edgewise.predicting.features import TERMS
 from edgewise.predicting.forecast import KINDS, SEEN_SHARE, Forecast, Forecasts
 from edgewise.predicting.laws import known_profile
@@ -28,9 +28,9 @@ from edgewise.report.document import (
     Table,
     absent,
     table_of,
-    text_cell,
     value_cell,
 )
+from edgewise.report.document.columns import number_column, text_column
 from edgewise.report.estimate.forecast_charts import forecast_chart, validation_charts
 from edgewise.report.runs.provenance import basis_text, interval_facts, provenance_of_column
 from edgewise.text import enumerate_few, one_line
@@ -65,9 +65,7 @@ def calibration_document(calibration: Calibration) -> Document:
 
 
 def _way_on(calibration: Calibration) -> str:
-    """Return the command that predicts others: of a table where it takes values of this machine by an unknown
-    engine.
-    """
+    """Return the command that predicts others, of a table where this machine's values are by an unknown engine."""
     subjects = [point.subject for points in calibration.points.values() for point in points]
     if calibration.runtime or not any(subject.host for subject in subjects):
         return f"Predict others: edgewise estimate MODEL -d {calibration.name}"
@@ -111,9 +109,7 @@ def _why_not_least(choice: Choice) -> str:
 
 
 def _origin(calibration: Calibration, more: Sequence[str] = (), *, said: Sequence[str]) -> list[Section]:
-    """Return the cautions of the calibration, and `more`, but those that the answer has `said`; where its points
-    are from.
-    """
+    """Return the cautions of the calibration and `more`, but those that are `said`, and where its points are from."""
     lines = [f"Measured: {one_line(', '.join(calibration.sources))}."]
     if calibration.runtime:
         lines.append(_hosts(calibration))
@@ -144,40 +140,26 @@ def laws_table(metric: str, choice: Choice) -> Table:
     rows = [(trial, validation(trial, choice.points)) for trial in choice.ranked]
     method = "each measured model is predicted by the law, fitted to the others"
     how = partial(provenance_of_column, "Validation of the law", "derived", method, "none is computed")
-    return Table(
-        title=f"{METRICS[metric].label}: laws, the chosen one first, then by error; error, coverage of "
-        f"{COVERAGE:.0%} intervals and rank of left-out models",
-        notes=_how_chosen(choice, [row["error"] for _, row in rows]),
-        columns=(
-            Column(title="Law"),
-            Column(title="Error", numeric=True, how=how),
-            Column(title="Coverage", numeric=True, rank=3, how=how),
-            Column(title="Rank corr.", numeric=True, rank=1, how=how),
-            Column(title="R²", numeric=True, rank=2, how=how),
-            Column(title="n", numeric=True, rank=4),
-            Column(title="Equation", folds=True, rank=5),
-        ),
-        rows=tuple(
-            (
-                Cell(text=trial.predictor.name),
-                value_cell(row["error"], lambda share: f"{100 * share:.1f} %", one_line(trial.because)),
-                value_cell(_coverage(row["coverage"]), "{:.0%}".format),
-                value_cell(row["rank_correlation"], "{:.3f}".format),
-                value_cell(row["r2"], "{:.3f}".format),
-                value_cell(trial.number, str),
-                Cell(text=row["equation"] or ""),
-            )
-            for trial, row in rows
-        ),
-    )
+    columns: Columns[tuple[Trial, Mapping[str, Any]]] = [
+        text_column("Law", lambda each: each[0].predictor.name),
+        number_column("Error", lambda each: each[1]["error"], _error_text, why=lambda each: each[0].because, how=how),
+        number_column("Coverage", lambda each: _coverage(each[1]["coverage"]), "{:.0%}".format, rank=3, how=how),
+        number_column("Rank corr.", lambda each: each[1]["rank_correlation"], "{:.3f}".format, rank=1, how=how),
+        number_column("R²", lambda each: each[1]["r2"], "{:.3f}".format, rank=2, how=how),
+        number_column("n", lambda each: each[0].number, str, rank=4),
+        text_column("Equation", lambda each: each[1]["equation"] or "", folds=True, rank=5),
+    ]
+    title = f"{METRICS[metric].label}: laws, the chosen one first, then by error; error, coverage of {COVERAGE:.0%}"
+    notes = _how_chosen(choice, [row["error"] for _, row in rows])
+    return table_of(f"{title} intervals and rank of left-out models", rows, columns, notes=notes)
+
+
+def _error_text(share: float) -> str:
+    return f"{100 * share:.1f} %"
 
 
 def _how_chosen(choice: Choice, errors: Sequence[float | None]) -> tuple[str, ...]:
-    """By what laws are weighed in a mean, or chosen though others have less error here; nothing where both agree.
-
-    Args:
-        errors: on left-out models, that of the chosen law first.
-    """
+    """By what laws are weighed, or chosen despite more error here; () if both agree. `errors`: the chosen's first."""
     law = choice.chosen.predictor
     parts = law.parts if isinstance(law, Mean) else [law]
     if errors[0] is None or (len(parts) == 1 and errors[0] <= min(error for error in errors if error is not None)):
@@ -230,7 +212,7 @@ def _points(metric: str, choice: Choice) -> Table:
     given = partial(provenance_of_column, "Measured", "measured", "as the table of points has it", "none is recorded")
     without = partial(provenance_of_column, "Predicted without it", "estimated", law, "see the chart of coverage")
     columns: Columns[int] = [
-        (Column(title="Model", name=True), lambda at: text_cell(choice.points[at].subject.name)),
+        text_column("Model", lambda at: choice.points[at].subject.name, name=True),
         (Column(title="Host", numeric=True, rank=1, how=given, unit=unit), host),
         (Column(title="Measured", numeric=True, how=given, unit=unit), measured),
         (Column(title="Predicted without it", numeric=True, how=without, unit=unit), left_out),
@@ -243,15 +225,12 @@ def _points(metric: str, choice: Choice) -> Table:
 
 def calibrations_table(found: Sequence[Mapping[str, Any]]) -> Table:
     """Calibrated devices, as `edgewise.predicting.calibration.summaries` lists them."""
-    return table_of(
-        "Calibrated devices",
-        found,
-        [
-            (Column(title="-d"), lambda each: Cell(text=each["name"])),
-            (Column(title="Models measured", folds=True), _counts),
-            (Column(title="Sources", rank=1, folds=True), lambda each: text_cell(", ".join(each["sources"]))),
-        ],
-    )
+    columns: Columns[Mapping[str, Any]] = [
+        text_column("-d", lambda each: each["name"]),
+        (Column(title="Models measured", folds=True), _counts),
+        text_column("Sources", lambda each: ", ".join(each["sources"]), rank=1, folds=True),
+    ]
+    return table_of("Calibrated devices", found, columns)
 
 
 def _counts(each: Mapping[str, Any]) -> Cell:
@@ -267,18 +246,15 @@ def _counts(each: Mapping[str, Any]) -> Cell:
 
 def atlas_devices_table(found: Sequence[Mapping[str, Any]]) -> Table:
     """Devices of the atlas, as `edgewise.predicting.atlas.devices_of` lists them."""
-    return table_of(
-        "Devices of the atlas",
-        found,
-        [
-            (Column(title="Device", folds=True), lambda each: text_cell(each["device"])),
-            (Column(title="Runtime"), lambda each: text_cell(each["runtime"])),
-            (Column(title="Unit", rank=1), lambda each: text_cell(each["unit"])),
-            (Column(title="Precisions", rank=2), lambda each: text_cell(", ".join(each["precisions"]))),
-            (Column(title="Models", numeric=True), lambda each: Cell(text=str(each["models"]), value=each["models"])),
-            (Column(title="Tables", rank=3), lambda each: text_cell(", ".join(each["tables"]))),
-        ],
-    )
+    columns: Columns[Mapping[str, Any]] = [
+        text_column("Device", lambda each: each["device"], folds=True),
+        text_column("Runtime", lambda each: each["runtime"]),
+        text_column("Unit", lambda each: each["unit"], rank=1),
+        text_column("Precisions", lambda each: ", ".join(each["precisions"]), rank=2),
+        number_column("Models", lambda each: each["models"], str),
+        text_column("Tables", lambda each: ", ".join(each["tables"]), rank=3),
+    ]
+    return table_of("Devices of the atlas", found, columns)
 
 
 def forecasts_document(found: Forecasts) -> Document:
@@ -316,9 +292,7 @@ def _known(found: Forecasts, metric: str) -> str:
 
 
 def _least(found: Forecasts, metric: str) -> str:
-    """Return the model with the least value, and those that may have less, as a sentence; "" where none is
-    predicted.
-    """
+    """Return the model with the least value, and one that may have less, as a sentence; "" without a prediction."""
     label, unit = METRICS[metric].label, METRICS[metric].unit
     ranked = [row for row in found.of(metric) if row.prediction]
     if not ranked or ranked[0].prediction is None:
@@ -357,11 +331,11 @@ def _forecast_table(found: Forecasts, metric: str) -> Table:
         return Cell(text=row.law, notes=(one_line(f"{row.law}: {row.equation}"),) if row.law else ())
 
     columns: Columns[Forecast] = [
-        (Column(title="Model", name=True), lambda row: text_cell(row.subject.name)),
+        text_column("Model", lambda row: row.subject.name, name=True),
         (Column(title=METRICS[metric].label, numeric=True, unit=unit), value),
         (Column(title=f"{COVERAGE:.0%} interval"), interval),
         (Column(title="Law", rank=1), law),
-        (Column(title="Most like", rank=2), lambda row: text_cell(", ".join(row.nearest))),
+        text_column("Most like", lambda row: ", ".join(row.nearest), rank=2),
         (Column(title="Measured", numeric=True, unit=unit, hidden=True), lambda row: number(row.measured)),
     ]
     title = f"{METRICS[metric].label}, estimated"
@@ -386,35 +360,26 @@ def _how_forecast(row: Forecast, this: Prediction, found: Forecasts) -> Provenan
 def suggestion_document(found: Suggestion) -> Document:
     """Return the networks to measure, and the commands to run next."""
 
-    def work(subject: Subject) -> Cell:
-        profile = known_profile(subject)
-        macs = sum(amount for term, amount in zip(TERMS, profile.amounts, strict=True) if term not in UNCOUNTED)
-        return Cell(text=format_si(macs, ""), value=macs)
+    def macs(subject: Subject) -> float:
+        amounts = zip(TERMS, known_profile(subject).amounts, strict=True)
+        return sum(amount for term, amount in amounts if term not in UNCOUNTED)
 
-    def kinds(subject: Subject) -> Cell:
+    def kinds(subject: Subject) -> str:
         shares = sorted(zip(known_profile(subject).shares.tolist(), TERMS, strict=True), reverse=True)
-        return Cell(text=", ".join(f"{KINDS[term]} {share:.0%}" for share, term in shares[:2] if share >= SEEN_SHARE))
+        return ", ".join(f"{KINDS[term]} {share:.0%}" for share, term in shares[:2] if share >= SEEN_SHARE)
 
     before = f" beside the {found.measured} measured ones" if found.measured else ""
-    lines = tuple(f"{where}: {one_line(step)}" for where, step in found.steps)
+    columns: Columns[Subject] = [
+        text_column("File", lambda one: one.name, name=True),
+        number_column("MACs", macs, partial(format_si, unit="")),
+        text_column("Most of the work", kinds, folds=True),
+    ]
+    answer = f"{len(found.subjects)} networks to measure on {found.device}{before}, written to "
     return Document(
         title=f"Networks to measure on {found.device}",
-        answer=(
-            f"{len(found.subjects)} networks to measure on {found.device}{before}, written to "
-            f"{one_line(str(found.folder))}.",
-        ),
-        tables=(
-            table_of(
-                "Networks, the one that tells most first",
-                found.subjects,
-                [
-                    (Column(title="File", name=True), lambda one: text_cell(one.name)),
-                    (Column(title="MACs", numeric=True), work),
-                    (Column(title="Most of the work", folds=True), kinds),
-                ],
-            ),
-        ),
-        sections=(Section(title="Next", lines=lines),),
+        answer=(f"{answer}{one_line(str(found.folder))}.",),
+        tables=(table_of("Networks, the one that tells most first", found.subjects, columns),),
+        sections=(Section(title="Next", lines=tuple(f"{where}: {one_line(step)}" for where, step in found.steps)),),
     )
 
 

@@ -17,26 +17,7 @@ from edgewise.predicting.base import Subject
 from edgewise.predicting.calibration import Calibration, covered
 from edgewise.predicting.choice import COVERAGE, MOST_REFITTED, Choice, LeftOut, Prediction, leave_out
 from edgewise.predicting.forecast import Forecast, Forecasts
-from edgewise.report.charts import (
-    DASHED,
-    INK,
-    KEEP_APART,
-    NARROW,
-    RULE,
-    SERIES_COLOURS,
-    SOFT,
-    Chart,
-    colour_channel,
-    colour_of,
-    intervals_chart,
-    layer,
-    lines_at,
-    logarithmic_axis,
-    name_axis,
-    number_axis,
-    rounded,
-    scatter_chart,
-)
+from edgewise.report import charts
 from edgewise.report.charts.texts import Spec, legend_below
 from edgewise.report.document.names import short_names
 from edgewise.text import one_line
@@ -50,23 +31,23 @@ BEYOND = 3.0
 _NO_FAMILY = "no family"
 
 
-def validation_charts(calibration: Calibration) -> list[Chart | None]:
+def validation_charts(calibration: Calibration) -> list[charts.Chart | None]:
     """For each metric, how well the chosen law predicts models that it was not fitted to."""
-    found: list[Chart | None] = []
+    found: list[charts.Chart | None] = []
     for metric, choice in calibration.choices.items():
         left_out = leave_out(choice.chosen, choice.points)
-        charts = [
+        drawn = [
             left_out_chart(metric, choice, left_out),
             curve_chart(metric, choice),
             coverage_chart(left_out),
             residual_chart(left_out, choice),
         ]
         several = f"{METRICS[metric].label}: " if len(calibration.choices) > 1 else ""
-        found += [each and replace(each, title=several + each.title) for each in charts]
+        found += [each and replace(each, title=several + each.title) for each in drawn]
     return found
 
 
-def curve_chart(metric: str, choice: Choice) -> Chart | None:
+def curve_chart(metric: str, choice: Choice) -> charts.Chart | None:
     """Return the law as a curve over this machine's value; None where it needs more of a model than that value."""
     hosts = [point.subject.host for point in choice.points if point.subject.host]
     if len(hosts) < len(choice.points) or choice.chosen.lacking(Subject(name="", host=1.0)):
@@ -89,22 +70,22 @@ def curve_chart(metric: str, choice: Choice) -> Chart | None:
     ]
     equation = choice.chosen.fitted.equation if choice.chosen.fitted else ""
     edges = {"x": x, "y": {**y, "field": "low"}, "y2": {"field": "high"}}
-    return scatter_chart(
+    return charts.scatter_chart(
         "Fitted curve",
         points,
         x=x,
         y=y,
         colour=_colours(choice),
         lines=[
-            layer("area", edges, band, opacity=0.15, color=SOFT),
-            layer("line", {"x": x, "y": y}, band, color=INK),
+            charts.layer("area", edges, band, opacity=0.15, color=charts.SOFT),
+            charts.layer("line", {"x": x, "y": y}, band, color=charts.INK),
         ],
         description=f"{choice.chosen.predictor.name}: {equation}; " + _in_words(metric, choice),
         caption=f"{choice.chosen.predictor.name}: {equation}. The band is the {COVERAGE:.0%} interval of a new model.",
     )
 
 
-def left_out_chart(metric: str, choice: Choice, left_out: Sequence[LeftOut]) -> Chart:
+def left_out_chart(metric: str, choice: Choice, left_out: Sequence[LeftOut]) -> charts.Chart:
     """Return the measured values over those that were predicted without them."""
     found = [row.prediction() for row in left_out]
     values = [*(row.value for row in found), *(row.point.value for row in left_out)]
@@ -119,13 +100,13 @@ def left_out_chart(metric: str, choice: Choice, left_out: Sequence[LeftOut]) -> 
         for row, each in zip(left_out, found, strict=True)
     ]  # fmt: skip
     ends = [{"x": end, "y": end} for end in x["scale"]["domain"]]
-    return scatter_chart(
+    return charts.scatter_chart(
         "Predicted and measured",
         rows,
         x=x,
         y=y,
         colour=_colours(choice),
-        lines=[layer(DASHED, {"x": x, "y": y}, ends)],
+        lines=[charts.layer(charts.DASHED, {"x": x, "y": y}, ends)],
         description=_in_words(metric, choice),
         caption=f"Each model is predicted by {choice.chosen.predictor.name}, fitted without it; bars are its "
         f"{COVERAGE:.0%} intervals. On the dashed line a prediction came true. Both axes are logarithmic."
@@ -133,7 +114,7 @@ def left_out_chart(metric: str, choice: Choice, left_out: Sequence[LeftOut]) -> 
     )
 
 
-def residual_chart(left_out: Sequence[LeftOut], choice: Choice) -> Chart:
+def residual_chart(left_out: Sequence[LeftOut], choice: Choice) -> charts.Chart:
     """Measured over predicted value of left-out points, by family, or by model where no family is given."""
     by_family = any(row.point.subject.family for row in left_out)
     keys = [
@@ -142,22 +123,26 @@ def residual_chart(left_out: Sequence[LeftOut], choice: Choice) -> Chart:
     drawn = list(dict.fromkeys(keys))[:MOST_ROWS]
     labels = drawn if by_family else [one_line(row.point.subject.name) for row in left_out[:MOST_ROWS]]
     shown = {
-        key: f"{name}{KEEP_APART}{at}"
+        key: f"{name}{charts.KEEP_APART}{at}"
         for at, (key, name) in enumerate(zip(drawn, short_names(labels, 34), strict=True))
     }
     rows: list[Spec] = [
-        {"row": shown[key], "x": rounded(row.point.value / math.exp(row.log)), "family": _family(row.point.subject)}
+        {
+            "row": shown[key],
+            "x": charts.rounded(row.point.value / math.exp(row.log)),
+            "family": _family(row.point.subject),
+        }
         for key, row in zip(keys, left_out, strict=True)
         if key in shown
     ]
     x, _ = _logarithmic("x", "measured / predicted", [*(float(row["x"]) for row in rows), 0.8, 1.25])
-    return intervals_chart(
+    return charts.intervals_chart(
         f"Residuals by {'family' if by_family else 'model'}",
         rows,
         x=x,
-        y=name_axis("row", list(shown.values()), limit=260),
+        y=charts.name_axis("row", list(shown.values()), limit=260),
         colour={**_colours(choice), "legend": None},
-        at=lines_at({"x": x}, [1.0], color=RULE, strokeDash=[]),
+        at=charts.lines_at({"x": x}, [1.0], color=charts.RULE, strokeDash=[]),
         step=26,
         description="; ".join(
             f"{one_line(row.point.subject.name)}: {row.point.value / math.exp(row.log):.3g}" for row in left_out
@@ -168,24 +153,24 @@ def residual_chart(left_out: Sequence[LeftOut], choice: Choice) -> Chart:
     )
 
 
-def coverage_chart(left_out: Sequence[LeftOut]) -> Chart:
+def coverage_chart(left_out: Sequence[LeftOut]) -> charts.Chart:
     """Return the share of left-out points inside intervals of several widths."""
-    rows = [{"x": rounded(row["nominal"]), "y": rounded(row["share"])} for row in covered(left_out)]
+    rows = [{"x": charts.rounded(row["nominal"]), "y": charts.rounded(row["share"])} for row in covered(left_out)]
     x, y = (
-        number_axis(field, title, domain=[low, 1.0], nice=False)
+        charts.number_axis(field, title, domain=[low, 1.0], nice=False)
         | {"axis": {"format": "%", "values": [at / 10 for at in range(round(10 * low), 11)]}}
         for field, title, low in (("x", "nominal coverage", 0.4), ("y", "share of models inside", 0.0))
     )
     without = "coefficients and error were" if len(left_out) <= MOST_REFITTED else "coefficients were"
     diagonal = [{"x": end, "y": end} for end in (0.4, 1.0)]
-    return scatter_chart(
+    return charts.scatter_chart(
         "Coverage of the intervals",
         rows,
         x=x,
         y=y,
         lines=[
-            layer(DASHED, {"x": x, "y": y}, diagonal),
-            layer("line", {"x": x, "y": y}, color=colour_of(0)),
+            charts.layer(charts.DASHED, {"x": x, "y": y}, diagonal),
+            charts.layer("line", {"x": x, "y": y}, color=charts.colour_of(0)),
         ],
         intervals=(),
         description="; ".join(f"{row['y']:.0%} inside intervals of {row['x']:.0%}" for row in rows),
@@ -195,7 +180,7 @@ def coverage_chart(left_out: Sequence[LeftOut]) -> Chart:
     )
 
 
-def forecast_chart(found: Forecasts, metric: str) -> Chart | None:
+def forecast_chart(found: Forecasts, metric: str) -> charts.Chart | None:
     """Draw predicted values with intervals, smallest first; None where no model has a predicted value."""
     known = [(row, row.prediction) for row in found.of(metric) if row.prediction is not None]
     drawn = known[:MOST_ROWS]
@@ -207,16 +192,16 @@ def forecast_chart(found: Forecasts, metric: str) -> Chart | None:
     x, to_x = _axis("x", metric, "", values, predictions)
     names = short_names([one_line(row.subject.name) for row, _ in drawn], 34)
     rows: list[Spec] = [
-        {"row": f"{name}{KEEP_APART}{at}", "x": to_x(each.value), "low": to_x(each.low), "high": to_x(each.high)}
+        {"row": f"{name}{charts.KEEP_APART}{at}", "x": to_x(each.value), "low": to_x(each.low), "high": to_x(each.high)}
         for at, (name, each) in enumerate(zip(names, predictions, strict=True))
     ]
     left, refused = len(known) - len(drawn), len(found.of(metric)) - len(known)
-    return intervals_chart(
+    return charts.intervals_chart(
         f"{METRICS[metric].label} of the models",
         rows,
         x=x,
-        y=name_axis("row", [str(row["row"]) for row in rows], limit=260),
-        at=lines_at({"x": x}, [to_x(target)]) if target else None,
+        y=charts.name_axis("row", [str(row["row"]) for row in rows], limit=260),
+        at=charts.lines_at({"x": x}, [to_x(target)]) if target else None,
         step=30,
         description="; ".join(_forecast_in_words(row, metric) for row, _ in drawn),
         caption=f"The dot is the prediction, the bar its {COVERAGE:.0%} interval. The axis is logarithmic."
@@ -252,8 +237,10 @@ def _family(subject: Subject) -> str:
 def _colours(choice: Choice) -> Spec:
     """Return a colour for each family, with a legend where there are several; one colour where there are too many."""
     families = list(dict.fromkeys(_family(point.subject) for point in choice.points))
-    legend = legend_below(families, width=NARROW) if 1 < len(families) <= SERIES_COLOURS else None
-    return colour_channel("family", {name: colour_of(at) for at, name in enumerate(families)}, legend=legend)
+    legend = legend_below(families, width=charts.NARROW) if 1 < len(families) <= charts.SERIES_COLOURS else None
+    return charts.colour_channel(
+        "family", {name: charts.colour_of(at) for at, name in enumerate(families)}, legend=legend
+    )
 
 
 def _axis(
@@ -271,7 +258,9 @@ def _logarithmic(
     field: str, title: str, values: Sequence[float], convert: Callable[[float], float] = float
 ) -> tuple[Spec, Callable[[float], float]]:
     lower, upper = min(values) / 1.1, max(values) * 1.1
-    return logarithmic_axis(field, title, lower, upper), lambda value: rounded(min(max(convert(value), lower), upper))
+    return charts.logarithmic_axis(field, title, lower, upper), lambda value: charts.rounded(
+        min(max(convert(value), lower), upper)
+    )
 
 
 def _cut(found: Sequence[Prediction], values: Sequence[float]) -> str:

@@ -6,23 +6,14 @@ from edgewise.evaluating.evaluation import EvaluationResults
 from edgewise.formatting import scale_of, with_range
 from edgewise.metrics import METRICS
 from edgewise.record import Evaluation
-from edgewise.report.charts import (
-    KEEP_APART,
-    Chart,
-    Matrix,
-    colour_channel,
-    colour_of,
-    intervals_chart,
-    name_axis,
-    number_axis,
-)
+from edgewise.report import charts
 from edgewise.report.charts.texts import Spec
 from edgewise.report.document.names import short_names
 from edgewise.report.evaluation.tables import chief_score, class_name, model_labels
 from edgewise.report.runs.cells import label_of
 
 
-def evaluation_charts(results: EvaluationResults) -> list[Chart | Matrix | None]:
+def evaluation_charts(results: EvaluationResults) -> list[charts.Chart | charts.Matrix | None]:
     """Return the headline scores of the models, then the confusion matrix of each."""
     matrices = [
         confusion_matrix(one.run.evaluation, label)
@@ -31,16 +22,16 @@ def evaluation_charts(results: EvaluationResults) -> list[Chart | Matrix | None]
     return [score_chart(results), *matrices]
 
 
-def confusion_matrix(evaluation: Evaluation | None, label: str) -> Matrix | None:
+def confusion_matrix(evaluation: Evaluation | None, label: str) -> charts.Matrix | None:
     """Return the counts of answers to each label; None where there are none."""
     if evaluation is None or evaluation.confusion is None:
         return None
     size = max([len(evaluation.confusion), *map(len, evaluation.confusion)])
     names = tuple(class_name(evaluation, index) for index in range(size))
-    return Matrix(title=label, names=names, counts=evaluation.confusion)
+    return charts.Matrix(title=label, names=names, counts=evaluation.confusion)
 
 
-def score_chart(results: EvaluationResults) -> Chart | None:
+def score_chart(results: EvaluationResults) -> charts.Chart | None:
     """Return the headline metric of every model; None where fewer than two models know the same one."""
     labels = model_labels(results)
     scores = [chief_score(one) for one in results.models]
@@ -58,15 +49,15 @@ def score_chart(results: EvaluationResults) -> Chart | None:
     names = short_names([label for _, label, _, _ in found], 34)
     rows: list[Spec] = []
     for (index, _, score, value), name in zip(found, names, strict=True):
-        row: Spec = {"model": f"{name}{KEEP_APART}{index}", "x": convert(value), "colour": str(index)}
+        row: Spec = {"model": f"{name}{charts.KEEP_APART}{index}", "x": convert(value), "colour": str(index)}
         if score.low is not None and score.high is not None:
             row |= {"low": convert(score.low), "high": convert(score.high)}
         rows.append(row)
-    x = number_axis("x", f"{label_of(metric)} ({word})" if word else label_of(metric), ticks=8, zero=False)
-    y = name_axis("model", [row["model"] for row in rows], limit=260)
-    colour = colour_channel("colour", {str(index): colour_of(index) for index, *_ in found})
+    x = charts.number_axis("x", f"{label_of(metric)} ({word})" if word else label_of(metric), ticks=8, zero=False)
+    y = charts.name_axis("model", [row["model"] for row in rows], limit=260)
+    colour = charts.colour_channel("colour", {str(index): charts.colour_of(index) for index, *_ in found})
     left = len(results.models) - len(found)
-    return intervals_chart(
+    return charts.intervals_chart(
         f"{label_of(metric)} by model",
         rows,
         x=x,

@@ -88,13 +88,9 @@ def evaluation_document(results: EvaluationResults) -> dict[str, Any]:
         for one, label in zip(results.models, labels, strict=True)
     ]
     nothing: dict[str, Any] = {"metrics": [], "samples": None, "confusion": None, "run": None}
-    first = evaluations[0] if evaluations else nothing
     return {
         "schema": SCHEMA,
-        "metrics": first["metrics"],
-        "samples": first["samples"],
-        "confusion": first["confusion"],
-        "run": first["run"],
+        **{name: (evaluations or [nothing])[0][name] for name in nothing},
         "evaluations": evaluations,
         "differences": [
             {"a": labels[0], "b": label, **asdict(gap)}
@@ -137,6 +133,7 @@ def _confusion(evaluation: Evaluation | None) -> dict[str, Any] | None:
 def sections_of(results: EvaluationResults) -> list[Section]:
     """Failures first, then the most frequent confusions, then the conditions."""
     several = len(results.models) > 1
+    grades = ", ".join(f"{label} grade {one.run.trust.grade}" for one, label in _pairs(results) if one.run.trust)
     found = [
         Section(title="Failed", lines=_failures(results), tone="bad"),
         Section(title="Not saved", lines=lines_of(map(str, results.save_errors)), tone="bad"),
@@ -153,12 +150,7 @@ def sections_of(results: EvaluationResults) -> list[Section]:
         Section(title="Data", lines=_shared(results, data_lines), brief=next(iter(_shared(results, data_lines)), "")),
         Section(title="How samples were prepared", lines=_shared(results, preparation_lines), brief=""),
         Section(title="Task", lines=_shared(results, task_lines), brief=""),
-        Section(
-            title="How far the latency can be trusted",
-            lines=_grades(results),
-            tone="poor",
-            brief=", ".join(f"{label} grade {one.run.trust.grade}" for one, label in _pairs(results) if one.run.trust),
-        ),
+        Section(title="How far the latency can be trusted", lines=_grades(results), tone="poor", brief=grades),
         Section(title="Cautions on the latency", lines=_latency_cautions(results), tone="poor", brief=""),
         Section(title="Notes", lines=_notes(results)),
     ]
@@ -392,9 +384,7 @@ def _doubts(results: EvaluationResults) -> tuple[str, ...]:
 def _caution_lines(
     results: EvaluationResults, codes: Collection[str], *, advice: bool = False, alike: bool = False
 ) -> tuple[str, ...]:
-    """Return the messages of cautions with one of `codes`, and what to do; `alike`: of changes that all samples
-    share.
-    """
+    """Return cautions with one of `codes`, and what to do; `alike`: those on changes that all samples share."""
     found = by_key(
         (f"{each.message}{f' → {each.advice}' if advice else ''}", label)
         for one, label in _pairs(results)

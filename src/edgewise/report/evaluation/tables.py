@@ -12,7 +12,18 @@ from edgewise.metrics import METRICS
 from edgewise.optimizing.changed_answers import ChangedAnswers
 from edgewise.record import Evaluation, Run
 from edgewise.report.bench.tables import metric_column
-from edgewise.report.document import Cell, Column, Table, absent, raw_cell, table_by_columns
+from edgewise.report.document import (
+    Cell,
+    Column,
+    Columns,
+    Table,
+    absent,
+    raw_cell,
+    table_by_columns,
+    table_of,
+    value_cell,
+)
+from edgewise.report.document.columns import number_column, text_column
 from edgewise.report.runs.cells import label_of, reason_of_absence
 from edgewise.report.runs.conditions import labels_of, names_of, provider_of, short_providers
 from edgewise.report.runs.provenance import facts_of_run, how_of, provenance_of_column
@@ -93,31 +104,27 @@ def metrics_table(one: ModelEvaluation, label: str) -> Table | None:
     """Every metric with its interval; None where the pass failed."""
     if not one.scores:
         return None
-    columns = (
-        Column(title="Metric"),
-        Column(title="Value", numeric=True),
-        Column(title="95 % interval", numeric=True, folds=True),
-        Column(title="n", numeric=True, rank=1),
-    )
-    return Table(
-        title=f"Metrics of {label}", columns=columns, rows=tuple(_metric_row(one, each) for each in one.scores)
-    )
 
+    def value(score: Score) -> Cell:
+        if score.value is None:
+            return absent(one_line(score.absent_because or NO_REASON))
+        text = value_text(score.metric, METRICS[score.metric].unit, score.value)
+        notes, how = tuple(filter(None, [one_line(score.method)])), how_of(one.run, score.metric)
+        return Cell(text=text, value=score.value, low=score.low, high=score.high, notes=notes, how=how)
 
-def _metric_row(one: ModelEvaluation, score: Score) -> tuple[Cell, ...]:
-    unit = METRICS[score.metric].unit
-    method = (one_line(score.method),) if score.method else ()
-    if score.value is None:
-        value, interval = absent(one_line(score.absent_because or NO_REASON)), Cell(text="")
-    else:
-        value = Cell(
-            text=value_text(score.metric, unit, score.value), value=score.value, low=score.low, high=score.high,
-            notes=method, how=how_of(one.run, score.metric),
-        )  # fmt: skip
-        text = interval_text(score.metric, unit, score.value, score.low, score.high)
-        # The value's own note says why there is no interval.
-        interval = Cell(text=text) if text else absent()
-    return Cell(text=label_of(score.metric)), value, interval, Cell(text=str(score.n), value=score.n)
+    def interval(score: Score) -> Cell:
+        if score.value is None:
+            return Cell(text="")
+        text = interval_text(score.metric, METRICS[score.metric].unit, score.value, score.low, score.high)
+        return Cell(text=text) if text else absent()  # the value's own note says why there is none
+
+    columns: Columns[Score] = [
+        text_column("Metric", lambda score: label_of(score.metric)),
+        (Column(title="Value", numeric=True), value),
+        (Column(title="95 % interval", numeric=True, folds=True), interval),
+        number_column("n", lambda score: score.n, str, rank=1),
+    ]
+    return table_of(f"Metrics of {label}", one.scores, columns)
 
 
 def differences_table(one: ModelEvaluation, label: str, first: str) -> Table | None:
@@ -126,35 +133,28 @@ def differences_table(one: ModelEvaluation, label: str, first: str) -> Table | N
         return None
     methods, run = "; ".join(dict.fromkeys(gap.method for gap in one.differences)), facts_of_run(one.run)
     how = partial(provenance_of_column, "Difference to the first model", "derived", methods, "beside each number", run)
-    columns = (
-        Column(title="Metric"),
-        Column(title="Difference", numeric=True, how=how),
-        Column(title="95 % interval", numeric=True, folds=True),
-        Column(title="p", numeric=True, how=how),
-        Column(title="n", numeric=True, rank=1),
-    )
-    return Table(
-        title=f"{label} minus {first} on the same samples", columns=columns, rows=tuple(map(_gap_row, one.differences))
-    )
 
+    def difference(gap: MetricDifference) -> Cell:
+        if gap.difference is None:
+            return absent(one_line(gap.absent_because or NO_REASON))
+        text, notes = points_text(gap.metric, gap.difference), tuple(filter(None, [one_line(gap.method)]))
+        return Cell(text=text, value=gap.difference, low=gap.low, high=gap.high, notes=notes)
 
-def _gap_row(gap: MetricDifference) -> tuple[Cell, ...]:
-    method = (one_line(gap.method),) if gap.method else ()
-    count = Cell(text=str(gap.n), value=gap.n)
-    if gap.difference is None:
-        why = absent(one_line(gap.absent_because or NO_REASON))
-        return Cell(text=label_of(gap.metric)), why, Cell(text=""), Cell(text=""), count
-    difference = Cell(
-        text=points_text(gap.metric, gap.difference), value=gap.difference, low=gap.low, high=gap.high, notes=method
-    )
-    interval = points_range(gap.metric, gap.low, gap.high)
-    return (
-        Cell(text=label_of(gap.metric)),
-        difference,
-        Cell(text=interval) if interval else absent(),
-        absent() if gap.p_value is None else Cell(text=p_text(gap.p_value), value=gap.p_value),
-        count,
-    )
+    def interval(gap: MetricDifference) -> Cell:
+        text = points_range(gap.metric, gap.low, gap.high)
+        return Cell(text=text) if text or gap.difference is None else absent()
+
+    def p_value(gap: MetricDifference) -> Cell:
+        return Cell(text="") if gap.difference is None else value_cell(gap.p_value, p_text)
+
+    columns: Columns[MetricDifference] = [
+        text_column("Metric", lambda gap: label_of(gap.metric)),
+        (Column(title="Difference", numeric=True, how=how), difference),
+        (Column(title="95 % interval", numeric=True, folds=True), interval),
+        (Column(title="p", numeric=True, how=how), p_value),
+        number_column("n", lambda gap: gap.n, str, rank=1),
+    ]
+    return table_of(f"{label} minus {first} on the same samples", one.differences, columns)
 
 
 _MEASURED = {"latency": 0, "inference_time": 3, "model_size": 2, "memory_delta": 0, "memory_peak": 4}

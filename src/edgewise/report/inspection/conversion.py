@@ -5,18 +5,10 @@ from __future__ import annotations
 from edgewise.converting.agreement import OutputAgreement
 from edgewise.converting.base import TARGETS
 from edgewise.converting.result import Conversion
-from edgewise.report.document import Cell, Column, Document, Section, Table, absent
+from edgewise.report.document import Columns, Document, Section, Table, table_of
+from edgewise.report.document.columns import number_column, text_column
 from edgewise.text import one_line
 from edgewise.units import format_bytes, significant
-
-_COLUMNS = (
-    Column(title="Output"),
-    Column(title="Max abs error", numeric=True),
-    Column(title="Max rel error", numeric=True),
-    Column(title="SNR (dB)", numeric=True),
-    Column(title="Top-1 match", numeric=True),
-    Column(title="Agrees"),
-)
 
 
 def conversion_document(result: Conversion) -> Document:
@@ -49,16 +41,20 @@ def _agreement_lines(result: Conversion) -> tuple[str, ...]:
 
 
 def _table(outputs: tuple[OutputAgreement, ...]) -> Table:
-    return Table(title="Agreement with the source", columns=_COLUMNS, rows=tuple(map(_row, outputs)))
+    columns: Columns[OutputAgreement] = [
+        text_column("Output", lambda each: each.name),
+        number_column(
+            "Max abs error", lambda each: _finite(each, each.max_abs), "{:.2g}".format, why=lambda each: each.why
+        ),
+        number_column(
+            "Max rel error", lambda each: _finite(each, each.max_rel), "{:.2g}".format, why=lambda each: each.why
+        ),
+        number_column("SNR (dB)", lambda each: each.snr_db, significant, why="no difference, or no output"),
+        number_column("Top-1 match", lambda each: each.top1, "{:.0%}".format, why="no rows of class scores"),
+        text_column("Agrees", lambda each: "yes" if each.close else "no"),
+    ]
+    return table_of("Agreement with the source", outputs, columns)
 
 
-def _row(each: OutputAgreement) -> tuple[Cell, ...]:
-    finite = not each.why
-    return (
-        Cell(text=one_line(each.name)),
-        Cell(text=f"{each.max_abs:.2g}", value=each.max_abs) if finite else absent(each.why),
-        Cell(text=f"{each.max_rel:.2g}", value=each.max_rel) if finite else absent(each.why),
-        absent("no difference, or no output") if each.snr_db is None else Cell(text=significant(each.snr_db)),
-        absent("no rows of class scores") if each.top1 is None else Cell(text=f"{each.top1:.0%}"),
-        Cell(text="yes" if each.close else "no"),
-    )
+def _finite(each: OutputAgreement, error: float) -> float | None:
+    return None if each.why else error

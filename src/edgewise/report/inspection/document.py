@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -10,16 +10,17 @@ from edgewise.model.graph import Operator
 from edgewise.model.inspection import Inspection
 from edgewise.model.memory_plan import MemoryPlan, Placement
 from edgewise.report.charts.files import csv_text
-from edgewise.report.document import Cell, Column, Document, Section, Table
+from edgewise.report.document import Columns, Document, Section, table_of
 from edgewise.report.document.bars import WIDEST, draw_timeline
+from edgewise.report.document.columns import number_column, text_column
 from edgewise.report.document.page import environment, is_part
 from edgewise.report.inspection.tables import (
-    bytes_cell,
-    count_cell,
+    NO_SHAPE,
+    NO_SIZE,
+    count_text,
     layer_table,
     memory_line,
     operator_table,
-    plain_cell,
     sparsity_section,
     sparsity_tables,
     support_matrix,
@@ -130,13 +131,8 @@ def inspection_document(inspection: Inspection, *, top: int | None = None, width
         sections.append(Section(title="Not known", lines=(line,), tone="poor"))
     if inspection.method:
         ran = inspection.basis == "measured"
-        sections.append(
-            Section(
-                title="Measured" if ran else "Not measured",
-                lines=(one_line(inspection.method),),
-                tone="plain" if ran else "poor",
-            )
-        )
+        title, lines = "Measured" if ran else "Not measured", (one_line(inspection.method),)
+        sections.append(Section(title=title, lines=lines, tone="plain" if ran else "poor"))
     if inspection.sparsity is not None:
         sections.append(sparsity_section(inspection.sparsity))
     sections.append(_memory_section(inspection, width))
@@ -147,11 +143,7 @@ def inspection_document(inspection: Inspection, *, top: int | None = None, width
 
 
 def inspection_page(inspection: Inspection, *, title: str = "") -> Document:
-    """Return what the page of `inspection` has: the document, its long tables last.
-
-    Args:
-        title: heading; empty for the model's name.
-    """
+    """Return what the page of `inspection` has, long tables last; the heading is `title`, or the model's name."""
     document = inspection_document(inspection, top=MOST_LAYERS)
     totals, layers, *others = document.tables
     tables = [replace(totals, title="Totals"), *(replace(each, detail=False) for each in others)]
@@ -186,29 +178,20 @@ def _given(inspection: Inspection) -> dict[str, object]:
 def sweep_document(inspections: Sequence[Inspection]) -> Document:
     """One row per model of a sweep over the arguments of a factory."""
     names = list(dict.fromkeys(name for each in inspections for name in _given(each)))
-    rows = []
-    for each in inspections:
-        given, total, plan = _given(each), each.total, each.plan
-        arena = None if plan.unknown else plan.arena_bytes
-        rows.append(
-            (
-                *(Cell(text=one_line(str(given.get(name, "")))) for name in names),
-                count_cell(total.macs, total.why),
-                count_cell(total.ops, total.why),
-                count_cell(total.parameters, "the shape of a weight is open"),
-                bytes_cell(total.weight_bytes, "the size of a weight is not known"),
-                bytes_cell(arena, "the size of a tensor is open"),
-                plain_cell(total.depth),
-            )
-        )
-    columns = (
-        *(Column(title=name) for name in names),
-        Column(title="MACs", numeric=True),
-        Column(title="Ops", numeric=True),
-        Column(title="Params", numeric=True),
-        Column(title="Weights (B)", numeric=True, unit="B"),
-        Column(title="Arena (B)", numeric=True, unit="B"),
-        Column(title="Depth", numeric=True),
-    )
-    table = Table(title=f"{len(inspections)} variants", columns=columns, rows=tuple(rows))
-    return Document(title="What if", tables=(table,))
+
+    def given(name: str) -> Callable[[Inspection], object]:
+        return lambda each: _given(each).get(name, "")
+
+    def arena(each: Inspection) -> int | None:
+        return None if each.plan.unknown else each.plan.arena_bytes
+
+    columns: Columns[Inspection] = [
+        *(text_column(name, given(name)) for name in names),
+        number_column("MACs", lambda each: each.total.macs, count_text, why=lambda each: each.total.why),
+        number_column("Ops", lambda each: each.total.ops, count_text, why=lambda each: each.total.why),
+        number_column("Params", lambda each: each.total.parameters, count_text, why=NO_SHAPE),
+        number_column("Weights (B)", lambda each: each.total.weight_bytes, format_bytes, why=NO_SIZE, unit="B"),
+        number_column("Arena (B)", arena, format_bytes, why="the size of a tensor is open", unit="B"),
+        number_column("Depth", lambda each: each.total.depth, "{:,}".format),
+    ]
+    return Document(title="What if", tables=(table_of(f"{len(inspections)} variants", inspections, columns),))

@@ -2,30 +2,31 @@
 
 from __future__ import annotations
 
-from collections import Counter, defaultdict
-from collections.abc import Iterator, Mapping, Sequence
+from collections import Counter
+from collections.abc import Callable, Container, Iterator, Mapping, Sequence
+from dataclasses import replace
+from functools import partial
+from operator import attrgetter
+from typing import Any
 
 from edgewise.formatting import quantity
+from edgewise.grouping import by_key
 from edgewise.model.graph import LANGUAGE_MODEL, Graph, Tensor
 from edgewise.model.inspection import Inspection, describe_tensor, name_kind
 from edgewise.model.sparsity import LayerSparsity, Sparsity
 from edgewise.model.support import Support
-from edgewise.report.document import DASH, Cell, Column, Columns, Section, Table, absent, table_of
+from edgewise.report.document import DASH, Cell, Column, Columns, Section, Table, absent, table_of, value_cell
 from edgewise.report.document.bars import describe_memory
+from edgewise.report.document.columns import number_column, text_column
 from edgewise.report.document.names import keep_end
 from edgewise.text import enumerate_few, one_line
 from edgewise.units import format_bytes, format_si, significant
 
-ZERO_TITLES = ("Zeros", "Patterns of zeros")
-"""Further columns of a CSV file of layers."""
+NO_SHAPE, NO_SIZE = "the shape of a weight is open", "the size of a weight is not known"
 
 
 def sparsity_tables(inspection: Inspection, *, top: int | None = None) -> list[Table]:
-    """Return the weights with their zeros; empty without sparsity.
-
-    Args:
-        top: number of weights, by zeros, with a row of their own; None shows all in order.
-    """
+    """Return the weights with their zeros: the `top` with the most, or all in order; empty without sparsity."""
     sparsity = inspection.sparsity
     if sparsity is None:
         return []
@@ -34,19 +35,17 @@ def sparsity_tables(inspection: Inspection, *, top: int | None = None) -> list[T
         most = sorted(rows, key=lambda each: -(each.zeros or 0))[:top]
         rows = tuple(each for each in rows if each in most)
     shown = "" if len(rows) == len(sparsity.layers) else f": the {len(rows)} with the most of {len(sparsity.layers)}"
+    why: Callable[[LayerSparsity], str | None] = attrgetter("absent_because")
     columns: Columns[LayerSparsity] = [
-        (Column(title="#", numeric=True), lambda layer: Cell(text=str(layer.index), value=layer.index)),
-        (Column(title="Layer", name=True, ends=True), lambda layer: Cell(text=_title(layer, inspection.graph))),
-        (Column(title="Elements", numeric=True, rank=2), lambda layer: _count(layer.elements, layer)),
-        (Column(title="Zeros", numeric=True), lambda layer: _count(layer.zeros, layer)),
-        (Column(title="Zeros (%)", numeric=True), _percentage),
+        number_column("#", lambda layer: layer.index, str),
+        text_column("Layer", lambda layer: _title(layer, inspection.graph), name=True, ends=True),
+        number_column("Elements", lambda layer: layer.elements, "{:,}".format, why=why, rank=2),
+        number_column("Zeros", lambda layer: layer.zeros, "{:,}".format, why=why),
+        number_column("Zeros (%)", _percentage, "{:.1f}".format, why=why),
         (Column(title="Patterns"), _patterns),
-        (
-            Column(title="NaN", numeric=True, hidden=True),
-            lambda layer: Cell(text=f"{layer.nan:,}" if layer.nan else "", value=layer.nan),
-        ),
-        (Column(title="Weight", hidden=True), lambda layer: Cell(text=one_line(layer.weight))),
-        (Column(title="Subgraph", hidden=True), lambda layer: Cell(text=one_line(layer.subgraph))),
+        number_column("NaN", lambda layer: layer.nan, lambda nan: f"{nan:,}" if nan else "", hidden=True),
+        text_column("Weight", lambda layer: layer.weight, hidden=True),
+        text_column("Subgraph", lambda layer: layer.subgraph, hidden=True),
     ]
     return [table_of(f"Zeros in weights{shown}", rows, columns)]
 
@@ -54,18 +53,11 @@ def sparsity_tables(inspection: Inspection, *, top: int | None = None) -> list[T
 def _title(layer: LayerSparsity, graph: Graph) -> str:
     for name in filter(None, layer.subgraph.split("/")):
         graph = graph.subgraphs.get(name, graph)
-    return one_line(graph.operators[layer.index].title)
+    return graph.operators[layer.index].title
 
 
-def _count(number: int | None, layer: LayerSparsity) -> Cell:
-    return absent(layer.absent_because or "") if number is None else Cell(text=f"{number:,}", value=number)
-
-
-def _percentage(layer: LayerSparsity) -> Cell:
-    if layer.zeros is None:
-        return absent(layer.absent_because or "")
-    share = 100.0 * (layer.share or 0.0)
-    return Cell(text=f"{share:.1f}", value=share)
+def _percentage(layer: LayerSparsity) -> float | None:
+    return None if layer.zeros is None else 100.0 * (layer.share or 0.0)
 
 
 def _patterns(layer: LayerSparsity) -> Cell:
@@ -74,14 +66,20 @@ def _patterns(layer: LayerSparsity) -> Cell:
     return Cell(text=", ".join(layer.patterns) or "none" if layer.zeros else "")
 
 
-def zero_cells(inspection: Inspection, index: int) -> tuple[Cell, ...]:
-    """Cells of `ZERO_TITLES` for the operator at `index`: none without sparsity, blank if it has no weights."""
-    if inspection.sparsity is None:
-        return ()
-    own = [each for each in inspection.sparsity.layers if each.index == index and not each.subgraph]
-    counted = [each.zeros for each in own if each.zeros is not None]
-    zeros = Cell(text=str(sum(counted)), value=sum(counted)) if counted else Cell(text="")
-    return zeros, Cell(text="; ".join(", ".join(each.patterns) for each in own if each.patterns))
+def _zero_columns(sparsity: Sparsity) -> Columns[int]:
+    """Return columns of a CSV file: the zeros of the weights of each operator, and the patterns that they make."""
+
+    def own(at: int) -> list[LayerSparsity]:
+        return [each for each in sparsity.layers if each.index == at and not each.subgraph]
+
+    def zeros(at: int) -> Cell:
+        counted = [each.zeros for each in own(at) if each.zeros is not None]
+        return value_cell(sum(counted), str) if counted else Cell(text="")
+
+    def patterns(at: int) -> str:
+        return "; ".join(", ".join(each.patterns) for each in own(at) if each.patterns)
+
+    return [(Column(title="Zeros", hidden=True), zeros), text_column("Patterns of zeros", patterns, hidden=True)]
 
 
 def sparsity_section(sparsity: Sparsity) -> Section:
@@ -113,12 +111,12 @@ def totals_table(inspection: Inspection) -> Table:
         *(("Output", _text(tensor_words(graph.tensors[name]))) for name in graph.outputs),
         *([("State", _text(f"kept between inferences: {one_line(', '.join(graph.states))}"))] if graph.states else []),
         ("File size", _amount(size, "B", str(source.get("size_absent_because", "it is not a file")))),
-        ("Layers", plain_cell(len(graph.operators))),
-        *([] if LANGUAGE_MODEL in graph.metadata else [("Depth", plain_cell(total.depth))]),
+        ("Layers", value_cell(len(graph.operators), "{:,}".format)),
+        *([] if LANGUAGE_MODEL in graph.metadata else [("Depth", value_cell(total.depth, "{:,}".format))]),
         ("MACs", _known(total.macs, total.macs_known, total.why)),
         ("Operations", _known(total.ops, total.ops_known, total.why)),
-        ("Parameters", _amount(total.parameters, "1", "the shape of a weight is open")),
-        ("Weights", _amount(total.weight_bytes, "B", "the size of a weight is not known")),
+        ("Parameters", _amount(total.parameters, "1", NO_SHAPE)),
+        ("Weights", _amount(total.weight_bytes, "B", NO_SIZE)),
         *(
             (("Scales, zero points", _amount(total.scale_bytes, "B", "the size of a scale is not known")),)
             if total.scale_bytes != 0
@@ -200,11 +198,6 @@ def _text(text: str) -> Cell:
     return Cell(text=text or "–")
 
 
-def plain_cell(number: int) -> Cell:
-    """Return the cell of a count."""
-    return Cell(text=f"{number:,}", value=number)
-
-
 def _amount(value: float | None, unit: str, why: str) -> Cell:
     if value is None:
         return absent(why)
@@ -238,87 +231,68 @@ def tensor_words(tensor: Tensor) -> str:
 
 def layer_table(inspection: Inspection, *, top: int | None = None) -> Table:
     """One row per operator; on a terminal the most expensive ones and one row with the rest."""
-    operators, costs = inspection.graph.operators, inspection.costs
+    graph, costs, operators = inspection.graph, inspection.costs, inspection.graph.operators
     order = list(range(len(operators)))
     folded: list[int] = []
     if top is not None and len(order) > top:
         slowest = sorted(order, key=lambda at: (-(costs[at].macs or 0), -(costs[at].ops or 0), at))
         order, folded = sorted(slowest[:top]), sorted(slowest[top:])
-    rows = [_row(inspection, at) for at in order]
-    if folded:
-        rows.append(_folded(inspection, folded))
-    return Table(
-        title="Layers" if not folded else f"Layers: the {len(order)} with the most MACs of {len(operators)}",
-        columns=(
-            Column(title="#", numeric=True),
-            Column(title="Layer", name=True, ends=True),
-            Column(title="Operator", rank=1, name=True),
-            Column(title="Output", rank=4),
-            Column(title="MACs", numeric=True),
-            Column(title="Ops", numeric=True, rank=3),
-            Column(title="Params", numeric=True, rank=2),
-            Column(title="Weights (B)", numeric=True, rank=6, unit="B"),
-            Column(title="Moved (B)", numeric=True, rank=5, unit="B"),
-            Column(title="Ops/B", numeric=True, rank=7),
-            Column(title="Kind", hidden=True),
-            Column(title="Inputs", hidden=True),
-            Column(title="Not supported by", hidden=True),
-            Column(title="Support unknown", hidden=True),
-            *(Column(title=title, hidden=True) for title in (ZERO_TITLES if inspection.sparsity is not None else ())),
-        ),
-        rows=tuple(rows),
-    )
+
+    def outputs(at: int) -> str:
+        tensors = list(graph.output_tensors(operators[at]))
+        return "; ".join(map(_shape, tensors[:2])) + ("; …" if len(tensors) > 2 else "")
+
+    def intensity(at: int) -> Cell:
+        return DASH if (known := costs[at].intensity) is None else value_cell(known, significant)
+
+    def of_cost(title: str, name: str, show: Callable[[int], str], why: str = "", **settings: Any) -> Any:
+        return number_column(
+            title, lambda at: getattr(costs[at], name), show, why=lambda at: why or costs[at].why, **settings
+        )
+
+    def engines(of: Callable[[Support], Container[int]]) -> Callable[[int], str]:
+        return lambda at: ", ".join(each.name for each in inspection.support if at in of(each))
+
+    columns: Columns[int] = [
+        number_column("#", lambda at: at, str),
+        text_column("Layer", lambda at: operators[at].title, name=True, ends=True),
+        text_column("Operator", lambda at: operators[at].op, rank=1, name=True),
+        text_column("Output", outputs, rank=4),
+        of_cost("MACs", "macs", count_text),
+        of_cost("Ops", "ops", count_text, rank=3),
+        of_cost("Params", "parameters", count_text, NO_SHAPE, rank=2),
+        of_cost("Weights (B)", "weight_bytes", format_bytes, NO_SIZE, rank=6, unit="B"),
+        of_cost("Moved (B)", "activation_bytes", format_bytes, "a shape is open", rank=5, unit="B"),
+        (Column(title="Ops/B", numeric=True, rank=7), intensity),
+        text_column("Kind", lambda at: name_kind(operators[at]), hidden=True),
+        text_column("Inputs", lambda at: "; ".join(map(tensor_words, graph.input_tensors(operators[at]))), hidden=True),
+        text_column("Not supported by", engines(lambda each: each.refusals), hidden=True),
+        text_column("Support unknown", engines(lambda each: each.unknown), hidden=True),
+        *([] if inspection.sparsity is None else _zero_columns(inspection.sparsity)),
+    ]
+    title = f"Layers: the {len(order)} with the most MACs of {len(operators)}" if folded else "Layers"
+    table = table_of(title, order, columns)
+    return replace(table, rows=(*table.rows, _folded(inspection, folded, len(columns)))) if folded else table
 
 
-def _row(inspection: Inspection, at: int) -> tuple[Cell, ...]:
-    graph, operator, cost = inspection.graph, inspection.graph.operators[at], inspection.costs[at]
-    outputs = list(graph.output_tensors(operator))
-    refused = [each.name for each in inspection.support if at in each.refusals]
-    unknown = [each.name for each in inspection.support if at in each.unknown]
-    return (
-        Cell(text=str(at), value=at),
-        Cell(text=one_line(operator.title)),
-        Cell(text=one_line(operator.op)),
-        Cell(text="; ".join(_shape(tensor) for tensor in outputs[:2]) + ("; …" if len(outputs) > 2 else "")),
-        count_cell(cost.macs, cost.why),
-        count_cell(cost.ops, cost.why),
-        count_cell(cost.parameters, "the shape of a weight is open"),
-        bytes_cell(cost.weight_bytes, "the size of a weight is not known"),
-        bytes_cell(cost.activation_bytes, "a shape is open"),
-        Cell(text=significant(cost.intensity), value=cost.intensity) if cost.intensity is not None else DASH,
-        Cell(text=name_kind(operator)),
-        Cell(text="; ".join(tensor_words(tensor) for tensor in graph.input_tensors(operator))),
-        Cell(text=", ".join(refused)),
-        Cell(text=", ".join(unknown)),
-        *zero_cells(inspection, at),
-    )
-
-
-def _folded(inspection: Inspection, folded: Sequence[int]) -> tuple[Cell, ...]:
+def _folded(inspection: Inspection, folded: Sequence[int], width: int) -> tuple[Cell, ...]:
+    """Return a row of `width` cells with the sums of what is known."""
     costs = [inspection.costs[at] for at in folded]
 
-    def total(name: str) -> int:
-        return sum(getattr(cost, name) or 0 for cost in costs)
+    def total(name: str, show: Callable[[int], str]) -> Cell:
+        return value_cell(sum(getattr(cost, name) or 0 for cost in costs), show)
 
     unknown = sum(1 for cost in costs if cost.macs is None)
     note = f", {unknown} of unknown cost" if unknown else ""
     cells = [Cell(text="…"), Cell(text=f"{len(folded)} more layers{note}"), Cell(text=""), Cell(text="")]
-    cells += [count_cell(total(name), "") for name in ("macs", "ops", "parameters")]
-    cells += [bytes_cell(total(name), "") for name in ("weight_bytes", "activation_bytes")]
-    further = 5 if inspection.sparsity is None else 5 + len(ZERO_TITLES)
-    return (*cells, *(Cell(text="") for _ in range(further)))
+    cells += [total(name, count_text) for name in ("macs", "ops", "parameters")]
+    cells += [total(name, format_bytes) for name in ("weight_bytes", "activation_bytes")]
+    return (*cells, *[Cell(text="")] * (width - len(cells)))
 
 
-def count_cell(value: int | None, why: str) -> Cell:
-    """Return a number of things; `why` says why it is not known."""
-    if value is None:
-        return absent(why)
-    return Cell(text=f"{value:,}" if value < 1e4 else format_si(value, "").strip(), value=value)
-
-
-def bytes_cell(value: int | None, why: str) -> Cell:
-    """Return a number of bytes; `why` says why it is not known."""
-    return absent(why) if value is None else Cell(text=format_bytes(value), value=value)
+def count_text(value: int) -> str:
+    """``"9,408"``, ``"1.20 M"``: a number of things."""
+    return f"{value:,}" if value < 1e4 else format_si(value, "").strip()
 
 
 def _shape(tensor: Tensor) -> str:
@@ -329,30 +303,25 @@ def _shape(tensor: Tensor) -> str:
 
 def support_table(support: Sequence[Support], inspection: Inspection) -> Table:
     """Per target: the operators that it supports, does not support, or that are unknown, and why."""
-    return Table(
-        title="Operator support of the engines (the model was not run)",
-        columns=(
-            Column(title="Engine"),
-            Column(title="Supported"),
-            Column(title="Not", numeric=True),
-            Column(title="Unknown", numeric=True),
-            Column(title="Why"),
-        ),
-        rows=tuple(_support_row(each, inspection) for each in support),
-        notes=tuple(dict.fromkeys(f"{each.name}: {each.source}" for each in support)),
-    )
+    count = len(inspection.graph.operators)
 
+    def supported(each: Support) -> Cell:
+        no, unknown = len(each.refusals), len(each.unknown)
+        text = f"{count - no - unknown} of {count}" if no or unknown else f"all {count}"
+        return Cell(text=text, tone="poor" if no else "plain" if unknown else "good")
 
-def _support_row(support: Support, inspection: Inspection) -> tuple[Cell, ...]:
-    count, no, unknown = len(inspection.graph.operators), len(support.refusals), len(support.unknown)
-    counts = (
-        Cell(text=f"{count - no - unknown} of {count}" if no or unknown else f"all {count}",
-             tone="poor" if no else ("plain" if unknown else "good")),
-        Cell(text=str(no) if no else "", value=no),
-        Cell(text=str(unknown) if unknown else "", value=unknown),
-    )  # fmt: skip
-    reasons = "; ".join(_first_reason(each, inspection) for each in (support.refusals, support.unknown) if each)
-    return (Cell(text=support.name), *counts, Cell(text=reasons))
+    def reasons(each: Support) -> str:
+        return "; ".join(_first_reason(some, inspection) for some in (each.refusals, each.unknown) if some)
+
+    columns: Columns[Support] = [
+        text_column("Engine", lambda each: each.name),
+        (Column(title="Supported"), supported),
+        number_column("Not", lambda each: len(each.refusals), lambda no: str(no or "")),
+        number_column("Unknown", lambda each: len(each.unknown), lambda unknown: str(unknown or "")),
+        text_column("Why", reasons),
+    ]
+    notes = dict.fromkeys(f"{each.name}: {each.source}" for each in support)
+    return table_of("Operator support of the engines (the model was not run)", support, columns, notes=[*notes])
 
 
 def _first_reason(reasons: Mapping[int, str], inspection: Inspection) -> str:
@@ -382,41 +351,31 @@ def operator_table(inspection: Inspection) -> Table:
         values = [getattr(costs[each], field) for each in at]
         return None if None in values else sum(values)
 
-    def row(name: str, at: Sequence[int]) -> tuple[Cell, ...]:
-        why = next((costs[each].why for each in at if costs[each].why), "a shape is open")
-        macs = total(at, "macs")
-        return (
-            Cell(text=one_line(name)),
-            Cell(text=name_kind(inspection.graph.operators[at[0]])),
-            count_cell(len(at), ""),
-            count_cell(macs, why),
-            Cell(text=f"{macs / whole:.1%}", value=macs / whole) if macs is not None and whole else DASH,
-            count_cell(total(at, "parameters"), why),
-            bytes_cell(total(at, "weight_bytes"), why),
-        )
+    def why(of: tuple[str, list[int]]) -> str:
+        return next((costs[each].why for each in of[1] if costs[each].why), "a shape is open")
+
+    def share(of: tuple[str, list[int]]) -> Cell:
+        macs = total(of[1], "macs")
+        return value_cell(macs / whole, "{:.1%}".format) if macs is not None and whole else DASH
 
     types = sorted(
         _types(inspection).items(), key=lambda each: (-(total(each[1], "macs") or 0), -len(each[1]), each[0])
     )
-    numbers = ("Count", "MACs", "of all MACs", "Parameters", "Weights (B)")
-    return Table(
-        title="Operators",
-        columns=(
-            Column(title="Operator"),
-            Column(title="Kind"),
-            *(Column(title=each, numeric=True) for each in numbers),
-        ),
-        rows=tuple(row(name, at) for name, at in types),
-        detail=True,
-    )
+    columns: Columns[tuple[str, list[int]]] = [
+        text_column("Operator", lambda of: of[0]),
+        text_column("Kind", lambda of: name_kind(inspection.graph.operators[of[1][0]])),
+        number_column("Count", lambda of: len(of[1]), count_text),
+        number_column("MACs", lambda of: total(of[1], "macs"), count_text, why=why),
+        (Column(title="of all MACs", numeric=True), share),
+        number_column("Parameters", lambda of: total(of[1], "parameters"), count_text, why=why),
+        number_column("Weights (B)", lambda of: total(of[1], "weight_bytes"), format_bytes, why=why),
+    ]
+    return table_of("Operators", types, columns, detail=True)
 
 
 def _types(inspection: Inspection) -> dict[str, list[int]]:
     """Type of operator → indices of its operators."""
-    found: dict[str, list[int]] = defaultdict(list)
-    for operator in inspection.graph.operators:
-        found[operator.op].append(operator.index)
-    return found
+    return by_key((operator.op, operator.index) for operator in inspection.graph.operators)
 
 
 def support_matrix(inspection: Inspection) -> Table | None:
@@ -425,19 +384,12 @@ def support_matrix(inspection: Inspection) -> Table | None:
     doubtful = [name for name, at in types.items() if any(_reasons(each, at) for each in inspection.support)]
     if not doubtful:
         return None
-    return Table(
-        title="Support by operator",
-        columns=(Column(title="Operator"), *(Column(title=each.name) for each in inspection.support)),
-        rows=tuple(
-            (
-                Cell(text=f"{one_line(name)} ({len(types[name])})"),
-                *(_support_cell(each, types[name]) for each in inspection.support),
-            )
-            for name in doubtful
-        ),
-        notes=("operators that every engine supports are left out",) if len(doubtful) < len(types) else (),
-        detail=True,
-    )
+    columns: Columns[str] = [
+        text_column("Operator", lambda name: f"{name} ({len(types[name])})"),
+        *((Column(title=each.name), partial(_support_cell, each, types)) for each in inspection.support),
+    ]
+    notes = ("operators that every engine supports are left out",) if len(doubtful) < len(types) else ()
+    return table_of("Support by operator", doubtful, columns, notes=notes, detail=True)
 
 
 def _reasons(support: Support, at: Sequence[int]) -> tuple[str, ...]:
@@ -446,7 +398,8 @@ def _reasons(support: Support, at: Sequence[int]) -> tuple[str, ...]:
     return tuple(dict.fromkeys(one_line(every[each]) for each in at if each in every))
 
 
-def _support_cell(support: Support, at: Sequence[int]) -> Cell:
+def _support_cell(support: Support, types: Mapping[str, Sequence[int]], name: str) -> Cell:
+    at = types[name]
     reasons = _reasons(support, at)[:3]
     refused = sum(each in support.refusals for each in at)
     if refused:

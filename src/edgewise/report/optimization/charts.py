@@ -12,22 +12,7 @@ from collections.abc import Callable, Mapping, Sequence
 from edgewise.formatting import quantity, scale_of, with_range
 from edgewise.metrics import METRICS
 from edgewise.optimizing.variant import Candidate, MetricValue, Optimization
-from edgewise.report.charts import (
-    DASHED,
-    INK,
-    KEEP_APART,
-    RULE,
-    Chart,
-    bars_chart,
-    colour_channel,
-    layer,
-    lines_at,
-    logarithmic_axis,
-    name_axis,
-    number_axis,
-    rounded,
-    scatter_chart,
-)
+from edgewise.report import charts
 from edgewise.report.charts.pareto import BOTH, LEGEND, Convert, fields_of, numbers_beside, pareto_chart
 from edgewise.report.charts.texts import Spec
 from edgewise.report.comparison.words import lower_label
@@ -40,12 +25,12 @@ from edgewise.text import one_line
 
 MOST_BARS = 40
 _KINDS: dict[str, str] = {
-    "original": INK, "chosen": "var(--good)", "accepted": "var(--series-1)", "not accepted": "var(--series-2)",
+    "original": charts.INK, "chosen": "var(--good)", "accepted": "var(--series-1)", "not accepted": "var(--series-2)",
 }  # fmt: skip
-_COLOUR = colour_channel("kind", _KINDS, legend=LEGEND)
+_COLOUR = charts.colour_channel("kind", _KINDS, legend=LEGEND)
 
 
-def front_chart(result: Optimization) -> Chart | None:
+def front_chart(result: Optimization) -> charts.Chart | None:
     """Latency against accuracy, or against size where there is none; None where fewer than two were raced."""
     every = ordered_candidates(result)
     other = result.headline or "model_size"
@@ -124,7 +109,7 @@ def _point_in_words(result: Optimization, one: Candidate, first: str, other: str
     return f"{one_line(one.id)} ({verdict_of(result, one)}): {time}, {words}{told}{front}"
 
 
-def prediction_chart(result: Optimization) -> Chart | None:
+def prediction_chart(result: Optimization) -> charts.Chart | None:
     """Return the predicted against the measured speed-up; None where no variant has both."""
     found: list[tuple[int, Candidate, MetricValue, MetricValue]] = []
     for place, one in enumerate(ordered_candidates(result)):
@@ -142,22 +127,22 @@ def prediction_chart(result: Optimization) -> Chart | None:
     ends = [row[key] for row in rows for key in ("x", "xlow", "xhigh", "y", "ylow", "yhigh") if key in row]
     lower, upper = min(*ends, 0.9) / 1.08, max(*ends, 1.1) * 1.08
     x, y = (
-        logarithmic_axis(field, f"{word} speed-up", lower, upper)
+        charts.logarithmic_axis(field, f"{word} speed-up", lower, upper)
         for field, word in (("x", "predicted"), ("y", "measured"))
     )
-    diagonal = [{"x": end, "y": end} for end in (rounded(lower), rounded(upper))]
+    diagonal = [{"x": end, "y": end} for end in (charts.rounded(lower), charts.rounded(upper))]
     left = len(result.candidates) - len(found)
-    own = {"color": RULE, "strokeWidth": 1.5, "strokeDash": []}
-    return scatter_chart(
+    own = {"color": charts.RULE, "strokeWidth": 1.5, "strokeDash": []}
+    return charts.scatter_chart(
         "Predicted and measured speed-up",
         rows,
         x=x,
         y=y,
         colour=_COLOUR,
         lines=[
-            lines_at({"x": x}, [1.0], **own),
-            lines_at({"y": y}, [1.0], **own),
-            layer(DASHED, {"x": x, "y": y}, diagonal),
+            charts.lines_at({"x": x}, [1.0], **own),
+            charts.lines_at({"y": y}, [1.0], **own),
+            charts.layer(charts.DASHED, {"x": x, "y": y}, diagonal),
         ],
         intervals=BOTH,
         above=numbers_beside(rows, x, y, logarithmic=True),
@@ -174,7 +159,7 @@ def prediction_chart(result: Optimization) -> Chart | None:
     )
 
 
-def layers_chart(result: Optimization) -> Chart | None:
+def layers_chart(result: Optimization) -> charts.Chart | None:
     """How far the outputs stay the same when one layer alone is changed; None where no layer was tried."""
     known = [one for one in result.sensitivity if one.snr_db is not None and math.isfinite(one.snr_db)]
     if not known:
@@ -183,17 +168,17 @@ def layers_chart(result: Optimization) -> Chart | None:
     names = short_names([one_line(one.layer) for one in drawn], 34, ends=True)
     kinds = {"kept in float": "var(--bad)", "changed": "var(--series-1)"}
     rows: list[Spec] = [
-        {"layer": f"{name}{KEEP_APART}{place}", "snr": rounded(one.snr_db or 0.0),
+        {"layer": f"{name}{charts.KEEP_APART}{place}", "snr": charts.rounded(one.snr_db or 0.0),
          "kind": "kept in float" if one.fragile else "changed"}
         for place, (one, name) in enumerate(zip(drawn, names, strict=True))
     ]  # fmt: skip
     broken = len(result.sensitivity) - len(known)
-    return bars_chart(
+    return charts.bars_chart(
         "Layer sensitivity",
         rows,
-        x=number_axis("snr", "SNR of the outputs (dB)", ticks=6),
-        y=name_axis("layer", [row["layer"] for row in rows], limit=260),
-        colour=colour_channel("kind", kinds, legend={"orient": "bottom", "title": None}),
+        x=charts.number_axis("snr", "SNR of the outputs (dB)", ticks=6),
+        y=charts.name_axis("layer", [row["layer"] for row in rows], limit=260),
+        colour=charts.colour_channel("kind", kinds, legend={"orient": "bottom", "title": None}),
         thick=13,
         step=20,
         description="; ".join(
@@ -206,5 +191,5 @@ def layers_chart(result: Optimization) -> Chart | None:
     )
 
 
-CHARTS: tuple[Callable[[Optimization], Chart | None], ...] = (front_chart, prediction_chart, layers_chart)
+CHARTS: tuple[Callable[[Optimization], charts.Chart | None], ...] = (front_chart, prediction_chart, layers_chart)
 """In the order of the page."""

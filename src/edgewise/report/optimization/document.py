@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 from edgewise.optimizing.variant import ABOUT_ORIGINAL, BUSY_MACHINE, AppliedPass, Candidate, Optimization
 from edgewise.report.bench.ranking import LOAD, load_lines
 from edgewise.report.charts import Chart, Matrix
-from edgewise.report.document import Cell, Column, Document, Section, Table, filled, lines_of, text_cell
+from edgewise.report.document import Document, Section, Table, filled, lines_of, pairs_table
 from edgewise.report.evaluation.changed_answers import changed_tables
 from edgewise.report.evaluation.charts import confusion_matrix
 from edgewise.report.optimization.charts import CHARTS
@@ -46,11 +46,7 @@ def print_optimization(result: Optimization, console: Console, *, details: bool 
 
 
 def describe_optimization(result: Optimization, *, width: int | None = None) -> Document:
-    """Return the whole search; its title is the conclusion.
-
-    Args:
-        width: cells of the terminal, where tables are to fit; None for as much as there is to say.
-    """
+    """Return the whole search; its title is the conclusion. `width`: cells of a terminal that tables must fit."""
     narrow = width is not None
     sections = sections_of(result, narrow=narrow)
     shown = result if narrow else replace(result, files={k: Path(path).name for k, path in result.files.items()})
@@ -90,20 +86,15 @@ def sections_of(result: Optimization, *, narrow: bool) -> list[Section]:
     doubts = tuple(note for note in notes if note.startswith(ABOUT_ORIGINAL))
     raced = [one.measured for one in (result.baseline, *result.candidates) if one.measured is not None]
     busy = tuple(note for note in notes if note.startswith(BUSY_MACHINE))
+    lost, made = (loss_lines(result), provenance_lines(result)) if narrow else ([], [])
+    files = [f"{name}: {path if narrow else Path(path).name}" for name, path in result.files.items()]
     found = [
         Section(title=LOAD, lines=(*load_lines(raced), *busy), tone="poor"),
         Section(title="Not saved", lines=lines_of(map(str, result.save_errors)), tone="bad"),
         Section(title="Cautions on the accuracy", lines=doubts, tone="poor"),
-        Section(
-            title="Why other variants were not chosen", lines=tuple(loss_lines(result)) if narrow else (), brief=""
-        ),
-        Section(
-            title="Files",
-            lines=tuple(
-                f"{name}: {one_line(path if narrow else Path(path).name)}" for name, path in result.files.items()
-            ),
-        ),
-        Section(title="Made by", lines=tuple(provenance_lines(result)) if narrow else (), brief=""),
+        Section(title="Why other variants were not chosen", lines=tuple(lost), brief=""),
+        Section(title="Files", lines=lines_of(files)),
+        Section(title="Made by", lines=tuple(made), brief=""),
         Section(title="To make it again", lines=lines_of([result.command]), brief=""),
         Section(title="Conditions", lines=tuple(condition_lines(result)), brief=""),
         Section(title="Notes", lines=tuple(note for note in notes if note not in (*doubts, *busy))),
@@ -145,8 +136,7 @@ def provenance_table(result: Optimization) -> Table | None:
         if data is not None:
             pairs.append((name, f"{data.name}, split {data.split}, {data.hashes(64)}"))
     pairs.append(("Run in the store", chosen.run))
-    rows = tuple((Cell(text=name), text_cell(text)) for name, text in pairs if text)
-    return Table(title="The chosen file", columns=(Column(title=""),) * 2, rows=rows, detail=True)
+    return replace(pairs_table("The chosen file", pairs), detail=True)
 
 
 def pass_text(applied: AppliedPass) -> str:

@@ -65,11 +65,7 @@ def needs_of(result: Optimization, one: Candidate) -> str:
 
 
 def conclude_elsewhere(result: Optimization, gains: str) -> tuple[str, str]:
-    """Return the conclusion, and what the device makes of the original.
-
-    Args:
-        gains: of the chosen variant, in words; "" where nothing was chosen.
-    """
+    """Return the conclusion, with the chosen variant's `gains` in words, and what the device makes of the original."""
     device, begun = one_line(result.device), "interrupted; the best so far: " if result.interrupted else ""
     original = _original_words(result)
     if result.chosen is not None:

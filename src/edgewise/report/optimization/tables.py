@@ -13,17 +13,7 @@ from edgewise.metrics import METRICS, SHARES
 from edgewise.optimizing.choice import drop_of
 from edgewise.optimizing.variant import Candidate, LayerSensitivity, MetricValue, Optimization
 from edgewise.report.comparison.words import lower_label
-from edgewise.report.document import (
-    DASH,
-    Cell,
-    Column,
-    Provenance,
-    Table,
-    Tone,
-    absent,
-    raw_cell,
-    table_by_columns,
-)
+from edgewise.report.document import DASH, Cell, Column, Provenance, Table, Tone, absent, raw_cell, table_by_columns
 from edgewise.report.document.names import short_names
 from edgewise.report.optimization.elsewhere import device_lines, device_metrics, titled
 from edgewise.report.optimization.words import (
@@ -80,11 +70,7 @@ def compared_metrics(result: Optimization) -> list[str]:
 
 
 def before_after_table(result: Optimization, *, narrow: bool = False) -> Table:
-    """Return the original against the chosen variant, or against the one that came nearest.
-
-    Args:
-        narrow: for the terminal, where only the change has an interval.
-    """
+    """Return the original against the chosen variant, or the nearest; `narrow`: only the change has an interval."""
     other, role = featured(result)
     columns = [Column(title="Metric"), Column(title="Original", numeric=True)]
     if other is None:
@@ -242,9 +228,7 @@ def _speed_columns(ordered: Sequence[Candidate], *, narrow: bool) -> list[tuple[
 def _device_columns(
     result: Optimization, ordered: Sequence[Candidate], *, narrow: bool
 ) -> list[tuple[Column, list[Cell]]]:
-    """Return what each variant needs on the device for which it is estimated; narrow without intervals, energy and
-    bases.
-    """
+    """Return what each variant needs on the device; narrow without intervals, energy and bases."""
     found = []
     for metric in device_metrics(result):
         if narrow and metric == "energy":

@@ -21,16 +21,10 @@ from edgewise.text import listing, one_line
 
 STAGES: tuple[Stage, ...] = get_args(Stage)
 _OUT: Mapping[Stage, str] = {
-    "planned": "not made",
-    "made": "out at loading",
-    "loaded": "out at agreement",
-    "agreed": "out on the data",
-    "sliced": "out on the data",
-    "judged": "not raced",
-    "screened": "out in the short race",
-    "raced": "lost the race",
+    "planned": "not made", "made": "out at loading", "loaded": "out at agreement", "agreed": "out on the data",
+    "sliced": "out on the data", "judged": "not raced", "screened": "out in the short race", "raced": "lost the race",
     "estimated": "out by its estimate",
-}
+}  # fmt: skip
 NOT_REACHED = "it was rejected before this was measured"
 NO_RACE = "the original was not raced, for no race was finished"
 _MORE_TIME = "give more with --time-budget; what was made is kept"
@@ -179,9 +173,7 @@ def name_of(result: Optimization, candidate: Candidate) -> str:
 
 
 def nearest_of(result: Optimization) -> Candidate | None:
-    """Return the variant that was made, was not chosen and came farthest, of equals the fastest; None where there
-    is none.
-    """
+    """Return the variant that came farthest, of equals the fastest, and was not chosen; None where there is none."""
     known = {one.id: one for one in (result.baseline, *result.candidates)}
     if result.closest in known and result.closest != result.baseline.id:
         return known[result.closest]
@@ -311,9 +303,7 @@ def _conclude(result: Optimization) -> tuple[str, str]:
 
 
 def _unchanged(result: Optimization, chosen: Candidate) -> str:
-    """Return what the given file gains in another precision of an engine, without a pass; empty where that is not
-    known.
-    """
+    """Return what the given file gains in another precision without a pass; empty where that is not known."""
     tuned = [one for one in result.candidates if one.runtime.precision and one.model == result.baseline.model]
     best = max(tuned, key=lambda one: number_of(one, "speedup").value or 0.0, default=None)
     if best is None or best.id == chosen.id or (number_of(best, "speedup").value or 0.0) <= 1.0:

@@ -19,13 +19,7 @@ _HEIGHT, _SIZE, _SPACE = 20, 11, 6
 
 
 def render_badge(run: Run, metric: str, extension: str) -> str:
-    """One value of `run`: an SVG, or JSON as the endpoint badge of shields.io reads it.
-
-    Args:
-        extension: one of `EXTENSIONS`.
-
-    Raises `BadInput` where the run has no such value.
-    """
+    """One value of `run` as ``.svg``, or ``.json`` for shields.io's endpoint badge. Raises `BadInput` without it."""
     row = run.measurement(metric)
     if row is None or row.value is None:
         known = ", ".join(each.metric for each in run.measurements if each.value is not None)

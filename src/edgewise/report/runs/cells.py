@@ -53,11 +53,7 @@ def failure_of(run: Run) -> str:
 
 
 def cell_of(run: Run, metric: str, *, scale: Scale = lambda value: value, interval: bool = True) -> Cell:
-    """Return the cell of `metric` of `run`: `scale` leads from its SI unit to the column's.
-
-    Args:
-        interval: whether the text has the interval; the cell always keeps it.
-    """
+    """Return the cell of `metric`, from its SI unit by `scale`; without `interval`, the text has none, the cell has."""
     row = run.measurement(metric)
     if row is None or row.value is None or not math.isfinite(row.value):
         return absent(reason_of_absence(run, metric))
@@ -96,13 +92,7 @@ def cell_of_measurement(row: Measurement, *, scale: Scale = lambda value: value,
 
 
 def amount_cell(
-    metric: str,
-    value: float,
-    low: float | None,
-    high: float | None,
-    scale: tuple[Scale, str],
-    *,
-    digits: int = DIGITS,
+    metric: str, value: float, low: float | None, high: float | None, scale: tuple[Scale, str], *, digits: int = DIGITS
 ) -> Cell:
     """Return the cell of a value of `metric` with its interval, short without it; `scale` is of `scale_of`."""
     convert, unit = scale

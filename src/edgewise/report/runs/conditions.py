@@ -125,9 +125,7 @@ MOST_INPUTS = 6
 
 
 def input_text(run: Run) -> str:
-    """Return the inputs of the model: ``"x float32 1×3×224×224 from 0 to 1, random"``; "" where the record has no
-    inputs.
-    """
+    """Return the inputs: ``"x float32 1×3×224×224 from 0 to 1, random"``; "" where the record has none."""
     workload = run.job.workload
     told = run.effective.get("inputs")
     ranges = {}
@@ -246,9 +244,7 @@ def command_of(run: Run) -> str:
 
 
 def told_apart(runs: Sequence[Run]) -> list[Run]:
-    """Return `runs` whose models are called as `names_of` says, for documents that show a model by its name in many
-    places.
-    """
+    """Return `runs` with their models called as `names_of` says, for documents that name a model in many places."""
 
     def called(run: Run, name: str) -> Run:
         model = run.job.model
@@ -328,9 +324,7 @@ def namer(runs: Sequence[Run]) -> Callable[[Sequence[int]], str]:
 
 
 def lines_by_run(runs: Sequence[Run], words_of: Callable[[Run], str]) -> tuple[str, ...]:
-    """Return what `words_of` says of each run, one line for those of which it says the same; nothing where it is
-    empty.
-    """
+    """Return what `words_of` says of each run, a line for those of which it says the same; none where it is empty."""
     said = by_key((words, index) for index, run in enumerate(runs) if (words := words_of(run)))
     names = namer(runs)
     return tuple(f"{names(who)}{words}" for words, who in said.items())

@@ -3,20 +3,21 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
 from functools import partial
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from edgewise.comparing.fairness import limits_text
 from edgewise.device.devices import LOCAL
 from edgewise.formatting import ABSENT, interval_text, quantity, value_text
-from edgewise.record import Layer, Measurement, Run, Source
+from edgewise.record import Layer, Measurement, Run, SessionRecord, Source
 from edgewise.record.job import UNKNOWN_DEVICE
 from edgewise.record.layer import ESTIMATED_SHARE
 from edgewise.report.document import (
     Cell,
     Column,
+    Columns,
     Document,
     Section,
     Table,
@@ -24,8 +25,8 @@ from edgewise.report.document import (
     lines_of,
     pairs_table,
     table_of,
-    text_cell,
 )
+from edgewise.report.document.columns import text_column
 from edgewise.report.runs.cautions import uncovered_reasons
 from edgewise.report.runs.cells import (
     chief_metric,
@@ -58,46 +59,35 @@ _HOW_ROWS = partial(
 
 
 def listing_document(rows: Sequence[RunRow], *, id_size: int | None = None) -> Document:
-    """One line per run. The heading names the headline metric; each cell does where there are several.
-
-    Args:
-        id_size: the characters of an id that are shown, as `Store.id_size` gives them; None for all.
-    """
+    """One line per run, with `id_size` characters of its id or all; the heading names the metric, or each cell."""
     providers: dict[str, set[str | None]] = {}
     for row in rows:
         providers.setdefault(row.runtime, set()).add(row.provider)
     metrics = list(dict.fromkeys(row.metric for row in rows if row.metric))
     usual, mixed = (metrics[0] if metrics else None), len(metrics) > 1
     away = any(row.device not in (LOCAL, UNKNOWN_DEVICE) for row in rows)
-    columns = (
-        Column(title="Run"),
-        Column(title="Made, UTC", rank=4),
-        Column(title="Model", name=True),
-        Column(title="Runtime", name=True),
-        Column(title="Shape", name=True, rank=3, hidden=not any(row.shapes for row in rows)),
-        Column(title=label_of(usual) if usual and not mixed else "Result", numeric=True),
-        Column(title="Machine", name=not away, rank=0 if away else 6),
-        Column(title="Trust", rank=5),
-        Column(title="Tags", rank=1, hidden=not any(row.tags for row in rows)),
-    )
-    cells = tuple(
-        (
-            Cell(text=row.id[:id_size]),
-            Cell(text=_moment(row.created_at)),
-            Cell(text=row.model),
-            _engine_cell(row, short=len(providers[row.runtime]) == 1),
-            Cell(text=row.shapes or ""),
-            Cell(text=_result(row, named=mixed), short=row.cause or ""),
-            Cell(
-                text=row.machine or "–",
-                short=LOCAL if away and row.device == LOCAL else _MODEL_ALONE.sub("", row.machine or "").strip(),
-            ),
-            Cell(text=row.grade or ""),
-            Cell(text=", ".join(row.tags)),
-        )
-        for row in rows
-    )
-    return Document(title="", tables=(Table(title="", columns=columns, rows=cells),))
+    result = Column(title=label_of(usual) if usual and not mixed else "Result", numeric=True)
+    machine = Column(title="Machine", name=not away, rank=0 if away else 6)
+    columns: Columns[RunRow] = [
+        text_column("Run", lambda row: row.id[:id_size]),
+        text_column("Made, UTC", lambda row: _moment(row.created_at), rank=4),
+        text_column("Model", lambda row: row.model, name=True),
+        (Column(title="Runtime", name=True), lambda row: _engine_cell(row, short=len(providers[row.runtime]) == 1)),
+        text_column(
+            "Shape", lambda row: row.shapes or "", name=True, rank=3, hidden=not any(row.shapes for row in rows)
+        ),
+        (result, lambda row: Cell(text=_result(row, named=mixed), short=row.cause or "")),
+        (machine, lambda row: _machine_cell(row, away=away)),
+        text_column("Trust", lambda row: row.grade or "", rank=5),
+        text_column("Tags", lambda row: ", ".join(row.tags), rank=1, hidden=not any(row.tags for row in rows)),
+    ]
+    return Document(title="", tables=(table_of("", rows, columns),))
+
+
+def _machine_cell(row: RunRow, *, away: bool) -> Cell:
+    """Return where a run took place, short without what says nothing of a processor's model; `away`: also elsewhere."""
+    short = LOCAL if away and row.device == LOCAL else _MODEL_ALONE.sub("", row.machine or "").strip()
+    return Cell(text=row.machine or "–", short=short)
 
 
 def _engine_cell(row: RunRow, *, short: bool) -> Cell:
@@ -145,11 +135,7 @@ def print_run(run: Run, console: Console) -> None:
 
 
 def run_document(run: Run, *, label: str = "") -> Document:
-    """Facts and measurements of `run`, how they were obtained, cautions and settings in force.
-
-    Args:
-        label: its name among others; empty for its own.
-    """
+    """Facts and measurements of `run`, called `label` among others, how they were obtained, cautions and settings."""
     headline, judged = run.measurement(run.headline), chief_metric(run)
     rows = [headline, run.measurement(judged) if judged is not None else None]
     known = [value_text(row.metric, row.unit, row.value) for row in rows if row is not None and row.value is not None]
@@ -191,31 +177,26 @@ def _measurements(run: Run) -> Table:
         text = value_text(row.metric, row.unit, row.value)
         return Cell(text=text, value=row.value, tone="plain" if row.basis else "faint")
 
-    def interval(row: Measurement) -> Cell:
-        known = row.value is not None
-        return Cell(text=interval_text(row.metric, row.unit, row.value, row.low, row.high) if known else "")
+    def interval(row: Measurement) -> str:
+        return interval_text(row.metric, row.unit, row.value, row.low, row.high) if row.value is not None else ""
 
-    def method(row: Measurement) -> Cell:
-        return text_cell(row.method if row.value is not None else reason_of_absence(run, row.metric))
-
-    return table_of(
-        "Measurements",
-        run.measurements,
-        [
-            (Column(title="Metric"), lambda row: Cell(text=label_of(row.metric))),
-            (Column(title="Value", numeric=True, how=_HOW_ROWS), value),
-            (Column(title="95 % interval", numeric=True), interval),
-            (Column(title="n", numeric=True), lambda row: Cell(text=_count(run, row))),
-            (Column(title="Basis"), lambda row: text_cell(row.basis or "")),
-            (Column(title="Method, or why it is not known", rank=1), method),
-        ],
-    )
+    columns: Columns[Measurement] = [
+        text_column("Metric", lambda row: label_of(row.metric)),
+        (Column(title="Value", numeric=True, how=_HOW_ROWS), value),
+        text_column("95 % interval", interval, numeric=True),
+        text_column("n", lambda row: _count(run, row), numeric=True),
+        text_column("Basis", lambda row: row.basis or ""),
+        text_column(
+            "Method, or why it is not known",
+            lambda row: row.method if row.value is not None else reason_of_absence(run, row.metric),
+            rank=1,
+        ),
+    ]
+    return table_of("Measurements", run.measurements, columns)
 
 
 def _count(run: Run, row: Measurement) -> str:
-    """Return samples behind a number: inferences, or samples of the data that were judged; empty where it is not
-    reported.
-    """
+    """Return the samples behind a number: inferences, or judged samples of the data; empty where not reported."""
     if row.summary is not None:
         return str(row.summary.n)
     if row.samples:
@@ -234,41 +215,30 @@ def _spread(run: Run, row: Measurement | None) -> Table:
             told.append(("autocorrelation", significant(summary.autocorrelation, 2)))
         if summary.between_sessions is not None:
             told.append(("between sessions", f"{summary.between_sessions:.2%} (standard deviation)"))
-    return table_of(
-        "Spread of the headline",
-        told,
-        [
-            (Column(title="Of the samples"), lambda pair: Cell(text=pair[0])),
-            (Column(title="Value", numeric=True, how=how_of(run, run.headline)), lambda pair: Cell(text=pair[1])),
-        ],
-    )
+    columns: Columns[tuple[str, str]] = [
+        text_column("Of the samples", lambda pair: pair[0]),
+        text_column("Value", lambda pair: pair[1], numeric=True, how=how_of(run, run.headline)),
+    ]
+    return table_of("Spread of the headline", told, columns)
 
 
 def _sessions(run: Run) -> Table:
     names = list(dict.fromkeys(name for session in run.sessions for name in session.phases))
 
-    def phase(name: str) -> Any:
-        return lambda session: Cell(text=quantity(session.phases[name], "s") if name in session.phases else ABSENT)
+    def phase(name: str) -> Callable[[SessionRecord], str]:
+        return lambda session: quantity(session.phases[name], "s") if name in session.phases else ABSENT
 
-    return table_of(
-        "Sessions (fresh processes) and the time of their phases",
-        run.sessions,
-        [
-            (Column(title="#", numeric=True), lambda session: Cell(text=str(session.index + 1))),
-            *((Column(title=one_line(name), numeric=True, rank=2, how=_HOW_ROWS), phase(name)) for name in names),
-            (
-                Column(title="warm-up inferences", numeric=True, rank=1, how=_HOW_ROWS),
-                lambda session: Cell(text=str(session.warmup)),
-            ),
-            (Column(title="stopped because"), lambda session: text_cell(session.stopped_because or ABSENT)),
-        ],
-    )
+    columns: Columns[SessionRecord] = [
+        text_column("#", lambda session: session.index + 1, numeric=True),
+        *(text_column(one_line(name), phase(name), numeric=True, rank=2, how=_HOW_ROWS) for name in names),
+        text_column("warm-up inferences", lambda session: session.warmup, numeric=True, rank=1, how=_HOW_ROWS),
+        text_column("stopped because", lambda session: session.stopped_because or ABSENT),
+    ]
+    return table_of("Sessions (fresh processes) and the time of their phases", run.sessions, columns)
 
 
 def _facts(run: Run) -> Iterator[tuple[str, str | None]]:
-    """Yield what was measured, where and when: pairs of label and text, which is empty where there is nothing to
-    say.
-    """
+    """Yield what was measured, where and when: pairs of label and text, empty where there is nothing to say."""
     job, stopping = run.job, run.job.workload.stopping
     yield "Run", run.id
     yield "Measured", f"{_moment(run.created_at)} UTC"
@@ -333,21 +303,14 @@ def _layers(run: Run) -> Table:
             return one_line(layer.provider or "absent")
         return "absent" if layer.time is None else format_duration(layer.time)
 
-    rows = tuple(
-        (
-            Cell(text=one_line(layer.title)),
-            Cell(text=one_line(layer.op)),
-            Cell(text=middle(layer)),
-            Cell(text="" if (part := share(layer)) is None else f"{part:.1%}"),
-        )
-        for layer in sorted(run.layers, key=lambda layer: -(share(layer) or 0.0))[:MOST_LAYERS]
-    )
-    columns = (
-        Column(title="Layer", name=True, ends=True),
-        Column(title="Operator"),
-        Column(title="Preferred unit") if estimated else Column(title="Time", numeric=True),
-        Column(title="Estimated share of the cost" if estimated else "Share of the layers", numeric=True),
-    )
+    rows = sorted(run.layers, key=lambda layer: -(share(layer) or 0.0))[:MOST_LAYERS]
+    part = "Estimated share of the cost" if estimated else "Share of the layers"
+    columns: Columns[Layer] = [
+        text_column("Layer", lambda layer: layer.title, name=True, ends=True),
+        text_column("Operator", lambda layer: layer.op),
+        text_column("Preferred unit" if estimated else "Time", middle, numeric=not estimated),
+        text_column(part, lambda layer: "" if (of := share(layer)) is None else f"{of:.1%}", numeric=True),
+    ]
     more = len(run.layers) - len(rows)
     notes = (f"{more} further layer{'' if more == 1 else 's'}: see --json",) if more else ()
-    return Table(title="", columns=columns, rows=rows, notes=notes)
+    return table_of("", rows, columns, notes=notes)

@@ -225,10 +225,6 @@ def _model_size(run: Run) -> Cell:
     return replace(cell, how=partial(provenance_of, run, row))
 
 
-def _depth(run: Run) -> Cell:
-    return _rewritten(cell_of(run, "depth"), lambda value: f"{value:.0f}")
-
-
 def _workload(run: Run) -> Cell:
     """Utilization of the CPU, and a note that the other units were not measured."""
     cell = cell_of(run, "cpu_utilization", scale=times(100.0))
@@ -297,19 +293,15 @@ def _zoo_tables(runs: Sequence[Run], options: Options) -> list[Table]:
 
 def _long_tables(runs: Sequence[Run], options: Options) -> list[Table]:
     """``Model | Size (MB) | Top-1 | Top-5 | Parameters | Depth | Time (ms) per inference step (CPU) | … (GPU)``."""
-    del options
     columns: Columns = [
         (Column(title="Model"), _name),
         (Column(title="Size (MB)", numeric=True, rank=1), _model_size),
         (Column(title="Top-1 Accuracy", numeric=True, rank=3), _share("accuracy_top1", sign=True)),
         (Column(title="Top-5 Accuracy", numeric=True, rank=4), _share("accuracy_top5", sign=True)),
         (Column(title="Parameters", numeric=True, rank=2), _count("parameters")),
-        (Column(title="Depth", numeric=True, rank=5), _depth),
+        (Column(title="Depth", numeric=True, rank=5), lambda run: _rewritten(cell_of(run, "depth"), "{:.0f}".format)),
         (Column(title="Time (ms) per inference step (CPU)", numeric=True), lambda run: _time_on(run, "CPU")),
-        (
-            Column(title="Time (ms) per inference step (GPU)", numeric=True, rank=6),
-            lambda run: _time_on(run, "GPU"),
-        ),
+        (Column(title="Time (ms) per inference step (GPU)", numeric=True, rank=6), lambda run: _time_on(run, "GPU")),
     ]
     notes = [
         "Time is the median of single inferences after warm-up with its 95 % interval; Depth counts operators on the "
@@ -323,7 +315,6 @@ def _long_tables(runs: Sequence[Run], options: Options) -> list[Table]:
 
 def _platform_tables(runs: Sequence[Run], options: Options) -> list[Table]:
     """Twelve columns from ``Target Device`` to ``Deployment Time (s)``: one row per run."""
-    del options
     columns: Columns = [
         (Column(title="Target Device"), lambda run: _told(device_of(run), _NO_DEVICE)),
         (Column(title="Model Specs"), _specs),
@@ -343,7 +334,6 @@ def _platform_tables(runs: Sequence[Run], options: Options) -> list[Table]:
 
 def _watch_tables(runs: Sequence[Run], options: Options) -> list[Table]:
     """Return the watch metrics of the model and of the hardware, a row per metric and a column per run."""
-    del options
     small = any(run.value(metric) is not None for run in runs for metric in ("memory_arena", "flash"))
     parts = {
         "Model Watch Metrics": _MODEL_WATCH,
@@ -411,9 +401,7 @@ def binary_size(value: float | None) -> str:
 
 
 def as_text(table: Table) -> str:
-    """Return the table with aligned columns and a line of dashes below the headings, in lines that end with a
-    newline.
-    """
+    """Return the table with aligned columns and dashes below the headings, in lines that end with a newline."""
     lines = [[column.title for column in table.columns], *([cell.text for cell in row] for row in table.rows)]
     widths = [max(len(line[index]) for line in lines) for index in range(len(table.columns))]
     lines.insert(1, ["-" * width for width in widths])

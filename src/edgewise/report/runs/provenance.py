@@ -77,11 +77,7 @@ def interval_facts(
 
 
 def measurement_facts(run: Run, row: Measurement, *, summary: bool = False) -> Iterator[tuple[str, str]]:
-    """How a measurement is known; a text is empty where nothing is recorded.
-
-    Args:
-        summary: whether the statistics of the samples are among them.
-    """
+    """How a measurement is known, with `summary` also its samples' statistics; a text is empty where none is known."""
     if row.value is None:
         yield "Why it is absent", row.absent_because or "no reason was recorded"
         return
@@ -119,9 +115,7 @@ def basis_text(basis: str | None) -> str:
 
 
 def cautions_of(run: Run, row: Measurement) -> tuple[Caution, ...]:
-    """Return the cautions of `run` that concern `row`: sizes and counts are exact, whatever the machine did
-    meanwhile.
-    """
+    """Return the cautions of `run` that concern `row`: sizes and counts are exact, whatever the machine did."""
     return run.cautions if row.samples or row.low is not None else ()
 
 

@@ -15,11 +15,7 @@ TICKS = 3
 
 
 def headline_chart(points: Sequence[Message], *, sessions: int) -> str:
-    """Return an SVG of messages of the kind ``headline``: dots for values, a band for the 95 % intervals.
-
-    Args:
-        sessions: as many are expected; at least as many are drawn as there are.
-    """
+    """Return an SVG of ``headline`` messages: dots, a band for 95 % intervals, room for `sessions` or all there are."""
     last = points[-1]
     metric, unit = last["metric"], last["unit"]
     ends: list[float] = [

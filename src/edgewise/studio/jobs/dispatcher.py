@@ -128,9 +128,7 @@ class Dispatcher:
         Args:
             title: one line for lists.
 
-        Raises:
-            BadInput: a verb without a form, or a request that runs code.
-            StoreError: the store can't be written.
+        Raises `BadInput`: a verb without a form, or a request that runs code; `StoreError`: the store can't be written.
         """
         from edgewise.device.devices import LOCAL
         from edgewise.studio.forms import all_forms, maker_of  # the start of the server needs none
@@ -199,9 +197,7 @@ class Dispatcher:
         return 0
 
     def state_of(self, job: JobRow) -> JobState:
-        """Return the state of a job: by the messages of its process while it runs here, otherwise by its row
-        and log.
-        """
+        """Return the state of a job: by the messages of its process if it runs here, otherwise by its row and log."""
         found = self.live.get(job.id) if job.status == "running" else None
         if found is not None:
             return found

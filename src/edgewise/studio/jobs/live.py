@@ -135,9 +135,7 @@ def document_of(state: JobState) -> Message:
 
 
 def _headline(told: Message, *, sessions: int) -> Message:
-    """Return what the page shows of one run's headline: the value, its interval and what both rest on, and the
-    chart.
-    """
+    """Return what the page shows of a run's headline: value, interval, what both rest on, and the chart."""
     last = told["points"][-1]
     metric, unit = last["metric"], last["unit"]
     interval = interval_text(metric, unit, last["value"], last["low"], last["high"])

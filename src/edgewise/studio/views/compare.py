@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING
 from urllib.parse import urlencode
 
 from starlette.requests import Request
@@ -11,15 +10,13 @@ from starlette.responses import RedirectResponse, Response
 
 from edgewise.errors import BadInput
 from edgewise.formatting import value_text
+from edgewise.record import Run
 from edgewise.report.charts import colour_of
-from edgewise.studio.pages import page
+from edgewise.store.tables import RunRow
+from edgewise.studio.pages import attachment, page
 from edgewise.studio.studio import studio_of
 from edgewise.studio.views.run import FILES, is_profiled
 from edgewise.studio.views.runs import interval_of, result_of
-
-if TYPE_CHECKING:
-    from edgewise.record import Run
-    from edgewise.store.tables import RunRow
 
 MOST_COMPARED = 24
 """Runs on one page: more could not be told apart in its tables and charts."""
@@ -63,7 +60,10 @@ def compare(request: Request) -> Response:
         part=part,
         problem=problem,
         anyway=_to(ids, force="1") if problem is not None and problem.message.startswith(UNFAIR) else "",
-        files=[(_to(ids, "/compare/file", format=each, **_force(forced)), FILES[each][0]) for each in EXTENSIONS],
+        files=[
+            (_to(ids, "/compare/file", format=each, **({"force": "1"} if forced else {})), FILES[each][0])
+            for each in EXTENSIONS
+        ],
         command=f"edgewise compare {' '.join(ids)}" + (" --force" if forced else ""),
         apart=_why_again(runs),
         graph=f"/runs/{ids[0]}/graph?{urlencode({'with': ids[1]})}"
@@ -85,8 +85,7 @@ def file(request: Request) -> Response:
         raise BadInput(f"a comparison can't be written as {extension}", advice=f"one of: {', '.join(EXTENSIONS)}")
     ids = [run.id for run in _picked(request)]
     content = studio_of(request).renderer.file(ids, extension, kind="comparison", force="force" in request.query_params)
-    headers = {"content-disposition": f'attachment; filename="comparison{extension}"'}
-    return Response(content, media_type=FILES[extension][1], headers=headers)
+    return attachment(content, f"comparison{extension}", FILES[extension][1])
 
 
 def _picked(request: Request) -> list[Run]:
@@ -105,9 +104,7 @@ def _picked(request: Request) -> list[Run]:
 
 
 def _found(request: Request, wanted: str, runs: Sequence[Run]) -> list[RunRow]:
-    """Return stored runs to add, newest first: by the model's name, a tag or an id; without a search those of one
-    model.
-    """
+    """Return stored runs to add, the newest first: by model's name, tag or id; without a search, of one model."""
     store = studio_of(request).store
     most = MOST_FOUND + MOST_COMPARED
     if not wanted:
@@ -130,10 +127,6 @@ def _why_again(runs: Sequence[Run]) -> str:
 def _headline(run: Run) -> str:
     row = run.measurement(run.headline)
     return run.status if row is None or row.value is None else value_text(row.metric, row.unit, row.value)
-
-
-def _force(forced: bool) -> dict[str, str]:
-    return {"force": "1"} if forced else {}
 
 
 def _to(ids: Sequence[str], path: str = "/compare", **settings: str) -> str:

@@ -1,11 +1,13 @@
-"""The way in by a one-time link, and static files."""
+"""The way in by a one-time link, static files, and any page as one file."""
 
 from __future__ import annotations
+
+from urllib.parse import urlsplit
 
 from starlette.requests import Request
 from starlette.responses import HTMLResponse, PlainTextResponse, Response
 
-from edgewise.studio.pages import static_file, static_path
+from edgewise.studio.pages import attachment, static_file, static_path
 from edgewise.studio.studio import studio_of
 
 _TYPES = {"css": "text/css", "js": "text/javascript", "svg": "image/svg+xml"}
@@ -39,3 +41,13 @@ def static(request: Request) -> Response:
     if request.headers.get("if-none-match") == headers["etag"]:
         return Response(status_code=304, headers=headers)
     return Response(content, media_type=_TYPES[name.rpartition(".")[2]], headers=headers)
+
+
+def share(request: Request) -> Response:
+    """Return the page at the address in ``of``, to keep or to send."""
+    from edgewise.studio.sharing import shared_page
+
+    address = request.query_params.get("of", "")
+    content = shared_page(request.app, address)
+    name = "-".join(part for part in urlsplit(address).path.split("/") if part.replace("-", "").isalnum())[:60]
+    return attachment(content, f"edgewise-{name.encode('ascii', 'ignore').decode()}.html", "text/html; charset=utf-8")

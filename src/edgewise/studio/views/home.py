@@ -2,25 +2,20 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 from urllib.parse import quote
 
+from starlette.datastructures import FormData
 from starlette.requests import Request
 from starlette.responses import RedirectResponse, Response
 
 from edgewise.errors import EdgewiseError
+from edgewise.studio.models import Kind, ModelEntry
 from edgewise.studio.pages import page
-from edgewise.studio.studio import studio_of
+from edgewise.studio.studio import Studio, studio_of
 from edgewise.units import format_bytes
-
-if TYPE_CHECKING:
-    from collections.abc import Sequence
-
-    from starlette.datastructures import FormData
-
-    from edgewise.studio.models import Kind, ModelEntry
-    from edgewise.studio.studio import Studio
 
 MOST_SHOWN = 200
 """Models on the first page, unless all are asked for."""
@@ -41,7 +36,7 @@ def home(request: Request) -> Response:
     from edgewise.studio.views.runs import COLUMNS
 
     studio = studio_of(request)
-    models, data = studio.models.entries(), studio.models.data_entries()
+    models, data = studio.models.entries(), studio.models.entries("data")
     most = None if "all" in request.query_params else MOST_SHOWN
     return page(
         request,

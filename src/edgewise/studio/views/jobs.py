@@ -3,33 +3,25 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Mapping
 from datetime import UTC, datetime
-from typing import TYPE_CHECKING, Any
+from pathlib import Path
+from typing import Any
 
+from starlette.datastructures import FormData
 from starlette.requests import Request
 from starlette.responses import FileResponse, JSONResponse, RedirectResponse, Response
 
 from edgewise.errors import BadInput, EdgewiseError
-from edgewise.store.jobs import ENDED
+from edgewise.store.jobs import ENDED, JobRow
 from edgewise.studio.jobs.live import document_of
 from edgewise.studio.pages import page
 from edgewise.studio.studio import studio_of
 from edgewise.units import format_bytes, long_time
 
-if TYPE_CHECKING:
-    from collections.abc import Mapping
-    from pathlib import Path
-
-    from starlette.datastructures import FormData
-
-    from edgewise.store.jobs import JobRow
-
 PAGE = 50
 TONES = {"queued": "faint", "running": "fair", "done": "good", "failed": "bad", "cancelled": "poor", "lost": "bad"}
-WORDS = {
-    "queued": "It starts when the jobs before it have ended.",
-    "lost": "No part of it is still running.",
-}
+WORDS = {"queued": "It starts when the jobs before it have ended.", "lost": "No part of it is still running."}
 NAMES = {
     ".html": "HTML, one file", ".json": "JSON", ".md": "Markdown", ".csv": "CSV", ".xml": "JUnit", ".txt": "Text",
     ".mltk.json": "MLTK JSON", ".trace.json": "Trace", ".nodes.json": "Model Explorer nodes",
@@ -72,10 +64,7 @@ def job(request: Request) -> Response:
         "job.html.jinja",
         title=row.title,
         styles=("jobs.css", *["graph.css"] * drawn),
-        scripts=(
-            *(("report.js",) if part else () if row.status in ENDED else ("job.js",)),
-            *["graph.js"] * drawn,
-        ),
+        scripts=(*(("report.js",) if part else () if row.status in ENDED else ("job.js",)), *["graph.js"] * drawn),
         job=row,
         live=document_of(state),
         size=format_bytes(studio.jobs.size_of(row.id)) if row.status in ENDED else "",

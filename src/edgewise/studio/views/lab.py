@@ -5,7 +5,7 @@ from __future__ import annotations
 import hashlib
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import suppress
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import Any, NamedTuple
 from urllib.parse import urlencode
 
 from starlette.requests import Request
@@ -14,16 +14,13 @@ from starlette.responses import Response
 from edgewise.errors import BadInput
 from edgewise.formatting import with_range
 from edgewise.report.document.names import shorten
+from edgewise.store.lab import Lab
+from edgewise.store.lab_jobs import LabJob
 from edgewise.store.redaction import redact_paths
 from edgewise.studio.pages import page
-from edgewise.studio.studio import studio_of
+from edgewise.studio.studio import Studio, studio_of
 from edgewise.studio.views.jobs import TONES, moment, took
 from edgewise.units import long_time
-
-if TYPE_CHECKING:
-    from edgewise.store.lab import Lab
-    from edgewise.store.lab_jobs import LabJob
-    from edgewise.studio.studio import Studio
 
 MOST_CELLS = 1000
 """Of a suite, the newest."""

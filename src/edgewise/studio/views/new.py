@@ -6,8 +6,9 @@ import json
 import shlex
 from collections.abc import Sequence
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
+from starlette.datastructures import FormData, ImmutableMultiDict
 from starlette.exceptions import HTTPException
 from starlette.requests import Request
 from starlette.responses import JSONResponse, RedirectResponse, Response
@@ -23,9 +24,6 @@ from edgewise.text import listing, one_line
 from edgewise.units import format_bytes
 from edgewise.verbs.shared_options import OUTPUT
 from edgewise.verbs.verb import VERBS, command_of
-
-if TYPE_CHECKING:
-    from starlette.datastructures import FormData, ImmutableMultiDict
 
 MOST_LISTED = 200
 """Models to pick on a form, besides those that are chosen."""
@@ -114,13 +112,13 @@ def _page(request: Request, form: Form, texts: Texts, filled: Filled, *, explain
     # Folders are gone through once, however many fields show what is in them.
     models = [_pick(entry) for entry in studio.models.entries()]
     has_data = any(one.kind == "data" for one in inputs)
-    data = [_pick(entry) for entry in studio.models.data_entries()] if has_data else []
+    data = [_pick(entry) for entry in studio.models.entries("data")] if has_data else []
     ticked = [_entry(key, studio) for key in texts.get("model", ())]
     formats = sorted({entry.format for entry in ticked if entry})
     fields = {
         one.option.name: _with_choices(one, texts, data if one.kind == "data" else models, formats) for one in inputs
     }
-    top = [*(one for one in fields.values() if one.name == "model"), *(fields[name] for name in form.top)]
+    top = [*(one for one in fields.values() if one.name == "model"), *(fields[name] for name in form.own.top)]
     panels: dict[str, list[Field]] = {}
     for one in fields.values():
         if one not in top:

@@ -3,27 +3,23 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import TYPE_CHECKING, Any
-from urllib.parse import quote, urlencode
+from typing import Any
+from urllib.parse import urlencode
 
+from starlette.datastructures import FormData
 from starlette.requests import Request
 from starlette.responses import HTMLResponse, RedirectResponse, Response
 
 from edgewise.errors import BadInput
 from edgewise.formatting import interval_text, value_text, width_text
 from edgewise.metrics import METRICS
+from edgewise.record import Measurement, Run
 from edgewise.report.runs.cells import failure_of, label_of
 from edgewise.report.runs.conditions import flatten, input_text, processing_unit_of
 from edgewise.report.runs.provenance import cautions_of, conditions_of, measurement_facts
-from edgewise.studio.pages import page
-from edgewise.studio.studio import studio_of
+from edgewise.studio.pages import attachment, page
+from edgewise.studio.studio import Studio, studio_of
 from edgewise.studio.views.runs import GRADE_TONES, ticked
-
-if TYPE_CHECKING:
-    from starlette.datastructures import FormData
-
-    from edgewise.record import Measurement, Run
-    from edgewise.studio.studio import Studio
 
 FILES = {
     ".json": ("JSON", "application/json"),
@@ -39,9 +35,7 @@ OF_PROFILE = (".trace.json", ".nodes.json", ".mltk.json")
 
 
 def run(request: Request) -> Response:
-    """Return a stored run: its numbers at once, its report when it is asked for or once the page's script has
-    fetched it.
-    """
+    """Return a stored run: its numbers at once, its report when asked for, or when the page's script fetches it."""
     studio, reference = studio_of(request), request.path_params["run"]
     found = studio.store.get(reference)
     if found.id != reference:  # a tag, or the beginning of an id: the permalink is the whole one
@@ -84,8 +78,7 @@ def download(request: Request) -> Response:
     ids = studio.store.find(ids)
     content = studio.renderer.file(ids, ending)
     name = f"edgewise-{ids[0][:18]}" + (f"-and-{len(ids) - 1}-more" if len(ids) > 1 else "") + ending
-    headers = {"content-disposition": f"attachment; filename*=UTF-8''{quote(name)}"}
-    return Response(content, media_type=FILES[ending][1], headers=headers)
+    return attachment(content, name, FILES[ending][1])
 
 
 def tag(request: Request, form: FormData) -> Response:

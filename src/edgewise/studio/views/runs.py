@@ -6,9 +6,10 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from functools import partial
-from typing import TYPE_CHECKING, Any
+from typing import Any
 from urllib.parse import parse_qsl, urlencode
 
+from starlette.datastructures import FormData, QueryParams
 from starlette.requests import Request
 from starlette.responses import RedirectResponse, Response
 
@@ -16,16 +17,12 @@ from edgewise.errors import BadInput, StoreError
 from edgewise.formatting import interval_text, value_text
 from edgewise.record.run import half_width
 from edgewise.report.runs.cells import label_of
+from edgewise.store import Store
+from edgewise.store.filters import RunFilter
+from edgewise.store.tables import RunRow
 from edgewise.studio.pages import page
 from edgewise.studio.studio import studio_of
 from edgewise.units import significant
-
-if TYPE_CHECKING:
-    from starlette.datastructures import FormData, QueryParams
-
-    from edgewise.store import Store
-    from edgewise.store.filters import RunFilter
-    from edgewise.store.tables import RunRow
 
 PAGE = 50
 """Rows of a page."""
@@ -142,10 +139,6 @@ def interval_of(row: RunRow) -> str:
     return interval_text(row.metric, row.unit, row.value, row.low, row.high)
 
 
-def _order_of(row: RunRow) -> Any:
-    return None if row.value is None else (row.metric, row.value)
-
-
 def _spread_of(row: RunRow) -> float | None:
     return half_width(row.value, row.low, row.high)
 
@@ -160,7 +153,9 @@ COLUMNS: Mapping[str, Column] = {
     "model": Column("Model", lambda row: row.model),
     "runtime": Column("Runtime", lambda row: "/".join(dict.fromkeys(filter(None, (row.runtime, row.provider))))),
     "device": Column("Device", lambda row: row.device),
-    "result": Column("Result", result_of, _order_of, numeric=True),
+    "result": Column(
+        "Result", result_of, lambda row: None if row.value is None else (row.metric, row.value), numeric=True
+    ),
     "interval": Column("95 % interval", interval_of),
     "spread": Column("± relative", _spread_text, _spread_of, numeric=True),
     "basis": Column("Basis", lambda row: row.basis or ""),
@@ -217,9 +212,7 @@ def _ask(request: Request, form: FormData, title: str) -> Response:
 
 
 def question(request: Request, kind: str, rows: Sequence[tuple[str, str]], *, title: str, back: str) -> Response:
-    """Return the page on which a name is given or a removal is confirmed; `rows` has id and title of each run or
-    job.
-    """
+    """Return the page that asks for a name or confirms a removal; `rows` has id and title of each run or job."""
     return page(request, "ticked.html.jinja", title=title, styles=("history.css",), kind=kind, rows=rows, back=back)
 
 

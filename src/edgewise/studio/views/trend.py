@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import hashlib
 from functools import partial
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from starlette.requests import Request
 from starlette.responses import Response
@@ -12,13 +12,10 @@ from starlette.responses import Response
 from edgewise.errors import BadInput
 from edgewise.report.runs.cells import label_of
 from edgewise.store.series import series_csv
-from edgewise.studio.pages import page
+from edgewise.studio.pages import attachment, page
 from edgewise.studio.studio import studio_of
-from edgewise.studio.trend import CHOICES, MOST, find_trend
+from edgewise.studio.trend import CHOICES, MOST, ModelTrend, find_trend
 from edgewise.studio.views.runs import GRADE_TONES, link
-
-if TYPE_CHECKING:
-    from edgewise.studio.trend import ModelTrend
 
 
 def trend(request: Request) -> Response:
@@ -26,9 +23,11 @@ def trend(request: Request) -> Response:
     studio, query = studio_of(request), request.query_params
     found = find_trend(studio.store, query)
     if query.get("format") == ".csv":
-        return _file(series_csv(found.rows), "trend.csv", "text/csv; charset=utf-8")
+        return attachment(series_csv(found.rows), "trend.csv", "text/csv; charset=utf-8")
     if query.get("format") == ".svg":
-        return _file(studio.renderer.file(extension=".svg", **_drawing(request, found)), "trend.svg", "image/svg+xml")
+        return attachment(
+            studio.renderer.file(extension=".svg", **_drawing(request, found)), "trend.svg", "image/svg+xml"
+        )
     charted = len(found.points) > 1
     drawn = charted and "report" in query
     return page(
@@ -58,8 +57,3 @@ def _drawing(request: Request, found: ModelTrend) -> dict[str, Any]:
         "dark": query.get("scheme") == "dark",
         "version": hashlib.sha256(repr(found.rows).encode()).hexdigest(),
     }
-
-
-def _file(content: str | bytes, name: str, media_type: str) -> Response:
-    headers = {"content-disposition": f"attachment; filename={name}"}
-    return Response(content, media_type=media_type, headers=headers)
