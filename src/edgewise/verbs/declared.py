@@ -12,6 +12,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import replace
+from functools import cache
 from types import UnionType
 from typing import TYPE_CHECKING, Annotated, Any, Literal, TypeVar, Union, get_args, get_origin
 
@@ -27,6 +28,7 @@ if TYPE_CHECKING:
 R = TypeVar("R", bound=Request)
 
 
+@cache
 def declared_options(kind: type[Request], *others: type[Request]) -> tuple[Option, ...]:
     """List the options of the fields of `kind` and `others`, then those that fill no field.
 

@@ -108,8 +108,7 @@ def cells_of(file: SuiteFile, most: int) -> list[Cell]:
     for at, entry in enumerate(suite.exclude):
         _check_axes(file, ("exclude", at), entry)
         cells = [cell for cell in cells if not cell.has(entry)]
-    for at, included in enumerate(suite.include):
-        cells = _included(file, at, included, cells)
+    cells = _included(file, cells)
     if len(cells) * suite.repeats > most:
         raise _too_many(file, ("include",), len(cells) * suite.repeats, most)
     if not cells:
@@ -146,18 +145,34 @@ def _check_axes(file: SuiteFile, place: tuple[str, int], entry: Mapping[str, Any
         raise file.error((*place, unknown[0]), f"{unknown[0]!r} is no axis", f"one of: {', '.join(AXES)}")
 
 
-def _included(file: SuiteFile, at: int, entry: Mapping[str, tuple[str, ...]], cells: Sequence[Cell]) -> list[Cell]:
-    """`cells` with the options of `entry` where a cell has its axes; with one cell more where none has."""
-    axes = {name: " ".join(values) for name, values in entry.items() if name in AXES}
-    options = tuple((name, values) for name, values in entry.items() if name not in AXES)
-    if any(cell.has(axes) for cell in cells):
-        if not options:
-            return list(cells)
-        return [replace(cell, options=(*cell.options, *options)) if cell.has(axes) else cell for cell in cells]
-    if "model" not in axes:
-        raise file.error(("include", at), "no cell has these axes, and a new cell needs a model", "add model: FILE")
-    suite = file.suite
-    return [*cells, _cell({"device": LOCAL, **axes}, (*suite.options.items(), *options))]
+def _included(file: SuiteFile, cells: list[Cell]) -> list[Cell]:
+    """`cells` with the options of each entry where a cell has its axes; with one cell more where none has."""
+    indexes: dict[tuple[str, ...], dict[tuple[str, ...], list[int]]] = {}  # axes → their values → places in `cells`
+
+    def matching(axes: Mapping[str, str]) -> Sequence[int]:
+        if any(mark in text for text in axes.values() for mark in _GLOB):
+            return [place for place, cell in enumerate(cells) if cell.has(axes)]
+        index = indexes.get(tuple(axes))
+        if index is None:
+            index = indexes[tuple(axes)] = {}
+            for place, cell in enumerate(cells):
+                index.setdefault(tuple(getattr(cell, name) for name in axes), []).append(place)
+        return index.get(tuple(axes.values()), ())
+
+    for at, entry in enumerate(file.suite.include):
+        axes = {name: " ".join(values) for name, values in entry.items() if name in AXES}
+        options = tuple((name, values) for name, values in entry.items() if name not in AXES)
+        if places := matching(axes):
+            for place in places if options else ():
+                cells[place] = replace(cells[place], options=(*cells[place].options, *options))
+            continue
+        if "model" not in axes:
+            problem = "no cell has these axes, and a new cell needs a model"
+            raise file.error(("include", at), problem, "add model: FILE")
+        cells.append(_cell({"device": LOCAL, **axes}, (*file.suite.options.items(), *options)))
+        for names, index in indexes.items():
+            index.setdefault(tuple(getattr(cells[-1], name) for name in names), []).append(len(cells) - 1)
+    return cells
 
 
 def _cell(axes: Mapping[str, str], options: Options) -> Cell:

@@ -67,11 +67,11 @@ class Suite(BaseModel):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SuiteFile:
-    """A suite, its file, and the line of each of its values."""
+    """A suite, and its file with its text."""
 
     suite: Suite
     path: Path
-    lines: Mapping[Place, int]
+    text: str
 
     @property
     def limits(self) -> Mapping[str, float]:
@@ -86,9 +86,10 @@ class SuiteFile:
 
     def error(self, place: Place, message: str, advice: str = "") -> BadInput:
         """Return an error that names the line of a value, or of the innermost value around it."""
-        while place and place not in self.lines:
+        lines = lines_of(self.text, self.path.name)
+        while place and place not in lines:
             place = place[:-1]
-        return BadInput(f"{self.path.name}, line {self.lines.get(place, 1)}: {message}", advice=advice)
+        return BadInput(f"{self.path.name}, line {lines.get(place, 1)}: {message}", advice=advice)
 
 
 def read_suite(path: Path) -> SuiteFile:
@@ -97,9 +98,8 @@ def read_suite(path: Path) -> SuiteFile:
     found = parse_value(text, path.name)
     if not isinstance(found, dict):
         raise BadInput(f"{path.name} is no suite: it is not a mapping", advice="begin it with 'models: [model.onnx]'")
-    lines = lines_of(text, path.name)
     try:
-        return SuiteFile(suite=Suite(**found), path=path, lines=lines)
+        return SuiteFile(suite=Suite(**found), path=path, text=text)
     except ValidationError as error:
         problem = error.errors(include_url=False)[0]
         place = tuple(problem["loc"])
@@ -111,4 +111,4 @@ def read_suite(path: Path) -> SuiteFile:
         else:
             message = f"{name} {describe_problem(problem['type'], problem['msg'], problem.get('input'))}"
             advice = "docs/sweep.md has the parts of a suite"
-        raise SuiteFile(suite=Suite.model_construct(), path=path, lines=lines).error(place, message, advice) from None
+        raise SuiteFile(suite=Suite.model_construct(), path=path, text=text).error(place, message, advice) from None
