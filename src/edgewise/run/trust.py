@@ -165,7 +165,7 @@ def _about_width(job: Job, headline: Measurement, sessions: Sequence[SessionResu
             low, high = headline.within_low, headline.within_high
         width = width_text(value, low, high, headline.unit)
         message = f"the interval within this run is {width}, wider than the target of ± {target:.0%}"
-        yield Caution.of("time-budget", message)
+        yield Caution.of("stopped-early", message)
 
 
 def _far_outliers(headline: Measurement) -> int:
