@@ -14,7 +14,6 @@ from hypothesis import strategies as st
 from edgewise.comparing.comparison import Comparison, Ranked, Ranking, Side
 from edgewise.optimizing import choice
 from edgewise.optimizing.choice import (
-    ORDER,
     SMALLER,
     accuracy_words,
     check_bounds,
@@ -113,6 +112,21 @@ def test_a_half_known_interval_stays_half_known():
 )
 def test_only_what_is_proven_is_accepted(verdict, smaller, aim, accepted, words):
     assert judge_speed(row(verdict), smaller=smaller, aim=aim, reason="no kernel") == (accepted, words)
+
+
+@pytest.mark.parametrize(
+    ("speed", "words"),
+    [
+        ((0.9, 0.87, 0.93), "slower, not proven: 0.90× [0.87, 0.93] (p)"),
+        ((0.98, 0.96, 1.02), "not faster by an amount that matters: 0.98× [0.96, 1.02] (p)"),
+        ((0.98, 0.905, 1.095), "not proven faster: 0.98× [0.90, 1.10] (p)"),
+    ],
+)
+def test_what_is_below_the_original_is_not_called_not_proven_faster(speed, words):
+    """0.90× [0.87, 0.93] was "not proven faster" and left the search undecided."""
+    value, low, high = (1.0 / each for each in speed)
+    one = row("inconclusive", value, high, low, because="p")
+    assert judge_speed(one, smaller=True, aim="latency") == (False, words)
 
 
 def test_what_is_in_the_way_of_a_verdict_is_told():
@@ -296,10 +310,7 @@ def test_a_smaller_file_that_is_as_fast_and_as_accurate_as_can_be_told_wins():
     worse = replace(small, metrics={**small.metrics, "accuracy_drop": number(0.0074, 0.0, 0.015)})
     found = choice.choose([large, worse], places, headline="accuracy_top1")
     assert found.id == "ort-static"
-    assert found.because == (
-        f"1 other is as fast, as far as can be told; the choice goes by {ORDER}: "
-        "nncf-ptq (99.63 %) is smaller, but less accurate"
-    )
+    assert found.because == ("as fast, as far as can be told: nncf-ptq (99.63 %), smaller, but less accurate")
 
 
 def test_a_setting_of_the_engine_is_chosen_only_where_it_is_proven_faster():
@@ -309,7 +320,7 @@ def test_a_setting_of_the_engine_is_chosen_only_where_it_is_proven_faster():
     large = accurate("w", 0.98, 12e3, drop=number(0.0, -0.01, 0.01))
     found = choice.choose([plain, tuned, large], ranking(**{"v": 1, "v, bf16": 1, "w": 1}), headline="accuracy_top1")
     assert found.id == "v"
-    assert found.because.endswith("w (11.7 KiB) is larger; v, bf16 is not proven faster than without the setting")
+    assert found.because.endswith("w (11.7 KiB), larger; v, bf16, with a further setting of the engine")
     proven = choice.choose([plain, tuned, large], ranking(**{"v, bf16": 1, "v": 2, "w": 2}), headline="accuracy_top1")
     assert (proven.id, proven.because) == ("v, bf16", "")
 

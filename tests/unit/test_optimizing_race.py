@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 import pytest
 
@@ -13,6 +13,11 @@ from edgewise.record import Caution
 from sample_runs import make_run
 
 ORIGINAL = ("original", make_run(1).job)
+
+
+def latency(*samples):
+    """Latencies of single inferences, s."""
+    return replace(make_run(1).measurement("latency"), samples=samples, value=samples[len(samples) // 2])
 
 
 @dataclass
@@ -33,7 +38,7 @@ class Found:
 def scripted(monkeypatch):
     """Makes what short rounds give: label → ratio, None, or why it failed."""
 
-    def install(known, *, interrupted=False, loads=(), longer=None, takes_s=0.0, clock=None):
+    def install(known, *, interrupted=False, loads=(), longer=None, takes_s=0.0, clock=None, runs=()):
         asked, loads = [], iter(loads)
 
         def run_trial(jobs, *, labels, trial, **settings):
@@ -49,7 +54,11 @@ def scripted(monkeypatch):
                 [Row(label, None if isinstance(each, str) else each) for label, each in told],
                 {label: each for label, each in told if isinstance(each, str)},
                 interrupted,
-                [Variant(label="original", run=make_run(1)), Variant(label="b", run=make_run(2, cautions=cautions))],
+                [
+                    Variant(label="original", run=make_run(1)),
+                    Variant(label="b", run=make_run(2, cautions=cautions)),
+                    *runs,
+                ],
             )
 
         monkeypatch.setattr(race, "run_trial", run_trial)
@@ -134,6 +143,32 @@ def test_on_a_quiet_machine_nobody_is_timed_twice(scripted, clock):
     candidates, asked = scripted(FAR)
     found = screen(ORIGINAL, candidates, end_by=clock.now() + 100, seed=7)
     assert len(asked) == 1 and found.busy == {} and found.order == ["a", "b"]
+
+
+def test_what_no_load_explains_is_slower_and_not_timed_again(scripted, clock):
+    """A variant that took 43 times as long was "undecided, search again on a quiet machine"."""
+    own = make_run(1).measurement("latency").value
+    runs = [
+        Variant(label=name, run=replace(make_run(2), measurements=(latency(*(own * time for time in times)),)))
+        for name, times in {"c": (3.1, 8.0, 9.0), "d": (2.9, 10.0, 11.0)}.items()
+    ]
+    candidates, asked = scripted(FAR, loads=["86%", "90%"], longer={"d": 5.0}, runs=runs)
+    found = screen(ORIGINAL, candidates, end_by=clock.now() + 100, seed=7)
+    assert found.least["c"] == pytest.approx(3.1) and found.least["d"] == pytest.approx(2.9)
+    assert (found.is_slower("c"), found.is_slower("d"), found.is_slower("a")) == (True, False, False)
+    assert found.doubtful == ["d"] and [labels for labels, _ in asked][1:] == [("original", "d")]
+
+
+@pytest.mark.parametrize(("left", "timed"), [(67.0, MOST + 3), (66.0, MOST)])
+def test_the_short_measurement_leaves_the_race_its_time(scripted, clock, left, timed):
+    """On a busy machine it took 57 of the last 115 s, and the race ended before its first verdict.
+
+    Three tenths of 67 s are 20.1 s, in which two batches of 10 s have room.
+    """
+    known = dict.fromkeys((f"v{index}" for index in range(MOST + 3)), 0.5)
+    candidates, _ = scripted(known, takes_s=10.0, clock=clock)
+    found = screen(ORIGINAL, candidates, end_by=clock.now() + left, seed=0)
+    assert list(found.times) == list(known)[:timed] and list(found.unreached) == list(known)[timed:]
 
 
 @pytest.mark.parametrize(("left", "rounds"), [(65.0, 2), (63.0, 1)])

@@ -20,11 +20,12 @@ from edgewise.optimizing.result_builder import (
     _find_changed,
     _find_not_tried,
     _find_prediction_with_data,
+    _find_smaller_int8,
 )
 from edgewise.optimizing.search import Search
 from edgewise.optimizing.search_settings import SearchSettings
-from edgewise.optimizing.variant import ORIGINAL, AppliedPass, Candidate, MetricValue, Prediction
-from edgewise.record import RuntimeSpec
+from edgewise.optimizing.variant import ORIGINAL, AppliedPass, Candidate, MetricValue, Optimization, Prediction
+from edgewise.record import ModelRef, RuntimeSpec
 from tiny_models import write_tiny_onnx
 
 
@@ -222,3 +223,25 @@ def test_of_equal_variants_the_fastest_shows_its_changed_answers_first():
     front = ["slow", "fast", "medium"]
     assert list(_find_changed(candidates, None, front)) == ["fast", "medium", "slow", "off the front", "not raced"]
     assert next(iter(_find_changed(candidates, "slow", front).items())) == ("slow", "changes of slow")
+
+
+@pytest.mark.parametrize(("size", "there"), [(40, True), (97, False)])
+def test_where_nothing_was_chosen_the_best_int8_file_is_named_if_it_is_smaller(size, there):
+    """The user asked for an int8 file, and where none was faster no path of one was told."""
+    int8 = SimpleNamespace(capabilities=SimpleNamespace(family="int8", kind="quantisation"))
+    setting = SimpleNamespace(capabilities=SimpleNamespace(family="", kind="tuning"))
+
+    def raced(name, speed, **facts):
+        told = {"runtime": RuntimeSpec(name="x"), "parent": "original", "stage": "raced", **facts}
+        model = ModelRef(name=name, path=f"/out/{name}", format="onnx", sha256="a" * 64, size_bytes=size)
+        return Candidate(**{"id": name, "model": model, "metrics": {"speedup": MetricValue(value=speed)}, **told})
+
+    best, other = raced("b", 0.9, task=int8), raced("float", 0.99)
+    original = replace(raced("original", 1.0), parent=None, stage="judged")
+    original = replace(original, model=replace(original.model, size_bytes=100))
+    tuned = raced("b, 2 threads", 0.95, task=setting, parent="b")
+    result = Optimization(baseline=original, candidates=(raced("a", 0.8, task=int8), best, other, tuned))
+    assert result.best_int8 == tuned and result.made(tuned) == best
+    found = _find_smaller_int8(result)
+    assert (None if found is None else found.path) == ("/out/b, 2 threads" if there else None)
+    assert replace(result, chosen="float").best_int8 is None

@@ -16,7 +16,7 @@ from edgewise.optimizing.planning import PlannedTask, Source
 from edgewise.optimizing.race import Screening
 from edgewise.optimizing.search_settings import SearchSettings
 from edgewise.optimizing.selection import Selection, Standings
-from edgewise.optimizing.variant import ORIGINAL, AppliedPass, Candidate, MetricValue
+from edgewise.optimizing.variant import ORIGINAL, AppliedPass, Candidate, MetricValue, Prediction
 from sample_runs import make_run
 
 RUN = make_run(1)
@@ -25,6 +25,11 @@ RUN = make_run(1)
 class Int8:
     name = "ort-static"
     capabilities = Capabilities(kind="quantisation", reads=("onnx",), writes="onnx")
+
+
+class Static:
+    name = "ort-static"
+    capabilities = Capabilities(kind="quantisation", reads=("onnx",), writes="onnx", calibrates=True, arithmetic="int8")
 
 
 class Tuning:
@@ -157,6 +162,18 @@ def test_where_nothing_is_proven_the_original_stands_beside_the_nearest(course):
     assert one[ORIGINAL].run == one[INT8].run
 
 
+def test_where_nothing_is_proven_the_original_stands_beside_the_best_int8_variant(course):
+    task = PlannedTask(one=Static(), recipe=Recipe(), source=SOURCE)
+    _, one = course(
+        [judged(ORIGINAL), judged(INT8, task=task)],
+        {INT8: (0.98, 0.9, 1.1)},
+        {f"{ORIGINAL}, 2 threads": (1.0, 0.8, 1.5)},
+    )
+    one.race()
+    one.tune("2 threads")
+    assert one[ORIGINAL].run == one[INT8].run != one[f"{ORIGINAL}, 2 threads"].run
+
+
 def test_a_variant_of_the_first_race_that_the_second_has_nothing_faster_than_is_chosen(course):
     other = "litert-weights @ litert"
     _, one = course(
@@ -253,6 +270,65 @@ def test_a_variant_that_was_slow_on_a_busy_machine_is_undecided_and_a_note_says_
         f"the machine was busy: {load} in the short measurement, which leaves 2 variants in openvino undecided; "
         "search again on a quiet one",
     )
+
+
+def test_a_variant_slower_than_any_load_explains_is_not_undecided(course, monkeypatch):
+    names = [f"v{place} @ openvino" for place in range(9)]
+    times = {name: 0.5 if place == 0 else 43.1 for place, name in enumerate(names)}
+    least = dict.fromkeys(names[1:], 12.0)
+    short = Screening(times=times, failures={}, busy=dict.fromkeys(names, "86%"), least=least)
+    monkeypatch.setattr(selection, "screen", lambda original, others, **settings: short)
+    _, one = course([judged(ORIGINAL), *map(judged, names)], {names[0]: (2.0, 1.9, 2.1)})
+    one.race()
+    assert one[names[1]].why == (
+        "not raced: it is slower, 43.1× the original's time in a short measurement, its fastest inference 12.0×"
+    )
+    assert not any(one[name].is_undecided for name in names) and one.standings.notes == ()
+
+
+def test_calibrated_int8_is_timed_first_and_the_fastest_of_it_always_races(course, monkeypatch):
+    """A search ended with races of float files alone, though int8 had been asked for."""
+    names = [f"v{place} @ litert" for place in range(9)]
+    tasks = {name: PlannedTask(one=Static(), recipe=Recipe(), source=SOURCE) for name in names[7:]}
+    times = dict.fromkeys(names, 0.5) | {names[7]: 1.4, names[8]: 1.3}
+    asked = []
+
+    def screen(original, others, **settings):
+        asked.extend(name for name, _ in others)
+        return Screening(times=times, failures={})
+
+    monkeypatch.setattr(selection, "screen", screen)
+    monkeypatch.setattr(selection, "how_many", lambda seconds, each: 1)
+    speeds = {names[0]: (2.0, 1.9, 2.1), names[8]: (0.8, 0.7, 0.9)}
+    _, one = course([judged(ORIGINAL), *(judged(name, task=tasks.get(name)) for name in names)], speeds)
+    one.race()
+    assert asked == [*names[7:], *names[:7]]
+    assert [name for name in names if one[name].stage == "raced"] == [names[0], names[8]]
+
+
+def test_so_many_race_as_have_the_rounds_of_a_verdict(course, monkeypatch, clock):
+    """Timed in 10 s each, five rounds of a variant take 52.5 s: the 210 s left have room for the original and three."""
+    names = [f"v{place} @ litert" for place in range(9)]
+    times = {name: 0.5 + place / 100 for place, name in enumerate(names)}
+
+    def screen(original, others, **settings):
+        clock.let_pass(90.0)
+        return Screening(times=times, failures={})
+
+    monkeypatch.setattr(selection, "screen", screen)
+    _, one = course([judged(ORIGINAL), *map(judged, names)], dict.fromkeys(names[:3], (2.0, 1.9, 2.1)))
+    one.selection = replace(one.selection, end_by=clock.now() + 300)
+    one.race()
+    assert [name for name in names if one[name].stage == "raced"] == names[:3]
+
+
+@pytest.mark.parametrize(("speed", "why"), [(None, ""), (0.8, "; slow kernels")])
+def test_a_missing_prediction_is_no_reason_for_being_slower(course, speed, why):
+    """ "slower: 0.89×; the time for the pre-flight was used up" """
+    told = Prediction(speedup=speed, because="slow kernels" if speed else "the time for the pre-flight was used up")
+    _, one = course([judged(ORIGINAL), judged(INT8, predicted=told)], {INT8: (0.89, 0.87, 0.905)})
+    one.race()
+    assert one[INT8].why == f"slower: 0.89× [0.87, 0.91]{why}"
 
 
 def test_what_a_race_did_not_reach_was_not_rejected(course, monkeypatch):

@@ -22,6 +22,7 @@ from edgewise.optimizing.search_settings import (
     _training,
     build_settings,
     make_bounds,
+    usual_folder,
 )
 from edgewise.optimizing.variant import Bound
 from edgewise.testing import write_fake_model
@@ -257,6 +258,27 @@ def test_a_commission_judges_on_test_and_looks_at_train(model, archive):
     assert (found.judged.data.split, found.calibration.data.split) == ("test", "train")
     assert (found.format, found.task.name, str(found.folder)) == ("fake", "classification", "fake-optimized")
     assert [bound.words for bound in found.bounds] == ["--max-accuracy-drop 1pt"]
+
+
+@pytest.mark.parametrize(
+    ("there", "model", "folder"),
+    [
+        (["net.onnx"], "net.onnx", "net-optimized"),
+        (["net.tflite"], "net.tflite", "net-optimized"),
+        (["net.onnx", "net.tflite"], "net.onnx", "net-optimized"),
+        (["net.onnx", "net.tflite"], "net.tflite", "net-tflite-optimized"),
+        (["net.tflite", "net.py"], "net.py:build", "net-py-optimized"),
+        (["net.py"], "net.py:build", "net-optimized"),
+        ([], "package.net:build", "net-optimized"),
+    ],
+)
+def test_models_that_share_a_name_have_a_folder_each(tmp_path, there, model, folder):
+    """clothes.onnx and clothes.tflite left their files in one folder."""
+    for name in there:
+        (tmp_path / name).touch()
+    place = f"{tmp_path}/{model}" if there else model
+    assert str(usual_folder(place, "")) == folder
+    assert str(usual_folder(place, "decode")) == folder.replace("net", "net-decode")
 
 
 def test_without_data_there_is_nothing_to_judge_on(model):

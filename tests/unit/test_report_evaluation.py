@@ -346,7 +346,7 @@ def test_one_metric_stands_for_a_run():
 def test_cautions_on_the_latency_do_not_advise_options_that_evaluate_lacks():
     found = one_model()
     (first,) = found.models
-    caution = Caution.of("time-budget", "the interval within this run is ± 9 %, wider than the target of ± 1 %")
+    caution = Caution.of("stopped-early", "the interval within this run is ± 9 %, wider than the target of ± 1 %")
     assert "--duration" in caution.advice or "--time-budget" in caution.advice
     models = (replace(first, run=replace(first.run, cautions=(caution,))),)
     (section,) = [one for one in sections_of(replace(found, models=models)) if one.title == "Cautions on the latency"]

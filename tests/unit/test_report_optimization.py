@@ -50,6 +50,7 @@ from messages import says, wording
 from sample_comparisons import HOSTILE
 from sample_optimizations import (
     PICTURE,
+    TEST,
     bounds_unmet,
     changed_search,
     chosen_variant,
@@ -199,6 +200,67 @@ def test_nothing_beats_the_original_names_the_nearest_miss_and_why():
     assert "2.44× slower [2.38, 2.50]" in optimization_text(nothing_found())
 
 
+def int8_search(why="slower, not proven: 0.98× [0.96, 0.999]", *others, speed=number(0.98, 0.96, 0.999)):
+    """Int8 raced and is no faster than the original, and one variant in float is nearer to it."""
+    task = SimpleNamespace(
+        capabilities=Capabilities(kind="quantisation", reads=("onnx",), writes="", arithmetic="int8", calibrates=True)
+    )
+    metrics = {**chosen_variant().metrics, "speedup": speed, "accuracy_drop": number(0.003, -0.01, 0.015)}
+    told = Prediction(speedup=0.9, because="QLinearConv takes 1.1× the time of Conv here")
+    best = variant("ort-static", why=why, task=task, metrics=metrics, predicted=told)
+    other = variant("onnx-simplify", why="no difference that matters: 0.996× [0.994, 0.997]",
+                    metrics={**metrics, "speedup": number(0.996, 0.994, 0.997)})  # fmt: skip
+    files = {"int8": "/out/variants/ort-static-1/model.onnx"}
+    return replace(nothing_found(), candidates=(other, best, *others), files=files)
+
+
+FOUND = (
+    "2 variants, 1 of them int8, raced; the best int8 is ort-static @ openvino: {speed}, 3.50× smaller, "
+    "Top-1 accuracy 91.67 % (−0.30 pt [−1.50, +1.00])"
+)
+FILE = "int8 file: /out/variants/ort-static-1/model.onnx; QLinearConv takes 1.1× the time of Conv here"
+
+
+def test_where_int8_raced_and_lost_the_first_line_says_how_it_did_and_the_second_where_it_is():
+    """The first line was about settings that were not tried, and the table about a file in float."""
+    note = "settings of openvino were not tried on original: the time budget left no room"
+    late_one = late()
+    result = replace(int8_search("slower, not proven: …", late_one), notes=(note,),
+                     not_tried=NotTried(variants=(late_one.id,), of=3))  # fmt: skip
+    headline, evidence = headline_of(result)
+    assert headline == f"Nothing beats the original: {FOUND.format(speed='1.02× slower [1.001, 1.05]')}"
+    assert evidence == (
+        f"{FILE}; the most promising undecided variant is nncf-ptq @ onnxruntime (3.41× predicted): not tried: the time "
+        f"budget left no room; give more with --time-budget; what was made is kept; no time for 1 of 3 variants; {note}"
+    )
+    text = optimization_text(result, width=200)
+    assert "Before and after: original → ort-static @ openvino" in text
+    assert "int8: /out/variants/ort-static-1/model.onnx" in text
+    assert "/out/" not in OPTIMIZATION.render(result, ".md")
+
+
+def test_where_an_int8_variant_may_still_be_faster_nothing_is_decided_but_what_was_found_is_said():
+    headline, evidence = headline_of(
+        int8_search("not proven faster: 1.02× [0.96, 1.08]", speed=number(1.02, 0.96, 1.08))
+    )
+    assert headline == f"Not decided: {FOUND.format(speed='1.02× the speed [0.96, 1.08]')}"
+    assert evidence.startswith(
+        f"{FILE}; the most promising undecided variant is ort-static @ openvino: not proven faster"
+    )
+    interrupted = replace(int8_search(), interrupted=True)
+    assert headline_of(interrupted)[0].startswith("Interrupted: nothing so far beats the original: 2 variants")
+
+
+def test_which_samples_were_judged_and_which_calibrated_is_said_once():
+    """300 of 400 samples were judged, and nothing said where the others went."""
+    data = replace(TEST, name="photos", split="all", size=400)
+    result = replace(found(), data=data, judged=300, calibration=replace(data, size=100))
+    line = "of 400 samples of photos 300 judge variants, 100 others, drawn at random (seed 1), calibrate passes"
+    for details in (False, True):
+        assert optimization_text(result, width=200, details=details).count(line) == 1
+    assert line not in " ".join(headline_of(result))
+
+
 def late(
     name="nncf-ptq",
     why="not tried: the time budget left no room",
@@ -216,7 +278,7 @@ def late(
     ("one", "said"),
     [
         (late(), "the most promising undecided variant is nncf-ptq @ onnxruntime (3.41× predicted): not tried: the time budget left no room"),
-        (late(predicted=None), "the most promising undecided variant is nncf-ptq @ onnxruntime: not tried: the time budget left no room"),
+        (late(predicted=None), "2 variants are undecided, such as nncf-ptq @ onnxruntime: not tried: the time budget left no room"),
         (late(why="gave up: over 30 s"), "the most promising undecided variant is nncf-ptq @ onnxruntime (3.41× predicted): gave up: over 30 s"),
         (
             late(why="not judged: the time budget ended after 3 of 9 samples", stage="agreed"),
@@ -744,3 +806,17 @@ def test_what_ctrl_c_left_open_was_neither_rejected_nor_out(stage, verdict):
     assert verdict_of(found(), left) == verdict
     text = optimization_text(replace(nothing_found(), candidates=(left,), interrupted=True), width=200)
     assert "not raced: interrupted" in text and "reject" not in text
+
+
+def test_where_all_that_raced_is_int8_the_first_line_counts_it_once():
+    result = int8_search()
+    _, best = result.candidates
+    one, two = (replace(result, candidates=(best, replace(best, id="v"))[:count]) for count in (1, 2))
+    assert headline_of(one)[0].startswith("Nothing beats the original: 1 int8 variant raced; the best int8 is ")
+    assert headline_of(two)[0].startswith("Nothing beats the original: 2 int8 variants raced; the best int8 is ")
+
+
+def test_an_int8_variant_that_is_faster_but_out_of_bounds_says_so():
+    why = "faster: 1.50× [1.40, 1.60], but Peak memory 90 MB is over --max-memory 64MiB"
+    headline, evidence = headline_of(int8_search(why, speed=number(1.5, 1.4, 1.6)))
+    assert "the best int8 is ort-static @ openvino: 1.50× faster [1.40, 1.60]" in headline and why in evidence

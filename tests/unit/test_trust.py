@@ -155,7 +155,7 @@ def test_a_width_beyond_the_value_is_told_by_its_ends():
 def test_the_time_budget_is_named_where_the_interval_missed_its_aim():
     spent = session()
     spent.facts["steady"]["stopped_because"] = "time budget"
-    assert codes(sessions=[spent, session()], measurement=latency(low=0.98, high=1.02)) == ["time-budget"]
+    assert codes(sessions=[spent, session()], measurement=latency(low=0.98, high=1.02)) == ["stopped-early"]
     assert codes(sessions=[spent, session()], measurement=latency(low=0.995, high=1.005)) == []
 
 

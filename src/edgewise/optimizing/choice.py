@@ -9,6 +9,7 @@ from typing import Literal
 
 from edgewise.comparing.allowed_loss import LimitCheck, check_loss
 from edgewise.comparing.comparison import Comparison, Ranking
+from edgewise.comparing.criteria import THRESHOLD
 from edgewise.evaluating.agreement import WORST
 from edgewise.formatting import ends_text, factor_text, points_range, points_text, quantity, value_text
 from edgewise.metrics import METRICS, SHARES
@@ -18,6 +19,8 @@ from edgewise.units import format_quantity, significant
 
 Aim = Literal["latency", "size"]
 
+UNPROVEN = "not proven faster"
+"""Begins why a raced variant that may be faster is not accepted: more time could decide on it."""
 SMALLER = 0.95
 """A file counts as smaller with at most this share of the original's bytes."""
 
@@ -75,7 +78,12 @@ def judge_speed(row: Comparison | None, *, smaller: bool, aim: Aim, reason: str 
             return True, f"smaller and as fast: {words}"
         case "same":
             return False, f"no difference that matters: {words}"
-    return False, f"not proven faster: {words}" + (f" ({row.because})" if row.because else "")
+    doubt = f" ({row.because})" if row.because else ""
+    if speed.high is not None and speed.high < 1.0:
+        return False, f"slower, not proven: {words}{doubt}"
+    if speed.high is not None and speed.high <= 1.0 + THRESHOLD:
+        return False, f"not faster by an amount that matters: {words}{doubt}"
+    return False, f"{UNPROVEN}: {words}{doubt}"
 
 
 def in_words(speed: MetricValue) -> str:
@@ -223,10 +231,6 @@ AS_GOOD = 0.001
 """Accuracies with a smaller difference count as equal: of a share, otherwise relative to the value."""
 
 
-ORDER = "accuracy, then size, then no further setting of the engine, then speed"
-"""What decides between variants whose latency can't be told apart."""
-
-
 @dataclass(frozen=True, slots=True)
 class Choice:
     """The best accepted variant.
@@ -282,19 +286,16 @@ def choose(
     stages = (
         ("less accurate", left, accurate),
         ("larger", accurate, small),
-        ("not proven faster than without the setting", small, plain),
-        ("no faster", plain, [best]),
+        ("with a further setting of the engine", small, plain),
+        ("with no other difference", plain, [best]),
     )
     lost = {lack: [one for one in before if one not in after] for lack, before, after in stages}
     said = [_loss_words(some, best, lack, headline) for lack, some in lost.items() if some]
-    if not said:
-        return Choice(best.id)
-    others = f"{len(left) - 1} others are" if len(left) > 2 else "1 other is"
-    return Choice(best.id, f"{others} as fast, as far as can be told; the choice goes by {ORDER}: {'; '.join(said)}")
+    return Choice(best.id, f"as fast, as far as can be told: {'; '.join(said)}" if said else "")
 
 
 def _loss_words(some: Sequence[Candidate], best: Candidate, lack: str, headline: str) -> str:
-    """``"nncf-ptq @ openvino is smaller, but less accurate (98.70 %)"``."""
+    """``"nncf-ptq @ openvino (98.70 %), smaller, but less accurate"``."""
 
     def named(one: Candidate) -> str:
         number = ""
@@ -305,8 +306,7 @@ def _loss_words(some: Sequence[Candidate], best: Candidate, lack: str, headline:
         return f"{one.id}{number}"
 
     small = lack == "less accurate" and all(_size(one) < SMALLER * _size(best) for one in some)
-    verb = "are" if len(some) > 1 else "is"
-    return f"{listing([named(one) for one in some])} {verb} {'smaller, but ' if small else ''}{lack}"
+    return f"{listing([named(one) for one in some])}, {'smaller, but ' if small else ''}{lack}"
 
 
 def _most_accurate(candidates: Sequence[Candidate], headline: str) -> list[Candidate]:

@@ -190,10 +190,11 @@ def _find_obstacle(one: Pass, facts: Facts, engine: str) -> str:
 def predict_tasks(
     tasks: Sequence[PlannedTask], settings: SearchSettings, *, left: float
 ) -> tuple[list[PlannedTask], dict[str, Prediction]]:
-    """Return the tasks by rank and predicted speed, the fastest first; and the predictions by the ids of the results.
+    """Return the tasks by rank, those first that may win, the fastest first; and predictions by the ids of the results.
 
-    Among equals, the first recipe of every pass and the first of every file come first, and an engine's own format
-    comes before others: with little time, something of everything is tried.
+    A task may win if its prediction does not exclude it, or if it calibrates and nothing is predicted. Among equals,
+    the first recipe of every pass and the first of every file come first, and an engine's own format comes before
+    others: with little time, something of everything is tried.
 
     Args:
         left: time before the races, s.
@@ -202,7 +203,7 @@ def predict_tasks(
         return in_turns(tasks), {}
     emit(StageStarted(title="Pre-flight: predict the speed-up of passes"))
     found: dict[str, Prediction] = {}
-    keyed: list[tuple[tuple[int, float, int, bool], PlannedTask]] = []
+    keyed: list[tuple[tuple[int, bool, float, int, bool], PlannedTask]] = []
     room = PREFLIGHT_SHARE * min(settings.budget_s, 2.0 * max(0.0, left))
     sources = list({task.source.variant: task.source for task in tasks}.values())
     for place, source in enumerate(sources):
@@ -213,11 +214,18 @@ def predict_tasks(
         for turn, task in enumerate(in_turns([one for one in tasks if one.source.variant == source.variant])):
             results = _predict_task(preflight, task, settings)
             speed = max((one.speedup for one in results.values() if one.speedup is not None), default=1.0)
-            keyed.append(((task.recipe.rank, -speed, turn, own not in task.engines), task))
+            hopeless = not any(_may_win(one, task) for one in results.values())
+            keyed.append(((task.recipe.rank, hopeless, -speed, turn, own not in task.engines), task))
             found |= results
         room -= now() - begin
     _emit(found)
     return [task for _, task in sorted(keyed, key=itemgetter(0))], found
+
+
+def _may_win(told: Prediction, task: PlannedTask) -> bool:
+    if told.speedup is None:
+        return task.capabilities.calibrates
+    return (told.high or told.speedup) > 1.0
 
 
 def predict_with_data(

@@ -23,13 +23,20 @@ BASE_S, EACH_S = 20.0, 12.0
 """Time of a race, and the time that each variant adds, s."""
 UNDECIDED_SHARE = 0.65
 """Share of the time left that an undecided race may take in any case."""
-ROUNDS, TURNS_S = 8, 0.5
-"""Number of rounds for which a race should have time, since verdicts are given after the fifth and the eighth; time of
-the turns of a variant in a round, s, besides its start."""
+ROUNDS, LEAST_ROUNDS, TURNS_S = 8, 5, 0.5
+"""Number of rounds for which a race should have time, and must have time, since verdicts are given after the fifth and
+the eighth; time of the turns of a variant in a round, s, besides its start."""
 FAR_BEHIND = 1.5
 """Variants that take this many times as long as the fastest one in a short measurement are not raced."""
+BEYOND_LOAD = 3.0
+"""A variant whose fastest inference took this many times the original's latency is slower, whatever else was running.
+
+A load delays many inferences, but not each of hundreds.
+"""
 SHORT_TURNS, LONG_TURNS = 25, 100
 """Turns in a short measurement; and where it is repeated for variants that seemed far behind on a busy machine."""
+SCREEN_SHARE = 0.3
+"""Share of the time left after which no further variants are measured briefly, since the race needs the rest."""
 REPEAT_SHARE = 0.25
 """Share of the time left that such a repetition may take."""
 
@@ -54,12 +61,18 @@ class Screening:
         failures: id → why there is no time.
         unreached: ids without a time because the search's time ended.
         busy: id → the load of other processes meanwhile; only of those that were timed on a busy machine.
+        least: id → time of its fastest inference over the original's time.
     """
 
     times: Mapping[str, float]
     failures: Mapping[str, str]
     unreached: tuple[str, ...] = ()
     busy: Mapping[str, str] = field(default_factory=dict)
+    least: Mapping[str, float] = field(default_factory=dict)
+
+    def is_slower(self, name: str) -> bool:
+        """Whether it is slower than the original by more than a load explains."""
+        return self.least.get(name, 0.0) > BEYOND_LOAD
 
     @property
     def near(self) -> list[str]:
@@ -75,7 +88,7 @@ class Screening:
         own, and took 8 times as long beside one busy process where ONNX Runtime took the same.
         """
         far = self.times.keys() & self.busy.keys() - set(self.near)
-        return sorted(far, key=lambda name: (self.times[name], name))
+        return sorted((name for name in far if not self.is_slower(name)), key=lambda name: (self.times[name], name))
 
     @property
     def order(self) -> list[str]:
@@ -90,27 +103,43 @@ def screen(original: NamedJob, candidates: Sequence[NamedJob], *, end_by: float,
     Those that seem far slower on a busy machine are timed once more, in a longer round.
 
     Args:
+        candidates: the most promising first, as time may end before all were measured.
         end_by: monotonic time, s.
     """
     begin = now()
-    short = _time_briefly(original, candidates, turns=SHORT_TURNS, end_by=end_by, seed=seed)
+    stop_by = begin + SCREEN_SHARE * (end_by - begin)
+    short = _time_briefly(original, candidates, turns=SHORT_TURNS, end_by=end_by, stop_by=stop_by, seed=seed)
     again = [one for one in candidates if one[0] in short.doubtful]
-    needed_s = (now() - begin) * len(again) / max(1, len(candidates)) * LONG_TURNS / SHORT_TURNS
+    timed = max(1, len(candidates) - len(short.unreached))
+    needed_s = (now() - begin) * len(again) / timed * LONG_TURNS / SHORT_TURNS
     if not again or needed_s > REPEAT_SHARE * (end_by - now()):
         return short
-    longer = _time_briefly(original, again, turns=LONG_TURNS, end_by=end_by, seed=seed)
+    longer = _time_briefly(original, again, turns=LONG_TURNS, end_by=end_by, stop_by=end_by, seed=seed)
     known = {name: load for name, load in short.busy.items() if name not in longer.times}
-    return replace(short, times={**short.times, **longer.times}, busy={**known, **longer.busy})
+    return replace(
+        short,
+        times={**short.times, **longer.times},
+        busy={**known, **longer.busy},
+        least={**short.least, **longer.least},
+    )
 
 
 def _time_briefly(
-    original: NamedJob, candidates: Sequence[NamedJob], *, turns: int, end_by: float, seed: int
+    original: NamedJob, candidates: Sequence[NamedJob], *, turns: int, end_by: float, stop_by: float, seed: int
 ) -> Screening:
-    """Return the times of one round of `turns` turns."""
+    """Return the times of one round of `turns` turns.
+
+    Args:
+        stop_by: monotonic time at which all but the first few candidates must be timed, s.
+    """
+    started = now()
     times: dict[str, float] = {}
     failures: dict[str, str] = {}
     busy: dict[str, str] = {}
+    least: dict[str, float] = {}
     for begin in range(0, len(candidates), MOST):
+        if begin and now() + (now() - started) * MOST / begin > stop_by:
+            break
         some = [original, *candidates[begin : begin + MOST]]
         budget_s = max(1.0, end_by - now())
         with reporting_to(lambda event: None):  # a few seconds need no progress
@@ -127,10 +156,20 @@ def _time_briefly(
         told = {row.b: row.ratio for row in found.comparisons if row.ratio is not None}
         times |= told
         failures |= found.failures
+        least |= _fastest_inferences(found)
         for load in [load for one in found.variants for load in loads_of(one.run.cautions)][:1]:
             busy |= dict.fromkeys(told, load)
     unreached = tuple(name for name, _ in candidates if name not in times and name not in failures)
-    return Screening(times=times, failures=failures, unreached=unreached, busy=busy)
+    return Screening(times=times, failures=failures, unreached=unreached, busy=busy, least=least)
+
+
+def _fastest_inferences(found: ComparisonResult) -> dict[str, float]:
+    """Id → time of its fastest inference over the latency of the first variant, the original."""
+    rows = {one.label: one.run.measurement("latency") for one in found.variants}
+    own = rows.pop(found.variants[0].label)
+    if own is None or not own.value:
+        return {}
+    return {name: min(row.samples) / own.value for name, row in rows.items() if row is not None and row.samples}
 
 
 def measure_alone(job: Job, *, budget_s: float, save: Callable[[Run], None]) -> Run:

@@ -19,7 +19,7 @@ from edgewise.evaluating.instructions import write_instructions
 from edgewise.evaluating.output_format import OutputFormat
 from edgewise.model.identity import describe_file, open_model
 from edgewise.optimizing.changed_answers import ChangedAnswers
-from edgewise.optimizing.choice import check_bounds, find_closest
+from edgewise.optimizing.choice import SMALLER, check_bounds, find_closest
 from edgewise.optimizing.elsewhere import with_device_memory
 from edgewise.optimizing.factors import find_factors
 from edgewise.optimizing.loader import write_loader
@@ -108,6 +108,10 @@ def build_result(
         result = replace(result, thumbnails=draw_thumbnails(settings.judged.data, samples))
     if chosen is not None:
         result = _with_files(result, settings, everything[chosen])
+    elif (int8 := _find_smaller_int8(result)) is not None:
+        file, folder = Path(int8.path), settings.folder.resolve()
+        file = settings.folder / file.relative_to(folder) if file.is_relative_to(folder) else file
+        result = replace(result, files={"int8": str(file)})
     for one in everything.values():
         if one.measured is not None:
             save(_with_provenance(one, one.measured, result))
@@ -123,6 +127,14 @@ def _explain(chosen: Candidate, everything: Mapping[str, Candidate]) -> str:
         return made.predicted.because
     before, after = everything[ORIGINAL].model, made.model
     return "" if before is None or after is None else explain_files(before, after, ("the original", made.id))
+
+
+def _find_smaller_int8(result: Optimization) -> ModelRef | None:
+    """Return the file of the best int8 variant, where nothing was chosen and it is smaller than the original's."""
+    int8, original = result.best_int8, result.baseline.model
+    if int8 is None or int8.model is None or original is None:
+        return None
+    return int8.model if int8.model.size_bytes <= SMALLER * original.size_bytes else None
 
 
 def _find_changed(

@@ -47,7 +47,7 @@ LEAST_CALIBRATION = 4
 LEAST_SNR_DB = 20.0
 """Default of the lowest signal-to-noise ratio of a variant's outputs against the original's."""
 _USUAL_DROPS = {"agreement_boxes": "10pt"}
-_SUFFIXES = frozenset({".py", ".onnx", ".tflite", ".xml", ".pt2", ".keras"})
+_SUFFIXES = (".onnx", ".tflite", ".xml", ".keras", ".pt2", ".py")
 _DROP = re.compile(r"([0-9]*\.?[0-9]+(?:e[+-]?[0-9]+)?|[0-9]+\.)\s*(pt|%|)")
 
 
@@ -152,10 +152,17 @@ class SearchSettings:
 
 
 def usual_folder(model: str, signature: str) -> Path:
-    """``MODEL-optimized``, in the current folder."""
+    """``MODEL-optimized`` in the current folder; ``MODEL-tflite-optimized`` for a ``.tflite`` beside an ``.onnx``.
+
+    Two searches in one folder would mix their files. Of files that share a name, the first in `_SUFFIXES` has it alone.
+    """
     path = Path(model.rpartition(":")[0] if is_factory(model) else model)
-    stem = path.stem if path.suffix in _SUFFIXES else path.name.rpartition(".")[2]
-    return Path(f"{name_with(stem, signature)}-optimized")
+    if path.suffix not in _SUFFIXES:
+        return Path(f"{name_with(path.name.rpartition('.')[2], signature)}-optimized")
+    earlier = _SUFFIXES[: _SUFFIXES.index(path.suffix)]
+    shared = any(path.with_suffix(suffix).exists() for suffix in earlier)
+    kind = f"-{path.suffix[1:]}" if shared else ""
+    return Path(f"{name_with(path.stem, signature)}{kind}-optimized")
 
 
 def build_settings(

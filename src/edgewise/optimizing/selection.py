@@ -30,6 +30,7 @@ from edgewise.optimizing.factors import find_engine_step
 from edgewise.optimizing.planning import PlannedTask
 from edgewise.optimizing.race import (
     EACH_S,
+    LEAST_ROUNDS,
     LONG_TURNS,
     MOST,
     ROUNDS,
@@ -143,13 +144,14 @@ class Selection:
         if len(runners) > how_many(left, EACH_S):
             emit(StageStarted(title=f"A short measurement of {len(runners)} variants"))
             begin = now()
-            original, *others = _named_jobs([standings.original, *runners])
+            original, *others = _named_jobs([standings.original, *_by_promise(runners)])
             short = screen(original, others, end_by=self.end_by, seed=self.settings.seed)
             took = now() - begin
-            each = ROUNDS * (took / len(runners) + TURNS_S)
-            kept = short.order[: how_many(left - took, min(EACH_S, each))]
-            kept += [name for name in _find_references(standings.original, runners, short) if name not in kept]
-            behind = {one.id: _leave_behind(one, short, kept) for one in runners if one.id not in kept}
+            round_s = took / max(1, len(runners) - len(short.unreached)) + TURNS_S
+            each = max(LEAST_ROUNDS * round_s, min(EACH_S, ROUNDS * round_s))
+            first = short.order[: how_many(left - took, each)]
+            kept = {*first, *_find_references(standings.original, runners, short)}
+            behind = {one.id: _leave_behind(one, short, first) for one in runners if one.id not in kept}
             open_ = [one for one in behind.values() if one.is_undecided]
             notes = (*standings.notes, *([_note_on_load(open_, short)] if open_ else []))
             standings = replace(standings, candidates={**standings.candidates, **behind}, notes=notes)
@@ -199,9 +201,13 @@ class Selection:
         return self._show_original(after)
 
     def _show_original(self, standings: Standings) -> Standings:
-        """Show the original's numbers from the race of the chosen variant, or of the fastest one."""
+        """Show the original's numbers from the race of the chosen variant, else of the fastest one, in int8 if any."""
+
+        def key(name: str) -> tuple[bool, float]:
+            return raced[name].family == "int8", raced[name].value("speedup") or 0.0
+
         raced = {name: one for name, one in standings.candidates.items() if one.beside is not None}
-        shown = self.choose(standings) or max(raced, key=lambda name: raced[name].value("speedup") or 0.0, default=None)
+        shown = self.choose(standings) or max(raced, key=key, default=None)
         if shown is None or (beside := standings.candidates[shown].beside) is None:
             return standings
         return replace(standings, original=beside)
@@ -293,7 +299,7 @@ class Selection:
                 row,
                 smaller=size <= SMALLER * whole,
                 aim=self.settings.aim,
-                reason="" if one.predicted is None else one.predicted.because,
+                reason="" if one.predicted is None or one.predicted.speedup is None else one.predicted.because,
             )
         if accepted and (unmet := check_bounds(metrics, self.settings.bounds, original)):
             accepted, why = False, f"{why}, but {'; '.join(unmet)}"
@@ -338,16 +344,29 @@ def with_settings(base: Candidate, task: PlannedTask, *, threads: int | None) ->
     )
 
 
+def _by_promise(runners: Sequence[Candidate]) -> list[Candidate]:
+    """Return the variants, calibrated int8 first, as it gains the most; then by the predicted speed."""
+
+    def key(one: Candidate) -> tuple[bool, float]:
+        calibrated = one.task is not None and one.task.capabilities.calibrates
+        return not (calibrated and one.family == "int8"), -((one.predicted and one.predicted.speedup) or 1.0)
+
+    return sorted(runners, key=key)
+
+
 def _find_references(original: Candidate, runners: Sequence[Candidate], short: Screening) -> list[str]:
-    """Ids of files as they are that show what others gain: the fastest export of a module, the fastest other precision.
+    """Ids of files that race in any case: the fastest in int8, as int8 is asked for and smaller; and files as they are
+    that show what others gain: the fastest export of a module, the fastest other precision.
 
     A precision that made the short measurement slower than the original shows nothing.
     """
+    int8 = [one.id for one in runners if one.family == "int8" and one.id in short.times]
+    int8 = [name for name in int8 if not short.is_slower(name)]
     exports = [one.id for one in runners if one.is_export and one.id in short.times]
     if original.model is None or original.model.format != EAGER:
         exports = []
     tuned = [one.id for one in runners if one.kind == "tuning" and short.times.get(one.id, 1.0) < 1.0]
-    return [min(names, key=lambda name: short.times[name]) for names in (exports, tuned) if names]
+    return [min(names, key=lambda name: short.times[name]) for names in (int8, exports, tuned) if names]
 
 
 def _note_on_load(undecided: Sequence[Candidate], short: Screening) -> str:
@@ -358,19 +377,26 @@ def _note_on_load(undecided: Sequence[Candidate], short: Screening) -> str:
     return f"{BUSY_MACHINE}{load} in the short measurement, which leaves {count} undecided; search again on a quiet one"
 
 
-def _leave_behind(one: Candidate, short: Screening, kept: Sequence[str]) -> Candidate:
-    """Reject a variant that was too slow in the short measurement; leave it undecided where the machine was busy."""
+def _leave_behind(one: Candidate, short: Screening, first: Sequence[str]) -> Candidate:
+    """Reject a variant that was too slow in the short measurement; leave it undecided where the machine was busy.
+
+    Args:
+        first: ids of the variants that race for their speed, the fastest first.
+    """
     own = short.times.get(one.id)
     if one.id in short.unreached:
         return one.leave("not raced: the time budget left no room for a short measurement")
-    if own is None or not kept:
+    if own is None or not first:
         reason = short.failures.get(one.id, "its latency could not be measured")
+    elif short.is_slower(one.id):
+        times, least = significant(own), significant(short.least[one.id])
+        reason = f"it is slower, {times}× the original's time in a short measurement, its fastest inference {least}×"
     else:
-        times = significant(own / short.times[kept[-1]])
+        times = significant(own / short.times[first[-1]])
         reason = f"in a short measurement it took {times}× the time of the slowest that raced"
     ratio = {} if own is None else {"speedup": MetricValue(value=1.0 / own, basis="derived", method=SHORT_METHOD)}
     one = one.advance("screened", ratio)
-    load = short.busy.get(one.id, "")
+    load = "" if short.is_slower(one.id) else short.busy.get(one.id, "")
     one = one.leave(f"undecided: {reason}, while {load}") if load else one.reject(f"not raced: {reason}")
     emit_candidate(one)
     return one

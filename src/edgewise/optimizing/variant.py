@@ -221,6 +221,11 @@ class Candidate:
         return None if self.task is None else self.task.capabilities.kind
 
     @property
+    def family(self) -> str:
+        """Family of the pass that made it, such as ``int8``; empty for given files and exact passes."""
+        return "" if self.task is None else self.task.capabilities.family
+
+    @property
     def is_export(self) -> bool:
         """Whether it is a file of the network as it is: given, or converted and not changed otherwise."""
         return self.parent is not None and self.kind in (None, "conversion")
@@ -388,7 +393,8 @@ class Optimization(Shown):
             on the Pareto front and other judged ones, 8 at most; empty where answers are not classes.
         thumbnails: pictures of the samples of `changed_most`, as `draw_thumbnails` returns them; not in the document.
         sensitivity: layers, the most fragile first; empty where it was not measured.
-        files: written files: ``chosen``, ``provenance``, ``instructions``, ``loader`` → path.
+        files: written files: ``chosen``, ``provenance``, ``instructions``, ``loader`` → path; where nothing was chosen,
+            ``int8``, the file of `best_int8` if it is smaller than the original.
         command: command line that makes the chosen file again; "" where none was chosen.
         stopped_because: why the search ended.
         device: that is not at hand, for which variants are estimated; "" where they were raced.
@@ -448,6 +454,19 @@ class Optimization(Shown):
             return None
         raced = [one for one in self.candidates if one.is_export and one.stage == "raced" and one.value("speedup")]
         return max(raced, key=lambda one: one.value("speedup") or 0.0, default=None)
+
+    @property
+    def best_int8(self) -> Candidate | None:
+        """The fastest raced variant whose file computes in int8, where nothing was chosen; else None."""
+        raced = [one for one in self.candidates if one.stage == "raced" and one.value("speedup")]
+        int8 = [one for one in raced if self.made(one).family == "int8"]
+        return None if self.chosen is not None else max(int8, key=lambda one: one.value("speedup") or 0.0, default=None)
+
+    def made(self, one: Candidate) -> Candidate:
+        """Return the variant that has the file of `one`, without further settings of the engine."""
+        while one.kind == "tuning" and one.parent is not None:
+            one = self.candidate(one.parent)
+        return one
 
     @property
     def changed_most(self) -> str | None:

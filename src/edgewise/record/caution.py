@@ -38,9 +38,9 @@ CAUTIONS: dict[str, tuple[str, str]] = {
         "throughput follows the mean; stop other programs, or compare percentiles if the model itself varies as much",
     ),
     "no-steady-state": ("C", "the warm-up did not end within the budget; raise ⟦warmup⟧ or ⟦duration⟧"),
-    "time-budget": (
+    "stopped-early": (
         "B",
-        "the time budget ended before the interval was narrow enough; raise ⟦duration⟧, or ⟦time_budget⟧ if it is set",
+        "its time ended before the interval was narrow enough; raise ⟦duration⟧, or ⟦time_budget⟧ if it is set",
     ),
     "fewer-sessions": (
         "B",

@@ -165,7 +165,7 @@ def _about_width(job: Job, headline: Measurement, sessions: Sequence[SessionResu
         assert low is not None and high is not None
         width = width_text(value, low, high, headline.unit)
         message = f"the interval within this run is {width}, wider than the target of ± {target:.0%}"
-        yield Caution.of("time-budget", message)
+        yield Caution.of("stopped-early", message)
 
 
 def _far_outliers(headline: Measurement) -> int:

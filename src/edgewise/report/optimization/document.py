@@ -21,6 +21,7 @@ from edgewise.report.optimization.words import (
     loss_lines,
     number_of,
     reason_line,
+    samples_line,
 )
 from edgewise.report.runs.conditions import flatten
 from edgewise.text import one_line
@@ -96,7 +97,7 @@ def sections_of(result: Optimization, *, narrow: bool) -> list[Section]:
         Section(title="Files", lines=lines_of(files)),
         Section(title="Made by", lines=tuple(made), brief=""),
         Section(title="To make it again", lines=lines_of([result.command]), brief=""),
-        Section(title="Conditions", lines=tuple(condition_lines(result)), brief=""),
+        Section(title="Conditions", lines=tuple(condition_lines(result)), brief=samples_line(result)),
         Section(title="Notes", lines=tuple(note for note in notes if note not in (*doubts, *busy))),
     ]
     return filled(found)

@@ -13,7 +13,7 @@ from edgewise.evaluating.class_order import doubt_order
 from edgewise.formatting import ABSENT, factor_text, points_range, points_text, quantity, value_text
 from edgewise.grouping import by_key
 from edgewise.metrics import METRICS
-from edgewise.optimizing.choice import SMALLER, drop_of, judged_words
+from edgewise.optimizing.choice import SMALLER, UNPROVEN, drop_of, judged_words
 from edgewise.optimizing.variant import UNTRIED_SETTINGS, Candidate, MetricValue, Optimization, Stage
 from edgewise.report.optimization.elsewhere import conclude_elsewhere, device_lines
 from edgewise.report.runs.cells import label_of
@@ -161,25 +161,30 @@ def name_of(result: Optimization, candidate: Candidate) -> str:
 
     A setting of the engine that has the name of a precision is called so, as the file may have another.
     """
-    made, words = candidate, []
-    if candidate.kind == "tuning" and candidate.parent is not None:
-        made = result.candidate(candidate.parent)
-        if candidate.runtime.precision != made.runtime.precision:
-            words = [f"engine setting {candidate.runtime.precision}"]
-    family = "" if made.task is None else made.task.capabilities.family
-    if family:
+    made, words = result.made(candidate), []
+    if candidate.runtime.precision != made.runtime.precision:
+        words = [f"engine setting {candidate.runtime.precision}"]
+    if family := made.family:
         words.insert(0, f"{family} file" if words else family)
     return one_line(candidate.id + (f" ({', '.join(words)})" if words else ""))
 
 
 def nearest_of(result: Optimization) -> Candidate | None:
-    """Return the variant that came farthest, of equals the fastest, and was not chosen; None where there is none."""
+    """Return the variant that was made, was not chosen and came farthest, of equals an int8 one, then the fastest.
+
+    None where there is none. A variant that may still be faster comes before an int8 one.
+    """
     known = {one.id: one for one in (result.baseline, *result.candidates)}
     if result.closest in known and result.closest != result.baseline.id:
         return known[result.closest]
     return max(
         (one for one in result.candidates if one.id != result.chosen and one.model is not None),
-        key=lambda one: (STAGES.index(one.stage), number_of(one, "speedup").value or 0.0),
+        key=lambda one: (
+            STAGES.index(one.stage),
+            _is_open(one),
+            one == result.best_int8,
+            number_of(one, "speedup").value or 0.0,
+        ),
         default=None,
     )
 
@@ -188,15 +193,20 @@ def headline_of(result: Optimization) -> tuple[str, str]:
     """Return the conclusion, and what it rests on or what stands in the way.
 
     One of them also says what was not tried and what data would win, so that the search is not taken as complete: the
-    second where a variant was chosen, whose file and gain come first.
+    second where a variant was chosen or int8 raced, whose file and gain come first.
     """
     headline, evidence = _conclude(result)
     settings = next((one_line(note) for note in result.notes if note.startswith(UNTRIED_SETTINGS)), "")
-    further = [] if result.interrupted else [_promised(result), _untried(result), settings]
+    further = [] if result.interrupted else [_promised(result), _untried(result)]
     doubt = doubt_order(None if result.baseline.accuracy is None else result.baseline.accuracy.evaluation)
-    if result.chosen is None:
-        return "; ".join(filter(None, [headline, doubt, *further])), evidence
-    return headline, "; ".join(filter(None, [doubt, evidence, *further]))
+    settings = "" if result.interrupted else settings
+    if result.chosen is None and result.best_int8 is None:
+        return _joined(headline, doubt, *further), _joined(evidence, settings)
+    return headline, _joined(doubt, evidence, *further, settings)
+
+
+def _joined(*parts: str) -> str:
+    return "; ".join(filter(None, parts))
 
 
 def reason_line(result: Optimization) -> str:
@@ -274,7 +284,7 @@ def _conclude(result: Optimization) -> tuple[str, str]:
             parts = f"the best export without optimization, {export.id}, is {gain}"
         told = [
             one_line(chosen.unproven), parts, _unchanged(result, chosen), one_line(result.chosen_because),
-            _samples_words(result), _missed(result, chosen),
+            _missed(result, chosen),
         ]  # fmt: skip
         file = one_line(result.files.get("chosen", "")) or name_of(result, chosen)
         against = f" against {one_line(result.baseline.model.name)}" if result.baseline.model else ""
@@ -284,14 +294,14 @@ def _conclude(result: Optimization) -> tuple[str, str]:
         closest = one_line(result.closest) if result.closest is not None else "none"
         return f"No variant meets {bounds}", f"the closest is {closest}; in the way: {one_line(result.unmet)}"
     begun = "Interrupted: nothing so far beats the original" if result.interrupted else "Nothing beats the original"
-    undecided = [one for one in result.candidates if _is_open(one)]
-    if undecided and not result.interrupted:
+    undecided = [] if result.interrupted else [one for one in result.candidates if _is_open(one)]
+    reason, promising = _most_promising(undecided)
+    if result.best_int8 is not None:
+        begun = "Not decided" if any(one.stage == "raced" for one in undecided) else begun
+        return _conclude_int8(result, result.best_int8, begun=begun, promising=promising)
+    if undecided:
         # Of what nothing is known stands before what was seen to be no faster.
-        best = max(undecided, key=lambda one: _hoped(one) or 1.0)
-        why = f"the most promising undecided variant is {_promise(best)}: {one_line(best.why)}"
-        if best.is_undecided:
-            return "Not decided: the machine was busy", f"{why}; search again on a quiet one"
-        return "Not decided: the time budget ended", f"{why}; {_MORE_TIME}"
+        return f"Not decided: {reason}", promising
     nearest = nearest_of(result)
     if nearest is None and result.candidates:
         first = result.candidates[0]
@@ -302,6 +312,39 @@ def _conclude(result: Optimization) -> tuple[str, str]:
     return begun, f"the closest variant is {one_line(nearest.id)}: {why}"
 
 
+def _most_promising(undecided: Sequence[Candidate]) -> tuple[str, str]:
+    """Return why variants are undecided, and the most promising of them with what to do; empty where none is."""
+    if not undecided:
+        return "", ""
+    best = max(undecided, key=lambda one: _hoped(one) or 1.0)
+    known = len(undecided) == 1 or _hoped(best)
+    most = "the most promising undecided variant is" if known else f"{len(undecided)} variants are undecided, such as"
+    why = f"{most} {_promise(best)}: {one_line(best.why)}"
+    if best.is_undecided:
+        return "the machine was busy", f"{why}; search again on a quiet one"
+    return "the time budget ended", f"{why}; {_MORE_TIME}"
+
+
+def _conclude_int8(result: Optimization, best: Candidate, *, begun: str, promising: str) -> tuple[str, str]:
+    """Return what the race found of int8, and its file, why it is not faster, and what is undecided.
+
+    Args:
+        begun: the begin of the conclusion.
+    """
+    raced = [one for one in result.candidates if one.stage == "raced"]
+    count = sum(result.made(one).family == "int8" for one in raced)
+    among = f"{len(raced)} variants, {count} of them int8, raced"
+    if count == len(raced):
+        among = f"{count} int8 variant{'s' if count > 1 else ''} raced"
+    headline = f"{begun}: {among}; the best int8 is {one_line(best.id)}: {', '.join(gains_of(result, best))}"
+    file = one_line(result.files.get("int8", ""))
+    told = best.predicted
+    because = one_line(told.because) if told is not None and told.speedup is not None else ""
+    if (best.value("speedup") or 0.0) > 1.0 and not _is_open(best):  # its speed does not say why it is not chosen
+        because = one_line(best.why)
+    return headline, _joined(f"int8 file: {file}" if file else "", because, promising)
+
+
 def _unchanged(result: Optimization, chosen: Candidate) -> str:
     """Return what the given file gains in another precision without a pass; empty where that is not known."""
     tuned = [one for one in result.candidates if one.runtime.precision and one.model == result.baseline.model]
@@ -310,13 +353,6 @@ def _unchanged(result: Optimization, chosen: Candidate) -> str:
         return ""
     short = "" if number_of(best, "speedup").low is not None else " in a short race"
     return f"the file as it is, {one_line(best.id)}: {speed_text(number_of(best, 'speedup'))}{short}"
-
-
-def _samples_words(result: Optimization) -> str:
-    """On how many samples accuracy was measured, where these are not all of the data."""
-    if result.data is None or result.judged in (None, result.data.size):
-        return ""
-    return f"accuracy on {result.judged} of {result.data.size} samples; passes calibrate on others"
 
 
 def _missed(result: Optimization, chosen: Candidate) -> str:
@@ -337,7 +373,7 @@ def _is_open(one: Candidate) -> bool:
     if one.accepted:
         return False
     if STAGES.index(one.stage) >= STAGES.index("judged"):
-        return one.is_undecided or "time budget" in one.why or one.why.startswith("not proven faster")
+        return one.is_undecided or "time budget" in one.why or one.why.startswith(UNPROVEN)
     slower = (_foretold(one) or math.inf) <= 1.0
     return not slower and ("time budget" in one.why or one.why.startswith("gave up"))
 
@@ -425,7 +461,16 @@ def _data_lines(result: Optimization) -> list[str]:
     if result.calibration is None:
         return [*lines, "no calibration: passes saw no samples"]
     seen = result.calibration
-    return [
-        *lines,
-        f"calibrated on {seen.size} samples of {seen.name} (split {seen.split}), {seen.hashes()}",
-    ]
+    told = seen.hashes()
+    if shared := samples_line(result):
+        return [*lines, f"{shared}; of the latter {told}"]
+    return [*lines, f"calibrated on {seen.size} samples of {seen.name} (split {seen.split}), {told}"]
+
+
+def samples_line(result: Optimization) -> str:
+    """Which samples judge variants and which calibrate passes, where both are of one part of the data; else empty."""
+    data, seen, seed = result.data, result.calibration, result.conditions.get("seed")
+    if data is None or seen is None or result.judged is None or (data.name, data.split) != (seen.name, seen.split):
+        return ""
+    others = f"{seen.size} others" + (f", drawn at random (seed {seed + 1})," if isinstance(seed, int) else "")
+    return f"of {data.size} samples of {data.name} {result.judged} judge variants, {others} calibrate passes"
