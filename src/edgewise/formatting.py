@@ -30,13 +30,14 @@ _PERCENT = SHARES | {"cpu_utilization"}
 
 
 def ends_text(low: float, high: float, places: int) -> tuple[str, str]:
-    """Both ends of an interval at `places` decimals, rounded away from each other."""
-    step = Decimal(1).scaleb(-max(0, places))
+    """Both ends of an interval at `places` decimals, rounded away from each other; of -1, at tens."""
+    step = Decimal(1).scaleb(-places)
     # The shortest text that means the same number: binary fractions must not push 0.405 to 0.404.
-    return (
-        str(Decimal(repr(low)).quantize(step, rounding=ROUND_FLOOR, context=Context(prec=400))),
-        str(Decimal(repr(high)).quantize(step, rounding=ROUND_CEILING, context=Context(prec=400))),
+    first, last = (
+        Decimal(repr(end)).quantize(step, rounding=way, context=Context(prec=400))
+        for way, end in ((ROUND_FLOOR, low), (ROUND_CEILING, high))
     )
+    return f"{first:f}", f"{last:f}"
 
 
 def factor_text(value: float, low: float | None = None, high: float | None = None, *, interval: bool = True) -> str:

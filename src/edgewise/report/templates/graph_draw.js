@@ -7,7 +7,7 @@ const SCALES = { s: TIMES, B: SIZES, MAC: COUNTS, "": COUNTS, "op/s": COUNTS.map
 export const significant = (value) => {
   const size = Math.abs(value);
   if (size && (size < 1e-4 || size >= 1e9)) return value.toExponential(2);
-  return value.toFixed(size ? Math.max(0, 2 - Math.floor(Math.log10(size))) : 0);
+  return Number(value.toPrecision(3)).toFixed(size ? Math.max(0, 2 - Math.floor(Math.log10(size))) : 0);
 };
 
 export function quantity(value, unit) {
