@@ -105,8 +105,8 @@ def _why_not_least(choice: Choice) -> str:
         return ""
     models = "" if least.number == choice.chosen.number else f" on the {least.number} models that it knows"
     return (
-        f"; {least.predictor.name} is off by {100 * error:.1f} % here{models}, but a law is chosen by its squared "
-        "errors, here and on other devices"
+        f"; the law {least.predictor.name} has the least mean error here, {100 * error:.1f} %{models}, but squared "
+        "errors decide, here and on other devices"
     )
 
 
