@@ -12,7 +12,13 @@ from edgewise.comparing.fairness import describe_apart, is_together
 from edgewise.device.devices import LOCAL
 from edgewise.formatting import p_text, percent, ratio_text, value_text
 from edgewise.record import Run
-from edgewise.report.comparison.words import conclusion, is_explained_in_table, quotient_note, verdict_text, waiting_text
+from edgewise.report.comparison.words import (
+    conclusion,
+    is_explained_in_table,
+    quotient_note,
+    verdict_text,
+    waiting_text,
+)
 from edgewise.report.document import DASH, Cell, Column, Columns, Provenance, Table, Tone, absent, table_of
 from edgewise.report.document.names import shorten
 from edgewise.report.profile.diff import BEFORE_AFTER, diff_title
