@@ -59,7 +59,9 @@ def factor_text(value: float, low: float | None = None, high: float | None = Non
     text = f"{value:.{_off_one(value, places) if aside else places}f}×"
     if not interval:
         return text
-    first = ends_text(low, high, _off_one(low, places) if aside else places)[0]
+    # 0 is no ratio: the lower end has a digit.
+    least = places if low * 10.0**places >= 1.0 or low <= 0.0 else 1 - math.floor(math.log10(low))
+    first = ends_text(low, high, _off_one(low, least) if aside else least)[0]
     last = ends_text(low, high, _off_one(high, places) if aside else places)[1]
     return f"{text} [{first}, {last}]"
 
