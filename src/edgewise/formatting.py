@@ -29,13 +29,14 @@ _COUNTS = frozenset({"parameters", "depth", "macs", "ops"})
 
 
 def ends_text(low: float, high: float, places: int) -> tuple[str, str]:
-    """Both ends of an interval at `places` decimals, rounded away from each other."""
-    step = Decimal(1).scaleb(-max(0, places))
+    """Both ends of an interval at `places` decimals, rounded away from each other; of -1, at tens."""
+    step = Decimal(1).scaleb(-places)
     # The shortest text that means the same number: binary fractions must not push 0.405 to 0.404.
-    return (
-        str(Decimal(repr(low)).quantize(step, rounding=ROUND_FLOOR, context=Context(prec=400))),
-        str(Decimal(repr(high)).quantize(step, rounding=ROUND_CEILING, context=Context(prec=400))),
+    first, last = (
+        Decimal(repr(end)).quantize(step, rounding=way, context=Context(prec=400))
+        for way, end in ((ROUND_FLOOR, low), (ROUND_CEILING, high))
     )
+    return f"{first:f}", f"{last:f}"
 
 
 def factor_text(value: float, low: float | None = None, high: float | None = None, *, interval: bool = True) -> str:
@@ -57,7 +58,9 @@ def factor_text(value: float, low: float | None = None, high: float | None = Non
     text = f"{value:.{_off_one(value, places) if aside else places}f}×"
     if not interval:
         return text
-    first = ends_text(low, high, _off_one(low, places) if aside else places)[0]
+    # 0 is no ratio: the lower end has a digit.
+    least = places if low * 10.0**places >= 1.0 or low <= 0.0 else 1 - math.floor(math.log10(low))
+    first = ends_text(low, high, _off_one(low, least) if aside else least)[0]
     last = ends_text(low, high, _off_one(high, places) if aside else places)[1]
     return f"{text} [{first}, {last}]"
 

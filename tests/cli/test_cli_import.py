@@ -157,10 +157,12 @@ def test_calibrate_takes_a_mean_for_the_latency_and_says_so():
     notes, none = Notes(), ModelFiles([])
     run = import_file(FOLDER / "benchncnn.txt", told=Told(device="pi"))[0]
     assert _from_run(run, none, notes).values == {"latency": 2.2e-3}
-    assert notes.sentences == ["Measured by benchncnn, latency (mean), and batch 1 is assumed: squeezenet."]
+    assert notes.sentences == [
+        "Latency (mean) measured by benchncnn, which does not tell the batch (1 is assumed): squeezenet."
+    ]
     (run,) = import_file(FOLDER / "onnxruntime_perf_test.txt", told=Told(settings={"batch": 1}))
     assert _from_run(run, none, notes).values == {"latency": 5e-3, "memory_peak": 3e7}
-    assert notes.sentences[1:] == ["Measured by onnxruntime_perf_test, latency: model of onnxruntime_perf_test.txt."]
+    assert notes.sentences[1:] == ["Latency measured by onnxruntime_perf_test: model of onnxruntime_perf_test.txt."]
 
 
 @pytest.mark.skipif(not hasattr(os, "mkfifo"), reason="the system has no named pipes")

@@ -92,3 +92,10 @@ def test_it_reads_without_scripts_and_on_paper(browser, folder):
     assert not page.locator("nav").is_visible()
     assert page.pdf(format="A4").startswith(b"%PDF")
     context.close()
+
+
+def test_before_and_after_fits_a_narrow_screen_so_that_no_column_covers_another(open_quietly, folder):
+    page = open_quietly(folder / "found.html")
+    page.set_viewport_size({"width": 400, "height": 900})
+    box = page.get_by_role("region", name="Before and after").first
+    assert box.evaluate("(box) => box.scrollWidth <= box.clientWidth")

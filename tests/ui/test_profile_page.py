@@ -49,6 +49,13 @@ def test_pages_open_offline_and_do_not_scroll_sideways(visit, name):
             assert page.evaluate("document.documentElement.scrollWidth") <= width
 
 
+def test_the_overview_fits_a_narrow_screen(visit):
+    page = visit("one")
+    page.set_viewport_size({"width": 400, "height": 900})
+    box = page.get_by_role("region", name="Overview").first
+    assert box.evaluate("(box) => box.scrollWidth <= box.clientWidth")
+
+
 def test_layers_are_sorted_by_headings_and_overheads_stay_below(visit):
     page = visit("one")
     assert numbers(page) == ["0", "2", "3", "5", "6", "8", "7"]

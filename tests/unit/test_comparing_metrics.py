@@ -266,6 +266,8 @@ def test_two_processes_of_a_side_have_an_interval_and_no_verdict():
     assert row.low < 2.0 < row.high
     assert (row.verdict, row.p_value) == ("inconclusive", None)
     assert row.because == "only two processes on one side: too few"
+    row = only(*apart("latency", noise(2, seed=1), noise(2, seed=2, scale=2e-3)), metric="latency")
+    assert row.because == "only two processes on each side: too few"
 
 
 def test_one_process_against_several():

@@ -27,7 +27,7 @@ from edgewise.predicting.choice import Choice, Trial, choose, leave_out
 from edgewise.predicting.features import TERMS, OperatorProfile
 from edgewise.predicting.forecast import forecast, refusal
 from edgewise.predicting.points import check_points, doubt_units, join_repeats, read_table
-from edgewise.report.estimate.forecast import chosen_law, laws_table
+from edgewise.report.estimate.forecast import _joined_by_text, chosen_law, laws_table
 from messages import says
 
 HOSTS = {"a": 0.010, "b": 0.012, "c": 0.030, "d": 0.100, "e": 0.140}
@@ -336,10 +336,22 @@ def test_why_the_law_with_the_least_error_here_is_not_the_chosen_one():
     values = np.array([point.value for point in choice.points])
     best, other = (replace(choice.trials[at], left_out=values * factor) for at, factor in ((0, 1.4), (1, 1.04)))
     told = chosen_law("latency", replace(choice, trials=(best, other)))
-    assert f"; {other.predictor.name} is off by 4.0 % here, but a law is chosen by its squared errors" in told
+    assert (
+        f"; the law {other.predictor.name} has the least mean error here, 4.0 %, but squared errors decide, here and on "
+        "other devices"
+    ) in told
     near = replace(best, left_out=values * 1.055)
     for trials in ((other, best), (near, other)):
-        assert " is off by " not in chosen_law("latency", replace(choice, trials=trials))
+        assert "squared errors" not in chosen_law("latency", replace(choice, trials=trials))
+
+
+def test_one_caution_about_several_models_is_told_once_with_their_names():
+    noisy = "Runs of grade D alone, which are not used"
+    assert _joined_by_text([f"{noisy}: a.", "No limit.", f"{noisy}: b.", "At night: c.", f"{noisy}: a."]) == [
+        f"{noisy}: a and b.",
+        "No limit.",
+        "At night: c.",
+    ]
 
 
 def test_other_precisions_and_unseen_operators_are_refused():

@@ -63,17 +63,18 @@ ALL: tuple[Event, ...] = (
 )
 
 
-def test_another_file_of_the_same_name_has_its_folder():
+@pytest.mark.parametrize("order", [1, -1])
+def test_another_file_of_the_same_name_has_its_folder(order):
     model = replace(RUN.job.model, path=f"{Path.cwd()}/new/{RUN.job.model.name}")
     first, second = replace(RUN.job.model, path=f"{Path.cwd()}/{model.name}"), model
     events = [
         event
-        for each in (first, second)
+        for each in (first, second)[::order]
         for job in [replace(RUN.job, model=each)]
         for event in (JobStarted(job=job, index=0, total=2), RunFinished(run=replace(RUN, job=job)))
     ]
     lines = [line.partition("] ")[2].partition(" ")[0] for line in draw(*events).splitlines()]
-    assert lines == [model.name, f"new/{model.name}"]
+    assert lines == [model.name, f"new/{model.name}"][::order]
 
 
 def test_a_job_on_another_device_names_it():

@@ -37,6 +37,17 @@ def test_json_has_the_shape_of_bench_and_can_be_imported(tmp_path):
     assert import_runs(path) == list(map(redact_run, all_runs()))
 
 
+def test_a_page_names_files_of_one_name_by_their_folders_and_not_where_these_lie(tmp_path):
+    runs = [
+        replace(run, job=replace(run.job, model=replace(run.job.model, path=f"{tmp_path}/{place}/kws.onnx")))
+        for run, place in zip((profiled_run(), faster_run()), ("old", "new"), strict=True)
+    ]
+    write_report(runs, tmp_path / "report.html")
+    page = (tmp_path / "report.html").read_text()
+    assert "old/kws.onnx" in page and "new/kws.onnx" in page
+    assert str(tmp_path) not in page and "(sha256 " not in page
+
+
 def test_no_recommendation_is_null():
     cancelled = replace(make_run(1), status="cancelled")
     assert json.loads(render_report([cancelled], ".json"))["recommendation"] is None

@@ -9,7 +9,9 @@ import pytest
 
 from edgewise.comparing.criteria import Criteria
 from edgewise.comparing.jobs import Subject
+from edgewise.comparing.judging import judge
 from edgewise.comparing.subjects import compare_stored
+from edgewise.formatting import factor_text
 from edgewise.profiling.layer_matching import pair_layers
 from edgewise.record import InTurns, Run
 from edgewise.report.comparison.document import comparison_document
@@ -71,10 +73,19 @@ def test_what_turns_do_not_separate_has_no_order(verdict, begins):
 
 def test_intervals_apart_prove_no_order_of_runs_measured_at_different_times():
     runs = [profiled_run(), faster_run()]
-    assert order_line(runs).endswith(f"onnxruntime/cpu takes 1.15× [1.12, 1.18] the time; {NOT_PROVEN}")
+    assert order_line(runs).endswith(f"onnxruntime/cpu takes 1.15× [1.13, 1.17] the time; {NOT_PROVEN}")
     verdict = diff_table(runs).rows[-1][-1]
     assert (verdict.text, verdict.notes) == ("not proven", (NOT_PROVEN,))
     assert order_line(runs[:1]) == ""
+
+
+def test_two_runs_have_the_ratio_and_the_open_verdict_that_comparing_them_has():
+    poor = [replace(run, trust=replace(run.trust, grade="D")) for run in (profiled_run(), faster_run())]
+    row = judge(poor[1], poor[0])
+    assert (row.metric, row.verdict) == ("latency", "inconclusive")
+    ratio = factor_text(row.ratio, row.low, row.high)
+    told = f"no verdict: onnxruntime/cpu takes {ratio} the time of openvino/cpu; {NOT_PROVEN}"
+    assert order_line(poor) == order_line(poor[::-1]) == told
 
 
 def test_of_three_runs_the_fastest_stands_before_what_each_takes():
@@ -82,7 +93,7 @@ def test_of_three_runs_the_fastest_stands_before_what_each_takes():
     third = replace(faster_run(29), job=replace(first.job, runtime=replace(first.job.runtime, name="litert")))
     assert order_line([first, second, third]) == (
         "fastest: openvino/cpu; onnxruntime/cpu takes 2.00× [1.96, 2.04] the time, measured in turns; "
-        f"litert/cpu takes 1.00× [0.97, 1.03] the time; {NOT_PROVEN}"
+        f"litert/cpu takes 1.00× [0.98, 1.02] the time; {NOT_PROVEN}"
     )
 
 

@@ -394,10 +394,41 @@ def test_two_sessions_whose_times_are_bounds_ask_for_more():
     run = profiled_run()
     wide = tuple(replace(layer, low=0.0) if layer.macs else layer for layer in run.layers)
     two = replace(run, layers=wide, profile=replace(sample_profile(), sessions=2))
-    line = "most times have only upper bounds: two processes hardly show how a third differs; give --sessions 3 or more"
+    line = "most times have only upper bounds: two processes hardly show how a third differs; give --sessions 5"
     assert line in profile_document([two]).answer
     assert line not in profile_document([replace(two, profile=sample_profile())]).answer
     assert line not in profile_document([replace(two, layers=run.layers)]).answer
+
+
+def bounded_run(*, sessions, high=6e-4):
+    """Every layer of `profiled_run` is only known to be below `high` (s)."""
+    run = profiled_run()
+    layers = tuple(
+        replace(layer, low=0.0, high=high) if layer.kind == "operator" and layer.time else layer for layer in run.layers
+    )
+    return replace(run, layers=layers, profile=replace(sample_profile(), sessions=sessions))
+
+
+def test_layers_of_which_two_sessions_tell_bounds_alone_have_their_times_without_bounds():
+    run = bounded_run(sessions=2)
+    document = profile_document([run])
+    line = (
+        "two sessions are too few for layers: their times have no intervals here, and their order is not proven; "
+        "give --sessions 5"
+    )
+    assert document.answer.count(line) == 1
+    assert "Conv 50.0 % (500 µs, 2 layers), DepthwiseConv 25.0 % (250 µs, 1 layer)" in document.answer[0]
+    assert [cell.text for cell in type_table(run).rows[0]] == ["Conv", "2", "500", "50.0"]
+    assert not any(cell.text.startswith("<") for table in document.tables for row in table.rows for cell in row)
+
+
+def test_no_type_takes_more_than_the_whole():
+    """Two layers below 600 µs each are not below 1200 µs, 120 % of 1000 ± 10 µs, but within the whole."""
+    run = bounded_run(sessions=3)
+    assert [cell.text for cell in type_table(run).rows[0]] == ["Conv", "2", "< 1010", "< 100"]
+    alone = bounded_run(sessions=3, high=2e-3)
+    row = layer_table(alone).rows[0]
+    assert (row[3].text, row[4].text) == ("< 1010", "< 100")
 
 
 def test_the_first_lines_say_where_the_time_goes_then_what_is_fastest():
@@ -405,7 +436,7 @@ def test_the_first_lines_say_where_the_time_goes_then_what_is_fastest():
     where, order = profile_document([slow, fast]).answer[:2]
     assert where.startswith("openvino/cpu (least latency) takes 870 ± 9 µs: Conv 41.0 % (390 ± 8 µs, 2 layers), Depth")
     assert order == (
-        "least latency: openvino/cpu; onnxruntime/cpu takes 1.15× [1.12, 1.18] the time; measured at different times: "
+        "least latency: openvino/cpu; onnxruntime/cpu takes 1.15× [1.13, 1.17] the time; measured at different times: "
         "the order is not proven"
     )
 

@@ -16,6 +16,7 @@ from edgewise.report.bench.recommendation import recommendation
 from edgewise.report.bench.tables import bench_table
 from edgewise.report.document import Document, Table, json_text
 from edgewise.report.profile.document import is_profiled
+from edgewise.report.runs.conditions import told_apart
 from edgewise.report.runs.field_tables import FIELD_TABLES, Options, field_document, usage_table
 
 PROFILE_EXTENSIONS = (".trace.json", ".nodes.json", ".mltk.json", ".svg", ".png")
@@ -207,7 +208,9 @@ def write_report(
     check_target(path, overwrite=overwrite)
     extension = extension_of(path)
     word = Path(path.name[: -len(extension)]).suffix[1:].lower()
-    content = render_report([redact_run(run) for run in runs], extension, word=word, **settings)
+    # Without paths nothing else tells files of one name apart; JSON keeps the name that the record has.
+    named = runs if extension == ".json" else told_apart(runs)
+    content = render_report([redact_run(run) for run in named], extension, word=word, **settings)
     write_file(path, content, overwrite=overwrite)
 
 

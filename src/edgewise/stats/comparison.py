@@ -184,7 +184,8 @@ def contrast_groups(a: Sequence[float], b: Sequence[float], *, error: float = 0.
         bottom = sum(part**2 / (count - 1) for part, count in zip(parts, counts, strict=True))
         degrees = variance**2 / bottom if bottom > 0.0 else float(sum(counts) - 2)
         method = f"Welch's t on the logarithms of {counts[0]} and {counts[1]} fresh processes"
-        doubt = "" if few >= LEAST_REPLICATES else "only two processes on one side: too few"
+        side = "each side" if max(counts) == few else "one side"
+        doubt = "" if few >= LEAST_REPLICATES else f"only two processes on {side}: too few"
     elif max(counts) >= LEAST_REPLICATES:
         rich = first if len(first) > 1 else second
         variance = float(rich.var(ddof=1)) * (1.0 + 1.0 / len(rich))

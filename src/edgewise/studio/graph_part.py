@@ -20,7 +20,7 @@ from edgewise.report.document import DASH, Cell, absent
 from edgewise.report.graph import Graph, make_graph, make_model_graph, short_line
 from edgewise.report.graph.columns import bounds, document_of, shapes_words
 from edgewise.report.inspection.document import summary
-from edgewise.report.profile.cells import bound_note, roof_words, share_cell, time_cell
+from edgewise.report.profile.cells import bound_note, most_time, roof_words, share_cell, time_cell
 from edgewise.report.profile.diff import BEFORE_AFTER, change_cell, is_proven, pair_row, whole_row
 from edgewise.report.profile.order import order_line
 from edgewise.report.runs.cells import reason_of_absence
@@ -153,10 +153,11 @@ def _facts(run: Run) -> str:
     latency = f"n/a ({reason_of_absence(run, 'latency')})"
     if row is not None and row.value is not None:
         latency = with_range("latency", "s", row.value, row.low, row.high)
+    ends = "with 95 % intervals" if any(each.high is not None for each in run.layers) else "without intervals"
     processes = "1 process" if profile.sessions == 1 else f"{profile.sessions} processes"
     return (
         f"{engine_of(run)}, median latency {latency}; times of layers are means of {profile.inferences} profiled "
-        f"inferences in {processes} ({one_line(profile.method)}), with 95 % intervals; shares refer "
+        f"inferences in {processes} ({one_line(profile.method)}), {ends}; shares refer "
         f"to {format_duration(profile.latency)}"
     )
 
@@ -174,7 +175,7 @@ def _row(graph: Graph, pair: LayerPair) -> list[Cell]:
     (layer,) = pair.before
     node = layer.index
     words: dict[str, Callable[[float], str]] = {
-        "time": lambda value: time_cell(layer, 1e6).text,
+        "time": lambda value: time_cell(layer, 1e6, most_time(graph.runs[0])).text,
         "share": lambda value: f"{share_cell(layer, value, graph.profile).text} %",
         "memory": format_bytes,
         "macs": lambda value: format_si(value, "") if value else "0",

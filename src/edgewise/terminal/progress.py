@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import time
 from dataclasses import replace
+from pathlib import Path
 from types import TracebackType
 from typing import TYPE_CHECKING, Self
 
@@ -82,13 +83,20 @@ class ProgressLines:
                 self.close()
                 self._say(_line_of(event, since_s=time.monotonic() - self._begin))
 
-    def _label(self, job: Job) -> str:
-        """Return the job in a line; where another file of this command has the same name, with its folder."""
+    def _label(self, job: Job, *, with_folder: bool = False) -> str:
+        """Return the job in a line; where another file of this command had the same name, with its folder.
+
+        Args:
+            with_folder: a file below the working folder has its folder at once, as a later one may have its name.
+        """
         from edgewise.comparing.labels import model_names
         from edgewise.device.devices import LOCAL
 
         self._models[job.model.path] = job.model
         names = dict(zip(self._models, model_names(list(self._models.values()), hashed=False), strict=True))
+        path, here = Path(job.model.path), Path.cwd()
+        if with_folder and job.model.origin is None and path.is_relative_to(here):
+            names[job.model.path] = str(path.relative_to(here))
         place = "" if job.target.device == LOCAL else f" on {job.target.device}"
         place += f" in {job.target.environment}" if job.target.environment else ""
         return one_line(replace(job, model=replace(job.model, name=names[job.model.path])).label + place)
@@ -100,7 +108,7 @@ class ProgressLines:
             case JobStarted(job=job, index=index, total=total):
                 self._job, self._headline = job, ""
                 # A file's name may hold anything, and goes to a terminal.
-                self._title = escape(f"[{index + 1}/{total}] {self._label(job)}")
+                self._title = escape(f"[{index + 1}/{total}] {self._label(job, with_folder=total > 1)}")
             case SessionStarted(index=index, total=total) if self._job is None:
                 self._title = "side by side, rounds"
                 self._move(index, total)

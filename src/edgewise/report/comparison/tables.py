@@ -12,7 +12,13 @@ from edgewise.comparing.fairness import describe_apart, is_together
 from edgewise.device.devices import LOCAL
 from edgewise.formatting import p_text, percent, ratio_text, value_text
 from edgewise.record import Run
-from edgewise.report.comparison.words import conclusion, quotient_note, verdict_text, waiting_text
+from edgewise.report.comparison.words import (
+    conclusion,
+    is_explained_in_table,
+    quotient_note,
+    verdict_text,
+    waiting_text,
+)
 from edgewise.report.document import DASH, Cell, Column, Columns, Provenance, Table, Tone, absent, raw_cell, table_of
 from edgewise.report.document.names import shorten
 from edgewise.report.profile.diff import BEFORE_AFTER, diff_title
@@ -162,9 +168,8 @@ def _ratio(row: Comparison) -> Cell:
 
 
 def _verdict(row: Comparison) -> Cell:
-    open_, explained = row.verdict == "inconclusive", row.because and row.ratio is not None and row.low is not None
-    notes = (one_line(row.because),) if open_ and explained else ()
-    waiting = (waiting_text(row),) if open_ and row.decides_in_s is not None else ()
+    notes = (one_line(row.because),) if is_explained_in_table(row) else ()
+    waiting = (waiting_text(row),) if row.verdict == "inconclusive" and row.decides_in_s is not None else ()
     short = verdict_text(row, hint=False)
     return Cell(text=verdict_text(row), short=short, notes=notes, short_notes=waiting, tone=TONES[row.verdict])
 

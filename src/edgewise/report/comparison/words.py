@@ -118,7 +118,9 @@ def headline_text(row: Comparison) -> str:
 
 
 def evidence_text(row: Comparison) -> str:
-    """Return what the headline rests on: ``"ratio 0.412, 95 % interval 0.405 to 0.419"``, or why there is none."""
+    """Return what the headline rests on: ``"ratio 0.412, 95 % interval 0.405 to 0.419"``, the reason where there is
+    none. Why a known interval decides nothing stands beside the verdict in the table, once.
+    """
     if row.design == "same-run":
         return one_line(row.method)
     words = []
@@ -134,8 +136,14 @@ def evidence_text(row: Comparison) -> str:
         proven = row.verdict in ("faster", "slower")
         words += ["although the two values differ the other way"] if proven and _is_opposite(row) else []
     if row.verdict == "inconclusive":
-        words += [text for text in (one_line(row.because), waiting_text(row)) if text]
+        because = "" if is_explained_in_table(row) else one_line(row.because)
+        words += [text for text in (because, waiting_text(row)) if text]
     return ", ".join(words)
+
+
+def is_explained_in_table(row: Comparison) -> bool:
+    """Whether the verdict of `row` in a table has the reason as its note: it is open in spite of an interval."""
+    return row.verdict == "inconclusive" and bool(row.because) and row.ratio is not None and row.low is not None
 
 
 def conclusion(row: Comparison, others: Sequence[Comparison] = (), *, apart: str = "") -> str:

@@ -10,6 +10,7 @@ from typing import Any
 
 from edgewise.device.calibrations import count_text
 from edgewise.formatting import amount_interval, quantity
+from edgewise.grouping import by_key
 from edgewise.metrics import METRICS
 from edgewise.predicting.base import Subject
 from edgewise.predicting.calibration import Calibration, validation
@@ -103,9 +104,20 @@ def _why_not_least(choice: Choice) -> str:
         return ""
     models = "" if least.number == choice.chosen.number else f" on the {least.number} models that it knows"
     return (
-        f"; {least.predictor.name} is off by {100 * error:.1f} % here{models}, but a law is chosen by its squared "
-        "errors, here and on other devices"
+        f"; the law {least.predictor.name} has the least mean error here, {100 * error:.1f} %{models}, but squared "
+        "errors decide, here and on other devices"
     )
+
+
+def _joined_by_text(cautions: Sequence[str]) -> list[str]:
+    """Return cautions that differ only in the models named after the last colon as one that names all."""
+    found = by_key((one.rpartition(": ")[0] or one, one) for one in dict.fromkeys(cautions))
+    return [
+        of[0]
+        if len(of) == 1
+        else f"{what}: {enumerate_few([one.removeprefix(f'{what}: ').removesuffix('.') for one in of])}."
+        for what, of in found.items()
+    ]
 
 
 def _origin(calibration: Calibration, more: Sequence[str] = (), *, said: Sequence[str]) -> list[Section]:
@@ -118,7 +130,7 @@ def _origin(calibration: Calibration, more: Sequence[str] = (), *, said: Sequenc
     if calibration.path is not None:
         lines.append(f"Kept in {one_line(str(calibration.path))}.")
     sections = [Section(title="Points", lines=tuple(lines))]
-    if cautions := [each for each in (*calibration.cautions, *more) if each not in said]:
+    if cautions := _joined_by_text([each for each in (*calibration.cautions, *more) if each not in said]):
         sections.insert(0, Section(title="Cautions", lines=tuple(map(one_line, cautions)), tone="fair"))
     return sections
 

@@ -18,7 +18,7 @@ from edgewise.errors import BadInput
 from edgewise.profiling.layer_matching import LayerPair, pair_layers
 from edgewise.profiling.roofline import share_of_roof
 from edgewise.record import Layer, Profile, Run
-from edgewise.report.profile.cells import roof_reason
+from edgewise.report.profile.cells import roof_reason, with_layers_told
 from edgewise.report.profile.diff import BEFORE_AFTER, NO_ENDS, headings_of_two, join_pairs
 from edgewise.text import one_line
 
@@ -233,6 +233,7 @@ def make_graph(runs: Sequence[Run], *, snr: Mapping[str, float] | None = None) -
             why = one_line(run.profile_absent_because or "it was not profiled")
             raise BadInput(f"run {run.id} has no layers: {why}", advice="profile its model, then open that run")
     if len(runs) == 1:
+        runs = [with_layers_told(runs[0])]
         found = _alone(runs[0].layers)
     else:
         found = pair_layers(*runs)

@@ -3,20 +3,21 @@
 from __future__ import annotations
 
 import json
+import math
 from collections.abc import Iterable, Mapping, Sequence
 from math import isfinite
 from operator import attrgetter
 from typing import Any
 
 from edgewise.formatting import interval_text
-from edgewise.record import Layer, LayerTensor, Profile, Run
+from edgewise.record import Layer, LayerTensor, Run
 from edgewise.report.graph import (
     Graph,
     Number,
     chief_of,
     short_line,
 )
-from edgewise.report.profile.cells import BELOW, PARTLY_BELOW, has_bound, roof_words, sum_text
+from edgewise.report.profile.cells import BELOW, PARTLY_BELOW, has_bound, most_time, roof_words, sum_text
 from edgewise.report.profile.diff import change_cell, is_proven, verdict_cell
 from edgewise.report.profile.trace import place_in_latency
 from edgewise.report.runs.conditions import labels_of
@@ -27,7 +28,7 @@ def document_of(graph: Graph) -> dict[str, Any]:
     texts = _Texts()
     chiefs = [chief_of(pair) for pair in graph.pairs]
     runs = [
-        {"id": run.id, "label": label, "layers": _layer_columns(run.layers, _begins(run), texts, run.profile)}
+        {"id": run.id, "label": label, "layers": _layer_columns(run.layers, _begins(run), texts, run)}
         for run, label in zip(graph.runs, labels_of(graph.runs), strict=True)
     ]
     document: dict[str, Any] = {
@@ -77,13 +78,13 @@ def bounds(graph: Graph) -> dict[str, dict[int, str]]:
     """Metric → node or block → its bounds in words, where a time in it is less than the profiler can tell."""
     found: dict[str, dict[int, str]] = {"time": {}, "after": {}, "change": {}, "share": {}}
     for at, work in enumerate(graph.works):
-        for key, layers in (("time", work.before), ("after", work.after)):
+        for key, layers, run in zip(("time", "after"), (work.before, work.after), graph.runs, strict=False):
             if has_bound(layers):
-                found[key][at] = f"{sum_text(layers, 1e6)} µs"
+                found[key][at] = f"{sum_text(layers, 1e6, most_time(run))} µs"
         if graph.is_diff and work.is_bounded and graph.values["change"][at] is not None:
             found["change"][at] = f"{change_cell(work).text.replace('-', '−')} µs"
         elif not graph.is_diff and at in found["time"] and graph.profile.latency > 0:
-            found["share"][at] = f"{sum_text(work.before, 100 / graph.profile.latency)} %"
+            found["share"][at] = f"{sum_text(work.before, 100 / graph.profile.latency, graph.profile.latency)} %"
     return {key: of for key, of in found.items() if key in graph.metrics}
 
 
@@ -127,15 +128,16 @@ def _begins(run: Run) -> dict[int, float]:
 
 
 def _layer_columns(
-    layers: Sequence[Layer], begins: Mapping[int, float], texts: _Texts, profile: Profile | None = None
+    layers: Sequence[Layer], begins: Mapping[int, float], texts: _Texts, run: Run | None = None
 ) -> dict[str, list[Any]]:
     """Return what the details of a layer tell, by column; numbers are of `texts`, but those of `_NUMBERS`."""
     number = texts.number
+    most, profile = (math.inf, None) if run is None else (most_time(run), run.profile)
     columns: dict[str, list[Any]] = {name: _rounded(map(attrgetter(name), layers)) for name in _NUMBERS}
     columns |= {key: [number(word) for word in map(attrgetter(name), layers)] for key, name in _WORDS.items()}
     return columns | {
         "interval": [number(interval_text("latency", "s", one.time, one.low, one.high)) for one in layers],
-        "most": [number(f"{sum_text([one], 1e6)} µs" if one.is_bounded else "") for one in layers],
+        "most": [number(f"{sum_text([one], 1e6, most)} µs" if one.is_bounded else "") for one in layers],
         "attained": [number(roof_words(one, profile, digits=1, of=" attained")) for one in layers],
         "start": _rounded(begins.get(one.index) for one in layers),
         "name": [short_line(one.name) for one in layers],

@@ -19,6 +19,8 @@ from edgewise.text import one_line
 from edgewise.units import format_bytes, format_si, significant
 
 _UNITS = (("ms", 1e3, 0.1), ("µs", 1e6, 1e-6), ("ns", 1e9, 0.0))
+FEW_SESSIONS = 2
+"""Their interval is wide: Student's t with one degree of freedom is 12.7 (`edgewise.stats.intervals`)."""
 BELOW = "its time is less than the profiler can tell: an upper bound"
 PARTLY_BELOW = "a time in it is less than the profiler can tell: only bounds are known"
 AT_LIMIT = "at the limit: the interval of this share reaches 100 %, and no layer can do more"
@@ -55,13 +57,42 @@ def share_of(layer: Layer, profile: Profile) -> float | None:
     return layer.time / profile.latency if layer.time is not None and profile.latency > 0 else None
 
 
-def time_cell(layer: Layer, factor: float) -> Cell:
-    """Its time with the interval, scaled from s by `factor`."""
+def profile_of(run: Run) -> Profile:
+    """Return the profile of `run`. Raises ValueError where it has none."""
+    if run.profile is None:
+        raise ValueError(f"run {run.id} has no profile")
+    return run.profile
+
+
+def has_bounds_alone(run: Run) -> bool:
+    """Whether `FEW_SESSIONS` left no layer of `run` more than an upper bound."""
+    layers = [layer for layer in layers_of(run, "operator") if layer.time is not None]
+    few = run.profile is not None and run.profile.sessions == FEW_SESSIONS
+    return few and bool(layers) and all(layer.is_bounded for layer in layers)
+
+
+def with_layers_told(run: Run) -> Run:
+    """Return `run`, its layers' times without ends where they `has_bounds_alone`: the means themselves are known."""
+    if not has_bounds_alone(run):
+        return run
+    return replace(run, layers=tuple(replace(layer, low=None, high=None) for layer in run.layers))
+
+
+def most_time(run: Run) -> float:
+    """Return the upper end of the latency of `run`, s: what none of its layers passes."""
+    row = run.measurement("latency")
+    ends = (row and row.high, row and row.value, run.profile and run.profile.latency)
+    return next((end for end in ends if end), math.inf)
+
+
+def time_cell(layer: Layer, factor: float, most: float = math.inf) -> Cell:
+    """Its time with the interval, scaled from s by `factor`; a bound is `most` (s) at most."""
     if layer.time is None or not math.isfinite(layer.time):
         return absent(time_reason(layer))
     low, high = (None if end is None else end * factor for end in (layer.low, layer.high))
     value = layer.time * factor
     if layer.is_bounded and high is not None:
+        high = min(high, most * factor)
         return Cell(text=bound_text(high), value=value, low=low, high=high, notes=(BELOW,))
     return Cell(text=plus_minus(value, low, high), value=value, low=low, high=high)
 
@@ -71,24 +102,24 @@ def has_bound(layers: Iterable[Layer]) -> bool:
     return any(layer.is_bounded for layer in layers)
 
 
-def sum_ends(layers: Iterable[Layer]) -> tuple[float, float]:
-    """Return the sum of the known times without and with those that are only bounded, s.
+def sum_ends(layers: Iterable[Layer], most: float = math.inf) -> tuple[float, float]:
+    """Return the sum of the known times without and with those that are only bounded, s; bounds add `most` at most.
 
     The other times count as measured, without their intervals.
     """
     timed = [layer for layer in layers if layer.time is not None]
     least = sum(layer.time or 0.0 for layer in timed if not layer.is_bounded)
-    return least, least + sum(layer.high or 0.0 for layer in timed if layer.is_bounded)
+    return least, max(least, min(most, least + sum(layer.high or 0.0 for layer in timed if layer.is_bounded)))
 
 
-def sum_text(layers: Iterable[Layer], factor: float) -> str:
-    """Return the sum of the times, scaled from s by `factor`.
+def sum_text(layers: Iterable[Layer], factor: float, most: float = math.inf) -> str:
+    """Return the sum of the times, scaled from s by `factor`; bounds are `most` (s) at most.
 
     Where a part has only an upper bound: ``"< 5.99"`` if all have, else both of `sum_ends`, ``"294 to 310"``.
     ``"≥ 300"`` where a part has no time.
     """
     executed = [layer for layer in layers if layer.kind != "eliminated"]
-    low, high = (float(f"{end * factor:.9g}") for end in sum_ends(executed))  # no binary fractions
+    low, high = (float(f"{end * factor:.9g}") for end in sum_ends(executed, most))  # no binary fractions
     if any(layer.time is None for layer in executed):
         return f"≥ {significant(low)}"
     if not has_bound(executed):
@@ -109,28 +140,31 @@ def time_reason(layer: Layer) -> str:
 def share_cell(layer: Layer, share: float, profile: Profile) -> Cell:
     """Return the share of a layer; a bound where its time is one."""
     if layer.is_bounded and layer.high is not None and profile.latency > 0:
-        return Cell(text=bound_text(layer.high / profile.latency * 100), value=share * 100)
+        return Cell(text=bound_text(min(layer.high / profile.latency, 1.0) * 100), value=share * 100)
     return percent_cell(share)
 
 
-def sum_cells(layers: Sequence[Layer], profile: Profile, factor: float) -> tuple[Cell, Cell]:
+def sum_cells(layers: Sequence[Layer], run: Run, factor: float) -> tuple[Cell, Cell]:
     """Return the known time of `layers`, scaled from s by `factor`, and its share of the whole; as `sum_text`
     writes them.
     """
+    profile = profile_of(run)
     timed = [layer for layer in layers if layer.time is not None]
     seconds, share = sum(layer.time or 0.0 for layer in timed), sum(share_of(layer, profile) or 0.0 for layer in timed)
     if not has_bound(timed) or profile.latency <= 0:
         return Cell(text=significant(seconds * factor), value=seconds * factor), percent_cell(share)
-    time, percent = (total_cell(timed, by) for by in (factor, 100 / profile.latency))
+    time, percent = total_cell(timed, factor, most_time(run)), total_cell(timed, 100 / profile.latency, profile.latency)
     return replace(time, notes=(bound_note(time.text),)), replace(percent, value=share * 100)
 
 
-def total_cell(layers: Sequence[Layer], factor: float) -> Cell:
-    """Return the sum of the known times, scaled from s by `factor`, with its ends where they are known."""
-    known = sum_ends(layers) if has_bound(layers) else ends(layers) or (None, None)
+def total_cell(layers: Sequence[Layer], factor: float, most: float = math.inf) -> Cell:
+    """Return the sum of the known times, scaled from s by `factor`, with its ends where they are known; bounds are
+    `most` (s) at most.
+    """
+    known = sum_ends(layers, most) if has_bound(layers) else ends(layers) or (None, None)
     low, high = (None if end is None else end * factor for end in known)
     value = sum(layer.time or 0.0 for layer in layers) * factor
-    return Cell(text=sum_text(layers, factor), value=value, low=low, high=high)
+    return Cell(text=sum_text(layers, factor, most), value=value, low=low, high=high)
 
 
 def untimed_notes(layers: Sequence[Layer]) -> tuple[str, ...]:
@@ -268,6 +302,7 @@ def type_table(run: Run, *, label: str = "", most: int | None = MOST_TYPES) -> T
     Args:
         most: types with a row of their own; None for all.
     """
+    run = with_layers_told(run)
     found = by_type(layers_of(run, "operator"))
     order = sorted(found, key=lambda op: -seconds_of(found[op]))
     shown = order if most is None or len(order) <= most + 1 else order[:most]
@@ -299,6 +334,7 @@ def time_line(run: Run) -> str:
 
     ``"Conv 94.0 % (246 ± 44 µs, 5 layers); heaviest layer: conv2 46.4 % (122 ± 21 µs)"``
     """
+    run = with_layers_told(run)
     timed, overheads = (
         [layer for layer in layers_of(run, kind) if layer.time is not None] for kind in ("operator", "overhead")
     )
@@ -311,20 +347,20 @@ def time_line(run: Run) -> str:
     for op in order:
         if seconds_of(found[op]) >= least:
             count = f"{len(found[op])} layer{'s' if len(found[op]) > 1 else ''}"
-            parts.append(f"{op}{_taken_words(found[op], run.profile, '' if found[op] is overheads else count)}")
+            parts.append(f"{op}{_taken_words(found[op], run, '' if found[op] is overheads else count)}")
     heaviest = max(timed, key=lambda layer: layer.time or 0.0)
     rivals = sum(_may_be_as_heavy(layer, heaviest) for layer in timed if layer is not heaviest)
-    taken = _taken_words([heaviest], run.profile, f"{rivals} more may be as heavy" if rivals else "")
+    taken = _taken_words([heaviest], run, f"{rivals} more may be as heavy" if rivals else "")
     return f"{', '.join(parts)}; heaviest layer: {one_line(heaviest.title)}{taken}"
 
 
-def _taken_words(layers: Sequence[Layer], profile: Profile, more: str) -> str:
+def _taken_words(layers: Sequence[Layer], run: Run, more: str) -> str:
     """``" 94.0 % (246 ± 44 µs, 5 layers)"``: share of the whole, time, and what more there is to say.
 
     No share stands where the times are only upper bounds, or where their sum passes the whole.
     """
     unit, factor = time_unit([seconds_of(layers)])
-    time, share = total_cell(layers, factor), sum_cells(layers, profile, 1.0)[1]
+    time, share = total_cell(layers, factor, most_time(run)), sum_cells(layers, run, 1.0)[1]
     is_known = not share.text.startswith(("<", DASH.text)) and (share.high or 0.0) <= 100.0
     text = time.text if has_bound(layers) else plus_minus(time.value or 0.0, time.low, time.high)
     return f"{f' {share.text} %' if is_known else ''} ({', '.join(filter(None, (f'{text} {unit}', more)))})"
@@ -344,7 +380,7 @@ def _row(run: Run, name: str, layers: list[Layer], *, factor: float) -> tuple[Ce
     notes, count = untimed_notes(layers), value_cell(len(layers), str)
     if run.profile is None or all(layer.time is None for layer in layers):
         return Cell(text=name), count, absent(*notes), DASH
-    return Cell(text=name, notes=notes), count, *sum_cells(layers, run.profile, factor)
+    return Cell(text=name, notes=notes), count, *sum_cells(layers, run, factor)
 
 
 def seconds_of(layers: Sequence[Layer]) -> float:

@@ -20,8 +20,10 @@ from edgewise.report.document.names import keep_end
 from edgewise.report.profile.cells import (
     how_layers,
     layers_of,
+    most_time,
     peak_rows,
     percent_cell,
+    profile_of,
     ranked,
     rate_reason,
     roof_cell,
@@ -35,6 +37,7 @@ from edgewise.report.profile.cells import (
     timing_line,
     type_table,
     untimed_notes,
+    with_layers_told,
 )
 from edgewise.report.profile.changes import change_lines
 from edgewise.report.profile.diff import diff_tables
@@ -188,7 +191,7 @@ def whole_note(run: Run) -> str:
     """Return what the whole is: the latency of the run, or a mean of its own."""
     if run.source is not None:
         return WHOLE_OF_TOOL
-    return WHOLE_IS_LATENCY if run.value("latency") == _profile(run).latency else WHOLE_NOTE
+    return WHOLE_IS_LATENCY if run.value("latency") == profile_of(run).latency else WHOLE_NOTE
 
 
 def op_words(layer: Layer) -> str:
@@ -204,7 +207,8 @@ def layer_table(run: Run, *, top: int | None = MOST_ROWS, label: str = "") -> Ta
 
     Raises ValueError for a run without a profile.
     """
-    profile = _profile(run)
+    run = with_layers_told(run)
+    profile = profile_of(run)
     unit, factor = time_unit(layer.time for layer in run.layers)
     how = how_layers(run, profile, whole_note(run))
     is_limited = any(layer.roof_share is not None for layer in run.layers)
@@ -225,11 +229,10 @@ def layer_table(run: Run, *, top: int | None = MOST_ROWS, label: str = "") -> Ta
     shown = found if top is None or len(found) <= top + 1 else found[:top]
     cumulative = accumulate(share_of(layer, profile) or 0.0 for layer in shown)
     rows = [
-        _layer_row(layer, profile, factor=factor, cumulative=total)
-        for layer, total in zip(shown, cumulative, strict=True)
+        _layer_row(layer, run, factor=factor, cumulative=total) for layer, total in zip(shown, cumulative, strict=True)
     ]
     if rest := found[len(shown) :]:
-        rows.append(_folded_row(rest, profile, factor=factor, title=f"… {len(rest)} more layers", before=shown))
+        rows.append(_folded_row(rest, run, factor=factor, title=f"… {len(rest)} more layers", before=shown))
     rows += _other_rows(run, most=None if top is None else MOST_OVERHEADS, factor=factor)
     title = f"Layers by time: {label}" if label else "Layers by time"
     return Table(title=title, columns=columns, rows=tuple(rows), notes=_table_notes(run, shown))
@@ -265,20 +268,15 @@ def unmatched_words(run: Run) -> str:
     return f"{_operators(lost)} with {share} of the MACs"
 
 
-def _profile(run: Run) -> Profile:
-    if run.profile is None:
-        raise ValueError(f"run {run.id} has no profile")
-    return run.profile
-
-
-def _layer_row(layer: Layer, profile: Profile, *, factor: float, cumulative: float) -> tuple[Cell, ...]:
+def _layer_row(layer: Layer, run: Run, *, factor: float, cumulative: float) -> tuple[Cell, ...]:
+    profile = profile_of(run)
     share = share_of(layer, profile)
     unknown = one_line(layer.cost_unknown_because) or NOT_MEASURED
     return (
         Cell(text=str(layer.index), value=layer.index),
         Cell(text=one_line(layer.title)),
         Cell(text=op_words(layer)),
-        time_cell(layer, factor),
+        time_cell(layer, factor, most_time(run)),
         DASH if share is None else share_cell(layer, share, profile),
         DASH if share is None else percent_cell(cumulative),
         absent(unknown) if layer.macs is None else _count(layer.macs),
@@ -306,21 +304,21 @@ def count_words(number: float) -> str:
 
 
 def _folded_row(
-    rest: Sequence[Layer], profile: Profile, *, factor: float, title: str, before: Sequence[Layer] = ()
+    rest: Sequence[Layer], run: Run, *, factor: float, title: str, before: Sequence[Layer] = ()
 ) -> tuple[Cell, ...]:
     """Many layers as one: sums of what is known, and how many have no time."""
-    time, percent = sum_cells(rest, profile, factor)
+    time, percent = sum_cells(rest, run, factor)
     notes = untimed_notes(rest)
     is_timed = any(layer.time is not None for layer in rest)
     macs = [layer.macs for layer in rest if layer.macs is not None]
-    cumulative = percent_cell(sum(share_of(layer, profile) or 0.0 for layer in (*before, *rest))) if before else DASH
+    running = sum(share_of(layer, profile_of(run)) or 0.0 for layer in (*before, *rest))
     return (
         DASH,
         Cell(text=title, notes=notes, short=title.rpartition(" ")[0]),
         DASH,
         time if is_timed else absent(*notes),
         percent,
-        cumulative,
+        percent_cell(running) if before else DASH,
         _count(sum(macs)) if len(macs) == len(rest) and before else DASH,
         *[DASH] * 3,
     )
@@ -328,7 +326,7 @@ def _folded_row(
 
 def _other_rows(run: Run, *, most: int | None, factor: float) -> list[tuple[Cell, ...]]:
     """Overheads, at most `most` of them, what is unattributed, and the whole."""
-    profile = _profile(run)
+    profile = profile_of(run)
     found = ranked(layers_of(run, "overhead"))
     shown = found if most is None or len(found) <= most + 1 else found[:most]
     nameless = any(layer.op == NAMELESS for layer in found)
@@ -340,9 +338,10 @@ def _other_rows(run: Run, *, most: int | None, factor: float) -> list[tuple[Cell
         # An overhead without a step of the engine says all in its name.
         words = one_line(layer.op) if layer.engine_nodes and layer.op else "overhead"
         op = Cell(text=f"({words})", tone="fair")
-        rows.append((Cell(text="+", tone="fair"), name, op, time_cell(layer, factor), percent, *[DASH] * 5))
+        time = time_cell(layer, factor, most_time(run))
+        rows.append((Cell(text="+", tone="fair"), name, op, time, percent, *[DASH] * 5))
     if rest := found[len(shown) :]:
-        rows.append(_folded_row(rest, profile, factor=factor, title=f"… {len(rest)} more overheads"))
+        rows.append(_folded_row(rest, run, factor=factor, title=f"… {len(rest)} more overheads"))
     for title, seconds in (("unattributed", profile.unattributed), (WHOLE, profile.latency)):
         cell = Cell(text=significant(seconds * factor), value=seconds * factor)
         percent = percent_cell(seconds / profile.latency) if profile.latency > 0 else DASH
@@ -367,7 +366,7 @@ def reason_of_no_profile(run: Run) -> str:
 def sum_line(run: Run) -> str:
     """Return the sum of the layers, and the operators that none of them includes."""
     lost = unmatched_words(run)
-    return conservation_line(_profile(run)) + (f"; not matched: {lost}" if lost else "")
+    return conservation_line(profile_of(run)) + (f"; not matched: {lost}" if lost else "")
 
 
 def conservation_line(profile: Profile) -> str:
@@ -389,9 +388,9 @@ def conservation_line(profile: Profile) -> str:
 
 def memory_line(run: Run) -> str:
     """Arena, bound and where the peak is, or why they are not known."""
-    memory = _profile(run).memory
+    memory = profile_of(run).memory
     if not memory:
-        reason = one_line(_profile(run).memory_absent_because or "") or NOT_MEASURED
+        reason = one_line(profile_of(run).memory_absent_because or "") or NOT_MEASURED
         return f"memory of the activations: n/a ({reason})"
     arena, bound = memory.get("arena_bytes"), memory.get("lower_bound_bytes")
     words = ["n/a (too many tensors to plan)" if arena is None else format_bytes(arena)]

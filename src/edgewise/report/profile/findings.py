@@ -20,6 +20,7 @@ from edgewise.record.facts import threads_of, uses_int8
 from edgewise.record.layer import Bound
 from edgewise.report.document import Section, lines_of
 from edgewise.report.document.names import layer_names
+from edgewise.report.profile.cells import FEW_SESSIONS, has_bounds_alone, roof_reason
 from edgewise.report.runs.conditions import engine_of, labels_of, look_up
 from edgewise.text import listing, one_line
 from edgewise.units import format_bytes, format_duration, format_si, significant
@@ -29,9 +30,7 @@ NAME_WIDTH = 34
 MOST_PARTS = 3
 """Types of operators that the time above the limits is divided into."""
 _LIMITS: Mapping[Bound, str] = {"compute": "arithmetic at its peak", "memory": "memory at its bandwidth"}
-FEW_SESSIONS = 2
-"""Their interval is wide: Student's t with one degree of freedom is 12.7 (`edgewise.stats.intervals`)."""
-_MORE_SESSIONS = f"give {as_flag('sessions')} 3 or more"
+_MORE_SESSIONS = f"give {as_flag('sessions')} 5"
 _NO_NAMES: Mapping[str, str] = MappingProxyType({})
 BEFORE_AND_AFTER = 2
 """Number of runs of a comparison before and after."""
@@ -64,8 +63,6 @@ def evidence_sections(run: Run, label: str = "") -> list[Section]:
 
 def nothing_found(run: Run) -> tuple[str, ...]:
     """State that a profile has no findings and what helps, and for which layers that is not known."""
-    from edgewise.report.profile.cells import roof_reason
-
     if run.source is not None or run.profile is None:
         return ("not searched: layers of another tool",)
     least = LEAST_SHARE * run.profile.latency
@@ -92,6 +89,11 @@ def limit_lines(run: Run) -> list[str]:
     divided, profile = divide_at_roofs(run), run.profile
     if profile is None or profile.latency <= 0:
         return []
+    if has_bounds_alone(run):
+        return [
+            "two sessions are too few for layers: their times have no intervals here, and their order is not proven; "
+            f"{_MORE_SESSIONS}"
+        ]
     vague = [layer.is_bounded for layer in run.layers if has_arithmetic(layer)]
     if profile.sessions == FEW_SESSIONS and 2 * sum(vague) > len(vague):
         return [f"most times have only upper bounds: two processes hardly show how a third differs; {_MORE_SESSIONS}"]

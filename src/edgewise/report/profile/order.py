@@ -10,7 +10,7 @@ from edgewise.comparing.comparison import Variant
 from edgewise.comparing.turns import compare_in_turns
 from edgewise.formatting import factor_text
 from edgewise.record import Run
-from edgewise.report.bench.ranking import Candidate, in_order, turns_of, why_open
+from edgewise.report.bench.ranking import Candidate, factor_of, in_order, judged, turns_of, why_open
 from edgewise.report.comparison.words import evidence_text, headline_text
 from edgewise.report.runs.conditions import differ_in_engine, labels_of, processor_of
 from edgewise.text import listing
@@ -55,7 +55,7 @@ def _in_order(runs: Sequence[Run]) -> list[Candidate]:
 def order_line(runs: Sequence[Run]) -> str:
     """Which run is faster, with the ratio, its interval and how it is known; "" for one run and for several machines.
 
-    By the ratios of their turns; runs that took none have no proven order, whatever their intervals.
+    By the ratios of their turns, else by those that comparing them gives; runs that took no turns have no proven order.
     """
     known = _in_order(runs)
     if len(known) < max(2, len(runs)):
@@ -66,12 +66,14 @@ def order_line(runs: Sequence[Run]) -> str:
     alike, slower, apart = [], [], []
     for other in others:
         if (turns := turns_of(other, best)) is None:
-            low, high = (_quotient(a, b) for a, b in ((other.row.low, best.row.high), (other.row.high, best.row.low)))
-            apart.append(f"{other.label} takes {factor_text(other.value / best.value, low, high)} the time")
+            apart.append(f"{other.label} takes {factor_of(other, best, slow=True)} the time")
         elif turns.verdict == "slower":
             slower.append(f"{other.label} takes {factor_text(turns.ratio, turns.low, turns.high)} the time")
         else:
             alike.append(other.label)
+    if len(apart) == len(others) and any(judged(other, best).verdict != "slower" for other in others):
+        factors = listing([f"{other.label} takes {factor_of(other, best, slow=True)}" for other in others])
+        return f"no verdict: {factors} the time of {best.label}; {NOT_PROVEN}"
     leader = f"{'fastest' if len(apart) < len(others) else 'least latency'}: {best.label}"
     parts = [f"{listing(alike)} can't be told apart from it in turns"] if alike else []
     parts += [f"{listing(slower)}, measured in turns"] if slower else []
@@ -87,7 +89,3 @@ def _line_of_two(best: Candidate, other: Candidate) -> str:
     row = replace(row, because="")
     told = headline_text(row) if row.verdict != "inconclusive" else f"{row.b} and {row.a} can't be told apart"
     return f"{told} ({evidence_text(row)}, measured in turns{why_open(turns)})"
-
-
-def _quotient(value: float | None, by: float | None) -> float | None:
-    return value / by if value and by else None

@@ -7,7 +7,7 @@ const SCALES = { s: TIMES, B: SIZES, MAC: COUNTS, "": COUNTS, "op/s": COUNTS.map
 export const significant = (value) => {
   const size = Math.abs(value);
   if (size && (size < 1e-4 || size >= 1e9)) return value.toExponential(2);
-  return value.toFixed(size ? Math.max(0, 2 - Math.floor(Math.log10(size))) : 0);
+  return Number(value.toPrecision(3)).toFixed(size ? Math.max(0, 2 - Math.floor(Math.log10(size))) : 0);
 };
 
 export function quantity(value, unit) {
@@ -165,7 +165,8 @@ export function draw(surface, scene, view, size, colours, look) {
       surface.text(fit(label, width - 12, 12), x + 6, y + height * (two ? 0.33 : 0.5), { fill: ink, size: 12, weight: told.bold ? 650 : 400 });
       // A number stands there whole or not at all.
       const whole = item.piece === undefined ? told.value : `${told.timed ? quantity(item.piece, "s") : "part"} of ${told.value}`;
-      const values = [told.op ? `${told.op} · ${whole}` : whole, whole, item.piece === undefined ? told.value.split(",")[0] : "", ""];
+      const parts = item.piece === undefined ? told.value.split(", ") : [];
+      const values = [told.op ? `${told.op} · ${whole}` : whole, whole, parts[0] ?? "", parts.at(-1) ?? "", ""];
       const value = values.find((each) => each.length <= roomOf(width - 12, 11));
       if (two) surface.text(value, x + 6, y + height * 0.7, { fill: ink, size: 11 });
     }

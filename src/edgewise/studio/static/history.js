@@ -7,7 +7,7 @@ if (form) {
     const ticked = boxes.filter((box) => box.checked).length;
     all.checked = ticked === boxes.length;
     all.indeterminate = ticked > 0 && !all.checked;
-    document.getElementById("how-many").textContent = ticked ? `With the ${ticked} ticked:` : "Tick runs to compare, export, tag or remove them:";
+    document.getElementById("how-many").textContent = ticked ? `With the ${ticked} ticked:` : "Tick runs to compare, export, tag or remove them.";
     form.querySelector(".actions").classList.toggle("none", !ticked);
     for (const button of form.querySelectorAll(".actions button")) button.disabled = ticked < Number(button.dataset.least ?? 1);
   };

@@ -67,7 +67,8 @@ def runs(request: Request) -> Response:
         scripts=("history.js",),
         rows=sorted_rows(store.named(shown), sort),
         columns=COLUMNS,
-        shown=[name for name in query.getlist("column") if name in COLUMNS] or USUAL,
+        shown=[name for name in query.getlist("column") if name in COLUMNS]
+        or [name for name in USUAL if any(map(COLUMNS[name].text, shown))],
         words={name: query.get(name, "") for name in (*FILTERS, "sort")},
         kept=partial(_kept, query),
         link=partial(link, request),
@@ -174,7 +175,8 @@ COLUMNS: Mapping[str, Column] = {
     "sha256": Column("SHA-256", lambda row: row.sha256[:16]),
     "id": Column("Id", lambda row: row.id),
 }
-USUAL = ("made", "model", "result", "basis", "runtime", "threads", "shapes", "device", "trust", "tags")
+USUAL = ("model", "runtime", "result", "trust", "made", "basis", "threads", "shapes", "device", "tags")
+"""A narrow screen shows the first ones."""
 
 
 def _day(text: str, *, end: bool = False) -> datetime:

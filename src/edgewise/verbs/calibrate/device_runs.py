@@ -251,8 +251,8 @@ def _best_of_each(runs: Sequence[Run], notes: Notes) -> list[Run]:
 def note_tool(run: Run, metric: str, notes: Notes) -> None:
     """Note which tool measured an imported run, and what was."""
     if run.source is not None:
-        batch = ", and batch 1 is assumed" if "batch" in run.source.unknown else ""
-        notes.add(f"Measured by {run.source.tool}, {METRICS[metric].label.lower()}{batch}", run.job.model.name)
+        batch = ", which does not tell the batch (1 is assumed)" if "batch" in run.source.unknown else ""
+        notes.add(f"{METRICS[metric].label} measured by {run.source.tool}{batch}", run.job.model.name)
 
 
 class ModelFiles:

@@ -306,7 +306,7 @@ def _from_run(run: Run, files: ModelFiles, notes: Notes) -> _Model:
         except EdgewiseError:
             continue
         if not ref.is_known:
-            notes.add("The tool names no file: taken for the file of the same name", ref.name)
+            notes.add("The tool gives no hash of its file: taken for the file of the same name", ref.name)
         elif found.sha256 != ref.sha256:
             changed = True
             continue
