@@ -16,6 +16,7 @@ from edgewise.report.bench.recommendation import recommendation
 from edgewise.report.bench.tables import bench_table
 from edgewise.report.document import Document, Table, json_text
 from edgewise.report.profile.document import is_profiled
+from edgewise.report.runs.conditions import told_apart
 from edgewise.report.runs.field_tables import FIELD_TABLES, Options, field_document, usage_table
 
 PROFILE_EXTENSIONS = (".trace.json", ".nodes.json", ".mltk.json", ".svg", ".png")
@@ -245,7 +246,7 @@ def _check(runs: Sequence[Run], table: str | None) -> str:
 def _one_table(runs: Sequence[Run], table: str, options: Options) -> Table:
     """CSV has one table a file: scenarios side by side, the two halves of the watch metrics one below the other."""
     if table == "bench":
-        return bench_table(runs)
+        return bench_table(told_apart(runs, whole=True))
     if table == "usage":
         return usage_table(_commands(runs))
     first, *others = field_document(table, runs, options=options).tables

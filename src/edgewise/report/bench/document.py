@@ -22,7 +22,13 @@ from edgewise.report.bench.ranking import (
     objection_of,
     sweeps,
 )
-from edgewise.report.bench.recommendation import Recommendation, answer_of, group_title, recommendations
+from edgewise.report.bench.recommendation import (
+    Recommendation,
+    answer_of,
+    group_title,
+    processor_time_lines,
+    recommendations,
+)
 from edgewise.report.bench.sustained import sustained_sections
 from edgewise.report.bench.tables import bench_tables, ranking_table
 from edgewise.report.document import Document, Section, Table, filled
@@ -40,6 +46,7 @@ from edgewise.report.runs.conditions import (
     processor_of,
     provider_of,
     scenario_of,
+    shared_command,
     system_of,
     told_apart,
 )
@@ -195,7 +202,7 @@ def bench_document(runs: Sequence[Run], *, title: str = "", places: bool = False
     rankings = [
         ranking_table(sweep, where=f", on {devices_of(sweep)[0]}" if several else elsewhere(sweep))
         for sweep in sweeps(runs)
-        if len(comparable_groups(sweep)) >= LEAST_RANKED
+        if len(comparable_groups(sweep)) >= LEAST_RANKED and not processor_time_lines(sweep)
     ]
     return Document(
         title=title or default_title(runs),
@@ -209,6 +216,7 @@ def default_title(runs: Sequence[Run]) -> str:
     """Return the models of the runs and the processor they were measured on."""
     models = list(dict.fromkeys(one_line(run.job.model.name) for run in runs))
     names = ", ".join(models) if len(models) <= 3 else f"{len(models)} models"
+    names = f"{shared}: {names}" if (shared := shared_command(runs)) else names
     if len(devices := devices_of(runs)) > 1:
         return f"{names} on {enumerate_few(devices)}"
     places = list(dict.fromkeys(place for run in runs if (place := _machine_of(run))))

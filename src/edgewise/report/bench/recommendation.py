@@ -10,8 +10,11 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from decimal import Decimal
 
+from edgewise.comparing.comparison import Variant
+from edgewise.comparing.criteria import Criteria
 from edgewise.comparing.fairness import limits_text
-from edgewise.formatting import amount_text, percent_of, quantity, with_range
+from edgewise.comparing.metrics import compare_runs
+from edgewise.formatting import amount_text, factor_text, percent_of, quantity, with_range
 from edgewise.metrics import METRICS, in_sentence
 from edgewise.record import InTurns, Run
 from edgewise.record.facts import precision_of, threads_of
@@ -40,6 +43,7 @@ from edgewise.report.bench.ranking import (
     turns_of,
     why_not_told,
     why_open,
+    worst_load,
 )
 from edgewise.report.runs.cells import NOT_MEASURED, chief_metric, failure_of, label_of
 from edgewise.report.runs.conditions import (
@@ -356,7 +360,7 @@ def _of_evaluation(run: Run) -> str:
     if (found := run.evaluation) is not None:
         of = f" of {found.data.size}" if found.n < found.data.size else ""
         said += f" on {found.n}{of} sample{'' if found.data.size == 1 else 's'}"
-    return f"{one_line(run.job.model.name)} {_where(run, {})}: {said}"
+    return f"{one_line(run.job.model.name)}{_where(run, {})}: {said}"
 
 
 _SAME_BELOW = 1e-7
@@ -435,6 +439,8 @@ def _of_models(runs: Sequence[Run]) -> list[str]:
         against = next((one for one in ranked if one.place and is_faster(own[one.run.id], chosen)), None)
         fastest += f"; but {against.model} is faster in turns: repeat it on an idle machine" if against else ""
         reserved += turns_lines(chosen, every, lambda run: _named(run, short))
+    if busy := processor_time_lines(runs):
+        fastest, *reserved = busy
     if left := [f"{one.model} ({objection_of(one.run).brief})" for one in ranked if one.place is None]:
         fastest += f"; not ranked: {enumerate_few(left)}"
     ran = {one_line(run.job.model.name) for run in runs if run.status != "failed"}
@@ -443,6 +449,32 @@ def _of_models(runs: Sequence[Run]) -> list[str]:
     least = min(sizes.values(), default=0)
     smallest = " and ".join(model for model, size in sizes.items() if size == least)
     return [fastest, *reserved, *([f"Smallest: {smallest}, {quantity(least, 'B')}"] if smallest else [])]
+
+
+def processor_time_lines(runs: Sequence[Run]) -> list[str]:
+    """Which program needs the least processor time, where the load of others decides which takes the least time; empty
+    where it does not, and for models.
+    """
+    spent = {run.id: time for run in runs if run.status == "done" and (time := run.value("cpu_time"))}
+    load = worst_load(runs)
+    if not load or len(spent) < 2 or not all(run.job.command for run in runs):
+        return []
+    able = sorted((run for run in runs if run.id in spent), key=lambda run: spent[run.id])
+    variants = [Variant(label=run.id, run=run) for run in able]
+    more, alike = [], []
+    for run, row in zip(able[1:], compare_runs(variants, Criteria(metrics=("cpu_time",))), strict=True):
+        name = one_line(run.job.model.name)
+        if row.verdict == "slower" and row.ratio is not None:
+            more.append(f"{name} needs {factor_text(row.ratio, row.low, row.high)} as much")
+        else:
+            alike.append(f"{name} ({quantity(spent[run.id], 's')})")
+    least = able[0].measurement("cpu_time")
+    text = amount_text("s", spent[able[0].id], *((least.low, least.high) if least is not None else (None, None)))
+    told = [*([enumerate_few(more)] if more else []), *([f"{enumerate_few(alike)} {NOT_TOLD}"] if alike else [])]
+    return [
+        f"Least processor time: {one_line(able[0].job.model.name)}, {text}; {'; '.join(told)}",
+        f"Which takes the least time can't be told on this busy machine: {load}",
+    ]
 
 
 def _cost_of(after: Candidate, chosen: Candidate, leaders: Sequence[Candidate]) -> str:
@@ -477,7 +509,7 @@ def _of_runtimes(runs: Sequence[Run]) -> str:
     if len(runs) == 1:
         run = runs[0]
         what = failure_of(run) if run.status != "done" else f"{noun_of(run)} {_judged_text(run)}{_use_of(run)}"
-        return f"{one_line(run.job.model.name)} {_where(run, {})}: {what}"
+        return f"{one_line(run.job.model.name)}{_where(run, {})}: {what}"
     (found,) = recommendations(runs)
     if found.run is None:
         said = [f"{label} ({objection_of(run).brief})" for run, label in zip(runs, labels_of(runs), strict=True)]
@@ -538,13 +570,18 @@ def _use_of(run: Run) -> str:
 def _named(run: Run, short: Mapping[str, str]) -> str:
     """``kws.onnx on onnxruntime, 2 threads``; a thread goes without saying."""
     threads = threads_of(run) or 1
-    return f"{one_line(run.job.model.name)} {_where(run, short)}" + (f" with {threads} threads" if threads > 1 else "")
+    return f"{one_line(run.job.model.name)}{_where(run, short)}" + (f" with {threads} threads" if threads > 1 else "")
 
 
 def _where(run: Run, short: Mapping[str, str]) -> str:
-    """Return ``on onnxruntime/cpu``, or its name in `short`; for a program ``(mechanism cgroup-v2)``."""
+    """Return ``" on onnxruntime/cpu"``, or its name in `short`; for a program with limits
+    ``" (mechanism cgroup-v2)"``, unless `short` has one for all.
+    """
     engine = provider_of(run)
-    return f"(mechanism {engine.partition('/')[2]})" if run.job.command else f"on {short.get(engine, engine)}"
+    if not run.job.command:
+        return f" on {short.get(engine, engine)}"
+    told = len(short) != 1 and run.job.target.constraints is not None
+    return f" (mechanism {engine.partition('/')[2]})" if told else ""
 
 
 def _judged_text(run: Run) -> str:

@@ -24,6 +24,7 @@ from edgewise.report.runs.conditions import (
     processor_of,
     provider_of,
     scenario_of,
+    shared_command,
     short_providers,
 )
 from edgewise.report.runs.provenance import how_of
@@ -42,7 +43,7 @@ COMMAND_COLUMNS = (
     ("total_time", 0, True),
     ("cpu_utilization", 0, False),
     ("cpu_utilization_peak", 4, False),
-    ("cpu_time", 1, False),
+    ("cpu_time", 1, True),
     ("throttled_time", 1, False),
     ("memory_average", 2, False),
     ("memory_group_peak", 0, False),
@@ -106,7 +107,7 @@ def bench_table(runs: Sequence[Run]) -> Table:
         columns.append((Column(title="Path"), [Cell(text=whole or "–", short=short) for whole, short in paths]))
     for metric, rank, interval in [*_metric_columns(runs), *(_EXPORT_COLUMNS if exported else ())]:
         columns.append(metric_column(runs, metric, rank=rank, interval=interval))
-        is_time = metric not in ("throughput", "decode_rate")
+        is_time = metric not in ("throughput", "decode_rate", "cpu_time")
         if interval and is_time and (found := _percentile_column(runs, metric, "p99")):
             columns.append(found)
     columns.append((Column(title="Grade", rank=0), [_grade(run) for run in runs]))
@@ -145,7 +146,8 @@ def _table_title(runs: Sequence[Run]) -> str:
     if len(groups) == 1:
         return group_title(groups[0][0]) + elsewhere(runs)
     kinds = {run.job.workload.scenario.kind for run in runs}
-    return (f"Benchmark, {kinds.pop()}" if len(kinds) == 1 else "Benchmark") + elsewhere(runs)
+    shared = f": {shared}" if (shared := shared_command(runs)) else ""
+    return (f"Benchmark, {kinds.pop()}{shared}" if len(kinds) == 1 else "Benchmark") + elsewhere(runs)
 
 
 def _identity(runs: Sequence[Run]) -> list[tuple[Column, list[Cell]]]:
@@ -169,15 +171,16 @@ def _identity(runs: Sequence[Run]) -> list[tuple[Column, list[Cell]]]:
         return Column(title=title, rank=rank, hidden=not (varies or always), name=name), cells
 
     limited = any(run.job.target.constraints for run in runs)
-    model = column("Model", lambda run: command_of(run) or one_line(run.job.model.name), always=True)
+    model = column("Model", lambda run: one_line(run.job.model.name), always=True)
     short, engines = short_providers(runs), [provider_of(run) for run in runs]
+    mechanism = len(runs) > 1 == len(short) and all(run.job.command for run in runs)
     runtime, names = column("Runtime", provider_of, always=True)
     names = [replace(cell, text=words, short=short.get(words, "")) for cell, words in zip(names, engines, strict=True)]
     return [
         (Column(title="Run", hidden=True), [Cell(text=run.id) for run in runs]),
         (Column(title="Status", hidden=True), [Cell(text=_status(run)) for run in runs]),
         model,
-        (replace(runtime, rank=0, name=True), names),
+        (replace(runtime, rank=3 if mechanism else 0, name=not mechanism), names),
         column("Threads", lambda run: str(threads) if (threads := threads_of(run)) else None),
         column("Batch", lambda run: str(run.job.workload.batch)),
         column("Precision", precision_of),
