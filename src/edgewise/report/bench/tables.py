@@ -130,7 +130,8 @@ def ranking_table(runs: Sequence[Run], *, where: str = "") -> Table:
         metric_column(chosen, memory, rank=0, interval=False),
         (Column(title="Grade", rank=1), [_grade(run) for run in chosen]),
     ]
-    notes = ["models that share a place: none is proven faster than another"]
+    places = [one.place for one in ranked if one.place is not None]
+    notes = ["models that share a place: none is proven faster than another"] if len({*places}) < len(places) else []
     if any(one.place is None for one in ranked):
         notes.append("–: not ranked, as no run of the model qualifies (failed, unreliable or outputs differ)")
     scope = group_title(chosen[0]).partition(", ")[2]
