@@ -285,7 +285,7 @@ def _place_of(runs: Sequence[Run]) -> str:
 
 
 def recommendation_sections(runs: Sequence[Run]) -> list[Section]:
-    """One section per group of comparable runs."""
+    """One section per group of comparable runs; none for a run alone, which nothing was measured against."""
     found = recommendations_by_device(runs)
 
     def section(one: Recommendation) -> Section:
@@ -294,7 +294,7 @@ def recommendation_sections(runs: Sequence[Run]) -> list[Section]:
             return Section(title=f"No recommendation{scope}", lines=one.why, tone="poor", brief="")
         return Section(title=f"Recommended{scope}: {one.label}", lines=one.why, tone="good", brief="")
 
-    return list(map(section, found))
+    return [section(one) for one in found if one.of > 1]
 
 
 def _agreement(runs: Sequence[Run]) -> Section:

@@ -75,6 +75,7 @@ class Recommendation:
         group: what was compared, such as ``"kws.tflite, single-stream, batch 1"``.
         label: the run's short name within that group; empty where there is none.
         tie: what it costs less than runs that are as fast, threads aside; empty where there are none.
+        of: number of runs of the group.
     """
 
     run: str | None
@@ -82,6 +83,7 @@ class Recommendation:
     group: str
     label: str = ""
     tie: str = ""
+    of: int = 1
 
     def to_document(self) -> dict[str, object]:
         """``{"run": id or null, "why": […]}``, the shape on the command line."""
@@ -127,14 +129,15 @@ def _recommend(group: Sequence[Run], every: Sequence[Candidate]) -> Recommendati
     title = group_title(group[0])
     ranked, objections = candidates_of(group)
     if not ranked:
-        return Recommendation(run=None, why=(*objections, *load_lines(group)), group=title)
+        return Recommendation(run=None, why=(*objections, *load_lines(group)), group=title, of=len(group))
     chosen, reasons = prefer(peers_of(_in_full_precision(ranked), every))
     why = _why(chosen, ranked) + reasons
     why += _remarks(chosen, ranked) + load_lines(group)
     path = "" if is_original(chosen.run) else path_of(chosen.run)[1]
     label = chosen.label if path in chosen.label else f"{chosen.label} from {path}"
     tie = next((reason for reason in reasons if reason.startswith(TIES)), "")
-    return Recommendation(run=chosen.run.id, why=(*why, *objections), group=title, label=label, tie=tie)
+    why = [*why, *objections]
+    return Recommendation(run=chosen.run.id, why=tuple(why), group=title, label=label, tie=tie, of=len(group))
 
 
 _LOWER = ("bf16", "f16")

@@ -89,9 +89,8 @@ def field_tables(name: str, runs: Sequence[Run], *, options: Options) -> list[Ta
         for each, label in zip(joined, labels, strict=True)
         for line in each.origins()
     ]
-    names = [f" ({label})" if len(rows) > 1 else "" for label in labels]
-    own = [f"{name_run(run)}{name}" for run, name in zip(rows, names, strict=True)]
-    ids = f"{'All other' if told else 'All'} values: {listing(own)}"
+    own = [f"{run.id[:13]} ({label})" for run, label in zip(rows, labels, strict=True)]
+    ids = f"{'All other' if told else 'All'} values: {name_run(rows[0]) if len(rows) == 1 else f'runs {listing(own)}'}"
     return [replace(first, notes=(*first.notes, *_environments(rows, labels), ids, *told)), *others]
 
 
