@@ -6,9 +6,8 @@ be told apart from the fastest, the cheapest is recommended.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from decimal import Decimal
 
 from edgewise.comparing.comparison import Variant
 from edgewise.comparing.criteria import Criteria
@@ -53,7 +52,6 @@ from edgewise.report.runs.conditions import (
     path_of,
     provider_of,
     scenario_of,
-    short_providers,
     told_apart,
 )
 from edgewise.run.agreement import BEYOND, REFERENCE, compared_with, not_compared
@@ -363,11 +361,21 @@ def _of_evaluation(run: Run) -> str:
     if (found := run.evaluation) is not None:
         of = f" of {found.data.size}" if found.n < found.data.size else ""
         said += f" on {found.n}{of} sample{'' if found.data.size == 1 else 's'}"
-    return f"{one_line(run.job.model.name)}{_where(run, {})}: {said}"
+    return f"{one_line(run.job.model.name)}{_where(run)}: {said}"
 
 
 _SAME_BELOW = 1e-7
 """A share of the scale that one rounding of a 32-bit number makes: below it nothing can be told."""
+
+
+_PERCENT_FROM = 1e-4
+
+
+def _share_of_scale(share: float) -> str:
+    """``"0.38 %"``, ``"0.901 parts per million"``: a share without a row of zeros."""
+    if share < _SAME_BELOW:
+        return f"at most {_SAME_BELOW * 1e6:g} parts per million"
+    return f"{significant(percent_of(share))} %" if share >= _PERCENT_FROM else f"{share * 1e6:.3g} parts per million"
 
 
 def _of_files(runs: Sequence[Run]) -> list[str]:
@@ -380,8 +388,7 @@ def _of_files(runs: Sequence[Run]) -> list[str]:
             said.append(f"{run.job.model.name} {row.absent_because}")
         elif row.value is not None and row.method.startswith(compared_with(name)):
             words = "differs from {} by" if row.method.endswith(BEYOND) else "agrees with {} within"
-            share = "at most 0.00001" if row.value < _SAME_BELOW else f"{Decimal(f'{percent_of(row.value):.3g}'):f}"
-            said.append(f"{run.job.model.name} {words.format(name)} {share} % of their scale")
+            said.append(f"{run.job.model.name} {words.format(name)} {_share_of_scale(row.value)} of their scale")
     return [f"Outputs: {one_line('; '.join(dict.fromkeys(said)))}"] if said else []
 
 
@@ -410,13 +417,12 @@ def _of_models(runs: Sequence[Run]) -> list[str]:
         own = {one.run.id: one for one in every}
         leaders = [own[one.run.id] for one in first]
         chosen, _ = prefer(leaders)
-        short = short_providers(runs)
         varied = len({threads_of(run) for run in runs}) > 1
         threads = " with 1 thread" if varied and threads_of(chosen.run) == 1 else ""
-        fastest = f"Fastest: {_named(chosen.run, short)}{threads}, {headline_text(chosen.run)}"
+        fastest = f"Fastest: {_named(chosen.run)}{threads}, {headline_text(chosen.run)}"
         others = [one.run for one in first if one.run.id != chosen.run.id]
         alike = [
-            f"{_named(run, short)} ({headline_text(run, interval=False)}"
+            f"{_named(run)} ({headline_text(run, interval=False)}"
             f"{', took no turns' if chosen.run.in_turns and not run.in_turns else ''})"
             for run in others
         ]
@@ -430,18 +436,18 @@ def _of_models(runs: Sequence[Run]) -> list[str]:
             cost = "; ".join(filter(None, [_cost_of(own[after.id], chosen, leaders), _better_of(own[after.id], every)]))
             shown = {chosen.run.id, *(run.id for run in others)}
             between = any(has_better_value(one, own[after.id]) for one in every if one.run.id not in shown)
-            fastest += f"; next{' model' if between else ''} {_named(after, short)}, {headline_text(after)} ({cost})"
+            fastest += f"; next{' model' if between else ''} {_named(after)}, {headline_text(after)} ({cost})"
         told = {provider_of(run) for run in (chosen.run, *others, *([after] if after is not None else []))}
         second = next((one for one in every if provider_of(one.run) not in told), None) if len(told) < 2 else None
         if second is not None and ((said := _beside(second, chosen)) or second not in family):
-            fastest += f"; {_named(second.run, short)} {f'is {said}' if said else _not_told(second, chosen)}"
+            fastest += f"; {_named(second.run)} {f'is {said}' if said else _not_told(second, chosen)}"
             fastest += _how_apart(second, chosen)
         named = {one.model for one in ranked if one.place is None}
-        fastest += _overlooked([run for run in runs if one_line(run.job.model.name) not in named], chosen, short)
+        fastest += _overlooked([run for run in runs if one_line(run.job.model.name) not in named], chosen)
         # Proofs in a circle: by intervals it is slower than what is slower than the fastest.
         against = next((one for one in ranked if one.place and is_faster(own[one.run.id], chosen)), None)
         fastest += f"; but {against.model} is faster in turns: repeat it on an idle machine" if against else ""
-        reserved += turns_lines(chosen, every, lambda run: _named(run, short))
+        reserved += turns_lines(chosen, every, _named)
     if busy := processor_time_lines(runs):
         fastest, *reserved = busy
     if left := [f"{one.model} ({objection_of(one.run).brief})" for one in ranked if one.place is None]:
@@ -512,7 +518,7 @@ def _of_runtimes(runs: Sequence[Run]) -> str:
     if len(runs) == 1:
         run = runs[0]
         what = failure_of(run) if run.status != "done" else f"{noun_of(run)} {_judged_text(run)}{_use_of(run)}"
-        return f"{one_line(run.job.model.name)}{_where(run, {})}: {what}"
+        return f"{one_line(run.job.model.name)}{_where(run)}: {what}"
     (found,) = recommendations(runs)
     if found.run is None:
         said = [f"{label} ({objection_of(run).brief})" for run, label in zip(runs, labels_of(runs), strict=True)]
@@ -524,7 +530,7 @@ def _of_runtimes(runs: Sequence[Run]) -> str:
     told = [*(way(chosen, full) for way in ways), _of_lower_precision(chosen, ranked), found.tie]
     why = [*filter(None, told)] or [found.why[0]]
     words = f"Recommended: {found.label}, {noun_of(chosen.run)} {_judged_text(chosen.run)}; {'; '.join(why)}"
-    return words + _overlooked(runs, chosen, short_providers(runs))
+    return words + _overlooked(runs, chosen)
 
 
 def _least_value(runs: Sequence[Run]) -> str:
@@ -538,7 +544,7 @@ def _least_value(runs: Sequence[Run]) -> str:
     return f"; the {'highest' if is_rate else 'lowest'} value is that of {labels[best.id]}, {headline_text(best)}"
 
 
-def _overlooked(runs: Sequence[Run], chosen: Candidate, short: Mapping[str, str]) -> str:
+def _overlooked(runs: Sequence[Run], chosen: Candidate) -> str:
     """Name the runs that are not ranked though their values are better: each with its value and why; "" where there
     are none.
     """
@@ -548,7 +554,7 @@ def _overlooked(runs: Sequence[Run], chosen: Candidate, short: Mapping[str, str]
         return value is not None and (value > chosen.value if chosen.is_rate else value < chosen.value)
 
     found = [(run, brief) for run in runs if (brief := objection_of(run).brief) and is_better(run)]
-    said = [f"{_named(run, short)}, {headline_text(run, interval=False)} ({brief})" for run, brief in found]
+    said = [f"{_named(run)}, {headline_text(run, interval=False)} ({brief})" for run, brief in found]
     return f"; not ranked, though its value is better: {enumerate_few(said)}" if said else ""
 
 
@@ -570,21 +576,19 @@ def _use_of(run: Run) -> str:
     return f"; {', '.join(words)}" if words else ""
 
 
-def _named(run: Run, short: Mapping[str, str]) -> str:
-    """``kws.onnx on onnxruntime, 2 threads``; a thread goes without saying."""
+def _named(run: Run) -> str:
+    """``kws.onnx on onnxruntime/cpu, 2 threads``; a thread goes without saying. A program by its name alone."""
     threads = threads_of(run) or 1
-    return f"{one_line(run.job.model.name)}{_where(run, short)}" + (f" with {threads} threads" if threads > 1 else "")
+    where = "" if run.job.command else _where(run)
+    return f"{one_line(run.job.model.name)}{where}" + (f" with {threads} threads" if threads > 1 else "")
 
 
-def _where(run: Run, short: Mapping[str, str]) -> str:
-    """Return ``" on onnxruntime/cpu"``, or its name in `short`; for a program with limits
-    ``" (mechanism cgroup-v2)"``, unless `short` has one for all.
-    """
+def _where(run: Run) -> str:
+    """Return ``" on onnxruntime/cpu"``; for a program with limits ``" (mechanism cgroup-v2)"``, without ``""``."""
     engine = provider_of(run)
     if not run.job.command:
-        return f" on {short.get(engine, engine)}"
-    told = len(short) != 1 and run.job.target.constraints is not None
-    return f" (mechanism {engine.partition('/')[2]})" if told else ""
+        return f" on {engine}"
+    return f" (mechanism {engine.partition('/')[2]})" if run.job.target.constraints is not None else ""
 
 
 def _judged_text(run: Run) -> str:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Sequence
 from dataclasses import replace
+from statistics import median
 
 from edgewise.comparing.fairness import limits_text
 from edgewise.formatting import quantity, value_text
@@ -20,12 +21,12 @@ from edgewise.report.runs.conditions import (
     command_of,
     elsewhere,
     engine_of,
+    mechanisms_of,
     path_of,
     processor_of,
     provider_of,
     scenario_of,
     shared_command,
-    short_providers,
 )
 from edgewise.report.runs.provenance import how_of
 from edgewise.text import one_line, tells_apart
@@ -88,6 +89,8 @@ _TITLES = {
     "memory_engine": "Engine",
     "output_max_abs_error": "Max error",
 }
+_SMALLEST = 0.00995
+"""Smallest value of a column whose median gives it its unit."""
 _WIDEST = 1e5
 """A column has one unit unless its largest value would then need more digits than this."""
 
@@ -173,10 +176,8 @@ def _identity(runs: Sequence[Run]) -> list[tuple[Column, list[Cell]]]:
 
     limited = any(run.job.target.constraints for run in runs)
     model = column("Model", lambda run: one_line(run.job.model.name), always=True)
-    short, engines = short_providers(runs), [provider_of(run) for run in runs]
-    mechanism = len(runs) > 1 == len(short) and all(run.job.command for run in runs)
+    mechanism = len(runs) > 1 == len(mechanisms_of(runs)) and all(run.job.command for run in runs)
     runtime, names = column("Runtime", provider_of, always=True)
-    names = [replace(cell, text=words, short=short.get(words, "")) for cell, words in zip(names, engines, strict=True)]
     return [
         (Column(title="Run", hidden=True), [Cell(text=run.id) for run in runs]),
         (Column(title="Status", hidden=True), [Cell(text=_status(run)) for run in runs]),
@@ -276,9 +277,11 @@ def _common_unit(values: Sequence[float], unit: str) -> tuple[str, Scale]:
     positive = [abs(value) for value in values if value and math.isfinite(value)]
     if choices is None or not positive:
         return ("%", times(100.0)) if unit == "1" else ("", times(1.0))
-    least, largest = min(positive), max(positive)
+    least, middle, largest = min(positive), median(positive), max(positive)
     for word, factor in choices:
-        if least * factor >= 0.0995 and largest * factor >= 0.9995:
+        # The usual value has up to three digits before the point, even if a small one then begins with zeros.
+        readable = least * factor >= 0.0995 or (least * factor >= _SMALLEST and middle * factor >= 0.9995)
+        if readable and largest * factor >= 0.9995:
             return (word, times(factor)) if largest * factor < _WIDEST else ("", times(1.0))
     word, factor = choices[-1]
     return word, times(factor)

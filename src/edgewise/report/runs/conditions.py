@@ -97,18 +97,9 @@ def provider_of(run: Run) -> str:
     return one_line(f"{runtime.name}/{runtime.provider}" if runtime.provider else runtime.name)
 
 
-def short_providers(runs: Sequence[Run]) -> dict[str, str]:
-    """Return what `provider_of` says → the runtime alone, of runtimes that all of `runs` use with one provider.
-
-    For a program, the mechanism that limited it: its runtime is always ``command``.
-    """
-    said = {
-        full: full.partition("/")[2] if run.job.command else one_line(run.job.runtime.name)
-        for run in runs
-        for full in [provider_of(run)]
-    }
-    names = list(said.values())
-    return {words: name for words, name in said.items() if names.count(name) == 1}
+def mechanisms_of(runs: Sequence[Run]) -> set[str]:
+    """Return the mechanisms that limited the programs among `runs`."""
+    return {str(run.effective.get("mechanism", "?")) for run in runs if run.job.command}
 
 
 def processing_unit_of(run: Run) -> str | None:
@@ -240,14 +231,14 @@ def names_of(runs: Sequence[Run]) -> list[str]:
     its command line that differ from those of the other programs.
     """
     names = model_names([run.job.model for run in runs])
-    own = _own_words([run.job.command for run in runs if command_of(run)])
+    own = own_words([run.job.command for run in runs if command_of(run)])
     return [
         own.get(run.job.command, command_of(run)) if command_of(run) else name
         for run, name in zip(runs, names, strict=True)
     ]
 
 
-def _own_words(commands: Sequence[tuple[str, ...]]) -> dict[tuple[str, ...], str]:
+def own_words(commands: Sequence[tuple[str, ...]]) -> dict[tuple[str, ...], str]:
     """Return for each command the words between those that all begin and end with; {} where that leaves one nothing."""
     start, end = _shared_ends(commands)
     own = {command: one_line(" ".join(command[start : len(command) - end])) for command in commands}
@@ -270,7 +261,7 @@ def _count_shared(commands: Sequence[tuple[str, ...]]) -> int:
 def shared_command(runs: Sequence[Run]) -> str:
     """``"python3 fir.py … 600000"``: what the command lines share that `names_of` leaves out; "" where nothing is."""
     commands = [run.job.command for run in runs if command_of(run)]
-    if len(commands) < len(runs) or not _own_words(commands):
+    if len(commands) < len(runs) or not own_words(commands):
         return ""
     start, end = _shared_ends(commands)
     first = commands[0]

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 from edgewise.comparing.fairness import limits_text
 from edgewise.device.devices import LOCAL
-from edgewise.formatting import ABSENT, interval_text, quantity, value_text
+from edgewise.formatting import ABSENT, interval_text, quantity, value_text, with_range
 from edgewise.record import Layer, Measurement, Run, Source
 from edgewise.record.job import UNKNOWN_DEVICE
 from edgewise.record.layer import ESTIMATED_SHARE
@@ -33,10 +33,11 @@ from edgewise.report.runs.cells import (
     judged_on,
     judged_rows,
     label_of,
+    notes_of,
     preparation_of,
     reason_of_absence,
 )
-from edgewise.report.runs.conditions import engine_of, file_of, flatten, path_of, scenario_of
+from edgewise.report.runs.conditions import engine_of, file_of, flatten, own_words, path_of, scenario_of
 from edgewise.report.runs.provenance import how_of, provenance_of_column
 from edgewise.store.codec import parse_time
 from edgewise.text import one_line, printable
@@ -63,31 +64,32 @@ def listing_document(rows: Sequence[RunRow], *, id_size: int | None = None) -> D
     Args:
         id_size: the characters of an id that are shown, as `Store.id_size` gives them; None for all.
     """
-    providers: dict[str, set[str | None]] = {}
-    for row in rows:
-        providers.setdefault(row.runtime, set()).add(row.provider)
     metrics = list(dict.fromkeys(row.metric for row in rows if row.metric))
     usual, mixed = (metrics[0] if metrics else None), len(metrics) > 1
     away = any(row.device not in (LOCAL, UNKNOWN_DEVICE) for row in rows)
     columns = (
         Column(title="Run"),
-        Column(title="Made, UTC", rank=4),
+        Column(title="Made (UTC)", rank=4),
         Column(title="Model", name=True),
-        Column(title="Runtime", name=True),
-        Column(title="Shape", name=True, rank=3, hidden=not any(row.shapes for row in rows)),
+        Column(title="Runtime", name=id_size is None),
+        Column(title="Shape", name=True, rank=5, hidden=not any(row.shapes for row in rows)),
         Column(title=label_of(usual) if usual and not mixed else "Result", numeric=True),
         Column(title="Machine", name=not away, rank=0 if away else 6),
-        Column(title="Trust", rank=5),
-        Column(title="Tags", rank=1, hidden=not any(row.tags for row in rows)),
+        Column(title="Grade", rank=1),
+        Column(title="Tags", rank=2, hidden=not any(row.tags for row in rows)),
     )
+    own = own_words([tuple(row.model.split()) for row in rows if _is_program(row)])
     cells = tuple(
         (
             Cell(text=row.id[:id_size]),
             Cell(text=_moment(row.created_at)),
-            Cell(text=row.model),
-            _engine_cell(row, short=len(providers[row.runtime]) == 1),
+            Cell(text=row.model, short=own.get(tuple(row.model.split()), "")),
+            Cell(text=_engine_words(row)),
             Cell(text=row.shapes or ""),
-            Cell(text=_result(row, named=mixed), short=row.cause or ""),
+            Cell(
+                text=_result(row, named=mixed),
+                short=row.cause or _result(row, named=row.metric != usual and not _is_program(row)),
+            ),
             Cell(
                 text=row.machine or "–",
                 short=LOCAL if away and row.device == LOCAL else _MODEL_ALONE.sub("", row.machine or "").strip(),
@@ -100,23 +102,29 @@ def listing_document(rows: Sequence[RunRow], *, id_size: int | None = None) -> D
     return Document(title="", tables=(Table(title="", columns=columns, rows=cells),))
 
 
-def _engine_cell(row: RunRow, *, short: bool) -> Cell:
-    """Runtime, provider and settings; `short` allows a narrow table to drop the provider."""
-    words = [f"{row.threads}T"] if row.threads else []
+def _is_program(row: RunRow) -> bool:
+    return row.scenario == row.runtime
+
+
+def _engine_words(row: RunRow) -> str:
+    """Runtime, provider and settings; a program has none of the latter two."""
+    if _is_program(row):
+        return row.runtime
+    words = ["/".join(dict.fromkeys(filter(None, (row.runtime, row.provider))))]
+    words += [f"{row.threads}T"] if row.threads else []
     words += [f"batch {row.batch}"] if row.batch != 1 else []
     words += [row.scenario] if row.scenario != "single-stream" else []
-    engine = row.runtime + (f"/{row.provider}" if row.provider not in (None, row.runtime) else "")
-    words = [] if row.scenario == row.runtime else words  # a program's
-    return Cell(text=" ".join([engine, *words]), short=" ".join([row.runtime, *words]) if short else "")
+    return " ".join(words)
 
 
 def _result(row: RunRow, *, named: bool) -> str:
-    """Return the run's headline, with the metric's name where the heading does not say it."""
+    """Return the run's headline with its interval, and the metric's name where the heading does not say it."""
     if row.status != "done":
         return row.status + (f": {row.cause}" if row.cause else "")
     if row.value is None or row.unit is None or row.metric is None:
         return "absent"
-    return f"{label_of(row.metric) if named else ''} {value_text(row.metric, row.unit, row.value)}".strip()
+    text = with_range(row.metric, row.unit, row.value, row.low, row.high)
+    return f"{label_of(row.metric)} {text}" if named else text
 
 
 def _moment(created_at: str) -> str:
@@ -196,7 +204,9 @@ def _measurements(run: Run) -> Table:
         return Cell(text=interval_text(row.metric, row.unit, row.value, row.low, row.high) if known else "")
 
     def method(row: Measurement) -> Cell:
-        return text_cell(row.method if row.value is not None else reason_of_absence(run, row.metric))
+        if row.value is None:
+            return text_cell(reason_of_absence(run, row.metric))
+        return text_cell("; ".join((*notes_of(run, row), row.method)))
 
     return table_of(
         "Measurements",
