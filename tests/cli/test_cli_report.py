@@ -35,6 +35,24 @@ def test_markdown_goes_to_a_pipe(stored, capsys):
     assert "| kws.onnx | openvino/cpu | 231 ± 4 |" in text
 
 
+def test_one_run_has_no_recommendation_and_leads_to_the_others_of_its_command(stored, tmp_path, capsys):
+    runs = [replace(make_run(60 + at, runtime=name), group="01a2-group") for at, name in enumerate(("litert", "torch"))]
+    with open_store(str(stored)) as store:
+        for one in runs:
+            store.save(one)
+    hint = "'edgewise report group:01a2-group' compares the 2 runs of that command"
+    page = tmp_path / "page.html"
+    assert run(["report", runs[0].id, "-o", str(page)]) == run(["report", runs[0].id]) == ExitCode.DONE
+    text = capsys.readouterr().out
+    assert hint in text and "compares the 2 runs of that command" in page.read_text()
+    assert "Recommended" not in text and "Recommended" not in page.read_text()
+    with open_store(str(stored)) as store:
+        store.save(replace(make_run(70), group="alone"))
+    assert run(["report", "group:01a2-group"]) == run(["report", run_id(70)]) == ExitCode.DONE
+    text = capsys.readouterr().out
+    assert "## Recommended: " in text and "of that command" not in text
+
+
 def test_the_table_alone_is_what_a_readme_takes(stored, tmp_path, capsys):
     assert run(["report", run_id(1), run_id(4), "--only-table"]) == ExitCode.DONE
     text = capsys.readouterr().out

@@ -62,17 +62,14 @@ def test_list(call, path):
     code, out, err = call("list")
     lines = out.splitlines()
     assert code == 0
-    assert lines[0].split() == ["Run", "Model", "Runtime", "Latency", "Tags"]
-    assert lines[5:] == [
-        "columns left out for width: Made, UTC, Shape, Machine, Trust; use a wider",
-        "terminal",
-    ]
+    assert lines[0].split() == ["Run", "Model", "Runtime", "Latency", "Grade"]
+    assert " ".join(lines[5:]) == ("columns left out for width: Made (UTC), Shape, Machine, Tags; use a wider terminal")
     assert [line.split()[0] for line in lines[2:5]] == [
         "01936b2a-9000",
         "01936b2a-8000",
         "01936b2a-7c10",
     ]
-    assert "2.10 ms" in out
+    assert "2.10 ± 0.06 ms   D" in out
     assert max(map(len, lines)) <= 80
     assert f"3 runs in {path}" in err
 
@@ -91,7 +88,7 @@ def test_a_run_has_one_line_with_its_metric_threads_shape_and_short_id(call, pat
     out = call("list")[1]
     assert len(out.partition("columns left out")[0].splitlines()) == 2 + 6 and max(map(len, out.splitlines())) <= 80
     (line,) = (line for line in out.splitlines() if line.startswith("01936b2a-7210 "))
-    assert "a_" in line and ".tflite" in line and "litert 2T   1x96x96x1     2.10 ms" in line
+    assert "a_" in line and ".tflite" in line and "litert/xnnpack 2T   2.10 ± 0.06 ms" in line
 
 
 def test_files_of_one_name_have_their_folder_and_programs_their_command(call, path):
@@ -122,11 +119,11 @@ def test_files_of_one_name_have_their_folder_and_programs_their_command(call, pa
 
 
 def test_list_is_wider_where_there_is_room(call, monkeypatch):
-    monkeypatch.setenv("COLUMNS", "130")
+    monkeypatch.setenv("COLUMNS", "150")
     out = call("list")[1]
-    assert len(out.splitlines()) == 5
+    assert len(out.splitlines()) == 6
     assert "2026-01-31 12:00" in out
-    assert "litert 2T" in out
+    assert "litert/xnnpack 2T" in out
     assert "failed: Timeout" in out
     assert "person_detect.tflite" in out
 
@@ -198,6 +195,16 @@ def test_list_filters(call):
     assert ids("--tag", "best") == [RUNS[1].id] and ids("--tag", "best", "--status", "done") == []
 
 
+def test_a_run_in_full_says_what_limits_a_value(call):
+    wide = replace(RUNS[0].measurement("latency"), low=0.001, high=0.009)
+    rows = tuple(wide if row.metric == "latency" else row for row in RUNS[0].measurements)
+    with open_store() as store:
+        store.save(replace(RUNS[0], id="01936b2a-f000-7abc-8def-000000000001", measurements=rows))
+    words = "only the order of magnitude is known: the 95 % interval spans more than a factor of 2; "
+    assert words in " ".join(call("show", "01936b2a-f")[1].split())
+    assert words not in " ".join(call("show", RUNS[0].id)[1].split())
+
+
 def test_list_refuses_an_unknown_metric(call):
     code, out, errors = call("list", "--metric", "latancy")
     assert (code, out) == (2, "")
@@ -223,7 +230,7 @@ def test_a_list_of_several_metrics_names_each_and_is_not_headed_by_one():
     assert results(time, time, score) == ["Result", "Latency 1.00 ms", "Latency 1.00 ms", "Top-1 accuracy 87.00 %"]
 
 
-def test_a_narrow_list_keeps_the_providers_of_one_runtime_apart():
+def test_a_list_names_the_provider_always():
     from edgewise.report.runs.document import listing_document
     from edgewise.store.database import RunRow
 
@@ -234,7 +241,7 @@ def test_a_narrow_list_keeps_the_providers_of_one_runtime_apart():
         return RunRow(**values | {"tags": ()})
 
     rows = listing_document([row("torch", "eager"), row("torch", "compile"), row("openvino", "cpu")]).tables[0].rows
-    assert [cells[3].short or cells[3].text for cells in rows] == ["torch/eager", "torch/compile", "openvino"]
+    assert [cells[3].short or cells[3].text for cells in rows] == ["torch/eager", "torch/compile", "openvino/cpu"]
 
 
 def test_a_narrow_list_keeps_names_readable_and_says_which_columns_are_left_out(call):
@@ -247,7 +254,7 @@ def test_a_narrow_list_keeps_names_readable_and_says_which_columns_are_left_out(
     _, out, _ = call("list")
     assert "mbv2_int8.onnx" in out and "mbv2_fp16.onnx" in out
     heading, told = " ".join(out.split()).split("columns left out for width: ")
-    columns = ("Made, UTC", "Shape", "Machine", "Trust", "Tags")
+    columns = ("Made (UTC)", "Shape", "Machine", "Grade", "Tags")
     assert all((column in told) != (f"{column} " in heading) for column in columns)
     assert told.endswith("; use a wider terminal")
 

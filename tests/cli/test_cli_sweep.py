@@ -194,7 +194,7 @@ def test_a_model_measured_in_one_place_has_no_best_and_a_vague_value_is_marked()
     assert "[0.250, 400]" in first[1].text and "best for nets/fast.fake: fake, 1 thread" in document.answer[0]
 
 
-def test_a_value_of_grade_d_is_the_best_only_where_all_are():
+def test_a_value_of_grade_d_is_never_the_best():
     cells = cells_of(read_suite(Path(write(models=["nets/fast.fake"], threads=["1", "2"], order="listed"))), 9)
 
     def best(*measured):
@@ -207,7 +207,9 @@ def test_a_value_of_grade_d_is_the_best_only_where_all_are():
         return SweepResult(suite="s", verb="bench", folder="f", cells=cells, outcomes=outcomes).describe().answer[0]
 
     assert "fake, 1 thread" in best((336e-6, "C"), (301e-6, "D"))
-    assert "fake, 2 threads" in best((336e-6, "D"), (301e-6, "D"))
+    assert best((336e-6, "D"), (301e-6, "D")) == (
+        "Latency: no best can be named: all 2 values have grade D; measure again with --again"
+    )
     assert "fake, 2 threads" in best((336e-6, "C"), (301e-6, "C"))
 
 
@@ -227,9 +229,12 @@ def test_a_better_value_of_grade_d_is_said_not_to_be_ranked():
         "Latency: best for all 2 models: onnxruntime, 1 thread; 200 µs of litert 1T for nets/fast.fake and 200 µs of "
         "litert 1T for nets/slow.fake are not ranked (grade D)"
     )
-    assert vague.tables[0].notes[1] == (
-        "? grade D: only the order of magnitude is known; not ranked where the model has a value of a better grade"
+    assert vague.tables[0].notes == (
+        "★ best of its model",
+        "? grade D: only the order of magnitude is known; not ranked",
     )
+    (unreliable,) = [cell for cell in vague.tables[0].rows[0] if cell.text.endswith("?")]
+    assert unreliable.short == unreliable.text
     assert document("D", ["fast"]).answer[0] == (
         "Latency: best for nets/fast.fake: onnxruntime, 1 thread; 200 µs of litert 1T is not ranked (grade D)"
     )
@@ -511,7 +516,7 @@ def test_repeats_are_one_value_with_the_ends_of_all():
     ]
     (table,) = SweepResult(suite="s", verb="bench", folder="f", cells=cells, outcomes=outcomes).describe().tables
     assert (table.rows[0][1].value, table.rows[0][1].low, table.rows[0][1].high) == (2e-3, 0.5e-3, 3.4e-3)
-    assert table.notes[1].startswith("medians of 3 repeats")
+    assert table.notes[0].startswith("medians of 3 repeats")
 
 
 @pytest.mark.parametrize(("scheduler", "file"), [("github", "yml"), ("slurm", "sh"), ("kubernetes", "yaml")])
@@ -593,8 +598,20 @@ def test_cells_of_grade_d_are_named_with_the_load_and_the_command_that_repeats_t
         again,
     )
     assert lines(held=()) == (
-        f"{one} and {two}: the reason is in the record of the run, which is not in the store of this machine", again,
-    )  # fmt: skip
+        "all 2 cells: the reason is in the record of the run, which is not in the store of this machine; " + again,
+    )
+    held = [
+        replace(run, cautions=(replace(busy, message=busy.message.replace("80", share)),))
+        for run, share in zip(held, ("9", "85"), strict=True)
+    ]
+    assert lines(held=held) == (
+        f"all 2 cells: the machine was busy: other processes used up to 85% of the processor time; {again}",
+    )
+    document = replace(vague, held=held).describe()
+    assert document.answer[0] == (
+        "Latency: no best can be named: all 2 values have grade D, as the machine was busy; measure again with --again"
+    )
+    assert document.tables[0].notes == ("? grade D: only the order of magnitude is known; not ranked",)
     assert "Grade D" not in {section.title for section in found.describe().sections}
 
 

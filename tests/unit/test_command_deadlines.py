@@ -9,7 +9,8 @@ from types import SimpleNamespace
 import pytest
 
 from edgewise.constraints.base import Usage
-from edgewise.run.command import Execution, _follow
+from edgewise.run.command import Execution, _follow, load_beside
+from edgewise.run.counters import Counters
 from edgewise.run.limit_alarm import LimitAlarm
 
 
@@ -96,3 +97,15 @@ def test_time_in_which_edgewise_itself_stood_still_is_told(follow):
 def test_without_a_deadline_it_is_waited_for(follow):
     execution, _ = follow(seconds=7 * 24 * 3600.0)
     assert (execution.seconds, execution.late, execution.samples) == (7 * 24 * 3600.0, False, [])
+
+
+@pytest.mark.parametrize(("cpu_s", "others"), [(0.5, 0.75), (None, None)])
+def test_processor_time_of_the_program_is_not_that_of_others(cpu_s, others):
+    def counters(seconds, **values):
+        return Counters(monotonic_ns=int(seconds * 1e9), cores=(0, 1), iowait_s=0.0, steal_s=0.0, **values)
+
+    execution = Execution(started_at="", mechanism="", cannot_hold="", usage=Usage(cpu_s=cpu_s))
+    before = counters(1.0, process_cpu_s=7.0, busy_s=10.0, idle_s=10.0)
+    after = counters(2.0, process_cpu_s=7.0, busy_s=12.0, idle_s=10.0)
+    found = load_beside(execution, before, after)
+    assert (found["busy_share"], found["busy_share_of_others"], found["steal_share"]) == (1.0, others, 0.0)

@@ -81,7 +81,14 @@ def test_the_channels_are_moved_to_where_a_file_has_them():
 
 @pytest.mark.parametrize(
     ("share", "told"),
-    [(4.7e-7, "0.000047 %"), (1e-5, "0.001 %"), (0.0, "at most 0.00001 %"), (3e-8, "at most 0.00001 %")],
+    [
+        (9.01e-7, "0.901 parts per million"),
+        (1e-5, "10 parts per million"),
+        (0.0038, "0.380 %"),
+        (2.0, "200 %"),
+        (0.0, "at most 0.1 parts per million"),
+        (3e-8, "at most 0.1 parts per million"),
+    ],
 )
 def test_the_difference_is_the_measured_one_and_what_cannot_be_told_is_at_most(share, told):
     own = file_of(2, "a.tflite", (1, 4, 2, 3))

@@ -67,6 +67,14 @@ def test_no_line_is_wider_than_the_terminal(width, runs):
     assert max(map(cell_len, lines)) <= width
 
 
+def test_a_column_has_the_unit_of_its_median():
+    runs = [make_run(1, latency=65.8e-6), make_run(2, latency=5.52e-3), make_run(3, latency=7.96e-3)]
+    (column,) = [one for one in bench_table(runs).columns if one.title.startswith("Latency")]
+    at = bench_table(runs).columns.index(column)
+    assert column.title == "Latency (ms)"
+    assert [row[at].text.split()[0] for row in bench_table(runs).rows] == ["0.0658", "5.52", "7.96"]
+
+
 def test_headline_and_grade_stay_when_columns_are_dropped():
     text = to_text(bench_document(same_model_runs()), width=60)
     assert "231 ± 4" in text

@@ -14,7 +14,7 @@ from edgewise.record import Constraints, Job, ModelRef, RuntimeSpec, Scenario, T
 from edgewise.report.bench.document import bench_document
 from edgewise.report.comparison.document import comparison_document, title_of
 from edgewise.report.files import render_report
-from edgewise.report.runs.conditions import labels_of
+from edgewise.report.runs.conditions import labels_of, names_of
 from edgewise.report.runs.document import _facts
 from edgewise.run.command import Execution
 from edgewise.run.command_run import build_run
@@ -22,8 +22,8 @@ from edgewise.run.counters import usable_cores
 from sample_runs import make_run
 
 
-def run_of(script, *, cpus=None, seconds=2.0, busy=(1.0, 0.8), paused_s=None):
-    """A run of ``python SCRIPT``, an execution for each of the processor times `busy`."""
+def run_of(script, *, cpus=None, seconds=2.0, busy=(1.0, 0.8), paused_s=None, others=None):
+    """A run of ``python SCRIPT``, an execution for each of the processor times `busy`, beside the load `others`."""
     job = Job(
         model=ModelRef(name="python", path="/usr/bin/python", format="program", sha256="ab" * 32, size_bytes=17600),
         runtime=RuntimeSpec(name="command"),
@@ -34,7 +34,7 @@ def run_of(script, *, cpus=None, seconds=2.0, busy=(1.0, 0.8), paused_s=None):
     executions = [
         Execution(
             started_at="2026-01-01T00:00:00Z", mechanism="cgroup-v1", cannot_hold="", seconds=seconds,
-            usage=Usage(cpu_s=one, throttled_s=paused_s, memory_peak_bytes=50 * 2**20, oom_kills=0),
+            counters={"busy_share_of_others": others}, usage=Usage(cpu_s=one, throttled_s=paused_s, memory_peak_bytes=50 * 2**20, oom_kills=0),
         )
         for one in busy
     ]  # fmt: skip
@@ -55,15 +55,15 @@ def test_a_file_of_models_and_programs_has_the_values_of_both():
 def test_what_starts_a_program_is_no_model_with_a_size():
     document = bench_document([run_of("burn.py"), run_of("rest.py", seconds=4.0)])
     assert not any("Smallest" in line for line in document.answer)
-    assert any("python burn.py" in line for line in document.answer)
+    assert any("burn.py" in line for line in document.answer)
 
 
 def test_each_line_of_the_answer_says_which_program_it_is_about():
     runs = [make_run(1), *(run_of(name, cpus=cpus) for name, cpus in (("a.py", 1), ("b.py", 0.5), ("b.py", 0.5)))]
     lines = bench_document(runs).answer
     assert lines[0].startswith("single-stream, batch 1: ")
-    assert lines[1].startswith("python a.py (mechanism cgroup-v1): total time ") and "(limit 1)" in lines[1]
-    assert lines[2].startswith("python b.py, command, limits: 0.5 processors: ")
+    assert lines[1].startswith("a.py (mechanism cgroup-v1): total time ") and "(limit 1)" in lines[1]
+    assert lines[2].startswith("b.py, command, limits: 0.5 processors: ")
 
 
 def test_a_run_in_full_has_its_limits():
@@ -106,10 +106,56 @@ def test_different_programs_are_not_ranked_against_each_other():
     runs = [run_of(name, cpus=1, seconds=seconds) for name, seconds in (("a.py", 2.0), ("b.py", 4.0), ("c.py", 9.0))]
     document = bench_document(runs)
     assert [line.partition(":")[0] for line in document.answer] == [
-        f"python {name} (mechanism cgroup-v1)" for name in ("a.py", "b.py", "c.py")
+        f"{name} (mechanism cgroup-v1)" for name in ("a.py", "b.py", "c.py")
     ]
     assert not any("slower" in line or "Fastest" in line for line in document.answer)
-    assert [table.title for table in document.tables] == ["Benchmark, command"]
+    assert [table.title for table in document.tables] == ["Benchmark, command: python …"]
+
+
+def variants_of(*busy, others=0.88, group="g"):
+    """Runs of ``python fir.py VARIANT 600`` that took turns, with the processor times `busy` of each variant."""
+    runs = []
+    for name, times in zip(("plain", "fft", "stride"), busy, strict=True):
+        run = run_of("fir.py", busy=times, others=others)
+        model = ModelRef(name=name, path=name, format="name", sha256=name * 8, size_bytes=0)
+        workload = replace(run.job.workload, interleave="rounds")
+        job = replace(run.job, model=model, command=("python", "fir.py", name, "600"), workload=workload)
+        runs.append(replace(run, job=job, group=group))
+    return runs
+
+
+PLAIN, FFT, STRIDE = (0.2, 0.201, 0.199, 0.2, 0.2), (0.3, 0.301, 0.299, 0.3, 0.3), (0.2, 0.21, 0.19, 0.2, 0.21)
+
+
+def test_on_a_busy_machine_the_processor_time_of_programs_is_compared():
+    document = bench_document(variants_of(PLAIN, FFT, STRIDE))
+    assert document.answer == (
+        "Least processor time: plain, 200 ± 1 ms; fft needs 1.50× [1.49, 1.51] as much; "
+        "stride (200 ms) can't be told apart from it",
+        "Which takes the least time can't be told on this busy machine: other processes used up to 88% of the "
+        "processor time",
+    )
+    assert [table.title for table in document.tables] == ["Benchmark, command: python fir.py … 600"]
+    (section,) = [one for one in document.sections if one.title == "Cautions"]
+    assert "busy-host (3 of 3 runs)" in section.brief
+    quiet = bench_document(variants_of(PLAIN, FFT, STRIDE, others=0.05))
+    assert quiet.answer[0].startswith("Fastest: plain, ") and "mechanism" not in quiet.answer[0]
+    assert quiet.tables[0].title.startswith("Models, fastest first")
+
+
+def test_programs_are_called_by_the_words_that_differ():
+    document = bench_document(variants_of(PLAIN, FFT, STRIDE))
+    names = [column.title for column in document.tables[0].columns].index("Model")
+    assert [row[names].text for row in document.tables[0].rows] == ["plain", "fft", "stride"]
+    assert document.title.startswith("python fir.py … 600: plain, fft, stride")
+    rows = csv.DictReader(io.StringIO(render_report(variants_of(PLAIN, FFT, STRIDE), ".csv")))
+    assert [row["Model"] for row in rows] == [f"python fir.py {name} 600" for name in ("plain", "fft", "stride")]
+    commands = [("sort", "-n", "3", "a"), ("sort", "-n", "4", "a")]
+    runs = [run_of("x") for _ in commands]
+    runs = [replace(run, job=replace(run.job, command=words)) for run, words in zip(runs, commands, strict=True)]
+    assert names_of(runs) == ["-n 3", "-n 4"]
+    longer = replace(runs[1], job=replace(runs[1].job, command=("sort", "-n", "3", "a", "b")))
+    assert names_of([runs[0], longer]) == ["sort -n 3 a", "sort -n 3 a b"]
 
 
 def test_one_program_with_several_models_still_ranks_them():

@@ -48,12 +48,12 @@ against 94.56 %, −2.22 pt [−3.61, −0.89], p < 0.001, 2 could not be used (
 truncated; …), --limit 902
 
 Accuracy and latency
-                                                               Model    Model
-                                                     Latency    size   memory
-Model        Runtime               Top-1 accuracy       (µs)   (KiB)    (MiB)
-─────────────────────────────────────────────────────────────────────────────
-kws.onnx     onnxruntime   94.56 % [92.85, 95.86]   420 ± 11    52.7     13.7
-vww.tflite   litert        92.33 % [90.63, 93.64]   210 ± 11     325     13.7
+                                                                    Model
+                                                         Latency   memory
+Model        Runtime                   Top-1 accuracy       (µs)     (MB)
+─────────────────────────────────────────────────────────────────────────
+kws.onnx     onnxruntime/cpu   94.56 % [92.85, 95.86]   420 ± 11     14.4
+vww.tflite   litert/cpu        92.33 % [90.63, 93.64]   210 ± 11     14.4
 """
 
 DIFFERENCES = """\

@@ -118,7 +118,7 @@ def test_a_list_of_runs_begins_with_what_ran_what_failed_and_what_is_fastest(wit
         "(local)",
         "1 of 7 failed: kws.onnx · litert/interpreter (operator &#39;Einsum&#39; is not supported)",
     ]
-    assert said[2].startswith("single-stream, batch 1: Fastest: kws.onnx on openvino, 231 ± 4 µs")
+    assert said[2].startswith("single-stream, batch 1: Fastest: kws.onnx on openvino/cpu, 231 ± 4 µs")
     assert (
         "kws.onnx, single-stream, batch 1: Recommended: openvino/cpu, latency 231 ± 4 µs, grade B; "
         "fake/cpu is 1.43× [1.38, 1.48] slower, by their processes" in said

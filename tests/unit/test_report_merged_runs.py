@@ -8,6 +8,8 @@ import pytest
 
 from edgewise.cli.main import run as run_command
 from edgewise.record import DataRef, Evaluation, Run
+from edgewise.report.document.csv import render_csv
+from edgewise.report.document.markdown import render_markdown
 from edgewise.report.runs.field_tables import Options, field_document
 from edgewise.report.runs.merged import ACCURACY, merge_runs
 from edgewise.store import open_store
@@ -103,7 +105,30 @@ def test_the_test_environment_has_cores_and_memory():
     assert notes == (
         "Test environment: Example CPU @ 2.00 GHz, 2 of 4 logical cores, 7.54 GiB RAM, no GPU used, "
         "Debian GNU/Linux 12 x86_64",
+        "All values: run 0195f0c0-0000 of 2026-03-04",
     )
+
+
+def test_a_number_of_grade_d_is_marked_whatever_run_it_comes_from():
+    judged, vague = evaluated(), bench(grade="D")
+    for runs, known in (([vague], [judged]), ([replace(judged, trust=None)], [vague])):
+        document = field_document("zoo", runs, options=Options(known=known))
+        (row,) = document.tables[0].rows
+        assert row[3].text == "0.420 ± 0.011 (grade D)"
+        assert row[3].notes == (
+            "grade D, the lowest: only the order of magnitude is known; measure again before you quote the number",
+        )
+        assert "Accuracy (%)" in render_csv(document.tables[0]).splitlines()[0].split(",")
+        assert "grade D, the lowest" in render_csv(document.tables[0])
+        assert "(grade D)[^" in render_markdown(document)
+    good = field_document("zoo", [bench()], options=Options(known=[judged])).tables[0]
+    assert good.rows[0][3].text == "0.420 ± 0.011"
+    assert good.notes[-2] == "All other values: run 0195f0c0-0000 of 2026-03-04"
+
+
+def test_the_run_of_each_row_is_named():
+    note = field_document("zoo", [bench(), bench(7, runtime="openvino")]).tables[0].notes[-1]
+    assert note == ("All values: runs 0195f0c0-0000 (onnxruntime/cpu) and 0195f0c0-0000 (openvino/cpu)")
 
 
 def test_report_looks_in_the_store_for_what_a_run_lacks(tmp_path, capsys):

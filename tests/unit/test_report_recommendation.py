@@ -117,7 +117,7 @@ def test_a_better_value_that_is_not_ranked_is_named_with_its_reason(model):
     slow = make_run(2, runtime="openvino", latency=4.2e-4, half=3e-6, grade="A")
     third = make_run(3, runtime="litert", latency=5e-4, half=3e-6, grade="A", **({"model": model} if model else {}))
     (line, *_) = answer_of([fast, slow, third])
-    assert "not ranked, though its value is better: kws.onnx on onnxruntime" in line and "300 µs (grade D)" in line
+    assert "not ranked, though its value is better: kws.onnx on onnxruntime/cpu" in line and "300 µs (grade D)" in line
     assert "not ranked" not in answer_of([replace(fast, trust=slow.trust), slow, third])[0]
 
 
@@ -386,7 +386,7 @@ def test_of_several_commands_the_fastest_model_stands_first_whoever_took_turns()
     quick = make_run(4, latency=93.2e-6, half=1e-6, runtime="fake")
     for runs in ([slow, second, fast], [fast, second, slow], [slow, second, fast, quick]):
         (line, *_) = answer_of(runs)
-        assert line.startswith("Fastest: vww.tflite on litert, 85.5 ± 2.2 µs; next kws.onnx on ")
+        assert line.startswith("Fastest: vww.tflite on litert/cpu, 85.5 ± 2.2 µs; next kws.onnx on ")
         assert "faster" not in line
         assert [place[2] for place in places_of(runs)] == [1, 2]
     assert recommendations([slow, second, fast, quick])[0].run == quick.id  # proven faster than those that took turns
@@ -405,7 +405,7 @@ def test_grade_d_does_not_stand_for_a_model_that_has_better_runs_not_proven_slow
     runs = second_situation()
     (line, *_) = answer_of(runs)
     assert line.startswith(
-        "Fastest: vww.tflite on litert with 1 thread, 85.5 ± 2.0 µs; next kws.onnx on openvino, 105 ± 3 µs"
+        "Fastest: vww.tflite on litert/cpu with 1 thread, 85.5 ± 2.0 µs; next kws.onnx on openvino/cpu, 105 ± 3 µs"
     )
     found = recommendations(runs)[1]
     assert found.run == run_id(3)
@@ -435,7 +435,7 @@ def test_more_threads_that_took_turns_do_not_win_over_one_thread_that_did_not():
     runs = [leader, two, make_run(3, latency=112e-6, half=5e-6)]
     (line, *_) = answer_of(runs)
     assert line.startswith(
-        "Fastest: vww.tflite on litert with 1 thread, 87.7 ± 2.9 µs; next kws.onnx on onnxruntime, 112 "
+        "Fastest: vww.tflite on litert/cpu with 1 thread, 87.7 ± 2.9 µs; next kws.onnx on onnxruntime/cpu, 112 "
     )
     assert "(1.28× [1.20, 1.36] slower)" in line
     found = recommendations(runs)[1]
@@ -456,7 +456,7 @@ def test_where_turns_and_the_table_disagree_the_line_says_so():
     assert said.partition(", ")[2] in recommendation([one, two]).why[0]
     other = make_run(3, latency=300e-6, half=1e-6, model=VWW)
     (line, *_) = answer_of([one, replace(two, trust=one.trust), other])
-    assert line.startswith("Fastest: kws.onnx on litert with 2 threads") and said in line
+    assert line.startswith("Fastest: kws.onnx on litert/cpu with 2 threads") and said in line
     three = replace(two, job=replace(two.job, model=VWW))
     noted = places_of([one, three])
     assert [place[2] for place in noted] == [1, 2] and noted[0][3] == "measured in turns it is faster than kws.onnx"
@@ -481,7 +481,7 @@ def test_a_chain_of_proofs_is_one():
     two, between = turns_between(two, between, 0.8, "faster")
     runs = [two, between, one]
     assert recommendations(runs)[0].run == run_id(1)
-    assert answer_of(runs)[0].startswith("Fastest: kws.onnx on onnxruntime with 2 threads")
+    assert answer_of(runs)[0].startswith("Fastest: kws.onnx on onnxruntime/cpu with 2 threads")
     assert [place[:3] for place in places_of(runs)] == [("kws.onnx", run_id(1), 1), ("vww.tflite", run_id(2), 2)]
 
 
@@ -508,9 +508,9 @@ def test_of_several_files_the_first_line_has_engine_and_threads_and_what_the_sec
     ]
     (fastest, *_) = answer_of(runs)
     assert fastest == (
-        "Fastest: kws.onnx on litert with 1 thread, 100 ± 1 µs; 2 threads are 2.00× [1.97, 2.03] slower, by "
-        "their processes; next model vww.tflite on litert, 300 ± 1 µs (3.00× [2.96, 3.04] slower); "
-        "kws.onnx on onnxruntime is 1.50× [1.48, 1.53] slower, by their processes"
+        "Fastest: kws.onnx on litert/cpu with 1 thread, 100 ± 1 µs; 2 threads are 2.00× [1.97, 2.03] slower, by "
+        "their processes; next model vww.tflite on litert/cpu, 300 ± 1 µs (3.00× [2.96, 3.04] slower); "
+        "kws.onnx on onnxruntime/cpu is 1.50× [1.48, 1.53] slower, by their processes"
     )
 
 
@@ -522,7 +522,7 @@ def test_proofs_in_a_circle_are_said_to_contradict():
     (line, *_) = answer_of([a, b, c])
     assert (
         line.startswith("Fastest: a.tflite")
-        and "next b.tflite on onnxruntime, 200 ± 1 µs (2.00× [1.97, 2.03] slower)" in line
+        and "next b.tflite on onnxruntime/cpu, 200 ± 1 µs (2.00× [1.97, 2.03] slower)" in line
     )
     assert line.endswith("; but c.tflite is faster in turns: repeat it on an idle machine")
 
@@ -561,12 +561,13 @@ def test_what_turns_say_names_them_and_where_their_ratio_is_no_quotient():
     line, lasting, *_ = answer_of([one, two, third, slow, near])
     assert "2 threads can't be told apart from it in turns" in line
     assert (
-        "next model vww.tflite on onnxruntime, 116 ± 2 µs (1.28× [1.2" in line and "slower in turns; openvino" in line
+        "next model vww.tflite on onnxruntime/cpu, 116 ± 2 µs (1.28× [1.2" in line
+        and "slower in turns; openvino" in line
     )
     assert "114 ± 4 µs, can't be told apart from it)" in line
     assert lasting == (
         "Ratios in turns hold within these minutes; quotients of the values, each measured alone, differ: "
-        "1.257 for vww.tflite on onnxruntime"
+        "1.257 for vww.tflite on onnxruntime/cpu"
     )
     why = " ".join(recommendations([one, replace(slow, job=replace(slow.job, model=one.job.model))])[0].why)
     assert "measured in turns within these minutes; 1.257 is the quotient of the two values, each measured alone" in why

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, Generic, TypedDict, TypeVar, Unpack
 
@@ -66,6 +66,7 @@ class ReportSettings(TypedDict, total=False):
         title: heading; empty for one made from the runs.
         known: other runs, whose values fill in for missing ones in the tables of the field.
         first: lines above the answer, such as what was not measured.
+        last: lines below the answer of the table bench, such as which other runs there are.
         again, typed: of profiles, as `edgewise.report.profile.profile_document` takes them.
         only_tables: in Markdown nothing but the tables and their footnotes.
     """
@@ -77,6 +78,7 @@ class ReportSettings(TypedDict, total=False):
     known: Sequence[Run]
     only_tables: bool
     first: Sequence[str]
+    last: Sequence[str]
     again: Mapping[str, Sequence[str]]
     typed: Mapping[str, str]
 
@@ -95,7 +97,8 @@ def report_document(runs: Sequence[Run], **settings: Unpack[ReportSettings]) -> 
             runs, top=most, title=title, again=settings.get("again", {}), typed=settings.get("typed", {})
         )
     if table == "bench":
-        return bench_document(runs, title=title)
+        document = bench_document(runs, title=title)
+        return replace(document, answer=(*document.answer, *settings.get("last", ())))
     if table == "usage":
         return Document(title=title or default_title(runs), tables=(usage_table(_commands(runs)),))
     return field_document(table, runs, options=_options(settings), title=title)
@@ -126,6 +129,7 @@ def render_report(
             from edgewise.report.document.page import render_document_page
 
             page = bench_page(runs, title=title, options=_options(settings), first=first)
+            page = replace(page, answer=(*page.answer, *settings.get("last", ())))
             return render_document_page(page, kind="report")
         case ".json":
             return json_text(runs_document(runs, first=first))
@@ -239,7 +243,7 @@ def _check(runs: Sequence[Run], table: str | None) -> str:
 def _one_table(runs: Sequence[Run], table: str, options: Options) -> Table:
     """CSV has one table a file: scenarios side by side, the two halves of the watch metrics one below the other."""
     if table == "bench":
-        return bench_table(runs)
+        return bench_table(told_apart(runs, whole=True))
     if table == "usage":
         return usage_table(_commands(runs))
     first, *others = field_document(table, runs, options=options).tables

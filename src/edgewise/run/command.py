@@ -9,7 +9,7 @@ import resource
 import signal
 import subprocess
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
@@ -24,6 +24,7 @@ from edgewise.constraints.hierarchy import read_text
 from edgewise.constraints.memory_watch import watch_memory
 from edgewise.errors import Unavailable
 from edgewise.record import Constraints
+from edgewise.run.counters import Counters, read_counters
 from edgewise.run.limit_alarm import LimitAlarm
 from edgewise.run.program import ContainerProgram, NativeProgram, Output, Program, signal_session
 
@@ -46,6 +47,8 @@ class Execution:
         samples: (time since the start in s, counters), without the end.
         usage: counters at the end.
         rusage: of the process and the descendants that it waited for.
+        counters: the machine meanwhile, as `edgewise.run.counters.Counters.delta` has it, where the program's processor
+            time counts as own; empty if not read.
         network: bytes received and sent on the machine's interfaces; None where the system does not tell.
         own_rss_bytes: peak of edgewise's own resident memory before the start, which `rusage` includes.
         resident_bytes: highest resident memory of one of its processes up to the last look (``VmHWM``); 0 without one.
@@ -71,6 +74,7 @@ class Execution:
     samples: list[tuple[float, Usage]] = field(default_factory=list)
     usage: Usage = field(default_factory=Usage)
     rusage: resource.struct_rusage | None = None
+    counters: dict[str, float | None] = field(default_factory=dict)
     network: tuple[int, int] | None = None
     own_rss_bytes: int = 0
     resident_bytes: int = 0
@@ -111,6 +115,7 @@ class Execution:
             "killed": list(self.killed),
             "processes_left": self.left,
             "samples": len(self.samples),
+            **({"counters": self.counters} if self.counters else {}),
             **({"image": self.image} if self.image else {}),
         }
 
@@ -199,7 +204,7 @@ def _follow(
     child = program.child
     assert child.stdin is not None and child.stdout is not None
     output = Output(child.stdout.fileno(), show=show)
-    network = program.network()
+    network, before = program.network(), read_counters()
     start = now()
     deadline = start + timeout_s if timeout_s else float("inf")
     with contextlib.suppress(BrokenPipeError):  # killed before it could start: the end tells why
@@ -238,8 +243,17 @@ def _follow(
             next_look = start + max(LOOK_GROWTH * (looked - start), FIRST_LOOK_S)
             next_look = min(next_look, looked + sample_s)
     execution.seconds = now() - start
+    after = read_counters()
     execution.network = _moved(network, program.network())
     _conclude(program, execution, alarm, output)
+    execution.counters = load_beside(execution, before, after)
+
+
+def load_beside(execution: Execution, before: Counters, after: Counters) -> dict[str, float | None]:
+    """Return what the machine did between two readings; processor time of the program is not that of others."""
+    known = execution.cpu_s is not None and after.process_cpu_s is not None
+    own = (after.process_cpu_s or 0.0) + (execution.cpu_s or 0.0) if known else None
+    return replace(after, process_cpu_s=own).delta(before)
 
 
 def highest_resident(program: Program, pid: int) -> int:

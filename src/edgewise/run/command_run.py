@@ -15,7 +15,7 @@ from edgewise.run.command import NOT_STARTED, Execution
 from edgewise.run.limit_cautions import Use, cautions_about_limits
 from edgewise.run.measurements import without_processor
 from edgewise.run.rates import distribution
-from edgewise.run.trust import about_width, grade_of
+from edgewise.run.trust import about_load, about_width, grade_of
 from edgewise.text import enumerate_few, means_out_of_memory
 from edgewise.units import format_bytes, format_limit
 
@@ -304,6 +304,7 @@ def cautions_of(executions: Sequence[Execution], limits: Constraints, *, failed:
         for one in executions
     ]
     found = cautions_about_limits(limits, uses, complete=not failed)
+    found += about_load([one.counters for one in executions])
     if left := max(one.left for one in executions):
         found.append(Caution.of("processes-left", f"up to {left} processes were still running when the command ended"))
     paused = max(one.paused_s for one in executions)

@@ -217,20 +217,33 @@ def _about_scenario(job: Job, sessions: Sequence[SessionResult], usable_cores: i
 
 
 def _worst(sessions: Sequence[SessionResult], key: str) -> float | None:
-    values = [session.facts.get("counters", {}).get(key) for session in sessions]
-    return max((value for value in values if value is not None), default=None)
+    return _largest([session.facts.get("counters", {}) for session in sessions], key)
+
+
+def _largest(counters: Sequence[Mapping[str, Any]], key: str) -> float | None:
+    return max((value for each in counters if (value := each.get(key)) is not None), default=None)
+
+
+def about_load(counters: Sequence[Mapping[str, Any]]) -> Iterator[Caution]:
+    """Return cautions about processor time that other processes and other virtual machines used.
+
+    Args:
+        counters: of each process, as `edgewise.run.counters.Counters.delta` has them.
+    """
+    busy, steal = _largest(counters, "busy_share_of_others"), _largest(counters, "steal_share")
+    if busy is not None and busy > BUSY:
+        yield Caution.of("busy-host", f"other processes used up to {busy:.0%} of the processor time")
+    if steal is not None and steal > STEAL:
+        yield Caution.of("steal", f"other virtual machines took up to {steal:.1%} of the processor time")
 
 
 def _about_machine(job: Job, sessions: Sequence[SessionResult], usable_cores: int) -> Iterator[Caution]:
-    busy = _worst(sessions, "busy_share_of_others")
-    if busy is not None and busy > BUSY:
-        yield Caution.of("busy-host", f"other processes used up to {busy:.0%} of the processor time")
-        if any(session.facts.get("effective", {}).get("cpu_pinning") is True for session in sessions):
-            message = f"{job.runtime.name} pins its threads to processors, where they wait for other programs"
-            yield Caution.of("pinned-threads", message)
-    steal = _worst(sessions, "steal_share")
-    if steal is not None and steal > STEAL:
-        yield Caution.of("steal", f"other virtual machines took up to {steal:.1%} of the processor time")
+    load = list(about_load([session.facts.get("counters", {}) for session in sessions]))
+    yield from load
+    pinned = any(session.facts.get("effective", {}).get("cpu_pinning") is True for session in sessions)
+    if pinned and any(each.code == "busy-host" for each in load):
+        message = f"{job.runtime.name} pins its threads to processors, where they wait for other programs"
+        yield Caution.of("pinned-threads", message)
     switches = _worst(sessions, "involuntary_per_s")
     if switches is not None and switches > SWITCHES_PER_S:
         yield Caution.of("context-switches", f"up to {switches:.0f} involuntary context switches per second")

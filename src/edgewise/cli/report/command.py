@@ -89,6 +89,7 @@ def command(values: Values) -> int:
         title=values["title"],
         known=find_related(found, table=table, output=output, store=values["store"]),
         only_tables=only_table,
+        last=group_lines(found, store=values["store"]),
     )
     if not output:
         _print(found, report_document(found, **settings), settings, details=values["details"])
@@ -139,6 +140,22 @@ def read_runs(references: Sequence[str], *, store: str | None) -> list[Run]:
     for run in runs_among(subjects):
         found.setdefault(run.id, run)
     return list(found.values())
+
+
+def group_lines(runs: Sequence[Run], *, store: str | None) -> list[str]:
+    """Return how the other runs of the command that measured the only run are reported; empty where it has none."""
+    from edgewise.errors import EdgewiseError
+    from edgewise.store import open_store
+
+    if len(runs) != 1 or runs[0].group is None:
+        return []
+    name = f"group:{runs[0].group}"
+    try:
+        with open_store(store, create=False) as opened:
+            count = len(opened.find([name]))
+    except EdgewiseError:  # a run from a file need not be in the store
+        return []
+    return [f"'edgewise report {name}' compares the {count} runs of that command"] if count > 1 else []
 
 
 def find_related(runs: Sequence[Run], *, table: str | None, output: Sequence[Path], store: str | None) -> list[Run]:

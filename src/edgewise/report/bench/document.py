@@ -22,7 +22,13 @@ from edgewise.report.bench.ranking import (
     objection_of,
     sweeps,
 )
-from edgewise.report.bench.recommendation import Recommendation, answer_of, group_title, recommendations
+from edgewise.report.bench.recommendation import (
+    Recommendation,
+    answer_of,
+    group_title,
+    processor_time_lines,
+    recommendations,
+)
 from edgewise.report.bench.sustained import sustained_sections
 from edgewise.report.bench.tables import bench_tables, ranking_table
 from edgewise.report.document import Document, Section, Table, filled
@@ -40,6 +46,7 @@ from edgewise.report.runs.conditions import (
     processor_of,
     provider_of,
     scenario_of,
+    shared_command,
     system_of,
     told_apart,
 )
@@ -189,7 +196,7 @@ def bench_document(runs: Sequence[Run], *, title: str = "", places: bool = False
     rankings = [
         ranking_table(sweep, where=f", on {devices_of(sweep)[0]}" if several else elsewhere(sweep))
         for sweep in sweeps(runs)
-        if len(comparable_groups(sweep)) >= LEAST_RANKED
+        if len(comparable_groups(sweep)) >= LEAST_RANKED and not processor_time_lines(sweep)
     ]
     return Document(
         title=title or default_title(runs),
@@ -203,6 +210,7 @@ def default_title(runs: Sequence[Run]) -> str:
     """Return the models of the runs and the processor they were measured on."""
     models = list(dict.fromkeys(one_line(run.job.model.name) for run in runs))
     names = ", ".join(models) if len(models) <= 3 else f"{len(models)} models"
+    names = f"{shared}: {names}" if (shared := shared_command(runs)) else names
     if len(devices := devices_of(runs)) > 1:
         return f"{names} on {enumerate_few(devices)}"
     places = list(dict.fromkeys(place for run in runs if (place := _machine_of(run))))
@@ -273,7 +281,7 @@ def _place_of(runs: Sequence[Run]) -> str:
 
 
 def recommendation_sections(runs: Sequence[Run]) -> list[Section]:
-    """One section per group of comparable runs."""
+    """One section per group of comparable runs; none for a run alone, which nothing was measured against."""
     found = recommendations_by_device(runs)
 
     def section(one: Recommendation) -> Section:
@@ -282,7 +290,7 @@ def recommendation_sections(runs: Sequence[Run]) -> list[Section]:
             return Section(title=f"No recommendation{scope}", lines=one.why, tone="poor", brief="")
         return Section(title=f"Recommended{scope}: {one.label}", lines=one.why, tone="good", brief="")
 
-    return list(map(section, found))
+    return [section(one) for one in found if one.of > 1]
 
 
 def _agreement(runs: Sequence[Run]) -> Section:

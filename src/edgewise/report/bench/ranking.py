@@ -406,12 +406,17 @@ LOAD = "Load while measuring"
 
 def load_lines(runs: Sequence[Run]) -> list[str]:
     """How much of the processors others used, and what that may change; empty where it limits no grade."""
-    told = [one_line(load) for run in runs for load in loads_of(run.cautions)]
-    if not told:
+    load = worst_load(runs)
+    if not load:
         return []
     threads = ", and with how many threads," if len({threads_of(run) for run in runs}) > 1 else ""
     what = f"which is fastest{threads}" if len(runs) > 1 else "how fast it is"
-    return [f"Measured while {max(told, key=_share_in)}: {what} can differ on a quiet machine"]
+    return [f"Measured while {load}: {what} can differ on a quiet machine"]
+
+
+def worst_load(runs: Sequence[Run]) -> str:
+    """``"other processes used up to 88 % of the processor time"``: the largest load; "" where it limits no grade."""
+    return max((one_line(load) for run in runs for load in loads_of(run.cautions)), key=_share_in, default="")
 
 
 def _share_in(message: str) -> float:

@@ -6,12 +6,14 @@ be told apart from the fastest, the cheapest is recommended.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from decimal import Decimal
 
+from edgewise.comparing.comparison import Variant
+from edgewise.comparing.criteria import Criteria
 from edgewise.comparing.fairness import limits_text
-from edgewise.formatting import amount_text, percent_of, quantity, with_range
+from edgewise.comparing.metrics import compare_runs
+from edgewise.formatting import amount_text, factor_text, percent_of, quantity, with_range
 from edgewise.metrics import METRICS, in_sentence
 from edgewise.record import InTurns, Run
 from edgewise.record.facts import precision_of, threads_of
@@ -40,6 +42,7 @@ from edgewise.report.bench.ranking import (
     turns_of,
     why_not_told,
     why_open,
+    worst_load,
 )
 from edgewise.report.runs.cells import NOT_MEASURED, chief_metric, failure_of, label_of
 from edgewise.report.runs.conditions import (
@@ -49,7 +52,6 @@ from edgewise.report.runs.conditions import (
     path_of,
     provider_of,
     scenario_of,
-    short_providers,
     told_apart,
 )
 from edgewise.run.agreement import BEYOND, REFERENCE, compared_with, not_compared
@@ -71,6 +73,7 @@ class Recommendation:
         group: what was compared, such as ``"kws.tflite, single-stream, batch 1"``.
         label: the run's short name within that group; empty where there is none.
         tie: what it costs less than runs that are as fast, threads aside; empty where there are none.
+        of: number of runs of the group.
     """
 
     run: str | None
@@ -78,6 +81,7 @@ class Recommendation:
     group: str
     label: str = ""
     tie: str = ""
+    of: int = 1
 
     def to_document(self) -> dict[str, object]:
         """``{"run": id or null, "why": […]}``, the shape on the command line."""
@@ -123,14 +127,15 @@ def _recommend(group: Sequence[Run], every: Sequence[Candidate]) -> Recommendati
     title = group_title(group[0])
     ranked, objections = candidates_of(group)
     if not ranked:
-        return Recommendation(run=None, why=(*objections, *load_lines(group)), group=title)
+        return Recommendation(run=None, why=(*objections, *load_lines(group)), group=title, of=len(group))
     chosen, reasons = prefer(peers_of(_in_full_precision(ranked), every))
     why = _why(chosen, ranked) + reasons
     why += _remarks(chosen, ranked) + load_lines(group)
     path = "" if is_original(chosen.run) else path_of(chosen.run)[1]
     label = chosen.label if path in chosen.label else f"{chosen.label} from {path}"
     tie = next((reason for reason in reasons if reason.startswith(TIES)), "")
-    return Recommendation(run=chosen.run.id, why=(*why, *objections), group=title, label=label, tie=tie)
+    why = [*why, *objections]
+    return Recommendation(run=chosen.run.id, why=tuple(why), group=title, label=label, tie=tie, of=len(group))
 
 
 _LOWER = ("bf16", "f16")
@@ -350,11 +355,21 @@ def _of_evaluation(run: Run) -> str:
     if (found := run.evaluation) is not None:
         of = f" of {found.data.size}" if found.n < found.data.size else ""
         said += f" on {found.n}{of} sample{'' if found.data.size == 1 else 's'}"
-    return f"{one_line(run.job.model.name)} {_where(run, {})}: {said}"
+    return f"{one_line(run.job.model.name)}{_where(run)}: {said}"
 
 
 _SAME_BELOW = 1e-7
 """A share of the scale that one rounding of a 32-bit number makes: below it nothing can be told."""
+
+
+_PERCENT_FROM = 1e-4
+
+
+def _share_of_scale(share: float) -> str:
+    """``"0.38 %"``, ``"0.901 parts per million"``: a share without a row of zeros."""
+    if share < _SAME_BELOW:
+        return f"at most {_SAME_BELOW * 1e6:g} parts per million"
+    return f"{significant(percent_of(share))} %" if share >= _PERCENT_FROM else f"{share * 1e6:.3g} parts per million"
 
 
 def _of_files(runs: Sequence[Run]) -> list[str]:
@@ -367,8 +382,7 @@ def _of_files(runs: Sequence[Run]) -> list[str]:
             said.append(f"{run.job.model.name} {row.absent_because}")
         elif row.value is not None and row.method.startswith(compared_with(name)):
             words = "differs from {} by" if row.method.endswith(BEYOND) else "agrees with {} within"
-            share = "at most 0.00001" if row.value < _SAME_BELOW else f"{Decimal(f'{percent_of(row.value):.3g}'):f}"
-            said.append(f"{run.job.model.name} {words.format(name)} {share} % of their scale")
+            said.append(f"{run.job.model.name} {words.format(name)} {_share_of_scale(row.value)} of their scale")
     return [f"Outputs: {one_line('; '.join(dict.fromkeys(said)))}"] if said else []
 
 
@@ -397,13 +411,12 @@ def _of_models(runs: Sequence[Run]) -> list[str]:
         own = {one.run.id: one for one in every}
         leaders = [own[one.run.id] for one in first]
         chosen, _ = prefer(leaders)
-        short = short_providers(runs)
         varied = len({threads_of(run) for run in runs}) > 1
         threads = " with 1 thread" if varied and threads_of(chosen.run) == 1 else ""
-        fastest = f"Fastest: {_named(chosen.run, short)}{threads}, {headline_text(chosen.run)}"
+        fastest = f"Fastest: {_named(chosen.run)}{threads}, {headline_text(chosen.run)}"
         others = [one.run for one in first if one.run.id != chosen.run.id]
         alike = [
-            f"{_named(run, short)} ({headline_text(run, interval=False)}"
+            f"{_named(run)} ({headline_text(run, interval=False)}"
             f"{', took no turns' if chosen.run.in_turns and not run.in_turns else ''})"
             for run in others
         ]
@@ -417,18 +430,20 @@ def _of_models(runs: Sequence[Run]) -> list[str]:
             cost = "; ".join(filter(None, [_cost_of(own[after.id], chosen, leaders), _better_of(own[after.id], every)]))
             shown = {chosen.run.id, *(run.id for run in others)}
             between = any(has_better_value(one, own[after.id]) for one in every if one.run.id not in shown)
-            fastest += f"; next{' model' if between else ''} {_named(after, short)}, {headline_text(after)} ({cost})"
+            fastest += f"; next{' model' if between else ''} {_named(after)}, {headline_text(after)} ({cost})"
         told = {provider_of(run) for run in (chosen.run, *others, *([after] if after is not None else []))}
         second = next((one for one in every if provider_of(one.run) not in told), None) if len(told) < 2 else None
         if second is not None and ((said := _beside(second, chosen)) or second not in family):
-            fastest += f"; {_named(second.run, short)} {f'is {said}' if said else _not_told(second, chosen)}"
+            fastest += f"; {_named(second.run)} {f'is {said}' if said else _not_told(second, chosen)}"
             fastest += _how_apart(second, chosen)
         named = {one.model for one in ranked if one.place is None}
-        fastest += _overlooked([run for run in runs if one_line(run.job.model.name) not in named], chosen, short)
+        fastest += _overlooked([run for run in runs if one_line(run.job.model.name) not in named], chosen)
         # Proofs in a circle: by intervals it is slower than what is slower than the fastest.
         against = next((one for one in ranked if one.place and is_faster(own[one.run.id], chosen)), None)
         fastest += f"; but {against.model} is faster in turns: repeat it on an idle machine" if against else ""
-        reserved += turns_lines(chosen, every, lambda run: _named(run, short))
+        reserved += turns_lines(chosen, every, _named)
+    if busy := processor_time_lines(runs):
+        fastest, *reserved = busy
     if left := [f"{one.model} ({objection_of(one.run).brief})" for one in ranked if one.place is None]:
         fastest += f"; not ranked: {enumerate_few(left)}"
     ran = {one_line(run.job.model.name) for run in runs if run.status != "failed"}
@@ -437,6 +452,32 @@ def _of_models(runs: Sequence[Run]) -> list[str]:
     least = min(sizes.values(), default=0)
     smallest = " and ".join(model for model, size in sizes.items() if size == least)
     return [fastest, *reserved, *([f"Smallest: {smallest}, {quantity(least, 'B')}"] if smallest else [])]
+
+
+def processor_time_lines(runs: Sequence[Run]) -> list[str]:
+    """Which program needs the least processor time, where the load of others decides which takes the least time; empty
+    where it does not, and for models.
+    """
+    spent = {run.id: time for run in runs if run.status == "done" and (time := run.value("cpu_time"))}
+    load = worst_load(runs)
+    if not load or len(spent) < 2 or not all(run.job.command for run in runs):
+        return []
+    able = sorted((run for run in runs if run.id in spent), key=lambda run: spent[run.id])
+    variants = [Variant(label=run.id, run=run) for run in able]
+    more, alike = [], []
+    for run, row in zip(able[1:], compare_runs(variants, Criteria(metrics=("cpu_time",))), strict=True):
+        name = one_line(run.job.model.name)
+        if row.verdict == "slower" and row.ratio is not None:
+            more.append(f"{name} needs {factor_text(row.ratio, row.low, row.high)} as much")
+        else:
+            alike.append(f"{name} ({quantity(spent[run.id], 's')})")
+    least = able[0].measurement("cpu_time")
+    text = amount_text("s", spent[able[0].id], *((least.low, least.high) if least is not None else (None, None)))
+    told = [*([enumerate_few(more)] if more else []), *([f"{enumerate_few(alike)} {NOT_TOLD}"] if alike else [])]
+    return [
+        f"Least processor time: {one_line(able[0].job.model.name)}, {text}; {'; '.join(told)}",
+        f"Which takes the least time can't be told on this busy machine: {load}",
+    ]
 
 
 def _cost_of(after: Candidate, chosen: Candidate, leaders: Sequence[Candidate]) -> str:
@@ -471,7 +512,7 @@ def _of_runtimes(runs: Sequence[Run]) -> str:
     if len(runs) == 1:
         run = runs[0]
         what = failure_of(run) if run.status != "done" else f"{noun_of(run)} {_judged_text(run)}{use_of(run)}"
-        return f"{one_line(run.job.model.name)} {_where(run, {})}: {what}"
+        return f"{one_line(run.job.model.name)}{_where(run)}: {what}"
     (found,) = recommendations(runs)
     if found.run is None:
         said = [f"{label} ({objection_of(run).brief})" for run, label in zip(runs, labels_of(runs), strict=True)]
@@ -483,7 +524,7 @@ def _of_runtimes(runs: Sequence[Run]) -> str:
     told = [*(way(chosen, full) for way in ways), _of_lower_precision(chosen, ranked), found.tie]
     why = [*filter(None, told)] or [found.why[0]]
     words = f"Recommended: {found.label}, {noun_of(chosen.run)} {_judged_text(chosen.run)}; {'; '.join(why)}"
-    return words + _overlooked(runs, chosen, short_providers(runs))
+    return words + _overlooked(runs, chosen)
 
 
 def _least_value(runs: Sequence[Run]) -> str:
@@ -497,7 +538,7 @@ def _least_value(runs: Sequence[Run]) -> str:
     return f"; the {'highest' if is_rate else 'lowest'} value is that of {labels[best.id]}, {headline_text(best)}"
 
 
-def _overlooked(runs: Sequence[Run], chosen: Candidate, short: Mapping[str, str]) -> str:
+def _overlooked(runs: Sequence[Run], chosen: Candidate) -> str:
     """Name the runs that are not ranked though their values are better: each with its value and why; "" if none."""
 
     def is_better(run: Run) -> bool:
@@ -505,7 +546,7 @@ def _overlooked(runs: Sequence[Run], chosen: Candidate, short: Mapping[str, str]
         return value is not None and (value > chosen.value if chosen.is_rate else value < chosen.value)
 
     found = [(run, brief) for run in runs if (brief := objection_of(run).brief) and is_better(run)]
-    said = [f"{_named(run, short)}, {headline_text(run, interval=False)} ({brief})" for run, brief in found]
+    said = [f"{_named(run)}, {headline_text(run, interval=False)} ({brief})" for run, brief in found]
     return f"; not ranked, though its value is better: {enumerate_few(said)}" if said else ""
 
 
@@ -527,16 +568,19 @@ def use_of(run: Run) -> str:
     return f"; {', '.join(words)}" if words else ""
 
 
-def _named(run: Run, short: Mapping[str, str]) -> str:
-    """``kws.onnx on onnxruntime, 2 threads``; a thread goes without saying."""
+def _named(run: Run) -> str:
+    """``kws.onnx on onnxruntime/cpu, 2 threads``; a thread goes without saying. A program by its name alone."""
     threads = threads_of(run) or 1
-    return f"{one_line(run.job.model.name)} {_where(run, short)}" + (f" with {threads} threads" if threads > 1 else "")
+    where = "" if run.job.command else _where(run)
+    return f"{one_line(run.job.model.name)}{where}" + (f" with {threads} threads" if threads > 1 else "")
 
 
-def _where(run: Run, short: Mapping[str, str]) -> str:
-    """Return ``on onnxruntime/cpu``, or its name in `short`; for a program ``(mechanism cgroup-v2)``."""
+def _where(run: Run) -> str:
+    """Return ``" on onnxruntime/cpu"``; for a program with limits ``" (mechanism cgroup-v2)"``, without ``""``."""
     engine = provider_of(run)
-    return f"(mechanism {engine.partition('/')[2]})" if run.job.command else f"on {short.get(engine, engine)}"
+    if not run.job.command:
+        return f" on {engine}"
+    return f" (mechanism {engine.partition('/')[2]})" if run.job.target.constraints is not None else ""
 
 
 def _judged_text(run: Run) -> str:

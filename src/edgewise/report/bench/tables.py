@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Sequence
 from dataclasses import replace
+from statistics import median
 
 from edgewise.comparing.fairness import limits_text
 from edgewise.formatting import quantity, value_text
@@ -12,7 +13,7 @@ from edgewise.metrics import METRICS, SHARES
 from edgewise.record import Run
 from edgewise.record.facts import environment_words, precision_of, threads_of, variable_words
 from edgewise.report.bench.generated import GENERATED_COLUMNS, depth_of, is_generated, prompt_of
-from edgewise.report.bench.ranking import comparable_groups, rank_models
+from edgewise.report.bench.ranking import RankedModel, comparable_groups, rank_models
 from edgewise.report.bench.recommendation import group_title
 from edgewise.report.document import DASH, Cell, Column, Table, Tone, absent, table_by_columns
 from edgewise.report.runs.cells import Scale, basis_notes, cell_of, chief_metric, failure_of, reason_of_absence, times
@@ -20,11 +21,12 @@ from edgewise.report.runs.conditions import (
     command_of,
     elsewhere,
     engine_of,
+    mechanisms_of,
     path_of,
     processor_of,
     provider_of,
     scenario_of,
-    short_providers,
+    shared_command,
 )
 from edgewise.report.runs.provenance import how_of
 from edgewise.text import one_line, tells_apart
@@ -40,7 +42,7 @@ MEMORY_PARTS = ("parameters_size", "memory_activations", "memory_engine")
 """What the memory of the model consists of."""
 COMMAND_COLUMNS = (
     ("total_time", 0, True), ("cpu_utilization", 0, False), ("cpu_utilization_peak", 4, False),
-    ("cpu_time", 1, False), ("throttled_time", 1, False), ("memory_average", 2, False),
+    ("cpu_time", 1, True), ("throttled_time", 1, False), ("memory_average", 2, False),
     ("memory_group_peak", 0, False), ("memory_limit", 3, False), ("memory_limit_hits", 3, False),
     ("network_received", 5, False), ("network_sent", 5, False), ("block_read", 5, False), ("block_written", 5, False),
     ("page_faults", 6, False), ("page_faults_major", 6, False), ("context_switches", 6, False),
@@ -62,6 +64,8 @@ _TITLES = {
     "memory_peak": "Process peak", "parameters_size": "Weights", "memory_activations": "Activations",
     "memory_engine": "Engine", "output_max_abs_error": "Max error",
 }  # fmt: skip
+_SMALLEST = 0.00995
+"""Smallest value of a column whose median gives it its unit."""
 _WIDEST = 1e5
 """A column has one unit unless its largest value would then need more digits than this."""
 
@@ -81,7 +85,7 @@ def bench_table(runs: Sequence[Run]) -> Table:
         columns.append((Column(title="Path"), [Cell(text=whole or "–", short=short) for whole, short in paths]))
     for metric, rank, interval in [*_metric_columns(runs), *(_EXPORT_COLUMNS if exported else ())]:
         columns.append(metric_column(runs, metric, rank=rank, interval=interval))
-        is_time = metric not in ("throughput", "decode_rate")
+        is_time = metric not in ("throughput", "decode_rate", "cpu_time")
         if interval and is_time and (found := _percentile_column(runs, metric, "p99")):
             columns.append(found)
     columns.append((Column(title="Grade", rank=0), [_grade(run) for run in runs]))
@@ -92,14 +96,11 @@ def ranking_table(runs: Sequence[Run], *, where: str = "") -> Table:
     """One row per model, the fastest first; `where` ends the title."""
     ranked = rank_models(runs)
     chosen = [one.run for one in ranked]
-    places = [
-        Cell(text=str(one.place or "–"), value=one.place, notes=(one.note,) if one.note else ()) for one in ranked
-    ]
     identity = {column.title: (column, cells) for column, cells in _identity(chosen)}
     memory = "memory_group_peak" if chosen[0].job.command else "memory_delta"
     found = [
         identity["Run"],
-        (Column(title="Place"), places),
+        (Column(title="Place"), list(map(_place, ranked))),
         identity["Model"],
         identity["Runtime"],
         metric_column(chosen, chosen[0].headline, rank=0, interval=True),
@@ -107,11 +108,16 @@ def ranking_table(runs: Sequence[Run], *, where: str = "") -> Table:
         metric_column(chosen, memory, rank=0, interval=False),
         (Column(title="Grade", rank=1), [_grade(run) for run in chosen]),
     ]
-    notes = ["models that share a place: none is proven faster than another"]
+    places = [one.place for one in ranked if one.place is not None]
+    notes = ["models that share a place: none is proven faster than another"] if len({*places}) < len(places) else []
     if any(one.place is None for one in ranked):
         notes.append("–: not ranked, as no run of the model qualifies (failed, unreliable or outputs differ)")
     scope = group_title(chosen[0]).partition(", ")[2]
     return table_by_columns(f"Models, fastest first: {scope}{where}", found, notes=notes)
+
+
+def _place(one: RankedModel) -> Cell:
+    return Cell(text=str(one.place or "–"), value=one.place, notes=(one.note,) if one.note else ())
 
 
 def _table_title(runs: Sequence[Run]) -> str:
@@ -119,7 +125,8 @@ def _table_title(runs: Sequence[Run]) -> str:
     if len(groups) == 1:
         return group_title(groups[0][0]) + elsewhere(runs)
     kinds = {run.job.workload.scenario.kind for run in runs}
-    return (f"Benchmark, {kinds.pop()}" if len(kinds) == 1 else "Benchmark") + elsewhere(runs)
+    shared = f": {shared}" if (shared := shared_command(runs)) else ""
+    return (f"Benchmark, {kinds.pop()}{shared}" if len(kinds) == 1 else "Benchmark") + elsewhere(runs)
 
 
 def _identity(runs: Sequence[Run]) -> list[tuple[Column, list[Cell]]]:
@@ -143,15 +150,14 @@ def _identity(runs: Sequence[Run]) -> list[tuple[Column, list[Cell]]]:
         return Column(title=title, rank=rank, hidden=not (varies or always), name=name), cells
 
     limited = any(run.job.target.constraints for run in runs)
-    model = column("Model", lambda run: command_of(run) or one_line(run.job.model.name), always=True)
-    short, engines = short_providers(runs), [provider_of(run) for run in runs]
+    model = column("Model", lambda run: one_line(run.job.model.name), always=True)
+    mechanism = len(runs) > 1 == len(mechanisms_of(runs)) and all(run.job.command for run in runs)
     runtime, names = column("Runtime", provider_of, always=True)
-    names = [replace(cell, text=words, short=short.get(words, "")) for cell, words in zip(names, engines, strict=True)]
     return [
         (Column(title="Run", hidden=True), [Cell(text=run.id) for run in runs]),
         (Column(title="Status", hidden=True), [Cell(text=_status(run)) for run in runs]),
         model,
-        (replace(runtime, rank=0, name=True), names),
+        (replace(runtime, rank=3 if mechanism else 0, name=not mechanism), names),
         column("Threads", lambda run: str(threads) if (threads := threads_of(run)) else None),
         column("Batch", lambda run: str(run.job.workload.batch)),
         column("Precision", precision_of),
@@ -246,9 +252,11 @@ def _common_unit(values: Sequence[float], unit: str) -> tuple[str, Scale]:
     positive = [abs(value) for value in values if value and math.isfinite(value)]
     if choices is None or not positive:
         return ("%", times(100.0)) if unit == "1" else ("", times(1.0))
-    least, largest = min(positive), max(positive)
+    least, middle, largest = min(positive), median(positive), max(positive)
     for word, factor in choices:
-        if least * factor >= 0.0995 and largest * factor >= 0.9995:
+        # The usual value has up to three digits before the point, even if a small one then begins with zeros.
+        readable = least * factor >= 0.0995 or (least * factor >= _SMALLEST and middle * factor >= 0.9995)
+        if readable and largest * factor >= 0.9995:
             return (word, times(factor)) if largest * factor < _WIDEST else ("", times(1.0))
     word, factor = choices[-1]
     return word, times(factor)

@@ -25,7 +25,7 @@ from edgewise.report.document import (
 )
 from edgewise.report.document.columns import number_column, text_column
 from edgewise.report.runs.cells import label_of, reason_of_absence
-from edgewise.report.runs.conditions import labels_of, names_of, provider_of, short_providers
+from edgewise.report.runs.conditions import labels_of, names_of, provider_of
 from edgewise.report.runs.provenance import facts_of_run, how_of, provenance_of_column
 from edgewise.text import one_line
 
@@ -61,13 +61,13 @@ def overview_table(results: EvaluationResults) -> Table:
     """One row a model, with accuracy and latency beside each other."""
     runs = [one.run for one in results.models]
     names = names_of(runs)
-    engines, short = {provider_of(run) for run in runs}, short_providers(runs)
+    engines = [provider_of(run) for run in runs]
     model = Column(title="Model", rank=9 if len(runs) > 1 and len(set(names)) == 1 else 0, name=True)
-    runtime = Column(title="Runtime", rank=1 if len(engines) == 1 else 0, name=True)
+    runtime = Column(title="Runtime", rank=1 if len({*engines}) == 1 else 0, name=True)
     columns = [
         (Column(title="Run", hidden=True), [Cell(text=run.id) for run in runs]),
         (model, [Cell(text=name) for name in names]),
-        (runtime, [Cell(text=words, short=short.get(words, "")) for words in map(provider_of, runs)]),
+        (runtime, [Cell(text=words) for words in engines]),
     ]
     for metric in dict.fromkeys(one.headline for one in results.models if one.headline):
         scores = [_score_cell(one, metric) for one in results.models]

@@ -61,6 +61,16 @@ def cell_of(run: Run, metric: str, *, scale: Scale = lambda value: value, interv
     return replace(cell, notes=(*cell.notes, *mean_notes(run, metric)), how=how_of(run, metric))
 
 
+def notes_of(run: Run, row: Measurement) -> tuple[str, ...]:
+    """Return what limits a value of `run`: a very wide interval, and a throughput that is not that of the median."""
+    return (*_vague_notes(row), *mean_notes(run, row.metric))
+
+
+def _vague_notes(row: Measurement) -> tuple[str, ...]:
+    words = f"only the order of magnitude is known: the 95 % interval {VERY_WIDE}"
+    return (words,) if is_very_wide(row.low, row.high) else ()
+
+
 def mean_notes(run: Run, metric: str) -> tuple[str, ...]:
     """State that a throughput is of the mean latency, where the median beside it is far below; empty elsewhere."""
     latency = run.measurement("latency") if metric == "throughput" else None
@@ -85,9 +95,7 @@ def cell_of_measurement(row: Measurement, *, scale: Scale = lambda value: value,
         text = with_ends(row.metric, row.value, *ends, digits=DIGITS)
     else:
         text = plus_minus(value, low, high) if interval else significant(value, DIGITS)
-        notes += (f"only the order of magnitude is known: the 95 % interval {VERY_WIDE}",) * (
-            not interval and is_very_wide(row.low, row.high)
-        )
+        notes += () if interval else _vague_notes(row)
     return Cell(text=text, value=value, low=low, high=high, notes=notes)
 
 

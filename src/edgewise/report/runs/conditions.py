@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
+from itertools import takewhile
 from typing import Any
 
 from edgewise.comparing.environments import value_text
@@ -14,7 +15,7 @@ from edgewise.grouping import by_key
 from edgewise.model.eager import EXAMPLE_INPUTS
 from edgewise.record import Run
 from edgewise.record.facts import NOT_A_MODEL, differing_variables, environment_words, precision_of, threads_of
-from edgewise.record.job import UNKNOWN_DEVICE
+from edgewise.record.job import LONGEST_LABEL, UNKNOWN_DEVICE
 from edgewise.text import enumerate_few, one_line, tells_apart
 from edgewise.units import format_bytes, format_limit
 
@@ -96,18 +97,9 @@ def provider_of(run: Run) -> str:
     return one_line(f"{runtime.name}/{runtime.provider}" if runtime.provider else runtime.name)
 
 
-def short_providers(runs: Sequence[Run]) -> dict[str, str]:
-    """Return what `provider_of` says → the runtime alone, of runtimes that all of `runs` use with one provider.
-
-    For a program, the mechanism that limited it: its runtime is always ``command``.
-    """
-    said = {
-        full: full.partition("/")[2] if run.job.command else one_line(run.job.runtime.name)
-        for run in runs
-        for full in [provider_of(run)]
-    }
-    names = list(said.values())
-    return {words: name for words, name in said.items() if names.count(name) == 1}
+def mechanisms_of(runs: Sequence[Run]) -> set[str]:
+    """Return the mechanisms that limited the programs among `runs`."""
+    return {str(run.effective.get("mechanism", "?")) for run in runs if run.job.command}
 
 
 def processing_unit_of(run: Run) -> str | None:
@@ -233,9 +225,45 @@ def device_of(run: Run) -> str | None:
 
 
 def names_of(runs: Sequence[Run]) -> list[str]:
-    """Return the name of each run's model, with folders where several files have one name; a program's command line."""
+    """Return the name of each run's model, with folders where several files have one name; of a program, the words of
+    its command line that differ from those of the other programs.
+    """
     names = model_names([run.job.model for run in runs])
-    return [command_of(run) or name for run, name in zip(runs, names, strict=True)]
+    own = own_words([run.job.command for run in runs if command_of(run)])
+    return [
+        own.get(run.job.command, command_of(run)) if command_of(run) else name
+        for run, name in zip(runs, names, strict=True)
+    ]
+
+
+def own_words(commands: Sequence[tuple[str, ...]]) -> dict[tuple[str, ...], str]:
+    """Return for each command the words between those that all begin and end with; {} where that leaves one nothing."""
+    start, end = _shared_ends(commands)
+    own = {command: one_line(" ".join(command[start : len(command) - end])) for command in commands}
+    return own if all(own.values()) and max(map(len, own.values()), default=0) <= LONGEST_LABEL else {}
+
+
+def _shared_ends(commands: Sequence[tuple[str, ...]]) -> tuple[int, int]:
+    """Return how many words all commands begin with and end with; an option stays with its value."""
+    start, first = _count_shared(commands), commands[0] if commands else ()
+    while start and first[start - 1].startswith("-"):
+        start -= 1
+    return start, _count_shared([command[start:][::-1] for command in commands])
+
+
+def _count_shared(commands: Sequence[tuple[str, ...]]) -> int:
+    """Return how many words all begin with."""
+    return sum(1 for _ in takewhile(lambda words: len(set(words)) == 1, zip(*commands, strict=False)))
+
+
+def shared_command(runs: Sequence[Run]) -> str:
+    """``"python3 fir.py … 600000"``: what the command lines share that `names_of` leaves out; "" where nothing is."""
+    commands = [run.job.command for run in runs if command_of(run)]
+    if len(commands) < len(runs) or not own_words(commands):
+        return ""
+    start, end = _shared_ends(commands)
+    first = commands[0]
+    return one_line(" ".join((*first[:start], "…", *first[len(first) - end :]))) if start + end else ""
 
 
 def command_of(run: Run) -> str:
@@ -243,14 +271,20 @@ def command_of(run: Run) -> str:
     return one_line(run.job.label) if run.job.command and run.job.model.format in NOT_A_MODEL else ""
 
 
-def told_apart(runs: Sequence[Run]) -> list[Run]:
-    """Return `runs` with their models called as `names_of` says, for documents that name a model in many places."""
+def told_apart(runs: Sequence[Run], *, whole: bool = False) -> list[Run]:
+    """Return `runs` whose models are called as `names_of` says, for documents that show a model by its name in many
+    places.
+
+    Args:
+        whole: programs are called by their whole command lines instead, and models of one name alike.
+    """
 
     def called(run: Run, name: str) -> Run:
         model = run.job.model
         return run if name == model.name else replace(run, job=replace(run.job, model=replace(model, name=name)))
 
-    return [called(run, name) for run, name in zip(runs, names_of(runs), strict=True)]
+    names = [command_of(run) or run.job.model.name for run in runs] if whole else names_of(runs)
+    return [called(run, name) for run, name in zip(runs, names, strict=True)]
 
 
 def labels_of(runs: Sequence[Run]) -> list[str]:

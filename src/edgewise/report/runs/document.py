@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 
 from edgewise.comparing.fairness import limits_text
 from edgewise.device.devices import LOCAL
-from edgewise.formatting import ABSENT, interval_text, quantity, value_text
+from edgewise.formatting import ABSENT, interval_text, quantity, value_text, with_range
 from edgewise.record import Layer, Measurement, Run, SessionRecord, Source
 from edgewise.record.job import UNKNOWN_DEVICE
 from edgewise.record.layer import ESTIMATED_SHARE
@@ -34,10 +34,11 @@ from edgewise.report.runs.cells import (
     judged_on,
     judged_rows,
     label_of,
+    notes_of,
     preparation_of,
     reason_of_absence,
 )
-from edgewise.report.runs.conditions import engine_of, file_of, flatten, path_of, scenario_of
+from edgewise.report.runs.conditions import engine_of, file_of, flatten, own_words, path_of, scenario_of
 from edgewise.report.runs.provenance import how_of, provenance_of_column
 from edgewise.store.codec import parse_time
 from edgewise.text import one_line, printable
@@ -60,26 +61,32 @@ _HOW_ROWS = partial(
 
 def listing_document(rows: Sequence[RunRow], *, id_size: int | None = None) -> Document:
     """One line per run, with `id_size` characters of its id or all; the heading names the metric, or each cell."""
-    providers: dict[str, set[str | None]] = {}
-    for row in rows:
-        providers.setdefault(row.runtime, set()).add(row.provider)
     metrics = list(dict.fromkeys(row.metric for row in rows if row.metric))
     usual, mixed = (metrics[0] if metrics else None), len(metrics) > 1
     away = any(row.device not in (LOCAL, UNKNOWN_DEVICE) for row in rows)
     result = Column(title=label_of(usual) if usual and not mixed else "Result", numeric=True)
     machine = Column(title="Machine", name=not away, rank=0 if away else 6)
+    own = own_words([tuple(row.model.split()) for row in rows if _is_program(row)])
+
+    def result_cell(row: RunRow) -> Cell:
+        short = row.cause or _result(row, named=row.metric != usual and not _is_program(row))
+        return Cell(text=_result(row, named=mixed), short=short)
+
     columns: Columns[RunRow] = [
         text_column("Run", lambda row: row.id[:id_size]),
-        text_column("Made, UTC", lambda row: _moment(row.created_at), rank=4),
-        text_column("Model", lambda row: row.model, name=True),
-        (Column(title="Runtime", name=True), lambda row: _engine_cell(row, short=len(providers[row.runtime]) == 1)),
-        text_column(
-            "Shape", lambda row: row.shapes or "", name=True, rank=3, hidden=not any(row.shapes for row in rows)
+        text_column("Made (UTC)", lambda row: _moment(row.created_at), rank=4),
+        (
+            Column(title="Model", name=True),
+            lambda row: Cell(text=row.model, short=own.get(tuple(row.model.split()), "")),
         ),
-        (result, lambda row: Cell(text=_result(row, named=mixed), short=row.cause or "")),
+        text_column("Runtime", _engine_words, name=id_size is None),
+        text_column(
+            "Shape", lambda row: row.shapes or "", name=True, rank=5, hidden=not any(row.shapes for row in rows)
+        ),
+        (result, result_cell),
         (machine, lambda row: _machine_cell(row, away=away)),
-        text_column("Trust", lambda row: row.grade or "", rank=5),
-        text_column("Tags", lambda row: ", ".join(row.tags), rank=1, hidden=not any(row.tags for row in rows)),
+        text_column("Grade", lambda row: row.grade or "", rank=1),
+        text_column("Tags", lambda row: ", ".join(row.tags), rank=2, hidden=not any(row.tags for row in rows)),
     ]
     return Document(title="", tables=(table_of("", rows, columns),))
 
@@ -90,23 +97,29 @@ def _machine_cell(row: RunRow, *, away: bool) -> Cell:
     return Cell(text=row.machine or "–", short=short)
 
 
-def _engine_cell(row: RunRow, *, short: bool) -> Cell:
-    """Runtime, provider and settings; `short` allows a narrow table to drop the provider."""
-    words = [f"{row.threads}T"] if row.threads else []
+def _is_program(row: RunRow) -> bool:
+    return row.scenario == row.runtime
+
+
+def _engine_words(row: RunRow) -> str:
+    """Runtime, provider and settings; a program has none of the latter two."""
+    if _is_program(row):
+        return row.runtime
+    words = ["/".join(dict.fromkeys(filter(None, (row.runtime, row.provider))))]
+    words += [f"{row.threads}T"] if row.threads else []
     words += [f"batch {row.batch}"] if row.batch != 1 else []
     words += [row.scenario] if row.scenario != "single-stream" else []
-    engine = row.runtime + (f"/{row.provider}" if row.provider not in (None, row.runtime) else "")
-    words = [] if row.scenario == row.runtime else words  # a program's
-    return Cell(text=" ".join([engine, *words]), short=" ".join([row.runtime, *words]) if short else "")
+    return " ".join(words)
 
 
 def _result(row: RunRow, *, named: bool) -> str:
-    """Return the run's headline, with the metric's name where the heading does not say it."""
+    """Return the run's headline with its interval, and the metric's name where the heading does not say it."""
     if row.status != "done":
         return row.status + (f": {row.cause}" if row.cause else "")
     if row.value is None or row.unit is None or row.metric is None:
         return "absent"
-    return f"{label_of(row.metric) if named else ''} {value_text(row.metric, row.unit, row.value)}".strip()
+    text = with_range(row.metric, row.unit, row.value, row.low, row.high)
+    return f"{label_of(row.metric)} {text}" if named else text
 
 
 def _moment(created_at: str) -> str:
@@ -188,7 +201,11 @@ def _measurements(run: Run) -> Table:
         text_column("Basis", lambda row: row.basis or ""),
         text_column(
             "Method, or why it is not known",
-            lambda row: row.method if row.value is not None else reason_of_absence(run, row.metric),
+            lambda row: (
+                "; ".join((*notes_of(run, row), row.method))
+                if row.value is not None
+                else reason_of_absence(run, row.metric)
+            ),
             rank=1,
         ),
     ]

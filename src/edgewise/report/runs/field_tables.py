@@ -39,7 +39,7 @@ from edgewise.report.runs.conditions import (
     processing_unit_of,
     scenario_of,
 )
-from edgewise.report.runs.merged import ACCURACY, merge_runs
+from edgewise.report.runs.merged import ACCURACY, merge_runs, name_run
 from edgewise.report.runs.provenance import provenance_of
 from edgewise.text import listing, one_line
 from edgewise.units import JOULES_PER_MWH, format_si, significant
@@ -47,6 +47,7 @@ from edgewise.units import JOULES_PER_MWH, format_si, significant
 _LINK = re.compile(r"\[([^\]\n]+)\]\((https?://[^\s()<>]+)\)")
 _URL = re.compile(r"https?://[^\s<>\"]+")
 _NO_PLATFORM = "the run's record does not name the platform"
+_VAGUE = "grade D, the lowest: only the order of magnitude is known; measure again before you quote the number"
 _NO_DEVICE = "the run's record does not name the device"
 
 
@@ -77,7 +78,7 @@ def field_document(name: str, runs: Sequence[Run], *, options: Options | None = 
 def field_tables(name: str, runs: Sequence[Run], *, options: Options) -> list[Table]:
     """Make the tables `name` (a key of `FIELD_TABLES`), with runs of one model merged into a row.
 
-    Footnotes name the run of each number that comes from another run of the row, and the machine.
+    Notes name the run of each number, and the machine.
     """
     joined = merge_runs(runs, JOINED[name], known=options.known)
     rows = [each.run for each in joined]
@@ -88,7 +89,9 @@ def field_tables(name: str, runs: Sequence[Run], *, options: Options) -> list[Ta
         for each, label in zip(joined, labels, strict=True)
         for line in each.origins()
     ]
-    return [replace(first, notes=(*first.notes, *_environments(rows, labels), *told)), *others]
+    own = [f"{run.id[:13]} ({label})" for run, label in zip(rows, labels, strict=True)]
+    ids = f"{'All other' if told else 'All'} values: {name_run(rows[0]) if len(rows) == 1 else f'runs {listing(own)}'}"
+    return [replace(first, notes=(*first.notes, *_environments(rows, labels), ids, *told)), *others]
 
 
 def _environments(runs: Sequence[Run], labels: Sequence[str]) -> list[str]:
@@ -163,8 +166,10 @@ def _noted(cell: Cell, note: str) -> Cell:
 
 
 def _latency(run: Run) -> Cell:
-    """Milliseconds; the batch is named where an inference is more than one sample."""
+    """Milliseconds; grade D is marked, and the batch is named where an inference is more than one sample."""
     cell = cell_of(run, "latency", scale=times(1e3))
+    if cell.value is not None and run.trust is not None and run.trust.grade == "D":
+        cell = _noted(replace(cell, text=f"{cell.text} (grade D)"), _VAGUE)
     if cell.value is None or run.job.workload.batch == 1:
         return cell
     return _noted(cell, f"time of one inference of batch {run.job.workload.batch}")
@@ -282,7 +287,7 @@ def _zoo_tables(runs: Sequence[Run], options: Options) -> list[Table]:
             Column(title="Task", rank=3),
             lambda run: _told(options.task or _task_of(run), "the task was not given (--task)"),
         ),
-        (Column(title="Accuracy", numeric=True, rank=2), lambda run: _accuracy(run, sign=True)),
+        (Column(title="Accuracy", numeric=True, rank=2, unit="%"), lambda run: _accuracy(run, sign=True)),
         (Column(title="Latency (ms)", numeric=True), _latency),
         (Column(title="Model Size (MB)", numeric=True, rank=1), _model_size),
         (Column(title="Platform"), lambda run: _told(platform_of(run), _NO_PLATFORM)),

@@ -25,7 +25,9 @@ ACCURACY = "accuracy"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class MergedRun:
-    """A run with values of others; `sources` maps a metric, or `ACCURACY`, to the run it was taken from."""
+    """A run with values of others, and the trust in the run of its latency; `sources` maps a metric, or `ACCURACY`, to
+    the run it was taken from.
+    """
 
     run: Run
     sources: Mapping[str, Run] = field(default_factory=dict)
@@ -40,9 +42,13 @@ class MergedRun:
         lines = []
         for name, labels in by_key(labelled).items():
             data = judged_on(runs[name]) if "Accuracy" in labels else ""
-            day = one_line(runs[name].created_at[:10])
-            lines.append(f"{', '.join(labels)} from run {name[:13]} of {day}{f', judged on {data}' if data else ''}")
+            lines.append(f"{', '.join(labels)} from {name_run(runs[name])}{f', judged on {data}' if data else ''}")
         return lines
+
+
+def name_run(run: Run) -> str:
+    """``"run 0195f0c0-0000 of 2026-03-04"``."""
+    return f"run {run.id[:13]} of {one_line(run.created_at[:10])}"
 
 
 def is_lacking(run: Run, metric: str) -> bool:
@@ -81,7 +87,10 @@ def _join(run: Run, metrics: Sequence[str], others: Sequence[Run]) -> MergedRun:
     names = {row.metric for row in added}
     kept = tuple(row for row in run.measurements if row.metric not in names)
     evaluation = sources[ACCURACY].evaluation if ACCURACY in sources else run.evaluation
-    return MergedRun(run=replace(run, measurements=(*kept, *added), evaluation=evaluation), sources=sources)
+    trust = sources.get("latency", run).trust
+    return MergedRun(
+        run=replace(run, measurements=(*kept, *added), evaluation=evaluation, trust=trust), sources=sources
+    )
 
 
 def _tells(other: Run, metric: str, run: Run) -> bool:

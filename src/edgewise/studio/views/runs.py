@@ -150,7 +150,7 @@ def _spread_text(row: RunRow) -> str:
 
 
 COLUMNS: Mapping[str, Column] = {
-    "made": Column("Made, UTC", lambda row: row.created_at[:16].replace("T", " "), lambda row: row.created_at),
+    "made": Column("Made (UTC)", lambda row: row.created_at[:16].replace("T", " "), lambda row: row.created_at),
     "model": Column("Model", lambda row: row.model),
     "runtime": Column("Runtime", lambda row: "/".join(dict.fromkeys(filter(None, (row.runtime, row.provider))))),
     "device": Column("Device", lambda row: row.device),

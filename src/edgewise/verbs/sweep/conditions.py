@@ -11,6 +11,7 @@ from edgewise.grouping import by_key
 from edgewise.record import Run
 from edgewise.record.caution import loads_of
 from edgewise.report.bench.page import facts_section
+from edgewise.report.bench.ranking import worst_load
 from edgewise.report.document import Cell, Column, Section, Table, absent, table_of, text_cell
 from edgewise.report.runs.cautions import caution_sections
 from edgewise.report.runs.conditions import told_apart
@@ -21,6 +22,7 @@ from edgewise.verbs.rows import Row
 MOST_AGAIN = 4
 """Cells that the advice names one by one."""
 _ABSENT = "not reported"
+_BUSY = "the machine was busy"
 
 
 def cells_tables(rows: Sequence[Row], outcomes: Mapping[str, Outcome]) -> list[Table]:
@@ -71,19 +73,27 @@ def vague_sections(runs: Sequence[Run], rows: Sequence[Row], outcomes: Mapping[s
     names = list(dict.fromkeys(outcomes[row["cell"]].cell for row in vague))
     if not names:
         return []
-    why = by_key((_why_vague(held.get(row.get("run") or "")), outcomes[row["cell"]].cell) for row in vague)
-    lines = [f"{enumerate_few(cells)}: {reason}" for reason, cells in why.items()]
-    only = (
-        [as_flag("only", quote(name)) for name in names] if len(names) <= MOST_AGAIN else [as_flag("only", "PATTERN")]
-    )
-    again = "measures them again" if len(names) <= MOST_AGAIN else "measures cells again whose names match"
-    lines.append(f"{' '.join([as_flag('again'), *only])} {again}")
+    why = by_key((_why_vague(held.get(row.get("run") or "")), row) for row in vague)
+    every = {outcomes[row["cell"]].cell for row in rows}
+    lines = []
+    for reason, some in why.items():
+        cells = list(dict.fromkeys(outcomes[row["cell"]].cell for row in some))
+        many = f"{len(cells)} of {len(every)} cells" if len(cells) > MOST_AGAIN else enumerate_few(cells)
+        who = f"all {len(cells)} cells" if len(cells) == len(every) > 1 else many
+        load = f": {worst_load([held[row['run']] for row in some])}" if reason == _BUSY else ""
+        lines.append(f"{who}: {reason}{load}")
+    only = [as_flag("only", quote(name)) for name in names]
+    if len(names) > MOST_AGAIN:
+        only = [] if len(names) == len(every) else [as_flag("only", "PATTERN")]
+    again = "measures cells again whose names match" if only and len(names) > MOST_AGAIN else "measures them again"
+    again = f"{' '.join([as_flag('again'), *only])} {again}"
+    lines = [f"{lines[0]}; {again}"] if len(lines) == 1 else [*lines, again]
     return [Section(title="Grade D", lines=tuple(map(one_line, lines)), tone="poor")]
 
 
 def _why_vague(run: Run | None) -> str:
     if run is None:
         return "the reason is in the record of the run, which is not in the store of this machine"
-    if loads := loads_of(run.cautions):
-        return f"the machine was busy: {'; '.join(loads)}"
+    if loads_of(run.cautions):
+        return _BUSY
     return "; ".join(run.trust.reasons if run.trust is not None else ()) or "no reason is recorded"

@@ -14,6 +14,7 @@ from edgewise.errors import as_flag
 from edgewise.formatting import quantity, scale_of
 from edgewise.metrics import METRICS
 from edgewise.record import Run
+from edgewise.record.caution import loads_of
 from edgewise.report.bench.page import environment_documents
 from edgewise.report.document import Cell, Column, Document, Section, Table, absent, table_by_columns
 from edgewise.report.document.names import short_names
@@ -37,14 +38,12 @@ NAME_WIDTH = 28
 FEW_COLUMNS, NARROW = 4, 80
 """Columns of values that a narrow terminal has room for, if their headings allow it; its cells."""
 BEST, LIKE_BEST, BEYOND, VAGUE = "★", "≈", "!", "?"
-_NOTE = f"{BEST} best of its model; {LIKE_BEST} its interval overlaps that of the best"
-_JUDGED_NOTE = (
-    f"{BEST} best of its model; {LIKE_BEST} can't be told from it, by the rule of reports: then the fewest threads, "
-    "the grade, memory and start-up decide"
-)
-_VAGUE_NOTE = (
-    f"{VAGUE} grade D: only the order of magnitude is known; not ranked where the model has a value of a better grade"
-)
+_LEGEND = {
+    BEST: "best of its model",
+    LIKE_BEST: "can't be told from the best; among these the fewest threads, the grade, memory and start-up decide, or "
+    "the value where runs are not in the store of this machine",
+    VAGUE: "grade D: only the order of magnitude is known; not ranked",
+}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -250,12 +249,13 @@ def _matrix(metric: str, values: Values, standings: Mapping[str, Standing], limi
         ),
     )
     repeated = max((value.number for value in every), default=1)
+    marks = {mark for row in grid for cell in row if cell.value is not None for mark in cell.text.rpartition(" ")[2]}
     notes = [
-        _JUDGED_NOTE if any(one.is_judged for one in standings.values()) else _NOTE,
+        *(f"{mark} {words}" for mark, words in _LEGEND.items() if mark in marks),
         *([f"medians of {repeated} repeats; intervals hold all of theirs"] if repeated > 1 else []),
     ]
-    notes += [_VAGUE_NOTE] if any(value.vague for value in every) else []
-    notes += [f"{BEYOND} beyond the limit, {quantity(limit, METRICS[metric].unit)}"] if limit is not None else []
+    if limit is not None and BEYOND in marks:
+        notes.append(f"{BEYOND} beyond the limit, {quantity(limit, METRICS[metric].unit)}")
     return Table(title=label_of(metric), columns=columns, rows=tuple(rows), notes=tuple(notes))
 
 
@@ -270,7 +270,7 @@ def _most_columns(titles: Sequence[str], rows: Sequence[Sequence[Cell]], whole: 
 
 
 def _cells_of(metric: str, of_model: Mapping[str, Value], standing: Standing, limit: float | None) -> dict[str, Cell]:
-    """Return the values of a model by place."""
+    """Return the values of a model by place; one of grade D always with its interval."""
     cells = {}
     for place, value in of_model.items():
         scale = scale_of(metric, METRICS[metric].unit, [value.value])
@@ -279,7 +279,9 @@ def _cells_of(metric: str, of_model: Mapping[str, Value], standing: Standing, li
         mark += VAGUE if value.vague else ""
         beyond = limit is not None and sign_of(metric) * (value.value - limit) > 0
         mark = f" {mark}{BEYOND if beyond else ''}".rstrip()
-        cells[place] = replace(cell, text=f"{cell.text}{mark}", short=f"{cell.short}{mark}")
+        cells[place] = replace(
+            cell, text=f"{cell.text}{mark}", short=f"{cell.text if value.vague else cell.short}{mark}"
+        )
     return cells
 
 
@@ -303,8 +305,11 @@ def _best_line(
         share = "all" if most == len(models) else f"{most} of"
         whose = f"{share} {len(models)} models{' each' if len(first) > 1 else ''}"
         words.append(f"best for {whose}: {_listed(first)}")
+    words += _without_best(values, standings)
     unranked: dict[str, list[str]] = {}
     for model, standing in standings.items():
+        if standing.best is None:
+            continue
         for place, why in standing.unranked.items():
             value = quantity(values[model][place].value, METRICS[metric].unit)
             whose = f" for {model}" if len(standings) > 1 else ""
@@ -316,6 +321,20 @@ def _best_line(
         beyond = sum(sign_of(metric) * (value - limit) > 0 for value in every)
         words.append(f"{beyond} of {len(every)} values are beyond {quantity(limit, METRICS[metric].unit)}")
     return one_line(f"{label_of(metric)}: {'; '.join(words)}") if words else ""
+
+
+def _without_best(values: Values, standings: Mapping[str, Standing]) -> list[str]:
+    """Return why no best of some models can be named; empty where each has one, or is in one place."""
+    models = [model for model, standing in standings.items() if standing.best is None and standing.unranked]
+    if not models:
+        return []
+    whys = list(dict.fromkeys(why for model in models for why in standings[model].unranked.values()))
+    cells = [value for model in models for value in values[model].values()]
+    runs = [run for value in cells for run in value.runs]
+    busy = ", as the machine was busy" if runs and all(loads_of(run.cautions) for run in runs) else ""
+    whose = "" if len(models) == len(standings) else f" for {enumerate_few(models)}"
+    have = f"all {len(cells)} values have" if len(whys) == 1 and whys[0] == "grade D" else f"{len(cells)} values:"
+    return [f"no best can be named{whose}: {have} {listing(whys)}{busy}; measure again with {as_flag('again')}"]
 
 
 def _with_alike(standing: Standing, whole: Mapping[str, str]) -> str:

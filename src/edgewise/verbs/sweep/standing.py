@@ -61,16 +61,16 @@ def _judged(metric: str, of_model: Mapping[str, Value], able: list[Candidate], e
 
 
 def _by_values(metric: str, of_model: Mapping[str, Value]) -> Standing:
-    """Return the place with the best value; one of grade D only where all are."""
+    """Return the place with the best value; none of grade D."""
     best = min(of_model, key=lambda place: (of_model[place].vague, sign_of(metric) * of_model[place].value))
     first = of_model[best]
+    if first.vague:
+        return Standing(unranked=dict.fromkeys(of_model, "grade D"))
     return Standing(
         best=best,
         alike=frozenset(place for place, value in of_model.items() if place != best and overlaps(value, first)),
         unranked={
-            place: "grade D"
-            for place, value in of_model.items()
-            if value.vague and not first.vague and _is_better(metric, value, first)
+            place: "grade D" for place, value in of_model.items() if value.vague and _is_better(metric, value, first)
         },
     )
 
