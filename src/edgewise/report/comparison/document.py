@@ -15,7 +15,7 @@ from edgewise.report.bench.document import input_sections
 from edgewise.report.bench.ranking import LOAD, load_lines
 from edgewise.report.comparison.charts import CHARTS
 from edgewise.report.comparison.tables import NO_REASON, before_after_table, compared_labels, conclusion_of
-from edgewise.report.comparison.words import lower_label, quotient_note, ranking_conclusion
+from edgewise.report.comparison.words import disagreement_text, lower_label, quotient_note, ranking_conclusion
 from edgewise.report.document import (
     DASH,
     Cell,
@@ -56,6 +56,7 @@ def comparison_document(findings: ComparisonResult) -> Document:
     tables += [before_after_table(findings, label) for label in compared_labels(findings)]
     tables += [table for table in (environments_table(findings), variants_table(findings)) if table is not None]
     runs = [each.run for each in findings.variants]
+    load = (*load_lines(runs), *disagreement_lines(findings))
     sections = [
         Section(title="Failed", lines=lines_of(f"{who}: {why}" for who, why in findings.failures.items()), tone="bad"),
         Section(title="Not saved", lines=lines_of(map(str, findings.save_errors)), tone="bad"),
@@ -88,7 +89,7 @@ def comparison_document(findings: ComparisonResult) -> Document:
         tables=tuple(tables),
         sections=tuple(filled(sections)),
         answer=lines_of([*agreement_lines(findings), *reason_lines(findings)]),
-        lead=tuple(filled([Section(title=LOAD, lines=tuple(load_lines(runs)), tone="poor")])),
+        lead=tuple(filled([Section(title=LOAD, lines=load, tone="poor")])),
         charts=lambda: [make(findings) for make in CHARTS],
     )
 
@@ -100,6 +101,16 @@ def title_of(findings: ComparisonResult) -> str:
     first, further, rest = _conclusion(findings).partition("; ")
     where = elsewhere(variant.run for variant in findings.variants)
     return f"{first}{where}{further}{rest}" + (f"{mark}{failed}" if failed else "")
+
+
+def disagreement_lines(findings: ComparisonResult) -> list[str]:
+    """Where the statistics of one ratio say different things, a line for each."""
+    several = len(compared_labels(findings)) > 1
+    return [
+        f"{label_of(row.metric)}{f' of {one_line(row.b)}' if several else ''}: {text}"
+        for row in findings.comparisons
+        if (text := disagreement_text(row.disagreement))
+    ]
 
 
 def reason_lines(findings: ComparisonResult) -> list[str]:
