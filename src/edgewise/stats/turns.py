@@ -4,14 +4,14 @@ The median ratio of neighbouring turns scatters least: what slows a machine come
 lives, and neighbours share most of it (``benchmarks/decisions.py``). Where B's times are A's times a factor, it is that
 factor. They are not where other programs take the processor away every few milliseconds: a short inference mostly fits
 between two interruptions and a long one does not, so the ratio of medians tells of the scheduler. The ratios of the
-processor time, of the mean and of the shortest tenth each err in another way. Where one of them is not that of the
-neighbours, no single one is trusted: the interval spans all, and a difference needs all on one side of 1.
+processor time, of the mean and of the shortest tenth of the turns each err in another way. Where one of them is not
+that of the neighbours, no single one is trusted: the interval spans all, and a difference needs all on one side of 1.
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 
 import numpy as np
@@ -38,18 +38,14 @@ class Turns:
     """The inferences of one process that took turns.
 
     Attributes:
-        medians: of each turn, s, shape (turns,).
-        mean, shortest: of all inferences: their mean and the end of the shortest tenth, s.
+        medians, means: of the inferences of each turn, s, shape (turns,).
         shares: processor time over time, of each turn; empty where it was not read.
-        processor: processor time of an inference, s, of each turn; empty where it was not read.
         others: share of the processors that other programs and other virtual machines used; None where not known.
     """
 
     medians: Samples = field(repr=False)
-    mean: float
-    shortest: float
+    means: Samples = field(repr=False)
     shares: Samples = field(repr=False)
-    processor: Samples = field(repr=False)
     others: float | None = None
 
     @classmethod
@@ -58,16 +54,17 @@ class Turns:
     ) -> Turns:
         """Return the turns of `counts` inferences each, which are `samples` together (s, above 0)."""
         parts = np.split(samples, np.cumsum(counts)[:-1])
-        told = np.asarray(shares, dtype=np.float64)
         return cls(
             medians=np.array([np.median(part) for part in parts]),
-            mean=float(samples.mean()),
-            shortest=float(np.quantile(samples, TENTH)),
-            shares=told,
-            # The clocks are read around the turn; its share leaves out what the loop between inferences takes.
-            processor=np.array([part.mean() for part in parts]) * told if len(told) else told,
+            means=np.array([part.mean() for part in parts]),
+            shares=np.asarray(shares, dtype=np.float64),
             others=others,
         )
+
+    @property
+    def processor(self) -> Samples:
+        """Processor time of an inference, s, of each turn, whose share leaves out what the loop around it takes."""
+        return self.means * self.shares
 
 
 def contrast_turns(a: Sequence[Turns], b: Sequence[Turns]) -> Contrast:
@@ -107,18 +104,19 @@ def _log_ratios(a: Sequence[Turns], b: Sequence[Turns]) -> dict[str, Samples]:
     pairs = list(zip(a, b, strict=True))
     found = {}
     if _is_work(a) and _is_work(b):
-        found[PROCESSOR] = np.array([_of_neighbours(one.processor, two.processor) for one, two in pairs])
-    found[MEAN] = np.array([math.log(two.mean / one.mean) for one, two in pairs])
-    found[SHORTEST] = np.array([math.log(two.shortest / one.shortest) for one, two in pairs])
-    found[NEIGHBOURS] = np.array([_of_neighbours(one.medians, two.medians) for one, two in pairs])
-    return found
+        found[PROCESSOR] = [_of_neighbours(one.processor, two.processor) for one, two in pairs]
+    # Of turns and not of inferences: a turn in a slow moment has fewer.
+    found[MEAN] = [_of(np.mean, one.means, two.means) for one, two in pairs]
+    found[SHORTEST] = [_of(_shortest, one.medians, two.medians) for one, two in pairs]
+    found[NEIGHBOURS] = [_of_neighbours(one.medians, two.medians) for one, two in pairs]
+    return {name: np.array(logs) for name, logs in found.items()}
 
 
 def _is_work(turns: Sequence[Turns]) -> bool:
     """Whether the processor time is the time without interruptions: one thread does all of the work and never
     waits for anything but the processor.
     """
-    if not all(len(each.processor) and each.processor.min() > 0.0 for each in turns):
+    if not all(len(each.shares) and each.shares.min() > 0.0 for each in turns):
         return False
     return LEAST_SHARE <= max(float(each.shares.max()) for each in turns) <= MOST_SHARE
 
@@ -127,6 +125,16 @@ def _of_neighbours(first: Samples, second: Samples) -> float:
     """Return the median over the log ratios of neighbouring turns."""
     count = min(len(first), len(second))
     return float(np.median(np.log(second[:count]) - np.log(first[:count])))
+
+
+def _of(statistic: Callable[[Samples], float], first: Samples, second: Samples) -> float:
+    """Return the log ratio of a statistic of the turns that have a neighbour."""
+    count = min(len(first), len(second))
+    return math.log(statistic(second[:count]) / statistic(first[:count]))
+
+
+def _shortest(times: Samples) -> float:
+    return float(np.quantile(times, TENTH))
 
 
 def _is_apart(differences: Samples) -> bool:
