@@ -18,7 +18,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from edgewise.run.interleaving import LEAST_TURNS, MOST_A_TURN, ROUND_S, TURN_S, TURNS
-from edgewise.stats.comparison import RISK, Contrast, decide
+from edgewise.stats.comparison import Contrast, decide
 from edgewise.stats.turns import NEIGHBOURS, Turns, contrast_turns
 
 MARGIN = 0.03
@@ -118,5 +118,4 @@ def main() -> int:
 
 
 if __name__ == "__main__":
-    assert RISK == 0.01
     raise SystemExit(main())
