@@ -11,10 +11,13 @@ import pytest
 import scipy.stats
 
 from comparable_runs import compare, evidence, only, row_of, run_of
-from edgewise.comparing.comparison import Side
+from edgewise.comparing.assessment import assess
+from edgewise.comparing.comparison import Side, Variant
+from edgewise.comparing.criteria import Criteria
 from edgewise.comparing.metrics import contrast_of
 from edgewise.comparing.session_values import join_processes
 from edgewise.record import Disagreement, InTurns, Run, Scenario
+from edgewise.report.comparison.document import disagreement_lines
 from edgewise.stats.comparison import RISK_FACTOR, replicates_to_decide
 from edgewise.store.codec import from_document, to_document
 from messages import has, says, wording
@@ -95,6 +98,15 @@ def test_on_a_quiet_machine_times_are_compared_by_neighbours_and_rates_by_means(
     time, rate = (only(*waiting(others=0.01), metric=metric) for metric in ("latency", "throughput"))
     assert (time.ratio, rate.ratio) == pytest.approx((9.0, 1 / 3))
     assert time.disagreement is rate.disagreement is None
+
+
+def test_one_line_tells_of_the_load_for_a_time_and_its_rate():
+    variants = [Variant(label=name, run=run) for name, run in zip(("a", "b"), waiting(), strict=True)]
+    findings = assess(variants, Criteria(metrics=("latency", "throughput")))
+    assert disagreement_lines(findings) == [
+        "Latency: while others used 90 % of the processors, the ratio was 3.00 by processor time, but 3.00 by mean time, "
+        "4.80 by the shortest tenth and 9.00 by neighbouring turns; the interval spans all"
+    ]
 
 
 @pytest.mark.parametrize("broken", [{"turn_wall_ns": [1]}, {"turn_processor_ns": [0] * 4}, {"turn_processor_ns": "x"}])

@@ -104,12 +104,12 @@ def title_of(findings: ComparisonResult) -> str:
 
 
 def disagreement_lines(findings: ComparisonResult) -> list[str]:
-    """Where the statistics of one ratio say different things, a line for each."""
+    """Where the statistics of one ratio say different things, a line for each variant: a time and its rate have one."""
     several = len(compared_labels(findings)) > 1
+    told = {row.b: row for row in reversed(findings.comparisons) if row.disagreement is not None}
     return [
-        f"{label_of(row.metric)}{f' of {one_line(row.b)}' if several else ''}: {text}"
-        for row in findings.comparisons
-        if (text := disagreement_text(row.disagreement))
+        f"{label_of(row.metric)}{f' of {one_line(row.b)}' if several else ''}: {disagreement_text(row.disagreement)}"
+        for row in reversed(told.values())
     ]
 
 
