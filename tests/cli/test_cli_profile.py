@@ -485,7 +485,7 @@ def test_several_runs_take_turns_without_the_profiler_and_a_prescribed_protocol_
     said = capsys.readouterr()
     assert re.search(r"Which of \S.* and \S.* is faster: measuring these 2 in turns, 20 s at most", said.err)
     assert " ".join(said.out.split()).startswith(
-        "a.fake · fake/cpu is 1.50× faster than b.fake · fake/cpu (ratio 0.667, 95 % interval 0.625 to 0.715, measured in turns)"
+        "b.fake · fake/cpu is 1.50× slower than a.fake · fake/cpu (ratio 1.500, 95 % interval 1.400 to 1.600, measured in turns)"
     )
     with open_store() as store:
         assert (

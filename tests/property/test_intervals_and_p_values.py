@@ -82,4 +82,4 @@ def test_the_two_agree_of_any_contrast(sequential, log_ratio, error, degrees):
         log_ratio=log_ratio, error=error, degrees=degrees, replicates=3, method="given", sequential=sequential
     )
     assert agree(found.p_value, *found.interval())
-    assert agree(found.swapped().p_value, *found.swapped().interval())
+    assert agree(found.inverse().p_value, *found.inverse().interval())

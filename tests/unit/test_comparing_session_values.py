@@ -3,6 +3,7 @@
 import json
 import math
 import re
+from collections.abc import Sequence
 from dataclasses import replace
 
 import numpy as np
@@ -10,11 +11,15 @@ import pytest
 import scipy.stats
 
 from comparable_runs import compare, evidence, only, row_of, run_of
-from edgewise.comparing.comparison import Side
+from edgewise.comparing.assessment import assess
+from edgewise.comparing.comparison import Side, Variant
+from edgewise.comparing.criteria import Criteria
 from edgewise.comparing.metrics import contrast_of
 from edgewise.comparing.session_values import join_processes
-from edgewise.record import Scenario
+from edgewise.record import Disagreement, InTurns, Run, Scenario
+from edgewise.report.comparison.document import disagreement_lines
 from edgewise.stats.comparison import RISK_FACTOR, replicates_to_decide
+from edgewise.store.codec import from_document, to_document
 from messages import has, says, wording
 from sample_runs import measured, offline_run
 
@@ -57,6 +62,69 @@ def test_throughput_of_a_stream_is_batch_over_mean_time():
     assert found.side == Side(value=3.0, low=2.9, high=3.1, replicates=1)
 
 
+def beside_others(times: Sequence[float], work: float, *, number: int, others: float) -> Run:
+    """Five processes with four inferences, each a turn of its own; processor time of each inference is `work`."""
+    rows = [row_of("latency", [list(times)] * 5), measured("throughput", 1.0, half=0.1)]
+    run = run_of(*rows, processes=5, interleave="turns", number=number)
+    facts = {
+        "steady": {
+            "turns": [1] * 4,
+            "turn_wall_ns": [round(one * 1e9) for one in times],
+            "turn_processor_ns": [round(work * 1e9)] * 4,
+        },
+        "counters": {"busy_share_of_others": others, "steal_share": 0.0},
+    }
+    return replace(run, sessions=tuple(replace(each, facts=facts) for each in run.sessions))
+
+
+def waiting(*, others: float = 0.9) -> tuple[Run, Run]:
+    """1 ms of work against 3 ms, of which most inferences wait for 6 ms."""
+    a = beside_others([1e-3, 1e-3, 1e-3, 7e-3], 1e-3, number=1, others=others)
+    return a, beside_others([9e-3, 9e-3, 9e-3, 3e-3], 3e-3, number=2, others=others)
+
+
+@pytest.mark.parametrize(("metric", "ratio", "off"), [("latency", 3.0, 9.0), ("throughput", 1 / 3, 1 / 9)])
+def test_what_waited_is_compared_by_processor_time_in_time_and_rate(metric, ratio, off):
+    row = only(*waiting(), metric=metric)
+    assert row.ratio == pytest.approx(ratio)
+    assert (row.low, row.high) == pytest.approx(sorted((ratio, off)))
+    assert row.verdict == "slower"
+    assert row.disagreement.quoted == "processor time"
+    assert row.disagreement.ratios["neighbouring turns"] == pytest.approx(off)
+    assert row.disagreement.others == pytest.approx(0.9)
+
+
+def test_on_a_quiet_machine_times_are_compared_by_neighbours_and_rates_by_means():
+    time, rate = (only(*waiting(others=0.01), metric=metric) for metric in ("latency", "throughput"))
+    assert (time.ratio, rate.ratio) == pytest.approx((9.0, 1 / 3))
+    assert time.disagreement is rate.disagreement is None
+
+
+def test_one_line_tells_of_the_load_for_a_time_and_its_rate():
+    variants = [Variant(label=name, run=run) for name, run in zip(("a", "b"), waiting(), strict=True)]
+    findings = assess(variants, Criteria(metrics=("latency", "throughput")))
+    assert disagreement_lines(findings) == [
+        "Latency: while others used 90 % of the processors, the ratio was 3.00 by processor time, but 3.00 by mean time, "
+        "4.80 by the shortest tenth and 9.00 by neighbouring turns; the interval spans all"
+    ]
+
+
+@pytest.mark.parametrize("broken", [{"turn_wall_ns": [1]}, {"turn_processor_ns": [0] * 4}, {"turn_processor_ns": "x"}])
+def test_processor_time_that_does_not_fit_the_turns_is_not_known(broken):
+    a, b = waiting()
+    facts = {**b.sessions[0].facts, "steady": {**b.sessions[0].facts["steady"], **broken}}
+    b = replace(b, sessions=(replace(b.sessions[0], facts=facts), *b.sessions[1:]))
+    assert only(a, b, metric="latency").disagreement.quoted == "mean time"
+
+
+def test_a_disagreement_is_kept_in_the_record_of_both_sides():
+    apart = Disagreement(quoted="processor time", ratios={"processor time": 4.0, "mean time": 2.0}, others=0.9)
+    turns = InTurns(against="x", ratio=4.0, low=2.0, high=4.0, verdict="slower", method="turns", disagreement=apart)
+    run = replace(run_of(measured("latency", 1.0)), in_turns=(turns,))
+    assert from_document(to_document(run)).in_turns == (turns,)
+    assert apart.inverse().ratios == {"processor time": 0.25, "mean time": 0.5}
+
+
 def test_offline_throughput_is_the_harmonic_mean_of_windows():
     run = run_of(row_of("throughput", [[100.0, 300.0], [200.0]]), scenario=Scenario(kind="offline"))
     assert evidence(run, "throughput").values == pytest.approx((150.0, 200.0))
@@ -78,12 +146,19 @@ def test_processes_are_joined_until_every_side_has_a_thousand_samples():
 # Turns
 
 
-def in_turns(number: int, *processes: list[tuple[float, int]]):
+def in_turns(number: int, *processes: list[tuple[float, int]], others: float | None = None):
     """A run whose processes had these turns: (time of every inference, how many) each."""
     rows = [[time for time, count in turns for _ in range(count)] for turns in processes]
     run = run_of(row_of("latency", rows), processes=len(processes), interleave="turns", number=number)
     sessions = tuple(
-        replace(record, facts={**record.facts, "steady": {"turns": [count for _, count in turns]}})
+        replace(
+            record,
+            facts={
+                **record.facts,
+                "steady": {"turns": [count for _, count in turns]},
+                "counters": {"busy_share_of_others": others, "steal_share": 0.0},
+            },
+        )
         for record, turns in zip(run.sessions, processes, strict=True)
     )
     return replace(run, sessions=sessions)
@@ -115,8 +190,8 @@ def test_neighbouring_turns_give_the_ratio_where_bursts_move_the_medians_of_proc
 def test_the_median_is_that_of_the_ratios_of_neighbours_and_turns_are_their_own_medians():
     """By neighbours 4, 1.1, 1.1, 0.5, 0.05; the medians of all turns are 4 ms on both sides. One wild inference of three
     does not move its turn."""
-    a = in_turns(1, *[[(time, 3) for time in (1e-3, 2e-3, 4e-3, 8e-3, 16e-3)]] * 3)
-    b = in_turns(2, *[[(time, 3) for time in (4e-3, 2.2e-3, 4.4e-3, 4e-3, 0.8e-3)]] * 3)
+    a = in_turns(1, *[[(time, 3) for time in (1e-3, 2e-3, 4e-3, 8e-3, 16e-3)]] * 3, others=0.0)
+    b = in_turns(2, *[[(time, 3) for time in (4e-3, 2.2e-3, 4.4e-3, 4e-3, 0.8e-3)]] * 3, others=0.0)
     row = b.measurements[0]
     samples = list(row.samples)
     samples[6] = 1.0  # the first of the third turn of the first process

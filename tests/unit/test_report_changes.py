@@ -208,3 +208,32 @@ def test_a_time_without_an_interval_has_none():
 def test_the_verdict_stays_on_a_narrow_terminal():
     """With intervals beside the times, it was the column that went."""
     assert "openvino is" in " ".join(to_text(profile_document(two(0.87)), width=80).split())
+
+
+def loaded(*, speed: float) -> list[Run]:
+    """As `with_denoise`, but all of the second run took `speed` times as long as it does beside the first."""
+    before, after = with_denoise()
+    times = {"time", "low", "high"}
+    layers = tuple(
+        replace(one, **{name: value * speed for name in times if (value := getattr(one, name)) is not None})
+        for one in after.layers
+    )
+    slow = make_run(22, model=after.job.model, latency=1.15e-3 * speed, half=1e-5)
+    return [before, replace(slow, layers=layers, profile=before.profile, in_turns=after.in_turns)]
+
+
+def test_layers_that_the_load_slowed_are_no_cause_and_come_last():
+    """3 times as slow: denoise 450 µs; dw1 and its like took 3 times as long, pw1 3.15 times."""
+    runs = loaded(speed=3.0)
+    largest, load, summed = change_lines(runs)
+    assert largest.startswith("largest changes by layer: denoise +450 ")
+    assert load == "no cause: unchanged layers took 3.00 to 3.15 times as long, which the load of the machine explains"
+    assert "off the change of the whole, +150 ± 10 µs, measured in turns: beside the first run's" in summed
+    assert summed.endswith("the profiled processes of the second were 3.00× slower than in turns")
+    assert diff_table(runs).rows[0][0].text == "denoise"
+    change, ratio, _ = diff_table(runs).rows[-1][-3:]
+    assert (change.text, ratio.text) == ("+150", "1.15")
+
+
+def test_without_a_change_of_speed_no_layer_is_put_down_to_the_load():
+    assert not any(line.startswith("no cause") for line in change_lines(loaded(speed=1.05)))

@@ -16,13 +16,13 @@ import pytest
 from edgewise.comparing.assessment import assess
 from edgewise.comparing.comparison import ComparisonResult, ParetoFront, Side, Variant
 from edgewise.comparing.criteria import Criteria
-from edgewise.comparing.metrics import OF_NEIGHBOURS
 from edgewise.errors import BadInput, StoreError
 from edgewise.metrics import METRICS
 from edgewise.record import Caution
 from edgewise.report.comparison.document import comparison_document, front_lines, ranking_table, title_of
 from edgewise.report.comparison.tables import before_after_table
 from edgewise.report.document.text import to_text
+from edgewise.stats.turns import OF_NEIGHBOURS
 from edgewise.verbs.compare.presentation import FORMAT as COMPARISON
 from messages import says
 from sample_comparisons import (

@@ -13,7 +13,7 @@ from edgewise.comparing.judging import judge
 from edgewise.comparing.subjects import compare_stored
 from edgewise.formatting import factor_text
 from edgewise.profiling.layer_matching import pair_layers
-from edgewise.record import InTurns, Run
+from edgewise.record import Disagreement, InTurns, Run
 from edgewise.report.comparison.document import comparison_document
 from edgewise.report.profile.diff import diff_table, diff_tables
 from edgewise.report.profile.document import profile_document
@@ -40,10 +40,11 @@ def two(ratio: float, verdict: str, **more: float) -> tuple[Run, Run]:
     return in_turns(profiled_run(), faster_run(), ratio, verdict, **more)
 
 
-def test_the_faster_of_two_is_named_first_with_ratio_interval_and_turns():
+def test_the_second_of_two_is_held_against_the_first_with_ratio_interval_and_turns():
     runs = two(0.917, "faster")
     told = "openvino/cpu is 1.09× faster than onnxruntime/cpu (ratio 0.917, 95 % interval 0.898 to 0.936, measured in turns)"
-    assert order_line(runs) == order_line(runs[::-1]) == told
+    assert order_line(runs) == told
+    assert order_line(runs[::-1]).startswith("onnxruntime/cpu is 1.09× slower than openvino/cpu (ratio 1.091, ")
     first, second = profile_document(runs).answer[:2]
     assert first.startswith("openvino/cpu (fastest) takes 870 ± 9 µs: ") and second == told
     assert f"<strong>{told}.</strong>" in json.loads(render_graph(runs, ".html"))["part"]
@@ -53,11 +54,22 @@ def test_the_faster_of_two_is_named_first_with_ratio_interval_and_turns():
 def test_turns_decide_against_the_values_measured_alone():
     """870 µs against 1000 µs alone; in turns it is the slower one."""
     runs = two(1.08, "slower")
-    assert order_line(runs).startswith("onnxruntime/cpu is 1.08× faster than openvino/cpu (ratio 0.926")
-    *_, ratio, verdict = diff_table(runs).rows[-1]
-    assert (ratio.text, verdict.text) == ("1.08", "slower")
+    assert order_line(runs).startswith("openvino/cpu is 1.08× slower than onnxruntime/cpu (ratio 1.080")
+    *_, change, ratio, verdict = diff_table(runs).rows[-1]
+    assert (change.text, ratio.text, verdict.text) == ("+80.0", "1.08", "slower")
     (note,) = verdict.notes
     assert note.startswith("measured in turns: ratio 1.08")
+
+
+def test_the_line_of_two_names_the_load_where_statistics_disagree():
+    first, second = two(2.72, "slower", spread=0.5)
+    (turns,) = second.in_turns
+    apart = Disagreement(quoted="processor time", ratios={"neighbours": 6.87, "processor time": 2.72}, others=0.91)
+    second = replace(second, in_turns=(replace(turns, disagreement=apart),))
+    assert order_line([first, second]).endswith(
+        "measured in turns); while others used 91 % of the processors, the ratio was 2.72 by processor time, but 6.87 by "
+        "neighbours; the interval spans all"
+    )
 
 
 @pytest.mark.parametrize(

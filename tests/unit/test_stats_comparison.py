@@ -105,7 +105,7 @@ def test_the_interval_of_paired_shares_is_that_of_their_test():
     assert found.p_value == pytest.approx(scipy.stats.binomtest(2, 12).pvalue)
     assert found.interval() == pytest.approx((0.52 / (0.52 - low), (0.6 + high) / 0.6)) and found.interval()[1] < 1.0
     assert found.held_interval() == pytest.approx(tuple(map(math.log, found.interval())))
-    assert swapped.interval() == found.swapped().interval()
+    assert swapped.interval() == found.inverse().interval()
     assert swapped.interval() == pytest.approx(tuple(1.0 / end for end in reversed(found.interval())))
     wider = found.held_interval(0.01)
     assert wider[0] < math.log(found.interval()[0]) and wider[1] > math.log(found.interval()[1])

@@ -215,3 +215,28 @@ def test_switches_have_no_rate_where_the_turns_are_too_short_for_one(tmp_path):
 def test_without_two_counts_nothing_is_known_of_the_machine(tmp_path):
     steady, _ = turns(session_of(tmp_path), [COUNT, TURN, END], counters=[BEFORE])
     assert steady.extra["counters"] == {}
+
+
+def test_the_processor_time_of_each_turn_is_beside_its_time(tmp_path):
+    """Turns of 4 ms and of 2 inferences, 2 ms; the processor's clock advances by half a millisecond a reading."""
+    session = session_of(tmp_path)
+    readings = iter(range(0, 100 * MS, MS // 2))
+    own = Clock.of(session)
+    orders = iter([TURN, {**TURN, "most": 2}, END])
+    steady = take_turns(
+        session,
+        stopping={"warmup": 1},
+        clock=Clock(own.now, own.sleep, readings.__next__),
+        reporter=Patience(),
+        tell=lambda kind, **fields: None,
+        next_order=orders.__next__,
+        read_counters=iter(()).__next__,
+    )
+    assert steady.extra["turn_wall_ns"] == [4 * MS, 2 * MS]
+    assert steady.extra["turn_processor_ns"] == [MS // 2, MS // 2]
+    assert steady.elapsed_ns == 6 * MS
+
+
+def test_a_scripted_clock_has_no_processor_time(tmp_path):
+    steady, _ = turns(session_of(tmp_path), [TURN, END])
+    assert not {"turn_wall_ns", "turn_processor_ns"} & steady.extra.keys()

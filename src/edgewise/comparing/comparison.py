@@ -8,7 +8,7 @@ from typing import Any, Literal
 
 from edgewise.errors import StoreError
 from edgewise.metrics import METRICS
-from edgewise.record import Run
+from edgewise.record import Disagreement, Run
 from edgewise.shown import Shown
 
 Verdict = Literal["faster", "slower", "same", "inconclusive"]
@@ -70,6 +70,7 @@ class Comparison:
             ``exact``: numbers without any spread; ``same-run``: a run is compared with itself.
         method: how ratio and interval came about.
         because: why there is no ratio or no verdict.
+        disagreement: the ratios of several statistics, where the interval spans them; None where the ratio is of one.
         decides_in_s: how much longer measuring would decide it, if nothing changes; None where that can't be known or
             where it is decided.
     """
@@ -93,6 +94,7 @@ class Comparison:
     design: Design = "none"
     method: str = ""
     because: str = ""
+    disagreement: Disagreement | None = None
     decides_in_s: float | None = None
 
     @property

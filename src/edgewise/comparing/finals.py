@@ -94,5 +94,9 @@ def _told(row: Comparison, own: str) -> InTurns:
     """`row` from the side of the run `own`."""
     ratio, low, high = row.ratio_of(own)
     assert ratio is not None
-    against, verdict = (row.a, row.verdict) if own == row.b else (row.b, _OPPOSITE[row.verdict])
-    return InTurns(against=against, ratio=ratio, low=low, high=high, verdict=verdict, method=row.method)
+    against, verdict, apart = row.a, row.verdict, row.disagreement
+    if own == row.a:
+        against, verdict, apart = row.b, _OPPOSITE[row.verdict], apart and apart.inverse()
+    return InTurns(
+        against=against, ratio=ratio, low=low, high=high, verdict=verdict, method=row.method, disagreement=apart
+    )

@@ -302,7 +302,7 @@ def _check_regression(check: Check, baseline: Run, candidate: Run, *, criteria: 
         return replace(check, because=found.because)
     low, high = contrast.interval() or (None, None)
     limit, allowance = _allowance(requirement, before.value, row, criteria=criteria)
-    worse = contrast if row.better == "lower" else contrast.swapped()
+    worse = contrast if row.better == "lower" else contrast.inverse()
     # A size that is exactly at the limit is within it, whatever its logarithm rounds to.
     decision = decide_limit(worse, limit=limit + (_ROUNDING if worse.error == 0.0 else 0.0), tests=tests)
     verdict = _VERDICTS[decision]

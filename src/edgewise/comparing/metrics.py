@@ -8,8 +8,6 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from itertools import product
 
-import numpy as np
-
 from edgewise.comparing.comparison import Comparison, Design, Side, Variant, Verdict
 from edgewise.comparing.criteria import METRICS_COMPARED, Criteria, check_metric
 from edgewise.comparing.fairness import describe_unlike, describe_unused_limit, is_together
@@ -29,10 +27,9 @@ from edgewise.comparing.turns import compare_in_turns
 from edgewise.errors import BadInput, as_flag
 from edgewise.formatting import p_text
 from edgewise.metrics import METRICS
-from edgewise.record import Run
+from edgewise.record import Disagreement, Run
 from edgewise.run.measurements import Z95
 from edgewise.run.variation import reach_of
-from edgewise.stats.autocorrelation import Samples
 from edgewise.stats.comparison import (
     LEAST_REPLICATES,
     LOOKS,
@@ -47,13 +44,12 @@ from edgewise.stats.comparison import (
     decide,
     replicates_to_decide,
 )
+from edgewise.stats.turns import contrast_turns, others_of
 from edgewise.text import one_line
 
 _WITHOUT_TEST: tuple[Design, ...] = ("exact", "same-run")
 _OF_TIME = ("s", "1/s")
 OF_RERUNS = "there are too few processes, but the intervals are for a re-run, which has fresh ones"
-OF_NEIGHBOURS = "median ratio of neighbouring turns"
-"""Begins the method of a ratio that is of turns, not of processes."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -63,6 +59,7 @@ class MetricContrast:
     Attributes:
         before, after: the runs' own numbers.
         contrast: None where there is no ratio, and then `because` says why.
+        others: share of the processors that others used during turns, 0…1; None where not known.
         processes_each: fresh processes of a side per replicate of the contrast; above 1 where they were joined.
     """
 
@@ -73,6 +70,16 @@ class MetricContrast:
     design: Design = "none"
     because: str = ""
     processes_each: float = 1.0
+    others: float | None = None
+
+    @property
+    def disagreement(self) -> Disagreement | None:
+        """Return the ratios of all statistics, where they are not one."""
+        if self.contrast is None or not self.contrast.rivals:
+            return None
+        every = {self.contrast.statistic: self.contrast.ratio}
+        every |= {name: rival.ratio for name, rival in self.contrast.rivals}
+        return Disagreement(quoted=self.contrast.statistic, ratios=every, others=self.others)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -272,6 +279,7 @@ def _row(
         design=one.design,
         method=contrast.method,
         because=because,
+        disagreement=one.disagreement,
     )
 
 
@@ -369,7 +377,12 @@ def _contrast_of_evidence(a: Evidence, b: Evidence, metric: str, *, relation: _R
     if not a.values or not b.values:
         return replace(nothing, contrast=_from_intervals(a, b, relation.names), design="intervals")
     if relation.together and len(a.turns) == len(b.turns) == relation.pairs:
-        return replace(nothing, contrast=_from_turns(a.turns, b.turns), design=relation.together)
+        turned = contrast_turns(a.turns, b.turns)
+        # A mean is of all samples of a process, unless something kept inferences waiting: then it errs, too.
+        if METRICS[metric].aggregation == "median" or turned.rivals:
+            turned = turned if METRICS[metric].unit == "s" else turned.inverse()
+            others = others_of((*a.turns, *b.turns))
+            return replace(nothing, contrast=turned, design=relation.together, others=others)
     contrast, design = _of_runs_apart(a, b, metric, relation=relation)
     return replace(nothing, contrast=contrast, design=design)
 
@@ -391,21 +404,6 @@ def _of_runs_apart(a: Evidence, b: Evidence, metric: str, *, relation: _Relation
 
 SAME_RUN = "the same run: ratio 1 by definition"
 _OF_ITSELF = Contrast(log_ratio=0.0, error=0.0, degrees=math.inf, replicates=1, method=SAME_RUN)
-
-
-def _from_turns(a: Sequence[Samples], b: Sequence[Samples]) -> Contrast:
-    """From the medians of turns: turn `i` of A and turn `i` of B are neighbours, a few milliseconds apart.
-
-    What slows a machine down comes in bursts shorter than a process lives. Neighbouring turns share most of it:
-    the median over the ratios of neighbours scatters several times less between pairs of processes than the ratio of
-    their medians does (``benchmarks/decisions.py``), and where B's times are A's times a factor, both are that factor.
-    """
-    ratios = []
-    for first, second in zip(a, b, strict=True):
-        count = min(len(first), len(second))
-        ratios.append(float(np.exp(np.median(np.log(second[:count]) - np.log(first[:count])))))
-    contrast = contrast_pairs([1.0] * len(ratios), ratios, sequential=True)
-    return replace(contrast, method=f"{OF_NEIGHBOURS} in each pair; {contrast.method}")
 
 
 def _from_processes(

@@ -15,13 +15,15 @@ import numpy as np
 
 from edgewise.comparing.comparison import Side, Variant
 from edgewise.metrics import METRICS, SHARES
-from edgewise.record import Measurement, Run
+from edgewise.record import Measurement, Run, SessionRecord
 from edgewise.run.energy import words_of_view
 from edgewise.run.metering import OF_ENERGY
+from edgewise.run.told_facts import TURN_LISTS
 from edgewise.run.variation import reach_of
 from edgewise.stats.autocorrelation import Samples
 from edgewise.stats.comparison import LEAST_REPLICATES
 from edgewise.stats.distributions import t_quantile
+from edgewise.stats.turns import Turns
 
 PERCENTILE_METRIC = "latency_p99"
 PERCENTILE = 99.0
@@ -29,6 +31,8 @@ LEAST_FOR_PERCENTILE = 1000
 """A percentile is given only where at least ten samples are expected beyond it: n ≥ 10/(1 − p)."""
 
 MEAN_METRIC = "latency_mean"
+OF_OTHERS = ("busy_share_of_others", "steal_share")
+"""Counters of what others took of the processors."""
 
 OF_ARRIVALS = "deadline_miss_rate"
 """Its interval is over arrivals and leaves out how processes differ."""
@@ -50,7 +54,7 @@ class Evidence:
             says why there is no value for all of them, those of processes that took turns can still be paired.
         lengths: samples behind each of `values`.
         sessions: of a percentile: the samples of each process, shapes (n_i,).
-        turns: of a median in a process that took turns: the median of each turn, shapes (turns_i,); else empty.
+        turns: of a time, or of a rate that follows from it, in processes that took turns; else empty.
         outcomes: of a share of samples: 1.0 or 0.0 for each, in order; else empty.
         questions: SHA-256 of these samples: with the same one, two runs answered the same.
         exact: the value is known exactly, such as the size of a file.
@@ -63,7 +67,7 @@ class Evidence:
     values: tuple[float, ...] = ()
     lengths: tuple[int, ...] = ()
     sessions: tuple[Samples, ...] = field(default=(), repr=False)
-    turns: tuple[Samples, ...] = field(default=(), repr=False)
+    turns: tuple[Turns, ...] = field(default=(), repr=False)
     outcomes: tuple[float, ...] = field(default=(), repr=False)
     questions: str = ""
     exact: bool = False
@@ -148,7 +152,9 @@ def gather_evidence(run: Run, metric: str, *, name: str) -> Evidence:
     if not all(map(_is_positive, values)):
         return Evidence(side=side, absent=f"{metric} of {name} is out of the range of numbers")
     side = Side(value=side.value, low=side.low, high=side.high, replicates=len(values))
-    turns = _turn_medians(run, sessions) if METRICS[metric].aggregation == "median" else ()
+    is_timed = METRICS[metric].aggregation == "median" or source.metric in ("latency", MEAN_METRIC)
+    each = run.job.workload.batch if source is not row else 1
+    turns = _turns(run, [part / each for part in sessions]) if is_timed else ()
     view = words_of_view(row) if metric in OF_ENERGY else ""
     return Evidence(side=side, values=values, lengths=tuple(map(len, sessions)), turns=turns, view=view)
 
@@ -167,20 +173,33 @@ def _mean_of(times: Measurement | None) -> Measurement | None:
     return replace(times, metric=MEAN_METRIC, value=mean, low=None, high=None, within_low=None, within_high=None)
 
 
-def _turn_medians(run: Run, sessions: Sequence[Samples]) -> tuple[Samples, ...]:
-    """Return the median of each turn of each process; empty unless every process tells how its samples fall into
-    turns.
-    """
+def _turns(run: Run, sessions: Sequence[Samples]) -> tuple[Turns, ...]:
+    """Return the turns of each process; empty unless every process tells how its samples fall into turns."""
     found = []
     for record, samples in zip(run.sessions, sessions, strict=False):
-        steady = record.facts.get("steady")
-        counts = steady.get("turns") if isinstance(steady, Mapping) else None
-        if not isinstance(counts, list | tuple) or not all(isinstance(n, int) and n > 0 for n in counts):
+        counts, walls, used = (_counts_of_turns(record, name) for name in TURN_LISTS)
+        if not counts or sum(counts) != len(samples):
             return ()
-        if sum(counts) != len(samples):
-            return ()
-        found.append(np.array([np.median(turn) for turn in np.split(samples, np.cumsum(counts)[:-1])]))
+        is_known = len(walls) == len(used) == len(counts)
+        shares = [spent / wall for spent, wall in zip(used, walls, strict=True)] if is_known else []
+        found.append(Turns.of(samples, counts, shares=shares, others=_used_by_others(record)))
     return tuple(found) if len(found) == len(sessions) == len(run.sessions) else ()
+
+
+def _counts_of_turns(record: SessionRecord, name: str) -> Sequence[int]:
+    """Return whole numbers above 0, one per turn; empty where the record has none."""
+    steady = record.facts.get("steady")
+    counts = steady.get(name) if isinstance(steady, Mapping) else None
+    whole = isinstance(counts, list | tuple) and all(isinstance(count, int) and count > 0 for count in counts)
+    return counts if whole and counts is not None else ()
+
+
+def _used_by_others(record: SessionRecord) -> float | None:
+    """Return the share of the processors that other programs and other virtual machines used meanwhile, 0…1."""
+    counters = record.facts.get("counters")
+    shares = [counters.get(name) if isinstance(counters, Mapping) else None for name in OF_OTHERS]
+    known = [share for share in shares if isinstance(share, int | float) and math.isfinite(share)]
+    return sum(known) if len(known) == len(OF_OTHERS) else None
 
 
 def _missing(row: Measurement | None, metric: str, name: str) -> str:

@@ -30,4 +30,5 @@ def compare_in_turns(a: Variant, b: Variant) -> Comparison | None:
         design="interleaved",
         method=told.method,
         because=NO_P_VALUE,
+        disagreement=told.disagreement,
     )

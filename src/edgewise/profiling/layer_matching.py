@@ -19,6 +19,9 @@ from edgewise.record import Layer, Run
 
 _SUFFIX = "_quant"
 """What ONNX Runtime's quantiser puts behind the name of an operator."""
+LOADED, NEAR = 1.2, 1.1
+"""The machine's speed between two runs matters beyond the first factor; a layer's factor is that speed, or 1, within
+the second."""
 _ALIKE = 0.01
 """How far the multiplications of two runs may be apart (paddings, strides) and still be the same work."""
 
@@ -71,6 +74,19 @@ class LayerPair:
         """Where the time of the second run lies at the time of the first, s."""
         found = ends(self.after)
         return None if found is None or self.drift is None else (found[0] * self.drift[0], found[1] * self.drift[1])
+
+    @property
+    def is_of_load(self) -> bool:
+        """Whether the machine's speed between two models' runs changed a layer of both: no change of the model did."""
+        before, after = self.times
+        if not self.is_one_engine or self.drift is None or not self.is_alike or not before or not after:
+            return False
+        low, high = self.drift
+        return (
+            max(high, 1.0 / low if low else math.inf) > LOADED
+            and low / NEAR <= before / after <= high * NEAR
+            and (max(after / before, before / after) > NEAR)
+        )
 
     @property
     def is_bounded(self) -> bool:
@@ -170,9 +186,18 @@ def drift_between(before: Run, after: Run) -> tuple[float, float] | None:
     return None if low is None or high is None else (min(1.0, low / quotient), max(1.0, high / quotient))
 
 
+def speed_between(before: Run, after: Run) -> float | None:
+    """Return by what factor the second run's own latency is longer against the first's than their turns found.
+
+    None where they took no turns.
+    """
+    turns, first, second = after.turns_against(before), before.value("latency"), after.value("latency")
+    return second / first / turns.ratio if turns is not None and turns.ratio and first and second else None
+
+
 def pair_layers(before: Run, after: Run) -> list[LayerPair]:
-    """Return the work of both runs, the largest change first; layers that share no work with the other run stand
-    alone.
+    """Return the work of both runs, the largest change first, but last where the load of the machine explains it;
+    layers that share no work with the other run stand alone.
     """
     sets = _LayerSets([(side, layer) for side, run in enumerate((before, after)) for layer in run.layers])
     sets.join_by_name()
@@ -184,7 +209,7 @@ def pair_layers(before: Run, after: Run) -> list[LayerPair]:
         "is_one_engine": have_one_engine(before, after),
     }  # fmt: skip
     pairs = [replace(_pair(*found), **facts) for found in sets.found()]
-    return sorted(pairs, key=lambda pair: (pair.change is None, -abs(pair.change or 0.0)))
+    return sorted(pairs, key=lambda pair: (pair.change is None, pair.is_of_load, -abs(pair.change or 0.0)))
 
 
 def _pair(before: list[Layer], after: list[Layer]) -> LayerPair:

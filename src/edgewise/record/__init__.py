@@ -17,6 +17,7 @@ from edgewise.record.job import (
 from edgewise.record.layer import Finding, Layer, LayerTensor, Peak, Profile
 from edgewise.record.run import (
     SCHEMA,
+    Disagreement,
     Failure,
     InTurns,
     LabPlace,
@@ -39,6 +40,7 @@ __all__ = [
     "Caution",
     "Constraints",
     "DataRef",
+    "Disagreement",
     "Evaluation",
     "Failure",
     "Finding",

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import time
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any, Literal
 from uuid import UUID
 
@@ -203,6 +203,26 @@ class Variation:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class Disagreement:
+    """One ratio by several statistics of the same turns, which say different things: something kept inferences waiting,
+    and long ones not as much as short ones.
+
+    Attributes:
+        quoted: the statistic whose ratio is the one that is told.
+        ratios: of all, by statistic.
+        others: share of the processors that other programs and virtual machines used, 0…1; None where not known.
+    """
+
+    quoted: str
+    ratios: dict[str, float]
+    others: float | None
+
+    def inverse(self) -> Disagreement:
+        """Return the same from the other side."""
+        return replace(self, ratios={name: 1.0 / ratio for name, ratio in self.ratios.items()})
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class InTurns:
     """What measuring two runs of one command in turns found.
 
@@ -211,6 +231,7 @@ class InTurns:
         ratio, low, high: this run's headline over the other's, and its 95 % interval; None where there is none.
         verdict: of this run: ``faster`` is the better side, ``same`` within what doesn't matter.
         method: how that came about, in words.
+        disagreement: why the interval spans the ratios of several statistics; None where it is that of one.
     """
 
     against: str
@@ -219,6 +240,7 @@ class InTurns:
     high: float | None
     verdict: RatioVerdict
     method: str
+    disagreement: Disagreement | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -28,17 +28,18 @@ BRIEF_WARMUP_S = 0.1
 
 @dataclass(frozen=True, slots=True)
 class Clock:
-    """A clock in nanoseconds and a way to wait on it."""
+    """A clock in nanoseconds, a way to wait on it, and processor time of all threads of this process (ns)."""
 
     now: Callable[[], int]
     sleep: Callable[[float], object]
+    processor: Callable[[], int] | None = None
 
     @classmethod
     def of(cls, session: Session) -> Clock:
         """Return the session's own clock where it has one, else the machine's monotonic clock."""
         if isinstance(session, SuppliesClock):
             return cls(session.clock, session.sleep)
-        return cls(time.perf_counter_ns, time.sleep)
+        return cls(time.perf_counter_ns, time.sleep, time.process_time_ns)
 
 
 @dataclass(slots=True)

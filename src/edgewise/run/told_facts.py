@@ -11,11 +11,13 @@ MOST = 2**63
 
 _Number = (int, float, type(None))
 _Text = (str, type(None))
+TURN_LISTS = ("turns", "turn_wall_ns", "turn_processor_ns")
+"""Of a process that took turns, of each: inferences, time and processor time."""
 _NUMBERS = {"*": _Number}
 _SHAPES: Mapping[str, Any] = {
     **dict.fromkeys(("memory_baseline", "memory_load", "memory_peak", "counters", "file_cache"), _NUMBERS),
     "reference": {"start": _NUMBERS, "end": _NUMBERS, "version": _Number},
-    "steady": {"stopped_because": _Text, "turns": list, "*": _Number},
+    "steady": {"stopped_because": _Text, **dict.fromkeys(TURN_LISTS, list), "*": _Number},
     "effective": {"threads": _Number, "requests": _Number, "precision": _Text},
     "compiled": {"*": bool},
     "cautions": {"*": _Text},

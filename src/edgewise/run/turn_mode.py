@@ -50,8 +50,9 @@ def take_turns(
     warmup = len(recorder.wall)
     tell("ready")
     turns: list[int] = []
+    walls: list[int] = []
+    used: list[int] = []
     counted: list[Counters] = []
-    elapsed = 0
     while (order := next_order())["kind"] != "end":
         if order["kind"] == "count":
             counted.append(read_counters())
@@ -61,20 +62,24 @@ def take_turns(
         if typical_s < SETTLE_BELOW_S:
             recorder.settle()
         count = int(max(1, min(order["most"], order["seconds"] // max(typical_s, 1e-9))))
-        begin = clock.now()
+        spent, begin = clock.processor and clock.processor(), clock.now()
         recorder.take(count)
-        elapsed += clock.now() - begin
+        walls.append(clock.now() - begin)
+        if clock.processor is not None and spent is not None:
+            used.append(clock.processor() - spent)
         turns.append(count)
         reporter.beat()
         tell("turned", count=count)
     samples, warm = recorder.split(warmup)
+    elapsed = sum(walls)
+    processor = {"turn_wall_ns": walls, "turn_processor_ns": used} if used else {}
     return Steady(
         samples,
         warmup=warm,
         warmup_found=found,
         stopped_because=f"{len(turns)} turns",
         elapsed_ns=elapsed,
-        extra={"turns": turns, "counters": _counters_of_turns(counted, elapsed * 1e-9)},
+        extra={"turns": turns, **processor, "counters": _counters_of_turns(counted, elapsed * 1e-9)},
     )
 
 

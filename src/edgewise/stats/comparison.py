@@ -73,6 +73,8 @@ class Contrast:
         doubt: why no verdict can rest on it; empty where one can.
         exact_p: the p-value of a ratio of 1 by an exact test, where there is one.
         exact_ends: the 95 % interval of the logarithm that belongs to `exact_p`.
+        statistic, rivals: what the ratio is of, and by name the same ratio of other statistics that say something else:
+            intervals then span all, and a difference needs all on one side. Empty where there is one ratio.
     """
 
     log_ratio: float
@@ -84,6 +86,8 @@ class Contrast:
     doubt: str = ""
     exact_p: float | None = None
     exact_ends: tuple[float, float] | None = None
+    statistic: str = ""
+    rivals: tuple[tuple[str, Contrast], ...] = ()
 
     @property
     def ratio(self) -> float:
@@ -98,10 +102,21 @@ class Contrast:
         """
         return self.p_of(0.0)
 
+    def inverse(self) -> Contrast:
+        """Return A over B."""
+        ends = self.exact_ends and (-self.exact_ends[1], -self.exact_ends[0])
+        rivals = tuple((name, rival.inverse()) for name, rival in self.rivals)
+        return replace(self, log_ratio=-self.log_ratio, exact_ends=ends, rivals=rivals)
+
     def p_of(self, log_ratio: float) -> float | None:
         """Two-sided p-value of a true ratio of ``e^log_ratio``, over all looks; None without an error."""
         if self.error is None:
             return None
+        if self.rivals:
+            every = (replace(self, rivals=()), *(rival for _, rival in self.rivals))
+            if len({each.log_ratio > log_ratio for each in every}) > 1:
+                return 1.0
+            return max((p for each in every if (p := each.p_of(log_ratio)) is not None), default=None)
         if log_ratio == 0.0 and self.exact_p is not None:
             return self.exact_p
         distance = abs(self.log_ratio - log_ratio)
@@ -110,21 +125,22 @@ class Contrast:
         raw = _two_sided(distance / self.error, self.degrees)
         return risk_over_looks(raw) if self.sequential else raw
 
-    def swapped(self) -> Contrast:
-        """Return A over B."""
-        ends = self.exact_ends and (-self.exact_ends[1], -self.exact_ends[0])
-        return replace(self, log_ratio=-self.log_ratio, exact_ends=ends)
-
     def interval(self) -> tuple[float, float] | None:
         """Return the 95 % interval of the ratio that is quoted; None without an error."""
-        ends = self._ends(1.0 - STOPPED_LEVEL if self.sequential else 1.0 - LEVEL)
-        return None if ends is None else (_exp(ends[0]), _exp(ends[1]))
+        found = self._span(1.0 - STOPPED_LEVEL if self.sequential else 1.0 - LEVEL)
+        return None if found is None else (_exp(found[0]), _exp(found[1]))
 
     def held_interval(self, risk: float = 1.0 - LEVEL) -> tuple[float, float] | None:
         """Return an interval of the *logarithm* that holds at all looks at once with 1 − `risk`; verdicts rest
         on it.
         """
-        return self._ends(risk / INTERVAL_FACTOR if self.sequential else risk)
+        return self._span(risk / INTERVAL_FACTOR if self.sequential else risk)
+
+    def _span(self, risk: float) -> tuple[float, float] | None:
+        """Return the interval of the logarithm that holds with 1 − `risk`, over all statistics."""
+        every = (self, *(rival for _, rival in self.rivals))
+        known = [ends for each in every if (ends := each._ends(risk)) is not None]
+        return (min(low for low, _ in known), max(high for _, high in known)) if known else None
 
     def _ends(self, risk: float) -> tuple[float, float] | None:
         if self.error is None:
@@ -333,9 +349,9 @@ def replicates_to_decide(contrast: Contrast, *, margin: float, tests: int = 1) -
         tests: how many metrics are tested, for the correction.
 
     Returns:
-        None where nothing is known of the scatter, or a million would not do.
+        None where nothing is known of the scatter, statistics say different things, or a million would not do.
     """
-    if contrast.error is None or contrast.replicates < 2:
+    if contrast.error is None or contrast.replicates < 2 or contrast.rivals:
         return None
     scatter, count = contrast.error * math.sqrt(contrast.replicates), contrast.replicates
     while count < MOST_REPLICATES:

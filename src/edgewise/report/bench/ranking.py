@@ -21,7 +21,7 @@ from edgewise.metrics import METRICS
 from edgewise.record import InTurns, Measurement, Run
 from edgewise.record.caution import loads_of
 from edgewise.record.facts import threads_of
-from edgewise.report.comparison.words import UNSEEN
+from edgewise.report.comparison.words import UNSEEN, disagreement_text
 from edgewise.report.runs.cells import failure_of, reason_of_absence
 from edgewise.report.runs.conditions import labels_of, processor_of, scenario_of
 from edgewise.stats.comparison import RISK
@@ -435,7 +435,12 @@ def turns_lines(chosen: Candidate, others: Sequence[Candidate], name: Callable[[
         if verdict in ("faster", "slower") and (quotient := quotient_of(chosen, one))
     ]
     words = f"; quotients of the values, each measured alone, differ: {enumerate_few(off)}" if off else ""
-    return [f"Ratios in turns hold within these minutes{words}"]
+    apart = {
+        name(one.run): text
+        for one in others
+        if (turns := turns_of(one, chosen)) is not None and (text := disagreement_text(turns.disagreement))
+    }
+    return [f"Ratios in turns hold within these minutes{words}", *(f"{who}: {text}" for who, text in apart.items())]
 
 
 def quotient_of(one: Candidate, other: Candidate) -> str:

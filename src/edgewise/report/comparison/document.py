@@ -17,7 +17,7 @@ from edgewise.report.bench.ranking import LOAD, load_lines
 from edgewise.report.bench.recommendation import headline_text, use_of
 from edgewise.report.comparison.charts import CHARTS
 from edgewise.report.comparison.tables import NO_REASON, before_after_table, compared_labels, conclusion_of
-from edgewise.report.comparison.words import lower_label, quotient_note, ranking_conclusion
+from edgewise.report.comparison.words import disagreement_text, lower_label, quotient_note, ranking_conclusion
 from edgewise.report.document import (
     DASH,
     Cell,
@@ -64,6 +64,7 @@ def comparison_document(findings: ComparisonResult) -> Document:
     front, cautions = tuple(front_lines(findings)), tuple(caution_lines(findings))
     conditions, amounts = lines_of(findings.conditions), "; ".join(_amount_lines(findings))
     codes = ", ".join(line.partition(":")[0] for line in cautions)
+    load = (*load_lines(runs), *disagreement_lines(findings))
     sections = [
         Section(title="Failed", lines=lines_of(f"{who}: {why}" for who, why in findings.failures.items()), tone="bad"),
         Section(title="Not saved", lines=lines_of(map(str, findings.save_errors)), tone="bad"),
@@ -83,7 +84,7 @@ def comparison_document(findings: ComparisonResult) -> Document:
         tables=tuple(tables),
         sections=tuple(filled(sections)),
         answer=lines_of([*variant_lines(findings), *agreement_lines(findings), *reason_lines(findings)]),
-        lead=tuple(filled([Section(title=LOAD, lines=tuple(load_lines(runs)), tone="poor")])),
+        lead=tuple(filled([Section(title=LOAD, lines=load, tone="poor")])),
         charts=lambda: [make(findings) for make in CHARTS],
     )
 
@@ -109,6 +110,16 @@ def variant_lines(findings: ComparisonResult) -> list[str]:
         elif use := use_of(one.run):
             lines.append(f"{one_line(one.label)}: {lower_label(one.run.headline)} {headline_text(one.run)}{use}")
     return lines
+
+
+def disagreement_lines(findings: ComparisonResult) -> list[str]:
+    """Where the statistics of one ratio say different things, a line for each variant: a time and its rate have one."""
+    several = len(compared_labels(findings)) > 1
+    told = {row.b: row for row in reversed(findings.comparisons) if row.disagreement is not None}
+    return [
+        f"{label_of(row.metric)}{f' of {one_line(row.b)}' if several else ''}: {disagreement_text(row.disagreement)}"
+        for row in reversed(told.values())
+    ]
 
 
 def reason_lines(findings: ComparisonResult) -> list[str]:

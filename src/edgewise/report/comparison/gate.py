@@ -15,7 +15,7 @@ from edgewise.formatting import ratio_text
 from edgewise.grouping import by_key
 from edgewise.metrics import METRICS
 from edgewise.record import ABOUT_DATA, Run
-from edgewise.report.comparison.document import comparison_document
+from edgewise.report.comparison.document import comparison_document, disagreement_lines
 from edgewise.report.comparison.words import quotient_note
 from edgewise.report.document import Cell, Column, Document, Section, Tone, absent, table_by_columns
 from edgewise.report.runs.conditions import elsewhere, engine_of, told_apart
@@ -146,7 +146,7 @@ def statements_of(outcome: GateResult) -> list[str]:
         whole = " in all" if outcome.attempts > 1 else ""
         lines.append(f"{pairs} of fresh processes{last}, {format_duration(findings.elapsed_s)}{whole}")
     lines += [f"stopped because {findings.stopped_because}"] if findings.stopped_because else []
-    lines += list(outcome.notes)
+    lines += [*disagreement_lines(findings), *outcome.notes]
     lines += [f"{label} has no result: {why}" for label, why in findings.failures.items()]
     lines += [f"differs: {line}" for line in findings.stated]
     lines += [f"can't be ruled out: {line}" for line in findings.not_excluded]

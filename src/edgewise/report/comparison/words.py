@@ -6,11 +6,12 @@ import math
 from collections.abc import Sequence
 
 from edgewise.comparing.comparison import Comparison, Ranking
-from edgewise.comparing.metrics import OF_NEIGHBOURS
 from edgewise.comparing.session_values import LEAST_FOR_PERCENTILE, PERCENTILE_METRIC
 from edgewise.formatting import factor_text, percent, ratio_text, time_text
 from edgewise.metrics import in_sentence
+from edgewise.record import Disagreement
 from edgewise.report.runs.cells import label_of
+from edgewise.stats.turns import OF_NEIGHBOURS
 from edgewise.text import listing, one_line
 from edgewise.units import significant
 
@@ -67,10 +68,24 @@ def quotient_note(row: Comparison) -> str:
     )
 
 
+def disagreement_text(found: Disagreement | None) -> str:
+    """``"while others used 91 % of the processors, the ratio was 2.72 by processor time, but 6.87 by neighbouring
+    turns; the interval spans all"``; "" where the ratio is of one statistic.
+    """
+    if found is None:
+        return ""
+    names = sorted(found.ratios, key=lambda name: name != found.quoted)
+    quoted, *others = (f"{significant(found.ratios[name])} by {one_line(name)}" for name in names)
+    share = "" if found.others is None else f"while others used {percent(found.others)} of the processors, "
+    return f"{share}the ratio was {quoted}, but {listing(others)}; the interval spans all"
+
+
 def _what_ratio_is_of(row: Comparison) -> str:
     """Return the statistic behind the ratio: turns of a median, processes of a mean, groups of a percentile."""
     if row.metric == PERCENTILE_METRIC:
         return f"99th percentiles of groups of fresh processes, each of {LEAST_FOR_PERCENTILE} samples or more"
+    if row.disagreement is not None:
+        return f"{row.disagreement.quoted} in pairs of processes"
     if OF_NEIGHBOURS in row.method:
         return _RATIO_OF_TURNS
     return _RATIO_OF[row.design]

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from edgewise.formatting import plus_minus
-from edgewise.profiling.layer_matching import LayerPair, are_alike, pair_layers
+from edgewise.profiling.layer_matching import LOADED, LayerPair, are_alike, pair_layers, speed_between
 from edgewise.record import Run
 from edgewise.report.document.names import keep_end
 from edgewise.report.profile.diff import (
@@ -15,6 +15,7 @@ from edgewise.report.profile.diff import (
     SAME,
     SLOWER,
     change_of_sums,
+    change_of_whole,
     headings_of_two,
     is_proven,
     join_pairs,
@@ -70,11 +71,13 @@ def change_lines(runs: Sequence[Run]) -> list[str]:
     whole = _whole_change(*profiled)
     names, heading, _ = headings_of_two(*profiled)
     change = heading.lower()
-    summed, shares = _sum_lines(pairs, whole, change)
+    summed, shares = _sum_lines(pairs, whole, change, (profiled[0], profiled[1]))
     known = [
         pair for pair in pairs
         if (pair.is_paired or pair.is_added_or_removed) and pair.change and not pair.is_bounded
     ]  # fmt: skip
+    slowed = [pair for pair in known if pair.is_of_load]
+    known = [pair for pair in known if not pair.is_of_load]
     named = ([pair for pair in known if is_proven(pair)] or known)[:MOST_NAMED]
     said = []
     for pair in named:
@@ -84,7 +87,17 @@ def change_lines(runs: Sequence[Run]) -> list[str]:
         said.append(f"{keep_end(one_line(pair.name), NAME_WIDTH)} {moved} µs ({'; '.join(words)})")
     sides = "" if names == BEFORE_AFTER else f", {names[1]} less {names[0]}"
     largest = [f"largest {change}s by layer{sides}: {', '.join(said)}"] if said else []
-    return [*largest, *summed]
+    return [*largest, *_load_lines(slowed), *summed]
+
+
+def _load_lines(pairs: Sequence[LayerPair]) -> list[str]:
+    """Return what is no cause of the change: layers of both models that the machine's speed changed alike."""
+    factors = [after / before for before, after in (pair.times for pair in pairs) if before and after]
+    if not factors:
+        return []
+    low, high = significant(min(factors)), significant(max(factors))
+    times = low if low == high else f"{low} to {high}"
+    return [f"no cause: unchanged layers took {times} times as long, which the load of the machine explains"]
 
 
 def _only_in(pair: LayerPair, runs: Sequence[Run]) -> str:
@@ -111,21 +124,23 @@ def _share_words(pair: LayerPair, whole: WholeChange | None, change: str) -> str
 
 def _whole_change(before: Run, after: Run) -> WholeChange | None:
     """None where a latency is not known."""
-    first, second = before.measurement("latency"), after.measurement("latency")
-    if first is None or second is None or first.value is None or second.value is None:
+    change = change_of_whole(before, after)
+    if change is None:
         return None
-    verdict = whole_verdict(before, after).text
-    if (turns := after.turns_against(before)) is not None:
-        at = first.value
-        low, high = (None if end is None else at * (end - 1.0) for end in (turns.low, turns.high))
-        return WholeChange(value=at * (turns.ratio - 1.0), low=low, high=high, verdict=verdict, in_turns=True)
-    low = None if second.low is None or first.high is None else second.low - first.high
-    high = None if second.high is None or first.low is None else second.high - first.low
-    return WholeChange(value=second.value - first.value, low=low, high=high, verdict=verdict, in_turns=False)
+    value, low, high = change
+    verdict, in_turns = whole_verdict(before, after).text, after.turns_against(before) is not None
+    return WholeChange(value=value, low=low, high=high, verdict=verdict, in_turns=in_turns)
+
+
+def _reaches(whole: WholeChange, bounds: Sequence[float]) -> bool:
+    """Whether a sum of layers between `bounds` lies within the interval of the whole's change, as far as it has one."""
+    if whole.low is None or whole.high is None:
+        return True
+    return max(bounds) >= whole.low and min(bounds) <= whole.high
 
 
 def _sum_lines(
-    pairs: Sequence[LayerPair], whole: WholeChange | None, change: str
+    pairs: Sequence[LayerPair], whole: WholeChange | None, change: str, runs: tuple[Run, Run]
 ) -> tuple[list[str], WholeChange | None]:
     """Return the sum of the layers' changes against the whole's, and that of the whole if layers can have a share
     of it.
@@ -138,6 +153,7 @@ def _sum_lines(
     told = signed_micros(total, *ends)
     share = whole.share_text(total, ends) if whole.value else ""
     is_opposite = total * whole.value <= 0
+    bounds = [total if end is None else end for end in ends]
     if summed.is_bounded:
         cell = change_of_sums(summed)
         bounds = [(cell.value if end is None else end) or 0.0 for end in (cell.low, cell.high)]
@@ -147,8 +163,14 @@ def _sum_lines(
     text = f"the {change}s of the layers add up to {told} µs"
     text += f" ({len(pairs) - len(timed)} without a time left out)" if len(timed) < len(pairs) else ""
     of = f"{signed_micros(whole.value, whole.low, whole.high)} µs{', measured in turns' if whole.in_turns else ''}"
+    is_told = whole.verdict in PROVEN and not is_opposite
+    speed = speed_between(*runs)
+    if is_told and speed is not None and max(speed, 1.0 / speed) > LOADED and not _reaches(whole, bounds):
+        word = f"{significant(max(speed, 1.0 / speed))}× {'slower' if speed > 1.0 else 'faster'}"
+        why = f"beside the first run's, the profiled processes of the second were {word} than in turns"
+        return [f"{text}, off the {change} of the whole, {of}: {why}"], None
     why = "too small to matter" if whole.verdict == SAME.text else "not proven"
-    if whole.verdict in PROVEN and not is_opposite:
+    if is_told:
         return [f"{text} of the {change} of the whole, {of} ({share})"], whole
     if whole.verdict in PROVEN:
         why = "the other way"

@@ -308,10 +308,26 @@ def whole_row(before: Run, after: Run) -> tuple[Cell, ...]:
     rows = [run.measurement("latency") for run in (before, after)]
     sides = [_micros(row.value, row.low, row.high) if row and row.value else _micros(math.nan) for row in rows]
     ends = [run.value("latency") or math.nan for run in (before, after)]
-    change, verdict, ratio = _change(ends[1] - ends[0]), whole_verdict(before, after), _ratio(*ends)
+    change, verdict, ratio = change_of_whole(before, after), whole_verdict(before, after), _ratio(*ends)
     if (turns := after.turns_against(before)) is not None:
         ratio = Cell(text=significant(turns.ratio), value=turns.ratio, low=turns.low, high=turns.high)
-    return Cell(text="end to end"), DASH, *sides, change, ratio, verdict
+    return Cell(text="end to end"), DASH, *sides, _change(*(change or (None,))), ratio, verdict
+
+
+def change_of_whole(before: Run, after: Run) -> tuple[float, float | None, float | None] | None:
+    """After less before of the latency with its 95 % interval, s: by the ratio of the turns where both runs took them.
+
+    None where a latency is not known.
+    """
+    first, second = before.measurement("latency"), after.measurement("latency")
+    if first is None or second is None or first.value is None or second.value is None:
+        return None
+    if (turns := after.turns_against(before)) is not None:
+        low, high = (None if end is None else first.value * (end - 1.0) for end in (turns.low, turns.high))
+        return first.value * (turns.ratio - 1.0), low, high
+    low = None if second.low is None or first.high is None else second.low - first.high
+    high = None if second.high is None or first.low is None else second.high - first.low
+    return second.value - first.value, low, high
 
 
 def whole_verdict(before: Run, after: Run) -> Cell:
@@ -319,7 +335,8 @@ def whole_verdict(before: Run, after: Run) -> Cell:
     if (turns := after.turns_against(before)) is not None:
         cell = {"faster": FASTER, "slower": SLOWER, "same": SAME}.get(turns.verdict, _UNCLEAR)
         ratio = ratio_text(turns.ratio, turns.low, turns.high)
-        return replace(cell, notes=(f"measured in turns: ratio {ratio}; the two times are of each run alone",))
+        note = f"measured in turns: ratio {ratio}, and the change is by it; the two times are of each run alone"
+        return replace(cell, notes=(note,))
     if are_on_one_machine([before, after]):
         return Cell(text="not proven", tone="faint", notes=(NOT_PROVEN,))
     rows = [run.measurement("latency") for run in (before, after)]

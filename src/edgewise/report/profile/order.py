@@ -11,7 +11,7 @@ from edgewise.comparing.turns import compare_in_turns
 from edgewise.formatting import factor_text
 from edgewise.record import Run
 from edgewise.report.bench.ranking import Candidate, factor_of, in_order, judged, turns_of, why_open
-from edgewise.report.comparison.words import evidence_text, headline_text
+from edgewise.report.comparison.words import disagreement_text, evidence_text, headline_text
 from edgewise.report.runs.conditions import differ_in_engine, labels_of, processor_of
 from edgewise.text import listing
 
@@ -62,7 +62,8 @@ def order_line(runs: Sequence[Run]) -> str:
         return ""
     best, *others = known
     if len(others) == 1 and turns_of(best, others[0]) is not None:
-        return _line_of_two(best, others[0])
+        first, second = sorted(known, key=lambda one: one.run is not runs[0])
+        return _line_of_two(first, second)
     alike, slower, apart = [], [], []
     for other in others:
         if (turns := turns_of(other, best)) is None:
@@ -81,11 +82,14 @@ def order_line(runs: Sequence[Run]) -> str:
     return "; ".join([leader, *parts])
 
 
-def _line_of_two(best: Candidate, other: Candidate) -> str:
-    """``"b is 1.09× faster than a (ratio 0.917, 95 % interval 0.88 to 0.95, measured in turns)"``."""
-    row = compare_in_turns(Variant(label=other.label, run=other.run), Variant(label=best.label, run=best.run))
-    turns = turns_of(best, other)
+def _line_of_two(first: Candidate, second: Candidate) -> str:
+    """``"b is 1.09× faster than a (ratio 0.917, 95 % interval 0.88 to 0.95, measured in turns)"``: the second against
+    the first, as one asks what a change brought.
+    """
+    row = compare_in_turns(Variant(label=first.label, run=first.run), Variant(label=second.label, run=second.run))
+    turns = turns_of(second, first)
     assert row is not None and turns is not None
     row = replace(row, because="")
     told = headline_text(row) if row.verdict != "inconclusive" else f"{row.b} and {row.a} can't be told apart"
-    return f"{told} ({evidence_text(row)}, measured in turns{why_open(turns)})"
+    apart = disagreement_text(row.disagreement)
+    return f"{told} ({evidence_text(row)}, measured in turns{why_open(turns)}){f'; {apart}' if apart else ''}"
