@@ -15,13 +15,7 @@ from pathlib import Path
 from typing import Any
 
 from edgewise.child_process import run_child
-from edgewise.converting.agreement import (
-    Comparer,
-    OutputAgreement,
-    compare_answers,
-    compare_tensor,
-    reduced_words,
-)
+from edgewise.converting.agreement import Comparer, OutputAgreement, compare_answers, compare_tensor, reduced_words
 from edgewise.converting.base import TARGETS
 from edgewise.converting.exposing import Point
 from edgewise.converting.localizing import WrongOperator, find_operator
@@ -110,15 +104,9 @@ def _convert(task: ConversionTask, scratch: Path, whole: ModelRef | None) -> Con
     agreement = _compare(task, made, comparer)
     chosen = () if whole is None else (only_signature(whole),)
     result = Conversion(
-        source=_describe_source(task, made, whole),
-        to=task.to,
-        path=None,
-        model=_describe_result(made.path),
-        steps=made.steps,
-        lost=(*chosen, *made.lost),
-        agreement=agreement,
-        command=task.command,
-    )
+        source=_describe_source(task, made, whole), to=task.to, path=None, model=_describe_result(made.path),
+        steps=made.steps, lost=(*chosen, *made.lost), agreement=agreement, command=task.command,
+    )  # fmt: skip
     if not agreement.close and (random := _find_random(task, made, comparer)):
         agreement = Agreement(inputs=agreement.inputs, absent_because=random)
         result = replace(result, agreement=agreement)

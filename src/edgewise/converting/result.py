@@ -43,13 +43,10 @@ class Agreement:
     def to_document(self) -> dict[str, Any]:
         """JSON-shaped."""
         return {
-            "close": self.close if self.outputs else None,
-            "outputs": [each.to_document() for each in self.outputs],
-            "inputs": self.inputs,
-            "source_engine": self.source_engine,
-            "result_engine": self.result_engine,
+            "close": self.close if self.outputs else None, "outputs": [each.to_document() for each in self.outputs],
+            "inputs": self.inputs, "source_engine": self.source_engine, "result_engine": self.result_engine,
             "absent_because": self.absent_because or None,
-        }
+        }  # fmt: skip
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, repr=False)

@@ -36,13 +36,9 @@ class Entry:
     def read(cls, found: Mapping[str, Any]) -> Self:
         """Read what `to_document` gave. Raises `ValueError`, `KeyError`, `TypeError` or `OverflowError`."""
         return cls(
-            index=int(found["i"]),
-            name=str(found["n"]),
-            digest=str(found["d"]),
-            record=found["r"],
-            reason=str(found["s"]),
-            changes=tuple(map(str, found.get("c", ()))),
-        )
+            index=int(found["i"]), name=str(found["n"]), digest=str(found["d"]), record=found["r"],
+            reason=str(found["s"]), changes=tuple(map(str, found.get("c", ()))),
+        )  # fmt: skip
 
 
 @dataclass(slots=True)

@@ -95,13 +95,9 @@ def find_better_order(evaluation: Evaluation) -> ClassOrder | None:
     matched = labels in (BY_NAME, SAME_NAMES)
     doubted = ORDER in evaluation.settings
     return ClassOrder(
-        accuracy=now / n,
-        better=then / n,
-        names=names,
-        swapped=tuple(moved) if len(moved) == 2 < len(counts) else (),
-        given=matched and not doubted,
-        by_name=matched or doubted,
-    )
+        accuracy=now / n, better=then / n, names=names, swapped=tuple(moved) if len(moved) == 2 < len(counts) else (),
+        given=matched and not doubted, by_name=matched or doubted,
+    )  # fmt: skip
 
 
 def _exchange_classes(counts: Sequence[Sequence[int]]) -> dict[int, int]:

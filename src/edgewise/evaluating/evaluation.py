@@ -437,14 +437,10 @@ class _Evaluator:
         doubts = [] if doubt is None else [doubt]
         run = replace(run, cautions=(*run.cautions, *doubts, *about_pictures, *about_data))
         return ModelEvaluation(
-            run=run,
-            scores=scores,
-            differences=differences,
-            headline=scorer.headline,
-            notes=(*filter(None, [plan.assumed]), *results.notes),
-            resumed=results.resumed,
+            run=run, scores=scores, differences=differences, headline=scorer.headline,
+            notes=(*filter(None, [plan.assumed]), *results.notes), resumed=results.resumed,
             answers=_collect_answers(results.entries, scorer),
-        )
+        )  # fmt: skip
 
     def _compare(
         self, results: SampleResults, scorer: Scorer, *, only: tuple[str, ...] | None

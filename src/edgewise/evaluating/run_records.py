@@ -114,12 +114,8 @@ def describe(
     return Evaluation(
         task=task,
         data=DataRef(
-            name=data.name,
-            path=None if data.path is None else str(data.path.resolve()),
-            format=data.format,
-            split=data.split,
-            size=len(data) + len(absent),
-            sha256=digest_of(results),
+            name=data.name, path=None if data.path is None else str(data.path.resolve()), format=data.format,
+            split=data.split, size=len(data) + len(absent), sha256=digest_of(results),
             data_sha256=digest_of(results, apart),
         ),
         n=len(results.records),
@@ -140,7 +136,7 @@ def describe(
         example=None if results.example is None else dict(results.example),
         hosts=dict(results.hosts),
         calibrated=calibrated,
-    )
+    )  # fmt: skip
 
 
 def cautions_of(evaluation: Evaluation, processors: Mapping[str, str] = MappingProxyType({})) -> tuple[Caution, ...]:

@@ -89,16 +89,10 @@ def build_run(part: Part, *, importer: Importer, name: str, index: int, told: To
     settings = _merge_settings(part, told.settings)
     job = _make_job(settings, part, importer, told)
     origin = Source(
-        tool=importer.title,
-        importer=name,
-        form=part.form.title,
-        file=to_word(source.path.name),
-        sha256=source.sha256,
-        part=part.where,
-        told=told.as_record(),
-        unknown=tuple(_list_unknown(settings, job, part.form)),
+        tool=importer.title, importer=name, form=part.form.title, file=to_word(source.path.name), sha256=source.sha256,
+        part=part.where, told=told.as_record(), unknown=tuple(_list_unknown(settings, job, part.form)),
         time_from="file" if "created" in settings else "modified",
-    )
+    )  # fmt: skip
     # Earlier versions took failed executions for samples: their run of this file is another one.
     outcome = [part.failure.message] if part.failure else [part.left_out] if part.left_out else []
     identity = json.dumps([name, source.sha256, index, origin.told, *outcome], sort_keys=True, default=str)
@@ -312,19 +306,11 @@ def _add_layers(run: Run, part: Part) -> Run:
         return replace(run, layers=layers)
     total = sum(layer.time or 0.0 for layer in layers)
     profile = Profile(
-        method=part.layers_method,
-        sessions=1,
-        inferences=run.job.workload.stopping.iterations or 0,
-        latency=latency,
-        operators_time=total,
-        overheads_time=0.0,
-        conservation=total / latency,
-        attributed=min(1.0, total / latency),
-        unattributed=latency - total,
-        profiled_latency=latency,
-        peaks_absent_because=NOT_ATTRIBUTED,
+        method=part.layers_method, sessions=1, inferences=run.job.workload.stopping.iterations or 0, latency=latency,
+        operators_time=total, overheads_time=0.0, conservation=total / latency, attributed=min(1.0, total / latency),
+        unattributed=latency - total, profiled_latency=latency, peaks_absent_because=NOT_ATTRIBUTED,
         memory_absent_because=NOT_ATTRIBUTED,
-    )
+    )  # fmt: skip
     return replace(run, layers=layers, profile=profile)
 
 

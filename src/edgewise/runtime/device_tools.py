@@ -14,14 +14,7 @@ from dataclasses import dataclass, field
 from typing import Any, Literal, Protocol, runtime_checkable
 
 from edgewise.model.signature import Shape
-from edgewise.runtime.base import (
-    EngineNode,
-    EngineProfile,
-    OnDevices,
-    Provider,
-    Runtime,
-    UnsupportedModel,
-)
+from edgewise.runtime.base import EngineNode, EngineProfile, OnDevices, Provider, Runtime, UnsupportedModel
 from edgewise.runtime.litert_xnnpack import interpret_steps
 
 EXECUTOR = "device-tools"
@@ -127,15 +120,11 @@ class BenchmarkModel(OnDevices):
         """As `DeviceTool.command`."""
         half = str(request.precision == "f16").lower()
         flags: dict[str, Any] = {
-            "graph": request.model,
-            "use_xnnpack": str(request.provider == "xnnpack").lower(),
-            "num_threads": request.threads,
-            "num_runs": request.runs or 1,
-            "min_secs": request.seconds or 0,
-            "max_secs": request.most_seconds,
-            "warmup_runs": request.warmup,
+            "graph": request.model, "use_xnnpack": str(request.provider == "xnnpack").lower(),
+            "num_threads": request.threads, "num_runs": request.runs or 1, "min_secs": request.seconds or 0,
+            "max_secs": request.most_seconds, "warmup_runs": request.warmup,
             "warmup_min_secs": None if request.warmup is None else 0,
-        }
+        }  # fmt: skip
         if request.provider == "xnnpack":
             flags["xnnpack_force_fp16"] = half
         if request.provider == "gpu":
@@ -262,14 +251,9 @@ def _node(row: Mapping[str, str]) -> EngineNode:
         tag = name.removeprefix("Delegate/").rpartition(":")[0]
         (meaning,) = interpret_steps([tag], ())
         return EngineNode(
-            name=name,
-            op=tag,
-            times_ns=time,
-            role="operator",
-            kinds=meaning.kinds,
-            dtype=meaning.dtype,
+            name=name, op=tag, times_ns=time, role="operator", kinds=meaning.kinds, dtype=meaning.dtype,
             provider="XNNPACK",
-        )
+        )  # fmt: skip
     outputs = tuple(part for part in re.sub(r"^\[(.*)\](?::\d+)?$", r"\1", name).split(", ") if part)
     delegate = kind.startswith("TfLite")
     return EngineNode(

@@ -43,14 +43,7 @@ from typing import Any
 from edgewise.model.signature import Dimension, TensorSpec, shapes_fit
 from edgewise.registry import Availability
 from edgewise.runtime.arrays import check_dtypes, closed, fixed_shape_message, own_copies, shapes_in_order
-from edgewise.runtime.base import (
-    EngineNode,
-    EngineOverhead,
-    EngineProfile,
-    LoadOptions,
-    Provider,
-    UnsupportedModel,
-)
+from edgewise.runtime.base import EngineNode, EngineOverhead, EngineProfile, LoadOptions, Provider, UnsupportedModel
 from edgewise.runtime.fake_script import GENERATION, FakeBehaviour, read_script, read_spec
 from edgewise.runtime.profiler_cost import Alternation, Timed, take_turns
 
@@ -171,12 +164,9 @@ class FakeSession:
         self._results: list[Any] = []
         self._requests = max(1, options.requests or options.streams or script.get("requests", 1))
         self.effective: Mapping[str, Any] = {
-            "provider": "cpu",
-            "precision": options.precision or "f32",
-            "threads": options.threads,
-            "streams": options.streams,
-            "requests": self._requests if "requests" in script else 1,
-        } | dict(script["effective"])
+            "provider": "cpu", "precision": options.precision or "f32", "threads": options.threads,
+            "streams": options.streams, "requests": self._requests if "requests" in script else 1,
+        } | dict(script["effective"])  # fmt: skip
 
     def bind(self, arrays: Sequence[Any]) -> None:
         """Keep a copy of one array per input. Raises ValueError where they don't fit."""
@@ -335,18 +325,12 @@ def _reference_reading(times: Iterator[int]) -> dict[str, float]:
 
 def _node(layer: Mapping[str, Any], times: Sequence[int], starts: Sequence[int]) -> EngineNode:
     return EngineNode(
-        name=layer["name"],
-        op=layer.get("op", ""),
-        times_ns=tuple(map(float, times)),
-        role=layer.get("role", "operator"),
-        kinds=tuple(layer.get("kinds", ())),
-        originals=tuple(layer.get("originals", ())),
-        inputs=tuple(layer.get("inputs", ())),
-        outputs=tuple(layer.get("outputs", ())),
-        start_ns=float(median(starts)),
-        provider=layer.get("provider"),
+        name=layer["name"], op=layer.get("op", ""), times_ns=tuple(map(float, times)),
+        role=layer.get("role", "operator"), kinds=tuple(layer.get("kinds", ())),
+        originals=tuple(layer.get("originals", ())), inputs=tuple(layer.get("inputs", ())),
+        outputs=tuple(layer.get("outputs", ())), start_ns=float(median(starts)), provider=layer.get("provider"),
         dtype=layer.get("dtype"),
-    )
+    )  # fmt: skip
 
 
 def _resolve(spec: TensorSpec, wanted: tuple[int, ...] | None) -> TensorSpec:

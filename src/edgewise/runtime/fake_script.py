@@ -106,21 +106,11 @@ def _close_channel(place: str) -> None:
 
 #: word in a script → what happens; "nan" is handled where the outputs are
 DEEDS: Mapping[str, Callable[[str], None]] = {
-    "segfault": _segfault,
-    "abort": lambda place: os.abort(),
-    "exit": _end_process(7),
-    "hang": _hang,
-    "spin": _spin,
-    "allocate": _allocate,
-    "garbage": _write_garbage,
-    "unsupported": _raise(UnsupportedModel),
-    "invalid": _raise(InvalidModel),
-    "memory-error": _raise(MemoryError),
-    "cannot-profile": _raise(CannotProfile),
-    "raise": _raise(RuntimeError),
-    "close-channel": _close_channel,
-    "nan": lambda place: None,
-}
+    "segfault": _segfault, "abort": lambda place: os.abort(), "exit": _end_process(7), "hang": _hang, "spin": _spin,
+    "allocate": _allocate, "garbage": _write_garbage, "unsupported": _raise(UnsupportedModel),
+    "invalid": _raise(InvalidModel), "memory-error": _raise(MemoryError), "cannot-profile": _raise(CannotProfile),
+    "raise": _raise(RuntimeError), "close-channel": _close_channel, "nan": lambda place: None,
+}  # fmt: skip
 
 
 def read_script(path: Path) -> dict[str, Any]:
@@ -163,17 +153,10 @@ _DEFAULTS: Mapping[str, Any] = {
 
 _OPTIONAL = frozenset(
     {
-        "engine_latency_ns",
-        "requests",
-        "layers",
-        "layer_overheads",
-        "turns",
-        "graph",
-        "reference_ns",
-        "states",
+        "engine_latency_ns", "requests", "layers", "layer_overheads", "turns", "graph", "reference_ns", "states",
         "generation",
     }
-)
+)  # fmt: skip
 """Keys that change what the session can do; ``graph`` is read by the format's reader only."""
 
 

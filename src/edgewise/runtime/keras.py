@@ -27,12 +27,7 @@ from edgewise.model.keras_code import find_code
 from edgewise.model.signature import TensorSpec
 from edgewise.registry import Availability
 from edgewise.runtime import tensorflow as tensorflow_runtime
-from edgewise.runtime.arrays import (
-    check_dtypes,
-    closed,
-    own_copies,
-    shapes_in_order,
-)
+from edgewise.runtime.arrays import check_dtypes, closed, own_copies, shapes_in_order
 from edgewise.runtime.base import (
     CannotProfile,
     EngineProfile,

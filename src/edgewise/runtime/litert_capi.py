@@ -39,15 +39,10 @@ class EventStructure(ctypes.Structure):
     """``ProfiledEventData`` of LiteRT on 64-bit Linux: 104 bytes."""
 
     _fields_ = (
-        ("tag", ctypes.c_void_p),
-        ("type", ctypes.c_int32),
-        ("start_us", ctypes.c_uint64),
-        ("elapsed_us", ctypes.c_uint64),
-        ("memory", ctypes.c_size_t * 6),
-        ("index", ctypes.c_uint64),
-        ("subgraph", ctypes.c_uint64),
-        ("source", ctypes.c_int32),
-    )
+        ("tag", ctypes.c_void_p), ("type", ctypes.c_int32), ("start_us", ctypes.c_uint64),
+        ("elapsed_us", ctypes.c_uint64), ("memory", ctypes.c_size_t * 6), ("index", ctypes.c_uint64),
+        ("subgraph", ctypes.c_uint64), ("source", ctypes.c_int32),
+    )  # fmt: skip
 
 
 EVENT_TYPES = frozenset(1 << bit for bit in range(9))
@@ -222,13 +217,9 @@ def _read_event(event: Any) -> Event:
     if not tag.isascii() or not tag.decode("ascii").isprintable():
         raise CannotProfile(f"an event of LiteRT's profiler has no readable name ({ADVICE})")
     return Event(
-        tag=tag.decode("ascii"),
-        type=event.type,
-        start_us=event.start_us,
-        elapsed_us=event.elapsed_us,
-        index=event.index,
-        subgraph=event.subgraph,
-    )
+        tag=tag.decode("ascii"), type=event.type, start_us=event.start_us, elapsed_us=event.elapsed_us,
+        index=event.index, subgraph=event.subgraph,
+    )  # fmt: skip
 
 
 class TimedModel:

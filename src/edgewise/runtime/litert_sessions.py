@@ -10,9 +10,7 @@ from typing import Any
 from edgewise.model.readers.tflite_entry import EntryPoint, read_entry
 from edgewise.model.signature import TensorSpec
 from edgewise.runtime.arrays import check_dtypes, closed, own_copies
-from edgewise.runtime.base import (
-    LoadOptions,
-)
+from edgewise.runtime.base import LoadOptions
 
 #: provider → name of the interpreter's set of kernels
 RESOLVERS = {
@@ -61,16 +59,10 @@ class InterpreterSession:
         """The kernels in force; read late, so that asking is no part of the loading time. LiteRT tells no threads."""
         operators, delegates, delegated = _count_delegated(self._interpreter)
         return {
-            "provider": self._provider,
-            "precision": None,
-            "threads": None,
-            "streams": None,
-            "op_resolver": RESOLVERS[self._provider],
-            "delegate": "XNNPACK" if delegates else None,
-            "delegate_partitions": delegates,
-            "operators": operators,
-            "operators_delegated": delegated,
-        }
+            "provider": self._provider, "precision": None, "threads": None, "streams": None,
+            "op_resolver": RESOLVERS[self._provider], "delegate": "XNNPACK" if delegates else None,
+            "delegate_partitions": delegates, "operators": operators, "operators_delegated": delegated,
+        }  # fmt: skip
 
     def bind(self, arrays: Sequence[Any]) -> None:
         """Copy one array per input into the interpreter's tensors. Raises ValueError where they don't fit."""
@@ -133,13 +125,9 @@ class CompiledSession:
         self._input_buffers: list[Any] = model.create_input_buffers(self._index)
         self._output_buffers: list[Any] = model.create_output_buffers(self._index)
         self.effective: Mapping[str, Any] = {
-            "provider": "compiled",
-            "precision": None,
-            "threads": None,
-            "streams": None,
-            "accelerator": "CPU",
+            "provider": "compiled", "precision": None, "threads": None, "streams": None, "accelerator": "CPU",
             "fully_accelerated": bool(model.is_fully_accelerated()),
-        }
+        }  # fmt: skip
 
     @cached_property
     def states(self) -> Sequence[str]:

@@ -78,15 +78,12 @@ _FREE_STEPS: Mapping[str, str] = {
 _FREE_OPERATORS: Mapping[str, str] = {
     operator: purpose
     for purpose, operators in {
-        "reshape": "RESHAPE SQUEEZE EXPAND_DIMS",
-        "pad": "PAD PADV2",
-        "transpose": "TRANSPOSE",
-        "convert": "QUANTIZE DEQUANTIZE CAST",
-        "clamp": "RELU RELU6 RELU_N1_TO_1 RELU_0_TO_1",
+        "reshape": "RESHAPE SQUEEZE EXPAND_DIMS", "pad": "PAD PADV2", "transpose": "TRANSPOSE",
+        "convert": "QUANTIZE DEQUANTIZE CAST", "clamp": "RELU RELU6 RELU_N1_TO_1 RELU_0_TO_1",
         "copy": "CONCATENATION SLICE STRIDED_SLICE SPLIT",
     }.items()
     for operator in operators.split()
-}
+}  # fmt: skip
 
 _DTYPES: Mapping[str, str] = {
     "F32": "float32", "F16": "float16", "BF16": "bfloat16", "PF32": "float32", "PF16": "float16",

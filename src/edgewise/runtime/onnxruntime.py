@@ -12,9 +12,7 @@ from typing import Any
 
 from edgewise.model.signature import TensorSpec
 from edgewise.registry import Availability
-from edgewise.runtime.arrays import (
-    tell,
-)
+from edgewise.runtime.arrays import tell
 from edgewise.runtime.base import (
     InvalidModel,
     LoadOptions,

@@ -12,12 +12,7 @@ from typing import Any
 from edgewise.model.flex import flex_words
 from edgewise.model.signature import TensorSpec
 from edgewise.registry import Availability
-from edgewise.runtime.arrays import (
-    check_rank,
-    refused,
-    shapes_in_order,
-    tell,
-)
+from edgewise.runtime.arrays import check_rank, refused, shapes_in_order, tell
 from edgewise.runtime.base import (
     InvalidModel,
     LoadOptions,

@@ -17,14 +17,7 @@ from statistics import fmean
 from typing import Any
 
 from edgewise.runtime.arrays import closed
-from edgewise.runtime.base import (
-    CannotProfile,
-    EngineNode,
-    EngineOverhead,
-    EngineProfile,
-    LoadOptions,
-    Role,
-)
+from edgewise.runtime.base import CannotProfile, EngineNode, EngineOverhead, EngineProfile, LoadOptions, Role
 from edgewise.runtime.openvino_mapping import ExecutionStep, StepOrigin, find_origins
 from edgewise.runtime.openvino_session import DTYPES, PASSIVE, OpenVinoSession, call_of, fill
 from edgewise.runtime.profiler_cost import Alternation, Timed, take_turns, time_both
@@ -344,10 +337,7 @@ def _node(name: str, times: Sequence[float], steps: _Steps, origin: StepOrigin) 
     layer, (kind, kernel), info = steps.layer(name), steps.types[name], steps.info[name]
     role = steps.role(name, origin)
     told = (("layout", "outputLayouts"), ("made_of", "originalLayersNames"))
-    detail: Mapping[str, Any] = {
-        "type": kind,
-        **{title: info[key] for title, key in told if info.get(key)},
-    }
+    detail: Mapping[str, Any] = {"type": kind, **{title: info[key] for title, key in told if info.get(key)}}
     return EngineNode(
         name=name,
         op=f"{layer} {kernel}",

@@ -12,15 +12,8 @@ from functools import cached_property, partial
 from typing import Any
 
 from edgewise.model.signature import TensorSpec
-from edgewise.runtime.arrays import (
-    check_dtypes,
-    closed,
-    own_copies,
-    run_on_threads,
-)
-from edgewise.runtime.base import (
-    LoadOptions,
-)
+from edgewise.runtime.arrays import check_dtypes, closed, own_copies, run_on_threads
+from edgewise.runtime.base import LoadOptions
 
 #: the engine's element types → numpy's names
 DTYPES = {
@@ -32,12 +25,9 @@ DTYPES = {
 
 #: property of a compiled model → what it is called in `effective`
 _TOLD = {
-    "INFERENCE_NUM_THREADS": "threads",
-    "NUM_STREAMS": "streams",
-    "PERFORMANCE_HINT": "performance_hint",
-    "EXECUTION_MODE_HINT": "execution_mode",
-    "ENABLE_CPU_PINNING": "cpu_pinning",
-}
+    "INFERENCE_NUM_THREADS": "threads", "NUM_STREAMS": "streams", "PERFORMANCE_HINT": "performance_hint",
+    "EXECUTION_MODE_HINT": "execution_mode", "ENABLE_CPU_PINNING": "cpu_pinning",
+}  # fmt: skip
 
 
 #: nodes of the compiled graph that compute nothing

@@ -330,13 +330,9 @@ def _load_saved(path: Path, signature: str) -> _Loaded:
     function = model.signatures[name]
     taken = function.structured_input_signature[1]
     return _Loaded(
-        function=function,
-        inputs=_specs((key, taken[key]) for key in sorted(taken)),
-        outputs=_specs(sorted(function.structured_outputs.items())),
-        graph=meta.graph_def,
-        signature=name,
-        owner=model,
-    )
+        function=function, inputs=_specs((key, taken[key]) for key in sorted(taken)),
+        outputs=_specs(sorted(function.structured_outputs.items())), graph=meta.graph_def, signature=name, owner=model,
+    )  # fmt: skip
 
 
 def _find_written(function: Any) -> list[Any]:

@@ -62,11 +62,7 @@ class CompiledKernel:
 
 
 def profile_torch(
-    invoke: Callable[[], object],
-    inferences: int,
-    *,
-    module: Any = None,
-    kernels: Sequence[CompiledKernel] = (),
+    invoke: Callable[[], object], inferences: int, *, module: Any = None, kernels: Sequence[CompiledKernel] = ()
 ) -> EngineProfile:
     """Run inferences under PyTorch's profiler, and as many ordinary ones in between.
 
@@ -366,16 +362,12 @@ def _assemble(
         role: Role = "layout" if generated and not executed[at] else "operator"
         nodes.append(
             EngineNode(
-                name=name if seen[name] == 1 else f"{name} ({seen[name]})",
-                op=name,
-                times_ns=tuple(map(float, times[at])),
-                role=role,
-                executes=executed[at],
-                start_ns=median(map(float, begins[:, at])),
-                type=name.replace("::", ".") if "::" in name else "",
+                name=name if seen[name] == 1 else f"{name} ({seen[name]})", op=name,
+                times_ns=tuple(map(float, times[at])), role=role, executes=executed[at],
+                start_ns=median(map(float, begins[:, at])), type=name.replace("::", ".") if "::" in name else "",
                 taken_out_ns=float(taken[at]),
             )
-        )
+        )  # fmt: skip
     return EngineProfile(
         method=_METHOD,
         resolution_ns=1.0,

@@ -13,10 +13,7 @@ from typing import Any
 from edgewise.model.eager import EagerModule, flatten_outputs
 from edgewise.model.signature import TensorSpec
 from edgewise.runtime.arrays import check_dtypes, closed, own_copies, shapes_in_order
-from edgewise.runtime.base import (
-    EngineProfile,
-    LoadOptions,
-)
+from edgewise.runtime.base import EngineProfile, LoadOptions
 from edgewise.runtime.torch_profile import profile_torch
 
 
@@ -47,12 +44,9 @@ class TorchSession:
         self._inference = _InferenceMode()
         self._outputs: list[Any] = [None]
         self._effective: dict[str, Any] = {
-            "provider": options.provider,
-            "precision": _precision(self.module),
-            "threads": torch.get_num_threads(),
-            "streams": None,
-            "channels_last": self._channels_last,
-        }
+            "provider": options.provider, "precision": _precision(self.module), "threads": torch.get_num_threads(),
+            "streams": None, "channels_last": self._channels_last,
+        }  # fmt: skip
         self.states: Sequence[str] = found.states
         buffers = dict(self.module.named_buffers())
         self._initial = {name: buffers[name].clone() for name in found.states if name in buffers}

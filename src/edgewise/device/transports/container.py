@@ -65,14 +65,9 @@ class Containers:
             raise BadInput(f"{name}: cpus must be at least 0.01, not {settings['cpus']}")
         memory = parse_size(settings["memory"]) if "memory" in settings else None
         return ContainerTransport(
-            name,
-            address,
-            runtime=runtime,
-            python=settings.get("python", "python3"),
-            options=options,
-            cpus=cpus,
+            name, address, runtime=runtime, python=settings.get("python", "python3"), options=options, cpus=cpus,
             memory_bytes=memory,
-        )
+        )  # fmt: skip
 
 
 class ContainerTransport:

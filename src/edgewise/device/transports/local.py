@@ -130,15 +130,9 @@ class LocalTransport:
     ) -> LocalProcess:
         """Start `command` in `folder`; the file `stderr` gets the end of its standard error. Raises OSError."""
         child = subprocess.Popen(
-            list(command),
-            stdin=subprocess.PIPE,
-            stdout=subprocess.PIPE,
-            stderr=subprocess.PIPE,
-            cwd=folder,
-            env=dict(environment),
-            close_fds=True,
-            start_new_session=True,
-        )
+            list(command), stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.PIPE, cwd=folder,
+            env=dict(environment), close_fds=True, start_new_session=True,
+        )  # fmt: skip
         return LocalProcess(child, stderr)
 
 

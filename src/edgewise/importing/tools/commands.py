@@ -108,16 +108,12 @@ class Pyperf(Importer):
             each="benchmarks",
             sessions="processes of their own",
             fields=(
-                Field("model", "$.metadata.name"),
-                Field("model", "metadata.name"),
-                Field("version", "$.metadata.python_version"),
-                Field("version", "metadata.python_version"),
-                Field("device", "$.metadata.cpu_model_name"),
-                Field("created", "runs[*].metadata.date", once=True),
-                Field("unit", "$.metadata.unit"),
-                Field("unit", "metadata.unit"),
+                Field("model", "$.metadata.name"), Field("model", "metadata.name"),
+                Field("version", "$.metadata.python_version"), Field("version", "metadata.python_version"),
+                Field("device", "$.metadata.cpu_model_name"), Field("created", "runs[*].metadata.date", once=True),
+                Field("unit", "$.metadata.unit"), Field("unit", "metadata.unit"),
                 Field("latency", "runs[*].values", unit="s", samples=True),
             ),
             finish=_finish_pyperf,
         ),
-    )
+    )  # fmt: skip

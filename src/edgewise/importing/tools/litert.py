@@ -100,15 +100,11 @@ class BenchmarkModel(Importer):
 
 
 _STATISTICS_OF_LITERT = (
-    ("load_time", "init_ms", r"Model initialization"),
-    ("latency_first", "warmup_first_ms", r"Warmup \(first\)"),
-    ("latency", "median_ms", r"Inference \(median\)"),
-    ("latency_mean", "avg_ms", r"Inference \(avg\)"),
-    ("latency_min", "min_ms", r"Inference \(min\)"),
-    ("latency_max", "max_ms", r"Inference \(max\)"),
-    ("latency_std", "std_ms", r"Inference \(std\)"),
-    ("latency_p95", "p95_ms", r"Inference \(p95\)"),
-)
+    ("load_time", "init_ms", r"Model initialization"), ("latency_first", "warmup_first_ms", r"Warmup \(first\)"),
+    ("latency", "median_ms", r"Inference \(median\)"), ("latency_mean", "avg_ms", r"Inference \(avg\)"),
+    ("latency_min", "min_ms", r"Inference \(min\)"), ("latency_max", "max_ms", r"Inference \(max\)"),
+    ("latency_std", "std_ms", r"Inference \(std\)"), ("latency_p95", "p95_ms", r"Inference \(p95\)"),
+)  # fmt: skip
 
 
 class LiteRtBenchmark(Importer):

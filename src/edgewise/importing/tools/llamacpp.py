@@ -132,18 +132,11 @@ def _list_rows(root: Any) -> list[tuple[str, Any]]:
 
 
 _FIELDS = (
-    Field("model", "model_filename"),
-    Field("version", "build_number"),
-    Field("provider", "backends"),
-    Field("threads", "n_threads"),
-    Field("device", "cpu_info"),
-    Field("created", "test_time"),
-    Field("prompt_tokens", "n_prompt"),
-    Field("new_tokens", "n_gen"),
-    Field("depth_tokens", "n_depth"),
-    Field("parameters", "model_n_params", unit="1"),
-    Field("parameters_size", "model_size", unit="B"),
-)
+    Field("model", "model_filename"), Field("version", "build_number"), Field("provider", "backends"),
+    Field("threads", "n_threads"), Field("device", "cpu_info"), Field("created", "test_time"),
+    Field("prompt_tokens", "n_prompt"), Field("new_tokens", "n_gen"), Field("depth_tokens", "n_depth"),
+    Field("parameters", "model_n_params", unit="1"), Field("parameters_size", "model_size", unit="B"),
+)  # fmt: skip
 _RATES = ("prefill_rate", "decode_rate")
 _JSON = Form(
     title="JSON",
@@ -171,23 +164,13 @@ class LlamaBench(Importer):
     forms = (
         _JSON,
         replace(
-            _JSON,
-            title="JSONL",
-            kind="jsonl",
-            mark=r'\A\s*\{\s*"build_commit"\s*:[^\n]*"samples_ns"\s*:',
-            expects="lines with 'n_prompt', 'n_gen' and 'samples_ns'",
-            items=None,
+            _JSON, title="JSONL", kind="jsonl", mark=r'\A\s*\{\s*"build_commit"\s*:[^\n]*"samples_ns"\s*:',
+            expects="lines with 'n_prompt', 'n_gen' and 'samples_ns'", items=None,
         ),
         Form(
-            title="CSV",
-            kind="table",
-            mark=r"^build_commit,build_number,.{0,2000}\bn_prompt,n_gen,",
-            expects="rows with n_prompt, n_gen and avg_ns",
-            method=_METHOD,
-            fields=_FIELDS,
-            finish=_finish,
-            gives=("tpot", *_RATES, "batch", "precision"),
-            scenario="generate",
+            title="CSV", kind="table", mark=r"^build_commit,build_number,.{0,2000}\bn_prompt,n_gen,",
+            expects="rows with n_prompt, n_gen and avg_ns", method=_METHOD, fields=_FIELDS, finish=_finish,
+            gives=("tpot", *_RATES, "batch", "precision"), scenario="generate",
         ),
         Form(
             title="Markdown",
@@ -195,13 +178,9 @@ class LlamaBench(Importer):
             mark=r"^\| model +\| +size \| +params \| backend +\|.{0,500}\| *test *\| *t/s \|",
             expects="a table with the columns model, test and t/s",
             method=_METHOD,
-            fields=(
-                Field("model", "model"),
-                Field("provider", "backend"),
-                Field("threads", "threads"),
-            ),
+            fields=(Field("model", "model"), Field("provider", "backend"), Field("threads", "threads")),
             finish=_finish_markdown,
             gives=(*_RATES, "version", "batch", "precision", "prompt_tokens", "new_tokens", "depth_tokens"),
             scenario="generate",
         ),
-    )
+    )  # fmt: skip

@@ -74,12 +74,8 @@ class PerfTest(Importer):
                 *(
                     Field(name, rf"{word} Latency: (\S+) (?P<unit>\S+)")
                     for name, word in (
-                        ("latency", "P50"),
-                        ("latency_min", "Min"),
-                        ("latency_max", "Max"),
-                        ("latency_p90", "P90"),
-                        ("latency_p95", "P95"),
-                        ("latency_p99", "P99"),
+                        ("latency", "P50"), ("latency_min", "Min"), ("latency_max", "Max"), ("latency_p90", "P90"),
+                        ("latency_p95", "P95"), ("latency_p99", "P99"),
                     )
                 ),
             ),
@@ -108,4 +104,4 @@ class PerfTest(Importer):
             finish=_finish_profile,
             gives=("latency", "latency_first", "load_time", "iterations", "layers"),
         ),
-    )
+    )  # fmt: skip

@@ -296,12 +296,8 @@ class LlmBench(Importer):
     }
     forms = (
         Form(
-            title="JSON",
-            kind="json",
-            mark=r'"perfdata"\s*:\s*\{\s*"compile_time"\s*:',
-            expects="the objects metadata and perfdata with 'results'",
-            items=_list_prompts,
-            **_OF_LLM_BENCH,
+            title="JSON", kind="json", mark=r'"perfdata"\s*:\s*\{\s*"compile_time"\s*:',
+            expects="the objects metadata and perfdata with 'results'", items=_list_prompts, **_OF_LLM_BENCH,
         ),
         Form(
             title="CSV",
@@ -311,4 +307,4 @@ class LlmBench(Importer):
             items=_list_prompts_of_rows,
             **_OF_LLM_BENCH,
         ),
-    )
+    )  # fmt: skip
