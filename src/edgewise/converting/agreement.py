@@ -146,8 +146,7 @@ def match_tensors(names: Sequence[str], shapes: Sequence[tuple[int, ...]], specs
     Tensors are matched by name, by the numbers in names such as ``args_0``, by position, and by shapes that occur once.
     Where none of that fits, the result may have channels last.
 
-    Raises:
-        BadInput: none of these gives each tensor a counterpart of a fitting shape.
+    Raises `BadInput`: none of these gives each tensor a counterpart of a fitting shape.
     """
     told = [spec.name for spec in specs]
     numbers = [_NUMBERED.search(name) for name in told]

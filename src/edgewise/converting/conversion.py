@@ -63,8 +63,7 @@ def convert_opened(
 def open_source(source: BuiltModel | Path, folder: Path) -> tuple[str, Any, str]:
     """Return the source's kind as `paths_from` has it, the source as its converters take it, and its name in messages.
 
-    Raises:
-        BadInput: it can't be read.
+    Raises `BadInput`: it can't be read.
     """
     if isinstance(source, BuiltModel):
         match source.made.kind:

@@ -38,8 +38,7 @@ def find_points(kind: str, source: Any) -> list[Point]:
         kind: of the source, as `edgewise.converting.paths.paths_from` has it.
         source: as `edgewise.converting.conversion.open_source` gives it.
 
-    Raises:
-        Unavailable: a network in this format can't be cut, with the reason.
+    Raises `Unavailable`: a network in this format can't be cut, with the reason.
     """
     if kind == MODULE:
         return _torch_points(source)
@@ -71,8 +70,7 @@ def _place(name: str, outputs: Sequence[str]) -> int | None:
 def expose(kind: str, source: Any, tensors: Sequence[str], folder: Path) -> Any:
     """Return the same source with `tensors` as outputs behind its own; a file is written to `folder`.
 
-    Raises:
-        Unavailable: the network can't be cut.
+    Raises `Unavailable`: the network can't be cut.
     """
     try:
         if kind == MODULE:
@@ -157,8 +155,7 @@ def _onnx_names(source: Path) -> set[str]:
 def add_onnx_outputs(model: Any, tensors: Sequence[str], *, typed: Mapping[str, Any] | None = None) -> list[str]:
     """Make tensors of an ONNX model outputs behind its own; those of them that its nodes make.
 
-    Args:
-        typed: what is known of them; an engine finds the types of the others.
+    `typed`: what is known of them; an engine finds the types of the others.
     """
     import onnx
 

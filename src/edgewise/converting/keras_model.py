@@ -40,10 +40,7 @@ def backend() -> str:
 
 
 def load_keras(path: Path) -> Any:
-    """Return the model in a ``.keras`` file.
-
-    Raises `UnsupportedModel` for one with code, and as the runtime Keras does.
-    """
+    """Return the model in a ``.keras`` file. Raises `UnsupportedModel` for code, and as the runtime Keras does."""
     from edgewise.runtime.keras import Keras, load_model
 
     Keras().import_engine()

@@ -118,8 +118,7 @@ def paths_from(kind: str) -> dict[str, Availability]:
 
     A format that no converter reaches is there too, with the reason and with what helps.
 
-    Args:
-        kind: a model format, or `MODULE` or `KERAS_MODEL`.
+    `kind`: a model format, or `MODULE` or `KERAS_MODEL`.
     """
     found = {}
     for to, target in TARGETS.items():
@@ -152,8 +151,7 @@ def is_converted(kind: str, to: str) -> bool:
 def find_path(kind: str, to: str, *, name: str) -> tuple[Step, ...]:
     """Return the fewest converters from `kind`, as in `paths_from`, to the format that `to` names.
 
-    Args:
-        name: what the source is called in messages.
+    `name`: what the source is called in messages.
 
     Raises:
         BadInput: `to` is no format to convert to, or the source has it already.

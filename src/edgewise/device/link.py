@@ -43,8 +43,7 @@ class LinkGone(LinkLost):
 class TargetError(OSError):
     """The target could not do what was asked: a full disk, a folder that can't be written.
 
-    Args:
-        advice: what the user can do; "" if nothing.
+    `advice`: what the user can do; "" if nothing.
     """
 
     def __init__(self, message: str, *, advice: str = "") -> None:

@@ -36,9 +36,7 @@ class MlperfTiny(OnDevices):
         return ""
 
     def load(self, path: Path, options: LoadOptions) -> BoardSession:
-        """Return a session with the board that ``EDGEWISE_BOARD`` names; `path` only tells what the board
-        should hold.
-        """
+        """Return a session with the board in ``EDGEWISE_BOARD``; `path` only tells what the board should hold."""
         told = os.environ.get(ENVIRONMENT_VARIABLE)
         if told is None:
             raise UnsupportedModel(f"{path.name} runs on boards only: ⟦device=serial:///dev/ttyACM0⟧")

@@ -142,8 +142,7 @@ def is_clear(share: float, n: int) -> bool:
 def pair_classes(cells: Iterable[tuple[int, int, int]]) -> dict[int, int] | None:
     """Return a different answer for each label, the most frequent pairs first; None where labels have few samples.
 
-    Args:
-        cells: label, answer and how many samples have both.
+    `cells`: label, answer and how many samples have both.
     """
     ordered = sorted(cells, key=lambda cell: (-cell[2], cell[0] != cell[1], cell))
     samples: dict[int, int] = {}

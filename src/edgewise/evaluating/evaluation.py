@@ -238,8 +238,7 @@ def run_evaluation(
         alone: holds the device; it is entered once the data is known to fit.
         shards: has other processes run the samples of all models; None runs them here.
 
-    Raises:
-        BadInput, Unavailable: before anything was measured, or where samples, labels and model don't fit.
+    Raises `BadInput`, `Unavailable`: before anything was measured, or where samples, labels and model don't fit.
     """
     evaluator = _Evaluator(plan, save=save)
     # Models that don't fit are refused before anything is measured.

@@ -261,9 +261,8 @@ def run_samples(
         end_by: monotonic time, s, at which it ends with what it has.
         running: the model with its worker, which has started and goes on afterwards; None starts a worker for this.
 
-    Raises:
-        BadInput: samples that don't fit the model, labels that don't fit the task, or, where `strict`, a sample that
-            can't be used.
+    Raises `BadInput`: samples that don't fit the model, labels that don't fit the task, or, where `strict`, a sample
+    that can't be used.
     """
     begin = now()
     # A sequence can't be resumed in its middle: the state is gone.

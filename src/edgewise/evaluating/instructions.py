@@ -98,8 +98,8 @@ def find_instructions(model: Path, *, form: str, flags: Sequence[str] = (), file
             feeds samples as they are.
         file: a YAML file to read instead of the one beside the model.
 
-    Raises:
-        BadInput: a file that is broken or names an unknown step, key or value: the file, the key and what is possible.
+    Raises `BadInput`: a file that is broken or names an unknown step, key or value: the file, the key and what is
+    possible.
     """
     found = Instructions()
     named = (model.with_name(name) for name in (f"{model.name}.yaml", f"{model.stem}.yaml"))
@@ -168,8 +168,7 @@ def read_document(document: Mapping[str, Any], *, folder: Path, name: str) -> In
         folder: the document's files are relative to it.
         name: of the document in messages; it becomes the origin.
 
-    Raises:
-        BadInput: an unknown key, step, setting or value; a file that is missing or outside `folder`.
+    Raises `BadInput`: an unknown key, step, setting or value; a file that is missing or outside `folder`.
     """
     given = {key: value for key, value in document.items() if value != "" or key not in ("task_options", "classes")}
     try:
@@ -255,8 +254,7 @@ def _resolve(step: Step, folder: Path | None, where: str) -> Step:
 def find_beside(word: str, folder: Path, where: str) -> Path:
     """Return the file that a document in `folder` names.
 
-    Raises:
-        BadInput: it is outside the folder, by its name or through a link, or is not there.
+    Raises `BadInput`: it is outside the folder, by its name or through a link, or is not there.
     """
     if "\0" in word or len(word) > 4096:
         raise BadInput(f"{where} names the file {show(word)}", advice="give the name of a file beside it")
@@ -350,8 +348,7 @@ def _to_list(value: Any) -> list[Any]:
 def write_instructions(instructions: Instructions, path: Path) -> None:
     """Write them as YAML that `find_instructions` reads. Files that steps need are copied beside it.
 
-    Raises:
-        BadInput: it can't be written, or another file of such a name is in the way.
+    Raises `BadInput`: it can't be written, or another file of such a name is in the way.
     """
     text = format_yaml(instructions.to_document())
     try:

@@ -45,8 +45,7 @@ _MOVING = (Resize, Crop, Letterbox, Pad)
 def check_range(fed: Mapping[str, tuple[float, float]]) -> Caution | None:
     """Return a caution where the values of pictures lie far outside what networks take.
 
-    Args:
-        fed: input → smallest and largest value, as real numbers.
+    `fed`: input → smallest and largest value, as real numbers.
     """
     odd = [
         f"values fed to {name}: {significant(low)} to {significant(high)}"

@@ -133,8 +133,7 @@ def find_output_format(
         image: (height, width) of the input, where it is one.
         task: the one that the user named, or None.
 
-    Raises:
-        BadInput: the outputs are not those of the task, or leave it open how boxes are read from them.
+    Raises `BadInput`: the outputs are not those of the task, or leave it open how boxes are read from them.
     """
     ends = tuple(
         array.size == 1 and _ends_in_probabilities(graph, name)
@@ -163,8 +162,7 @@ def find_output_format(
 def _read_boxes(context: TaskContext, *, asked: bool) -> tuple[Boxes | None, str]:
     """Return boxes as the task `detection` reads them; unless requested, only unambiguous lists.
 
-    Raises:
-        BadInput: they were requested, and can't be read.
+    Raises `BadInput`: they were requested, and can't be read.
     """
     try:
         options = read_options(DetectionOptions, context.options, "detection")

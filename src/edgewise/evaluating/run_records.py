@@ -53,8 +53,7 @@ def inference_time(
 ) -> Measurement:
     """Return the time of a whole inference: preparing the sample, the engine, and reading the answer.
 
-    Args:
-        untimed: why the engine's times say nothing; "" where they do.
+    `untimed`: why the engine's times say nothing; "" where they do.
     """
     why = None
     if untimed:
@@ -78,11 +77,7 @@ def inference_time(
 
 
 def digest_of(results: SampleResults, apart: Mapping[int, str] = MappingProxyType({})) -> str:
-    """Return a SHA-256 over the scored samples, in order.
-
-    Args:
-        apart: number → digest of further samples of the same choice.
-    """
+    """Return a SHA-256 over the scored samples, in order, and `apart`: number → digest of others of the same choice."""
     digests = {entry.index: entry.digest for entry in results.entries if not entry.reason} | dict(apart)
     return sha256("".join(f"{digests[index]}\n" for index in sorted(digests)).encode()).hexdigest()
 

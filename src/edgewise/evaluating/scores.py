@@ -109,8 +109,7 @@ def score(table: MetricTable, *, seed: int = 0, only: Sequence[str] | None = Non
 
     The number of resamples is the largest of a few that fits a few seconds; `Score.method` has it.
 
-    Args:
-        only: the metrics that are bootstrapped; of others that need it no interval is worked out. None: all of them.
+    `only`: the metrics that are bootstrapped; of others that need it no interval is worked out. None: all of them.
     """
     from edgewise.evaluating.table_bootstrap import resample
 
@@ -159,11 +158,9 @@ def compare_tables(
     equally often, its p-value the least risk at which the interval leaves out 0 (twice the share of resamples
     on the other side of 0).
 
-    Args:
-        only: as for `score`; others that need a bootstrap are left out.
+    `only`: as for `score`; others that need a bootstrap are left out.
 
-    Raises:
-        BadInput: unequal n.
+    Raises `BadInput`: unequal n.
     """
     from edgewise.evaluating.table_bootstrap import resample
 

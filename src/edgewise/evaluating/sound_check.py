@@ -29,8 +29,7 @@ def guess_rate(frames: int, rate: int, wanted: int) -> int | None:
 
     That at which the recording fills the input; else a usual one at which the input lasts whole milliseconds.
 
-    Args:
-        frames, rate: of a recording.
+    `frames`, `rate`: of a recording.
     """
     if frames == wanted:
         return None

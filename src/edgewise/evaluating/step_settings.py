@@ -171,8 +171,7 @@ def parse_settings(kind: type[Step], raw: Any, where: str) -> Step:
         raw: a bare value, a mapping, or None (or "") for none at all.
         where: the step in messages, such as ``digits.yaml: step 2 of 'image', resize``.
 
-    Raises:
-        BadInput: an unknown, missing or invalid setting: which, and what is possible.
+    Raises `BadInput`: an unknown, missing or invalid setting: which, and what is possible.
     """
     if raw is None or (isinstance(raw, str) and not raw.strip()):
         raw = {}

@@ -82,8 +82,7 @@ def build_run(part: Part, *, importer: Importer, name: str, index: int, told: To
         name: of the importer.
         index: of the part in its file.
 
-    Raises:
-        BadInput: the user says other than the file, or the model can't be read.
+    Raises `BadInput`: the user says other than the file, or the model can't be read.
     """
     source = part.source
     settings = _merge_settings(part, told.settings)

@@ -212,10 +212,7 @@ class ExecuTorchSession:
         self.invoke = partial(self._method.call, self.tensors, False)
 
     def read_outputs(self) -> Sequence[Any]:
-        """Return copies of the outputs of the last inference.
-
-        Raises `UnsupportedModel` for one of a type numpy lacks.
-        """
+        """Return copies of the last inference's outputs. Raises `UnsupportedModel` for one of a type numpy lacks."""
         return [each.numpy() for each in self._method.get_outputs(True)]
 
     def profile_layers(self, inferences: int) -> EngineProfile:

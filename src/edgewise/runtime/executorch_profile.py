@@ -70,8 +70,7 @@ class RecordedInference:
 def profile_executorch(session: ExecuTorchSession, inferences: int) -> EngineProfile:
     """Run `inferences` recorded inferences and as many ordinary ones in turns.
 
-    Raises:
-        CannotProfile: the package records no events, other steps in each inference, or times that can't be.
+    Raises `CannotProfile`: the package records no events, other steps in each inference, or times that can't be.
     """
     program, method = session.load(events=True)
     if not program.has_etdump():
@@ -190,9 +189,7 @@ def _provider(step: Event, own: dict[int, list[Operator]]) -> str:
 
 
 def _interpret(steps: Sequence[Event], own: dict[int, list[Operator]]) -> list[StepMeaning]:
-    """Return what each step executes: a kernel its instruction's operator, steps of XNNPACK what their types say in
-    order.
-    """
+    """Return what each step executes: a kernel its instruction's operator, XNNPACK's what their types say in order."""
     meanings = [StepMeaning()] * len(steps)
     places: dict[int, list[int]] = {}
     for at, step in enumerate(steps):

@@ -175,10 +175,7 @@ class Library:
             raise CannotProfile(f"LiteRt{name} failed with status {status}")
 
     def create(self, name: str, *arguments: Any, of: Any = ctypes.c_void_p) -> Any:
-        """Return what ``LiteRt<name>`` writes to its last argument.
-
-        Raises `CannotProfile` where it reports an error.
-        """
+        """Return what ``LiteRt<name>`` writes to its last argument. Raises `CannotProfile` where it tells an error."""
         result = of()
         self(name, *arguments, ctypes.byref(result))
         return result.value

@@ -86,8 +86,7 @@ class ProfiledInference:
 class _TimesLayers:
     """Times the layers of a session in a compiled model of the same kernels, reached through the C API.
 
-    Args:
-        given, more: what the session itself takes.
+    `given`, `more`: what the session itself takes.
     """
 
     inputs: Sequence[TensorSpec]
@@ -123,10 +122,7 @@ class _TimesLayers:
         return interpreter
 
     def profile_layers(self, inferences: int) -> EngineProfile:
-        """Run this many inferences under LiteRT's profiler.
-
-        Raises `CannotProfile` where that can't be done or trusted.
-        """
+        """Run inferences under LiteRT's profiler. Raises `CannotProfile` where that can't be done or trusted."""
         import ai_edge_litert
 
         structure = read_structure(self._interpreter_of_model())
@@ -270,8 +266,7 @@ def _compare_times(own: Callable[[], object], compiled: Callable[[], object]) ->
 def read_inference(events: Sequence[Event], began_ns: int, ended_ns: int) -> ProfiledInference:
     """Check one inference's events and pick out the steps.
 
-    Args:
-        began_ns, ended_ns: of the call around them, by the monotonic clock, which is the profiler's too.
+    `began_ns`, `ended_ns`: of the call around them, by the monotonic clock, which is the profiler's too.
 
     Raises `CannotProfile` where they are not what this was written for.
     """

@@ -192,8 +192,7 @@ def _count_delegated(interpreter: Any) -> tuple[int | None, int | None, int | No
 def replaced_by(partition: Mapping[str, Any], producers: Mapping[int, Mapping[str, Any]]) -> set[int]:
     """Return indices of the operators that a delegate's partition replaces: those between its outputs and its inputs.
 
-    Args:
-        producers: tensor → the operator that makes it, as the interpreter lists them.
+    `producers`: tensor → the operator that makes it, as the interpreter lists them.
     """
     border = {int(tensor) for tensor in partition["inputs"]}
     open_tensors = [int(tensor) for tensor in partition["outputs"]]

@@ -99,9 +99,7 @@ class _Finder:
         return set()
 
     def maker_it_is_called_after(self, node: OutlineNode) -> set[int]:
-        """Return the operator whose output `node` is called after: so the engine calls operators in its blocked
-        layout.
-        """
+        """Return the operator whose output `node` is called after, as the engine calls those in its blocked layout."""
         stem = _BLOCKED.sub("", node.name)
         return {self._producers[stem]} if stem != node.name and stem in self._producers else set()
 

@@ -107,8 +107,7 @@ class ProfiledOnnxSession(OnnxSession):
     def profile_layers(self, inferences: int) -> EngineProfile:
         """Run inferences in a profiled session of the same settings, and as many ordinary ones in between.
 
-        Raises:
-            CannotProfile: the engine's profile is damaged, cut off, or differs from one inference to the next.
+        Raises `CannotProfile`: the engine's profile is damaged, cut off, or differs from one inference to the next.
         """
         if self._arrays is None:
             closed()
@@ -121,9 +120,7 @@ class ProfiledOnnxSession(OnnxSession):
         return _assemble(traced, timing, executed, note)
 
     def _open(self, path: Path, folder: Path) -> tuple[Any, Path | None]:
-        """Return a profiled session for `path`, and the file of the graph it made; None where the engine can't
-        save that.
-        """
+        """Return a profiled session, and the file of the graph it made; None where the engine can't save that."""
         saved = folder / "optimised.onnx"
 
         def record(settings: Any) -> None:

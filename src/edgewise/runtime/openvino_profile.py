@@ -129,8 +129,7 @@ class ProfiledOpenVinoSession(OpenVinoSession):
 
         Each block is one reading.
 
-        Raises:
-            CannotProfile: the device is not the CPU, or its counters show nothing.
+        Raises `CannotProfile`: the device is not the CPU, or its counters show nothing.
         """
         if self._arrays is None:
             closed()
@@ -286,8 +285,7 @@ def mean_increase(averages: Mapping[int, int]) -> float:
     The sum after n readings lies between n × average and n × average + n − 1, and never falls; its middle is taken.
     Where the last average is below 1 it counts as 0: most readings were cut to 0, and more is not known.
 
-    Args:
-        averages: number of readings → their average in whole microseconds, cut; at least two, in rising order.
+    `averages`: number of readings → their average in whole microseconds, cut; at least two, in rising order.
     """
     counts = list(averages)
     if not averages[counts[-1]]:

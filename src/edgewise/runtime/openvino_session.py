@@ -45,8 +45,7 @@ _PRODUCTS = frozenset({
 class OpenVinoSession:
     """A model in OpenVINO. Attributes as in `edgewise.runtime.base.Session`.
 
-    Args:
-        ask_default_precision: the precision that the engine takes where none is asked for.
+    `ask_default_precision`: the precision that the engine takes where none is asked for.
     """
 
     def __init__(
@@ -156,9 +155,7 @@ class OpenVinoSession:
 
 
 def _below(thing: Any, method: str) -> Any:
-    """Return the binding's own `method` below the Python class, which looks at inputs not given and wraps outputs
-    not read.
-    """
+    """Return the binding's `method` without Python's class, which looks for inputs not given and wraps outputs."""
     return getattr(super(type(thing), thing), method)
 
 
@@ -177,9 +174,7 @@ def fill(request: Any, arrays: Sequence[Any]) -> None:
 
 
 def _count_requests(compiled: Any, options: LoadOptions) -> int:
-    """Return requests in flight: one, or in the offline scenario those asked for, else what the engine calls
-    optimal.
-    """
+    """Return requests in flight: one; in the offline scenario those asked for, else what the engine calls optimal."""
     if not options.offline:
         return 1
     return options.requests or int(compiled.get_property("OPTIMAL_NUMBER_OF_INFER_REQUESTS"))
@@ -213,9 +208,7 @@ def _plain(value: Any) -> Any:
 
 
 def _common(operators: Mapping[str, int] | None) -> str | None:
-    """Return the one floating-point precision that all operators run in; None where they mix or the device does not
-    tell.
-    """
+    """Return the one floating-point precision of all operators; None where they mix or the device tells none."""
     floats = {name for name in operators or () if name in ("f32", "bf16", "f16")}
     return floats.pop() if len(floats) == 1 else None
 

@@ -275,8 +275,7 @@ def set_threads(threads: int | None, requests: int = 1) -> None:
     Operators run on the inter-op pool, one at a time in each inference, and split their work over the intra-op pool.
     Without a number the engine's defaults stay.
 
-    Raises:
-        UnsupportedModel: this process has used TensorFlow already, with other pools.
+    Raises `UnsupportedModel`: this process has used TensorFlow already, with other pools.
     """
     import tensorflow as tf
 
@@ -420,10 +419,7 @@ def _load_frozen(path: Path) -> _Loaded:
 
 
 def _with_xla(loaded: _Loaded) -> _Loaded:
-    """Return the same function, which XLA compiles when it is first called.
-
-    Raises `UnsupportedModel` for open sizes.
-    """
+    """Return the same function, compiled by XLA when first called. Raises `UnsupportedModel` for open sizes."""
     import tensorflow as tf
 
     if any(spec.dynamic for spec in loaded.inputs):

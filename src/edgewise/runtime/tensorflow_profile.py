@@ -48,8 +48,7 @@ def profile_calls(
         name_layers: of an operator's name, the names of the model's operators that it executes; None: its own name.
         graph: of the function, before TensorFlow fuses operators; None takes each operator for itself.
 
-    Raises:
-        CannotProfile: the profiler lists no operators.
+    Raises `CannotProfile`: the profiler lists no operators.
     """
     size = -(-inferences // _BLOCKS)
     timing = Alternation()

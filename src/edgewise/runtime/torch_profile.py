@@ -72,8 +72,7 @@ def profile_torch(
         module: the ``torch.nn.Module`` that `invoke` calls eagerly, whose submodules shall be told; None for others.
         kernels: calls in the code that inductor generated, in order, where `invoke` runs that.
 
-    Raises:
-        CannotProfile: the profiler recorded no operator, or other ones in each inference.
+    Raises `CannotProfile`: the profiler recorded no operator, or other ones in each inference.
     """
     (first,) = _record(invoke, 1)[1]
     count = max(3, min(inferences, MOST_EVENTS // max(1, first.events)))
@@ -256,9 +255,7 @@ class KernelRecorder:
 
     @contextmanager
     def recording(self, graph: Any) -> Iterator[dict[str, Any]]:
-        """Yield settings of inductor for compiling `graph`, a ``torch.fx.GraphModule``; its kernels are read at
-        the end.
-        """
+        """Yield inductor's settings for compiling `graph`, a ``torch.fx.GraphModule``; reads its kernels at the end."""
         operators = _operators_of(graph)
         with tempfile.TemporaryDirectory(prefix="edgewise-inductor-") as folder:
             yield {

@@ -90,8 +90,7 @@ def guarded() -> Iterator[None]:
 
     The replaced functions are PyTorch's own and not public; where one of them is missing, nothing is loaded.
 
-    Raises:
-        UnsupportedModel: at the end too, where PyTorch caught it on the way.
+    Raises `UnsupportedModel`: at the end too, where PyTorch caught it on the way.
     """
     import pickle
 

@@ -114,9 +114,7 @@ class TorchSession:
 
 
 def _precision(module: Any) -> str | None:
-    """Return the one floating-point type of a module's parameters and buffers; None where they mix or there are
-    none.
-    """
+    """Return the one floating-point type of a module's parameters and buffers; None for none or several."""
     names = {"torch.float32": "f32", "torch.bfloat16": "bf16", "torch.float16": "f16", "torch.float64": "f64"}
     found = {
         names.get(str(tensor.dtype))

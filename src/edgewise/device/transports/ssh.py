@@ -145,9 +145,7 @@ class SshTransport:
             raise LinkLost(f"the link dropped: {error}") from error
 
     async def _open(self, line: str) -> asyncssh.SSHClientProcess[bytes]:
-        """Return a channel with `line` running; over a new connection where the server allows no more over the
-        others.
-        """
+        """Return a channel with `line` running; over a new connection where the server allows no more on the others."""
         import asyncssh
 
         self._connections = [each for each in self._connections if not each.is_closed()]
@@ -226,8 +224,7 @@ class SshTransport:
 def line_for_shell(python: str, words: Sequence[str]) -> str:
     """Return a line for any login shell, tcsh and fish too, that runs the source in ``words[0]`` with the other words.
 
-    Args:
-        python: command of the interpreter; ``~/`` at its begin is the home folder there.
+    `python`: command of the interpreter; ``~/`` at its begin is the home folder there.
     """
     packed = base64.b64encode(json.dumps(list(words)).encode()).decode()
     # The shell expands ~ only where it is not quoted.
@@ -415,10 +412,7 @@ def _loop() -> asyncio.AbstractEventLoop:
 
 
 def _complete(work: Coroutine[Any, Any, Result], seconds: float, *, cancellable: bool = True) -> Result:
-    """Return the result of `work` on the event loop.
-
-    Raises TimeoutError after `seconds`, `Cancelled` where it can be.
-    """
+    """Return the result of `work` on the event loop. Raises TimeoutError after `seconds`, `Cancelled` if it can be."""
     future = asyncio.run_coroutine_threadsafe(work, _loop())
     if not cancellable:
         return future.result(seconds)

@@ -97,8 +97,7 @@ def open_class_folders(
         leave_out: names of folders that are no classes.
         divide: splits data without folders of splits.
 
-    Raises:
-        BadInput: no such files, or an option that does not fit them.
+    Raises `BadInput`: no such files, or an option that does not fit them.
     """
     by, by_number = options.get("label", "folder"), options.get("sort") == "number"
     below = _find_split_folders(path)

@@ -65,9 +65,8 @@ def tabulate_coco(records: Sequence[Mapping[str, Any]]) -> CocoTable:
 def match(records: Sequence[Mapping[str, Any]]) -> Matches:
     """Match the detections of every record with its objects at IoU 0.50 to 0.95, through ``COCOeval.evaluate``.
 
-    Args:
-        records: ``{"gt": [[left, top, right, bottom, category, crowd, area or None] …],
-            "dt": [[left, top, right, bottom, category, score] …]}``.
+    `records`: ``{"gt": [[left, top, right, bottom, category, crowd, area or None] …], "dt": [[left, top, right, bottom,
+    category, score] …]}``.
     """
     found: dict[int, list[tuple[int, Any]]] = {}
     for each in _match_images(records):

@@ -93,8 +93,7 @@ def read_decoding(
         outputs: of the model.
         categories: number of the data's; 0 where it is not known.
 
-    Raises:
-        BadInput: an invalid option, or outputs that need one.
+    Raises `BadInput`: an invalid option, or outputs that need one.
     """
     roles = _read_roles(options.outputs, outputs)
     decode, chosen_by = options.decode, "the user"
@@ -135,8 +134,7 @@ def read_class_map(context: TaskContext, word: str | None) -> tuple[tuple[int | 
 
     None instead of a tuple: they are the same, and their number is not known.
 
-    Raises:
-        BadInput: a file that can't be read, or names of which the data has none.
+    Raises `BadInput`: a file that can't be read, or names of which the data has none.
     """
     data = tuple(context.data.classes)
     names: Sequence[str | None]

@@ -44,8 +44,7 @@ class HuggingFaceMetric:
     def compute(self, predictions: Sequence[Any], references: Sequence[Any]) -> dict[str, float]:
         """Return the module's numbers for answers and references, as ``score:NAME`` or ``loss:NAME``.
 
-        Raises:
-            BadInput: the module can't, or gives no number.
+        Raises `BadInput`: the module can't, or gives no number.
         """
         if references and isinstance(references[0], list) and not _takes_lists(self.module):
             references = [self._only(each) for each in references]

@@ -156,8 +156,7 @@ def brief(label: Any) -> str:
 def choose_output(context: TaskContext, asked: str | None, task: str) -> int:
     """Return the number of the output to read: the output `asked` for (a name or a number), else the only one.
 
-    Raises:
-        BadInput: several outputs and no option, or no such output.
+    Raises `BadInput`: several outputs and no option, or no such output.
     """
     outputs = context.signature.outputs
     names = [each.name for each in outputs]

@@ -217,10 +217,7 @@ class GenerationScorer:
 
 
 def _choose_logits(context: TaskContext, asked: str | None) -> int:
-    """Return the number of the output that was asked for, is called logits, or alone has scores per token.
-
-    Raises `BadInput`.
-    """
+    """Return the number of the output asked for, named logits, or alone with scores per token. Raises `BadInput`."""
     outputs = context.signature.outputs
     named = [number for number, each in enumerate(outputs) if each.name.rsplit("/", 1)[-1].split(":")[0] == "logits"]
     deep = [number for number, each in enumerate(outputs) if each.shape is not None and len(each.shape) == 3]
@@ -252,8 +249,7 @@ def _find_roles(inputs: Sequence[TensorSpec]) -> list[str]:
 def _find_likeliest(logits: Array, length: int, sample: Sample) -> int | None:
     """Return the token after the first `length` ones; None where there are no numbers to choose by.
 
-    Args:
-        logits: [1, window, tokens], or [1, tokens] or [1, 1, tokens] of the next token alone.
+    `logits`: [1, window, tokens], or [1, tokens] or [1, 1, tokens] of the next token alone.
     """
     import numpy as np
 

@@ -83,8 +83,7 @@ def _finish_markdown(part: Part) -> None:
 def _begin(part: Part, described: Any) -> int:
     """Take what all formats have, and say what the test leaves out.
 
-    Args:
-        described: the model in llama.cpp's words, ``llama 1B Q4_0``.
+    `described`: the model in llama.cpp's words, ``llama 1B Q4_0``.
 
     Returns:
         Number of tokens that the test timed, 0 if it timed prompt and new tokens together.
