@@ -81,13 +81,10 @@ def _convert(asked: dict[str, Any]) -> dict[str, Any]:
             write_feeds(folder / "exported.npz", [run_torch(TorchSource(thing.program), feed) for feed in feeds])
     path, steps = convert_opened(form, thing, name, asked["to"], folder, options=options)
     return document | {
-        "path": str(path),
-        "steps": steps,
-        "lost": find_losses(source, path) if asked["expose"] is None else (),
-        "source": None if kind in (MODULE, KERAS_MODEL) else str(thing),
-        "inputs": names,
+        "path": str(path), "steps": steps, "lost": find_losses(source, path) if asked["expose"] is None else (),
+        "source": None if kind in (MODULE, KERAS_MODEL) else str(thing), "inputs": names,
         "outputs": [each.name for each in signature.outputs] + list(asked["expose"] or ()),
-    }
+    }  # fmt: skip
 
 
 def _find_random(source: BuiltModel | Path, run: Callable[[Any], Any], feed: Any, answer: Any) -> str:

@@ -284,20 +284,11 @@ def run_samples(
     wanted = set(selection.indices)
     entries = tuple(entry for index, entry in sorted(checkpoint.entries.items()) if index in wanted)
     results = SampleResults(
-        entries=entries,
-        notes=(*adapter.notes, *_tell_state(tested.job, adapter.inference)),
-        fed=adapter.ranges,
-        effective=adapter.inference.effective,
-        failure=failure,
-        interrupted=interrupted,
-        resumed=loop.resumed,
-        seconds=now() - begin,
-        times=adapter.times,
-        untimed=adapter.inference.untimed,
-        example=loop.example,
-        batch=adapter.batch,
-        checkpoint=checkpoint,
-    )
+        entries=entries, notes=(*adapter.notes, *_tell_state(tested.job, adapter.inference)), fed=adapter.ranges,
+        effective=adapter.inference.effective, failure=failure, interrupted=interrupted, resumed=loop.resumed,
+        seconds=now() - begin, times=adapter.times, untimed=adapter.inference.untimed, example=loop.example,
+        batch=adapter.batch, checkpoint=checkpoint,
+    )  # fmt: skip
     emit(
         SamplesFinished(
             answered=len(results.records),

@@ -35,17 +35,10 @@ _MOST_NAMED = 3
 def measurement_of(score: Score) -> Measurement:
     """Return the score as a run has it; of a proportion the samples are 1.0 or 0.0 each, so that runs can be paired."""
     return Measurement(
-        metric=score.metric,
-        unit=METRICS[score.metric].unit,
-        basis=None if score.value is None else "measured",
-        method=score.method,
-        value=score.value,
-        low=score.low,
-        high=score.high,
-        samples=score.outcomes,
-        session_lengths=(len(score.outcomes),) if score.outcomes else (),
-        absent_because=score.absent_because,
-    )
+        metric=score.metric, unit=METRICS[score.metric].unit, basis=None if score.value is None else "measured",
+        method=score.method, value=score.value, low=score.low, high=score.high, samples=score.outcomes,
+        session_lengths=(len(score.outcomes),) if score.outcomes else (), absent_because=score.absent_because,
+    )  # fmt: skip
 
 
 def inference_time(

@@ -179,16 +179,11 @@ class ExecuTorchSession:
         """What the binding tells of the pool, and the file of the rest."""
         inside = sum(each["steps"] for each in self.graph.metadata["delegates"])
         return {
-            "provider": self._provider,
-            "precision": None,
-            "threads": self._threads,
-            "streams": None,
-            "method": self.graph.signature,
-            "delegates": [each["backend"] for each in self.graph.metadata["delegates"]],
-            "operators": len(self.graph.operators),
-            "operators_delegated": inside,
+            "provider": self._provider, "precision": None, "threads": self._threads, "streams": None,
+            "method": self.graph.signature, "delegates": [each["backend"] for each in self.graph.metadata["delegates"]],
+            "operators": len(self.graph.operators), "operators_delegated": inside,
             "planned_bytes": sum(self.graph.metadata["planned_bytes"]),
-        }
+        }  # fmt: skip
 
     def reset_state(self) -> bool:
         """Load the method anew, with the initial values of its states."""

@@ -95,16 +95,10 @@ def profile_executorch(session: ExecuTorchSession, inferences: int) -> EnginePro
     cut = any(node.truncates for node in nodes)
     return EngineProfile(
         method="ExecuTorch's event tracer (ETDump), in a second copy of the program",
-        resolution_ns=_XNNPACK_NS if cut else 1.0,
-        truncates=cut,
-        nodes=nodes,
-        overheads=tuple(_overheads(counted)),
-        inference_ns=tuple(each.wall_ns for each in counted),
-        unprofiled_ns=tuple(timing.plain),
-        pairs_ns=tuple(timing.pairs),
-        processor_ns=tuple(timing.processor),
-        notes=_notes(nodes),
-    )
+        resolution_ns=_XNNPACK_NS if cut else 1.0, truncates=cut, nodes=nodes, overheads=tuple(_overheads(counted)),
+        inference_ns=tuple(each.wall_ns for each in counted), unprofiled_ns=tuple(timing.plain),
+        pairs_ns=tuple(timing.pairs), processor_ns=tuple(timing.processor), notes=_notes(nodes),
+    )  # fmt: skip
 
 
 def read_inferences(path: Path, walls: Sequence[int]) -> list[RecordedInference]:
@@ -170,17 +164,13 @@ def make_nodes(recorded: Sequence[RecordedInference], graph: Graph) -> tuple[Eng
         EngineNode(
             name=f"{step.name.removeprefix(_KERNEL)} [{step.instruction}]",
             op=_NUMBER.sub("", step.name.removeprefix(_KERNEL)),
-            times_ns=tuple(float(one.steps[at].length) for one in recorded),
-            role=meanings[at].role,
-            kinds=meanings[at].kinds,
-            originals=meanings[at].originals,
+            times_ns=tuple(float(one.steps[at].length) for one in recorded), role=meanings[at].role,
+            kinds=meanings[at].kinds, originals=meanings[at].originals,
             start_ns=median(float(max(0, one.steps[at].start - one.start)) for one in recorded),
-            provider=_provider(step, own),
-            dtype=meanings[at].dtype,
-            truncates=step.delegated,
+            provider=_provider(step, own), dtype=meanings[at].dtype, truncates=step.delegated,
         )
         for at, step in enumerate(first)
-    )
+    )  # fmt: skip
 
 
 def _provider(step: Event, own: dict[int, list[Operator]]) -> str:

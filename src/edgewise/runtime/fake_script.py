@@ -138,17 +138,9 @@ def read_script(path: Path) -> dict[str, Any]:
 
 _DEFAULTS: Mapping[str, Any] = {
     "inputs": [{"name": "x", "shape": [1, 4], "dtype": "float32"}],
-    "outputs": [{"name": "y", "shape": [1, 2], "dtype": "float32"}],
-    "latency_ns": [1_000_000],
-    "warmup_ns": [],
-    "import_ns": 0,
-    "load_ns": 0,
-    "tick_ns": 0,
-    "speeds": [],
-    "outputs_value": None,
-    "effective": {},
-    "behaviour": {},
-}
+    "outputs": [{"name": "y", "shape": [1, 2], "dtype": "float32"}], "latency_ns": [1_000_000], "warmup_ns": [],
+    "import_ns": 0, "load_ns": 0, "tick_ns": 0, "speeds": [], "outputs_value": None, "effective": {}, "behaviour": {},
+}  # fmt: skip
 
 
 _OPTIONAL = frozenset(

@@ -336,19 +336,15 @@ def make_nodes(recorded: Sequence[ProfiledInference], structure: InterpreterGrap
     names, meanings = _interpret_steps(first, structure)
     return tuple(
         EngineNode(
-            name=names[at],
-            op=step.tag,
-            times_ns=tuple(1000.0 * inference.steps[at].elapsed_us for inference in recorded),
-            role=meanings[at].role,
-            kinds=meanings[at].kinds,
-            originals=meanings[at].originals,
+            name=names[at], op=step.tag,
+            times_ns=tuple(1000.0 * inference.steps[at].elapsed_us for inference in recorded), role=meanings[at].role,
+            kinds=meanings[at].kinds, originals=meanings[at].originals,
             start_ns=median(inference.starts_ns[at] for inference in recorded),
-            provider="XNNPACK" if step.type == _DELEGATED else "built-in",
-            dtype=meanings[at].dtype,
+            provider="XNNPACK" if step.type == _DELEGATED else "built-in", dtype=meanings[at].dtype,
             truncates=step.type == _DELEGATED,
         )
         for at, step in enumerate(first)
-    )
+    )  # fmt: skip
 
 
 def _interpret_steps(steps: Sequence[Event], structure: InterpreterGraph) -> tuple[list[str], list[StepMeaning]]:

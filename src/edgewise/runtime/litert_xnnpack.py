@@ -64,16 +64,11 @@ _COMPUTING: Mapping[str, frozenset[str]] = {
 _FREE_STEPS: Mapping[str, str] = {
     step: purpose
     for purpose, steps in {
-        "reshape": "Static Reshape|Static Expand Dims|Fuse Dims|Split Dims",
-        "pad": "Constant Pad",
-        "transpose": "Transpose",
-        "convert": "Convert",
-        "clamp": "Clamp",
-        "copy": "Copy|Slice",
-        "pack": "Pack LH",
+        "reshape": "Static Reshape|Static Expand Dims|Fuse Dims|Split Dims", "pad": "Constant Pad",
+        "transpose": "Transpose", "convert": "Convert", "clamp": "Clamp", "copy": "Copy|Slice", "pack": "Pack LH",
     }.items()
     for step in steps.split("|")
-}
+}  # fmt: skip
 #: what it does → operators that XNNPACK may merge, drop or run as a step of their own
 _FREE_OPERATORS: Mapping[str, str] = {
     operator: purpose

@@ -337,14 +337,8 @@ def _node(name: str, times: Sequence[float], steps: _Steps, origin: StepOrigin) 
     told = (("layout", "outputLayouts"), ("made_of", "originalLayersNames"))
     detail: Mapping[str, Any] = {"type": kind, **{title: info[key] for title, key in told if info.get(key)}}
     return EngineNode(
-        name=name,
-        op=f"{layer} {kernel}",
-        times_ns=tuple(times),
-        role=role,
-        kinds=(_KINDS.get(kind) or _KINDS.get(layer, ())) if role == "operator" else (),
-        originals=origin.originals,
-        provider="CPU",
-        dtype=DTYPES.get(info.get("runtimePrecision", "")),
-        type="" if layer in _GENERIC else layer,
+        name=name, op=f"{layer} {kernel}", times_ns=tuple(times), role=role,
+        kinds=(_KINDS.get(kind) or _KINDS.get(layer, ())) if role == "operator" else (), originals=origin.originals,
+        provider="CPU", dtype=DTYPES.get(info.get("runtimePrecision", "")), type="" if layer in _GENERIC else layer,
         detail=detail,
-    )
+    )  # fmt: skip

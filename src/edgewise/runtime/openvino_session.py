@@ -187,14 +187,11 @@ def _effective(compiled: Any, provider: str, requests: int) -> Mapping[str, Any]
     operators = None if layers is None else dict(Counter(precision for _, precision in layers))
     products = Counter(precision for kind, precision in layers or () if kind in _PRODUCTS)
     return {
-        "provider": provider,
-        "device": ", ".join(devices) if devices else None,
+        "provider": provider, "device": ", ".join(devices) if devices else None,
         "precision": _common(operators) if precision is None else precision.get_type_name(),
-        "precision_of_operators": operators,
-        "precision_of_products": None if layers is None else dict(products),
-        "requests": requests,
-        **{name: _plain(_told(compiled, key)) for key, name in _TOLD.items()},
-    }
+        "precision_of_operators": operators, "precision_of_products": None if layers is None else dict(products),
+        "requests": requests, **{name: _plain(_told(compiled, key)) for key, name in _TOLD.items()},
+    }  # fmt: skip
 
 
 def _told(compiled: Any, name: str) -> Any:

@@ -153,14 +153,10 @@ class TensorFlowSession:
         """Settings in effect. Precision: the one floating-point type of the graph; None where it has several."""
         graph = None if self._loaded is None else self._loaded.graph
         return {
-            "provider": self._provider,
-            "precision": None if graph is None else _precision(graph),
-            "streams": None,
-            "accelerator": "CPU",
-            "requests": self._requests,
-            "signature": None if self._loaded is None else self._loaded.signature,
-            **told_threads(),
-        }
+            "provider": self._provider, "precision": None if graph is None else _precision(graph), "streams": None,
+            "accelerator": "CPU", "requests": self._requests,
+            "signature": None if self._loaded is None else self._loaded.signature, **told_threads(),
+        }  # fmt: skip
 
     @cached_property
     def _initial(self) -> Sequence[tuple[Any, Any]]:

@@ -168,14 +168,10 @@ class SshTransport:
             given["client_keys"] = [str(key)]
         try:
             return await asyncssh.connect(
-                self._host,
-                **{name: value for name, value in given.items() if value is not None},
-                known_hosts=keys,
-                connect_timeout=CONNECT_S,
-                login_timeout=CONNECT_S,
-                keepalive_interval=KEEPALIVE_S,
+                self._host, **{name: value for name, value in given.items() if value is not None}, known_hosts=keys,
+                connect_timeout=CONNECT_S, login_timeout=CONNECT_S, keepalive_interval=KEEPALIVE_S,
                 keepalive_count_max=KEEPALIVES,
-            )
+            )  # fmt: skip
         except (asyncssh.HostKeyNotVerifiable, asyncssh.KeyExchangeFailed) as error:
             raise keys.explained(self._host, self._port, error, command=self._command()) from error
         except asyncssh.PermissionDenied as error:

@@ -237,17 +237,11 @@ def _read_anchors(path: Path) -> Array:
 def _describe_decoding(reading: BoxDecoding, *, chosen_by: str, order: str | None) -> dict[str, Any]:
     """Return the decoding for the record, JSON-shaped."""
     told: dict[str, Any] = {
-        "decode": reading.decode,
-        "decode_from": chosen_by,
-        "outputs": [role or "-" for role in reading.roles],
+        "decode": reading.decode, "decode_from": chosen_by, "outputs": [role or "-" for role in reading.roles],
         "order": order or reading.order,
-        "normalised": "no, assumed" if reading.normalised is None else reading.normalised,
-        "conf": reading.confidence,
-        "iou": reading.overlap,
-        "max": reading.most,
-        "agnostic": reading.agnostic,
-        "background": reading.background,
-    }
+        "normalised": "no, assumed" if reading.normalised is None else reading.normalised, "conf": reading.confidence,
+        "iou": reading.overlap, "max": reading.most, "agnostic": reading.agnostic, "background": reading.background,
+    }  # fmt: skip
     if reading.decode.startswith("yolo"):
         told["labels"] = "all" if reading.every_class else "best"
     if reading.anchors is not None:

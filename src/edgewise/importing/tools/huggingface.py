@@ -46,14 +46,11 @@ class OptimumBenchmark(Importer):
             fields=(
                 Field("model", "config.backend.model"),
                 Field("runtime", "config.backend.name", words={"pytorch": "torch"}),
-                Field("version", "config.backend.version"),
-                Field("provider", "config.backend.device"),
-                Field("precision", "config.backend.dtype"),
-                Field("precision", "config.backend.torch_dtype"),
+                Field("version", "config.backend.version"), Field("provider", "config.backend.device"),
+                Field("precision", "config.backend.dtype"), Field("precision", "config.backend.torch_dtype"),
                 Field("threads", "config.backend.intra_op_num_threads"),
                 Field("batch", "config.scenario.input_shapes.batch_size"),
-                Field("warmup", "config.scenario.warmup_runs"),
-                Field("device", "config.environment.cpu"),
+                Field("warmup", "config.scenario.warmup_runs"), Field("device", "config.environment.cpu"),
                 *_list_fields("report."),
             ),
         ),
@@ -65,4 +62,4 @@ class OptimumBenchmark(Importer):
             method="Python's clock around each call, one process",
             fields=_list_fields(""),
         ),
-    )
+    )  # fmt: skip

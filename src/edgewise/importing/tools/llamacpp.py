@@ -138,17 +138,11 @@ _FIELDS = (
 )  # fmt: skip
 _RATES = ("prefill_rate", "decode_rate")
 _JSON = Form(
-    title="JSON",
-    kind="json",
-    mark=r'\A\s*\[\s*\{\s*"build_commit"\s*:',
-    expects="a list of objects with 'n_prompt', 'n_gen' and 'samples_ns'",
-    method=_METHOD,
-    items=_list_rows,
-    fields=_FIELDS,
-    finish=_finish,
-    gives=("tpot", "ttft_model", *_RATES, "batch", "precision", "iterations"),
+    title="JSON", kind="json", mark=r'\A\s*\[\s*\{\s*"build_commit"\s*:',
+    expects="a list of objects with 'n_prompt', 'n_gen' and 'samples_ns'", method=_METHOD, items=_list_rows,
+    fields=_FIELDS, finish=_finish, gives=("tpot", "ttft_model", *_RATES, "batch", "precision", "iterations"),
     scenario="generate",
-)
+)  # fmt: skip
 
 
 class LlamaBench(Importer):

@@ -272,17 +272,14 @@ def _read_value(part: Part, row: Mapping[str, Any], key: str, unit: str) -> floa
 _OF_LLM_BENCH: Mapping[str, Any] = {
     "method": "its own clock around each iteration, one process, the warm-up left out",
     "fields": (
-        Field("model", "model"),
-        Field("provider", "device", words=_PROVIDERS),
-        Field("precision", "precision"),
-        Field("batch", "batch_size"),
-        Field("load_time", "compile_time", unit="s", note="read + compile"),
+        Field("model", "model"), Field("provider", "device", words=_PROVIDERS), Field("precision", "precision"),
+        Field("batch", "batch_size"), Field("load_time", "compile_time", unit="s", note="read + compile"),
         Field("runtime", "framework", words={"ov": "openvino-genai", "pt": "torch"}),
     ),
     "finish": _finish_llm_bench,
     "gives": (*_OF_TEXT, "prompt_tokens", "new_tokens", "depth_tokens", "iterations", "warmup"),
     "scenario": "generate",
-}
+}  # fmt: skip
 
 
 class LlmBench(Importer):
