@@ -18,7 +18,6 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 from pathlib import Path, PurePath, PurePosixPath
-from types import TracebackType
 from typing import Any, BinaryIO, Protocol, Self, TypeVar, cast
 
 from edgewise.cancellation import sleep
@@ -86,9 +85,7 @@ class Workspace(Protocol):
     def __enter__(self) -> Self:
         """Itself."""
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
+    def __exit__(self, *error: object) -> None:
         """Remove the folder."""
 
     def send(self, file: Path) -> None:
@@ -143,9 +140,7 @@ class LocalWorkspace:
     def __enter__(self) -> Self:
         return self
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
+    def __exit__(self, *error: object) -> None:
         """Leave the folder: it belongs to the caller."""
 
     def send(self, file: Path) -> None:
@@ -399,9 +394,7 @@ class RemoteWorkspace:
     def __enter__(self) -> Self:
         return self
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
+    def __exit__(self, *error: object) -> None:
         """Remove the folder; where the link is gone, the agent has done so."""
         try:
             self._link.request("remove", folder=self.path)

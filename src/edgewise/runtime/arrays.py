@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Collection, Mapping, Sequence
+from dataclasses import replace
 from itertools import count as count_up
 from threading import Thread
 from time import monotonic_ns
@@ -36,6 +37,23 @@ def shapes_in_order(names: Sequence[Collection[str]], shapes: Mapping[str, Shape
     if len(shapes) != len(names):
         raise UnsupportedModel(f"the model has {len(shapes)} inputs, but the engine has {len(names)}")
     return list(shapes.values())
+
+
+def in_shapes(inputs: Sequence[TensorSpec], shapes: Mapping[str, Shape]) -> tuple[TensorSpec, ...]:
+    """Return the inputs with the shapes that are wanted, as `shapes_in_order` finds them."""
+    wanted = shapes_in_order([(spec.name,) for spec in inputs], shapes)
+    return tuple(
+        spec if shape is None else replace(spec, shape=shape) for spec, shape in zip(inputs, wanted, strict=True)
+    )
+
+
+def check_fits(inputs: Sequence[TensorSpec], wanted: Sequence[TensorSpec]) -> None:
+    """Raise `UnsupportedModel` where an input's own shape does not allow the one in `wanted`."""
+    for own, given in zip(inputs, wanted, strict=True):
+        if own.shape is not None:
+            check_rank(own.name, len(own.shape), given.shape or ())
+            if not shapes_fit(own.shape, given.shape):
+                raise UnsupportedModel(fixed_shape_message(own.name, own.shape, given.shape or ()))
 
 
 def check_dtypes(specs: Sequence[TensorSpec], kind: str) -> None:
@@ -73,13 +91,13 @@ MOST_TOLD = 1500
 """Characters of an engine's message that are kept."""
 
 
-def fixed_shape_message(name: str, fixed: Sequence[object], wanted: Shape) -> str:
+def fixed_shape_message(name: str, fixed: Sequence[object], wanted: Sequence[object]) -> str:
     """Return what to say where a model's own shape does not allow the one that is wanted."""
     own = ", ".join("?" if size is None else str(size) for size in fixed)
     return f"input {name!r} has the fixed shape [{own}], not [{', '.join(map(str, wanted))}]"
 
 
-def refused(shapes: Mapping[str, Shape]) -> str:
+def refused(shapes: Mapping[str, Sequence[object]]) -> str:
     """How to begin the message of an engine that does not take these shapes; empty where none were given."""
     if not shapes:
         return ""
@@ -87,7 +105,7 @@ def refused(shapes: Mapping[str, Shape]) -> str:
     return f"{REFUSES} {words}: "
 
 
-def check_rank(name: str, rank: int, wanted: Sequence[int]) -> None:
+def check_rank(name: str, rank: int, wanted: Sequence[object]) -> None:
     """Raise `UnsupportedModel` for a shape of another rank than the model's; engines take it and go wrong later."""
     if len(wanted) != rank:
         raise UnsupportedModel(f"input {name!r} has {rank} dimensions, but the requested shape is {list(wanted)}")

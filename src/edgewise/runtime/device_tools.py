@@ -238,7 +238,6 @@ def _profile(output: str, mean_ns: int, count: int) -> EngineProfile | None:
         nodes=tuple(nodes),
         inference_ns=(mean_ns,),
         inferences=count,
-        ordered=True,
         notes=(f"The tool gives means per operator, not single times.{apart}",),
     )
 

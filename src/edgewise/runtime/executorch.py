@@ -14,7 +14,7 @@ from edgewise.model.graph import Graph
 from edgewise.model.readers.executorch_graph import KERNELS, read_method
 from edgewise.model.signature import TensorSpec
 from edgewise.registry import Availability
-from edgewise.runtime.arrays import check_dtypes, closed, own_copies, refused, shapes_in_order, tell
+from edgewise.runtime.arrays import check_dtypes, closed, in_shapes, own_copies, refused, tell
 from edgewise.runtime.base import (
     EngineProfile,
     InvalidModel,
@@ -152,17 +152,11 @@ class ExecuTorchSession:
     def __init__(
         self, load: Callable[..., tuple[Any, Any]], graph: Graph, options: LoadOptions, *, threads: int
     ) -> None:
-        self.inputs, self.outputs = (_specs(graph, names) for names in (graph.inputs, graph.outputs))
-        wanted = shapes_in_order([(spec.name,) for spec in self.inputs], options.shapes)
+        own, self.outputs = (_specs(graph, names) for names in (graph.inputs, graph.outputs))
+        self.inputs = in_shapes(own, options.shapes)
         self._resized = {
-            spec.name: shape
-            for spec, shape in zip(self.inputs, wanted, strict=True)
-            if shape is not None and shape != spec.shape
+            new.name: new.shape for old, new in zip(own, self.inputs, strict=True) if new != old and new.shape
         }
-        self.inputs = tuple(
-            spec if shape is None else TensorSpec(name=spec.name, shape=shape, dtype=spec.dtype)
-            for spec, shape in zip(self.inputs, wanted, strict=True)
-        )
         check_dtypes(self.inputs, "input")
         check_dtypes(self.outputs, "output")
         self.invoke: Callable[[], object] = closed

@@ -96,8 +96,7 @@ def profile_executorch(session: ExecuTorchSession, inferences: int) -> EnginePro
     return EngineProfile(
         method="ExecuTorch's event tracer (ETDump), in a second copy of the program",
         resolution_ns=_XNNPACK_NS if cut else 1.0, truncates=cut, nodes=nodes, overheads=tuple(_overheads(counted)),
-        inference_ns=tuple(each.wall_ns for each in counted), unprofiled_ns=tuple(timing.plain),
-        pairs_ns=tuple(timing.pairs), processor_ns=tuple(timing.processor), notes=_notes(nodes),
+        **timing.as_times(), notes=_notes(nodes),
     )  # fmt: skip
 
 

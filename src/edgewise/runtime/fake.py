@@ -311,10 +311,7 @@ class FakeSession:
                 EngineOverhead(name=overhead["name"], times_ns=tuple(map(float, times)))
                 for overhead, times in zip(named, overheads, strict=True)
             ),
-            inference_ns=tuple(turns.walls),
-            unprofiled_ns=tuple(turns.plain),
-            pairs_ns=tuple(turns.pairs),
-            processor_ns=tuple(turns.processor),
+            **turns.as_times(),
         )
 
 

@@ -132,13 +132,11 @@ class _TimesLayers:
         found, provider = version("ai-edge-litert"), self._options.provider
         settings = settings_of(self._options)
         library = Library(Path(ai_edge_litert.__file__).parent / "libLiteRt.so", found)  # the package's own
+        inputs, outputs = ([spec.name for spec in specs] for specs in (self.inputs, self.outputs))
         model = TimedModel(
-            library,
-            self._path,
-            settings=settings,
-            inputs=list(zip([spec.name for spec in self.inputs], self._bound, strict=True)),
-            outputs=list(zip([spec.name for spec in self.outputs], self.read_outputs(), strict=True)),
-        )
+            library, self._path, settings=settings, inputs=list(zip(inputs, self._bound, strict=True)),
+            outputs=list(zip(outputs, self.read_outputs(), strict=True)),
+        )  # fmt: skip
         try:
             model.run()
             if fresh:
@@ -155,11 +153,7 @@ class _TimesLayers:
             truncates=any(step.type == _DELEGATED for step in recorded[0].steps),
             nodes=nodes,
             overheads=tuple(_overheads(recorded, provider)),
-            inference_ns=tuple(each.wall_ns for each in recorded),
-            unprofiled_ns=tuple(timing.plain),
-            pairs_ns=tuple(timing.pairs),
-            processor_ns=tuple(timing.processor),
-            ordered=True,
+            **timing.as_times(),
             notes=(*_notes(nodes, provider), *filter(None, [library.note, "" if fresh else UNCOMPARED])),
         )
 

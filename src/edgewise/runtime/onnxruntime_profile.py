@@ -240,10 +240,7 @@ def _assemble(
             _overhead("session", [traced.sessions[run] - traced.executions[run] for run in runs]),
             _overhead("call", [timing.walls[run] / 1e3 - traced.sessions[run] for run in runs]),
         ),
-        inference_ns=tuple(timing.walls),
-        unprofiled_ns=tuple(timing.plain),
-        pairs_ns=tuple(timing.pairs),
-        processor_ns=tuple(timing.processor),
+        **timing.as_times(),
         ordered=bool(places) and places == sorted(places),
         notes=(timing.describe_cost(taken), *notes),
     )

@@ -6,6 +6,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from statistics import median
 from time import get_clock_info, monotonic_ns, process_time_ns
+from typing import Any
 
 from edgewise.stats.paired import paired_ratio
 from edgewise.stats.undisturbed import undisturbed_mean
@@ -53,6 +54,13 @@ class Alternation:
     def which(self) -> int:
         """The place of the time in `Timed` by which pairs are compared."""
         return int(self.by_processor and _FINE)
+
+    def as_times(self) -> dict[str, Any]:
+        """Return them by the fields of an `EngineProfile`."""
+        return {
+            "inference_ns": tuple(self.walls), "unprofiled_ns": tuple(self.plain), "pairs_ns": tuple(self.pairs),
+            "processor_ns": tuple(self.processor),
+        }  # fmt: skip
 
     def add(self, profiled: Sequence[Timed], plain: Sequence[Timed]) -> None:
         """Add a pair of windows."""

@@ -15,19 +15,10 @@ from pathlib import Path
 from typing import Any
 
 from edgewise.errors import as_flag
-from edgewise.model.signature import TensorSpec, shapes_fit
+from edgewise.model.signature import TensorSpec
 from edgewise.packages import SAME
 from edgewise.registry import Availability
-from edgewise.runtime.arrays import (
-    check_dtypes,
-    check_rank,
-    closed,
-    fixed_shape_message,
-    own_copies,
-    run_on_threads,
-    shapes_in_order,
-    tell,
-)
+from edgewise.runtime.arrays import check_dtypes, check_fits, closed, in_shapes, own_copies, run_on_threads, tell
 from edgewise.runtime.base import (
     CannotProfile,
     EngineProfile,
@@ -128,9 +119,9 @@ class _Loaded:
         if {*shapes} == {spec.name for spec in inputs}:  # the reader of the file may list them in another order
             named = {spec.name: spec for spec in inputs}
             inputs = [named[name] for name in shapes]
-        wanted = shapes_in_order([(spec.name,) for spec in inputs], shapes)
-        given = [spec if shape is None else with_shape(spec, shape) for spec, shape in zip(inputs, wanted, strict=True)]
-        return replace(self, inputs=tuple(given))
+        given = in_shapes(inputs, shapes)
+        check_fits(inputs, given)
+        return replace(self, inputs=given)
 
 
 class TensorFlowSession:
@@ -438,15 +429,6 @@ def _specs(named: Iterable[tuple[str, Any]]) -> tuple[TensorSpec, ...]:
         )
         for name, tensor in named
     )
-
-
-def with_shape(spec: TensorSpec, shape: tuple[int, ...]) -> TensorSpec:
-    """`spec` with a concrete shape. Raises `UnsupportedModel` where its own does not allow it."""
-    if spec.shape is not None:
-        check_rank(spec.name, len(spec.shape), shape)
-        if not shapes_fit(spec.shape, shape):
-            raise UnsupportedModel(fixed_shape_message(spec.name, spec.shape, shape))
-    return replace(spec, shape=shape)
 
 
 def _precision(graph: Any) -> str | None:

@@ -74,9 +74,7 @@ def profile_calls(
                 times_ns=tuple(max(0.0, wall - step) for wall, step in zip(timing.walls, steps, strict=True)),
             ),
         ),
-        inference_ns=tuple(timing.walls),
-        unprofiled_ns=tuple(timing.plain),
-        pairs_ns=tuple(timing.pairs),
+        **timing.as_times(),
         ordered=False,
         notes=(_NOTE,),
     )

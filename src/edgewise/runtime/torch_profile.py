@@ -367,7 +367,5 @@ def _assemble(
         )  # fmt: skip
     return EngineProfile(
         method=_METHOD, resolution_ns=1.0, truncates=False, nodes=tuple(nodes), overheads=tuple(overheads),
-        inference_ns=tuple(timing.walls), unprofiled_ns=tuple(timing.plain), pairs_ns=tuple(timing.pairs),
-        processor_ns=tuple(timing.processor), ordered=False,
-        notes=(timing.describe_cost([each / 1e3 for each in taken]), *notes),
+        **timing.as_times(), ordered=False, notes=(timing.describe_cost([each / 1e3 for each in taken]), *notes),
     )  # fmt: skip

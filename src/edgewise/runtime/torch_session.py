@@ -12,7 +12,7 @@ from typing import Any
 
 from edgewise.model.eager import EagerModule, flatten_outputs
 from edgewise.model.signature import TensorSpec
-from edgewise.runtime.arrays import check_dtypes, closed, own_copies, shapes_in_order
+from edgewise.runtime.arrays import check_dtypes, closed, in_shapes, own_copies
 from edgewise.runtime.base import EngineProfile, LoadOptions
 from edgewise.runtime.torch_profile import profile_torch
 
@@ -27,7 +27,7 @@ class TorchSession:
     def __init__(self, found: EagerModule, options: LoadOptions) -> None:
         import torch
 
-        self.inputs: Sequence[TensorSpec] = _with_shapes(found.inputs, options.shapes)
+        self.inputs: Sequence[TensorSpec] = in_shapes(found.inputs, options.shapes)
         reshaped = self.inputs != found.inputs
         self.outputs: Sequence[TensorSpec] = tuple(_readable(spec, reshaped=reshaped) for spec in found.outputs)
         check_dtypes(self.inputs, "input")
@@ -165,15 +165,6 @@ class _InferenceMode:
             _InferenceMode._sessions -= 1
             if _InferenceMode._sessions == 0:
                 _InferenceMode._mode.__exit__(None, None, None)
-
-
-def _with_shapes(inputs: Sequence[TensorSpec], shapes: Mapping[str, tuple[int, ...]]) -> tuple[TensorSpec, ...]:
-    """Return the inputs with the shapes that are wanted."""
-    wanted = shapes_in_order([(spec.name,) for spec in inputs], shapes)
-    return tuple(
-        spec if shape is None else TensorSpec(name=spec.name, shape=shape, dtype=spec.dtype)
-        for spec, shape in zip(inputs, wanted, strict=True)
-    )
 
 
 def _readable(spec: TensorSpec, *, reshaped: bool) -> TensorSpec:
