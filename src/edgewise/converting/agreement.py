@@ -122,12 +122,9 @@ class Comparer:
     def _job(self, path: Path, engine: str, shapes: dict[str, tuple[int, ...]]) -> Job:
         shapes = {name: shape for name, shape in shapes.items() if shape}
         plan = make_plan(
-            [str(path)],
-            axes=Axes(runtimes=(engine,), threads=(1,), shapes=shapes),
-            scenario=Scenario(),
-            stopping=self._stopping,
-            target=self._target,
-        )
+            [str(path)], axes=Axes(runtimes=(engine,), threads=(1,), shapes=shapes), scenario=Scenario(),
+            stopping=self._stopping, target=self._target,
+        )  # fmt: skip
         return plan.jobs[0]
 
 

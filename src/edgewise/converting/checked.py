@@ -143,21 +143,16 @@ class _Made:
 def _run_converter(task: ConversionTask, folder: Path, *, expose: Sequence[str] | None = None) -> _Made:
     folder.mkdir()
     request = {
-        "source": task.source,
-        "to": task.to,
-        "folder": str(folder),
+        "source": task.source, "to": task.to, "folder": str(folder),
         "options": {
             "name": task.output.name.removesuffix(TARGETS[task.to].suffix),
             "opset": task.opset,
             "precision": task.precision,
             "program": task.program,
         },
-        "shapes": task.shapes,
-        "input_data": None if task.input_data is None else str(task.input_data),
-        "seed": task.seed,
-        "expose": expose,
-        "memory_limit": task.memory_limit or available_memory(),
-    }
+        "shapes": task.shapes, "input_data": None if task.input_data is None else str(task.input_data),
+        "seed": task.seed, "expose": expose, "memory_limit": task.memory_limit or available_memory(),
+    }  # fmt: skip
     environment = {"PYTHONWARNINGS": "ignore", "TF_CPP_MIN_LOG_LEVEL": "3", "TMPDIR": str(folder)}
     outcome = run_child(
         [sys.executable, "-P", "-m", "edgewise.converting.worker"],

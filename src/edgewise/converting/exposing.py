@@ -51,16 +51,13 @@ def find_points(kind: str, source: Any) -> list[Point]:
     own = _onnx_names(source) if kind == "onnx" else graph.tensors
     return [
         Point(
-            tensor=name,
-            operator=each.label or each.name,
-            op=each.op,
-            inputs=tuple(filter(None, each.inputs)),
+            tensor=name, operator=each.label or each.name, op=each.op, inputs=tuple(filter(None, each.inputs)),
             output=_place(name, graph.outputs),
         )
         for each in graph.operators
         for name in each.outputs
         if name in own and graph.tensors[name].dtype.startswith(("float", "bfloat"))
-    ]
+    ]  # fmt: skip
 
 
 def _place(name: str, outputs: Sequence[str]) -> int | None:
@@ -97,13 +94,10 @@ def _torch_points(source: TorchSource) -> list[Point]:
             inputs = tuple(each.name for each in node.all_input_nodes)
             found.append(
                 Point(
-                    tensor=node.name,
-                    operator=name,
-                    op=str(node.target),
-                    inputs=inputs,
+                    tensor=node.name, operator=name, op=str(node.target), inputs=inputs,
                     output=_place(node.name, outputs),
                 )
-            )
+            )  # fmt: skip
     return found
 
 

@@ -49,12 +49,9 @@ def bootstrap(target: RemoteTarget, packages: Sequence[str]) -> None:
         (*pip, "--", "numpy", *" ".join(packages).split()),
     ):
         run_reported(
-            target.transport,
-            command,
-            folder=target.transport.home,
-            environment={},
+            target.transport, command, folder=target.transport.home, environment={},
             advice="the device needs Python's venv module (Debian: apt install python3-venv) and a package index",
-        )
+        )  # fmt: skip
 
 
 def run_reported(

@@ -410,21 +410,17 @@ class _Evaluator:
             status="cancelled" if results.interrupted else run.status,
             measurements=(*run.measurements, time, *map(measurement_of, scores)),
             evaluation=describe(
-                results,
-                table,
-                selection=selection,
+                results, table, selection=selection,
                 instructions=replace(
                     tested.instructions,
                     task_options={**tested.instructions.task_options, **plan.data.task_options},
                     classes=plan.data.classes or tested.instructions.classes,
                 ),
-                settings=scorer.settings,
-                task=plan.task_name,
-                reference=None if plan.reference is None else plan.reference.model.sha256,
-                calibrated=calibrated,
+                settings=scorer.settings, task=plan.task_name,
+                reference=None if plan.reference is None else plan.reference.model.sha256, calibrated=calibrated,
             ),
             effective=run.effective or dict(results.effective),
-        )
+        )  # fmt: skip
         if results.effective.get("states"):
             told = Caution.of(KEEPS_STATE, results.notes[-1])
             run = replace(run, cautions=(*(each for each in run.cautions if each.code != KEEPS_STATE), told))

@@ -291,13 +291,10 @@ def run_samples(
     )  # fmt: skip
     emit(
         SamplesFinished(
-            answered=len(results.records),
-            skipped=len(entries) - len(results.records),
-            resumed=results.resumed,
-            seconds=results.seconds,
-            failure="" if failure is None else failure.message,
+            answered=len(results.records), skipped=len(entries) - len(results.records), resumed=results.resumed,
+            seconds=results.seconds, failure="" if failure is None else failure.message,
         )
-    )
+    )  # fmt: skip
     return results
 
 

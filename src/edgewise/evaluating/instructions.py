@@ -121,13 +121,10 @@ def find_instructions(model: Path, *, form: str, flags: Sequence[str] = (), file
             raise BadInput(f"{beside.name} has no key 'edgewise'", advice="begin it with edgewise: 1")
         written = read_document(document, folder=beside.parent, name=beside.name)
         found = Instructions(
-            steps=written.steps or found.steps,
-            task=written.task,
-            task_options=written.task_options,
-            classes=written.classes or found.classes,
-            classes_from="" if written.classes else found.classes_from,
+            steps=written.steps or found.steps, task=written.task, task_options=written.task_options,
+            classes=written.classes or found.classes, classes_from="" if written.classes else found.classes_from,
             origins=(*found.origins, beside.name),
-        )
+        )  # fmt: skip
     if flags:
         found = replace(found, steps=read_flags(flags), origins=(*found.origins, "flags"))
     return found

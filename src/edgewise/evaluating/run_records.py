@@ -106,23 +106,17 @@ def describe(
             split=data.split, size=len(data) + len(absent), sha256=digest_of(results),
             data_sha256=digest_of(results, apart),
         ),
-        n=len(results.records),
-        limit=selection.limit,
-        seed=selection.seed,
+        n=len(results.records), limit=selection.limit, seed=selection.seed,
         preprocessing={**instructions.to_document(), "done": list(results.notes)},
-        preprocessing_from=", ".join(instructions.origins),
-        settings=dict(settings),
+        preprocessing_from=", ".join(instructions.origins), settings=dict(settings),
         classes=tuple(instructions.classes or data.classes)[:MOST_CLASSES],
         confusion=None
         if not confusion or len(confusion) > MOST_CLASSES
         else tuple(tuple(int(count) for count in row) for row in confusion),
-        skipped=tuple(skipped[:MOST_SKIPPED]),
-        skipped_count=len(skipped),
+        skipped=tuple(skipped[:MOST_SKIPPED]), skipped_count=len(skipped),
         changes=dict(Counter(change for entry in results.entries if not entry.reason for change in entry.changes)),
-        reference=reference,
-        seconds=results.seconds,
-        example=None if results.example is None else dict(results.example),
-        hosts=dict(results.hosts),
+        reference=reference, seconds=results.seconds,
+        example=None if results.example is None else dict(results.example), hosts=dict(results.hosts),
         calibrated=calibrated,
     )  # fmt: skip
 

@@ -98,16 +98,10 @@ def build_run(part: Part, *, importer: Importer, name: str, index: int, told: To
     variation = _assume_variation(part, job)
     run = Run(
         id=str(uuid5(NAMESPACE_OID, identity)),  # importing twice gives the same run
-        created_at=_find_time(settings, part),
-        job=job,
-        status="failed" if part.failure else "done",
-        failure=part.failure,
-        effective=_collect_facts(part, job),
-        environment=part.environment,
-        measurements=tuple(_make_measurements(part, importer, job, variation)),
-        variation=variation,
-        source=origin,
-    )
+        created_at=_find_time(settings, part), job=job, status="failed" if part.failure else "done",
+        failure=part.failure, effective=_collect_facts(part, job), environment=part.environment,
+        measurements=tuple(_make_measurements(part, importer, job, variation)), variation=variation, source=origin,
+    )  # fmt: skip
     cautions = tuple(_make_cautions(run, importer, part))
     trust = grade_of(cautions, measured=run.value(run.headline) is not None)
     return _add_layers(replace(run, cautions=cautions, trust=trust), part)
@@ -123,20 +117,14 @@ def _make_job(settings: Mapping[str, Any], part: Part, importer: Importer, told:
     return Job(
         model=_find_model(settings, told, part),
         runtime=RuntimeSpec(
-            name="command" if command else settings.get("runtime", importer.runtime),
-            version=settings.get("version"),
-            provider=settings.get("provider"),
-            threads=settings.get("threads"),
-            precision=settings.get("precision"),
+            name="command" if command else settings.get("runtime", importer.runtime), version=settings.get("version"),
+            provider=settings.get("provider"), threads=settings.get("threads"), precision=settings.get("precision"),
         ),
         target=TargetSpec(device=told.device or settings.get("device") or UNKNOWN_DEVICE, transport="file"),
         workload=Workload(
             scenario=Scenario(
-                kind="command" if command else kind,
-                streams=streams,
-                requests=requests,
-                prompt_tokens=settings.get("prompt_tokens"),
-                new_tokens=settings.get("new_tokens"),
+                kind="command" if command else kind, streams=streams, requests=requests,
+                prompt_tokens=settings.get("prompt_tokens"), new_tokens=settings.get("new_tokens"),
                 depth=settings.get("depth_tokens"),
             ),
             inputs=part.inputs,
@@ -148,7 +136,7 @@ def _make_job(settings: Mapping[str, Any], part: Part, importer: Importer, told:
             ),
         ),
         command=(command,) if command else (),
-    )
+    )  # fmt: skip
 
 
 def _merge_settings(part: Part, told: Mapping[str, Any]) -> dict[str, Any]:

@@ -165,18 +165,14 @@ class BenchmarkModel(OnDevices):
             [*re.findall(r"Explicitly applied (\w+) delegate", output), *(each["name"] for each in delegates)]
         )
         return ToolAnswer(
-            latency_ns=(mean,),
-            statistics=statistics[-1],
-            load_ns=load,
-            first_ns=first,
-            memory=_memory(output),
+            latency_ns=(mean,), statistics=statistics[-1], load_ns=load, first_ns=first, memory=_memory(output),
             delegates=delegates,
             threads=_scaled(r"#threads used for CPU inference: \[(\d+)\]", output, 1)
             or _scaled(r"Num threads: \[(\d+)\]", output, 1),
             applied=request.provider == "builtin"
             or (request.provider in told.lower() and f"failed to apply {request.provider}" not in output.lower()),
             profile=_profile(output, mean, int(statistics[-1]["count"])) if request.mode == "layers" else None,
-        )
+        )  # fmt: skip
 
 
 def _plain(value: Any) -> str:
@@ -233,13 +229,9 @@ def _profile(output: str, mean_ns: int, count: int) -> EngineProfile | None:
     apart = " XNNPACK's steps are in the order of the tool's table." if inner else ""
     return EngineProfile(
         method="benchmark_model --enable_op_profiling: mean time of each operator over the inferences of a session",
-        resolution_ns=1000.0,
-        truncates=False,
-        nodes=tuple(nodes),
-        inference_ns=(mean_ns,),
-        inferences=count,
+        resolution_ns=1000.0, truncates=False, nodes=tuple(nodes), inference_ns=(mean_ns,), inferences=count,
         notes=(f"The tool gives means per operator, not single times.{apart}",),
-    )
+    )  # fmt: skip
 
 
 def _node(row: Mapping[str, str]) -> EngineNode:
@@ -256,14 +248,11 @@ def _node(row: Mapping[str, str]) -> EngineNode:
     outputs = tuple(part for part in re.sub(r"^\[(.*)\](?::\d+)?$", r"\1", name).split(", ") if part)
     delegate = kind.startswith("TfLite")
     return EngineNode(
-        name=name,
-        op=kind.partition("/")[0],
-        times_ns=time,
+        name=name, op=kind.partition("/")[0], times_ns=time,
         # A delegate's operator names what it hands on, not all that it computes.
-        originals=() if delegate else outputs,
-        outputs=outputs if delegate else (),
+        originals=() if delegate else outputs, outputs=outputs if delegate else (),
         provider=kind if delegate else "built-in",
-    )
+    )  # fmt: skip
 
 
 class OrtPerfTest(OnDevices):

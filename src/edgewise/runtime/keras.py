@@ -168,15 +168,12 @@ class KerasSession:
         kinds = {layer.compute_dtype for layer in self._model._flatten_layers(include_self=False) if layer.weights}
         kinds = kinds or {self._model.compute_dtype}
         return {
-            "provider": self._provider,
-            "precision": _PRECISIONS.get(kinds.pop()) if len(kinds) == 1 else None,
-            "streams": None,
-            "accelerator": "CPU",
-            "backend": self._backend,
+            "provider": self._provider, "precision": _PRECISIONS.get(kinds.pop()) if len(kinds) == 1 else None,
+            "streams": None, "accelerator": "CPU", "backend": self._backend,
             "backend_version": str(sys.modules[self._backend].__version__),
             "call": _FUNCTION_CALLS[self._backend] if self._provider == "function" else _CALLS[self._provider],
             **self._threads,
-        }
+        }  # fmt: skip
 
     def bind(self, arrays: Sequence[Any]) -> None:
         """Make one tensor of the backend per input, or keep arrays for `predict`. Raises ValueError on a mismatch."""

@@ -148,14 +148,11 @@ class _TimesLayers:
             model.close()
         nodes = make_nodes(recorded, structure)
         return EngineProfile(
-            method=f"LiteRT {found}: profiler of the C API",
-            resolution_ns=RESOLUTION_NS,
-            truncates=any(step.type == _DELEGATED for step in recorded[0].steps),
-            nodes=nodes,
-            overheads=tuple(_overheads(recorded, provider)),
-            **timing.as_times(),
+            method=f"LiteRT {found}: profiler of the C API", resolution_ns=RESOLUTION_NS,
+            truncates=any(step.type == _DELEGATED for step in recorded[0].steps), nodes=nodes,
+            overheads=tuple(_overheads(recorded, provider)), **timing.as_times(),
             notes=(*_notes(nodes, provider), *filter(None, [library.note, "" if fresh else UNCOMPARED])),
-        )
+        )  # fmt: skip
 
 
 class ProfiledInterpreterSession(_TimesLayers, InterpreterSession):
@@ -290,13 +287,10 @@ def read_inference(events: Sequence[Event], began_ns: int, ended_ns: int) -> Pro
     if total > loops[0].elapsed_us + len(steps):
         raise CannotProfile("LiteRT's profiler reports operators that together take longer than their graph")
     return ProfiledInference(
-        steps=steps,
-        starts_ns=_starts(steps, loops[0], began_ns),
-        loop_ns=1000 * loops[0].elapsed_us,
-        reading_ns=_reading_ns(known, loops[0]),
-        readings=2 * sum(each.type in (_LOOP, _WHOLE) for each in known),
+        steps=steps, starts_ns=_starts(steps, loops[0], began_ns), loop_ns=1000 * loops[0].elapsed_us,
+        reading_ns=_reading_ns(known, loops[0]), readings=2 * sum(each.type in (_LOOP, _WHOLE) for each in known),
         wall_ns=ended_ns - began_ns,
-    )
+    )  # fmt: skip
 
 
 def _reading_ns(events: Sequence[Event], loop: Event) -> int:

@@ -17,18 +17,13 @@ from itertools import pairwise
 from edgewise.runtime.base import Role
 
 _STEPS: Mapping[tuple[str, ...], str] = {
-    ("convolution",): "Convolution",
-    ("transposed-convolution",): "Deconvolution",
+    ("convolution",): "Convolution", ("transposed-convolution",): "Deconvolution",
     # A convolution with a 1 × 1 filter runs as a fully connected layer over all pixels.
     ("matrix-multiplication", "convolution"): "Fully Connected|Dynamic Fully Connected",
-    ("matrix-multiplication",): "Batch Matrix Multiply",
-    ("pooling", "reduction"): "Average Pooling",
-    ("pooling",): "Max Pooling|ArgMax Pooling",
-    ("pooling", "movement"): "Unpooling",
-    ("reduction", "pooling"): "Mean|Mean Squared|Sum|Reduce Max|Reduce Min",
-    ("softmax",): "Softmax",
-    ("normalization",): "Normalize",
-    ("resize",): "Resize Bilinear",
+    ("matrix-multiplication",): "Batch Matrix Multiply", ("pooling", "reduction"): "Average Pooling",
+    ("pooling",): "Max Pooling|ArgMax Pooling", ("pooling", "movement"): "Unpooling",
+    ("reduction", "pooling"): "Mean|Mean Squared|Sum|Reduce Max|Reduce Min", ("softmax",): "Softmax",
+    ("normalization",): "Normalize", ("resize",): "Resize Bilinear",
     ("quantize", "dequantize", "elementwise"): "Convert",
     ("elementwise", "activation", "normalization"): "Add|Subtract|Multiply|Divide|Maximum|Minimum|Squared Difference|"
     "Modulus|Power|ATan2|Copy Sign|Binary Elementwise|Bitwise And|Bitwise Or|Bitwise Xor|Shift Left|"
@@ -38,7 +33,7 @@ _STEPS: Mapping[tuple[str, ...], str] = {
     "Bankders Rounding|Sign|Bitwise Not|Count Leading Zeros|Population Count|Unary Elementwise",
     ("movement",): "Copy|Constant Pad|Slice|Transpose|Depth To Space|Space To Depth|Static Reshape|Static Expand Dims|"
     "Fuse Dims|Split Dims|Pack LH",
-}
+}  # fmt: skip
 KINDS_OF_STEPS = {step: kinds for kinds, steps in _STEPS.items() for step in steps.split("|")}
 """Type of an XNNPACK step → kinds of operators (`edgewise.model.cost.KINDS`) that it may execute."""
 

@@ -47,22 +47,16 @@ _LAYERS: dict[tuple[str, ...], str] = {
     ("transposed-convolution", *_EPILOGUE): "Deconvolution",
     ("matrix-multiplication", *_EPILOGUE): "FullyConnected MatMul",
     ("attention", "matrix-multiplication", "softmax"): "ScaledDotProductAttention ScaledAttn MHA",
-    ("recurrent",): "RNNSeq RNNCell",
-    _EPILOGUE: "Eltwise",
-    (*_EPILOGUE, "softmax", "reduction"): "Subgraph",
-    ("quantize", "dequantize"): "FakeQuantize",
-    ("quantize", "dequantize", "elementwise", "movement"): "Convert",
-    ("normalization", "reduction", "elementwise"): "MVN NormalizeL2 Lrn RMSNorm",
-    ("softmax",): "Softmax LogSoftmax",
+    ("recurrent",): "RNNSeq RNNCell", _EPILOGUE: "Eltwise", (*_EPILOGUE, "softmax", "reduction"): "Subgraph",
+    ("quantize", "dequantize"): "FakeQuantize", ("quantize", "dequantize", "elementwise", "movement"): "Convert",
+    ("normalization", "reduction", "elementwise"): "MVN NormalizeL2 Lrn RMSNorm", ("softmax",): "Softmax LogSoftmax",
     ("pooling", "reduction", "quantize", "dequantize"): "Pooling AdaptivePooling",
-    ("reduction", "pooling", *_EPILOGUE): "Reduce",
-    ("resize",): "Interpolate",
+    ("reduction", "pooling", *_EPILOGUE): "Reduce", ("resize",): "Interpolate",
     ("movement",): "Reshape Transpose Concatenation Split StridedSlice Gather GatherND GatherElements Broadcast Tile "
     "Pad ShapeOf DepthToSpace SpaceToDepth ShuffleChannels",
-    ("sorting", "reduction"): "TopK NonMaxSuppression NonZero Unique",
-    ("branch",): "If",
+    ("sorting", "reduction"): "TopK NonMaxSuppression NonZero Unique", ("branch",): "If",
     ("loop", "recurrent"): "TensorIterator Loop",
-}
+}  # fmt: skip
 _KINDS = {layer: kinds for kinds, layers in _LAYERS.items() for layer in layers.split()}
 
 
@@ -306,9 +300,7 @@ def _assemble(
     places = [place for name in steps.shown if (place := origins[name].place) is not None]
     idle = [each for name, origin in origins.items() if name not in steps.shown for each in origin.originals]
     return EngineProfile(
-        method=_METHOD,
-        resolution_ns=_RESOLUTION_NS,
-        truncates=True,
+        method=_METHOD, resolution_ns=_RESOLUTION_NS, truncates=True,
         nodes=tuple(
             _node(name, [1e3 * block.times[at] for block in blocks], steps, origins[name])
             for name, at in steps.shown.items()
@@ -320,15 +312,13 @@ def _assemble(
         inference_ns=tuple(round(block.wall) for block in blocks),
         unprofiled_ns=tuple(plain for each in turns for plain in each.plain),
         pairs_ns=tuple(pair for each in turns for pair in each.pairs),
-        processor_ns=tuple(block.processor for block in blocks if turns[0].which),
-        inferences=total,
-        ordered=bool(places) and places == sorted(places),
-        idle=tuple(dict.fromkeys(idle)),
+        processor_ns=tuple(block.processor for block in blocks if turns[0].which), inferences=total,
+        ordered=bool(places) and places == sorted(places), idle=tuple(dict.fromkeys(idle)),
         notes=(
             f"each of the {len(blocks)} readings is the mean of a block of inferences, {total} in total, because the "
             "engine reports only sums",
         ),
-    )
+    )  # fmt: skip
 
 
 def _node(name: str, times: Sequence[float], steps: _Steps, origin: StepOrigin) -> EngineNode:

@@ -397,12 +397,9 @@ def _load_frozen(path: Path) -> _Loaded:
         return dict(zip(fetches, pruned(*(tensors[name] for name in feeds)), strict=True))
 
     return _Loaded(
-        function=call,
-        inputs=_specs(zip(feeds, pruned.inputs, strict=True)),
-        outputs=_specs(zip(fetches, pruned.outputs, strict=True)),
-        graph=graph,
-        owner=pruned,
-    )
+        function=call, inputs=_specs(zip(feeds, pruned.inputs, strict=True)),
+        outputs=_specs(zip(fetches, pruned.outputs, strict=True)), graph=graph, owner=pruned,
+    )  # fmt: skip
 
 
 def _with_xla(loaded: _Loaded) -> _Loaded:

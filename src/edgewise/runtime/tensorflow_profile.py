@@ -64,20 +64,15 @@ def profile_calls(
     nodes = _nodes(told, name_layers or (lambda name: (name,)), graph)
     steps = [sum(duration for _, duration, _ in events) for events in told]
     return EngineProfile(
-        method=_METHOD,
-        resolution_ns=1.0,
-        truncates=False,
-        nodes=nodes,
+        method=_METHOD, resolution_ns=1.0, truncates=False, nodes=nodes,
         overheads=(
             EngineOverhead(
                 name="between operators",
                 times_ns=tuple(max(0.0, wall - step) for wall, step in zip(timing.walls, steps, strict=True)),
             ),
         ),
-        **timing.as_times(),
-        ordered=False,
-        notes=(_NOTE,),
-    )
+        **timing.as_times(), ordered=False, notes=(_NOTE,),
+    )  # fmt: skip
 
 
 def _profile_block(invoke: Callable[[], object], count: int) -> tuple[list[int], list[list[_Event]]]:

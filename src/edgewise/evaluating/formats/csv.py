@@ -205,12 +205,9 @@ def _read_labels(file: Path, table: _Table, options: Mapping[str, str]) -> Label
     if label is None or not any(word.strip() for word in table.labels):
         return None
     return read_words(
-        table.labels,
-        kind=kind,
-        place=lambda row: f"{file.name}, line {table.lines[row]}",
-        separator=options.get("separator"),
-        classes=parse_words(options.get("classes", "")),
-    )
+        table.labels, kind=kind, place=lambda row: f"{file.name}, line {table.lines[row]}",
+        separator=options.get("separator"), classes=parse_words(options.get("classes", "")),
+    )  # fmt: skip
 
 
 def _find_columns(file: Path, names: Sequence[str], options: Mapping[str, str]) -> _Columns:

@@ -153,12 +153,9 @@ def _collect_category(found: list[tuple[int, Any]], *, n: int) -> Matches:
     for index, each in found:
         objects[0, index] = np.count_nonzero(np.asarray(each["gtIgnore"]) == 0)
     return Matches(
-        image=image,
-        hits=matched & ~ignored,
-        misses=~matched & ~ignored,
-        starts=np.array([0, image.size]),
+        image=image, hits=matched & ~ignored, misses=~matched & ~ignored, starts=np.array([0, image.size]),
         objects=objects,
-    )
+    )  # fmt: skip
 
 
 def _match_images(records: Sequence[Mapping[str, Any]]) -> list[Any]:

@@ -112,20 +112,14 @@ def read_decoding(
         )
     default_overlap = {"ssd": 0.5, "yolov5": 0.65, "yolov8": 0.65}.get(decode)
     reading = BoxDecoding(
-        decode=decode,
-        roles=roles or _find_roles(decode, outputs),
-        order=_find_order(options.order, decode, outputs),
-        normalised=_are_normalised(options.normalised, decode, outputs),
-        confidence=options.conf or 0.0,
-        overlap=options.iou if "iou" in options.model_fields_set else default_overlap,
-        most=options.max,
-        agnostic=options.agnostic == "yes",
-        every_class=options.labels == "all",
+        decode=decode, roles=roles or _find_roles(decode, outputs), order=_find_order(options.order, decode, outputs),
+        normalised=_are_normalised(options.normalised, decode, outputs), confidence=options.conf or 0.0,
+        overlap=options.iou if "iou" in options.model_fields_set else default_overlap, most=options.max,
+        agnostic=options.agnostic == "yes", every_class=options.labels == "all",
         columns=options.axis == "columns" if decode == "yolov8" and options.axis != "auto" else None,
-        anchors=_load_anchors(options) if ssd else None,
-        activation=(options.activation or "none") if ssd else "none",
+        anchors=_load_anchors(options) if ssd else None, activation=(options.activation or "none") if ssd else "none",
         background=background,
-    )
+    )  # fmt: skip
     return reading, _describe_decoding(reading, chosen_by=chosen_by, order=options.order)
 
 

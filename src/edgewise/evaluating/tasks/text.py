@@ -83,17 +83,12 @@ class GenerationScorer:
         except Unavailable as error:
             self._missing = f"{error.message}; {error.advice}"
         self.settings: Mapping[str, Any] = {
-            "output": spec.name,
-            "tokenizer": f"sha256:{sha256}",
-            "decoding": "the model writes tokens itself" if self._writes else "greedy",
-            "max_new_tokens": self._most,
-            "eos": self._eos,
-            "stop": options.stop or None,
-            "prompt": options.prompt,
-            "special": options.special,
+            "output": spec.name, "tokenizer": f"sha256:{sha256}",
+            "decoding": "the model writes tokens itself" if self._writes else "greedy", "max_new_tokens": self._most,
+            "eos": self._eos, "stop": options.stop or None, "prompt": options.prompt, "special": options.special,
             "normalised": "exact match and F1 as SQuAD: lower case, no punctuation, no articles",
             "bleu": self._missing or "sacreBLEU's settings: 13a tokens, mixed case, exponential smoothing",
-        }
+        }  # fmt: skip
 
     def run_model(self, infer: Infer, arrays: Sequence[Array], sample: Sample) -> Sequence[Array]:
         """Return the tokens that the model writes, int64 [1, tokens].

@@ -75,12 +75,9 @@ class Hyperfine(Importer):
     runtime = "command"
     forms = (
         Form(
-            title="JSON of --export-json",
-            kind="json",
-            mark=r'"results"\s*:\s*\[\s*\{\s*"command"\s*:',
+            title="JSON of --export-json", kind="json", mark=r'"results"\s*:\s*\[\s*\{\s*"command"\s*:',
             expects="the list results, each with command and times",
-            method="wall time from start to end of a process, by hyperfine",
-            each="results",
+            method="wall time from start to end of a process, by hyperfine", each="results",
             sessions="processes of their own",
             fields=(
                 Field("command", "command"),
@@ -90,7 +87,7 @@ class Hyperfine(Importer):
             ),
             finish=_finish_hyperfine,
         ),
-    )
+    )  # fmt: skip
 
 
 class Pyperf(Importer):

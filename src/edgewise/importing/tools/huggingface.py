@@ -55,11 +55,8 @@ class OptimumBenchmark(Importer):
             ),
         ),
         Form(
-            title="benchmark_report.json",
-            kind="json",
-            mark=r'\A\s*\{\s*"(?:load|load_model)"\s*:[\s\S]*"stdev_"\s*:',
-            expects="the object forward.latency with 'values'",
-            method="Python's clock around each call, one process",
+            title="benchmark_report.json", kind="json", mark=r'\A\s*\{\s*"(?:load|load_model)"\s*:[\s\S]*"stdev_"\s*:',
+            expects="the object forward.latency with 'values'", method="Python's clock around each call, one process",
             fields=_list_fields(""),
         ),
     )  # fmt: skip

@@ -30,11 +30,8 @@ class Mltk(Importer):
     absent: Mapping[str, str] = {"latency_first": "MLTK profiles one inference"}
     forms = (
         Form(
-            title="JSON of the model profiler",
-            kind="json",
-            mark=r'"summary"\s*:\s*\{[^{}]*"n_unsupported_layers"\s*:',
-            expects="the objects summary (with 'cpu_cycles' or 'time') and layers",
-            method="one inference",
+            title="JSON of the model profiler", kind="json", mark=r'"summary"\s*:\s*\{[^{}]*"n_unsupported_layers"\s*:',
+            expects="the objects summary (with 'cpu_cycles' or 'time') and layers", method="one inference",
             fields=(
                 Field("model", "summary.name"), Field("provider", "summary.accelerator", words={"None": "cpu"}),
                 Field("precision", "summary.input_dtype"), Field("latency", "summary.time", unit="s"),

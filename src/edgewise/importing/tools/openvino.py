@@ -85,14 +85,9 @@ class BenchmarkApp(Importer):
     absent: Mapping[str, str] = {"memory_peak": "benchmark_app reports the memory of compiling and not of inference"}
     forms = (
         Form(
-            title="text",
-            kind="text",
-            mark=r"^\[ ?Step \d+/\d+\]|^\[ INFO \] Throughput: ",
-            expects="the lines 'Median: 1.23 ms' and 'Throughput: 812.00 FPS'",
-            method=_CLOCK,
-            each=r"^\[ ?Step 1/\d+\]",
-            failed=_ERROR,
-            errors=(_ERROR,),
+            title="text", kind="text", mark=r"^\[ ?Step \d+/\d+\]|^\[ INFO \] Throughput: ",
+            expects="the lines 'Median: 1.23 ms' and 'Throughput: 812.00 FPS'", method=_CLOCK,
+            each=r"^\[ ?Step 1/\d+\]", failed=_ERROR, errors=(_ERROR,),
             fields=(
                 Field("version", r"Build \.+ (\S+)"),
                 Field("provider", r"EXECUTION_DEVICES: \[?'?(\w+)", words=_PROVIDERS),
@@ -126,11 +121,8 @@ class BenchmarkApp(Importer):
             ),
         ),
         Form(
-            title="JSON statistics",
-            kind="json",
-            mark=r'"execution_results"\s*:',
-            expects="the object execution_results with 'latency (ms)' and 'throughput'",
-            method=_CLOCK,
+            title="JSON statistics", kind="json", mark=r'"execution_results"\s*:',
+            expects="the object execution_results with 'latency (ms)' and 'throughput'", method=_CLOCK,
             fields=tuple(
                 _field(name, f"{section}.{key}", unit, words)
                 for name, section, keys, unit, words in _REPORT
@@ -297,11 +289,8 @@ class LlmBench(Importer):
             expects="the objects metadata and perfdata with 'results'", items=_list_prompts, **_OF_LLM_BENCH,
         ),
         Form(
-            title="CSV",
-            kind="table",
-            mark=r"^iteration,model,framework,device,pretrain_time\(s\),",
-            expects="rows with iteration, prompt_idx and 2nd_avg_latency(ms)",
-            items=_list_prompts_of_rows,
+            title="CSV", kind="table", mark=r"^iteration,model,framework,device,pretrain_time\(s\),",
+            expects="rows with iteration, prompt_idx and 2nd_avg_latency(ms)", items=_list_prompts_of_rows,
             **_OF_LLM_BENCH,
         ),
     )  # fmt: skip
