@@ -23,8 +23,8 @@ from edgewise.run.plan import Axes, make_plan
 from edgewise.run.run_builder import METERS_OFF, RunBuilder
 from edgewise.runtime.base import runtimes
 from edgewise.stats.differences import Sums, decibels
+from edgewise.workload.arrays import Array
 
-Array = np.ndarray[Any, np.dtype[Any]]
 Answers = list[list[Array]]
 """Per input, one array per output."""
 
@@ -141,9 +141,8 @@ def match_tensors(names: Sequence[str], shapes: Sequence[tuple[int, ...]], specs
     """For each tensor of a result, the place of the source's tensor that it stands for.
 
     Tensors are matched by name, by the numbers in names such as ``args_0``, by position, and by shapes that occur once.
-    Where none of that fits, the result may have channels last.
-
-    Raises `BadInput`: none of these gives each tensor a counterpart of a fitting shape.
+    Where none of that fits, the result may have channels last. Raises `BadInput`: none of these gives each tensor a
+    counterpart of a fitting shape.
     """
     told = [spec.name for spec in specs]
     numbers = [_NUMBERED.search(name) for name in told]

@@ -103,8 +103,10 @@ def _convert(task: ConversionTask, scratch: Path, whole: ModelRef | None) -> Con
     comparer = Comparer(timeout_s=task.timeout_s, memory_limit=task.memory_limit)
     agreement = _compare(task, made, comparer)
     chosen = () if whole is None else (only_signature(whole),)
+    written = describe_file(made.path, read_all=True)
     result = Conversion(
-        source=_describe_source(task, made, whole), to=task.to, path=None, model=_describe_result(made.path),
+        source=_describe_source(task, made, whole), to=task.to, path=None,
+        model={key: written[key] for key in ("name", "format", "size_bytes", "sha256")},
         steps=made.steps, lost=(*chosen, *made.lost), agreement=agreement, command=task.command,
     )  # fmt: skip
     if not agreement.close and (random := _find_random(task, made, comparer)):
@@ -271,11 +273,6 @@ def _describe_source(task: ConversionTask, made: _Made, whole: ModelRef | None) 
     if whole is not None:
         return {**describe_file(whole.path, read_all=True), "name": whole.name}
     return made.answer["describe"] or describe_file(task.source, read_all=True)
-
-
-def _describe_result(path: Path) -> dict[str, Any]:
-    found = describe_file(path, read_all=True)
-    return {key: found[key] for key in ("name", "format", "size_bytes", "sha256")}
 
 
 def check_output(task: ConversionTask) -> None:

@@ -73,7 +73,10 @@ def expose(kind: str, source: Any, tensors: Sequence[str], folder: Path) -> Any:
         if kind == MODULE:
             return _expose_torch(source, tensors)
         if kind == KERAS_MODEL:
-            return _expose_keras(source, tensors)
+            import keras
+
+            outputs = (source.get_layer(name).output for name in tensors)
+            return keras.Model(source.inputs, [*source.outputs, *outputs])
         path = folder / Path(source).name
         _FILES[kind](source, path, tensors)
         return path
@@ -131,12 +134,6 @@ def _keras_points(model: Any) -> list[Point]:
                     Point(tensor=layer.name, operator=layer.name, op=type(layer).__name__, inputs=read, output=place)
                 )
     return found
-
-
-def _expose_keras(model: Any, tensors: Sequence[str]) -> Any:
-    import keras
-
-    return keras.Model(model.inputs, [*model.outputs, *(model.get_layer(name).output for name in tensors)])
 
 
 def _onnx_names(source: Path) -> set[str]:

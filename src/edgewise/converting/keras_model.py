@@ -21,9 +21,7 @@ from edgewise.converting.base import ConvertOptions, calling
 from edgewise.errors import Unavailable
 
 if TYPE_CHECKING:
-    import numpy as np
-
-    Array = np.ndarray[Any, np.dtype[Any]]
+    from edgewise.workload.arrays import Array
 
 
 def choose_backend() -> None:

@@ -116,9 +116,8 @@ def opened_as(kind: str) -> str:
 def paths_from(kind: str) -> dict[str, Availability]:
     """Return the word for each format that `kind` can be converted to → whether its converters are installed.
 
-    A format that no converter reaches is there too, with the reason and with what helps.
-
-    `kind`: a model format, or `MODULE` or `KERAS_MODEL`.
+    A format that no converter reaches is there too, with the reason and with what helps. `kind`: a model format, or
+    `MODULE` or `KERAS_MODEL`.
     """
     found = {}
     for to, target in TARGETS.items():

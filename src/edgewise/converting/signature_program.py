@@ -50,9 +50,8 @@ def write_program(source: Path, name: str, target: Path) -> None:
 def write_saved_model(source: Path, name: str, folder: Path) -> None:
     """Write the SavedModel whose ``saved_model.pb`` is `source` to `folder`, with the signature `name` alone.
 
-    Its variables and assets are copied whole.
-
-    Raises `BadModel`: the file is damaged, or has a link to a file outside its folder.
+    Its variables and assets are copied whole. Raises `BadModel`: the file is damaged, or has a link to a file outside
+    its folder.
     """
     folder.mkdir()
     for file in list_files(source)[1:]:

@@ -13,9 +13,7 @@ from edgewise.converting.base import ConvertOptions, calling, plain_shape
 from edgewise.model.build_network import BuiltModel, export_program
 
 if TYPE_CHECKING:
-    import numpy as np
-
-    Array = np.ndarray[Any, np.dtype[Any]]
+    from edgewise.workload.arrays import Array
 
 
 @dataclass(frozen=True, slots=True)

@@ -14,7 +14,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import asdict
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from edgewise.child_process import Limits, serve
 from edgewise.converting.agreement import compare_tensor
@@ -32,13 +32,9 @@ from edgewise.model.precision import reduced_precision
 from edgewise.model.random_operators import random_words
 from edgewise.run.sample_mode import write_feeds
 from edgewise.run.sandbox import die_with_host
+from edgewise.workload.arrays import Array
 from edgewise.workload.input_shapes import resolve_inputs
 from edgewise.workload.inputs import load_arrays, make_arrays, read_shapes
-
-if TYPE_CHECKING:
-    import numpy as np
-
-    Array = np.ndarray[Any, np.dtype[Any]]
 
 FEEDS = 3
 """Number of random inputs on which source and result are compared."""

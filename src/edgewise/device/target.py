@@ -118,9 +118,8 @@ class Target(Protocol):
     def workspace(self, folder: Path, files: Mapping[str, Path] | None = None) -> Workspace:
         """Return a new workspace that has `files`, name → file on this machine.
 
-        `folder`: the host's folder for the job: standard error and pulled files come there.
-
-        Raises OSError where the files can't be brought there; `LinkLost` where the link drops for good.
+        `folder`: the host's folder for the job: standard error and pulled files come there. Raises OSError where the
+        files can't be brought there; `LinkLost` where the link drops for good.
         """
 
     def locate(self, workspace: Workspace, name: str, file: Path) -> str:

@@ -41,9 +41,8 @@ def _make_polyphase(up: int, down: int) -> Array:
 def resample(wave: Array, source: int, target: int) -> Array:
     """Resample `wave` (frames[, channels]) from `source` to `target` frames per second: ceil(frames × target / source).
 
-    Band-limited (see `_make_polyphase`); before its beginning and after its end there is silence. Float32.
-
-    Raises ValueError: the ratio in lowest terms is above `MAX_RATIO`.
+    Band-limited (see `_make_polyphase`); before its beginning and after its end there is silence. Float32. Raises
+    ValueError: the ratio in lowest terms is above `MAX_RATIO`.
     """
     common = gcd(source, target)
     up, down = target // common, source // common

@@ -223,11 +223,8 @@ def choose_split(splits: Mapping[str, Dataset], asked: str | None, order: Sequen
 def choose_samples(size: int, *, limit: int | None, seed: int, leave_out: Sequence[int] = ()) -> list[int]:
     """Return numbers of the samples to use, ascending: all, or `limit` chosen at random, the same for the same seed.
 
-    A larger limit with the same seed contains the samples of a smaller one.
-
-    `leave_out`: numbers that must not be among them.
-
-    Raises `BadInput`: a limit below 1.
+    A larger limit with the same seed contains the samples of a smaller one. `leave_out`: numbers that must not be among
+    them. Raises `BadInput`: a limit below 1.
     """
     if limit is not None and limit < 1:
         raise BadInput(f"⟦limit⟧ must be at least 1, not {limit}", advice="omit it for all samples")

@@ -117,9 +117,8 @@ class Scorer(Protocol):
         """Return the record of one sample.
 
         `outputs`: of this sample alone, the leading batch dimension of size 1 included, floats (quantised outputs were
-        brought back to real numbers), in the order of the signature.
-
-        Raises `BadInput`: outputs or a label that the task can't read, which ends the evaluation.
+        brought back to real numbers), in the order of the signature. Raises `BadInput`: outputs or a label that the
+        task can't read, which ends the evaluation.
         """
 
     def tabulate(self, records: Sequence[Record]) -> MetricTable:

@@ -136,9 +136,8 @@ def parse_json_lines(source: SourceFile) -> list[tuple[int, Any]]:
 def parse_table(source: SourceFile, head: str) -> list[tuple[int, dict[str, str]]]:
     """Return the rows of CSV or Markdown tables as column → cell, with their line's number; empty cells are left out.
 
-    `head`: regular expression of the line with the columns. Before the first one may be other text.
-
-    Raises `BadInput`: a row has another number of cells than its table has columns.
+    `head`: regular expression of the line with the columns. Before the first one may be other text. Raises `BadInput`:
+    a row has another number of cells than its table has columns.
     """
     rows, columns = list[tuple[int, dict[str, str]]](), list[str]()
     for number, line in enumerate(source.text.split("\n"), 1):

@@ -478,16 +478,14 @@ class Generates(Protocol):
     def fill(self, tokens: Sequence[int]) -> None:
         """Forget everything, then compute `tokens` (none: nothing), which `generate` goes on from.
 
-        Computing them makes one new token, which is computed as the first of the prompt that follows.
-
-        Raises `UnsupportedModel` where the engine can't go on from a prompt.
+        Computing them makes one new token, which is computed as the first of the prompt that follows. Raises
+        `UnsupportedModel` where the engine can't go on from a prompt.
         """
 
     def generate(self, tokens: Sequence[int], count: int, take: Callable[[int], None]) -> None:
         """Compute the prompt `tokens` behind those of `fill`, then `count` new tokens, each the likeliest.
 
         No prompt computed before shortens this one, the end of the text ends nothing, and no template is applied.
-
         `take`: called with each new token as soon as it is known.
         """
 

@@ -51,10 +51,7 @@ class ExecuTorch:
         return version("executorch")
 
     def load(self, path: Path, options: LoadOptions) -> ExecuTorchSession:
-        """Return a session for a method of the program at `path`.
-
-        Raises `UnsupportedModel`, `InvalidModel`, MemoryError or the engine's own exceptions.
-        """
+        """Return a session for a method of the program at `path`. Raises as `Runtime.load`."""
         check_settings(self.title, (), options.extra)
         if options.precision not in (None, "f32"):
             raise UnsupportedModel(f"ExecuTorch runs a program in its own precision, not in {options.precision}")

@@ -107,9 +107,8 @@ class FakeRuntime:
     def load(self, path: Path, options: LoadOptions) -> FakeSession:
         """Return a session that follows the script at `path`.
 
-        Any leading dimension is taken, as engines that resize do; other dimensions must be the script's.
-
-        Raises `InvalidModel` for a file that is no script, `UnsupportedModel`, or what the script says.
+        Any leading dimension is taken, as engines that resize do; other dimensions must be the script's. Raises
+        `InvalidModel` for a file that is no script, `UnsupportedModel`, or what the script says.
         """
         script = read_script(path)
         behaviour = FakeBehaviour(script)

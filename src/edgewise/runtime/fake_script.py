@@ -82,10 +82,6 @@ def _allocate(place: str) -> None:
         blocks.append(bytearray(b"\x01") * _ALLOCATION_STEP)
 
 
-def _write_garbage(place: str) -> None:
-    os.write(_channel(), b"\x00\xff this is no message of the protocol\n")
-
-
 def _raise(kind: type[Exception]) -> Callable[[str], None]:
     def deed(place: str) -> None:
         raise kind(f"the script says so, at {place}")
@@ -93,23 +89,13 @@ def _raise(kind: type[Exception]) -> Callable[[str], None]:
     return deed
 
 
-def _end_process(code: int) -> Callable[[str], None]:
-    def deed(place: str) -> None:
-        os._exit(code)
-
-    return deed
-
-
-def _close_channel(place: str) -> None:
-    os.close(_channel())
-
-
 #: word in a script → what happens; "nan" is handled where the outputs are
-DEEDS: Mapping[str, Callable[[str], None]] = {
-    "segfault": _segfault, "abort": lambda place: os.abort(), "exit": _end_process(7), "hang": _hang, "spin": _spin,
-    "allocate": _allocate, "garbage": _write_garbage, "unsupported": _raise(UnsupportedModel),
-    "invalid": _raise(InvalidModel), "memory-error": _raise(MemoryError), "cannot-profile": _raise(CannotProfile),
-    "raise": _raise(RuntimeError), "close-channel": _close_channel, "nan": lambda place: None,
+DEEDS: Mapping[str, Callable[[str], object]] = {
+    "segfault": _segfault, "abort": lambda place: os.abort(), "exit": lambda place: os._exit(7), "hang": _hang,
+    "spin": _spin, "allocate": _allocate, "unsupported": _raise(UnsupportedModel), "invalid": _raise(InvalidModel),
+    "memory-error": _raise(MemoryError), "cannot-profile": _raise(CannotProfile), "raise": _raise(RuntimeError),
+    "garbage": lambda place: os.write(_channel(), b"\x00\xff this is no message of the protocol\n"),
+    "close-channel": lambda place: os.close(_channel()), "nan": lambda place: None,
 }  # fmt: skip
 
 

@@ -103,7 +103,7 @@ class Keras:
         """Return a session for the ``.keras`` file at `path`. The backend traces the model here, not in the
         first inference.
 
-        Raises `UnsupportedModel`, `InvalidModel`, MemoryError or the engine's own exceptions.
+        Raises as `Runtime.load`.
         """
         providers = {known.name: known for known in self.providers}
         if options.provider not in providers:

@@ -72,7 +72,7 @@ class LiteRt:
     def load(self, path: Path, options: LoadOptions) -> InterpreterSession | CompiledSession:
         """Return a session for the TFLite model at `path`, its inputs resized to `options.shapes`.
 
-        Raises `UnsupportedModel`, `InvalidModel`, MemoryError or the engine's own exceptions.
+        Raises as `Runtime.load`.
         """
         if options.precision not in (None, "f32"):
             raise UnsupportedModel(f"LiteRT runs a model in its own precision, not in {options.precision}")

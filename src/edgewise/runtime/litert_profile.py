@@ -257,9 +257,8 @@ def _compare_times(own: Callable[[], object], compiled: Callable[[], object]) ->
 def read_inference(events: Sequence[Event], began_ns: int, ended_ns: int) -> ProfiledInference:
     """Check one inference's events and pick out the steps.
 
-    `began_ns`, `ended_ns`: of the call around them, by the monotonic clock, which is the profiler's too.
-
-    Raises `CannotProfile` where they are not what this was written for.
+    `began_ns`, `ended_ns`: of the call around them, by the monotonic clock, which is the profiler's too. Raises
+    `CannotProfile` where they are not what this was written for.
     """
     unknown = [each for each in events if each.type not in (_LOOP, _OPERATOR, _DELEGATED, _WHOLE)]
     for event in unknown:

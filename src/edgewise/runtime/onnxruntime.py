@@ -96,7 +96,7 @@ class OnnxRuntime:
     def load(self, path: Path, options: LoadOptions) -> OnnxSession:
         """Return a session for the ONNX or ORT model at `path`; shapes are simply fed, the engine needs no reshaping.
 
-        Raises `UnsupportedModel`, `InvalidModel`, MemoryError or the engine's own exceptions.
+        Raises as `Runtime.load`.
         """
         import onnxruntime
 

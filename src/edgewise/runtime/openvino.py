@@ -72,10 +72,7 @@ class OpenVino:
         return tuple(map(spec_of, model.inputs)), tuple(map(spec_of, model.outputs))
 
     def load(self, path: Path, options: LoadOptions) -> OpenVinoSession:
-        """Return a session for the model at `path`, reshaped to `options.shapes`.
-
-        Raises `UnsupportedModel`, `InvalidModel`, MemoryError or the engine's own exceptions.
-        """
+        """Return a session for the model at `path`, reshaped to `options.shapes`. Raises as `Runtime.load`."""
         check_settings(self.title, self.settings, options.extra)
         import openvino
 

@@ -360,9 +360,8 @@ def _between(outline: Outline, original: Outline, pairs: Mapping[int, int]) -> d
 def _following(outline: Outline, pairs: Mapping[int, int], unpaired: Sequence[int]) -> dict[int, int]:
     """Return what an operator was unfolded into beside its heart: a bias, an activation.
 
-    It was made after the heart and before that of the next operator, and takes from the heart alone.
-
-    `unpaired`: operators of the file, in order, that may have been unfolded between two hearts.
+    It was made after the heart and before that of the next operator, and takes from the heart alone. `unpaired`:
+    operators of the file, in order, that may have been unfolded between two hearts.
     """
     dynamic = _moving(outline)
     nearest = _nearest(outline, {at: pair for at, pair in pairs.items() if at in dynamic})

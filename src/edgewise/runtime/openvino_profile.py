@@ -121,9 +121,7 @@ class ProfiledOpenVinoSession(OpenVinoSession):
     def profile_layers(self, inferences: int) -> EngineProfile:
         """Run this number of inferences, at most 400 and the first of each window, with performance counters.
 
-        Each block is one reading.
-
-        Raises `CannotProfile`: the device is not the CPU, or its counters show nothing.
+        Each block is one reading. Raises `CannotProfile`: the device is not the CPU, or its counters show nothing.
         """
         if self._arrays is None:
             closed()
@@ -277,9 +275,8 @@ def mean_increase(averages: Mapping[int, int]) -> float:
     """Mean of the readings between the last two counts, µs, from the running averages at some counts of readings.
 
     The sum after n readings lies between n × average and n × average + n − 1, and never falls; its middle is taken.
-    Where the last average is below 1 it counts as 0: most readings were cut to 0, and more is not known.
-
-    `averages`: number of readings → their average in whole microseconds, cut; at least two, in rising order.
+    Where the last average is below 1 it counts as 0: most readings were cut to 0, and more is not known. `averages`:
+    number of readings → their average in whole microseconds, cut; at least two, in rising order.
     """
     counts = list(averages)
     if not averages[counts[-1]]:

@@ -60,7 +60,10 @@ class OpenVinoSession:
         self._provider = options.provider
         self._compiled = compiled
         self._request = compiled.create_infer_request()
-        self._requests = _count_requests(compiled, options)
+        # One inference at a time; in the offline scenario those asked for, else what the engine calls optimal.
+        self._requests = 1
+        if options.offline:
+            self._requests = options.requests or int(compiled.get_property("OPTIMAL_NUMBER_OF_INFER_REQUESTS"))
         self._streams = _told(compiled, "NUM_STREAMS") or 0
         self._arrays: list[Any] | None = None
         # The requests of the offline scenario, as a list or as the engine's queue.
@@ -171,13 +174,6 @@ def fill(request: Any, arrays: Sequence[Any]) -> None:
         if tuple(tensor.shape) != array.shape:  # only where the model stayed dynamic
             tensor.shape = array.shape
         tensor.data[...] = array
-
-
-def _count_requests(compiled: Any, options: LoadOptions) -> int:
-    """Return requests in flight: one; in the offline scenario those asked for, else what the engine calls optimal."""
-    if not options.offline:
-        return 1
-    return options.requests or int(compiled.get_property("OPTIMAL_NUMBER_OF_INFER_REQUESTS"))
 
 
 def _effective(compiled: Any, provider: str, requests: int) -> Mapping[str, Any]:

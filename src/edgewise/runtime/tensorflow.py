@@ -80,14 +80,15 @@ class TensorFlow:
     def load(self, path: Path, options: LoadOptions) -> TensorFlowSession:
         """Return a session for the SavedModel whose ``saved_model.pb`` is at `path`, or for the frozen graph there.
 
-        Raises `UnsupportedModel`, `InvalidModel`, MemoryError or the engine's own exceptions.
+        Raises as `Runtime.load`.
         """
         if options.precision not in (None, "f32"):
             raise UnsupportedModel(f"TensorFlow runs a model in its own precision, not in {options.precision}")
         if options.provider not in {known.name for known in self.providers}:
             raise UnsupportedModel(f"TensorFlow has no provider {options.provider!r} (it has: function, xla)")
         check_settings(self.title, (), options.extra)
-        requests = count_requests(options)
+        # One inference at a time, or in the offline scenario those asked for, else one per thread.
+        requests = (options.requests or options.streams or options.threads or 1) if options.offline else 1
         set_threads(options.threads, requests)
         loaded = _load(path, options.signature).shaped(options.shapes)
         if options.provider == "xla":
@@ -251,18 +252,12 @@ def import_quietly() -> None:
     tf.autograph.set_verbosity(0)
 
 
-def count_requests(options: LoadOptions) -> int:
-    """Return requests in flight: one, or in the offline scenario those asked for, else one per thread."""
-    return (options.requests or options.streams or options.threads or 1) if options.offline else 1
-
-
 def set_threads(threads: int | None, requests: int = 1) -> None:
     """Size TensorFlow's two pools so that `threads` compute in all, `requests` inferences at a time.
 
     Operators run on the inter-op pool, one at a time in each inference, and split their work over the intra-op pool.
-    Without a number the engine's defaults stay.
-
-    Raises `UnsupportedModel`: this process has used TensorFlow already, with other pools.
+    Without a number the engine's defaults stay. Raises `UnsupportedModel`: this process has used TensorFlow already,
+    with other pools.
     """
     import tensorflow as tf
 

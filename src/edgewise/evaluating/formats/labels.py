@@ -37,9 +37,8 @@ def read_labels(
 ) -> Labels | None:
     """Return the labels in an array of numbers or texts; None where each is an array, to be read with its sample.
 
-    `kind`, `place`, `classes`: as for `read_words`.
-
-    Raises `BadInput`: as `read_words` and `read_numbers`; values of another type.
+    `kind`, `place`, `classes`: as for `read_words`. Raises `BadInput`: as `read_words` and `read_numbers`; values of
+    another type.
     """
     if values.dtype.kind == "U" and values.ndim == 1:
         return read_words([str(word) for word in values.tolist()], kind=kind, place=place, classes=classes)
@@ -101,11 +100,8 @@ def read_words(
 def read_numbers(values: Array, *, kind: str | None, place: Callable[[int], str]) -> Labels:
     """Return labels that are numbers: whole ones are class indices, others values to predict.
 
-    A row with a single 1 among zeros is the index of the 1.
-
-    `values`: of shape (n,), (n, 1), or (n, k).
-
-    Raises `BadInput`: negative class indices, values that are not finite, or a kind that they can't be.
+    A row with a single 1 among zeros is the index of the 1. `values`: of shape (n,), (n, 1), or (n, k). Raises
+    `BadInput`: negative class indices, values that are not finite, or a kind that they can't be.
     """
     flat = values[:, 0] if values.ndim == 2 and values.shape[1] == 1 else values
     one_hot = flat.ndim == 2 and flat.size and np.isin(flat, (0, 1)).all() and (flat.sum(axis=1) == 1).all()

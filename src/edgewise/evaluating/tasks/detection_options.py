@@ -126,9 +126,8 @@ def read_decoding(
 def read_class_map(context: TaskContext, word: str | None) -> tuple[tuple[int | None, ...] | None, str]:
     """Map each of the model's classes to the data's category, None where it has none, and say by what they match.
 
-    None instead of a tuple: they are the same, and their number is not known.
-
-    Raises `BadInput`: a file that can't be read, or names of which the data has none.
+    None instead of a tuple: they are the same, and their number is not known. Raises `BadInput`: a file that can't be
+    read, or names of which the data has none.
     """
     data = tuple(context.data.classes)
     names: Sequence[str | None]

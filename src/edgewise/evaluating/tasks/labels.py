@@ -19,9 +19,8 @@ class LabelMapping:
     """Maps labels to outputs.
 
     Where the names of the model's outputs and those of the data's classes are both known and differ, labels are matched
-    by name; otherwise label i is output i + `offset`.
-
-    `offset`: outputs before the first class, such as a background class.
+    by name; otherwise label i is output i + `offset`. `offset`: outputs before the first class, such as a background
+    class.
 
     Attributes:
         count: of the model's outputs; None until it is known.

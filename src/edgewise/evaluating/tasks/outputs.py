@@ -98,7 +98,8 @@ class OutputTask:
     def prepare(self, context: TaskContext) -> Scorer:
         """As `Task.prepare`."""
         options = read_options(self.options, context.options, self.name)
-        check_labelled(context, self.name)
+        if not context.data.labelled:
+            raise refuse_unlabelled(context.data, f", which {self.name} needs")
         found: Scorer = self.scorer(context, options, task=self.name)
         return found
 
@@ -129,12 +130,6 @@ def count_confusion(labels: Array, answers: Array, counts: Array, *, classes: in
     cells = np.bincount(codes, weights=counts[known], minlength=classes * classes)
     rows: list[list[int]] = cells.astype(np.int64).reshape(classes, classes).tolist()
     return rows
-
-
-def check_labelled(context: TaskContext, task: str) -> None:
-    """Raise `BadInput` where the data has no labels."""
-    if not context.data.labelled:
-        raise refuse_unlabelled(context.data, f", which {task} needs")
 
 
 def scalar_label(sample: Sample) -> Any:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import Annotated, Any
 
 from pydantic import Field
 
@@ -18,9 +18,7 @@ from edgewise.evaluating.tasks.outputs import WIDE_INTEGERS, Count, OutputOption
 from edgewise.evaluating.tasks.text_scores import Bleu, TextTable
 from edgewise.model.signature import TensorSpec
 from edgewise.text import one_line
-
-if TYPE_CHECKING:
-    from edgewise.workload.arrays import Array
+from edgewise.workload.arrays import Array
 
 _ROLES = {**ROLES, "tokens": "ids", "position_ids": "positions"}
 _MOST_TOKENS = 100_000

@@ -126,10 +126,6 @@ def _read_time(part: Part, raw: Any, name: str) -> float:
     return time
 
 
-def _list_rows(root: Any) -> list[tuple[str, Any]]:
-    return [(f"[{index}]", {**row}) for index, row in enumerate(root)]
-
-
 _FIELDS = (
     Field("model", "model_filename"), Field("version", "build_number"), Field("provider", "backends"),
     Field("threads", "n_threads"), Field("device", "cpu_info"), Field("created", "test_time"),
@@ -139,7 +135,8 @@ _FIELDS = (
 _RATES = ("prefill_rate", "decode_rate")
 _JSON = Form(
     title="JSON", kind="json", mark=r'\A\s*\[\s*\{\s*"build_commit"\s*:',
-    expects="a list of objects with 'n_prompt', 'n_gen' and 'samples_ns'", method=_METHOD, items=_list_rows,
+    expects="a list of objects with 'n_prompt', 'n_gen' and 'samples_ns'", method=_METHOD,
+    items=lambda root: [(f"[{index}]", {**row}) for index, row in enumerate(root)],
     fields=_FIELDS, finish=_finish, gives=("tpot", "ttft_model", *_RATES, "batch", "precision", "iterations"),
     scenario="generate",
 )  # fmt: skip

@@ -188,13 +188,8 @@ _COLUMNS = {
 _OF_TEXT = ("tpot", "ttft_model", "prefill_rate", "decode_rate")
 
 
-def _list_prompts(root: Any) -> list[tuple[str, Any]]:
-    """Return the iterations of each prompt of llm_bench's JSON."""
-    return _group_by_prompt(root["perfdata"]["results"], {**root["metadata"], **root["perfdata"]})
-
-
 def _list_prompts_of_rows(rows: Any) -> list[tuple[str, Any]]:
-    """Return the same, of its CSV, which ends with statistics and comments."""
+    """Return the iterations of each prompt of llm_bench's CSV, which ends with statistics and comments."""
     rows = [{_COLUMNS.get(name, name): cell for name, cell in row.items()} for row in rows]
     rows = [row for row in rows if str(row.get("iteration", "")).isascii() and row.get("iteration", "").isdigit()]
     return _group_by_prompt(rows, rows[0] if rows else {})
@@ -286,7 +281,9 @@ class LlmBench(Importer):
     forms = (
         Form(
             title="JSON", kind="json", mark=r'"perfdata"\s*:\s*\{\s*"compile_time"\s*:',
-            expects="the objects metadata and perfdata with 'results'", items=_list_prompts, **_OF_LLM_BENCH,
+            expects="the objects metadata and perfdata with 'results'",
+            items=lambda root: _group_by_prompt(root["perfdata"]["results"], {**root["metadata"], **root["perfdata"]}),
+             **_OF_LLM_BENCH,
         ),
         Form(
             title="CSV", kind="table", mark=r"^iteration,model,framework,device,pretrain_time\(s\),",
