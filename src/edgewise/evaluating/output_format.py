@@ -118,13 +118,9 @@ class OutputFormat:
 
 
 def find_output_format(
-    graph: Graph,
-    samples: Sequence[Sequence[Array]],
-    context: TaskContext,
-    *,
-    image: tuple[int, int] | None,
-    task: str | None = None,
-) -> OutputFormat:
+    graph: Graph, samples: Sequence[Sequence[Array]], context: TaskContext, *, image: tuple[int, int] | None,
+    task: str | None = None
+) -> OutputFormat:  # fmt: skip
     """Detect the format of a network's outputs.
 
     Args:

@@ -90,7 +90,6 @@ _PROTOTYPES: Mapping[str, tuple[Any, ...]] = {
     )
 }
 
-
 Named = tuple[str, Any]
 """A tensor's name and its array."""
 

@@ -266,9 +266,7 @@ class _Steps:
             return "layout"
         conversions = {"Convert", "FakeQuantize", "Multiply", "Subtract", "Transpose"}
         made = origin.types or {name.partition("_")[0]}
-        if made <= conversions and made & {"Convert", "FakeQuantize"}:
-            return "precision"
-        return "operator"
+        return "precision" if made <= conversions and made & {"Convert", "FakeQuantize"} else "operator"
 
 
 def mean_increase(averages: Mapping[int, int]) -> float:

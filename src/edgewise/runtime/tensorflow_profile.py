@@ -35,12 +35,9 @@ _MOST_FUSED = 6
 
 
 def profile_calls(
-    invoke: Callable[[], object],
-    inferences: int,
-    *,
-    name_layers: Callable[[str], Collection[str]] | None = None,
-    graph: Any = None,
-) -> EngineProfile:
+    invoke: Callable[[], object], inferences: int, *, name_layers: Callable[[str], Collection[str]] | None = None,
+    graph: Any = None
+) -> EngineProfile:  # fmt: skip
     """Profile `inferences` calls, in blocks between ordinary ones.
 
     Args:

@@ -80,16 +80,9 @@ class ListedFiles:
 
 
 def open_class_folders(
-    path: Path,
-    options: Mapping[str, str],
-    *,
-    form: str,
-    kind: Medium,
-    endings: Collection[str],
-    what: str,
-    leave_out: Collection[str] = (),
-    divide: Callable[[Path, ListedFiles], dict[str, ListedFiles]] | None = None,
-) -> dict[str, Dataset]:
+    path: Path, options: Mapping[str, str], *, form: str, kind: Medium, endings: Collection[str], what: str,
+    leave_out: Collection[str] = (), divide: Callable[[Path, ListedFiles], dict[str, ListedFiles]] | None = None
+) -> dict[str, Dataset]:  # fmt: skip
     """Return the splits of class folders, by the options ``label`` and ``sort``.
 
     Args:

@@ -51,13 +51,9 @@ def read_labels(
 
 
 def read_words(
-    words: Sequence[str],
-    *,
-    kind: str | None,
-    place: Callable[[int], str],
-    separator: str | None = None,
-    classes: Sequence[str] = (),
-) -> Labels:
+    words: Sequence[str], *, kind: str | None, place: Callable[[int], str], separator: str | None = None,
+    classes: Sequence[str] = ()
+) -> Labels:  # fmt: skip
     """Return labels that are text in a table.
 
     Whole numbers are class indices and other numbers are values to predict, if all of them are; anything else are names
