@@ -81,10 +81,7 @@ class BoardSession:
 
 
 def encode(arrays: Sequence[Any], encoding: str) -> bytes:
-    """Return the bytes of all inputs as the board takes them; ``uint8`` is int8 + 128.
-
-    Raises `UnsupportedModel` for a type that the board does not take.
-    """
+    """Return all inputs' bytes as the board takes them; ``uint8`` is int8 + 128. Raises `UnsupportedModel`."""
     kinds = {str(array.dtype) for array in arrays}
     takes = {"float32": {"float32"}, "uint8": {"int8", "uint8"}}.get(encoding, kinds)
     if not kinds <= takes:

@@ -249,10 +249,7 @@ def _resolve(step: Step, folder: Path | None, where: str) -> Step:
 
 
 def find_beside(word: str, folder: Path, where: str) -> Path:
-    """Return the file that a document in `folder` names.
-
-    Raises `BadInput`: it is outside the folder, by its name or through a link, or is not there.
-    """
+    """Return the file that a document names. Raises `BadInput` where it is not in `folder`, links followed."""
     if "\0" in word or len(word) > 4096:
         raise BadInput(f"{where} names the file {show(word)}", advice="give the name of a file beside it")
     path = (folder / word).absolute()

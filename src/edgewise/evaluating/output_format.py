@@ -156,10 +156,7 @@ def find_output_format(
 
 
 def _read_boxes(context: TaskContext, *, asked: bool) -> tuple[Boxes | None, str]:
-    """Return boxes as the task `detection` reads them; unless requested, only unambiguous lists.
-
-    Raises `BadInput`: they were requested, and can't be read.
-    """
+    """Return boxes as the task `detection` reads them, only unambiguous lists unless `asked`, or raise `BadInput`."""
     try:
         options = read_options(DetectionOptions, context.options, "detection")
         reading, told = read_decoding(options, context.signature.outputs, categories=len(context.classes))

@@ -67,10 +67,7 @@ def round_to(values: Array, dtype: str) -> Array:
 
 
 def find_axis(shape: Sequence[int], count: int, axis: int | None) -> int:
-    """Return the axis of `count` values: `axis`, else the first or the last, whichever alone has that size.
-
-    Raises `BadInput`: none has, or both have.
-    """
+    """Return the axis of `count` values: `axis`, else the first or last if it alone fits, or raise `BadInput`."""
     if axis is not None:
         if not -len(shape) <= axis < len(shape) or shape[axis] != count:
             have = f"size {shape[axis]}" if -len(shape) <= axis < len(shape) else "no such axis"

@@ -100,11 +100,7 @@ class Keras:
         return str(keras.__version__)
 
     def load(self, path: Path, options: LoadOptions) -> KerasSession:
-        """Return a session for the ``.keras`` file at `path`. The backend traces the model here, not in the
-        first inference.
-
-        Raises as `Runtime.load`.
-        """
+        """Return a session for a ``.keras`` file, which is traced here, not later. Raises as `Runtime.load`."""
         providers = {known.name: known for known in self.providers}
         if options.provider not in providers:
             raise UnsupportedModel(f"Keras has no provider {options.provider!r} (it has: {', '.join(providers)})")

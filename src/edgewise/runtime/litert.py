@@ -70,10 +70,7 @@ class LiteRt:
         return version("ai-edge-litert")
 
     def load(self, path: Path, options: LoadOptions) -> InterpreterSession | CompiledSession:
-        """Return a session for the TFLite model at `path`, its inputs resized to `options.shapes`.
-
-        Raises as `Runtime.load`.
-        """
+        """Return a session for a TFLite model, its inputs resized to `options.shapes`. Raises as `Runtime.load`."""
         if options.precision not in (None, "f32"):
             raise UnsupportedModel(f"LiteRT runs a model in its own precision, not in {options.precision}")
         if options.provider == "compiled":

@@ -381,10 +381,7 @@ def _notes(nodes: Sequence[EngineNode], provider: str) -> tuple[str, ...]:
 
 
 def read_structure(interpreter: Any) -> InterpreterGraph:
-    """Operators and partitions of an interpreter whose tensors were allocated.
-
-    Raises `CannotProfile` where this version of the Python package does not list them.
-    """
+    """Return operators and partitions of an allocated interpreter. Raises `CannotProfile` where it lists none."""
     try:
         nodes = interpreter._get_ops_details()
         tensors = {int(each["index"]): str(each["name"]) for each in interpreter.get_tensor_details()}

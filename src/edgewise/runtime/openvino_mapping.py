@@ -68,10 +68,7 @@ class StepOrigin:
 
 
 def find_origins(model: Any, path: Path, parts: Sequence[ExecutionStep]) -> list[StepOrigin]:
-    """Return what each step executes of the file's operators; `parts` in the order of execution.
-
-    `model`: as the engine read it from `path`.
-    """
+    """Return what each of `parts`, in order of execution, executes of the operators in the file at `path`."""
     outline, tensors = outline_of(model)
     claims = claims_of(outline, parts)
     beside: Sequence[tuple[str, ...]] = [()] * len(outline.nodes)

@@ -78,10 +78,7 @@ class TensorFlow:
         return {name: (_told_specs(known[name].inputs), _told_specs(known[name].outputs)) for name in names}
 
     def load(self, path: Path, options: LoadOptions) -> TensorFlowSession:
-        """Return a session for the SavedModel whose ``saved_model.pb`` is at `path`, or for the frozen graph there.
-
-        Raises as `Runtime.load`.
-        """
+        """Return a session for a SavedModel's ``saved_model.pb``, or for a frozen graph. Raises as `Runtime.load`."""
         if options.precision not in (None, "f32"):
             raise UnsupportedModel(f"TensorFlow runs a model in its own precision, not in {options.precision}")
         if options.provider not in {known.name for known in self.providers}:

@@ -136,10 +136,7 @@ def _keeping(call: Callable[[], Any], kept: list[Any]) -> Callable[[], object]:
 
 
 class _InferenceMode:
-    """``torch.inference_mode`` of this thread for as long as any session needs it.
-
-    Entering it for every inference would be timed.
-    """
+    """``torch.inference_mode`` of this thread while any session needs it; entering it each time would be timed."""
 
     _sessions = 0
     _mode: Any = None

@@ -230,10 +230,7 @@ def line_for_shell(python: str, words: Sequence[str]) -> str:
 
 
 class _KnownHosts:
-    """Looks up the keys of a host and notes whether there were any.
-
-    Raises OSError for a named file that can't be read, ValueError for a broken one.
-    """
+    """Looks up a host's keys, notes whether it has any. Raises OSError or ValueError for a missing or broken file."""
 
     def __init__(self, file: str | None) -> None:
         usual = (Path("~/.ssh/known_hosts").expanduser(), Path("/etc/ssh/ssh_known_hosts"))

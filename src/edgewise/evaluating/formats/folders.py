@@ -147,10 +147,7 @@ def _name_classes(folder: Path, leave_out: Collection[str], *, by_number: bool) 
 def _list_classes(
     path: Path, below: str, names: list[str], endings: Collection[str], unreadable: Collection[str]
 ) -> ListedFiles:
-    """Return the files of class folders. Files beside these belong to no class.
-
-    Where there are no folders, all files are samples without labels.
-    """
+    """Return the files of class folders, none beside them; without such folders all files, without labels."""
     prefix = f"{below}/" if below else ""
     media = {*endings, *unreadable}
     plain = [prefix + name for name in list_folder(path / below)[1] if suffix_of(name) in media]
