@@ -284,12 +284,8 @@ def check_output(task: ConversionTask) -> None:
         raise BadInput(f"{output} is a folder without a SavedModel", advice="name a new folder with ⟦output⟧")
     elif not task.overwrite:
         raise BadInput(f"{output} exists already", advice="use ⟦force⟧ to overwrite it, or another name")
-    if _same(output, task.source):
+    if output.exists() and Path(task.source).exists() and output.samefile(task.source):
         raise BadInput(f"{output} is the source itself", advice="name another file with ⟦output⟧")
-
-
-def _same(output: Path, source: str) -> bool:
-    return output.exists() and Path(source).exists() and output.samefile(source)
 
 
 def keep(task: ConversionTask, made: Path, result: Conversion) -> Conversion:

@@ -330,13 +330,10 @@ def write_flags(steps: Mapping[str, Sequence[Step]]) -> list[str]:
         for step in listed:
             value = {key: each for key, each in step.to_document().items() if not step.is_default(key, each)}
             bare = step.main is not None and list(value) == [step.main]
-            words = ",".join(map(str, _to_list(value[step.main or ""]))) if bare else json.dumps(value)
+            main = value[step.main or ""] if bare else None
+            words = ",".join(map(str, main if isinstance(main, list) else [main])) if bare else json.dumps(value)
             found.append((f"{name}:" if name else "") + step.name + (f"={words}" if value else ""))
     return found
-
-
-def _to_list(value: Any) -> list[Any]:
-    return value if isinstance(value, list) else [value]
 
 
 def write_instructions(instructions: Instructions, path: Path) -> None:

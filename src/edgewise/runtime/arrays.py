@@ -56,11 +56,11 @@ def check_fits(inputs: Sequence[TensorSpec], wanted: Sequence[TensorSpec]) -> No
                 raise UnsupportedModel(fixed_shape_message(own.name, own.shape, given.shape or ()))
 
 
-def check_dtypes(specs: Sequence[TensorSpec], kind: str) -> None:
-    """Raise `UnsupportedModel` for an input or output (`kind`) whose type is none of numpy's numbers."""
+def check_dtypes(inputs: Sequence[TensorSpec], outputs: Sequence[TensorSpec] = ()) -> None:
+    """Raise `UnsupportedModel` for an input or output whose type is none of numpy's numbers."""
     import numpy as np
 
-    for spec in specs:
+    for kind, spec in (*(("input", each) for each in inputs), *(("output", each) for each in outputs)):
         try:
             known = np.dtype(spec.dtype).kind in "biuf"
         except (TypeError, ValueError):  # numpy takes a comma for a list of types

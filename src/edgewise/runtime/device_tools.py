@@ -138,7 +138,8 @@ class BenchmarkModel(OnDevices):
             flags["enable_op_profiling"] = "true"
         if request.mode == "memory":
             flags["report_peak_memory_footprint"] = "true"
-        return [request.program, *(f"--{name}={_plain(value)}" for name, value in flags.items() if value is not None)]
+        words = {name: f"{value:g}" if isinstance(value, float) else value for name, value in flags.items()}
+        return [request.program, *(f"--{name}={word}" for name, word in words.items() if word is not None)]
 
     def read(self, output: str, results: str, request: ToolRequest) -> ToolAnswer:
         """As `DeviceTool.read`."""
@@ -173,10 +174,6 @@ class BenchmarkModel(OnDevices):
             or (request.provider in told.lower() and f"failed to apply {request.provider}" not in output.lower()),
             profile=_profile(output, mean, int(statistics[-1]["count"])) if request.mode == "layers" else None,
         )  # fmt: skip
-
-
-def _plain(value: Any) -> str:
-    return f"{value:g}" if isinstance(value, float) else str(value)
 
 
 def _statistics(line: str) -> dict[str, float]:

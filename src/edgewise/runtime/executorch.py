@@ -88,7 +88,8 @@ def _check_parts(binding: Any, graph: Graph) -> None:
             f"{', '.join(sorted(has))}); export the program for one of these"
         )
     kernels = {*binding._get_operator_names()}
-    needed = {kernel_name(each.op) for each in graph.operators if each.attributes["runs_in"] == KERNELS}
+    # ``aten::add.out`` of ``aten.add.out``
+    needed = {each.op.replace(".", "::", 1) for each in graph.operators if each.attributes["runs_in"] == KERNELS}
     if lacking := sorted(needed - kernels - {"MoveCall", "JumpFalseCall"}):
         raise UnsupportedModel(f"the package executorch has no kernel {', '.join(lacking[:5])}")
 
@@ -101,11 +102,6 @@ def _set_threads(binding: Any, threads: int | None) -> None:
     if ExecuTorchSession.loaded:
         raise UnsupportedModel(f"a program with {found} threads is loaded in this process; close it first")
     binding._unsafe_reset_threadpool(threads)
-
-
-def kernel_name(op: str) -> str:
-    """``aten::add.out`` of ``aten.add.out``."""
-    return op.replace(".", "::", 1)
 
 
 def _load_method(binding: Any, path: Path, name: str, *, events: bool = False) -> tuple[Any, Any]:
@@ -154,8 +150,7 @@ class ExecuTorchSession:
         self._resized = {
             new.name: new.shape for old, new in zip(own, self.inputs, strict=True) if new != old and new.shape
         }
-        check_dtypes(self.inputs, "input")
-        check_dtypes(self.outputs, "output")
+        check_dtypes(self.inputs, self.outputs)
         self.invoke: Callable[[], object] = closed
         self.states: Sequence[str] = graph.states
         self.graph = graph

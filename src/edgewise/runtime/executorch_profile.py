@@ -166,15 +166,11 @@ def make_nodes(recorded: Sequence[RecordedInference], graph: Graph) -> tuple[Eng
             times_ns=tuple(float(one.steps[at].length) for one in recorded), role=meanings[at].role,
             kinds=meanings[at].kinds, originals=meanings[at].originals,
             start_ns=median(float(max(0, one.steps[at].start - one.start)) for one in recorded),
-            provider=_provider(step, own), dtype=meanings[at].dtype, truncates=step.delegated,
+            provider=next((str(each.attributes["runs_in"]) for each in own.get(step.instruction, ())), ""),
+            dtype=meanings[at].dtype, truncates=step.delegated,
         )
         for at, step in enumerate(first)
     )  # fmt: skip
-
-
-def _provider(step: Event, own: dict[int, list[Operator]]) -> str:
-    """Return what runs the operators of the step's instruction."""
-    return next((str(each.attributes["runs_in"]) for each in own.get(step.instruction, ())), "")
 
 
 def _interpret(steps: Sequence[Event], own: dict[int, list[Operator]]) -> list[StepMeaning]:

@@ -128,11 +128,11 @@ class FakeSession:
 
     def __init__(self, script: Mapping[str, Any], behaviour: FakeBehaviour, options: LoadOptions) -> None:
         inputs = tuple(map(read_spec, script["inputs"]))
-        check_dtypes(inputs, "input")
+        check_dtypes(inputs)
         wanted = shapes_in_order([(spec.name,) for spec in inputs], options.shapes)
         self.inputs: Sequence[TensorSpec] = tuple(map(_resolve, inputs, wanted))
         self.outputs: Sequence[TensorSpec] = _resolve_outputs(script["outputs"], inputs, self.inputs)
-        check_dtypes(self.outputs, "output")
+        check_dtypes((), self.outputs)
         self.clock = FakeClock(script["import_ns"] + script["load_ns"], tick=script["tick_ns"])
         self.sleep = self.clock.sleep
         self.invoke: Callable[[], object] = closed

@@ -130,8 +130,7 @@ class KerasSession:
         self.outputs: Sequence[TensorSpec] = tuple(
             _spec(each, name, readable=True) for each, name in zip(model.outputs, _names(model.outputs), strict=True)
         )
-        check_dtypes(self.inputs, "input")
-        check_dtypes(self.outputs, "output")
+        check_dtypes(self.inputs, self.outputs)
         self.invoke: Callable[[], object] = closed
         self._model, self._backend, self._threads = model, backend, threads
         self._provider = options.provider

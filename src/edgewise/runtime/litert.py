@@ -166,8 +166,7 @@ def _load_compiled(path: Path, options: LoadOptions) -> CompiledSession:
                 model.resize_input_tensor(index, shape, signature_index=at, strict=False)
         inputs = _signature_specs(model.get_input_tensor_details(names[0]), names[1]["inputs"])
         outputs = _signature_specs(model.get_output_tensor_details(names[0]), names[1]["outputs"])
-        check_dtypes(inputs, "input")
-        check_dtypes(outputs, "output")
+        check_dtypes(inputs, outputs)
         if options.profile and options.signature and read_entry(path, options.signature).subgraph:
             raise CannotProfile("LiteRT's profiler times only the first subgraph of a file")
         if options.profile:

@@ -29,8 +29,7 @@ class InterpreterSession:
         inputs, outputs = self._list_tensors()
         self.inputs: Sequence[TensorSpec] = tuple(map(spec_of, inputs))
         self.outputs: Sequence[TensorSpec] = tuple(map(spec_of, outputs))
-        check_dtypes(self.inputs, "input")
-        check_dtypes(self.outputs, "output")
+        check_dtypes(self.inputs, self.outputs)
         self.invoke: Callable[[], object] = closed
         self._provider = options.provider
         self._input_indices = [detail["index"] for detail in inputs]

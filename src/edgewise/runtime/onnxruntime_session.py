@@ -43,7 +43,7 @@ class OnnxSession:
         self._bindings: list[Any] = []
         self._feed: dict[str, Any] = {}
         self._results: Sequence[Any] = ()
-        check_dtypes([spec for spec in self.inputs if spec.dtype != "string"], "input")
+        check_dtypes([spec for spec in self.inputs if spec.dtype != "string"])
         wanted = shapes_in_order([(spec.name,) for spec in self.inputs], options.shapes)
         for spec, shape in zip(self.inputs, wanted, strict=True):
             if shape is not None and not shapes_fit(spec.shape, shape):

@@ -51,8 +51,7 @@ class OpenVinoSession:
         self._ask_default_precision = ask_default_precision
         self.inputs: Sequence[TensorSpec] = tuple(map(spec_of, compiled.inputs))
         self.outputs: Sequence[TensorSpec] = tuple(map(spec_of, compiled.outputs))
-        check_dtypes(self.inputs, "input")
-        check_dtypes(self.outputs, "output")
+        check_dtypes(self.inputs, self.outputs)
         self.invoke: Callable[[], object] = closed
         self._provider = options.provider
         self._compiled = compiled

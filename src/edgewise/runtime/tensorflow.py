@@ -128,8 +128,7 @@ class TensorFlowSession:
     def __init__(self, loaded: _Loaded, *, provider: str, requests: int) -> None:
         self.inputs: Sequence[TensorSpec] = loaded.inputs
         self.outputs: Sequence[TensorSpec] = loaded.outputs
-        check_dtypes(self.inputs, "input")
-        check_dtypes(self.outputs, "output")
+        check_dtypes(self.inputs, self.outputs)
         self.invoke: Callable[[], object] = closed
         self._loaded: _Loaded | None = loaded
         self._provider, self._requests = provider, requests

@@ -108,13 +108,10 @@ def _read_events(data: bytes) -> Iterator[_Event]:
         for line in plane.lines:
             for event in line.events:
                 name = names.get(event.metadata_id, "")
-                if name == _CALL or _is_operator(name, types.get(event.metadata_id, "")):
+                # Of an operator the profiler shows the type by itself too.
+                kind = types.get(event.metadata_id, "")
+                if name == _CALL or (kind and name.endswith(f":{kind}")):
                     yield line.timestamp_ns + event.offset_ps / 1e3, event.duration_ps / 1e3, name
-
-
-def _is_operator(name: str, kind: str) -> bool:
-    """Return the profiler shows an operator's type by itself too, and so tells it from its other events."""
-    return bool(kind) and name.endswith(f":{kind}")
 
 
 def _nodes(

@@ -30,8 +30,7 @@ class TorchSession:
         self.inputs: Sequence[TensorSpec] = in_shapes(found.inputs, options.shapes)
         reshaped = self.inputs != found.inputs
         self.outputs: Sequence[TensorSpec] = tuple(_readable(spec, reshaped=reshaped) for spec in found.outputs)
-        check_dtypes(self.inputs, "input")
-        check_dtypes(self.outputs, "output")
+        check_dtypes(self.inputs, self.outputs)
         self.invoke: Callable[[], object] = closed
         self.module = found.module
         self._dtype = torch.bfloat16 if options.precision == "bf16" else None
