@@ -14,7 +14,7 @@ import numpy as np
 from edgewise.errors import BadInput, EdgewiseError, RunFailed, Unavailable
 from edgewise.model.identity import Model, open_model, read_graph
 from edgewise.model.precision import reduced_precision
-from edgewise.model.signature import Shape, TensorSpec, channels_last, shapes_fit
+from edgewise.model.signature import TensorSpec, channels_last, shapes_fit
 from edgewise.record import Job, Scenario, Stopping, TargetSpec
 from edgewise.registry import availability_of
 from edgewise.run.agreement import Outputs, difference_of
@@ -23,8 +23,8 @@ from edgewise.run.plan import Axes, make_plan
 from edgewise.run.run_builder import METERS_OFF, RunBuilder
 from edgewise.runtime.base import runtimes
 from edgewise.stats.differences import Sums, decibels
+from edgewise.workload.arrays import Array
 
-Array = np.ndarray[Any, np.dtype[Any]]
 Answers = list[list[Array]]
 """Per input, one array per output."""
 
@@ -122,12 +122,9 @@ class Comparer:
     def _job(self, path: Path, engine: str, shapes: dict[str, tuple[int, ...]]) -> Job:
         shapes = {name: shape for name, shape in shapes.items() if shape}
         plan = make_plan(
-            [str(path)],
-            axes=Axes(runtimes=(engine,), threads=(1,), shapes=shapes),
-            scenario=Scenario(),
-            stopping=self._stopping,
-            target=self._target,
-        )
+            [str(path)], axes=Axes(runtimes=(engine,), threads=(1,), shapes=shapes), scenario=Scenario(),
+            stopping=self._stopping, target=self._target,
+        )  # fmt: skip
         return plan.jobs[0]
 
 
@@ -144,10 +141,8 @@ def match_tensors(names: Sequence[str], shapes: Sequence[tuple[int, ...]], specs
     """For each tensor of a result, the place of the source's tensor that it stands for.
 
     Tensors are matched by name, by the numbers in names such as ``args_0``, by position, and by shapes that occur once.
-    Where none of that fits, the result may have channels last.
-
-    Raises:
-        BadInput: none of these gives each tensor a counterpart of a fitting shape.
+    Where none of that fits, the result may have channels last. Raises `BadInput`: none of these gives each tensor a
+    counterpart of a fitting shape.
     """
     told = [spec.name for spec in specs]
     numbers = [_NUMBERED.search(name) for name in told]
@@ -161,20 +156,16 @@ def match_tensors(names: Sequence[str], shapes: Sequence[tuple[int, ...]], specs
         by_shape = [[at for at, shape in enumerate(shapes) if shapes_fit(spec.shape, shape)] for spec in specs]
         if all(len(places) == 1 for places in by_shape):
             orders.append([places[0] for places in by_shape])
-    for fits in (shapes_fit, _fits_channels_last):
+    for moved in (False, True):
         for order in orders:
             if len(set(order)) == len(names) and all(
-                fits(spec.shape, shapes[at]) for at, spec in zip(order, specs, strict=True)
+                shapes_fit(spec.shape, shapes[at]) or (moved and shapes_fit(spec.shape, channels_last(shapes[at])))
+                for at, spec in zip(order, specs, strict=True)
             ):
                 return order
     ours = ", ".join(f"{name} {list(shape)}" for name, shape in zip(names, shapes, strict=True))
     theirs = ", ".join(f"{spec.name} {list(spec.shape or ())}" for spec in specs)
     raise BadInput(f"tensors of the source ({ours}) can't be matched with those of the result ({theirs})")
-
-
-def _fits_channels_last(shape: Shape | None, source: tuple[int, ...]) -> bool:
-    """Whether a tensor of the result's `shape` can be the source's as it is or with channels last."""
-    return shapes_fit(shape, source) or shapes_fit(shape, channels_last(source))
 
 
 def _in_layout(array: Array, spec: TensorSpec) -> Array:

@@ -117,9 +117,7 @@ _PLACES = ("Exception from", "Check '", "FrontEnd API failed", "While validating
 
 
 def telling_line(error: BaseException) -> str:
-    """Return the line of an error and its causes that names what a converter lacks; otherwise its first line of
-    text.
-    """
+    """Return the line of an error and its causes that names what a converter lacks; else its first line of text."""
     lines: list[str] = []
     cause: BaseException | None = error
     while cause is not None and len(lines) < 2000:

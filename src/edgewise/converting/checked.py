@@ -15,13 +15,7 @@ from pathlib import Path
 from typing import Any
 
 from edgewise.child_process import run_child
-from edgewise.converting.agreement import (
-    Comparer,
-    OutputAgreement,
-    compare_answers,
-    compare_tensor,
-    reduced_words,
-)
+from edgewise.converting.agreement import Comparer, OutputAgreement, compare_answers, compare_tensor, reduced_words
 from edgewise.converting.base import TARGETS
 from edgewise.converting.exposing import Point
 from edgewise.converting.localizing import WrongOperator, find_operator
@@ -109,16 +103,12 @@ def _convert(task: ConversionTask, scratch: Path, whole: ModelRef | None) -> Con
     comparer = Comparer(timeout_s=task.timeout_s, memory_limit=task.memory_limit)
     agreement = _compare(task, made, comparer)
     chosen = () if whole is None else (only_signature(whole),)
+    written = describe_file(made.path, read_all=True)
     result = Conversion(
-        source=_describe_source(task, made, whole),
-        to=task.to,
-        path=None,
-        model=_describe_result(made.path),
-        steps=made.steps,
-        lost=(*chosen, *made.lost),
-        agreement=agreement,
-        command=task.command,
-    )
+        source=_describe_source(task, made, whole), to=task.to, path=None,
+        model={key: written[key] for key in ("name", "format", "size_bytes", "sha256")},
+        steps=made.steps, lost=(*chosen, *made.lost), agreement=agreement, command=task.command,
+    )  # fmt: skip
     if not agreement.close and (random := _find_random(task, made, comparer)):
         agreement = Agreement(inputs=agreement.inputs, absent_because=random)
         result = replace(result, agreement=agreement)
@@ -155,21 +145,16 @@ class _Made:
 def _run_converter(task: ConversionTask, folder: Path, *, expose: Sequence[str] | None = None) -> _Made:
     folder.mkdir()
     request = {
-        "source": task.source,
-        "to": task.to,
-        "folder": str(folder),
+        "source": task.source, "to": task.to, "folder": str(folder),
         "options": {
             "name": task.output.name.removesuffix(TARGETS[task.to].suffix),
             "opset": task.opset,
             "precision": task.precision,
             "program": task.program,
         },
-        "shapes": task.shapes,
-        "input_data": None if task.input_data is None else str(task.input_data),
-        "seed": task.seed,
-        "expose": expose,
-        "memory_limit": task.memory_limit or available_memory(),
-    }
+        "shapes": task.shapes, "input_data": None if task.input_data is None else str(task.input_data),
+        "seed": task.seed, "expose": expose, "memory_limit": task.memory_limit or available_memory(),
+    }  # fmt: skip
     environment = {"PYTHONWARNINGS": "ignore", "TF_CPP_MIN_LOG_LEVEL": "3", "TMPDIR": str(folder)}
     outcome = run_child(
         [sys.executable, "-P", "-m", "edgewise.converting.worker"],
@@ -290,11 +275,6 @@ def _describe_source(task: ConversionTask, made: _Made, whole: ModelRef | None) 
     return made.answer["describe"] or describe_file(task.source, read_all=True)
 
 
-def _describe_result(path: Path) -> dict[str, Any]:
-    found = describe_file(path, read_all=True)
-    return {key: found[key] for key in ("name", "format", "size_bytes", "sha256")}
-
-
 def check_output(task: ConversionTask) -> None:
     """Raise `BadInput` where the result can't be written."""
     output = task.output
@@ -304,12 +284,8 @@ def check_output(task: ConversionTask) -> None:
         raise BadInput(f"{output} is a folder without a SavedModel", advice="name a new folder with ⟦output⟧")
     elif not task.overwrite:
         raise BadInput(f"{output} exists already", advice="use ⟦force⟧ to overwrite it, or another name")
-    if _same(output, task.source):
+    if output.exists() and Path(task.source).exists() and output.samefile(task.source):
         raise BadInput(f"{output} is the source itself", advice="name another file with ⟦output⟧")
-
-
-def _same(output: Path, source: str) -> bool:
-    return output.exists() and Path(source).exists() and output.samefile(source)
 
 
 def keep(task: ConversionTask, made: Path, result: Conversion) -> Conversion:

@@ -45,10 +45,7 @@ def convert_model(
 def convert_opened(
     kind: str, thing: Any, name: str, to: str, folder: Path, *, options: ConvertOptions
 ) -> tuple[Path, tuple[str, ...]]:
-    """Convert what `open_source` gave; returns the file, or a SavedModel's folder, and one line per converter.
-
-    Raises as `convert_model`.
-    """
+    """Convert what `open_source` gave; return file or folder, and a line per converter. Raises as `convert_model`."""
     steps = find_path(kind, to, name=name)
     words = []
     for step in steps:
@@ -61,11 +58,7 @@ def convert_opened(
 
 
 def open_source(source: BuiltModel | Path, folder: Path) -> tuple[str, Any, str]:
-    """Return the source's kind as `paths_from` has it, the source as its converters take it, and its name in messages.
-
-    Raises:
-        BadInput: it can't be read.
-    """
+    """Return the source's kind (`paths_from`), itself as converters take it, and its name. Raises `BadInput`."""
     if isinstance(source, BuiltModel):
         match source.made.kind:
             case "torch" | "exported":

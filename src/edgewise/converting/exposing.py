@@ -38,8 +38,7 @@ def find_points(kind: str, source: Any) -> list[Point]:
         kind: of the source, as `edgewise.converting.paths.paths_from` has it.
         source: as `edgewise.converting.conversion.open_source` gives it.
 
-    Raises:
-        Unavailable: a network in this format can't be cut, with the reason.
+    Raises `Unavailable`: a network in this format can't be cut, with the reason.
     """
     if kind == MODULE:
         return _torch_points(source)
@@ -52,16 +51,13 @@ def find_points(kind: str, source: Any) -> list[Point]:
     own = _onnx_names(source) if kind == "onnx" else graph.tensors
     return [
         Point(
-            tensor=name,
-            operator=each.label or each.name,
-            op=each.op,
-            inputs=tuple(filter(None, each.inputs)),
+            tensor=name, operator=each.label or each.name, op=each.op, inputs=tuple(filter(None, each.inputs)),
             output=_place(name, graph.outputs),
         )
         for each in graph.operators
         for name in each.outputs
         if name in own and graph.tensors[name].dtype.startswith(("float", "bfloat"))
-    ]
+    ]  # fmt: skip
 
 
 def _place(name: str, outputs: Sequence[str]) -> int | None:
@@ -71,14 +67,16 @@ def _place(name: str, outputs: Sequence[str]) -> int | None:
 def expose(kind: str, source: Any, tensors: Sequence[str], folder: Path) -> Any:
     """Return the same source with `tensors` as outputs behind its own; a file is written to `folder`.
 
-    Raises:
-        Unavailable: the network can't be cut.
+    Raises `Unavailable`: the network can't be cut.
     """
     try:
         if kind == MODULE:
             return _expose_torch(source, tensors)
         if kind == KERAS_MODEL:
-            return _expose_keras(source, tensors)
+            import keras
+
+            outputs = (source.get_layer(name).output for name in tensors)
+            return keras.Model(source.inputs, [*source.outputs, *outputs])
         path = folder / Path(source).name
         _FILES[kind](source, path, tensors)
         return path
@@ -99,13 +97,10 @@ def _torch_points(source: TorchSource) -> list[Point]:
             inputs = tuple(each.name for each in node.all_input_nodes)
             found.append(
                 Point(
-                    tensor=node.name,
-                    operator=name,
-                    op=str(node.target),
-                    inputs=inputs,
+                    tensor=node.name, operator=name, op=str(node.target), inputs=inputs,
                     output=_place(node.name, outputs),
                 )
-            )
+            )  # fmt: skip
     return found
 
 
@@ -141,12 +136,6 @@ def _keras_points(model: Any) -> list[Point]:
     return found
 
 
-def _expose_keras(model: Any, tensors: Sequence[str]) -> Any:
-    import keras
-
-    return keras.Model(model.inputs, [*model.outputs, *(model.get_layer(name).output for name in tensors)])
-
-
 def _onnx_names(source: Path) -> set[str]:
     """Tensors of the main graph."""
     import onnx
@@ -157,8 +146,7 @@ def _onnx_names(source: Path) -> set[str]:
 def add_onnx_outputs(model: Any, tensors: Sequence[str], *, typed: Mapping[str, Any] | None = None) -> list[str]:
     """Make tensors of an ONNX model outputs behind its own; those of them that its nodes make.
 
-    Args:
-        typed: what is known of them; an engine finds the types of the others.
+    `typed`: what is known of them; an engine finds the types of the others.
     """
     import onnx
 

@@ -21,9 +21,7 @@ from edgewise.converting.base import ConvertOptions, calling
 from edgewise.errors import Unavailable
 
 if TYPE_CHECKING:
-    import numpy as np
-
-    Array = np.ndarray[Any, np.dtype[Any]]
+    from edgewise.workload.arrays import Array
 
 
 def choose_backend() -> None:
@@ -40,10 +38,7 @@ def backend() -> str:
 
 
 def load_keras(path: Path) -> Any:
-    """Return the model in a ``.keras`` file.
-
-    Raises `UnsupportedModel` for one with code, and as the runtime Keras does.
-    """
+    """Return the model in a ``.keras`` file. Raises `UnsupportedModel` for code, and as the runtime Keras does."""
     from edgewise.runtime.keras import Keras, load_model
 
     Keras().import_engine()

@@ -18,8 +18,7 @@ STRUCTURE = 8
 def part_of(model: Any, places: Collection[int], *, inputs: Sequence[Any], outputs: Sequence[Any]) -> Any:
     """Return the nodes at `places` of an ONNX model, with the stored tensors that they take, as a model.
 
-    Args:
-        inputs, outputs: ``ValueInfoProto`` of the part; an output may lack its type.
+    `inputs`, `outputs`: ``ValueInfoProto`` of the part; an output may lack its type.
     """
     import onnx
 

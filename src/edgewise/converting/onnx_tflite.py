@@ -38,8 +38,7 @@ def find_program() -> str:
     """Return the path of onnx2tf: beside this Python, on PATH, or in an environment that is made where it is not
     there yet.
 
-    Raises:
-        Unavailable: the environment can't be made.
+    Raises `Unavailable`: the environment can't be made.
     """
     places = os.pathsep.join((str(Path(sys.executable).parent), os.environ.get("PATH", os.defpath)))
     if found := shutil.which(TOOL, path=places):
@@ -95,10 +94,7 @@ def _settings(inputs: Sequence[TensorSpec], options: ConvertOptions) -> list[str
 
 
 def _run(program: str, *words: str, folder: str) -> str:
-    """Return what it prints.
-
-    It stays in this process's group, and so ends with it. Raises RuntimeError where it fails.
-    """
+    """Return what it prints. It is in this process's group and ends with it. Raises RuntimeError where it fails."""
     own = {name: value for name, value in os.environ.items() if name not in FOREIGN}
     own["PATH"] = os.pathsep.join((str(Path(program).parent), own.get("PATH", os.defpath)))  # it calls onnxsim
     done = subprocess.run(

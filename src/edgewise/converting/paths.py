@@ -70,38 +70,20 @@ STEPS = (
     Step(MODULE, "onnx", "torch_program:write_onnx", "torch.onnx.export", ("torch", "onnxscript"), "torch"),
     Step(MODULE, "openvino", "openvino_ir:write_from_torch", _OVC, ("openvino", "torch"), "openvino,torch"),
     Step(
-        MODULE,
-        "tflite",
-        "torch_program:write_tflite",
-        "litert_torch.convert",
-        ("litert-torch", "torch", "ai-edge-litert"),
-        "torch-optimize",
+        MODULE, "tflite", "torch_program:write_tflite", "litert_torch.convert",
+        ("litert-torch", "torch", "ai-edge-litert"), "torch-optimize",
     ),
     Step(
-        MODULE,
-        "executorch",
-        "torch_program:write_executorch",
-        "to_edge_transform_and_lower",
-        ("executorch", "torch"),
+        MODULE, "executorch", "torch_program:write_executorch", "to_edge_transform_and_lower", ("executorch", "torch"),
         "executorch",
     ),
     Step(KERAS_MODEL, "keras", "keras_model:write_keras", "keras.Model.save", ("keras",), "keras"),
     Step(
-        KERAS_MODEL,
-        "onnx",
-        "keras_model:write_onnx",
-        _KERAS_EXPORT,
-        ("keras",),
-        "keras,torch",
+        KERAS_MODEL, "onnx", "keras_model:write_onnx", _KERAS_EXPORT, ("keras",), "keras,torch",
         behind=(("tensorflow", "tf2onnx"), ("torch", "onnxscript")),
     ),
     Step(
-        KERAS_MODEL,
-        "tflite",
-        "keras_model:write_tflite",
-        _KERAS_EXPORT,
-        ("keras",),
-        "torch-optimize",
+        KERAS_MODEL, "tflite", "keras_model:write_tflite", _KERAS_EXPORT, ("keras",), "torch-optimize",
         behind=(("tensorflow",), ("torch", "litert-torch")),
     ),
     Step(
@@ -113,14 +95,10 @@ STEPS = (
     ),
     Step("onnx", "ort", "onnx_files:write_ort", "onnxruntime", ("onnxruntime",), "onnxruntime"),
     Step(
-        "savedmodel",
-        "tflite",
-        "tensorflow_files:write_tflite",
-        "tf.lite.TFLiteConverter",
-        ("tensorflow",),
+        "savedmodel", "tflite", "tensorflow_files:write_tflite", "tf.lite.TFLiteConverter", ("tensorflow",),
         "tensorflow",
     ),
-)
+)  # fmt: skip
 
 SEPARATE = (Step("onnx", "tflite", "onnx_tflite:write_tflite", "onnx2tf", (), ""),)
 """Converters that have an environment of their own, which is made where one is asked for by source and result: none is
@@ -138,10 +116,8 @@ def opened_as(kind: str) -> str:
 def paths_from(kind: str) -> dict[str, Availability]:
     """Return the word for each format that `kind` can be converted to → whether its converters are installed.
 
-    A format that no converter reaches is there too, with the reason and with what helps.
-
-    Args:
-        kind: a model format, or `MODULE` or `KERAS_MODEL`.
+    A format that no converter reaches is there too, with the reason and with what helps. `kind`: a model format, or
+    `MODULE` or `KERAS_MODEL`.
     """
     found = {}
     for to, target in TARGETS.items():
@@ -174,8 +150,7 @@ def is_converted(kind: str, to: str) -> bool:
 def find_path(kind: str, to: str, *, name: str) -> tuple[Step, ...]:
     """Return the fewest converters from `kind`, as in `paths_from`, to the format that `to` names.
 
-    Args:
-        name: what the source is called in messages.
+    `name`: what the source is called in messages.
 
     Raises:
         BadInput: `to` is no format to convert to, or the source has it already.

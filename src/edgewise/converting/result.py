@@ -43,13 +43,10 @@ class Agreement:
     def to_document(self) -> dict[str, Any]:
         """JSON-shaped."""
         return {
-            "close": self.close if self.outputs else None,
-            "outputs": [each.to_document() for each in self.outputs],
-            "inputs": self.inputs,
-            "source_engine": self.source_engine,
-            "result_engine": self.result_engine,
+            "close": self.close if self.outputs else None, "outputs": [each.to_document() for each in self.outputs],
+            "inputs": self.inputs, "source_engine": self.source_engine, "result_engine": self.result_engine,
             "absent_because": self.absent_because or None,
-        }
+        }  # fmt: skip
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, repr=False)
@@ -99,16 +96,9 @@ class Conversion(Shown):
     def to_document(self) -> dict[str, Any]:
         """JSON-shaped."""
         return {
-            "schema": SCHEMA,
-            "source": dict(self.source),
-            "to": self.to,
-            "accepted": self.accepted,
-            "path": None if self.path is None else str(self.path),
-            "model": dict(self.model),
-            "steps": list(self.steps),
-            "lost": list(self.lost),
-            "agreement": self.agreement.to_document(),
+            "schema": SCHEMA, "source": dict(self.source), "to": self.to, "accepted": self.accepted,
+            "path": None if self.path is None else str(self.path), "model": dict(self.model), "steps": list(self.steps),
+            "lost": list(self.lost), "agreement": self.agreement.to_document(),
             "wrong_operator": None if self.wrong is None else asdict(self.wrong),
-            "provenance": None if self.provenance is None else str(self.provenance),
-            "command": self.command,
-        }
+            "provenance": None if self.provenance is None else str(self.provenance), "command": self.command,
+        }  # fmt: skip

@@ -24,11 +24,7 @@ _SHARED = re.compile(r"archive_format|archive_version|byteorder|\.data/.*")
 
 
 def write_program(source: Path, name: str, target: Path) -> None:
-    """Write the program `name` of the ``.pt2`` archive at `source` as the only one, with its weights.
-
-    Raises:
-        BadModel: the archive is damaged.
-    """
+    """Write the program `name` of a ``.pt2`` archive alone, with its weights. Raises `BadModel` for a damaged one."""
     renamed = {each.format(name): each.format("model") for each in _OF_PROGRAM}
     try:
         with zipfile.ZipFile(source) as archive, zipfile.ZipFile(target, "w") as made:
@@ -54,10 +50,8 @@ def write_program(source: Path, name: str, target: Path) -> None:
 def write_saved_model(source: Path, name: str, folder: Path) -> None:
     """Write the SavedModel whose ``saved_model.pb`` is `source` to `folder`, with the signature `name` alone.
 
-    Its variables and assets are copied whole.
-
-    Raises:
-        BadModel: the file is damaged, or has a link to a file outside its folder.
+    Its variables and assets are copied whole. Raises `BadModel`: the file is damaged, or has a link to a file outside
+    its folder.
     """
     folder.mkdir()
     for file in list_files(source)[1:]:
@@ -71,9 +65,7 @@ def write_saved_model(source: Path, name: str, folder: Path) -> None:
 
 
 def _keep_signature(data: bytes, name: bytes) -> Iterator[bytes]:
-    """Yield the parts of a ``SavedModel`` with one signature; those whose names begin with ``__`` are TensorFlow's
-    own.
-    """
+    """Yield the parts of a ``SavedModel`` with one signature; names that begin with ``__`` are TensorFlow's own."""
     for begin, number, wire, value, after in read_fields(data, 0, len(data)):
         if number != _META_GRAPH or wire != BYTES:
             yield data[begin:after]

@@ -13,9 +13,7 @@ from edgewise.converting.base import ConvertOptions, calling, plain_shape
 from edgewise.model.build_network import BuiltModel, export_program
 
 if TYPE_CHECKING:
-    import numpy as np
-
-    Array = np.ndarray[Any, np.dtype[Any]]
+    from edgewise.workload.arrays import Array
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,19 +55,14 @@ class TorchSource:
 
 
 def load_torch(path: Path) -> TorchSource:
-    """Return the program in a ``.pt2`` file, loaded with guards against code in it; raises as the runtime PyTorch
-    does.
-    """
+    """Return the program in a ``.pt2`` file, loaded with guards against code; raises as the runtime PyTorch does."""
     from edgewise.runtime.torch_program import load_program
 
     return TorchSource(load_program(path))
 
 
 def export_built(built: BuiltModel) -> TorchSource:
-    """Return the PyTorch network that a function made, with the inputs with which its graph was read.
-
-    Raises `BadInput`.
-    """
+    """Return the PyTorch network that a function made, with the inputs its graph was read with. Raises `BadInput`."""
     network = built.made
     if network.kind == "exported":
         return TorchSource(network.value)

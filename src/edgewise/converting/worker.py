@@ -14,7 +14,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import asdict
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from edgewise.child_process import Limits, serve
 from edgewise.converting.agreement import compare_tensor
@@ -32,13 +32,9 @@ from edgewise.model.precision import reduced_precision
 from edgewise.model.random_operators import random_words
 from edgewise.run.sample_mode import write_feeds
 from edgewise.run.sandbox import die_with_host
+from edgewise.workload.arrays import Array
 from edgewise.workload.input_shapes import resolve_inputs
 from edgewise.workload.inputs import load_arrays, make_arrays, read_shapes
-
-if TYPE_CHECKING:
-    import numpy as np
-
-    Array = np.ndarray[Any, np.dtype[Any]]
 
 FEEDS = 3
 """Number of random inputs on which source and result are compared."""
@@ -81,13 +77,10 @@ def _convert(asked: dict[str, Any]) -> dict[str, Any]:
             write_feeds(folder / "exported.npz", [run_torch(TorchSource(thing.program), feed) for feed in feeds])
     path, steps = convert_opened(form, thing, name, asked["to"], folder, options=options)
     return document | {
-        "path": str(path),
-        "steps": steps,
-        "lost": find_losses(source, path) if asked["expose"] is None else (),
-        "source": None if kind in (MODULE, KERAS_MODEL) else str(thing),
-        "inputs": names,
+        "path": str(path), "steps": steps, "lost": find_losses(source, path) if asked["expose"] is None else (),
+        "source": None if kind in (MODULE, KERAS_MODEL) else str(thing), "inputs": names,
         "outputs": [each.name for each in signature.outputs] + list(asked["expose"] or ()),
-    }
+    }  # fmt: skip
 
 
 def _find_random(source: BuiltModel | Path, run: Callable[[Any], Any], feed: Any, answer: Any) -> str:

@@ -89,8 +89,7 @@ def count_oom_kills() -> int:
 class Agent:
     """The requests that a host can make, each a method named by ``do``.
 
-    Args:
-        root: folder for all files: ``cache`` has contents by their SHA-256, ``work`` the folders of jobs.
+    `root`: folder for all files: ``cache`` has contents by their SHA-256, ``work`` the folders of jobs.
     """
 
     def __init__(self, root: Path, requests: BinaryIO, answers: BinaryIO) -> None:

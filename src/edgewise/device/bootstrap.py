@@ -25,11 +25,7 @@ PACKAGES = {engine: package for package, engine in ENGINES.items() if engine} | 
 
 
 def how_to_install(transport: Remote, engine: str, hint: str = "") -> str:
-    """How `engine`, or numpy, gets onto a device.
-
-    Args:
-        hint: for an engine without a package of its own, as it is on this machine.
-    """
+    """How `engine`, or numpy, gets onto a device. `hint`: for one without a package of its own, as it is here."""
     python = " ".join(transport.python)
     if engine not in PACKAGES and engine != "numpy":
         return hint and f"on {transport.name}: {hint}"
@@ -53,12 +49,9 @@ def bootstrap(target: RemoteTarget, packages: Sequence[str]) -> None:
         (*pip, "--", "numpy", *" ".join(packages).split()),
     ):
         run_reported(
-            target.transport,
-            command,
-            folder=target.transport.home,
-            environment={},
+            target.transport, command, folder=target.transport.home, environment={},
             advice="the device needs Python's venv module (Debian: apt install python3-venv) and a package index",
-        )
+        )  # fmt: skip
 
 
 def run_reported(

@@ -115,9 +115,7 @@ def _device(name: str, table: object, file: Path) -> Device:
 
 
 def add_device(device: Device, path: Path | None = None) -> tuple[Path, Device | None]:
-    """Write `device` to the file, and return the file and what had its name there. Raises `BadInput` for a name or a
-    value that can't be used.
-    """
+    """Write `device` to the file; return that and what had its name. Raises `BadInput` for a wrong name or value."""
     file = devices_file(path)
     is_here = (device.name, device.url) == (LOCAL, LOCAL)
     if not _NAME.fullmatch(device.name) or (device.name in transports().names() and not is_here):

@@ -151,10 +151,7 @@ def list_releases(package: str, device: str = LOCAL) -> Mapping[str, str]:
 
 
 def _keeper(device: str) -> RemoteTarget:
-    """Return the target of a device that keeps environments.
-
-    Raises as `find_target`, and `BadInput` for another one.
-    """
+    """Return the target of a device that keeps environments. Raises as `find_target`; `BadInput` for another."""
     found = find_target(device)
     if isinstance(found, LocalTarget) or isinstance(found.transport, SharesMachine | RunsPrograms):
         advice = "environments are for this machine and for devices with Python over ssh"

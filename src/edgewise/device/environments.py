@@ -223,9 +223,7 @@ def parse_versions(texts: Iterable[str]) -> list[Version]:
 
 
 def nearest_versions(asked: str, known: Sequence[str], *, most: int = 3) -> list[str]:
-    """Return the versions that are closest to `asked` in their order, the closest first; the newest where it is
-    none.
-    """
+    """Return the versions closest to `asked` in their order, the closest first; the newest where it is none."""
     versions = list(parse_versions(known))
     wanted = next(iter(parse_versions([asked])), None)
     place = len(versions) if wanted is None else bisect_left(versions, wanted) - 0.5

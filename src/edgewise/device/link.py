@@ -41,11 +41,7 @@ class LinkGone(LinkLost):
 
 
 class TargetError(OSError):
-    """The target could not do what was asked: a full disk, a folder that can't be written.
-
-    Args:
-        advice: what the user can do; "" if nothing.
-    """
+    """The target could not do what was asked, as with a full disk; `advice`: what the user can do, "" if nothing."""
 
     def __init__(self, message: str, *, advice: str = "") -> None:
         super().__init__(message)
@@ -252,10 +248,7 @@ class Answer(dict[str, Any]):
 
 
 def read_all(process: Process, *, timeout_s: float, most: int) -> bytes:
-    """Return a process's standard output to its end.
-
-    Raises TimeoutError after `timeout_s`, ValueError for more than `most` bytes, `Cancelled`.
-    """
+    """Return standard output to its end. Raises TimeoutError, ValueError for more than `most` bytes, `Cancelled`."""
     end_by, data = now() + timeout_s, bytearray()
     while True:
         descriptor = process.stdout.fileno()

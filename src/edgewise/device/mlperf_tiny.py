@@ -36,9 +36,7 @@ class MlperfTiny(OnDevices):
         return ""
 
     def load(self, path: Path, options: LoadOptions) -> BoardSession:
-        """Return a session with the board that ``EDGEWISE_BOARD`` names; `path` only tells what the board
-        should hold.
-        """
+        """Return a session with the board in ``EDGEWISE_BOARD``; `path` only tells what the board should hold."""
         told = os.environ.get(ENVIRONMENT_VARIABLE)
         if told is None:
             raise UnsupportedModel(f"{path.name} runs on boards only: ⟦device=serial:///dev/ttyACM0⟧")
@@ -83,10 +81,7 @@ class BoardSession:
 
 
 def encode(arrays: Sequence[Any], encoding: str) -> bytes:
-    """Return the bytes of all inputs as the board takes them; ``uint8`` is int8 + 128.
-
-    Raises `UnsupportedModel` for a type that the board does not take.
-    """
+    """Return all inputs' bytes as the board takes them; ``uint8`` is int8 + 128. Raises `UnsupportedModel`."""
     kinds = {str(array.dtype) for array in arrays}
     takes = {"float32": {"float32"}, "uint8": {"int8", "uint8"}}.get(encoding, kinds)
     if not kinds <= takes:

@@ -22,9 +22,7 @@ MOST_HEADER = 2**16
 
 
 def supervisor_words(command: Sequence[str], *, folder: PurePath, environment: Mapping[str, str]) -> list[str]:
-    """Return the words behind ``python -c`` that start `command` in `folder`: the supervisor's source and its
-    arguments.
-    """
+    """Return the words behind ``python -c`` that start `command` in `folder`: the supervisor and its arguments."""
     source = resources.files("edgewise.device").joinpath("supervisor.py").read_text(encoding="utf-8")
     return [source, str(folder), json.dumps(dict(environment)), *command]
 

@@ -18,7 +18,6 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 from pathlib import Path, PurePath, PurePosixPath
-from types import TracebackType
 from typing import Any, BinaryIO, Protocol, Self, TypeVar, cast
 
 from edgewise.cancellation import sleep
@@ -86,9 +85,7 @@ class Workspace(Protocol):
     def __enter__(self) -> Self:
         """Itself."""
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
+    def __exit__(self, *error: object) -> None:
         """Remove the folder."""
 
     def send(self, file: Path) -> None:
@@ -121,10 +118,8 @@ class Target(Protocol):
     def workspace(self, folder: Path, files: Mapping[str, Path] | None = None) -> Workspace:
         """Return a new workspace that has `files`, name → file on this machine.
 
-        Args:
-            folder: the host's folder for the job: standard error and pulled files come there.
-
-        Raises OSError where the files can't be brought there; `LinkLost` where the link drops for good.
+        `folder`: the host's folder for the job: standard error and pulled files come there. Raises OSError where the
+        files can't be brought there; `LinkLost` where the link drops for good.
         """
 
     def locate(self, workspace: Workspace, name: str, file: Path) -> str:
@@ -144,9 +139,7 @@ class LocalWorkspace:
     def __enter__(self) -> Self:
         return self
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
+    def __exit__(self, *error: object) -> None:
         """Leave the folder: it belongs to the caller."""
 
     def send(self, file: Path) -> None:
@@ -400,9 +393,7 @@ class RemoteWorkspace:
     def __enter__(self) -> Self:
         return self
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
+    def __exit__(self, *error: object) -> None:
         """Remove the folder; where the link is gone, the agent has done so."""
         try:
             self._link.request("remove", folder=self.path)

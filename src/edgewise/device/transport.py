@@ -15,10 +15,7 @@ from edgewise.registry import Registry
 
 
 class Process(Protocol):
-    """A process that a transport started.
-
-    Who started it calls `kill` in the end, however it ended.
-    """
+    """A process that a transport started. Who started it calls `kill` in the end, however it ended."""
 
     @property
     def pid(self) -> int:
@@ -164,8 +161,7 @@ class RunsPrograms(Remote, Attached, Protocol):
     def shell(self, line: str, *, timeout_s: float, most: int) -> ShellResult:
         """Run a command line in the device's shell.
 
-        Args:
-            most: bytes of standard output that are accepted.
+        `most`: bytes of standard output that are accepted.
 
         Raises:
             TimeoutError: it did not end within `timeout_s`; it was killed.

@@ -18,10 +18,7 @@ AddedMetric = CustomMetric | HuggingFaceMetric
 
 
 class CustomScorer:
-    """A task's scorer, if there is one, and other metrics.
-
-    A record is ``[the task's record, [of each metric what it keeps]]``.
-    """
+    """A task's scorer, if any, and other metrics. A record is ``[the task's record, [what each metric keeps]]``."""
 
     def __init__(self, scorer: Scorer | None, metrics: Sequence[AddedMetric], *, headline: str) -> None:
         self._scorer, self._metrics = scorer, metrics

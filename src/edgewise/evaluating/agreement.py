@@ -95,14 +95,9 @@ def compare_sample(
     A record is ``[rows, same, signal, noise, worst]``, of several outputs followed by the signal and the noise of each.
     Rows run along the last dimension of outputs with two or more; of equally large elements any counts, for ties are
     common in int8. A row of the reference with NaN is no row; a row with NaN against one without is not the same. All
-    but the first two are None where an element is not finite.
-
-    Args:
-        probabilities: which outputs are probabilities: their signal alone is 1 for every element, for they may all be
-            near 0 and right. None: not known, and signal and noise of a single output are not kept once more.
-
-    Raises:
-        BadInput: outputs of another number or size.
+    but the first two are None where an element is not finite. `probabilities`: which outputs are probabilities: their
+    signal alone is 1 for every element, for they may all be near 0 and right. None: not known, and signal and noise of
+    a single output are not kept once more. Raises `BadInput`: outputs of another number or size.
     """
     if [array.size for array in outputs] != [array.size for array in reference]:
         raise BadInput(

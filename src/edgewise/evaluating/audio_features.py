@@ -41,10 +41,8 @@ def _make_polyphase(up: int, down: int) -> Array:
 def resample(wave: Array, source: int, target: int) -> Array:
     """Resample `wave` (frames[, channels]) from `source` to `target` frames per second: ceil(frames × target / source).
 
-    Band-limited (see `_make_polyphase`); before its beginning and after its end there is silence. Float32.
-
-    Raises:
-        ValueError: the ratio in lowest terms is above `MAX_RATIO`.
+    Band-limited (see `_make_polyphase`); before its beginning and after its end there is silence. Float32. Raises
+    ValueError: the ratio in lowest terms is above `MAX_RATIO`.
     """
     common = gcd(source, target)
     up, down = target // common, source // common
@@ -136,8 +134,7 @@ def magnitudes(wave: Array, *, window: int, step: int, fft: int, kind: str, edge
         edges: ``cut``: the first window begins at the first frame and the last ends within the wave. ``zero`` and
             ``reflect``: window i is centred at frame i × step, the wave continued so at both ends by fft // 2.
 
-    Raises:
-        ValueError: the wave is too short for one window, or for being reflected.
+    Raises ValueError: the wave is too short for one window, or for being reflected.
     """
     shape = taper(kind, window)
     length = window

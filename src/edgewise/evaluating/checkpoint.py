@@ -10,7 +10,6 @@ import os
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
-from types import TracebackType
 from typing import IO, Any, Self
 
 FLUSH_LINES = 64
@@ -36,13 +35,9 @@ class Entry:
     def read(cls, found: Mapping[str, Any]) -> Self:
         """Read what `to_document` gave. Raises `ValueError`, `KeyError`, `TypeError` or `OverflowError`."""
         return cls(
-            index=int(found["i"]),
-            name=str(found["n"]),
-            digest=str(found["d"]),
-            record=found["r"],
-            reason=str(found["s"]),
-            changes=tuple(map(str, found.get("c", ()))),
-        )
+            index=int(found["i"]), name=str(found["n"]), digest=str(found["d"]), record=found["r"],
+            reason=str(found["s"]), changes=tuple(map(str, found.get("c", ()))),
+        )  # fmt: skip
 
 
 @dataclass(slots=True)
@@ -72,9 +67,7 @@ class Checkpoint:
                 self.path = None
         return self
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
+    def __exit__(self, *error: object) -> None:
         self._close()
 
     def discard(self) -> None:

@@ -31,11 +31,7 @@ _MOST_CHARACTERS = 2**20
 
 
 def read_class_names(model: Path, form: str) -> tuple[str, ...]:
-    """Return class names in the file of the model; empty where it has none that can be read.
-
-    Args:
-        form: its format.
-    """
+    """Return class names in the file of the model; empty where it has none that can be read. `form`: its format."""
     with suppress(OSError, ValueError):  # a damaged file is reported where it is loaded
         if form == "onnx":
             known = dict(_onnx_metadata(model))

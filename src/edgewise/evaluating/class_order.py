@@ -95,13 +95,9 @@ def find_better_order(evaluation: Evaluation) -> ClassOrder | None:
     matched = labels in (BY_NAME, SAME_NAMES)
     doubted = ORDER in evaluation.settings
     return ClassOrder(
-        accuracy=now / n,
-        better=then / n,
-        names=names,
-        swapped=tuple(moved) if len(moved) == 2 < len(counts) else (),
-        given=matched and not doubted,
-        by_name=matched or doubted,
-    )
+        accuracy=now / n, better=then / n, names=names, swapped=tuple(moved) if len(moved) == 2 < len(counts) else (),
+        given=matched and not doubted, by_name=matched or doubted,
+    )  # fmt: skip
 
 
 def _exchange_classes(counts: Sequence[Sequence[int]]) -> dict[int, int]:
@@ -146,8 +142,7 @@ def is_clear(share: float, n: int) -> bool:
 def pair_classes(cells: Iterable[tuple[int, int, int]]) -> dict[int, int] | None:
     """Return a different answer for each label, the most frequent pairs first; None where labels have few samples.
 
-    Args:
-        cells: label, answer and how many samples have both.
+    `cells`: label, answer and how many samples have both.
     """
     ordered = sorted(cells, key=lambda cell: (-cell[2], cell[0] != cell[1], cell))
     samples: dict[int, int] = {}

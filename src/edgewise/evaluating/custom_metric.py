@@ -46,8 +46,7 @@ class CustomMetric:
         single: whether it is called for one sample at a time.
         group: the name of its list in the scorer's settings.
 
-    Raises:
-        BadInput: there is no such function, or it can't be called with outputs and labels.
+    Raises `BadInput`: there is no such function, or it can't be called with outputs and labels.
     """
 
     group: ClassVar[str] = "own_metrics"

@@ -72,10 +72,7 @@ def assume_task(name: str | None, instructions: Instructions, data: Dataset) -> 
 
 
 def find_task(name: str | None, instructions: Instructions, data: Dataset) -> Task:
-    """Return the requested task, else that of the instructions, else what `assume_task` assumes, which is reported.
-
-    Raises `BadInput` where there is none.
-    """
+    """Return the task: requested, of the instructions, or as `assume_task` assumes and reports. Raises `BadInput`."""
     wanted = name or instructions.task
     if assumed := assume_task(name, instructions, data):
         emit(LogLine(text=assumed))

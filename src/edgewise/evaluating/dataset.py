@@ -151,8 +151,7 @@ class DataFormat(Protocol):
     def open(self, path: Path, options: Mapping[str, str]) -> Mapping[str, Dataset]:
         """Return its splits by name, without reading samples.
 
-        Args:
-            options: ``--data-option NAME=VALUE``, such as a column's name.
+        `options`: ``--data-option NAME=VALUE``, such as a column's name.
 
         Raises:
             BadInput: empty, broken, or an option that it does not know; one line with advice.
@@ -166,11 +165,7 @@ def data_formats() -> Registry[DataFormat]:
 
 
 def refuse_unlabelled(data: Dataset, purpose: str = "") -> BadInput:
-    """Return the error of data without labels.
-
-    Args:
-        purpose: what needs them, as the end of a sentence.
-    """
+    """Return the error of data without labels. `purpose`: what needs them, as the end of a sentence."""
     advice = "to compare with another model's outputs, use ⟦reference=MODEL⟧"
     if data.format == "folders" and data.path is not None:
         advice = f"if this is the folder of one class, give the one above: ⟦data⟧ {data.path.parent}; {advice}"
@@ -228,13 +223,8 @@ def choose_split(splits: Mapping[str, Dataset], asked: str | None, order: Sequen
 def choose_samples(size: int, *, limit: int | None, seed: int, leave_out: Sequence[int] = ()) -> list[int]:
     """Return numbers of the samples to use, ascending: all, or `limit` chosen at random, the same for the same seed.
 
-    A larger limit with the same seed contains the samples of a smaller one.
-
-    Args:
-        leave_out: numbers that must not be among them.
-
-    Raises:
-        BadInput: a limit below 1.
+    A larger limit with the same seed contains the samples of a smaller one. `leave_out`: numbers that must not be among
+    them. Raises `BadInput`: a limit below 1.
     """
     if limit is not None and limit < 1:
         raise BadInput(f"⟦limit⟧ must be at least 1, not {limit}", advice="omit it for all samples")

@@ -108,18 +108,10 @@ class EvaluationPlan:
 
 
 def plan_evaluation(
-    models: Sequence[str | os.PathLike[str]],
-    data: DataOptions,
-    *,
-    own: Sequence[str] = (),
-    reference: Path | None = None,
-    axes: Axes,
-    stopping: Stopping,
-    target: TargetSpec,
-    latency: bool = True,
-    keep_state: bool = False,
-    fresh: bool = False,
-) -> EvaluationPlan:
+    models: Sequence[str | os.PathLike[str]], data: DataOptions, *, own: Sequence[str] = (),
+    reference: Path | None = None, axes: Axes, stopping: Stopping, target: TargetSpec, latency: bool = True,
+    keep_state: bool = False, fresh: bool = False
+) -> EvaluationPlan:  # fmt: skip
     """Return the plan of `edgewise evaluate`.
 
     Args:
@@ -221,13 +213,10 @@ class EvaluationResults(Shown):
 
 
 def run_evaluation(
-    plan: EvaluationPlan,
-    *,
-    save: Callable[[Run], None],
-    sensors: Sensors | None = METERS_OFF,
+    plan: EvaluationPlan, *, save: Callable[[Run], None], sensors: Sensors | None = METERS_OFF,
     alone: AbstractContextManager[None] | None = None,
-    shards: Callable[[Sequence[ModelUnderTest]], Sequence[SampleResults]] | None = None,
-) -> EvaluationResults:
+    shards: Callable[[Sequence[ModelUnderTest]], Sequence[SampleResults]] | None = None
+) -> EvaluationResults:  # fmt: skip
     """Measure the latency of every model, run the samples through it, and score its outputs.
 
     Emits the events of `Dispatcher` and `run_samples`, and `RunFinished` at the end of each model. Ctrl-C and the
@@ -238,8 +227,7 @@ def run_evaluation(
         alone: holds the device; it is entered once the data is known to fit.
         shards: has other processes run the samples of all models; None runs them here.
 
-    Raises:
-        BadInput, Unavailable: before anything was measured, or where samples, labels and model don't fit.
+    Raises `BadInput`, `Unavailable`: before anything was measured, or where samples, labels and model don't fit.
     """
     evaluator = _Evaluator(plan, save=save)
     # Models that don't fit are refused before anything is measured.
@@ -411,21 +399,17 @@ class _Evaluator:
             status="cancelled" if results.interrupted else run.status,
             measurements=(*run.measurements, time, *map(measurement_of, scores)),
             evaluation=describe(
-                results,
-                table,
-                selection=selection,
+                results, table, selection=selection,
                 instructions=replace(
                     tested.instructions,
                     task_options={**tested.instructions.task_options, **plan.data.task_options},
                     classes=plan.data.classes or tested.instructions.classes,
                 ),
-                settings=scorer.settings,
-                task=plan.task_name,
-                reference=None if plan.reference is None else plan.reference.model.sha256,
-                calibrated=calibrated,
+                settings=scorer.settings, task=plan.task_name,
+                reference=None if plan.reference is None else plan.reference.model.sha256, calibrated=calibrated,
             ),
             effective=run.effective or dict(results.effective),
-        )
+        )  # fmt: skip
         if results.effective.get("states"):
             told = Caution.of(KEEPS_STATE, results.notes[-1])
             run = replace(run, cautions=(*(each for each in run.cautions if each.code != KEEPS_STATE), told))
@@ -437,14 +421,10 @@ class _Evaluator:
         doubts = [] if doubt is None else [doubt]
         run = replace(run, cautions=(*run.cautions, *doubts, *about_pictures, *about_data))
         return ModelEvaluation(
-            run=run,
-            scores=scores,
-            differences=differences,
-            headline=scorer.headline,
-            notes=(*filter(None, [plan.assumed]), *results.notes),
-            resumed=results.resumed,
+            run=run, scores=scores, differences=differences, headline=scorer.headline,
+            notes=(*filter(None, [plan.assumed]), *results.notes), resumed=results.resumed,
             answers=_collect_answers(results.entries, scorer),
-        )
+        )  # fmt: skip
 
     def _compare(
         self, results: SampleResults, scorer: Scorer, *, only: tuple[str, ...] | None

@@ -234,18 +234,10 @@ class ModelAdapter:
 
 
 def run_samples(
-    tested: ModelUnderTest,
-    selection: SampleSelection,
-    scorer: Scorer,
-    *,
-    builder: RunBuilder,
-    identity: Mapping[str, Any] | None = None,
-    fresh: bool = False,
-    checkpoints: Path | None = None,
-    holding: contextlib.ExitStack | None = None,
-    end_by: float | None = None,
-    running: ModelAdapter | None = None,
-) -> SampleResults:
+    tested: ModelUnderTest, selection: SampleSelection, scorer: Scorer, *, builder: RunBuilder,
+    identity: Mapping[str, Any] | None = None, fresh: bool = False, checkpoints: Path | None = None,
+    holding: contextlib.ExitStack | None = None, end_by: float | None = None, running: ModelAdapter | None = None
+) -> SampleResults:  # fmt: skip
     """Run every sample of `selection` through the model, and keep the scorer's record of each.
 
     Emits `SamplesStarted`, `SamplesDone` and `SamplesFinished`. Ctrl-C and the cancel token in force end it with the
@@ -261,9 +253,8 @@ def run_samples(
         end_by: monotonic time, s, at which it ends with what it has.
         running: the model with its worker, which has started and goes on afterwards; None starts a worker for this.
 
-    Raises:
-        BadInput: samples that don't fit the model, labels that don't fit the task, or, where `strict`, a sample that
-            can't be used.
+    Raises `BadInput`: samples that don't fit the model, labels that don't fit the task, or, where `strict`, a sample
+    that can't be used.
     """
     begin = now()
     # A sequence can't be resumed in its middle: the state is gone.
@@ -285,29 +276,17 @@ def run_samples(
     wanted = set(selection.indices)
     entries = tuple(entry for index, entry in sorted(checkpoint.entries.items()) if index in wanted)
     results = SampleResults(
-        entries=entries,
-        notes=(*adapter.notes, *_tell_state(tested.job, adapter.inference)),
-        fed=adapter.ranges,
-        effective=adapter.inference.effective,
-        failure=failure,
-        interrupted=interrupted,
-        resumed=loop.resumed,
-        seconds=now() - begin,
-        times=adapter.times,
-        untimed=adapter.inference.untimed,
-        example=loop.example,
-        batch=adapter.batch,
-        checkpoint=checkpoint,
-    )
+        entries=entries, notes=(*adapter.notes, *_tell_state(tested.job, adapter.inference)), fed=adapter.ranges,
+        effective=adapter.inference.effective, failure=failure, interrupted=interrupted, resumed=loop.resumed,
+        seconds=now() - begin, times=adapter.times, untimed=adapter.inference.untimed, example=loop.example,
+        batch=adapter.batch, checkpoint=checkpoint,
+    )  # fmt: skip
     emit(
         SamplesFinished(
-            answered=len(results.records),
-            skipped=len(entries) - len(results.records),
-            resumed=results.resumed,
-            seconds=results.seconds,
-            failure="" if failure is None else failure.message,
+            answered=len(results.records), skipped=len(entries) - len(results.records), resumed=results.resumed,
+            seconds=results.seconds, failure="" if failure is None else failure.message,
         )
-    )
+    )  # fmt: skip
     return results
 
 

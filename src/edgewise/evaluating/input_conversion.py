@@ -55,8 +55,7 @@ class InputPlan:
     def check(self, kind: Kind) -> None:
         """Raise what needs no sample.
 
-        Args:
-            kind: of the samples.
+        `kind`: of the samples.
 
         Raises:
             BadInput: steps that don't fit the kind or the input, none that converts text or pixels to numbers, or a
@@ -112,8 +111,7 @@ class InputPlan:
     def recolour(self, item: Item, stored: str) -> None:
         """Bring a picture to the channels that the input needs, as Pillow's ``convert`` does.
 
-        Args:
-            stored: colours of its file, where they are others than those of its pixels.
+        `stored`: colours of its file, where they are others than those of its pixels.
         """
         if item.channels is None or item.data.shape[2] not in (1, 3, 4):
             return
@@ -130,8 +128,7 @@ class InputPlan:
     def refuse_pixels(self, item: Item) -> BadPreparation:
         """Return the error that names all missing steps of a picture whose pixels lack a conversion.
 
-        Raises:
-            BadInput, CorruptSample: the steps that there are can't be done to it.
+        Raises `BadInput`, `CorruptSample`: the steps that there are can't be done to it.
         """
         stored = list(item.data.shape)
         for step in self.steps:
@@ -222,8 +219,7 @@ class InputPlan:
 def steps_for(steps: Sequence[Step], spec: InputSpec, *, kind: Kind | None) -> tuple[Step, ...]:
     """Return `steps` with the input's layout, where it is left open or the input takes pictures in one layout only.
 
-    Raises:
-        BadInput: a layout is left to an input that does not tell it.
+    Raises `BadInput`: a layout is left to an input that does not tell it.
     """
     found = tuple(step.resolve(spec.name, spec.shape) if isinstance(step, Layout) else step for step in steps)
     orders = any(step.name in _ORDERING or getattr(step, "to", None) == "gray" for step in steps)

@@ -98,8 +98,8 @@ def find_instructions(model: Path, *, form: str, flags: Sequence[str] = (), file
             feeds samples as they are.
         file: a YAML file to read instead of the one beside the model.
 
-    Raises:
-        BadInput: a file that is broken or names an unknown step, key or value: the file, the key and what is possible.
+    Raises `BadInput`: a file that is broken or names an unknown step, key or value: the file, the key and what is
+    possible.
     """
     found = Instructions()
     named = (model.with_name(name) for name in (f"{model.name}.yaml", f"{model.stem}.yaml"))
@@ -121,13 +121,10 @@ def find_instructions(model: Path, *, form: str, flags: Sequence[str] = (), file
             raise BadInput(f"{beside.name} has no key 'edgewise'", advice="begin it with edgewise: 1")
         written = read_document(document, folder=beside.parent, name=beside.name)
         found = Instructions(
-            steps=written.steps or found.steps,
-            task=written.task,
-            task_options=written.task_options,
-            classes=written.classes or found.classes,
-            classes_from="" if written.classes else found.classes_from,
+            steps=written.steps or found.steps, task=written.task, task_options=written.task_options,
+            classes=written.classes or found.classes, classes_from="" if written.classes else found.classes_from,
             origins=(*found.origins, beside.name),
-        )
+        )  # fmt: skip
     if flags:
         found = replace(found, steps=read_flags(flags), origins=(*found.origins, "flags"))
     return found
@@ -168,8 +165,7 @@ def read_document(document: Mapping[str, Any], *, folder: Path, name: str) -> In
         folder: the document's files are relative to it.
         name: of the document in messages; it becomes the origin.
 
-    Raises:
-        BadInput: an unknown key, step, setting or value; a file that is missing or outside `folder`.
+    Raises `BadInput`: an unknown key, step, setting or value; a file that is missing or outside `folder`.
     """
     given = {key: value for key, value in document.items() if value != "" or key not in ("task_options", "classes")}
     try:
@@ -253,11 +249,7 @@ def _resolve(step: Step, folder: Path | None, where: str) -> Step:
 
 
 def find_beside(word: str, folder: Path, where: str) -> Path:
-    """Return the file that a document in `folder` names.
-
-    Raises:
-        BadInput: it is outside the folder, by its name or through a link, or is not there.
-    """
+    """Return the file that a document names. Raises `BadInput` where it is not in `folder`, links followed."""
     if "\0" in word or len(word) > 4096:
         raise BadInput(f"{where} names the file {show(word)}", advice="give the name of a file beside it")
     path = (folder / word).absolute()
@@ -338,20 +330,16 @@ def write_flags(steps: Mapping[str, Sequence[Step]]) -> list[str]:
         for step in listed:
             value = {key: each for key, each in step.to_document().items() if not step.is_default(key, each)}
             bare = step.main is not None and list(value) == [step.main]
-            words = ",".join(map(str, _to_list(value[step.main or ""]))) if bare else json.dumps(value)
+            main = value[step.main or ""] if bare else None
+            words = ",".join(map(str, main if isinstance(main, list) else [main])) if bare else json.dumps(value)
             found.append((f"{name}:" if name else "") + step.name + (f"={words}" if value else ""))
     return found
-
-
-def _to_list(value: Any) -> list[Any]:
-    return value if isinstance(value, list) else [value]
 
 
 def write_instructions(instructions: Instructions, path: Path) -> None:
     """Write them as YAML that `find_instructions` reads. Files that steps need are copied beside it.
 
-    Raises:
-        BadInput: it can't be written, or another file of such a name is in the way.
+    Raises `BadInput`: it can't be written, or another file of such a name is in the way.
     """
     text = format_yaml(instructions.to_document())
     try:

@@ -47,8 +47,7 @@ class LitertMetadata:
 def read_litert_metadata(path: Path) -> LitertMetadata | None:
     """Return the metadata of the model at `path`; None where it has none.
 
-    Raises:
-        BadInput: it has some, and they are damaged; or it is no TFLite model or can't be read.
+    Raises `BadInput`: it has some, and they are damaged; or it is no TFLite model or can't be read.
     """
     try:
         with open_tables(path) as tables:

@@ -43,11 +43,7 @@ _MOVING = (Resize, Crop, Letterbox, Pad)
 
 
 def check_range(fed: Mapping[str, tuple[float, float]]) -> Caution | None:
-    """Return a caution where the values of pictures lie far outside what networks take.
-
-    Args:
-        fed: input → smallest and largest value, as real numbers.
-    """
+    """Return a caution where pictures' values lie far outside what networks take; `fed`: input → least and largest."""
     odd = [
         f"values fed to {name}: {significant(low)} to {significant(high)}"
         for name, (low, high) in fed.items()

@@ -118,13 +118,9 @@ class OutputFormat:
 
 
 def find_output_format(
-    graph: Graph,
-    samples: Sequence[Sequence[Array]],
-    context: TaskContext,
-    *,
-    image: tuple[int, int] | None,
-    task: str | None = None,
-) -> OutputFormat:
+    graph: Graph, samples: Sequence[Sequence[Array]], context: TaskContext, *, image: tuple[int, int] | None,
+    task: str | None = None
+) -> OutputFormat:  # fmt: skip
     """Detect the format of a network's outputs.
 
     Args:
@@ -133,8 +129,7 @@ def find_output_format(
         image: (height, width) of the input, where it is one.
         task: the one that the user named, or None.
 
-    Raises:
-        BadInput: the outputs are not those of the task, or leave it open how boxes are read from them.
+    Raises `BadInput`: the outputs are not those of the task, or leave it open how boxes are read from them.
     """
     ends = tuple(
         array.size == 1 and _ends_in_probabilities(graph, name)
@@ -161,11 +156,7 @@ def find_output_format(
 
 
 def _read_boxes(context: TaskContext, *, asked: bool) -> tuple[Boxes | None, str]:
-    """Return boxes as the task `detection` reads them; unless requested, only unambiguous lists.
-
-    Raises:
-        BadInput: they were requested, and can't be read.
-    """
+    """Return boxes as the task `detection` reads them, only unambiguous lists unless `asked`, or raise `BadInput`."""
     try:
         options = read_options(DetectionOptions, context.options, "detection")
         reading, told = read_decoding(options, context.signature.outputs, categories=len(context.classes))

@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from edgewise.errors import BadInput
 from edgewise.evaluating.dataset import CorruptSample, Kind, Sample
@@ -23,9 +23,7 @@ from edgewise.evaluating.task import Preparation
 from edgewise.model.graph import Quantization
 from edgewise.model.identity import read_graph
 from edgewise.record import InputSpec
-
-if TYPE_CHECKING:
-    from edgewise.workload.arrays import Array
+from edgewise.workload.arrays import Array
 
 
 def prepare_as_written(
@@ -72,14 +70,9 @@ class Preparer:
     """
 
     def __init__(
-        self,
-        instructions: Instructions,
-        *,
-        specs: Sequence[InputSpec],
-        quantizations: Sequence[Quantization | None],
-        kind: Kind,
-        example: Callable[[], Sample] | None = None,
-    ) -> None:
+        self, instructions: Instructions, *, specs: Sequence[InputSpec], quantizations: Sequence[Quantization | None],
+        kind: Kind, example: Callable[[], Sample] | None = None
+    ) -> None:  # fmt: skip
         self._kind = kind
         self._names = [spec.name for spec in specs]
         self._proven = False

@@ -35,17 +35,10 @@ _MOST_NAMED = 3
 def measurement_of(score: Score) -> Measurement:
     """Return the score as a run has it; of a proportion the samples are 1.0 or 0.0 each, so that runs can be paired."""
     return Measurement(
-        metric=score.metric,
-        unit=METRICS[score.metric].unit,
-        basis=None if score.value is None else "measured",
-        method=score.method,
-        value=score.value,
-        low=score.low,
-        high=score.high,
-        samples=score.outcomes,
-        session_lengths=(len(score.outcomes),) if score.outcomes else (),
-        absent_because=score.absent_because,
-    )
+        metric=score.metric, unit=METRICS[score.metric].unit, basis=None if score.value is None else "measured",
+        method=score.method, value=score.value, low=score.low, high=score.high, samples=score.outcomes,
+        session_lengths=(len(score.outcomes),) if score.outcomes else (), absent_because=score.absent_because,
+    )  # fmt: skip
 
 
 def inference_time(
@@ -53,8 +46,7 @@ def inference_time(
 ) -> Measurement:
     """Return the time of a whole inference: preparing the sample, the engine, and reading the answer.
 
-    Args:
-        untimed: why the engine's times say nothing; "" where they do.
+    `untimed`: why the engine's times say nothing; "" where they do.
     """
     why = None
     if untimed:
@@ -78,27 +70,16 @@ def inference_time(
 
 
 def digest_of(results: SampleResults, apart: Mapping[int, str] = MappingProxyType({})) -> str:
-    """Return a SHA-256 over the scored samples, in order.
-
-    Args:
-        apart: number → digest of further samples of the same choice.
-    """
+    """Return a SHA-256 over the scored samples, in order, and `apart`: number → digest of others of the same choice."""
     digests = {entry.index: entry.digest for entry in results.entries if not entry.reason} | dict(apart)
     return sha256("".join(f"{digests[index]}\n" for index in sorted(digests)).encode()).hexdigest()
 
 
 def describe(
-    results: SampleResults,
-    table: MetricTable,
-    *,
-    selection: SampleSelection,
-    instructions: Instructions,
-    settings: Mapping[str, Any],
-    task: str,
-    reference: str | None = None,
-    calibrated: CalibratedPart | None = None,
-    apart: Mapping[int, str] = MappingProxyType({}),
-) -> Evaluation:
+    results: SampleResults, table: MetricTable, *, selection: SampleSelection, instructions: Instructions,
+    settings: Mapping[str, Any], task: str, reference: str | None = None, calibrated: CalibratedPart | None = None,
+    apart: Mapping[int, str] = MappingProxyType({})
+) -> Evaluation:  # fmt: skip
     """Return the conditions of an accuracy, as a run keeps them.
 
     Args:
@@ -114,33 +95,23 @@ def describe(
     return Evaluation(
         task=task,
         data=DataRef(
-            name=data.name,
-            path=None if data.path is None else str(data.path.resolve()),
-            format=data.format,
-            split=data.split,
-            size=len(data) + len(absent),
-            sha256=digest_of(results),
+            name=data.name, path=None if data.path is None else str(data.path.resolve()), format=data.format,
+            split=data.split, size=len(data) + len(absent), sha256=digest_of(results),
             data_sha256=digest_of(results, apart),
         ),
-        n=len(results.records),
-        limit=selection.limit,
-        seed=selection.seed,
+        n=len(results.records), limit=selection.limit, seed=selection.seed,
         preprocessing={**instructions.to_document(), "done": list(results.notes)},
-        preprocessing_from=", ".join(instructions.origins),
-        settings=dict(settings),
+        preprocessing_from=", ".join(instructions.origins), settings=dict(settings),
         classes=tuple(instructions.classes or data.classes)[:MOST_CLASSES],
         confusion=None
         if not confusion or len(confusion) > MOST_CLASSES
         else tuple(tuple(int(count) for count in row) for row in confusion),
-        skipped=tuple(skipped[:MOST_SKIPPED]),
-        skipped_count=len(skipped),
+        skipped=tuple(skipped[:MOST_SKIPPED]), skipped_count=len(skipped),
         changes=dict(Counter(change for entry in results.entries if not entry.reason for change in entry.changes)),
-        reference=reference,
-        seconds=results.seconds,
-        example=None if results.example is None else dict(results.example),
-        hosts=dict(results.hosts),
+        reference=reference, seconds=results.seconds,
+        example=None if results.example is None else dict(results.example), hosts=dict(results.hosts),
         calibrated=calibrated,
-    )
+    )  # fmt: skip
 
 
 def cautions_of(evaluation: Evaluation, processors: Mapping[str, str] = MappingProxyType({})) -> tuple[Caution, ...]:

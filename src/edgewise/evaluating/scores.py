@@ -107,10 +107,8 @@ def split_table(table: MetricTable) -> Sequence[MetricTable]:
 def score(table: MetricTable, *, seed: int = 0, only: Sequence[str] | None = None) -> tuple[Score, ...]:
     """Return every metric of `table`: Wilson's interval for proportions, else a BCa bootstrap over samples.
 
-    The number of resamples is the largest of a few that fits a few seconds; `Score.method` has it.
-
-    Args:
-        only: the metrics that are bootstrapped; of others that need it no interval is worked out. None: all of them.
+    The number of resamples is the largest of a few that fits a few seconds; `Score.method` has it. `only`: the metrics
+    that are bootstrapped; of others that need it no interval is worked out. None: all of them.
     """
     from edgewise.evaluating.table_bootstrap import resample
 
@@ -156,14 +154,8 @@ def compare_tables(
     """Return every metric that both have, B less A; sample i of both is the same sample.
 
     Proportions as `difference_of_outcomes`; others by percentiles of a bootstrap in which both count the same samples
-    equally often, its p-value the least risk at which the interval leaves out 0 (twice the share of resamples
-    on the other side of 0).
-
-    Args:
-        only: as for `score`; others that need a bootstrap are left out.
-
-    Raises:
-        BadInput: unequal n.
+    equally often, its p-value the least risk at which the interval leaves out 0 (twice the share of resamples on the
+    other side of 0). `only`: as for `score`; others that need a bootstrap are left out. Raises `BadInput`: unequal n.
     """
     from edgewise.evaluating.table_bootstrap import resample
 

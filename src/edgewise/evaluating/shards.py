@@ -62,8 +62,7 @@ def join_results(
 ) -> SampleResults:
     """Return the results of all shards as those of one process, but for its times; failed where one of them has.
 
-    Args:
-        processors: of hosts, where they are known.
+    `processors`: of hosts, where they are known.
     """
     fed: dict[str, tuple[float, float]] = {}
     hosts = Counter[str]()

@@ -27,10 +27,8 @@ _SAME_LENGTH = 0.01
 def guess_rate(frames: int, rate: int, wanted: int) -> int | None:
     """Return the sampling rate that a model with an input of `wanted` frames probably has; None where it may be `rate`.
 
-    That at which the recording fills the input; else a usual one at which the input lasts whole milliseconds.
-
-    Args:
-        frames, rate: of a recording.
+    That at which the recording fills the input; else a usual one at which the input lasts whole milliseconds. `frames`,
+    `rate`: of a recording.
     """
     if frames == wanted:
         return None

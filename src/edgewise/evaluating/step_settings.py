@@ -89,14 +89,9 @@ class Step(BaseModel):
     real: ClassVar[bool] = False
 
     def __init_subclass__(
-        cls,
-        *,
-        name: str = "",
-        main: str | None = None,
-        takes: tuple[Kind, ...] = (),
-        gives: Kind | None = None,
-        real: bool = False,
-    ) -> None:
+        cls, *, name: str = "", main: str | None = None, takes: tuple[Kind, ...] = (), gives: Kind | None = None,
+        real: bool = False
+    ) -> None:  # fmt: skip
         super().__init_subclass__()
         cls.name, cls.main, cls.takes, cls.gives, cls.real = name, main, takes, gives, real
 
@@ -171,8 +166,7 @@ def parse_settings(kind: type[Step], raw: Any, where: str) -> Step:
         raw: a bare value, a mapping, or None (or "") for none at all.
         where: the step in messages, such as ``digits.yaml: step 2 of 'image', resize``.
 
-    Raises:
-        BadInput: an unknown, missing or invalid setting: which, and what is possible.
+    Raises `BadInput`: an unknown, missing or invalid setting: which, and what is possible.
     """
     if raw is None or (isinstance(raw, str) and not raw.strip()):
         raw = {}

@@ -21,8 +21,7 @@ def parse_step(name: str, raw: Any, *, where: str) -> Step:
         raw: a bare value, a mapping of settings, or None.
         where: its place in messages.
 
-    Raises:
-        BadInput: an unknown step or setting, or an invalid value: where, and what is possible.
+    Raises `BadInput`: an unknown step or setting, or an invalid value: where, and what is possible.
     """
     kind = STEPS.get(name)
     if kind is None:

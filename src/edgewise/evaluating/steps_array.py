@@ -48,8 +48,7 @@ def to_real(values: Array) -> Array:
 def round_to(values: Array, dtype: str) -> Array:
     """Return `values` as `dtype`; to integers rounded to the nearest, ties to even.
 
-    Raises:
-        OverflowError: one is not a number or outside the type's range.
+    Raises OverflowError: one is not a number or outside the type's range.
     """
     target = np.dtype(dtype)
     if target.kind == "f" or values.dtype == target:
@@ -68,11 +67,7 @@ def round_to(values: Array, dtype: str) -> Array:
 
 
 def find_axis(shape: Sequence[int], count: int, axis: int | None) -> int:
-    """Return the axis of `count` values: `axis`, else the first or the last, whichever alone has that size.
-
-    Raises:
-        BadInput: none has, or both have.
-    """
+    """Return the axis of `count` values: `axis`, else the first or last if it alone fits, or raise `BadInput`."""
     if axis is not None:
         if not -len(shape) <= axis < len(shape) or shape[axis] != count:
             have = f"size {shape[axis]}" if -len(shape) <= axis < len(shape) else "no such axis"

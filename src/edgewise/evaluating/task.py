@@ -80,8 +80,7 @@ class MetricTable(Protocol):
     def values(self, weights: Array | None = None) -> Mapping[str, float]:
         """Return every metric of the task, in the order in which they are shown; NaN where it is not defined.
 
-        Args:
-            weights: how often each sample counts, float64 of length n; None: once.
+        `weights`: how often each sample counts, float64 of length n; None: once.
         """
 
 
@@ -117,12 +116,9 @@ class Scorer(Protocol):
     def record(self, outputs: Sequence[Array], sample: Sample, preparation: Preparation) -> Record:
         """Return the record of one sample.
 
-        Args:
-            outputs: of this sample alone, the leading batch dimension of size 1 included, floats (quantised outputs
-                were brought back to real numbers), in the order of the signature.
-
-        Raises:
-            BadInput: outputs or a label that the task can't read, which ends the evaluation.
+        `outputs`: of this sample alone, the leading batch dimension of size 1 included, floats (quantised outputs were
+        brought back to real numbers), in the order of the signature. Raises `BadInput`: outputs or a label that the
+        task can't read, which ends the evaluation.
         """
 
     def tabulate(self, records: Sequence[Record]) -> MetricTable:

@@ -82,39 +82,26 @@ def build_run(part: Part, *, importer: Importer, name: str, index: int, told: To
         name: of the importer.
         index: of the part in its file.
 
-    Raises:
-        BadInput: the user says other than the file, or the model can't be read.
+    Raises `BadInput`: the user says other than the file, or the model can't be read.
     """
     source = part.source
     settings = _merge_settings(part, told.settings)
     job = _make_job(settings, part, importer, told)
     origin = Source(
-        tool=importer.title,
-        importer=name,
-        form=part.form.title,
-        file=to_word(source.path.name),
-        sha256=source.sha256,
-        part=part.where,
-        told=told.as_record(),
-        unknown=tuple(_list_unknown(settings, job, part.form)),
+        tool=importer.title, importer=name, form=part.form.title, file=to_word(source.path.name), sha256=source.sha256,
+        part=part.where, told=told.as_record(), unknown=tuple(_list_unknown(settings, job, part.form)),
         time_from="file" if "created" in settings else "modified",
-    )
+    )  # fmt: skip
     # Earlier versions took failed executions for samples: their run of this file is another one.
     outcome = [part.failure.message] if part.failure else [part.left_out] if part.left_out else []
     identity = json.dumps([name, source.sha256, index, origin.told, *outcome], sort_keys=True, default=str)
     variation = _assume_variation(part, job)
     run = Run(
         id=str(uuid5(NAMESPACE_OID, identity)),  # importing twice gives the same run
-        created_at=_find_time(settings, part),
-        job=job,
-        status="failed" if part.failure else "done",
-        failure=part.failure,
-        effective=_collect_facts(part, job),
-        environment=part.environment,
-        measurements=tuple(_make_measurements(part, importer, job, variation)),
-        variation=variation,
-        source=origin,
-    )
+        created_at=_find_time(settings, part), job=job, status="failed" if part.failure else "done",
+        failure=part.failure, effective=_collect_facts(part, job), environment=part.environment,
+        measurements=tuple(_make_measurements(part, importer, job, variation)), variation=variation, source=origin,
+    )  # fmt: skip
     cautions = tuple(_make_cautions(run, importer, part))
     trust = grade_of(cautions, measured=run.value(run.headline) is not None)
     return _add_layers(replace(run, cautions=cautions, trust=trust), part)
@@ -130,20 +117,14 @@ def _make_job(settings: Mapping[str, Any], part: Part, importer: Importer, told:
     return Job(
         model=_find_model(settings, told, part),
         runtime=RuntimeSpec(
-            name="command" if command else settings.get("runtime", importer.runtime),
-            version=settings.get("version"),
-            provider=settings.get("provider"),
-            threads=settings.get("threads"),
-            precision=settings.get("precision"),
+            name="command" if command else settings.get("runtime", importer.runtime), version=settings.get("version"),
+            provider=settings.get("provider"), threads=settings.get("threads"), precision=settings.get("precision"),
         ),
         target=TargetSpec(device=told.device or settings.get("device") or UNKNOWN_DEVICE, transport="file"),
         workload=Workload(
             scenario=Scenario(
-                kind="command" if command else kind,
-                streams=streams,
-                requests=requests,
-                prompt_tokens=settings.get("prompt_tokens"),
-                new_tokens=settings.get("new_tokens"),
+                kind="command" if command else kind, streams=streams, requests=requests,
+                prompt_tokens=settings.get("prompt_tokens"), new_tokens=settings.get("new_tokens"),
                 depth=settings.get("depth_tokens"),
             ),
             inputs=part.inputs,
@@ -155,7 +136,7 @@ def _make_job(settings: Mapping[str, Any], part: Part, importer: Importer, told:
             ),
         ),
         command=(command,) if command else (),
-    )
+    )  # fmt: skip
 
 
 def _merge_settings(part: Part, told: Mapping[str, Any]) -> dict[str, Any]:
@@ -312,19 +293,11 @@ def _add_layers(run: Run, part: Part) -> Run:
         return replace(run, layers=layers)
     total = sum(layer.time or 0.0 for layer in layers)
     profile = Profile(
-        method=part.layers_method,
-        sessions=1,
-        inferences=run.job.workload.stopping.iterations or 0,
-        latency=latency,
-        operators_time=total,
-        overheads_time=0.0,
-        conservation=total / latency,
-        attributed=min(1.0, total / latency),
-        unattributed=latency - total,
-        profiled_latency=latency,
-        peaks_absent_because=NOT_ATTRIBUTED,
+        method=part.layers_method, sessions=1, inferences=run.job.workload.stopping.iterations or 0, latency=latency,
+        operators_time=total, overheads_time=0.0, conservation=total / latency, attributed=min(1.0, total / latency),
+        unattributed=latency - total, profiled_latency=latency, peaks_absent_because=NOT_ATTRIBUTED,
         memory_absent_because=NOT_ATTRIBUTED,
-    )
+    )  # fmt: skip
     return replace(run, layers=layers, profile=profile)
 
 

@@ -137,17 +137,11 @@ def make_layer(
     """
     absent = "the tool gives no time" if executed else "not executed by the engine"
     return Layer(
-        index=0,
-        name=to_word(name),
-        op=to_word(op or ""),
-        kind="operator" if executed else "eliminated",
-        engine_nodes=(to_word(name),),
-        engine_op=to_word(kernel or ""),
-        provider=to_word(provider) if provider else None,
-        time=time,
-        time_absent_because=absent if time is None else None,
-        cost_unknown_because=NOT_ATTRIBUTED,
-    )
+        index=0, name=to_word(name), op=to_word(op or ""), kind="operator" if executed else "eliminated",
+        engine_nodes=(to_word(name),), engine_op=to_word(kernel or ""),
+        provider=to_word(provider) if provider else None, time=time,
+        time_absent_because=absent if time is None else None, cost_unknown_because=NOT_ATTRIBUTED,
+    )  # fmt: skip
 
 
 def extract(source: SourceFile, form: Form) -> list[Part]:
@@ -332,13 +326,9 @@ def _make_layer_of_row(part: Part, cells: Mapping[str, Any], unit: str, *, at: s
     if time is not None and cells.get("calls"):
         time *= part.number(cells["calls"], "1", at=at, what="the number of calls")
     return make_layer(
-        cells["name"],
-        cells.get("op"),
-        kernel=cells.get("kernel"),
-        provider=cells.get("provider"),
-        time=time,
+        cells["name"], cells.get("op"), kernel=cells.get("kernel"), provider=cells.get("provider"), time=time,
         executed=executed,
-    )
+    )  # fmt: skip
 
 
 def _average_repetitions(layers: list[Layer]) -> list[Layer]:

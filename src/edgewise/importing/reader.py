@@ -52,9 +52,8 @@ def import_file(path: str | Path, tool: str = AUTO, told: Told | None = None) ->
         tool: name of an importer; ``auto`` recognises the file by its content.
         told: what the file does not have.
 
-    Raises:
-        BadInput: no importer of this name; a file that is unreadable, unknown, malformed (with its line or JSON path),
-            or at odds with `told`.
+    Raises `BadInput`: no importer of this name; a file that is unreadable, unknown, malformed (with its line or JSON
+    path), or at odds with `told`.
     """
     told = told or Told()
     source = read_source(Path(path))

@@ -71,10 +71,7 @@ class SourceFile:
 
 
 def read_source(path: Path) -> SourceFile:
-    """Read a file, or `IN_BUNDLE` of a folder, of at most `MOST_BYTES`.
-
-    Raises `BadInput` for one that can't be read or is no text.
-    """
+    """Read a file, or `IN_BUNDLE` of a folder, of at most `MOST_BYTES`. Raises `BadInput` where it can't be read."""
     place = path
     try:
         place = path / IN_BUNDLE if path.is_dir() else path
@@ -139,11 +136,8 @@ def parse_json_lines(source: SourceFile) -> list[tuple[int, Any]]:
 def parse_table(source: SourceFile, head: str) -> list[tuple[int, dict[str, str]]]:
     """Return the rows of CSV or Markdown tables as column → cell, with their line's number; empty cells are left out.
 
-    Args:
-        head: regular expression of the line with the columns. Before the first one may be other text.
-
-    Raises:
-        BadInput: a row has another number of cells than its table has columns.
+    `head`: regular expression of the line with the columns. Before the first one may be other text. Raises `BadInput`:
+    a row has another number of cells than its table has columns.
     """
     rows, columns = list[tuple[int, dict[str, str]]](), list[str]()
     for number, line in enumerate(source.text.split("\n"), 1):

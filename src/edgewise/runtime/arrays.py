@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Collection, Mapping, Sequence
+from dataclasses import replace
 from itertools import count as count_up
 from threading import Thread
 from time import monotonic_ns
@@ -38,11 +39,28 @@ def shapes_in_order(names: Sequence[Collection[str]], shapes: Mapping[str, Shape
     return list(shapes.values())
 
 
-def check_dtypes(specs: Sequence[TensorSpec], kind: str) -> None:
-    """Raise `UnsupportedModel` for an input or output (`kind`) whose type is none of numpy's numbers."""
+def in_shapes(inputs: Sequence[TensorSpec], shapes: Mapping[str, Shape]) -> tuple[TensorSpec, ...]:
+    """Return the inputs with the shapes that are wanted, as `shapes_in_order` finds them."""
+    wanted = shapes_in_order([(spec.name,) for spec in inputs], shapes)
+    return tuple(
+        spec if shape is None else replace(spec, shape=shape) for spec, shape in zip(inputs, wanted, strict=True)
+    )
+
+
+def check_fits(inputs: Sequence[TensorSpec], wanted: Sequence[TensorSpec]) -> None:
+    """Raise `UnsupportedModel` where an input's own shape does not allow the one in `wanted`."""
+    for own, given in zip(inputs, wanted, strict=True):
+        if own.shape is not None:
+            check_rank(own.name, len(own.shape), given.shape or ())
+            if not shapes_fit(own.shape, given.shape):
+                raise UnsupportedModel(fixed_shape_message(own.name, own.shape, given.shape or ()))
+
+
+def check_dtypes(inputs: Sequence[TensorSpec], outputs: Sequence[TensorSpec] = ()) -> None:
+    """Raise `UnsupportedModel` for an input or output whose type is none of numpy's numbers."""
     import numpy as np
 
-    for spec in specs:
+    for kind, spec in (*(("input", each) for each in inputs), *(("output", each) for each in outputs)):
         try:
             known = np.dtype(spec.dtype).kind in "biuf"
         except (TypeError, ValueError):  # numpy takes a comma for a list of types
@@ -73,13 +91,13 @@ MOST_TOLD = 1500
 """Characters of an engine's message that are kept."""
 
 
-def fixed_shape_message(name: str, fixed: Sequence[object], wanted: Shape) -> str:
+def fixed_shape_message(name: str, fixed: Sequence[object], wanted: Sequence[object]) -> str:
     """Return what to say where a model's own shape does not allow the one that is wanted."""
     own = ", ".join("?" if size is None else str(size) for size in fixed)
     return f"input {name!r} has the fixed shape [{own}], not [{', '.join(map(str, wanted))}]"
 
 
-def refused(shapes: Mapping[str, Shape]) -> str:
+def refused(shapes: Mapping[str, Sequence[object]]) -> str:
     """How to begin the message of an engine that does not take these shapes; empty where none were given."""
     if not shapes:
         return ""
@@ -87,7 +105,7 @@ def refused(shapes: Mapping[str, Shape]) -> str:
     return f"{REFUSES} {words}: "
 
 
-def check_rank(name: str, rank: int, wanted: Sequence[int]) -> None:
+def check_rank(name: str, rank: int, wanted: Sequence[object]) -> None:
     """Raise `UnsupportedModel` for a shape of another rank than the model's; engines take it and go wrong later."""
     if len(wanted) != rank:
         raise UnsupportedModel(f"input {name!r} has {rank} dimensions, but the requested shape is {list(wanted)}")
@@ -131,13 +149,9 @@ def time_calls(invoke: Callable[[], object], count: int) -> list[int]:
 
 
 def run_on_threads(
-    invokes: Sequence[Callable[[], object]],
-    *,
-    clock: Callable[[], int],
-    until_ns: int | None,
-    count: int | None,
-    completions: list[int],
-) -> None:
+    invokes: Sequence[Callable[[], object]], *, clock: Callable[[], int], until_ns: int | None, count: int | None,
+    completions: list[int]
+) -> None:  # fmt: skip
     """Keep every one of `invokes` busy on a thread of its own; see `edgewise.runtime.base.RunsConcurrently`.
 
     The engine must release Python's lock while it infers. The first error of any thread stops all and is raised.

@@ -94,9 +94,7 @@ class Session(Protocol):
         """Copy or bind one numpy array per input, in order; afterwards `invoke` may be called any number of times."""
 
     def read_outputs(self) -> Sequence[Any]:
-        """Return copies of the outputs of the last `invoke` as numpy arrays, in order; None for one that is no
-        array.
-        """
+        """Return numpy copies of the outputs of the last `invoke`, in order; None for one that is no array."""
 
     def close(self) -> None:
         """Release the engine's resources."""
@@ -129,10 +127,7 @@ class Runtime(Protocol):
         """Import the engine (timed as a phase of its own) and return its version."""
 
     def load(self, path: Path, options: LoadOptions) -> Session:
-        """Return a session for the model at `path`.
-
-        Raises `UnsupportedModel`, `InvalidModel`, MemoryError or the engine's own exceptions.
-        """
+        """Return a session for a model. Raises `UnsupportedModel`, `InvalidModel`, MemoryError or the engine's own."""
 
 
 class OnDevices:
@@ -175,9 +170,7 @@ class ExplainsProviders(Protocol):
     """A runtime that knows what this machine lacks for providers that it does not have."""
 
     def lacking(self, provider: str) -> Availability | None:
-        """Return what is missing for the engine's provider `provider`; None for a name that the engine does not
-        know.
-        """
+        """Return what the engine's `provider` lacks here; None for a name that the engine does not know."""
 
 
 @runtime_checkable
@@ -185,10 +178,7 @@ class DescribesModels(Protocol):
     """A runtime that describes a model's inputs and outputs, for formats that only its engine reads."""
 
     def describe(self, path: Path) -> tuple[Sequence[TensorSpec], Sequence[TensorSpec]]:
-        """Return inputs and outputs of the model at `path`, in its order; sizes that are open are None or a name.
-
-        Raises as `Runtime.load`.
-        """
+        """Return inputs and outputs in the model's order; open sizes are None or a name. Raises as `Runtime.load`."""
 
 
 @runtime_checkable
@@ -196,10 +186,7 @@ class DescribesSignatures(Protocol):
     """A runtime that describes the entry points of a file that has several, for formats that only its engine reads."""
 
     def describe_signatures(self, path: Path) -> Mapping[str, tuple[Sequence[TensorSpec], Sequence[TensorSpec]]]:
-        """Name → inputs and outputs of each entry point of the model at `path`, the default first.
-
-        Raises as `Runtime.load`.
-        """
+        """Name → inputs and outputs of each entry point, the default first. Raises as `Runtime.load`."""
 
 
 @runtime_checkable
@@ -491,18 +478,15 @@ class Generates(Protocol):
     def fill(self, tokens: Sequence[int]) -> None:
         """Forget everything, then compute `tokens` (none: nothing), which `generate` goes on from.
 
-        Computing them makes one new token, which is computed as the first of the prompt that follows.
-
-        Raises `UnsupportedModel` where the engine can't go on from a prompt.
+        Computing them makes one new token, which is computed as the first of the prompt that follows. Raises
+        `UnsupportedModel` where the engine can't go on from a prompt.
         """
 
     def generate(self, tokens: Sequence[int], count: int, take: Callable[[int], None]) -> None:
         """Compute the prompt `tokens` behind those of `fill`, then `count` new tokens, each the likeliest.
 
         No prompt computed before shortens this one, the end of the text ends nothing, and no template is applied.
-
-        Args:
-            take: called with each new token as soon as it is known.
+        `take`: called with each new token as soon as it is known.
         """
 
 

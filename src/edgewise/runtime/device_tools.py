@@ -14,14 +14,7 @@ from dataclasses import dataclass, field
 from typing import Any, Literal, Protocol, runtime_checkable
 
 from edgewise.model.signature import Shape
-from edgewise.runtime.base import (
-    EngineNode,
-    EngineProfile,
-    OnDevices,
-    Provider,
-    Runtime,
-    UnsupportedModel,
-)
+from edgewise.runtime.base import EngineNode, EngineProfile, OnDevices, Provider, Runtime, UnsupportedModel
 from edgewise.runtime.litert_xnnpack import interpret_steps
 
 EXECUTOR = "device-tools"
@@ -127,15 +120,11 @@ class BenchmarkModel(OnDevices):
         """As `DeviceTool.command`."""
         half = str(request.precision == "f16").lower()
         flags: dict[str, Any] = {
-            "graph": request.model,
-            "use_xnnpack": str(request.provider == "xnnpack").lower(),
-            "num_threads": request.threads,
-            "num_runs": request.runs or 1,
-            "min_secs": request.seconds or 0,
-            "max_secs": request.most_seconds,
-            "warmup_runs": request.warmup,
+            "graph": request.model, "use_xnnpack": str(request.provider == "xnnpack").lower(),
+            "num_threads": request.threads, "num_runs": request.runs or 1, "min_secs": request.seconds or 0,
+            "max_secs": request.most_seconds, "warmup_runs": request.warmup,
             "warmup_min_secs": None if request.warmup is None else 0,
-        }
+        }  # fmt: skip
         if request.provider == "xnnpack":
             flags["xnnpack_force_fp16"] = half
         if request.provider == "gpu":
@@ -149,7 +138,8 @@ class BenchmarkModel(OnDevices):
             flags["enable_op_profiling"] = "true"
         if request.mode == "memory":
             flags["report_peak_memory_footprint"] = "true"
-        return [request.program, *(f"--{name}={_plain(value)}" for name, value in flags.items() if value is not None)]
+        words = {name: f"{value:g}" if isinstance(value, float) else value for name, value in flags.items()}
+        return [request.program, *(f"--{name}={word}" for name, word in words.items() if word is not None)]
 
     def read(self, output: str, results: str, request: ToolRequest) -> ToolAnswer:
         """As `DeviceTool.read`."""
@@ -176,22 +166,14 @@ class BenchmarkModel(OnDevices):
             [*re.findall(r"Explicitly applied (\w+) delegate", output), *(each["name"] for each in delegates)]
         )
         return ToolAnswer(
-            latency_ns=(mean,),
-            statistics=statistics[-1],
-            load_ns=load,
-            first_ns=first,
-            memory=_memory(output),
+            latency_ns=(mean,), statistics=statistics[-1], load_ns=load, first_ns=first, memory=_memory(output),
             delegates=delegates,
             threads=_scaled(r"#threads used for CPU inference: \[(\d+)\]", output, 1)
             or _scaled(r"Num threads: \[(\d+)\]", output, 1),
             applied=request.provider == "builtin"
             or (request.provider in told.lower() and f"failed to apply {request.provider}" not in output.lower()),
             profile=_profile(output, mean, int(statistics[-1]["count"])) if request.mode == "layers" else None,
-        )
-
-
-def _plain(value: Any) -> str:
-    return f"{value:g}" if isinstance(value, float) else str(value)
+        )  # fmt: skip
 
 
 def _statistics(line: str) -> dict[str, float]:
@@ -244,14 +226,9 @@ def _profile(output: str, mean_ns: int, count: int) -> EngineProfile | None:
     apart = " XNNPACK's steps are in the order of the tool's table." if inner else ""
     return EngineProfile(
         method="benchmark_model --enable_op_profiling: mean time of each operator over the inferences of a session",
-        resolution_ns=1000.0,
-        truncates=False,
-        nodes=tuple(nodes),
-        inference_ns=(mean_ns,),
-        inferences=count,
-        ordered=True,
+        resolution_ns=1000.0, truncates=False, nodes=tuple(nodes), inference_ns=(mean_ns,), inferences=count,
         notes=(f"The tool gives means per operator, not single times.{apart}",),
-    )
+    )  # fmt: skip
 
 
 def _node(row: Mapping[str, str]) -> EngineNode:
@@ -262,25 +239,17 @@ def _node(row: Mapping[str, str]) -> EngineNode:
         tag = name.removeprefix("Delegate/").rpartition(":")[0]
         (meaning,) = interpret_steps([tag], ())
         return EngineNode(
-            name=name,
-            op=tag,
-            times_ns=time,
-            role="operator",
-            kinds=meaning.kinds,
-            dtype=meaning.dtype,
+            name=name, op=tag, times_ns=time, role="operator", kinds=meaning.kinds, dtype=meaning.dtype,
             provider="XNNPACK",
-        )
+        )  # fmt: skip
     outputs = tuple(part for part in re.sub(r"^\[(.*)\](?::\d+)?$", r"\1", name).split(", ") if part)
     delegate = kind.startswith("TfLite")
     return EngineNode(
-        name=name,
-        op=kind.partition("/")[0],
-        times_ns=time,
+        name=name, op=kind.partition("/")[0], times_ns=time,
         # A delegate's operator names what it hands on, not all that it computes.
-        originals=() if delegate else outputs,
-        outputs=outputs if delegate else (),
+        originals=() if delegate else outputs, outputs=outputs if delegate else (),
         provider=kind if delegate else "built-in",
-    )
+    )  # fmt: skip
 
 
 class OrtPerfTest(OnDevices):

@@ -14,7 +14,7 @@ from edgewise.model.graph import Graph
 from edgewise.model.readers.executorch_graph import KERNELS, read_method
 from edgewise.model.signature import TensorSpec
 from edgewise.registry import Availability
-from edgewise.runtime.arrays import check_dtypes, closed, own_copies, refused, shapes_in_order, tell
+from edgewise.runtime.arrays import check_dtypes, closed, in_shapes, own_copies, refused, tell
 from edgewise.runtime.base import (
     EngineProfile,
     InvalidModel,
@@ -51,10 +51,7 @@ class ExecuTorch:
         return version("executorch")
 
     def load(self, path: Path, options: LoadOptions) -> ExecuTorchSession:
-        """Return a session for a method of the program at `path`.
-
-        Raises `UnsupportedModel`, `InvalidModel`, MemoryError or the engine's own exceptions.
-        """
+        """Return a session for a method of the program at `path`. Raises as `Runtime.load`."""
         check_settings(self.title, (), options.extra)
         if options.precision not in (None, "f32"):
             raise UnsupportedModel(f"ExecuTorch runs a program in its own precision, not in {options.precision}")
@@ -91,7 +88,8 @@ def _check_parts(binding: Any, graph: Graph) -> None:
             f"{', '.join(sorted(has))}); export the program for one of these"
         )
     kernels = {*binding._get_operator_names()}
-    needed = {kernel_name(each.op) for each in graph.operators if each.attributes["runs_in"] == KERNELS}
+    # ``aten::add.out`` of ``aten.add.out``
+    needed = {each.op.replace(".", "::", 1) for each in graph.operators if each.attributes["runs_in"] == KERNELS}
     if lacking := sorted(needed - kernels - {"MoveCall", "JumpFalseCall"}):
         raise UnsupportedModel(f"the package executorch has no kernel {', '.join(lacking[:5])}")
 
@@ -104,11 +102,6 @@ def _set_threads(binding: Any, threads: int | None) -> None:
     if ExecuTorchSession.loaded:
         raise UnsupportedModel(f"a program with {found} threads is loaded in this process; close it first")
     binding._unsafe_reset_threadpool(threads)
-
-
-def kernel_name(op: str) -> str:
-    """``aten::add.out`` of ``aten.add.out``."""
-    return op.replace(".", "::", 1)
 
 
 def _load_method(binding: Any, path: Path, name: str, *, events: bool = False) -> tuple[Any, Any]:
@@ -152,19 +145,12 @@ class ExecuTorchSession:
     def __init__(
         self, load: Callable[..., tuple[Any, Any]], graph: Graph, options: LoadOptions, *, threads: int
     ) -> None:
-        self.inputs, self.outputs = (_specs(graph, names) for names in (graph.inputs, graph.outputs))
-        wanted = shapes_in_order([(spec.name,) for spec in self.inputs], options.shapes)
+        own, self.outputs = (_specs(graph, names) for names in (graph.inputs, graph.outputs))
+        self.inputs = in_shapes(own, options.shapes)
         self._resized = {
-            spec.name: shape
-            for spec, shape in zip(self.inputs, wanted, strict=True)
-            if shape is not None and shape != spec.shape
+            new.name: new.shape for old, new in zip(own, self.inputs, strict=True) if new != old and new.shape
         }
-        self.inputs = tuple(
-            spec if shape is None else TensorSpec(name=spec.name, shape=shape, dtype=spec.dtype)
-            for spec, shape in zip(self.inputs, wanted, strict=True)
-        )
-        check_dtypes(self.inputs, "input")
-        check_dtypes(self.outputs, "output")
+        check_dtypes(self.inputs, self.outputs)
         self.invoke: Callable[[], object] = closed
         self.states: Sequence[str] = graph.states
         self.graph = graph
@@ -179,16 +165,11 @@ class ExecuTorchSession:
         """What the binding tells of the pool, and the file of the rest."""
         inside = sum(each["steps"] for each in self.graph.metadata["delegates"])
         return {
-            "provider": self._provider,
-            "precision": None,
-            "threads": self._threads,
-            "streams": None,
-            "method": self.graph.signature,
-            "delegates": [each["backend"] for each in self.graph.metadata["delegates"]],
-            "operators": len(self.graph.operators),
-            "operators_delegated": inside,
+            "provider": self._provider, "precision": None, "threads": self._threads, "streams": None,
+            "method": self.graph.signature, "delegates": [each["backend"] for each in self.graph.metadata["delegates"]],
+            "operators": len(self.graph.operators), "operators_delegated": inside,
             "planned_bytes": sum(self.graph.metadata["planned_bytes"]),
-        }
+        }  # fmt: skip
 
     def reset_state(self) -> bool:
         """Load the method anew, with the initial values of its states."""
@@ -212,10 +193,7 @@ class ExecuTorchSession:
         self.invoke = partial(self._method.call, self.tensors, False)
 
     def read_outputs(self) -> Sequence[Any]:
-        """Return copies of the outputs of the last inference.
-
-        Raises `UnsupportedModel` for one of a type numpy lacks.
-        """
+        """Return copies of the last inference's outputs. Raises `UnsupportedModel` for one of a type numpy lacks."""
         return [each.numpy() for each in self._method.get_outputs(True)]
 
     def profile_layers(self, inferences: int) -> EngineProfile:

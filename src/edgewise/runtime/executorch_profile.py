@@ -70,8 +70,7 @@ class RecordedInference:
 def profile_executorch(session: ExecuTorchSession, inferences: int) -> EngineProfile:
     """Run `inferences` recorded inferences and as many ordinary ones in turns.
 
-    Raises:
-        CannotProfile: the package records no events, other steps in each inference, or times that can't be.
+    Raises `CannotProfile`: the package records no events, other steps in each inference, or times that can't be.
     """
     program, method = session.load(events=True)
     if not program.has_etdump():
@@ -96,16 +95,9 @@ def profile_executorch(session: ExecuTorchSession, inferences: int) -> EnginePro
     cut = any(node.truncates for node in nodes)
     return EngineProfile(
         method="ExecuTorch's event tracer (ETDump), in a second copy of the program",
-        resolution_ns=_XNNPACK_NS if cut else 1.0,
-        truncates=cut,
-        nodes=nodes,
-        overheads=tuple(_overheads(counted)),
-        inference_ns=tuple(each.wall_ns for each in counted),
-        unprofiled_ns=tuple(timing.plain),
-        pairs_ns=tuple(timing.pairs),
-        processor_ns=tuple(timing.processor),
-        notes=_notes(nodes),
-    )
+        resolution_ns=_XNNPACK_NS if cut else 1.0, truncates=cut, nodes=nodes, overheads=tuple(_overheads(counted)),
+        **timing.as_times(), notes=_notes(nodes),
+    )  # fmt: skip
 
 
 def read_inferences(path: Path, walls: Sequence[int]) -> list[RecordedInference]:
@@ -171,28 +163,18 @@ def make_nodes(recorded: Sequence[RecordedInference], graph: Graph) -> tuple[Eng
         EngineNode(
             name=f"{step.name.removeprefix(_KERNEL)} [{step.instruction}]",
             op=_NUMBER.sub("", step.name.removeprefix(_KERNEL)),
-            times_ns=tuple(float(one.steps[at].length) for one in recorded),
-            role=meanings[at].role,
-            kinds=meanings[at].kinds,
-            originals=meanings[at].originals,
+            times_ns=tuple(float(one.steps[at].length) for one in recorded), role=meanings[at].role,
+            kinds=meanings[at].kinds, originals=meanings[at].originals,
             start_ns=median(float(max(0, one.steps[at].start - one.start)) for one in recorded),
-            provider=_provider(step, own),
-            dtype=meanings[at].dtype,
-            truncates=step.delegated,
+            provider=next((str(each.attributes["runs_in"]) for each in own.get(step.instruction, ())), ""),
+            dtype=meanings[at].dtype, truncates=step.delegated,
         )
         for at, step in enumerate(first)
-    )
-
-
-def _provider(step: Event, own: dict[int, list[Operator]]) -> str:
-    """Return what runs the operators of the step's instruction."""
-    return next((str(each.attributes["runs_in"]) for each in own.get(step.instruction, ())), "")
+    )  # fmt: skip
 
 
 def _interpret(steps: Sequence[Event], own: dict[int, list[Operator]]) -> list[StepMeaning]:
-    """Return what each step executes: a kernel its instruction's operator, steps of XNNPACK what their types say in
-    order.
-    """
+    """Return what each step executes: a kernel its instruction's operator, XNNPACK's what their types say in order."""
     meanings = [StepMeaning()] * len(steps)
     places: dict[int, list[int]] = {}
     for at, step in enumerate(steps):

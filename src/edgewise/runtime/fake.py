@@ -43,14 +43,7 @@ from typing import Any
 from edgewise.model.signature import Dimension, TensorSpec, shapes_fit
 from edgewise.registry import Availability
 from edgewise.runtime.arrays import check_dtypes, closed, fixed_shape_message, own_copies, shapes_in_order
-from edgewise.runtime.base import (
-    EngineNode,
-    EngineOverhead,
-    EngineProfile,
-    LoadOptions,
-    Provider,
-    UnsupportedModel,
-)
+from edgewise.runtime.base import EngineNode, EngineOverhead, EngineProfile, LoadOptions, Provider, UnsupportedModel
 from edgewise.runtime.fake_script import GENERATION, FakeBehaviour, read_script, read_spec
 from edgewise.runtime.profiler_cost import Alternation, Timed, take_turns
 
@@ -114,9 +107,8 @@ class FakeRuntime:
     def load(self, path: Path, options: LoadOptions) -> FakeSession:
         """Return a session that follows the script at `path`.
 
-        Any leading dimension is taken, as engines that resize do; other dimensions must be the script's.
-
-        Raises `InvalidModel` for a file that is no script, `UnsupportedModel`, or what the script says.
+        Any leading dimension is taken, as engines that resize do; other dimensions must be the script's. Raises
+        `InvalidModel` for a file that is no script, `UnsupportedModel`, or what the script says.
         """
         script = read_script(path)
         behaviour = FakeBehaviour(script)
@@ -136,11 +128,11 @@ class FakeSession:
 
     def __init__(self, script: Mapping[str, Any], behaviour: FakeBehaviour, options: LoadOptions) -> None:
         inputs = tuple(map(read_spec, script["inputs"]))
-        check_dtypes(inputs, "input")
+        check_dtypes(inputs)
         wanted = shapes_in_order([(spec.name,) for spec in inputs], options.shapes)
         self.inputs: Sequence[TensorSpec] = tuple(map(_resolve, inputs, wanted))
         self.outputs: Sequence[TensorSpec] = _resolve_outputs(script["outputs"], inputs, self.inputs)
-        check_dtypes(self.outputs, "output")
+        check_dtypes((), self.outputs)
         self.clock = FakeClock(script["import_ns"] + script["load_ns"], tick=script["tick_ns"])
         self.sleep = self.clock.sleep
         self.invoke: Callable[[], object] = closed
@@ -171,12 +163,9 @@ class FakeSession:
         self._results: list[Any] = []
         self._requests = max(1, options.requests or options.streams or script.get("requests", 1))
         self.effective: Mapping[str, Any] = {
-            "provider": "cpu",
-            "precision": options.precision or "f32",
-            "threads": options.threads,
-            "streams": options.streams,
-            "requests": self._requests if "requests" in script else 1,
-        } | dict(script["effective"])
+            "provider": "cpu", "precision": options.precision or "f32", "threads": options.threads,
+            "streams": options.streams, "requests": self._requests if "requests" in script else 1,
+        } | dict(script["effective"])  # fmt: skip
 
     def bind(self, arrays: Sequence[Any]) -> None:
         """Keep a copy of one array per input. Raises ValueError where they don't fit."""
@@ -218,13 +207,9 @@ class FakeSession:
         self.clock.advance(told["prefill_ns"] * len(tokens))
 
     def _generate(
-        self,
-        told: Mapping[str, Any],
-        times: Iterator[int],
-        tokens: Sequence[int],
-        count: int,
-        take: Callable[[int], None],
-    ) -> None:
+        self, told: Mapping[str, Any], times: Iterator[int], tokens: Sequence[int], count: int,
+        take: Callable[[int], None]
+    ) -> None:  # fmt: skip
         self._behaviour.invoked()
         self.clock.advance(told["prefill_ns"] * len(tokens))
         made = count if told["tokens"] < 0 else told["tokens"]
@@ -321,10 +306,7 @@ class FakeSession:
                 EngineOverhead(name=overhead["name"], times_ns=tuple(map(float, times)))
                 for overhead, times in zip(named, overheads, strict=True)
             ),
-            inference_ns=tuple(turns.walls),
-            unprofiled_ns=tuple(turns.plain),
-            pairs_ns=tuple(turns.pairs),
-            processor_ns=tuple(turns.processor),
+            **turns.as_times(),
         )
 
 
@@ -335,18 +317,12 @@ def _reference_reading(times: Iterator[int]) -> dict[str, float]:
 
 def _node(layer: Mapping[str, Any], times: Sequence[int], starts: Sequence[int]) -> EngineNode:
     return EngineNode(
-        name=layer["name"],
-        op=layer.get("op", ""),
-        times_ns=tuple(map(float, times)),
-        role=layer.get("role", "operator"),
-        kinds=tuple(layer.get("kinds", ())),
-        originals=tuple(layer.get("originals", ())),
-        inputs=tuple(layer.get("inputs", ())),
-        outputs=tuple(layer.get("outputs", ())),
-        start_ns=float(median(starts)),
-        provider=layer.get("provider"),
+        name=layer["name"], op=layer.get("op", ""), times_ns=tuple(map(float, times)),
+        role=layer.get("role", "operator"), kinds=tuple(layer.get("kinds", ())),
+        originals=tuple(layer.get("originals", ())), inputs=tuple(layer.get("inputs", ())),
+        outputs=tuple(layer.get("outputs", ())), start_ns=float(median(starts)), provider=layer.get("provider"),
         dtype=layer.get("dtype"),
-    )
+    )  # fmt: skip
 
 
 def _resolve(spec: TensorSpec, wanted: tuple[int, ...] | None) -> TensorSpec:

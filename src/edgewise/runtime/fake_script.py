@@ -82,10 +82,6 @@ def _allocate(place: str) -> None:
         blocks.append(bytearray(b"\x01") * _ALLOCATION_STEP)
 
 
-def _write_garbage(place: str) -> None:
-    os.write(_channel(), b"\x00\xff this is no message of the protocol\n")
-
-
 def _raise(kind: type[Exception]) -> Callable[[str], None]:
     def deed(place: str) -> None:
         raise kind(f"the script says so, at {place}")
@@ -93,34 +89,14 @@ def _raise(kind: type[Exception]) -> Callable[[str], None]:
     return deed
 
 
-def _end_process(code: int) -> Callable[[str], None]:
-    def deed(place: str) -> None:
-        os._exit(code)
-
-    return deed
-
-
-def _close_channel(place: str) -> None:
-    os.close(_channel())
-
-
 #: word in a script → what happens; "nan" is handled where the outputs are
-DEEDS: Mapping[str, Callable[[str], None]] = {
-    "segfault": _segfault,
-    "abort": lambda place: os.abort(),
-    "exit": _end_process(7),
-    "hang": _hang,
-    "spin": _spin,
-    "allocate": _allocate,
-    "garbage": _write_garbage,
-    "unsupported": _raise(UnsupportedModel),
-    "invalid": _raise(InvalidModel),
-    "memory-error": _raise(MemoryError),
-    "cannot-profile": _raise(CannotProfile),
-    "raise": _raise(RuntimeError),
-    "close-channel": _close_channel,
-    "nan": lambda place: None,
-}
+DEEDS: Mapping[str, Callable[[str], object]] = {
+    "segfault": _segfault, "abort": lambda place: os.abort(), "exit": lambda place: os._exit(7), "hang": _hang,
+    "spin": _spin, "allocate": _allocate, "unsupported": _raise(UnsupportedModel), "invalid": _raise(InvalidModel),
+    "memory-error": _raise(MemoryError), "cannot-profile": _raise(CannotProfile), "raise": _raise(RuntimeError),
+    "garbage": lambda place: os.write(_channel(), b"\x00\xff this is no message of the protocol\n"),
+    "close-channel": lambda place: os.close(_channel()), "nan": lambda place: None,
+}  # fmt: skip
 
 
 def read_script(path: Path) -> dict[str, Any]:
@@ -148,34 +124,17 @@ def read_script(path: Path) -> dict[str, Any]:
 
 _DEFAULTS: Mapping[str, Any] = {
     "inputs": [{"name": "x", "shape": [1, 4], "dtype": "float32"}],
-    "outputs": [{"name": "y", "shape": [1, 2], "dtype": "float32"}],
-    "latency_ns": [1_000_000],
-    "warmup_ns": [],
-    "import_ns": 0,
-    "load_ns": 0,
-    "tick_ns": 0,
-    "speeds": [],
-    "outputs_value": None,
-    "effective": {},
-    "behaviour": {},
-}
-
+    "outputs": [{"name": "y", "shape": [1, 2], "dtype": "float32"}], "latency_ns": [1_000_000], "warmup_ns": [],
+    "import_ns": 0, "load_ns": 0, "tick_ns": 0, "speeds": [], "outputs_value": None, "effective": {}, "behaviour": {},
+}  # fmt: skip
 
 _OPTIONAL = frozenset(
     {
-        "engine_latency_ns",
-        "requests",
-        "layers",
-        "layer_overheads",
-        "turns",
-        "graph",
-        "reference_ns",
-        "states",
+        "engine_latency_ns", "requests", "layers", "layer_overheads", "turns", "graph", "reference_ns", "states",
         "generation",
     }
-)
+)  # fmt: skip
 """Keys that change what the session can do; ``graph`` is read by the format's reader only."""
-
 
 #: key of ``generation`` → what it is where the script does not say
 GENERATION: Mapping[str, Any] = {

@@ -13,6 +13,7 @@ from __future__ import annotations
 import json
 import os
 import re
+import sys
 import tempfile
 import zipfile
 import zlib
@@ -27,12 +28,7 @@ from edgewise.model.keras_code import find_code
 from edgewise.model.signature import TensorSpec
 from edgewise.registry import Availability
 from edgewise.runtime import tensorflow as tensorflow_runtime
-from edgewise.runtime.arrays import (
-    check_dtypes,
-    closed,
-    own_copies,
-    shapes_in_order,
-)
+from edgewise.runtime.arrays import check_dtypes, check_fits, closed, in_shapes, own_copies
 from edgewise.runtime.base import (
     CannotProfile,
     EngineProfile,
@@ -104,11 +100,7 @@ class Keras:
         return str(keras.__version__)
 
     def load(self, path: Path, options: LoadOptions) -> KerasSession:
-        """Return a session for the ``.keras`` file at `path`. The backend traces the model here, not in the
-        first inference.
-
-        Raises `UnsupportedModel`, `InvalidModel`, MemoryError or the engine's own exceptions.
-        """
+        """Return a session for a ``.keras`` file, which is traced here, not later. Raises as `Runtime.load`."""
         providers = {known.name: known for known in self.providers}
         if options.provider not in providers:
             raise UnsupportedModel(f"Keras has no provider {options.provider!r} (it has: {', '.join(providers)})")
@@ -117,7 +109,7 @@ class Keras:
         check_settings(self.title, (), options.extra)
         self.import_engine()
         backend = _backend()
-        threads = _THREADS[backend](options.threads)
+        threads = _set_threads(backend, options.threads)
         model = load_model(path)
         if options.precision == "bf16":
             for layer in model._flatten_layers(include_self=True):
@@ -132,17 +124,13 @@ class KerasSession:
         import keras
 
         taken = [_spec(each, name) for each, name in zip(model.inputs, _names(model.inputs), strict=True)]
-        wanted = shapes_in_order([(spec.name,) for spec in taken], options.shapes)
-        self.inputs: Sequence[TensorSpec] = tuple(
-            spec if shape is None else tensorflow_runtime.with_shape(spec, shape)
-            for spec, shape in zip(taken, wanted, strict=True)
-        )
+        self.inputs: Sequence[TensorSpec] = in_shapes(taken, options.shapes)
+        check_fits(taken, self.inputs)
         # numpy has no bfloat16: such outputs are read as float32.
         self.outputs: Sequence[TensorSpec] = tuple(
             _spec(each, name, readable=True) for each, name in zip(model.outputs, _names(model.outputs), strict=True)
         )
-        check_dtypes(self.inputs, "input")
-        check_dtypes(self.outputs, "output")
+        check_dtypes(self.inputs, self.outputs)
         self.invoke: Callable[[], object] = closed
         self._model, self._backend, self._threads = model, backend, threads
         self._provider = options.provider
@@ -175,15 +163,12 @@ class KerasSession:
         kinds = {layer.compute_dtype for layer in self._model._flatten_layers(include_self=False) if layer.weights}
         kinds = kinds or {self._model.compute_dtype}
         return {
-            "provider": self._provider,
-            "precision": _PRECISIONS.get(kinds.pop()) if len(kinds) == 1 else None,
-            "streams": None,
-            "accelerator": "CPU",
-            "backend": self._backend,
-            "backend_version": _backend_version(self._backend),
+            "provider": self._provider, "precision": _PRECISIONS.get(kinds.pop()) if len(kinds) == 1 else None,
+            "streams": None, "accelerator": "CPU", "backend": self._backend,
+            "backend_version": str(sys.modules[self._backend].__version__),
             "call": _FUNCTION_CALLS[self._backend] if self._provider == "function" else _CALLS[self._provider],
             **self._threads,
-        }
+        }  # fmt: skip
 
     def bind(self, arrays: Sequence[Any]) -> None:
         """Make one tensor of the backend per input, or keep arrays for `predict`. Raises ValueError on a mismatch."""
@@ -298,34 +283,20 @@ def _backend() -> str:
     return backend
 
 
-def _backend_version(backend: str) -> str:
-    import sys
+def _set_threads(backend: str, threads: int | None) -> dict[str, int | None]:
+    """Set the backend's number of threads, and return what it then tells. Raises `UnsupportedModel`."""
+    if backend == "tensorflow":
+        tensorflow_runtime.set_threads(threads)
+        return tensorflow_runtime.told_threads()
+    if backend == "torch":
+        import torch
 
-    return str(sys.modules[backend].__version__)
-
-
-def _set_tensorflow_threads(threads: int | None) -> dict[str, int | None]:
-    tensorflow_runtime.set_threads(threads)
-    return tensorflow_runtime.told_threads()
-
-
-def _set_torch_threads(threads: int | None) -> dict[str, int | None]:
-    import torch
-
-    if threads:
-        torch.set_num_threads(threads)
-    return {"threads": torch.get_num_threads()}
-
-
-def _set_jax_threads(threads: int | None) -> dict[str, int | None]:
+        if threads:
+            torch.set_num_threads(threads)
+        return {"threads": torch.get_num_threads()}
     if threads:
         raise UnsupportedModel("JAX has no setting of its number of threads; leave out ⟦threads⟧")
     return {"threads": None}
-
-
-_THREADS: dict[str, Callable[[int | None], dict[str, int | None]]] = {
-    "tensorflow": _set_tensorflow_threads, "torch": _set_torch_threads, "jax": _set_jax_threads,
-}  # fmt: skip
 
 
 def _tensorflow_function(model: Any, pack: Pack, inputs: Sequence[TensorSpec]) -> Callable[..., Any]:
@@ -336,10 +307,6 @@ def _tensorflow_function(model: Any, pack: Pack, inputs: Sequence[TensorSpec]) -
         *(tf.TensorSpec(spec.shape, spec.dtype) for spec in inputs)
     )
     return concrete
-
-
-def _torch_function(model: Any, pack: Pack, inputs: Sequence[TensorSpec]) -> Callable[..., Any]:
-    return lambda *tensors: _call_layers(model, pack(tensors), "torch")
 
 
 def _jax_function(model: Any, pack: Pack, inputs: Sequence[TensorSpec]) -> Callable[..., Any]:
@@ -359,8 +326,10 @@ def _jax_function(model: Any, pack: Pack, inputs: Sequence[TensorSpec]) -> Calla
 
 
 _FUNCTIONS: dict[str, Callable[[Any, Pack, Sequence[TensorSpec]], Callable[..., Any]]] = {
-    "tensorflow": _tensorflow_function, "torch": _torch_function, "jax": _jax_function,
-}  # fmt: skip
+    "tensorflow": _tensorflow_function,
+    "torch": lambda model, pack, inputs: lambda *tensors: _call_layers(model, pack(tensors), "torch"),
+    "jax": _jax_function,
+}
 _CALLS = {"call": "model(x, training=False)", "predict": "model.predict_on_batch(x)"}
 _FUNCTION_CALLS = {"tensorflow": "tf.function", "torch": f"{_CALLS['call']} in torch.inference_mode", "jax": "jax.jit"}
 

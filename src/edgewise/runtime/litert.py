@@ -70,10 +70,7 @@ class LiteRt:
         return version("ai-edge-litert")
 
     def load(self, path: Path, options: LoadOptions) -> InterpreterSession | CompiledSession:
-        """Return a session for the TFLite model at `path`, its inputs resized to `options.shapes`.
-
-        Raises `UnsupportedModel`, `InvalidModel`, MemoryError or the engine's own exceptions.
-        """
+        """Return a session for a TFLite model, its inputs resized to `options.shapes`. Raises as `Runtime.load`."""
         if options.precision not in (None, "f32"):
             raise UnsupportedModel(f"LiteRT runs a model in its own precision, not in {options.precision}")
         if options.provider == "compiled":
@@ -169,8 +166,7 @@ def _load_compiled(path: Path, options: LoadOptions) -> CompiledSession:
                 model.resize_input_tensor(index, shape, signature_index=at, strict=False)
         inputs = _signature_specs(model.get_input_tensor_details(names[0]), names[1]["inputs"])
         outputs = _signature_specs(model.get_output_tensor_details(names[0]), names[1]["outputs"])
-        check_dtypes(inputs, "input")
-        check_dtypes(outputs, "output")
+        check_dtypes(inputs, outputs)
         if options.profile and options.signature and read_entry(path, options.signature).subgraph:
             raise CannotProfile("LiteRT's profiler times only the first subgraph of a file")
         if options.profile:

@@ -39,15 +39,10 @@ class EventStructure(ctypes.Structure):
     """``ProfiledEventData`` of LiteRT on 64-bit Linux: 104 bytes."""
 
     _fields_ = (
-        ("tag", ctypes.c_void_p),
-        ("type", ctypes.c_int32),
-        ("start_us", ctypes.c_uint64),
-        ("elapsed_us", ctypes.c_uint64),
-        ("memory", ctypes.c_size_t * 6),
-        ("index", ctypes.c_uint64),
-        ("subgraph", ctypes.c_uint64),
-        ("source", ctypes.c_int32),
-    )
+        ("tag", ctypes.c_void_p), ("type", ctypes.c_int32), ("start_us", ctypes.c_uint64),
+        ("elapsed_us", ctypes.c_uint64), ("memory", ctypes.c_size_t * 6), ("index", ctypes.c_uint64),
+        ("subgraph", ctypes.c_uint64), ("source", ctypes.c_int32),
+    )  # fmt: skip
 
 
 EVENT_TYPES = frozenset(1 << bit for bit in range(9))
@@ -73,46 +68,27 @@ _ELEMENTS: Mapping[str, int] = {
     "uint64": 13, "uint32": 16, "uint16": 17,
 }  # fmt: skip
 
-#: function → types of its arguments; all return a status, but for those that destroy.
+_TYPES = {"p": _pointer, "n": _size, "i": _integer, "s": _text, "b": ctypes.c_bool}
+#: functions and the types of their arguments (`_TYPES`); all return a status, but for those that destroy.
 _PROTOTYPES: Mapping[str, tuple[Any, ...]] = {
-    "CreateEnvironment": (_integer, _pointer, _pointer),
-    "DestroyEnvironment": (_pointer,),
-    "CreateModelFromFile": (_pointer, _text, _pointer),
-    "DestroyModel": (_pointer,),
-    "CreateOptions": (_pointer,),
-    "DestroyOptions": (_pointer,),
-    "SetOptionsHardwareAccelerators": (_pointer, _integer),
-    "CreateOpaqueOptions": (_text, _pointer, _pointer, _pointer),
-    "DestroyOpaqueOptions": (_pointer,),
-    "AddOpaqueOptions": (_pointer, _pointer),
-    "CreateCompiledModel": (_pointer, _pointer, _pointer, _pointer),
-    "DestroyCompiledModel": (_pointer,),
-    "CompiledModelResizeInputTensorNonStrict": (_pointer, _size, _size, _pointer, _size),
-    "GetCompiledModelOutputTensorLayouts": (_pointer, _size, _size, _pointer, ctypes.c_bool),
-    "RunCompiledModel": (_pointer, _size, _size, _pointer, _size, _pointer),
-    "CompiledModelGetProfiler": (_pointer, _pointer),
-    "StartProfiler": (_pointer,),
-    "StopProfiler": (_pointer,),
-    "GetNumProfilerEvents": (_pointer, _pointer),
-    "GetProfilerEvents": (_pointer, _integer, _pointer),
-    "GetModelSignature": (_pointer, _size, _pointer),
-    "GetModelSubgraph": (_pointer, _size, _pointer),
-    "GetSignatureSubgraph": (_pointer, _pointer),
-    "GetNumSignatureInputs": (_pointer, _pointer),
-    "GetNumSignatureOutputs": (_pointer, _pointer),
-    "GetSignatureInputTensorByIndex": (_pointer, _size, _pointer),
-    "GetSignatureOutputTensorByIndex": (_pointer, _size, _pointer),
-    "GetTensorName": (_pointer, _pointer),
-    "GetRankedTensorType": (_pointer, _pointer),
-    "GetCompiledModelInputBufferRequirements": (_pointer, _size, _size, _pointer),
-    "GetCompiledModelOutputBufferRequirements": (_pointer, _size, _size, _pointer),
-    "CreateManagedTensorBufferFromRequirements": (_pointer, _pointer, _pointer, _pointer),
-    "DestroyTensorBuffer": (_pointer,),
-    "GetTensorBufferPackedSize": (_pointer, _pointer),
-    "LockTensorBuffer": (_pointer, _pointer, _integer),
-    "UnlockTensorBuffer": (_pointer,),
+    name: tuple(_TYPES[letter] for letter in letters)
+    for name, letters in re.findall(
+        r"(\w+)\((\w+)\)",
+        """
+        CreateEnvironment(ipp) DestroyEnvironment(p) CreateModelFromFile(psp) DestroyModel(p) CreateOptions(p)
+        DestroyOptions(p) SetOptionsHardwareAccelerators(pi) CreateOpaqueOptions(sppp) DestroyOpaqueOptions(p)
+        AddOpaqueOptions(pp) CreateCompiledModel(pppp) DestroyCompiledModel(p)
+        CompiledModelResizeInputTensorNonStrict(pnnpn) GetCompiledModelOutputTensorLayouts(pnnpb)
+        RunCompiledModel(pnnpnp) CompiledModelGetProfiler(pp) StartProfiler(p) StopProfiler(p) GetNumProfilerEvents(pp)
+        GetProfilerEvents(pip) GetModelSignature(pnp) GetModelSubgraph(pnp) GetSignatureSubgraph(pp)
+        GetNumSignatureInputs(pp) GetNumSignatureOutputs(pp) GetSignatureInputTensorByIndex(pnp)
+        GetSignatureOutputTensorByIndex(pnp) GetTensorName(pp) GetRankedTensorType(pp)
+        GetCompiledModelInputBufferRequirements(pnnp) GetCompiledModelOutputBufferRequirements(pnnp)
+        CreateManagedTensorBufferFromRequirements(pppp) DestroyTensorBuffer(p) GetTensorBufferPackedSize(pp)
+        LockTensorBuffer(ppi) UnlockTensorBuffer(p)
+        """,
+    )
 }
-
 
 Named = tuple[str, Any]
 """A tensor's name and its array."""
@@ -180,10 +156,7 @@ class Library:
             raise CannotProfile(f"LiteRt{name} failed with status {status}")
 
     def create(self, name: str, *arguments: Any, of: Any = ctypes.c_void_p) -> Any:
-        """Return what ``LiteRt<name>`` writes to its last argument.
-
-        Raises `CannotProfile` where it reports an error.
-        """
+        """Return what ``LiteRt<name>`` writes to its last argument. Raises `CannotProfile` where it tells an error."""
         result = of()
         self(name, *arguments, ctypes.byref(result))
         return result.value
@@ -222,13 +195,9 @@ def _read_event(event: Any) -> Event:
     if not tag.isascii() or not tag.decode("ascii").isprintable():
         raise CannotProfile(f"an event of LiteRT's profiler has no readable name ({ADVICE})")
     return Event(
-        tag=tag.decode("ascii"),
-        type=event.type,
-        start_us=event.start_us,
-        elapsed_us=event.elapsed_us,
-        index=event.index,
-        subgraph=event.subgraph,
-    )
+        tag=tag.decode("ascii"), type=event.type, start_us=event.start_us, elapsed_us=event.elapsed_us,
+        index=event.index, subgraph=event.subgraph,
+    )  # fmt: skip
 
 
 class TimedModel:

@@ -86,8 +86,7 @@ class ProfiledInference:
 class _TimesLayers:
     """Times the layers of a session in a compiled model of the same kernels, reached through the C API.
 
-    Args:
-        given, more: what the session itself takes.
+    `given`, `more`: what the session itself takes.
     """
 
     inputs: Sequence[TensorSpec]
@@ -123,10 +122,7 @@ class _TimesLayers:
         return interpreter
 
     def profile_layers(self, inferences: int) -> EngineProfile:
-        """Run this many inferences under LiteRT's profiler.
-
-        Raises `CannotProfile` where that can't be done or trusted.
-        """
+        """Run inferences under LiteRT's profiler. Raises `CannotProfile` where that can't be done or trusted."""
         import ai_edge_litert
 
         structure = read_structure(self._interpreter_of_model())
@@ -136,13 +132,11 @@ class _TimesLayers:
         found, provider = version("ai-edge-litert"), self._options.provider
         settings = settings_of(self._options)
         library = Library(Path(ai_edge_litert.__file__).parent / "libLiteRt.so", found)  # the package's own
+        inputs, outputs = ([spec.name for spec in specs] for specs in (self.inputs, self.outputs))
         model = TimedModel(
-            library,
-            self._path,
-            settings=settings,
-            inputs=list(zip([spec.name for spec in self.inputs], self._bound, strict=True)),
-            outputs=list(zip([spec.name for spec in self.outputs], self.read_outputs(), strict=True)),
-        )
+            library, self._path, settings=settings, inputs=list(zip(inputs, self._bound, strict=True)),
+            outputs=list(zip(outputs, self.read_outputs(), strict=True)),
+        )  # fmt: skip
         try:
             model.run()
             if fresh:
@@ -154,18 +148,11 @@ class _TimesLayers:
             model.close()
         nodes = make_nodes(recorded, structure)
         return EngineProfile(
-            method=f"LiteRT {found}: profiler of the C API",
-            resolution_ns=RESOLUTION_NS,
-            truncates=any(step.type == _DELEGATED for step in recorded[0].steps),
-            nodes=nodes,
-            overheads=tuple(_overheads(recorded, provider)),
-            inference_ns=tuple(each.wall_ns for each in recorded),
-            unprofiled_ns=tuple(timing.plain),
-            pairs_ns=tuple(timing.pairs),
-            processor_ns=tuple(timing.processor),
-            ordered=True,
+            method=f"LiteRT {found}: profiler of the C API", resolution_ns=RESOLUTION_NS,
+            truncates=any(step.type == _DELEGATED for step in recorded[0].steps), nodes=nodes,
+            overheads=tuple(_overheads(recorded, provider)), **timing.as_times(),
             notes=(*_notes(nodes, provider), *filter(None, [library.note, "" if fresh else UNCOMPARED])),
-        )
+        )  # fmt: skip
 
 
 class ProfiledInterpreterSession(_TimesLayers, InterpreterSession):
@@ -270,10 +257,8 @@ def _compare_times(own: Callable[[], object], compiled: Callable[[], object]) ->
 def read_inference(events: Sequence[Event], began_ns: int, ended_ns: int) -> ProfiledInference:
     """Check one inference's events and pick out the steps.
 
-    Args:
-        began_ns, ended_ns: of the call around them, by the monotonic clock, which is the profiler's too.
-
-    Raises `CannotProfile` where they are not what this was written for.
+    `began_ns`, `ended_ns`: of the call around them, by the monotonic clock, which is the profiler's too. Raises
+    `CannotProfile` where they are not what this was written for.
     """
     unknown = [each for each in events if each.type not in (_LOOP, _OPERATOR, _DELEGATED, _WHOLE)]
     for event in unknown:
@@ -301,13 +286,10 @@ def read_inference(events: Sequence[Event], began_ns: int, ended_ns: int) -> Pro
     if total > loops[0].elapsed_us + len(steps):
         raise CannotProfile("LiteRT's profiler reports operators that together take longer than their graph")
     return ProfiledInference(
-        steps=steps,
-        starts_ns=_starts(steps, loops[0], began_ns),
-        loop_ns=1000 * loops[0].elapsed_us,
-        reading_ns=_reading_ns(known, loops[0]),
-        readings=2 * sum(each.type in (_LOOP, _WHOLE) for each in known),
+        steps=steps, starts_ns=_starts(steps, loops[0], began_ns), loop_ns=1000 * loops[0].elapsed_us,
+        reading_ns=_reading_ns(known, loops[0]), readings=2 * sum(each.type in (_LOOP, _WHOLE) for each in known),
         wall_ns=ended_ns - began_ns,
-    )
+    )  # fmt: skip
 
 
 def _reading_ns(events: Sequence[Event], loop: Event) -> int:
@@ -341,19 +323,15 @@ def make_nodes(recorded: Sequence[ProfiledInference], structure: InterpreterGrap
     names, meanings = _interpret_steps(first, structure)
     return tuple(
         EngineNode(
-            name=names[at],
-            op=step.tag,
-            times_ns=tuple(1000.0 * inference.steps[at].elapsed_us for inference in recorded),
-            role=meanings[at].role,
-            kinds=meanings[at].kinds,
-            originals=meanings[at].originals,
+            name=names[at], op=step.tag,
+            times_ns=tuple(1000.0 * inference.steps[at].elapsed_us for inference in recorded), role=meanings[at].role,
+            kinds=meanings[at].kinds, originals=meanings[at].originals,
             start_ns=median(inference.starts_ns[at] for inference in recorded),
-            provider="XNNPACK" if step.type == _DELEGATED else "built-in",
-            dtype=meanings[at].dtype,
+            provider="XNNPACK" if step.type == _DELEGATED else "built-in", dtype=meanings[at].dtype,
             truncates=step.type == _DELEGATED,
         )
         for at, step in enumerate(first)
-    )
+    )  # fmt: skip
 
 
 def _interpret_steps(steps: Sequence[Event], structure: InterpreterGraph) -> tuple[list[str], list[StepMeaning]]:
@@ -403,10 +381,7 @@ def _notes(nodes: Sequence[EngineNode], provider: str) -> tuple[str, ...]:
 
 
 def read_structure(interpreter: Any) -> InterpreterGraph:
-    """Operators and partitions of an interpreter whose tensors were allocated.
-
-    Raises `CannotProfile` where this version of the Python package does not list them.
-    """
+    """Return operators and partitions of an allocated interpreter. Raises `CannotProfile` where it lists none."""
     try:
         nodes = interpreter._get_ops_details()
         tensors = {int(each["index"]): str(each["name"]) for each in interpreter.get_tensor_details()}

@@ -10,9 +10,7 @@ from typing import Any
 from edgewise.model.readers.tflite_entry import EntryPoint, read_entry
 from edgewise.model.signature import TensorSpec
 from edgewise.runtime.arrays import check_dtypes, closed, own_copies
-from edgewise.runtime.base import (
-    LoadOptions,
-)
+from edgewise.runtime.base import LoadOptions
 
 #: provider → name of the interpreter's set of kernels
 RESOLVERS = {
@@ -31,8 +29,7 @@ class InterpreterSession:
         inputs, outputs = self._list_tensors()
         self.inputs: Sequence[TensorSpec] = tuple(map(spec_of, inputs))
         self.outputs: Sequence[TensorSpec] = tuple(map(spec_of, outputs))
-        check_dtypes(self.inputs, "input")
-        check_dtypes(self.outputs, "output")
+        check_dtypes(self.inputs, self.outputs)
         self.invoke: Callable[[], object] = closed
         self._provider = options.provider
         self._input_indices = [detail["index"] for detail in inputs]
@@ -61,16 +58,10 @@ class InterpreterSession:
         """The kernels in force; read late, so that asking is no part of the loading time. LiteRT tells no threads."""
         operators, delegates, delegated = _count_delegated(self._interpreter)
         return {
-            "provider": self._provider,
-            "precision": None,
-            "threads": None,
-            "streams": None,
-            "op_resolver": RESOLVERS[self._provider],
-            "delegate": "XNNPACK" if delegates else None,
-            "delegate_partitions": delegates,
-            "operators": operators,
-            "operators_delegated": delegated,
-        }
+            "provider": self._provider, "precision": None, "threads": None, "streams": None,
+            "op_resolver": RESOLVERS[self._provider], "delegate": "XNNPACK" if delegates else None,
+            "delegate_partitions": delegates, "operators": operators, "operators_delegated": delegated,
+        }  # fmt: skip
 
     def bind(self, arrays: Sequence[Any]) -> None:
         """Copy one array per input into the interpreter's tensors. Raises ValueError where they don't fit."""
@@ -115,14 +106,9 @@ class CompiledSession:
     """A model compiled by LiteRT for the CPU. Attributes as in `edgewise.runtime.base.Session`."""
 
     def __init__(
-        self,
-        model: Any,
-        *,
-        path: Path,
-        inputs: Sequence[TensorSpec],
-        outputs: Sequence[TensorSpec],
-        signature: str = "",
-    ) -> None:
+        self, model: Any, *, path: Path, inputs: Sequence[TensorSpec], outputs: Sequence[TensorSpec],
+        signature: str = ""
+    ) -> None:  # fmt: skip
         self._path = path
         self.inputs = inputs
         self.outputs = outputs
@@ -133,13 +119,9 @@ class CompiledSession:
         self._input_buffers: list[Any] = model.create_input_buffers(self._index)
         self._output_buffers: list[Any] = model.create_output_buffers(self._index)
         self.effective: Mapping[str, Any] = {
-            "provider": "compiled",
-            "precision": None,
-            "threads": None,
-            "streams": None,
-            "accelerator": "CPU",
+            "provider": "compiled", "precision": None, "threads": None, "streams": None, "accelerator": "CPU",
             "fully_accelerated": bool(model.is_fully_accelerated()),
-        }
+        }  # fmt: skip
 
     @cached_property
     def states(self) -> Sequence[str]:
@@ -204,8 +186,7 @@ def _count_delegated(interpreter: Any) -> tuple[int | None, int | None, int | No
 def replaced_by(partition: Mapping[str, Any], producers: Mapping[int, Mapping[str, Any]]) -> set[int]:
     """Return indices of the operators that a delegate's partition replaces: those between its outputs and its inputs.
 
-    Args:
-        producers: tensor → the operator that makes it, as the interpreter lists them.
+    `producers`: tensor → the operator that makes it, as the interpreter lists them.
     """
     border = {int(tensor) for tensor in partition["inputs"]}
     open_tensors = [int(tensor) for tensor in partition["outputs"]]

@@ -17,18 +17,13 @@ from itertools import pairwise
 from edgewise.runtime.base import Role
 
 _STEPS: Mapping[tuple[str, ...], str] = {
-    ("convolution",): "Convolution",
-    ("transposed-convolution",): "Deconvolution",
+    ("convolution",): "Convolution", ("transposed-convolution",): "Deconvolution",
     # A convolution with a 1 × 1 filter runs as a fully connected layer over all pixels.
     ("matrix-multiplication", "convolution"): "Fully Connected|Dynamic Fully Connected",
-    ("matrix-multiplication",): "Batch Matrix Multiply",
-    ("pooling", "reduction"): "Average Pooling",
-    ("pooling",): "Max Pooling|ArgMax Pooling",
-    ("pooling", "movement"): "Unpooling",
-    ("reduction", "pooling"): "Mean|Mean Squared|Sum|Reduce Max|Reduce Min",
-    ("softmax",): "Softmax",
-    ("normalization",): "Normalize",
-    ("resize",): "Resize Bilinear",
+    ("matrix-multiplication",): "Batch Matrix Multiply", ("pooling", "reduction"): "Average Pooling",
+    ("pooling",): "Max Pooling|ArgMax Pooling", ("pooling", "movement"): "Unpooling",
+    ("reduction", "pooling"): "Mean|Mean Squared|Sum|Reduce Max|Reduce Min", ("softmax",): "Softmax",
+    ("normalization",): "Normalize", ("resize",): "Resize Bilinear",
     ("quantize", "dequantize", "elementwise"): "Convert",
     ("elementwise", "activation", "normalization"): "Add|Subtract|Multiply|Divide|Maximum|Minimum|Squared Difference|"
     "Modulus|Power|ATan2|Copy Sign|Binary Elementwise|Bitwise And|Bitwise Or|Bitwise Xor|Shift Left|"
@@ -38,7 +33,7 @@ _STEPS: Mapping[tuple[str, ...], str] = {
     "Bankders Rounding|Sign|Bitwise Not|Count Leading Zeros|Population Count|Unary Elementwise",
     ("movement",): "Copy|Constant Pad|Slice|Transpose|Depth To Space|Space To Depth|Static Reshape|Static Expand Dims|"
     "Fuse Dims|Split Dims|Pack LH",
-}
+}  # fmt: skip
 KINDS_OF_STEPS = {step: kinds for kinds, steps in _STEPS.items() for step in steps.split("|")}
 """Type of an XNNPACK step → kinds of operators (`edgewise.model.cost.KINDS`) that it may execute."""
 
@@ -64,29 +59,21 @@ _COMPUTING: Mapping[str, frozenset[str]] = {
 _FREE_STEPS: Mapping[str, str] = {
     step: purpose
     for purpose, steps in {
-        "reshape": "Static Reshape|Static Expand Dims|Fuse Dims|Split Dims",
-        "pad": "Constant Pad",
-        "transpose": "Transpose",
-        "convert": "Convert",
-        "clamp": "Clamp",
-        "copy": "Copy|Slice",
-        "pack": "Pack LH",
+        "reshape": "Static Reshape|Static Expand Dims|Fuse Dims|Split Dims", "pad": "Constant Pad",
+        "transpose": "Transpose", "convert": "Convert", "clamp": "Clamp", "copy": "Copy|Slice", "pack": "Pack LH",
     }.items()
     for step in steps.split("|")
-}
+}  # fmt: skip
 #: what it does → operators that XNNPACK may merge, drop or run as a step of their own
 _FREE_OPERATORS: Mapping[str, str] = {
     operator: purpose
     for purpose, operators in {
-        "reshape": "RESHAPE SQUEEZE EXPAND_DIMS",
-        "pad": "PAD PADV2",
-        "transpose": "TRANSPOSE",
-        "convert": "QUANTIZE DEQUANTIZE CAST",
-        "clamp": "RELU RELU6 RELU_N1_TO_1 RELU_0_TO_1",
+        "reshape": "RESHAPE SQUEEZE EXPAND_DIMS", "pad": "PAD PADV2", "transpose": "TRANSPOSE",
+        "convert": "QUANTIZE DEQUANTIZE CAST", "clamp": "RELU RELU6 RELU_N1_TO_1 RELU_0_TO_1",
         "copy": "CONCATENATION SLICE STRIDED_SLICE SPLIT",
     }.items()
     for operator in operators.split()
-}
+}  # fmt: skip
 
 _DTYPES: Mapping[str, str] = {
     "F32": "float32", "F16": "float16", "BF16": "bfloat16", "PF32": "float32", "PF16": "float16",
@@ -130,9 +117,7 @@ def type_of(tag: str) -> str:
 def dtype_of(tag: str) -> str | None:
     """Return the type of the arithmetic; None where the tag tells none (``Add (ND)``) or the step changes the type."""
     found = re.search(r"\((?:NC|NHWC|NCHW|ND), (\w+)", tag)
-    if found is None or type_of(tag) == "Convert":
-        return None
-    return _DTYPES.get(found[1])
+    return None if found is None or type_of(tag) == "Convert" else _DTYPES.get(found[1])
 
 
 def interpret_steps(tags: Sequence[str], operators: Sequence[LiteRtOperator]) -> list[StepMeaning]:

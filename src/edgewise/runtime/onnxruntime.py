@@ -12,9 +12,7 @@ from typing import Any
 
 from edgewise.model.signature import TensorSpec
 from edgewise.registry import Availability
-from edgewise.runtime.arrays import (
-    tell,
-)
+from edgewise.runtime.arrays import tell
 from edgewise.runtime.base import (
     InvalidModel,
     LoadOptions,
@@ -96,10 +94,7 @@ class OnnxRuntime:
         return tuple(map(spec_of, session.get_inputs())), tuple(map(spec_of, session.get_outputs()))
 
     def load(self, path: Path, options: LoadOptions) -> OnnxSession:
-        """Return a session for the ONNX or ORT model at `path`; shapes are simply fed, the engine needs no reshaping.
-
-        Raises `UnsupportedModel`, `InvalidModel`, MemoryError or the engine's own exceptions.
-        """
+        """Return a session for an ONNX or ORT model; shapes are fed, nothing is reshaped. Raises as `Runtime.load`."""
         import onnxruntime
 
         if options.precision not in (None, "f32"):

@@ -16,14 +16,9 @@ from edgewise.runtime.operator_mapping import Outline, OutlineNode, complete_cla
 _REORDERS = frozenset({"ReorderInput", "ReorderOutput"})
 #: what the engine inserts where the model has none → what for
 _INSERTED: dict[str, Role] = {
-    **dict.fromkeys(_REORDERS, "layout"),
-    "Transpose": "layout",
-    "Cast": "precision",
-    "QuantizeLinear": "precision",
-    "DequantizeLinear": "precision",
-    "MemcpyFromHost": "copy",
-    "MemcpyToHost": "copy",
-}
+    **dict.fromkeys(_REORDERS, "layout"), "Transpose": "layout", "Cast": "precision", "QuantizeLinear": "precision",
+    "DequantizeLinear": "precision", "MemcpyFromHost": "copy", "MemcpyToHost": "copy",
+}  # fmt: skip
 _BLOCKED = re.compile(r"(?:_bn|_mul)?_nchwc$")
 _SUFFIXES = (_BLOCKED, re.compile(r"_token_\d+$"), re.compile(r"/[^/]*$"))
 """What the engine appends to names, the surer first: names of the model's own have slashes too."""
@@ -104,9 +99,7 @@ class _Finder:
         return set()
 
     def maker_it_is_called_after(self, node: OutlineNode) -> set[int]:
-        """Return the operator whose output `node` is called after: so the engine calls operators in its blocked
-        layout.
-        """
+        """Return the operator whose output `node` is called after, as the engine calls those in its blocked layout."""
         stem = _BLOCKED.sub("", node.name)
         return {self._producers[stem]} if stem != node.name and stem in self._producers else set()
 

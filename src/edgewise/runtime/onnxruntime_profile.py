@@ -46,8 +46,7 @@ _FUSING = ("dequantize", *_EPILOGUE)
 #: kinds of operators (`edgewise.model.cost.KINDS`) that a kernel may execute, its own first → kernels
 _KERNELS: dict[tuple[str, ...], str] = {
     ("convolution", *_EPILOGUE): "Conv FusedConv NhwcFusedConv NhwcConv",
-    ("convolution", *_FUSING): "QLinearConv ConvInteger",
-    ("transposed-convolution", *_EPILOGUE): "ConvTranspose",
+    ("convolution", *_FUSING): "QLinearConv ConvInteger", ("transposed-convolution", *_EPILOGUE): "ConvTranspose",
     ("matrix-multiplication", *_FUSING): "MatMul FusedMatMul Gemm FusedGemm MatMulNBits QLinearMatMul QGemm "
     "MatMulInteger MatMulIntegerToFloat DynamicQuantizeMatMul",
     ("attention", "matrix-multiplication", "softmax", "movement", *_EPILOGUE): "Attention MultiHeadAttention "
@@ -66,18 +65,14 @@ _KERNELS: dict[tuple[str, ...], str] = {
     "QLinearAveragePool QLinearGlobalAveragePool",
     ("reduction", "dequantize", "quantize"): "ReduceMean ReduceSum ReduceMax ReduceMin ReduceProd ReduceL2 ArgMax "
     "ArgMin QLinearReduceMean",
-    ("resize",): "Resize Upsample",
-    ("quantize",): "QuantizeLinear DynamicQuantizeLinear",
+    ("resize",): "Resize Upsample", ("quantize",): "QuantizeLinear DynamicQuantizeLinear",
     ("dequantize",): "DequantizeLinear",
     ("movement", "dequantize", "quantize"): "Reshape Flatten Transpose Concat QLinearConcat Split Slice Squeeze "
     "Unsqueeze Pad Gather GatherElements GatherND Expand Tile Identity Shape DepthToSpace SpaceToDepth",
-    ("elementwise", "movement"): "Cast",
-    ("sorting",): "TopK NonMaxSuppression NonZero Unique",
-    ("branch",): "If",
+    ("elementwise", "movement"): "Cast", ("sorting",): "TopK NonMaxSuppression NonZero Unique", ("branch",): "If",
     ("loop",): "Loop Scan",
-}
+}  # fmt: skip
 _KINDS = {kernel: kinds for kinds, kernels in _KERNELS.items() for kernel in kernels.split()}
-
 
 _MOST_EVENTS = 900_000
 
@@ -107,8 +102,7 @@ class ProfiledOnnxSession(OnnxSession):
     def profile_layers(self, inferences: int) -> EngineProfile:
         """Run inferences in a profiled session of the same settings, and as many ordinary ones in between.
 
-        Raises:
-            CannotProfile: the engine's profile is damaged, cut off, or differs from one inference to the next.
+        Raises `CannotProfile`: the engine's profile is damaged, cut off, or differs from one inference to the next.
         """
         if self._arrays is None:
             closed()
@@ -121,9 +115,7 @@ class ProfiledOnnxSession(OnnxSession):
         return _assemble(traced, timing, executed, note)
 
     def _open(self, path: Path, folder: Path) -> tuple[Any, Path | None]:
-        """Return a profiled session for `path`, and the file of the graph it made; None where the engine can't
-        save that.
-        """
+        """Return a profiled session, and the file of the graph it made; None where the engine can't save that."""
         saved = folder / "optimised.onnx"
 
         def record(settings: Any) -> None:
@@ -231,9 +223,7 @@ def _assemble(
         notes += (f"kernels of {', '.join(elsewhere)} may continue after the reported time, which is that of the call",)
     places = [what.place for what in executed if what.place is not None]
     return EngineProfile(
-        method=_METHOD,
-        resolution_ns=_RESOLUTION_NS,
-        truncates=True,
+        method=_METHOD, resolution_ns=_RESOLUTION_NS, truncates=True,
         nodes=tuple(
             _node(step, own, less, what, names=names)
             for step, own, less, what in zip(steps, times, taken, executed, strict=True)
@@ -243,13 +233,9 @@ def _assemble(
             _overhead("session", [traced.sessions[run] - traced.executions[run] for run in runs]),
             _overhead("call", [timing.walls[run] / 1e3 - traced.sessions[run] for run in runs]),
         ),
-        inference_ns=tuple(timing.walls),
-        unprofiled_ns=tuple(timing.plain),
-        pairs_ns=tuple(timing.pairs),
-        processor_ns=tuple(timing.processor),
-        ordered=bool(places) and places == sorted(places),
+        **timing.as_times(), ordered=bool(places) and places == sorted(places),
         notes=(timing.describe_cost(taken), *notes),
-    )
+    )  # fmt: skip
 
 
 def _usual_times(traced: KernelTrace, timing: Alternation) -> tuple[list[float], float, float]:
@@ -273,23 +259,14 @@ def _node(
     name = _stable_name(step, executed)
     names[name] = names.get(name, 0) + 1
     return EngineNode(
-        name=name if names[name] == 1 else f"{name} ({names[name]})",
-        op=step.op,
-        times_ns=tuple(1e3 * value for value in times),
-        role=role,
-        kinds=_KINDS.get(step.op, ()) if role == "operator" else (),
-        originals=executed.originals,
-        inputs=executed.inputs,
-        outputs=executed.outputs,
-        start_ns=1e3 * median(step.starts),
-        provider=step.provider,
+        name=name if names[name] == 1 else f"{name} ({names[name]})", op=step.op,
+        times_ns=tuple(1e3 * value for value in times), role=role,
+        kinds=_KINDS.get(step.op, ()) if role == "operator" else (), originals=executed.originals,
+        inputs=executed.inputs, outputs=executed.outputs, start_ns=1e3 * median(step.starts), provider=step.provider,
         dtype=step.dtype,
         # What was taken out follows from times that were cut: less of it, by half a step.
-        truncates=False if taken else None,
-        type=step.op,
-        taken_out_ns=1e3 * taken,
-        detail=step.detail,
-    )
+        truncates=False if taken else None, type=step.op, taken_out_ns=1e3 * taken, detail=step.detail,
+    )  # fmt: skip
 
 
 def _stable_name(step: KernelTimes, executed: MappedNode) -> str:

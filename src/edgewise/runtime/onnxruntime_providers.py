@@ -11,17 +11,11 @@ from edgewise.registry import Availability
 
 #: word in the name of a library beside the engine → the execution provider it holds
 _LIBRARIES = {
-    "cuda": "CUDAExecutionProvider",
-    "tensorrt": "TensorrtExecutionProvider",
-    "nv_tensorrt_rtx": "NvTensorRTRTXExecutionProvider",
-    "rocm": "ROCMExecutionProvider",
-    "migraphx": "MIGraphXExecutionProvider",
-    "openvino": "OpenVINOExecutionProvider",
-    "dnnl": "DnnlExecutionProvider",
-    "vitisai": "VitisAIExecutionProvider",
-    "cann": "CANNExecutionProvider",
-    "qnn": "QNNExecutionProvider",
-}
+    "cuda": "CUDAExecutionProvider", "tensorrt": "TensorrtExecutionProvider",
+    "nv_tensorrt_rtx": "NvTensorRTRTXExecutionProvider", "rocm": "ROCMExecutionProvider",
+    "migraphx": "MIGraphXExecutionProvider", "openvino": "OpenVINOExecutionProvider", "dnnl": "DnnlExecutionProvider",
+    "vitisai": "VitisAIExecutionProvider", "cann": "CANNExecutionProvider", "qnn": "QNNExecutionProvider",
+}  # fmt: skip
 _NVIDIA = "an NVIDIA GPU, its driver, CUDA and cuDNN"
 #: provider → the package that brings it, the system it is for ("" where it is not bound to one), what else it needs
 _PACKAGES = {

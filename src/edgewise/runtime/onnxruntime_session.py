@@ -23,10 +23,7 @@ from edgewise.runtime.arrays import (
     run_on_threads,
     shapes_in_order,
 )
-from edgewise.runtime.base import (
-    LoadOptions,
-    UnsupportedModel,
-)
+from edgewise.runtime.base import LoadOptions, UnsupportedModel
 
 _BOUND, _RUN = "run_with_iobinding", "run"
 #: types that the engine and numpy call differently
@@ -46,7 +43,7 @@ class OnnxSession:
         self._bindings: list[Any] = []
         self._feed: dict[str, Any] = {}
         self._results: Sequence[Any] = ()
-        check_dtypes([spec for spec in self.inputs if spec.dtype != "string"], "input")
+        check_dtypes([spec for spec in self.inputs if spec.dtype != "string"])
         wanted = shapes_in_order([(spec.name,) for spec in self.inputs], options.shapes)
         for spec, shape in zip(self.inputs, wanted, strict=True):
             if shape is not None and not shapes_fit(spec.shape, shape):
@@ -134,17 +131,11 @@ def _effective(session: Any, *, provider: str, requests: int, placement: Mapping
     settings = session.get_session_options()
     intra = settings.intra_op_num_threads or None
     return {
-        "provider": provider,
-        "call": _BOUND,
-        "execution_providers": list(session.get_providers()),
-        "precision": None,
-        "threads": None if intra is None else intra + requests - 1,
-        "intra_op_threads": intra,
-        "streams": None,
-        "requests": requests,
-        "graph_optimization": settings.graph_optimization_level.name,
+        "provider": provider, "call": _BOUND, "execution_providers": list(session.get_providers()), "precision": None,
+        "threads": None if intra is None else intra + requests - 1, "intra_op_threads": intra, "streams": None,
+        "requests": requests, "graph_optimization": settings.graph_optimization_level.name,
         "operators_per_provider": placement,
-    }
+    }  # fmt: skip
 
 
 def spec_of(node: Any) -> TensorSpec:

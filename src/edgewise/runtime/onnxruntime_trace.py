@@ -152,12 +152,9 @@ def _event(entry: Mapping[str, Any], name: str) -> _Event:
     arguments = entry.get("args")
     arguments = arguments if isinstance(arguments, dict) else {}
     return _Event(
-        name=name.removesuffix(_KERNEL),
-        op=str(arguments.get("op_name", "")),
-        start=_microseconds(entry, "ts"),
-        duration=_microseconds(entry, "dur"),
-        arguments=arguments,
-    )
+        name=name.removesuffix(_KERNEL), op=str(arguments.get("op_name", "")), start=_microseconds(entry, "ts"),
+        duration=_microseconds(entry, "dur"), arguments=arguments,
+    )  # fmt: skip
 
 
 def _microseconds(entry: Mapping[str, Any], name: str) -> int:

@@ -12,12 +12,7 @@ from typing import Any
 from edgewise.model.flex import flex_words
 from edgewise.model.signature import TensorSpec
 from edgewise.registry import Availability
-from edgewise.runtime.arrays import (
-    check_rank,
-    refused,
-    shapes_in_order,
-    tell,
-)
+from edgewise.runtime.arrays import check_rank, refused, shapes_in_order, tell
 from edgewise.runtime.base import (
     InvalidModel,
     LoadOptions,
@@ -77,10 +72,7 @@ class OpenVino:
         return tuple(map(spec_of, model.inputs)), tuple(map(spec_of, model.outputs))
 
     def load(self, path: Path, options: LoadOptions) -> OpenVinoSession:
-        """Return a session for the model at `path`, reshaped to `options.shapes`.
-
-        Raises `UnsupportedModel`, `InvalidModel`, MemoryError or the engine's own exceptions.
-        """
+        """Return a session for the model at `path`, reshaped to `options.shapes`. Raises as `Runtime.load`."""
         check_settings(self.title, self.settings, options.extra)
         import openvino
 

@@ -68,11 +68,7 @@ class StepOrigin:
 
 
 def find_origins(model: Any, path: Path, parts: Sequence[ExecutionStep]) -> list[StepOrigin]:
-    """Return what each step executes of the file's operators; `parts` in the order of execution.
-
-    Args:
-        model: as the engine read it from `path`.
-    """
+    """Return what each of `parts`, in order of execution, executes of the operators in the file at `path`."""
     outline, tensors = outline_of(model)
     claims = claims_of(outline, parts)
     beside: Sequence[tuple[str, ...]] = [()] * len(outline.nodes)
@@ -182,8 +178,7 @@ def _claim_replaced(
 ) -> None:
     """Give steps with names of the engine's own making the operators of their type that nothing claims.
 
-    Args:
-        guess: what would go to which step otherwise: to one after the step that is looked at.
+    `guess`: what would go to which step otherwise: to one after the step that is looked at.
     """
     after: list[set[int]] = [set() for _ in parts]
     steps = {part.texts[0]: index for index, part in enumerate(parts)}
@@ -362,10 +357,8 @@ def _between(outline: Outline, original: Outline, pairs: Mapping[int, int]) -> d
 def _following(outline: Outline, pairs: Mapping[int, int], unpaired: Sequence[int]) -> dict[int, int]:
     """Return what an operator was unfolded into beside its heart: a bias, an activation.
 
-    It was made after the heart and before that of the next operator, and takes from the heart alone.
-
-    Args:
-        unpaired: operators of the file, in order, that may have been unfolded between two hearts.
+    It was made after the heart and before that of the next operator, and takes from the heart alone. `unpaired`:
+    operators of the file, in order, that may have been unfolded between two hearts.
     """
     dynamic = _moving(outline)
     nearest = _nearest(outline, {at: pair for at, pair in pairs.items() if at in dynamic})

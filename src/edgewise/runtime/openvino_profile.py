@@ -17,14 +17,7 @@ from statistics import fmean
 from typing import Any
 
 from edgewise.runtime.arrays import closed
-from edgewise.runtime.base import (
-    CannotProfile,
-    EngineNode,
-    EngineOverhead,
-    EngineProfile,
-    LoadOptions,
-    Role,
-)
+from edgewise.runtime.base import CannotProfile, EngineNode, EngineOverhead, EngineProfile, LoadOptions, Role
 from edgewise.runtime.openvino_mapping import ExecutionStep, StepOrigin, find_origins
 from edgewise.runtime.openvino_session import DTYPES, PASSIVE, OpenVinoSession, call_of, fill
 from edgewise.runtime.profiler_cost import Alternation, Timed, take_turns, time_both
@@ -54,22 +47,16 @@ _LAYERS: dict[tuple[str, ...], str] = {
     ("transposed-convolution", *_EPILOGUE): "Deconvolution",
     ("matrix-multiplication", *_EPILOGUE): "FullyConnected MatMul",
     ("attention", "matrix-multiplication", "softmax"): "ScaledDotProductAttention ScaledAttn MHA",
-    ("recurrent",): "RNNSeq RNNCell",
-    _EPILOGUE: "Eltwise",
-    (*_EPILOGUE, "softmax", "reduction"): "Subgraph",
-    ("quantize", "dequantize"): "FakeQuantize",
-    ("quantize", "dequantize", "elementwise", "movement"): "Convert",
-    ("normalization", "reduction", "elementwise"): "MVN NormalizeL2 Lrn RMSNorm",
-    ("softmax",): "Softmax LogSoftmax",
+    ("recurrent",): "RNNSeq RNNCell", _EPILOGUE: "Eltwise", (*_EPILOGUE, "softmax", "reduction"): "Subgraph",
+    ("quantize", "dequantize"): "FakeQuantize", ("quantize", "dequantize", "elementwise", "movement"): "Convert",
+    ("normalization", "reduction", "elementwise"): "MVN NormalizeL2 Lrn RMSNorm", ("softmax",): "Softmax LogSoftmax",
     ("pooling", "reduction", "quantize", "dequantize"): "Pooling AdaptivePooling",
-    ("reduction", "pooling", *_EPILOGUE): "Reduce",
-    ("resize",): "Interpolate",
+    ("reduction", "pooling", *_EPILOGUE): "Reduce", ("resize",): "Interpolate",
     ("movement",): "Reshape Transpose Concatenation Split StridedSlice Gather GatherND GatherElements Broadcast Tile "
     "Pad ShapeOf DepthToSpace SpaceToDepth ShuffleChannels",
-    ("sorting", "reduction"): "TopK NonMaxSuppression NonZero Unique",
-    ("branch",): "If",
+    ("sorting", "reduction"): "TopK NonMaxSuppression NonZero Unique", ("branch",): "If",
     ("loop", "recurrent"): "TensorIterator Loop",
-}
+}  # fmt: skip
 _KINDS = {layer: kinds for kinds, layers in _LAYERS.items() for layer in layers.split()}
 
 
@@ -134,10 +121,7 @@ class ProfiledOpenVinoSession(OpenVinoSession):
     def profile_layers(self, inferences: int) -> EngineProfile:
         """Run this number of inferences, at most 400 and the first of each window, with performance counters.
 
-        Each block is one reading.
-
-        Raises:
-            CannotProfile: the device is not the CPU, or its counters show nothing.
+        Each block is one reading. Raises `CannotProfile`: the device is not the CPU, or its counters show nothing.
         """
         if self._arrays is None:
             closed()
@@ -282,19 +266,15 @@ class _Steps:
             return "layout"
         conversions = {"Convert", "FakeQuantize", "Multiply", "Subtract", "Transpose"}
         made = origin.types or {name.partition("_")[0]}
-        if made <= conversions and made & {"Convert", "FakeQuantize"}:
-            return "precision"
-        return "operator"
+        return "precision" if made <= conversions and made & {"Convert", "FakeQuantize"} else "operator"
 
 
 def mean_increase(averages: Mapping[int, int]) -> float:
     """Mean of the readings between the last two counts, µs, from the running averages at some counts of readings.
 
     The sum after n readings lies between n × average and n × average + n − 1, and never falls; its middle is taken.
-    Where the last average is below 1 it counts as 0: most readings were cut to 0, and more is not known.
-
-    Args:
-        averages: number of readings → their average in whole microseconds, cut; at least two, in rising order.
+    Where the last average is below 1 it counts as 0: most readings were cut to 0, and more is not known. `averages`:
+    number of readings → their average in whole microseconds, cut; at least two, in rising order.
     """
     counts = list(averages)
     if not averages[counts[-1]]:
@@ -315,9 +295,7 @@ def _assemble(
     places = [place for name in steps.shown if (place := origins[name].place) is not None]
     idle = [each for name, origin in origins.items() if name not in steps.shown for each in origin.originals]
     return EngineProfile(
-        method=_METHOD,
-        resolution_ns=_RESOLUTION_NS,
-        truncates=True,
+        method=_METHOD, resolution_ns=_RESOLUTION_NS, truncates=True,
         nodes=tuple(
             _node(name, [1e3 * block.times[at] for block in blocks], steps, origins[name])
             for name, at in steps.shown.items()
@@ -329,34 +307,23 @@ def _assemble(
         inference_ns=tuple(round(block.wall) for block in blocks),
         unprofiled_ns=tuple(plain for each in turns for plain in each.plain),
         pairs_ns=tuple(pair for each in turns for pair in each.pairs),
-        processor_ns=tuple(block.processor for block in blocks if turns[0].which),
-        inferences=total,
-        ordered=bool(places) and places == sorted(places),
-        idle=tuple(dict.fromkeys(idle)),
+        processor_ns=tuple(block.processor for block in blocks if turns[0].which), inferences=total,
+        ordered=bool(places) and places == sorted(places), idle=tuple(dict.fromkeys(idle)),
         notes=(
             f"each of the {len(blocks)} readings is the mean of a block of inferences, {total} in total, because the "
             "engine reports only sums",
         ),
-    )
+    )  # fmt: skip
 
 
 def _node(name: str, times: Sequence[float], steps: _Steps, origin: StepOrigin) -> EngineNode:
     layer, (kind, kernel), info = steps.layer(name), steps.types[name], steps.info[name]
     role = steps.role(name, origin)
     told = (("layout", "outputLayouts"), ("made_of", "originalLayersNames"))
-    detail: Mapping[str, Any] = {
-        "type": kind,
-        **{title: info[key] for title, key in told if info.get(key)},
-    }
+    detail: Mapping[str, Any] = {"type": kind, **{title: info[key] for title, key in told if info.get(key)}}
     return EngineNode(
-        name=name,
-        op=f"{layer} {kernel}",
-        times_ns=tuple(times),
-        role=role,
-        kinds=(_KINDS.get(kind) or _KINDS.get(layer, ())) if role == "operator" else (),
-        originals=origin.originals,
-        provider="CPU",
-        dtype=DTYPES.get(info.get("runtimePrecision", "")),
-        type="" if layer in _GENERIC else layer,
+        name=name, op=f"{layer} {kernel}", times_ns=tuple(times), role=role,
+        kinds=(_KINDS.get(kind) or _KINDS.get(layer, ())) if role == "operator" else (), originals=origin.originals,
+        provider="CPU", dtype=DTYPES.get(info.get("runtimePrecision", "")), type="" if layer in _GENERIC else layer,
         detail=detail,
-    )
+    )  # fmt: skip

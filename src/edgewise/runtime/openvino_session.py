@@ -12,15 +12,8 @@ from functools import cached_property, partial
 from typing import Any
 
 from edgewise.model.signature import TensorSpec
-from edgewise.runtime.arrays import (
-    check_dtypes,
-    closed,
-    own_copies,
-    run_on_threads,
-)
-from edgewise.runtime.base import (
-    LoadOptions,
-)
+from edgewise.runtime.arrays import check_dtypes, closed, own_copies, run_on_threads
+from edgewise.runtime.base import LoadOptions
 
 #: the engine's element types → numpy's names
 DTYPES = {
@@ -29,20 +22,14 @@ DTYPES = {
        for bits in (4, 8, 16, 32, 64)},
 }  # fmt: skip
 
-
 #: property of a compiled model → what it is called in `effective`
 _TOLD = {
-    "INFERENCE_NUM_THREADS": "threads",
-    "NUM_STREAMS": "streams",
-    "PERFORMANCE_HINT": "performance_hint",
-    "EXECUTION_MODE_HINT": "execution_mode",
-    "ENABLE_CPU_PINNING": "cpu_pinning",
-}
-
+    "INFERENCE_NUM_THREADS": "threads", "NUM_STREAMS": "streams", "PERFORMANCE_HINT": "performance_hint",
+    "EXECUTION_MODE_HINT": "execution_mode", "ENABLE_CPU_PINNING": "cpu_pinning",
+}  # fmt: skip
 
 #: nodes of the compiled graph that compute nothing
 PASSIVE = frozenset({"Input", "Output", "Const", "Parameter", "Result"})
-
 
 #: the plug-in's words for layers that multiply and accumulate: in their number format a network is computed
 _PRODUCTS = frozenset({
@@ -55,8 +42,7 @@ _PRODUCTS = frozenset({
 class OpenVinoSession:
     """A model in OpenVINO. Attributes as in `edgewise.runtime.base.Session`.
 
-    Args:
-        ask_default_precision: the precision that the engine takes where none is asked for.
+    `ask_default_precision`: the precision that the engine takes where none is asked for.
     """
 
     def __init__(
@@ -65,13 +51,15 @@ class OpenVinoSession:
         self._ask_default_precision = ask_default_precision
         self.inputs: Sequence[TensorSpec] = tuple(map(spec_of, compiled.inputs))
         self.outputs: Sequence[TensorSpec] = tuple(map(spec_of, compiled.outputs))
-        check_dtypes(self.inputs, "input")
-        check_dtypes(self.outputs, "output")
+        check_dtypes(self.inputs, self.outputs)
         self.invoke: Callable[[], object] = closed
         self._provider = options.provider
         self._compiled = compiled
         self._request = compiled.create_infer_request()
-        self._requests = _count_requests(compiled, options)
+        # One inference at a time; in the offline scenario those asked for, else what the engine calls optimal.
+        self._requests = 1
+        if options.offline:
+            self._requests = options.requests or int(compiled.get_property("OPTIMAL_NUMBER_OF_INFER_REQUESTS"))
         self._streams = _told(compiled, "NUM_STREAMS") or 0
         self._arrays: list[Any] | None = None
         # The requests of the offline scenario, as a list or as the engine's queue.
@@ -166,9 +154,7 @@ class OpenVinoSession:
 
 
 def _below(thing: Any, method: str) -> Any:
-    """Return the binding's own `method` below the Python class, which looks at inputs not given and wraps outputs
-    not read.
-    """
+    """Return the binding's `method` without Python's class, which looks for inputs not given and wraps outputs."""
     return getattr(super(type(thing), thing), method)
 
 
@@ -186,15 +172,6 @@ def fill(request: Any, arrays: Sequence[Any]) -> None:
         tensor.data[...] = array
 
 
-def _count_requests(compiled: Any, options: LoadOptions) -> int:
-    """Return requests in flight: one, or in the offline scenario those asked for, else what the engine calls
-    optimal.
-    """
-    if not options.offline:
-        return 1
-    return options.requests or int(compiled.get_property("OPTIMAL_NUMBER_OF_INFER_REQUESTS"))
-
-
 def _effective(compiled: Any, provider: str, requests: int) -> Mapping[str, Any]:
     precision = _told(compiled, "INFERENCE_PRECISION_HINT")
     devices = _told(compiled, "EXECUTION_DEVICES")
@@ -202,14 +179,11 @@ def _effective(compiled: Any, provider: str, requests: int) -> Mapping[str, Any]
     operators = None if layers is None else dict(Counter(precision for _, precision in layers))
     products = Counter(precision for kind, precision in layers or () if kind in _PRODUCTS)
     return {
-        "provider": provider,
-        "device": ", ".join(devices) if devices else None,
+        "provider": provider, "device": ", ".join(devices) if devices else None,
         "precision": _common(operators) if precision is None else precision.get_type_name(),
-        "precision_of_operators": operators,
-        "precision_of_products": None if layers is None else dict(products),
-        "requests": requests,
-        **{name: _plain(_told(compiled, key)) for key, name in _TOLD.items()},
-    }
+        "precision_of_operators": operators, "precision_of_products": None if layers is None else dict(products),
+        "requests": requests, **{name: _plain(_told(compiled, key)) for key, name in _TOLD.items()},
+    }  # fmt: skip
 
 
 def _told(compiled: Any, name: str) -> Any:
@@ -223,9 +197,7 @@ def _plain(value: Any) -> Any:
 
 
 def _common(operators: Mapping[str, int] | None) -> str | None:
-    """Return the one floating-point precision that all operators run in; None where they mix or the device does not
-    tell.
-    """
+    """Return the one floating-point precision of all operators; None where they mix or the device tells none."""
     floats = {name for name in operators or () if name in ("f32", "bf16", "f16")}
     return floats.pop() if len(floats) == 1 else None
 

@@ -132,12 +132,7 @@ def _left_out(outline: Outline, before: Sequence[Sequence[int]], owners: dict[in
 
 
 def _absorb_following(
-    outline: Outline,
-    before: Sequence[Sequence[int]],
-    owners: dict[int, set[int]],
-    *,
-    left: Set[int],
-    visible: Set[int],
+    outline: Outline, before: Sequence[Sequence[int]], owners: dict[int, set[int]], *, left: Set[int], visible: Set[int]
 ) -> set[int]:
     """Give each free operator after a hidden tensor to the step that made that tensor, the last one where several did.
 
@@ -158,12 +153,7 @@ def _absorb_following(
 
 
 def _absorb_preceding(
-    outline: Outline,
-    before: Sequence[Sequence[int]],
-    owners: dict[int, set[int]],
-    *,
-    left: Set[int],
-    hidden: Set[int],
+    outline: Outline, before: Sequence[Sequence[int]], owners: dict[int, set[int]], *, left: Set[int], hidden: Set[int]
 ) -> None:
     """Give every operator that is still free to the first of the steps that take its outputs.
 

@@ -6,6 +6,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from statistics import median
 from time import get_clock_info, monotonic_ns, process_time_ns
+from typing import Any
 
 from edgewise.stats.paired import paired_ratio
 from edgewise.stats.undisturbed import undisturbed_mean
@@ -20,7 +21,6 @@ MOST_EXTRA = 1.5
 """Profiled inferences at most, for each one that is timed."""
 MOST_PARTS = 2
 """How many times as long as the shortest step the record of another step may take."""
-
 
 _FINE = get_clock_info("process_time").resolution <= 1e-6
 
@@ -54,6 +54,13 @@ class Alternation:
         """The place of the time in `Timed` by which pairs are compared."""
         return int(self.by_processor and _FINE)
 
+    def as_times(self) -> dict[str, Any]:
+        """Return them by the fields of an `EngineProfile`."""
+        return {
+            "inference_ns": tuple(self.walls), "unprofiled_ns": tuple(self.plain), "pairs_ns": tuple(self.pairs),
+            "processor_ns": tuple(self.processor),
+        }  # fmt: skip
+
     def add(self, profiled: Sequence[Timed], plain: Sequence[Timed]) -> None:
         """Add a pair of windows."""
         self.walls += [wall for wall, _ in profiled]
@@ -78,14 +85,9 @@ class Alternation:
 
 
 def take_turns(
-    plain: Callable[[], object],
-    profiled: Callable[[int], Sequence[Timed]],
-    inferences: int,
-    *,
-    begun: int = 0,
-    by_processor: bool = False,
-    clock: Callable[[], int] = monotonic_ns,
-) -> Alternation:
+    plain: Callable[[], object], profiled: Callable[[int], Sequence[Timed]], inferences: int, *, begun: int = 0,
+    by_processor: bool = False, clock: Callable[[], int] = monotonic_ns
+) -> Alternation:  # fmt: skip
     """Run `inferences` profiled inferences and as many ordinary ones, in turns; the order changes with every pair.
 
     Args:

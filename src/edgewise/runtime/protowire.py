@@ -105,9 +105,6 @@ def _read_node(view: memoryview, span: Span) -> OutlineNode:
             attributes.update(view[at[0] : at[1]])
     domain = "".join(texts[_NODE_DOMAIN][-1:])
     return OutlineNode(
-        name="".join(texts[_NODE_NAME][-1:]),
-        op="".join(texts[_NODE_OP][-1:]),
-        inputs=tuple(texts[_NODE_INPUT]),
-        outputs=tuple(texts[_NODE_OUTPUT]),
-        signature=f"{domain}:{attributes.hexdigest()}",
-    )
+        name="".join(texts[_NODE_NAME][-1:]), op="".join(texts[_NODE_OP][-1:]), inputs=tuple(texts[_NODE_INPUT]),
+        outputs=tuple(texts[_NODE_OUTPUT]), signature=f"{domain}:{attributes.hexdigest()}",
+    )  # fmt: skip

@@ -15,19 +15,10 @@ from pathlib import Path
 from typing import Any
 
 from edgewise.errors import as_flag
-from edgewise.model.signature import TensorSpec, shapes_fit
+from edgewise.model.signature import TensorSpec
 from edgewise.packages import SAME
 from edgewise.registry import Availability
-from edgewise.runtime.arrays import (
-    check_dtypes,
-    check_rank,
-    closed,
-    fixed_shape_message,
-    own_copies,
-    run_on_threads,
-    shapes_in_order,
-    tell,
-)
+from edgewise.runtime.arrays import check_dtypes, check_fits, closed, in_shapes, own_copies, run_on_threads, tell
 from edgewise.runtime.base import (
     CannotProfile,
     EngineProfile,
@@ -87,16 +78,14 @@ class TensorFlow:
         return {name: (_told_specs(known[name].inputs), _told_specs(known[name].outputs)) for name in names}
 
     def load(self, path: Path, options: LoadOptions) -> TensorFlowSession:
-        """Return a session for the SavedModel whose ``saved_model.pb`` is at `path`, or for the frozen graph there.
-
-        Raises `UnsupportedModel`, `InvalidModel`, MemoryError or the engine's own exceptions.
-        """
+        """Return a session for a SavedModel's ``saved_model.pb``, or for a frozen graph. Raises as `Runtime.load`."""
         if options.precision not in (None, "f32"):
             raise UnsupportedModel(f"TensorFlow runs a model in its own precision, not in {options.precision}")
         if options.provider not in {known.name for known in self.providers}:
             raise UnsupportedModel(f"TensorFlow has no provider {options.provider!r} (it has: function, xla)")
         check_settings(self.title, (), options.extra)
-        requests = count_requests(options)
+        # One inference at a time, or in the offline scenario those asked for, else one per thread.
+        requests = (options.requests or options.streams or options.threads or 1) if options.offline else 1
         set_threads(options.threads, requests)
         loaded = _load(path, options.signature).shaped(options.shapes)
         if options.provider == "xla":
@@ -128,9 +117,9 @@ class _Loaded:
         if {*shapes} == {spec.name for spec in inputs}:  # the reader of the file may list them in another order
             named = {spec.name: spec for spec in inputs}
             inputs = [named[name] for name in shapes]
-        wanted = shapes_in_order([(spec.name,) for spec in inputs], shapes)
-        given = [spec if shape is None else with_shape(spec, shape) for spec, shape in zip(inputs, wanted, strict=True)]
-        return replace(self, inputs=tuple(given))
+        given = in_shapes(inputs, shapes)
+        check_fits(inputs, given)
+        return replace(self, inputs=given)
 
 
 class TensorFlowSession:
@@ -139,8 +128,7 @@ class TensorFlowSession:
     def __init__(self, loaded: _Loaded, *, provider: str, requests: int) -> None:
         self.inputs: Sequence[TensorSpec] = loaded.inputs
         self.outputs: Sequence[TensorSpec] = loaded.outputs
-        check_dtypes(self.inputs, "input")
-        check_dtypes(self.outputs, "output")
+        check_dtypes(self.inputs, self.outputs)
         self.invoke: Callable[[], object] = closed
         self._loaded: _Loaded | None = loaded
         self._provider, self._requests = provider, requests
@@ -153,14 +141,10 @@ class TensorFlowSession:
         """Settings in effect. Precision: the one floating-point type of the graph; None where it has several."""
         graph = None if self._loaded is None else self._loaded.graph
         return {
-            "provider": self._provider,
-            "precision": None if graph is None else _precision(graph),
-            "streams": None,
-            "accelerator": "CPU",
-            "requests": self._requests,
-            "signature": None if self._loaded is None else self._loaded.signature,
-            **told_threads(),
-        }
+            "provider": self._provider, "precision": None if graph is None else _precision(graph), "streams": None,
+            "accelerator": "CPU", "requests": self._requests,
+            "signature": None if self._loaded is None else self._loaded.signature, **told_threads(),
+        }  # fmt: skip
 
     @cached_property
     def _initial(self) -> Sequence[tuple[Any, Any]]:
@@ -264,19 +248,12 @@ def import_quietly() -> None:
     tf.autograph.set_verbosity(0)
 
 
-def count_requests(options: LoadOptions) -> int:
-    """Return requests in flight: one, or in the offline scenario those asked for, else one per thread."""
-    return (options.requests or options.streams or options.threads or 1) if options.offline else 1
-
-
 def set_threads(threads: int | None, requests: int = 1) -> None:
     """Size TensorFlow's two pools so that `threads` compute in all, `requests` inferences at a time.
 
     Operators run on the inter-op pool, one at a time in each inference, and split their work over the intra-op pool.
-    Without a number the engine's defaults stay.
-
-    Raises:
-        UnsupportedModel: this process has used TensorFlow already, with other pools.
+    Without a number the engine's defaults stay. Raises `UnsupportedModel`: this process has used TensorFlow already,
+    with other pools.
     """
     import tensorflow as tf
 
@@ -330,13 +307,9 @@ def _load_saved(path: Path, signature: str) -> _Loaded:
     function = model.signatures[name]
     taken = function.structured_input_signature[1]
     return _Loaded(
-        function=function,
-        inputs=_specs((key, taken[key]) for key in sorted(taken)),
-        outputs=_specs(sorted(function.structured_outputs.items())),
-        graph=meta.graph_def,
-        signature=name,
-        owner=model,
-    )
+        function=function, inputs=_specs((key, taken[key]) for key in sorted(taken)),
+        outputs=_specs(sorted(function.structured_outputs.items())), graph=meta.graph_def, signature=name, owner=model,
+    )  # fmt: skip
 
 
 def _find_written(function: Any) -> list[Any]:
@@ -415,19 +388,13 @@ def _load_frozen(path: Path) -> _Loaded:
         return dict(zip(fetches, pruned(*(tensors[name] for name in feeds)), strict=True))
 
     return _Loaded(
-        function=call,
-        inputs=_specs(zip(feeds, pruned.inputs, strict=True)),
-        outputs=_specs(zip(fetches, pruned.outputs, strict=True)),
-        graph=graph,
-        owner=pruned,
-    )
+        function=call, inputs=_specs(zip(feeds, pruned.inputs, strict=True)),
+        outputs=_specs(zip(fetches, pruned.outputs, strict=True)), graph=graph, owner=pruned,
+    )  # fmt: skip
 
 
 def _with_xla(loaded: _Loaded) -> _Loaded:
-    """Return the same function, which XLA compiles when it is first called.
-
-    Raises `UnsupportedModel` for open sizes.
-    """
+    """Return the same function, compiled by XLA when first called. Raises `UnsupportedModel` for open sizes."""
     import tensorflow as tf
 
     if any(spec.dynamic for spec in loaded.inputs):
@@ -450,15 +417,6 @@ def _specs(named: Iterable[tuple[str, Any]]) -> tuple[TensorSpec, ...]:
         )
         for name, tensor in named
     )
-
-
-def with_shape(spec: TensorSpec, shape: tuple[int, ...]) -> TensorSpec:
-    """`spec` with a concrete shape. Raises `UnsupportedModel` where its own does not allow it."""
-    if spec.shape is not None:
-        check_rank(spec.name, len(spec.shape), shape)
-        if not shapes_fit(spec.shape, shape):
-            raise UnsupportedModel(fixed_shape_message(spec.name, spec.shape, shape))
-    return replace(spec, shape=shape)
 
 
 def _precision(graph: Any) -> str | None:

@@ -35,12 +35,9 @@ _MOST_FUSED = 6
 
 
 def profile_calls(
-    invoke: Callable[[], object],
-    inferences: int,
-    *,
-    name_layers: Callable[[str], Collection[str]] | None = None,
-    graph: Any = None,
-) -> EngineProfile:
+    invoke: Callable[[], object], inferences: int, *, name_layers: Callable[[str], Collection[str]] | None = None,
+    graph: Any = None
+) -> EngineProfile:  # fmt: skip
     """Profile `inferences` calls, in blocks between ordinary ones.
 
     Args:
@@ -48,8 +45,7 @@ def profile_calls(
         name_layers: of an operator's name, the names of the model's operators that it executes; None: its own name.
         graph: of the function, before TensorFlow fuses operators; None takes each operator for itself.
 
-    Raises:
-        CannotProfile: the profiler lists no operators.
+    Raises `CannotProfile`: the profiler lists no operators.
     """
     size = -(-inferences // _BLOCKS)
     timing = Alternation()
@@ -65,22 +61,15 @@ def profile_calls(
     nodes = _nodes(told, name_layers or (lambda name: (name,)), graph)
     steps = [sum(duration for _, duration, _ in events) for events in told]
     return EngineProfile(
-        method=_METHOD,
-        resolution_ns=1.0,
-        truncates=False,
-        nodes=nodes,
+        method=_METHOD, resolution_ns=1.0, truncates=False, nodes=nodes,
         overheads=(
             EngineOverhead(
                 name="between operators",
                 times_ns=tuple(max(0.0, wall - step) for wall, step in zip(timing.walls, steps, strict=True)),
             ),
         ),
-        inference_ns=tuple(timing.walls),
-        unprofiled_ns=tuple(timing.plain),
-        pairs_ns=tuple(timing.pairs),
-        ordered=False,
-        notes=(_NOTE,),
-    )
+        **timing.as_times(), ordered=False, notes=(_NOTE,),
+    )  # fmt: skip
 
 
 def _profile_block(invoke: Callable[[], object], count: int) -> tuple[list[int], list[list[_Event]]]:
@@ -119,13 +108,10 @@ def _read_events(data: bytes) -> Iterator[_Event]:
         for line in plane.lines:
             for event in line.events:
                 name = names.get(event.metadata_id, "")
-                if name == _CALL or _is_operator(name, types.get(event.metadata_id, "")):
+                # Of an operator the profiler shows the type by itself too.
+                kind = types.get(event.metadata_id, "")
+                if name == _CALL or (kind and name.endswith(f":{kind}")):
                     yield line.timestamp_ns + event.offset_ps / 1e3, event.duration_ps / 1e3, name
-
-
-def _is_operator(name: str, kind: str) -> bool:
-    """Return the profiler shows an operator's type by itself too, and so tells it from its other events."""
-    return bool(kind) and name.endswith(f":{kind}")
 
 
 def _nodes(

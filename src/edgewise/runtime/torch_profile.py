@@ -62,11 +62,7 @@ class CompiledKernel:
 
 
 def profile_torch(
-    invoke: Callable[[], object],
-    inferences: int,
-    *,
-    module: Any = None,
-    kernels: Sequence[CompiledKernel] = (),
+    invoke: Callable[[], object], inferences: int, *, module: Any = None, kernels: Sequence[CompiledKernel] = ()
 ) -> EngineProfile:
     """Run inferences under PyTorch's profiler, and as many ordinary ones in between.
 
@@ -76,8 +72,7 @@ def profile_torch(
         module: the ``torch.nn.Module`` that `invoke` calls eagerly, whose submodules shall be told; None for others.
         kernels: calls in the code that inductor generated, in order, where `invoke` runs that.
 
-    Raises:
-        CannotProfile: the profiler recorded no operator, or other ones in each inference.
+    Raises `CannotProfile`: the profiler recorded no operator, or other ones in each inference.
     """
     (first,) = _record(invoke, 1)[1]
     count = max(3, min(inferences, MOST_EVENTS // max(1, first.events)))
@@ -260,9 +255,7 @@ class KernelRecorder:
 
     @contextmanager
     def recording(self, graph: Any) -> Iterator[dict[str, Any]]:
-        """Yield settings of inductor for compiling `graph`, a ``torch.fx.GraphModule``; its kernels are read at
-        the end.
-        """
+        """Yield inductor's settings for compiling `graph`, a ``torch.fx.GraphModule``; reads its kernels at the end."""
         operators = _operators_of(graph)
         with tempfile.TemporaryDirectory(prefix="edgewise-inductor-") as folder:
             yield {
@@ -304,7 +297,6 @@ def _target_of(node: Any) -> str:
 _PYTHON = {"iadd": "add", "isub": "sub", "imul": "mul", "truediv": "div", "itruediv": "div"}
 """Python's names of arithmetic → PyTorch's."""
 
-
 _MOVES = frozenset(
     {"view", "_unsafe_view", "permute", "clone", "select", "squeeze", "unsqueeze", "transpose", "expand", "slice",
      "getitem", "copy", "_to_copy"}
@@ -338,12 +330,9 @@ def _moves(node: str) -> bool:
 
 
 def _assemble(
-    timing: Alternation,
-    recorded: Sequence[_Recorded],
-    executed: Sequence[tuple[ModuleOperator, ...]],
-    *,
-    notes: tuple[str, ...],
-) -> EngineProfile:
+    timing: Alternation, recorded: Sequence[_Recorded], executed: Sequence[tuple[ModuleOperator, ...]], *,
+    notes: tuple[str, ...]
+) -> EngineProfile:  # fmt: skip
     times = np.array([each.lengths for each in recorded], dtype=float).T  # steps × inferences, ns
     between = np.array(timing.walls) - times.sum(axis=0)
     means, whole = usual_times(np.vstack([times, between]), steps=len(times), processor=timing.processor)
@@ -366,26 +355,13 @@ def _assemble(
         role: Role = "layout" if generated and not executed[at] else "operator"
         nodes.append(
             EngineNode(
-                name=name if seen[name] == 1 else f"{name} ({seen[name]})",
-                op=name,
-                times_ns=tuple(map(float, times[at])),
-                role=role,
-                executes=executed[at],
-                start_ns=median(map(float, begins[:, at])),
-                type=name.replace("::", ".") if "::" in name else "",
+                name=name if seen[name] == 1 else f"{name} ({seen[name]})", op=name,
+                times_ns=tuple(map(float, times[at])), role=role, executes=executed[at],
+                start_ns=median(map(float, begins[:, at])), type=name.replace("::", ".") if "::" in name else "",
                 taken_out_ns=float(taken[at]),
             )
-        )
+        )  # fmt: skip
     return EngineProfile(
-        method=_METHOD,
-        resolution_ns=1.0,
-        truncates=False,
-        nodes=tuple(nodes),
-        overheads=tuple(overheads),
-        inference_ns=tuple(timing.walls),
-        unprofiled_ns=tuple(timing.plain),
-        pairs_ns=tuple(timing.pairs),
-        processor_ns=tuple(timing.processor),
-        ordered=False,
-        notes=(timing.describe_cost([each / 1e3 for each in taken]), *notes),
-    )
+        method=_METHOD, resolution_ns=1.0, truncates=False, nodes=tuple(nodes), overheads=tuple(overheads),
+        **timing.as_times(), ordered=False, notes=(timing.describe_cost([each / 1e3 for each in taken]), *notes),
+    )  # fmt: skip

@@ -88,10 +88,8 @@ def load_module(path: Path) -> EagerModule:
 def guarded() -> Iterator[None]:
     """Refuse what could run code of a file while PyTorch loads one.
 
-    The replaced functions are PyTorch's own and not public; where one of them is missing, nothing is loaded.
-
-    Raises:
-        UnsupportedModel: at the end too, where PyTorch caught it on the way.
+    The replaced functions are PyTorch's own and not public; where one of them is missing, nothing is loaded. Raises
+    `UnsupportedModel`: at the end too, where PyTorch caught it on the way.
     """
     import pickle
 
@@ -116,9 +114,6 @@ def guarded() -> Iterator[None]:
     load, sympify, create = torch.load, sympy.sympify, torch.fx.Graph.create_node
     find, generate = deserializer.deserialize_operator, torch.fx.graph._PyTreeCodeGen.__init__
 
-    def load_weights(*args: Any, **keywords: Any) -> Any:
-        return load(*args, **{**keywords, "weights_only": True})
-
     def find_operator(self: Any, name: str) -> Any:
         return find(self, name) if _OPERATOR.fullmatch(name) else refuse(f"{name[:80]!r} is not an operator of PyTorch")
 
@@ -141,7 +136,7 @@ def guarded() -> Iterator[None]:
 
     with ExitStack() as stack:
         for thing, name, replacement in (
-            (torch, "load", load_weights),
+            (torch, "load", lambda *args, **keywords: load(*args, **{**keywords, "weights_only": True})),
             (pickle, "loads", refuse_content("a pickled object")),
             (pickle, "load", refuse_content("a pickled object")),
             (torch._C, "_pickle_load_obj", refuse_content("an object of a custom class")),

@@ -12,11 +12,8 @@ from typing import Any
 
 from edgewise.model.eager import EagerModule, flatten_outputs
 from edgewise.model.signature import TensorSpec
-from edgewise.runtime.arrays import check_dtypes, closed, own_copies, shapes_in_order
-from edgewise.runtime.base import (
-    EngineProfile,
-    LoadOptions,
-)
+from edgewise.runtime.arrays import check_dtypes, closed, in_shapes, own_copies
+from edgewise.runtime.base import EngineProfile, LoadOptions
 from edgewise.runtime.torch_profile import profile_torch
 
 
@@ -30,11 +27,10 @@ class TorchSession:
     def __init__(self, found: EagerModule, options: LoadOptions) -> None:
         import torch
 
-        self.inputs: Sequence[TensorSpec] = _with_shapes(found.inputs, options.shapes)
+        self.inputs: Sequence[TensorSpec] = in_shapes(found.inputs, options.shapes)
         reshaped = self.inputs != found.inputs
         self.outputs: Sequence[TensorSpec] = tuple(_readable(spec, reshaped=reshaped) for spec in found.outputs)
-        check_dtypes(self.inputs, "input")
-        check_dtypes(self.outputs, "output")
+        check_dtypes(self.inputs, self.outputs)
         self.invoke: Callable[[], object] = closed
         self.module = found.module
         self._dtype = torch.bfloat16 if options.precision == "bf16" else None
@@ -47,12 +43,9 @@ class TorchSession:
         self._inference = _InferenceMode()
         self._outputs: list[Any] = [None]
         self._effective: dict[str, Any] = {
-            "provider": options.provider,
-            "precision": _precision(self.module),
-            "threads": torch.get_num_threads(),
-            "streams": None,
-            "channels_last": self._channels_last,
-        }
+            "provider": options.provider, "precision": _precision(self.module), "threads": torch.get_num_threads(),
+            "streams": None, "channels_last": self._channels_last,
+        }  # fmt: skip
         self.states: Sequence[str] = found.states
         buffers = dict(self.module.named_buffers())
         self._initial = {name: buffers[name].clone() for name in found.states if name in buffers}
@@ -120,9 +113,7 @@ class TorchSession:
 
 
 def _precision(module: Any) -> str | None:
-    """Return the one floating-point type of a module's parameters and buffers; None where they mix or there are
-    none.
-    """
+    """Return the one floating-point type of a module's parameters and buffers; None for none or several."""
     names = {"torch.float32": "f32", "torch.bfloat16": "bf16", "torch.float16": "f16", "torch.float64": "f64"}
     found = {
         names.get(str(tensor.dtype))
@@ -144,10 +135,7 @@ def _keeping(call: Callable[[], Any], kept: list[Any]) -> Callable[[], object]:
 
 
 class _InferenceMode:
-    """``torch.inference_mode`` of this thread for as long as any session needs it.
-
-    Entering it for every inference would be timed.
-    """
+    """``torch.inference_mode`` of this thread while any session needs it; entering it each time would be timed."""
 
     _sessions = 0
     _mode: Any = None
@@ -173,15 +161,6 @@ class _InferenceMode:
             _InferenceMode._sessions -= 1
             if _InferenceMode._sessions == 0:
                 _InferenceMode._mode.__exit__(None, None, None)
-
-
-def _with_shapes(inputs: Sequence[TensorSpec], shapes: Mapping[str, tuple[int, ...]]) -> tuple[TensorSpec, ...]:
-    """Return the inputs with the shapes that are wanted."""
-    wanted = shapes_in_order([(spec.name,) for spec in inputs], shapes)
-    return tuple(
-        spec if shape is None else TensorSpec(name=spec.name, shape=shape, dtype=spec.dtype)
-        for spec, shape in zip(inputs, wanted, strict=True)
-    )
 
 
 def _readable(spec: TensorSpec, *, reshaped: bool) -> TensorSpec:

@@ -65,14 +65,9 @@ class Containers:
             raise BadInput(f"{name}: cpus must be at least 0.01, not {settings['cpus']}")
         memory = parse_size(settings["memory"]) if "memory" in settings else None
         return ContainerTransport(
-            name,
-            address,
-            runtime=runtime,
-            python=settings.get("python", "python3"),
-            options=options,
-            cpus=cpus,
+            name, address, runtime=runtime, python=settings.get("python", "python3"), options=options, cpus=cpus,
             memory_bytes=memory,
-        )
+        )  # fmt: skip
 
 
 class ContainerTransport:
@@ -89,16 +84,9 @@ class ContainerTransport:
     shares_this_machine = True
 
     def __init__(
-        self,
-        name: str,
-        image: str,
-        *,
-        runtime: str | None,
-        python: str,
-        options: Sequence[str],
-        cpus: float | None = None,
-        memory_bytes: int | None = None,
-    ) -> None:
+        self, name: str, image: str, *, runtime: str | None, python: str, options: Sequence[str],
+        cpus: float | None = None, memory_bytes: int | None = None
+    ) -> None:  # fmt: skip
         self.name = name
         self.python: Sequence[str] = (python,)
         self._image, self._named, self._options = image, runtime, options

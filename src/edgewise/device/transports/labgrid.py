@@ -113,10 +113,7 @@ class LabgridTransport(SshTransport):
         return None
 
     def _run(self, command: str) -> tuple[int, str]:
-        """Return the exit code of labgrid's client, and what it printed; of an error the last line.
-
-        Raises `TargetError`.
-        """
+        """Return the exit code and output of labgrid's client; of an error the last line. Raises `TargetError`."""
         coordinator = self._settings.get("coordinator")
         words = [CLIENT, *(["-x", coordinator] if coordinator else []), f"--place={self._place}", command]
         try:

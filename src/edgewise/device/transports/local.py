@@ -87,10 +87,7 @@ class LocalProcess:
         return open_end(self.pid)
 
     def wait(self, timeout: float | None = None) -> int:
-        """Block until the process has ended, kill what it left in its group, and return its exit code.
-
-        Raises TimeoutError after `timeout` seconds.
-        """
+        """Wait for the end, kill what it left in its group, return its code. Raises TimeoutError after `timeout` s."""
         if self._child.returncode is None:
             if not _ends_within(self.pid, timeout):
                 raise TimeoutError(f"process {self.pid} has not ended within {timeout:g} s")
@@ -130,15 +127,9 @@ class LocalTransport:
     ) -> LocalProcess:
         """Start `command` in `folder`; the file `stderr` gets the end of its standard error. Raises OSError."""
         child = subprocess.Popen(
-            list(command),
-            stdin=subprocess.PIPE,
-            stdout=subprocess.PIPE,
-            stderr=subprocess.PIPE,
-            cwd=folder,
-            env=dict(environment),
-            close_fds=True,
-            start_new_session=True,
-        )
+            list(command), stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.PIPE, cwd=folder,
+            env=dict(environment), close_fds=True, start_new_session=True,
+        )  # fmt: skip
         return LocalProcess(child, stderr)
 
 

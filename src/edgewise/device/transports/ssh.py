@@ -145,9 +145,7 @@ class SshTransport:
             raise LinkLost(f"the link dropped: {error}") from error
 
     async def _open(self, line: str) -> asyncssh.SSHClientProcess[bytes]:
-        """Return a channel with `line` running; over a new connection where the server allows no more over the
-        others.
-        """
+        """Return a channel with `line` running; over a new connection where the server allows no more on the others."""
         import asyncssh
 
         self._connections = [each for each in self._connections if not each.is_closed()]
@@ -170,14 +168,10 @@ class SshTransport:
             given["client_keys"] = [str(key)]
         try:
             return await asyncssh.connect(
-                self._host,
-                **{name: value for name, value in given.items() if value is not None},
-                known_hosts=keys,
-                connect_timeout=CONNECT_S,
-                login_timeout=CONNECT_S,
-                keepalive_interval=KEEPALIVE_S,
+                self._host, **{name: value for name, value in given.items() if value is not None}, known_hosts=keys,
+                connect_timeout=CONNECT_S, login_timeout=CONNECT_S, keepalive_interval=KEEPALIVE_S,
                 keepalive_count_max=KEEPALIVES,
-            )
+            )  # fmt: skip
         except (asyncssh.HostKeyNotVerifiable, asyncssh.KeyExchangeFailed) as error:
             raise keys.explained(self._host, self._port, error, command=self._command()) from error
         except asyncssh.PermissionDenied as error:
@@ -226,8 +220,7 @@ class SshTransport:
 def line_for_shell(python: str, words: Sequence[str]) -> str:
     """Return a line for any login shell, tcsh and fish too, that runs the source in ``words[0]`` with the other words.
 
-    Args:
-        python: command of the interpreter; ``~/`` at its begin is the home folder there.
+    `python`: command of the interpreter; ``~/`` at its begin is the home folder there.
     """
     packed = base64.b64encode(json.dumps(list(words)).encode()).decode()
     # The shell expands ~ only where it is not quoted.
@@ -237,10 +230,7 @@ def line_for_shell(python: str, words: Sequence[str]) -> str:
 
 
 class _KnownHosts:
-    """Looks up the keys of a host and notes whether there were any.
-
-    Raises OSError for a named file that can't be read, ValueError for a broken one.
-    """
+    """Looks up a host's keys, notes whether it has any. Raises OSError or ValueError for a missing or broken file."""
 
     def __init__(self, file: str | None) -> None:
         usual = (Path("~/.ssh/known_hosts").expanduser(), Path("/etc/ssh/ssh_known_hosts"))
@@ -415,10 +405,7 @@ def _loop() -> asyncio.AbstractEventLoop:
 
 
 def _complete(work: Coroutine[Any, Any, Result], seconds: float, *, cancellable: bool = True) -> Result:
-    """Return the result of `work` on the event loop.
-
-    Raises TimeoutError after `seconds`, `Cancelled` where it can be.
-    """
+    """Return the result of `work` on the event loop. Raises TimeoutError after `seconds`, `Cancelled` if it can be."""
     future = asyncio.run_coroutine_threadsafe(work, _loop())
     if not cancellable:
         return future.result(seconds)

@@ -205,19 +205,15 @@ def _read_labels(file: Path, table: _Table, options: Mapping[str, str]) -> Label
     if label is None or not any(word.strip() for word in table.labels):
         return None
     return read_words(
-        table.labels,
-        kind=kind,
-        place=lambda row: f"{file.name}, line {table.lines[row]}",
-        separator=options.get("separator"),
-        classes=parse_words(options.get("classes", "")),
-    )
+        table.labels, kind=kind, place=lambda row: f"{file.name}, line {table.lines[row]}",
+        separator=options.get("separator"), classes=parse_words(options.get("classes", "")),
+    )  # fmt: skip
 
 
 def _find_columns(file: Path, names: Sequence[str], options: Mapping[str, str]) -> _Columns:
     """Return the columns' roles: from the user, else by their names.
 
-    Raises:
-        BadInput: a column that is not there, or names that could mean two things.
+    Raises `BadInput`: a column that is not there, or names that could mean two things.
     """
     small = [name.strip().lower() for name in names]
     if len(set(small)) != len(small):
@@ -254,8 +250,7 @@ def _find_columns(file: Path, names: Sequence[str], options: Mapping[str, str]) 
 def _read_rows(file: Path, options: Mapping[str, str]) -> Iterator[tuple[int, list[str]]]:
     """Yield (line, row) of every row that is not empty, the names of the columns first.
 
-    Raises:
-        BadInput: it can't be read as text in UTF-8, or a row has more or fewer columns than the first.
+    Raises `BadInput`: it can't be read as text in UTF-8, or a row has more or fewer columns than the first.
     """
     try:
         with file.open("r", encoding="utf-8-sig", newline="") as stream:

@@ -50,11 +50,7 @@ class Files(Split):
 
 
 def decode_file(source: Path | bytes, kind: Kind, name: str) -> Decoded:
-    """Decode an image, a recording or a ``.npy`` file.
-
-    Raises:
-        CorruptSample: no such file, or one that can't be decoded.
-    """
+    """Decode an image, a recording or a ``.npy`` file. Raises `CorruptSample` for one that is missing or broken."""
     if kind == "image":
         return decode_image(source, name)
     if kind == "audio":

@@ -80,16 +80,9 @@ class ListedFiles:
 
 
 def open_class_folders(
-    path: Path,
-    options: Mapping[str, str],
-    *,
-    form: str,
-    kind: Medium,
-    endings: Collection[str],
-    what: str,
-    leave_out: Collection[str] = (),
-    divide: Callable[[Path, ListedFiles], dict[str, ListedFiles]] | None = None,
-) -> dict[str, Dataset]:
+    path: Path, options: Mapping[str, str], *, form: str, kind: Medium, endings: Collection[str], what: str,
+    leave_out: Collection[str] = (), divide: Callable[[Path, ListedFiles], dict[str, ListedFiles]] | None = None
+) -> dict[str, Dataset]:  # fmt: skip
     """Return the splits of class folders, by the options ``label`` and ``sort``.
 
     Args:
@@ -97,8 +90,7 @@ def open_class_folders(
         leave_out: names of folders that are no classes.
         divide: splits data without folders of splits.
 
-    Raises:
-        BadInput: no such files, or an option that does not fit them.
+    Raises `BadInput`: no such files, or an option that does not fit them.
     """
     by, by_number = options.get("label", "folder"), options.get("sort") == "number"
     below = _find_split_folders(path)
@@ -155,10 +147,7 @@ def _name_classes(folder: Path, leave_out: Collection[str], *, by_number: bool) 
 def _list_classes(
     path: Path, below: str, names: list[str], endings: Collection[str], unreadable: Collection[str]
 ) -> ListedFiles:
-    """Return the files of class folders. Files beside these belong to no class.
-
-    Where there are no folders, all files are samples without labels.
-    """
+    """Return the files of class folders, none beside them; without such folders all files, without labels."""
     prefix = f"{below}/" if below else ""
     media = {*endings, *unreadable}
     plain = [prefix + name for name in list_folder(path / below)[1] if suffix_of(name) in media]

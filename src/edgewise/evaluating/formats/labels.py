@@ -37,11 +37,8 @@ def read_labels(
 ) -> Labels | None:
     """Return the labels in an array of numbers or texts; None where each is an array, to be read with its sample.
 
-    Args:
-        kind, place, classes: as for `read_words`.
-
-    Raises:
-        BadInput: as `read_words` and `read_numbers`; values of another type.
+    `kind`, `place`, `classes`: as for `read_words`. Raises `BadInput`: as `read_words` and `read_numbers`; values of
+    another type.
     """
     if values.dtype.kind == "U" and values.ndim == 1:
         return read_words([str(word) for word in values.tolist()], kind=kind, place=place, classes=classes)
@@ -54,13 +51,9 @@ def read_labels(
 
 
 def read_words(
-    words: Sequence[str],
-    *,
-    kind: str | None,
-    place: Callable[[int], str],
-    separator: str | None = None,
-    classes: Sequence[str] = (),
-) -> Labels:
+    words: Sequence[str], *, kind: str | None, place: Callable[[int], str], separator: str | None = None,
+    classes: Sequence[str] = ()
+) -> Labels:  # fmt: skip
     """Return labels that are text in a table.
 
     Whole numbers are class indices and other numbers are values to predict, if all of them are; anything else are names
@@ -72,8 +65,7 @@ def read_words(
         separator: between texts of which any counts.
         classes: names in the order of their indices, where the user gave it.
 
-    Raises:
-        BadInput: a missing, negative or not finite label, or a name that is not among `classes`.
+    Raises `BadInput`: a missing, negative or not finite label, or a name that is not among `classes`.
     """
     empty = next((index for index, word in enumerate(words) if not word.strip()), None)
     if empty is not None and kind != "text":
@@ -104,13 +96,8 @@ def read_words(
 def read_numbers(values: Array, *, kind: str | None, place: Callable[[int], str]) -> Labels:
     """Return labels that are numbers: whole ones are class indices, others values to predict.
 
-    A row with a single 1 among zeros is the index of the 1.
-
-    Args:
-        values: of shape (n,), (n, 1), or (n, k).
-
-    Raises:
-        BadInput: negative class indices, values that are not finite, or a kind that they can't be.
+    A row with a single 1 among zeros is the index of the 1. `values`: of shape (n,), (n, 1), or (n, k). Raises
+    `BadInput`: negative class indices, values that are not finite, or a kind that they can't be.
     """
     flat = values[:, 0] if values.ndim == 2 and values.shape[1] == 1 else values
     one_hot = flat.ndim == 2 and flat.size and np.isin(flat, (0, 1)).all() and (flat.sum(axis=1) == 1).all()

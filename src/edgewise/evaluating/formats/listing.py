@@ -35,8 +35,7 @@ def suffix_of(name: str) -> str:
 def list_folder(folder: str | Path) -> tuple[list[str], list[str]]:
     """Return sorted names of the sub-folders and the files of a folder. Links are followed; broken ones are files.
 
-    Raises:
-        BadInput: it can't be listed.
+    Raises `BadInput`: it can't be listed.
     """
     try:
         return _scan(folder)

@@ -43,13 +43,8 @@ class MaskedImages(Files):
 def find_mask_folders(root: Path, masks: str | None) -> dict[str, tuple[str, str]]:
     """Return split → its folders of images and of masks, relative to `root`; empty where there are none.
 
-    ``images/`` and ``masks/``, both with the same splits inside or none; or both inside every split.
-
-    Args:
-        masks: the folder of the masks, as the user names it.
-
-    Raises:
-        BadInput: the folder that the user named does not exist.
+    ``images/`` and ``masks/``, both with the same splits inside or none; or both inside every split. `masks`: the
+    folder of the masks, as the user names it. Raises `BadInput`: the folder that the user named does not exist.
     """
     word = masks or MASK_FOLDER
     if Path(word).is_absolute() or ".." in Path(word).parts:
@@ -80,11 +75,8 @@ def find_mask_folders(root: Path, masks: str | None) -> dict[str, tuple[str, str
 def open_masks(root: Path, pairs: dict[str, tuple[str, str]], *, suffix: str) -> dict[str, Dataset]:
     """Return the splits of what `find_mask_folders` found.
 
-    Args:
-        suffix: what the name of a mask has after that of its image, such as ``_mask``.
-
-    Raises:
-        BadInput: no images, or one without a mask.
+    `suffix`: what the name of a mask has after that of its image, such as ``_mask``. Raises `BadInput`: no images, or
+    one without a mask.
     """
     named = root / "classes.txt"
     classes = tuple(filter(None, read_lines(read_text(named)))) if named.is_file() else ()

@@ -79,8 +79,7 @@ def name_splits(words: Sequence[str]) -> list[str]:
 def check_options(options: Mapping[str, str], known: Mapping[str, Sequence[str]], *, form: str) -> None:
     """Raise `BadInput` for an option that the format does not know, one without a value, or one of another value.
 
-    Args:
-        known: option → the words that it takes; none where it takes any.
+    `known`: option → the words that it takes; none where it takes any.
     """
     for name, value in options.items():
         if name not in known:
@@ -101,8 +100,7 @@ def parse_words(text: str) -> list[str]:
 def stamp_files(root: Path, files: Iterable[str], *, extra: object = None) -> str:
     """Return a SHA-256 over names, sizes and times of `files`, relative to `root`; their content is not read.
 
-    Args:
-        extra: whatever else decides what the samples are, such as options and labels; its `repr` counts.
+    `extra`: whatever else decides what the samples are, such as options and labels; its `repr` counts.
     """
     found = hashlib.sha256(repr(extra).encode("utf-8", "surrogateescape"))
     base = os.fspath(root)

@@ -142,8 +142,7 @@ def suppress(found: Detections, *, overlap: float | None, most: int, agnostic: b
 def to_stored(boxes: Array, preparation: Preparation) -> Array:
     """Convert corners from pixels of the input to those of the image as stored, cut at its edges.
 
-    Raises:
-        UnreadableOutputs: `preparation` does not hold how the image was scaled.
+    Raises `UnreadableOutputs`: `preparation` does not hold how the image was scaled.
     """
     if preparation.scale is None or preparation.size is None:
         raise UnreadableOutputs("the sample is not an image, so boxes can't be mapped back to it")
@@ -166,14 +165,12 @@ def rows_of_image(output: Array) -> Array:
 def read_outputs(outputs: Sequence[Array], reading: BoxDecoding, *, known: int) -> tuple[Detections, int | None]:
     """Decode detections with scores above the threshold, boxes as the model gives them, and count its classes.
 
-    Args:
-        known: number of the data's classes, 0 where it is not known; it distinguishes rows from columns.
+    `known`: number of the data's classes, 0 where it is not known; it distinguishes rows from columns.
 
     Returns:
         The detections, and the number of classes for decoders whose outputs have a score for each; else None.
 
-    Raises:
-        UnreadableOutputs: shapes or numbers that are not what the decoder reads.
+    Raises `UnreadableOutputs`: shapes or numbers that are not what the decoder reads.
     """
     parts = {role: output for role, output in zip(reading.roles, outputs, strict=True) if role}
     if reading.decode in ("boxes", "rows"):

@@ -65,9 +65,8 @@ def tabulate_coco(records: Sequence[Mapping[str, Any]]) -> CocoTable:
 def match(records: Sequence[Mapping[str, Any]]) -> Matches:
     """Match the detections of every record with its objects at IoU 0.50 to 0.95, through ``COCOeval.evaluate``.
 
-    Args:
-        records: ``{"gt": [[left, top, right, bottom, category, crowd, area or None] …],
-            "dt": [[left, top, right, bottom, category, score] …]}``.
+    `records`: ``{"gt": [[left, top, right, bottom, category, crowd, area or None] …], "dt": [[left, top, right, bottom,
+    category, score] …]}``.
     """
     found: dict[int, list[tuple[int, Any]]] = {}
     for each in _match_images(records):
@@ -154,12 +153,9 @@ def _collect_category(found: list[tuple[int, Any]], *, n: int) -> Matches:
     for index, each in found:
         objects[0, index] = np.count_nonzero(np.asarray(each["gtIgnore"]) == 0)
     return Matches(
-        image=image,
-        hits=matched & ~ignored,
-        misses=~matched & ~ignored,
-        starts=np.array([0, image.size]),
+        image=image, hits=matched & ~ignored, misses=~matched & ~ignored, starts=np.array([0, image.size]),
         objects=objects,
-    )
+    )  # fmt: skip
 
 
 def _match_images(records: Sequence[Mapping[str, Any]]) -> list[Any]:

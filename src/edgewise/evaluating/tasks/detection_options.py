@@ -93,8 +93,7 @@ def read_decoding(
         outputs: of the model.
         categories: number of the data's; 0 where it is not known.
 
-    Raises:
-        BadInput: an invalid option, or outputs that need one.
+    Raises `BadInput`: an invalid option, or outputs that need one.
     """
     roles = _read_roles(options.outputs, outputs)
     decode, chosen_by = options.decode, "the user"
@@ -113,30 +112,22 @@ def read_decoding(
         )
     default_overlap = {"ssd": 0.5, "yolov5": 0.65, "yolov8": 0.65}.get(decode)
     reading = BoxDecoding(
-        decode=decode,
-        roles=roles or _find_roles(decode, outputs),
-        order=_find_order(options.order, decode, outputs),
-        normalised=_are_normalised(options.normalised, decode, outputs),
-        confidence=options.conf or 0.0,
-        overlap=options.iou if "iou" in options.model_fields_set else default_overlap,
-        most=options.max,
-        agnostic=options.agnostic == "yes",
-        every_class=options.labels == "all",
+        decode=decode, roles=roles or _find_roles(decode, outputs), order=_find_order(options.order, decode, outputs),
+        normalised=_are_normalised(options.normalised, decode, outputs), confidence=options.conf or 0.0,
+        overlap=options.iou if "iou" in options.model_fields_set else default_overlap, most=options.max,
+        agnostic=options.agnostic == "yes", every_class=options.labels == "all",
         columns=options.axis == "columns" if decode == "yolov8" and options.axis != "auto" else None,
-        anchors=_load_anchors(options) if ssd else None,
-        activation=(options.activation or "none") if ssd else "none",
+        anchors=_load_anchors(options) if ssd else None, activation=(options.activation or "none") if ssd else "none",
         background=background,
-    )
+    )  # fmt: skip
     return reading, _describe_decoding(reading, chosen_by=chosen_by, order=options.order)
 
 
 def read_class_map(context: TaskContext, word: str | None) -> tuple[tuple[int | None, ...] | None, str]:
     """Map each of the model's classes to the data's category, None where it has none, and say by what they match.
 
-    None instead of a tuple: they are the same, and their number is not known.
-
-    Raises:
-        BadInput: a file that can't be read, or names of which the data has none.
+    None instead of a tuple: they are the same, and their number is not known. Raises `BadInput`: a file that can't be
+    read, or names of which the data has none.
     """
     data = tuple(context.data.classes)
     names: Sequence[str | None]
@@ -239,17 +230,11 @@ def _read_anchors(path: Path) -> Array:
 def _describe_decoding(reading: BoxDecoding, *, chosen_by: str, order: str | None) -> dict[str, Any]:
     """Return the decoding for the record, JSON-shaped."""
     told: dict[str, Any] = {
-        "decode": reading.decode,
-        "decode_from": chosen_by,
-        "outputs": [role or "-" for role in reading.roles],
+        "decode": reading.decode, "decode_from": chosen_by, "outputs": [role or "-" for role in reading.roles],
         "order": order or reading.order,
-        "normalised": "no, assumed" if reading.normalised is None else reading.normalised,
-        "conf": reading.confidence,
-        "iou": reading.overlap,
-        "max": reading.most,
-        "agnostic": reading.agnostic,
-        "background": reading.background,
-    }
+        "normalised": "no, assumed" if reading.normalised is None else reading.normalised, "conf": reading.confidence,
+        "iou": reading.overlap, "max": reading.most, "agnostic": reading.agnostic, "background": reading.background,
+    }  # fmt: skip
     if reading.decode.startswith("yolo"):
         told["labels"] = "all" if reading.every_class else "best"
     if reading.anchors is not None:

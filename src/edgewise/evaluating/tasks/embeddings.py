@@ -41,9 +41,8 @@ class EmbeddingsOptions(OutputOptions):
 class EmbeddingsTable(Table):
     """Which queries found a sample of their class.
 
-    Args:
-        first: how many samples of other classes are nearer than the nearest of the same; the number of samples where
-            there is none of the same.
+    `first`: how many samples of other classes are nearer than the nearest of the same; the number of samples where
+    there is none of the same.
     """
 
     def __init__(self, first: NDArray[np.intp]) -> None:

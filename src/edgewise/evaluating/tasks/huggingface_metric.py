@@ -42,11 +42,7 @@ class HuggingFaceMetric:
     module: Any
 
     def compute(self, predictions: Sequence[Any], references: Sequence[Any]) -> dict[str, float]:
-        """Return the module's numbers for answers and references, as ``score:NAME`` or ``loss:NAME``.
-
-        Raises:
-            BadInput: the module can't, or gives no number.
-        """
+        """Return the module's numbers as ``score:NAME`` or ``loss:NAME``. Raises `BadInput` where it can't."""
         if references and isinstance(references[0], list) and not _takes_lists(self.module):
             references = [self._only(each) for each in references]
         try:

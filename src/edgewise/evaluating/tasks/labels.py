@@ -19,17 +19,14 @@ class LabelMapping:
     """Maps labels to outputs.
 
     Where the names of the model's outputs and those of the data's classes are both known and differ, labels are matched
-    by name; otherwise label i is output i + `offset`.
-
-    Args:
-        offset: outputs before the first class, such as a background class.
+    by name; otherwise label i is output i + `offset`. `offset`: outputs before the first class, such as a background
+    class.
 
     Attributes:
         count: of the model's outputs; None until it is known.
         by_name: label → output; None where labels are outputs.
 
-    Raises:
-        BadInput: names that can't be matched, or as many names as there are no outputs.
+    Raises `BadInput`: names that can't be matched, or as many names as there are no outputs.
     """
 
     def __init__(self, context: TaskContext, *, offset: int = 0) -> None:

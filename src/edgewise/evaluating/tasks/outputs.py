@@ -23,7 +23,6 @@ MOST_CLASSES = 256
 """Classes of a confusion matrix."""
 _BRIEF = 60
 
-
 Count = Annotated[int, Field(ge=0, lt=10**9), Accepts("a whole number of at least 0")]
 Finite = Annotated[float, Field(allow_inf_nan=False), Accepts("a number")]
 YesNo = Literal["yes", "no"]
@@ -98,7 +97,8 @@ class OutputTask:
     def prepare(self, context: TaskContext) -> Scorer:
         """As `Task.prepare`."""
         options = read_options(self.options, context.options, self.name)
-        check_labelled(context, self.name)
+        if not context.data.labelled:
+            raise refuse_unlabelled(context.data, f", which {self.name} needs")
         found: Scorer = self.scorer(context, options, task=self.name)
         return found
 
@@ -131,12 +131,6 @@ def count_confusion(labels: Array, answers: Array, counts: Array, *, classes: in
     return rows
 
 
-def check_labelled(context: TaskContext, task: str) -> None:
-    """Raise `BadInput` where the data has no labels."""
-    if not context.data.labelled:
-        raise refuse_unlabelled(context.data, f", which {task} needs")
-
-
 def scalar_label(sample: Sample) -> Any:
     """Return the label, a single element of an array as a number, and a truth value as 0 or 1."""
     import numpy as np
@@ -156,8 +150,7 @@ def brief(label: Any) -> str:
 def choose_output(context: TaskContext, asked: str | None, task: str) -> int:
     """Return the number of the output to read: the output `asked` for (a name or a number), else the only one.
 
-    Raises:
-        BadInput: several outputs and no option, or no such output.
+    Raises `BadInput`: several outputs and no option, or no such output.
     """
     outputs = context.signature.outputs
     names = [each.name for each in outputs]

@@ -104,13 +104,10 @@ class SegmentationScorer(OutputScorer):
             len(context.data.classes) + self._labels.offset if context.data.classes else 0
         )
         self.settings = {
-            **self.settings,
-            "layout": self._layout,
-            "ignore": self._ignore,
-            "sizes": "answers are brought to the size of the label map, nearest pixel",
-            **self._labels.settings,
+            **self.settings, "layout": self._layout, "ignore": self._ignore,
+            "sizes": "answers are brought to the size of the label map, nearest pixel", **self._labels.settings,
             **options.settings,
-        }
+        }  # fmt: skip
         shape = self._spec.shape
         if shape is not None and len(shape) == 4 and all(isinstance(size, int) for size in shape[1:]):
             self._find_layout(shape)

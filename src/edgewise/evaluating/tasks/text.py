@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import Annotated, Any
 
 from pydantic import Field
 
@@ -18,9 +18,7 @@ from edgewise.evaluating.tasks.outputs import WIDE_INTEGERS, Count, OutputOption
 from edgewise.evaluating.tasks.text_scores import Bleu, TextTable
 from edgewise.model.signature import TensorSpec
 from edgewise.text import one_line
-
-if TYPE_CHECKING:
-    from edgewise.workload.arrays import Array
+from edgewise.workload.arrays import Array
 
 _ROLES = {**ROLES, "tokens": "ids", "position_ids": "positions"}
 _MOST_TOKENS = 100_000
@@ -83,17 +81,12 @@ class GenerationScorer:
         except Unavailable as error:
             self._missing = f"{error.message}; {error.advice}"
         self.settings: Mapping[str, Any] = {
-            "output": spec.name,
-            "tokenizer": f"sha256:{sha256}",
-            "decoding": "the model writes tokens itself" if self._writes else "greedy",
-            "max_new_tokens": self._most,
-            "eos": self._eos,
-            "stop": options.stop or None,
-            "prompt": options.prompt,
-            "special": options.special,
+            "output": spec.name, "tokenizer": f"sha256:{sha256}",
+            "decoding": "the model writes tokens itself" if self._writes else "greedy", "max_new_tokens": self._most,
+            "eos": self._eos, "stop": options.stop or None, "prompt": options.prompt, "special": options.special,
             "normalised": "exact match and F1 as SQuAD: lower case, no punctuation, no articles",
             "bleu": self._missing or "sacreBLEU's settings: 13a tokens, mixed case, exponential smoothing",
-        }
+        }  # fmt: skip
 
     def run_model(self, infer: Infer, arrays: Sequence[Array], sample: Sample) -> Sequence[Array]:
         """Return the tokens that the model writes, int64 [1, tokens].
@@ -217,10 +210,7 @@ class GenerationScorer:
 
 
 def _choose_logits(context: TaskContext, asked: str | None) -> int:
-    """Return the number of the output that was asked for, is called logits, or alone has scores per token.
-
-    Raises `BadInput`.
-    """
+    """Return the number of the output asked for, named logits, or alone with scores per token. Raises `BadInput`."""
     outputs = context.signature.outputs
     named = [number for number, each in enumerate(outputs) if each.name.rsplit("/", 1)[-1].split(":")[0] == "logits"]
     deep = [number for number, each in enumerate(outputs) if each.shape is not None and len(each.shape) == 3]
@@ -252,8 +242,7 @@ def _find_roles(inputs: Sequence[TensorSpec]) -> list[str]:
 def _find_likeliest(logits: Array, length: int, sample: Sample) -> int | None:
     """Return the token after the first `length` ones; None where there are no numbers to choose by.
 
-    Args:
-        logits: [1, window, tokens], or [1, tokens] or [1, 1, tokens] of the next token alone.
+    `logits`: [1, window, tokens], or [1, tokens] or [1, 1, tokens] of the next token alone.
     """
     import numpy as np
 

@@ -46,10 +46,7 @@ def f1_of_tokens(answer: str, references: Sequence[str]) -> float:
 
 
 class Bleu:
-    """sacreBLEU's corpus score from numbers per sample that add up, so that resamples need no new tokens.
-
-    Raises `Unavailable` without sacrebleu.
-    """
+    """sacreBLEU's corpus score from sums per sample: resamples need no new tokens. Raises `Unavailable` without it."""
 
     def __init__(self) -> None:
         try:

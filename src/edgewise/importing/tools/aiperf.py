@@ -78,20 +78,16 @@ class AIPerf(Importer):
     }
     forms = (
         Form(
-            title="profile_export_aiperf.json",
-            kind="json",
+            title="profile_export_aiperf.json", kind="json",
             mark=r'"aiperf_version"\s*:[\s\S]*"request_latency"\s*:\s*\{',
-            expects="the objects time_to_first_token and inter_token_latency",
-            method="AIPerf's clock of the client",
+            expects="the objects time_to_first_token and inter_token_latency", method="AIPerf's clock of the client",
             fields=(
                 Field("model", "input_config.endpoint.model_names[*]"),
                 Field("model", "input_config.models.items[*].name"),
                 Field("requests", "input_config.loadgen.concurrency"),
                 Field("created", "start_time"),
             ),
-            finish=_finish,
-            gives=("ttft", "tpot", "decode_rate", "prompt_tokens", "new_tokens", "batch"),
-            scenario="generate",
-            one_at_a_time=False,
+            finish=_finish, gives=("ttft", "tpot", "decode_rate", "prompt_tokens", "new_tokens", "batch"),
+            scenario="generate", one_at_a_time=False,
         ),
-    )
+    )  # fmt: skip

@@ -89,12 +89,9 @@ def _read_operations(part: Part) -> list[Layer]:
         unit = _find_first(part, operation, "deviceUsage.preferred.deviceType")
         unit = next(iter(unit), "") if isinstance(unit, Mapping) else ""
         layer = make_layer(
-            _find_first(part, operation, "outputs[*].name") or kind,
-            kind.rpartition(".")[2],
-            kernel=kind,
-            provider="neural-engine" if unit == "neuralEngine" else unit,
-            time=None,
-        )
+            _find_first(part, operation, "outputs[*].name") or kind, kind.rpartition(".")[2], kernel=kind,
+            provider="neural-engine" if unit == "neuralEngine" else unit, time=None,
+        )  # fmt: skip
         share = part.number(weight, "1", at=f"{at}.cost.weight", what="the weight of an operator")
         layers.append(replace(layer, time_absent_because=_NO_TIMES, attributes={ESTIMATED_SHARE: share}))
     if pending:
@@ -135,9 +132,7 @@ class CoreMlReport(Importer):
     absent: Mapping[str, str] = {"latency": "each experiment made one prediction, which is the first inference"}
     forms = (
         Form(
-            title="report.json",
-            kind="json",
-            mark=r'"(?:deviceResultVersion|deviceResults|modelMetadata)"\s*:',
+            title="report.json", kind="json", mark=r'"(?:deviceResultVersion|deviceResults|modelMetadata)"\s*:',
             expects="the list deviceResults.predict.samples, and deviceResults.perfRunConfig.predictionCount",
             method="its own timer around each call of Core ML",
             sessions="experiments one after another, taken as processes (the report does not say whether they are)",
@@ -151,7 +146,6 @@ class CoreMlReport(Importer):
                 Field("load_time", "deviceResults.load.samples", unit="s", samples=True),
                 Field("compile_time", "deviceResults.compile.samples", unit="s", samples=True),
             ),
-            finish=_finish,
-            gives=("latency_first", "precision", "created", "layers"),
+            finish=_finish, gives=("latency_first", "precision", "created", "layers"),
         ),
-    )
+    )  # fmt: skip

@@ -75,12 +75,9 @@ class Hyperfine(Importer):
     runtime = "command"
     forms = (
         Form(
-            title="JSON of --export-json",
-            kind="json",
-            mark=r'"results"\s*:\s*\[\s*\{\s*"command"\s*:',
+            title="JSON of --export-json", kind="json", mark=r'"results"\s*:\s*\[\s*\{\s*"command"\s*:',
             expects="the list results, each with command and times",
-            method="wall time from start to end of a process, by hyperfine",
-            each="results",
+            method="wall time from start to end of a process, by hyperfine", each="results",
             sessions="processes of their own",
             fields=(
                 Field("command", "command"),
@@ -90,7 +87,7 @@ class Hyperfine(Importer):
             ),
             finish=_finish_hyperfine,
         ),
-    )
+    )  # fmt: skip
 
 
 class Pyperf(Importer):
@@ -108,16 +105,12 @@ class Pyperf(Importer):
             each="benchmarks",
             sessions="processes of their own",
             fields=(
-                Field("model", "$.metadata.name"),
-                Field("model", "metadata.name"),
-                Field("version", "$.metadata.python_version"),
-                Field("version", "metadata.python_version"),
-                Field("device", "$.metadata.cpu_model_name"),
-                Field("created", "runs[*].metadata.date", once=True),
-                Field("unit", "$.metadata.unit"),
-                Field("unit", "metadata.unit"),
+                Field("model", "$.metadata.name"), Field("model", "metadata.name"),
+                Field("version", "$.metadata.python_version"), Field("version", "metadata.python_version"),
+                Field("device", "$.metadata.cpu_model_name"), Field("created", "runs[*].metadata.date", once=True),
+                Field("unit", "$.metadata.unit"), Field("unit", "metadata.unit"),
                 Field("latency", "runs[*].values", unit="s", samples=True),
             ),
             finish=_finish_pyperf,
         ),
-    )
+    )  # fmt: skip

@@ -49,11 +49,8 @@ class DeepSparse(Importer):
     runtime = "deepsparse"
     forms = (
         Form(
-            title="JSON of --export_path",
-            kind="json",
-            mark=r'"orig_model_path"\s*:',
-            expects="the object benchmark_result with 'median' and 'items_per_sec'",
-            method=_METHOD,
+            title="JSON of --export_path", kind="json", mark=r'"orig_model_path"\s*:',
+            expects="the object benchmark_result with 'median' and 'items_per_sec'", method=_METHOD,
             fields=(
                 Field("runtime", "engine"),
                 *(_field(name, path, unit) for name, path, _, unit in _FIELDS),
@@ -62,11 +59,8 @@ class DeepSparse(Importer):
             finish=_finish_json,
         ),
         Form(
-            title="text",
-            kind="text",
-            mark=r"^Latency Median \(ms/batch\): ",
-            expects="the line 'Latency Median (ms/batch): 15.7850'",
-            method=_METHOD,
+            title="text", kind="text", mark=r"^Latency Median \(ms/batch\): ",
+            expects="the line 'Latency Median (ms/batch): 15.7850'", method=_METHOD,
             fields=tuple(_field(name, pattern, unit) for name, _, pattern, unit in _FIELDS),
         ),
-    )
+    )  # fmt: skip

@@ -64,12 +64,10 @@ class BenchmarkModel(Importer):
     absent: Mapping[str, str] = {"memory_peak": "benchmark_model reports it with --report_peak_memory_footprint"}
     forms = (
         Form(
-            title="text",
-            kind="text",
+            title="text", kind="text",
             mark=r"Inference timings in us: |Min num runs: \[|#threads used for CPU inference: \[",
             expects="the line 'Inference timings in us: Init: …' after 'count=50 first=… avg=…'",
-            method="its own timer in whole microseconds, one process",
-            each=r"^(?:INFO: )?STARTING!",
+            method="its own timer in whole microseconds, one process", each=r"^(?:INFO: )?STARTING!",
             # The tool goes on after an inference that failed, and prints statistics of all.
             failed=r"Benchmarking failed\.",
             # "Following operations are not supported by GPU delegate": the CPU takes them, which is no failure.
@@ -79,8 +77,7 @@ class BenchmarkModel(Importer):
                 Field("model", r"Loaded model (\S+)"),
                 Field("warmup", r"Min warmup runs: \[(\S+)\]"),
             ),
-            finish=_finish_benchmark_model,
-            gives=(*_STATISTICS.values(), *_OTHERS),
+            finish=_finish_benchmark_model, gives=(*_STATISTICS.values(), *_OTHERS),
         ),
         Form(
             title="CSV of the operator profile",
@@ -96,19 +93,15 @@ class BenchmarkModel(Importer):
                 method="benchmark_model --enable_op_profiling: mean time of each operator over the inferences",
             ),
         ),
-    )
+    )  # fmt: skip
 
 
 _STATISTICS_OF_LITERT = (
-    ("load_time", "init_ms", r"Model initialization"),
-    ("latency_first", "warmup_first_ms", r"Warmup \(first\)"),
-    ("latency", "median_ms", r"Inference \(median\)"),
-    ("latency_mean", "avg_ms", r"Inference \(avg\)"),
-    ("latency_min", "min_ms", r"Inference \(min\)"),
-    ("latency_max", "max_ms", r"Inference \(max\)"),
-    ("latency_std", "std_ms", r"Inference \(std\)"),
-    ("latency_p95", "p95_ms", r"Inference \(p95\)"),
-)
+    ("load_time", "init_ms", r"Model initialization"), ("latency_first", "warmup_first_ms", r"Warmup \(first\)"),
+    ("latency", "median_ms", r"Inference \(median\)"), ("latency_mean", "avg_ms", r"Inference \(avg\)"),
+    ("latency_min", "min_ms", r"Inference \(min\)"), ("latency_max", "max_ms", r"Inference \(max\)"),
+    ("latency_std", "std_ms", r"Inference \(std\)"), ("latency_p95", "p95_ms", r"Inference \(p95\)"),
+)  # fmt: skip
 
 
 class LiteRtBenchmark(Importer):
@@ -134,13 +127,10 @@ class LiteRtBenchmark(Importer):
             ),
         ),
         Form(
-            title="text",
-            kind="text",
-            mark=r"^ BENCHMARK RESULTS$|benchmark_litert_model: ",
+            title="text", kind="text", mark=r"^ BENCHMARK RESULTS$|benchmark_litert_model: ",
             expects="the line 'Inference (median):    0.47 ms' below BENCHMARK RESULTS",
             method="Python's clock around each run, rounded to 0.01 ms, one process",
-            each=r"^.{0,60}benchmark_litert_model: Model: ",
-            errors=(r"ERROR benchmark_litert_model: (.{1,1000})$",),
+            each=r"^.{0,60}benchmark_litert_model: Model: ", errors=(r"ERROR benchmark_litert_model: (.{1,1000})$",),
             fields=(
                 Field("model", r"benchmark_litert_model: Model: +(.+)$"),
                 Field("threads", r"benchmark_litert_model: Num threads: +(\S+)"),
@@ -154,7 +144,7 @@ class LiteRtBenchmark(Importer):
                 *(Field(name, rf"{words}: +(\S+) (?P<unit>\S+)") for name, _, words in _STATISTICS_OF_LITERT),
             ),
         ),
-    )
+    )  # fmt: skip
 
 
 _PREFILL = "the prompt alone, without the first new token"
@@ -191,11 +181,9 @@ class LiteRtLm(Importer):
     }
     forms = (
         Form(
-            title="text of litert-lm benchmark",
-            kind="text",
+            title="text of litert-lm benchmark", kind="text",
             mark=r"^Benchmarking model: .{1,1000}$|^----- Results -----$",
-            expects="lines like 'Decode speed:         41.25 tokens/s'",
-            method="the engine's own clock",
+            expects="lines like 'Decode speed:         41.25 tokens/s'", method="the engine's own clock",
             each=r"^Benchmarking model: ",
             fields=(
                 Field("model", r"Benchmarking model: .{0,500}\(([^()\n]{1,500})\)$"),
@@ -208,16 +196,11 @@ class LiteRtLm(Importer):
                 Field("load_time", rf"Init time: +{NUMBER} s$", unit="s"),
                 Field("ttft_model", rf"Time to first token: +{NUMBER} s$", unit="s", note=_OF_FIRST),
             ),
-            finish=_finish_turns,
-            gives=("batch", "depth_tokens"),
-            scenario="generate",
+            finish=_finish_turns, gives=("batch", "depth_tokens"), scenario="generate",
         ),
         Form(
-            title="text of litert_lm_main",
-            kind="text",
-            mark=r"^BenchmarkInfo:$",
-            expects="lines like 'Decode Speed: 41.25 tokens/sec.'",
-            method="the engine's own clock",
+            title="text of litert_lm_main", kind="text", mark=r"^BenchmarkInfo:$",
+            expects="lines like 'Decode Speed: 41.25 tokens/sec.'", method="the engine's own clock",
             each=r"^BenchmarkInfo:$",
             fields=(
                 Field("prompt_tokens", r"Prefill Turn 1: Processed (\S+) tokens", once=True),
@@ -227,8 +210,6 @@ class LiteRtLm(Importer):
                 Field("load_time", rf"Init Total: {NUMBER} ms$", unit="ms"),
                 Field("ttft_model", rf"Time to first token: {NUMBER} s$", unit="s", note=f"{_OF_FIRST}, first turn"),
             ),
-            finish=_finish_turns,
-            gives=("batch", "depth_tokens"),
-            scenario="generate",
+            finish=_finish_turns, gives=("batch", "depth_tokens"), scenario="generate",
         ),
-    )
+    )  # fmt: skip

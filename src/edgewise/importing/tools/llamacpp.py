@@ -83,8 +83,7 @@ def _finish_markdown(part: Part) -> None:
 def _begin(part: Part, described: Any) -> int:
     """Take what all formats have, and say what the test leaves out.
 
-    Args:
-        described: the model in llama.cpp's words, ``llama 1B Q4_0``.
+    `described`: the model in llama.cpp's words, ``llama 1B Q4_0``.
 
     Returns:
         Number of tokens that the test timed, 0 if it timed prompt and new tokens together.
@@ -127,36 +126,20 @@ def _read_time(part: Part, raw: Any, name: str) -> float:
     return time
 
 
-def _list_rows(root: Any) -> list[tuple[str, Any]]:
-    return [(f"[{index}]", {**row}) for index, row in enumerate(root)]
-
-
 _FIELDS = (
-    Field("model", "model_filename"),
-    Field("version", "build_number"),
-    Field("provider", "backends"),
-    Field("threads", "n_threads"),
-    Field("device", "cpu_info"),
-    Field("created", "test_time"),
-    Field("prompt_tokens", "n_prompt"),
-    Field("new_tokens", "n_gen"),
-    Field("depth_tokens", "n_depth"),
-    Field("parameters", "model_n_params", unit="1"),
-    Field("parameters_size", "model_size", unit="B"),
-)
+    Field("model", "model_filename"), Field("version", "build_number"), Field("provider", "backends"),
+    Field("threads", "n_threads"), Field("device", "cpu_info"), Field("created", "test_time"),
+    Field("prompt_tokens", "n_prompt"), Field("new_tokens", "n_gen"), Field("depth_tokens", "n_depth"),
+    Field("parameters", "model_n_params", unit="1"), Field("parameters_size", "model_size", unit="B"),
+)  # fmt: skip
 _RATES = ("prefill_rate", "decode_rate")
 _JSON = Form(
-    title="JSON",
-    kind="json",
-    mark=r'\A\s*\[\s*\{\s*"build_commit"\s*:',
-    expects="a list of objects with 'n_prompt', 'n_gen' and 'samples_ns'",
-    method=_METHOD,
-    items=_list_rows,
-    fields=_FIELDS,
-    finish=_finish,
-    gives=("tpot", "ttft_model", *_RATES, "batch", "precision", "iterations"),
+    title="JSON", kind="json", mark=r'\A\s*\[\s*\{\s*"build_commit"\s*:',
+    expects="a list of objects with 'n_prompt', 'n_gen' and 'samples_ns'", method=_METHOD,
+    items=lambda root: [(f"[{index}]", {**row}) for index, row in enumerate(root)],
+    fields=_FIELDS, finish=_finish, gives=("tpot", "ttft_model", *_RATES, "batch", "precision", "iterations"),
     scenario="generate",
-)
+)  # fmt: skip
 
 
 class LlamaBench(Importer):
@@ -171,23 +154,13 @@ class LlamaBench(Importer):
     forms = (
         _JSON,
         replace(
-            _JSON,
-            title="JSONL",
-            kind="jsonl",
-            mark=r'\A\s*\{\s*"build_commit"\s*:[^\n]*"samples_ns"\s*:',
-            expects="lines with 'n_prompt', 'n_gen' and 'samples_ns'",
-            items=None,
+            _JSON, title="JSONL", kind="jsonl", mark=r'\A\s*\{\s*"build_commit"\s*:[^\n]*"samples_ns"\s*:',
+            expects="lines with 'n_prompt', 'n_gen' and 'samples_ns'", items=None,
         ),
         Form(
-            title="CSV",
-            kind="table",
-            mark=r"^build_commit,build_number,.{0,2000}\bn_prompt,n_gen,",
-            expects="rows with n_prompt, n_gen and avg_ns",
-            method=_METHOD,
-            fields=_FIELDS,
-            finish=_finish,
-            gives=("tpot", *_RATES, "batch", "precision"),
-            scenario="generate",
+            title="CSV", kind="table", mark=r"^build_commit,build_number,.{0,2000}\bn_prompt,n_gen,",
+            expects="rows with n_prompt, n_gen and avg_ns", method=_METHOD, fields=_FIELDS, finish=_finish,
+            gives=("tpot", *_RATES, "batch", "precision"), scenario="generate",
         ),
         Form(
             title="Markdown",
@@ -195,13 +168,9 @@ class LlamaBench(Importer):
             mark=r"^\| model +\| +size \| +params \| backend +\|.{0,500}\| *test *\| *t/s \|",
             expects="a table with the columns model, test and t/s",
             method=_METHOD,
-            fields=(
-                Field("model", "model"),
-                Field("provider", "backend"),
-                Field("threads", "threads"),
-            ),
+            fields=(Field("model", "model"), Field("provider", "backend"), Field("threads", "threads")),
             finish=_finish_markdown,
             gives=(*_RATES, "version", "batch", "precision", "prompt_tokens", "new_tokens", "depth_tokens"),
             scenario="generate",
         ),
-    )
+    )  # fmt: skip

@@ -83,13 +83,10 @@ class MlperfTinyRunner(Importer):
             gives=("latency", "model", "device"),
         ),
         Form(
-            title="log.txt",
-            kind="text",
-            mark=r"m-lap-us-\d|m-infer-start-\d",
+            title="log.txt", kind="text", mark=r"m-lap-us-\d|m-infer-start-\d",
             expects="the lines 'm-infer-start-100' and two of 'm-lap-us-…'",
             method="the board's timer around each window",
             fields=(Field("model", r"m-model-\[([^\]\n]{1,200})\]"), Field("warmup", r"m-warmup-start-(\d+)")),
-            finish=_finish_log,
-            gives=("latency",),
+            finish=_finish_log, gives=("latency",),
         ),
-    )
+    )  # fmt: skip

@@ -30,18 +30,12 @@ class Mltk(Importer):
     absent: Mapping[str, str] = {"latency_first": "MLTK profiles one inference"}
     forms = (
         Form(
-            title="JSON of the model profiler",
-            kind="json",
-            mark=r'"summary"\s*:\s*\{[^{}]*"n_unsupported_layers"\s*:',
-            expects="the objects summary (with 'cpu_cycles' or 'time') and layers",
-            method="one inference",
+            title="JSON of the model profiler", kind="json", mark=r'"summary"\s*:\s*\{[^{}]*"n_unsupported_layers"\s*:',
+            expects="the objects summary (with 'cpu_cycles' or 'time') and layers", method="one inference",
             fields=(
-                Field("model", "summary.name"),
-                Field("provider", "summary.accelerator", words={"None": "cpu"}),
-                Field("precision", "summary.input_dtype"),
-                Field("latency", "summary.time", unit="s"),
-                Field("energy", "summary.energy", unit="J"),
-                Field("cpu_cycles", "summary.cpu_cycles", unit="1"),
+                Field("model", "summary.name"), Field("provider", "summary.accelerator", words={"None": "cpu"}),
+                Field("precision", "summary.input_dtype"), Field("latency", "summary.time", unit="s"),
+                Field("energy", "summary.energy", unit="J"), Field("cpu_cycles", "summary.cpu_cycles", unit="1"),
                 Field("accelerator_cycles", "summary.accelerator_cycles", unit="1"),
                 Field("clock_rate", "summary.cpu_clock_rate", unit="Hz"),
                 Field("memory_arena", "summary.runtime_memory_size", unit="B"),
@@ -55,4 +49,4 @@ class Mltk(Importer):
             ),
             finish=_finish,
         ),
-    )
+    )  # fmt: skip

@@ -34,16 +34,12 @@ class Benchncnn(Importer):
     absent: Mapping[str, str] = {"load_time": "benchncnn loads empty weights and does not time it"}
     forms = (
         Form(
-            title="text",
-            kind="text",
-            mark=rf"^{NCNN_NAME}.*[ \t]max[ \t]*=|^loop_count = ",
+            title="text", kind="text", mark=rf"^{NCNN_NAME}.*[ \t]max[ \t]*=|^loop_count = ",
             expects="lines like 'squeezenet  min =  2.10  max =  2.40  avg =  2.20'",
-            method="its own timer around the extraction, one process, empty weights",
-            each=rf"^{NCNN_NAME}.*$",
+            method="its own timer around the extraction, one process, empty weights", each=rf"^{NCNN_NAME}.*$",
             ends=True,
             # The tool ignores what a network that can't be loaded or run returns, and times the calls.
-            failed=_ERROR,
-            errors=(_ERROR,),
+            failed=_ERROR, errors=(_ERROR,),
             fields=(
                 Field("model", rf"^{NCNN_NAME}"),
                 Field("threads", r"num_threads = (\S+)"),
@@ -53,7 +49,6 @@ class Benchncnn(Importer):
                 Field("latency_max", rf"max{NCNN_TIME}", unit="ms"),
                 Field("latency_mean", rf"avg{NCNN_TIME}", unit="ms"),
             ),
-            finish=_finish,
-            gives=("precision",),
+            finish=_finish, gives=("precision",),
         ),
-    )
+    )  # fmt: skip

@@ -54,13 +54,9 @@ class PerfTest(Importer):
     runtime = "onnxruntime"
     forms = (
         Form(
-            title="text",
-            kind="text",
-            mark=r"^Session creation time cost: |^Average inference time cost",
-            expects="the line 'Average inference time cost total: 5.02 ms'",
-            one_at_a_time=False,
-            method="its own timer around each run, one process",
-            failed=r"^Run failed:",
+            title="text", kind="text", mark=r"^Session creation time cost: |^Average inference time cost",
+            expects="the line 'Average inference time cost total: 5.02 ms'", one_at_a_time=False,
+            method="its own timer around each run, one process", failed=r"^Run failed:",
             errors=(r"^Run failed: ?(.{1,1000})$",),
             each=r"^(?:Setting intra_op_num_threads .*\n(?:(?!Session creation).*\n){0,8})?Session creation time cost",
             fields=(
@@ -74,23 +70,16 @@ class PerfTest(Importer):
                 *(
                     Field(name, rf"{word} Latency: (\S+) (?P<unit>\S+)")
                     for name, word in (
-                        ("latency", "P50"),
-                        ("latency_min", "Min"),
-                        ("latency_max", "Max"),
-                        ("latency_p90", "P90"),
-                        ("latency_p95", "P95"),
-                        ("latency_p99", "P99"),
+                        ("latency", "P50"), ("latency_min", "Min"), ("latency_max", "Max"), ("latency_p90", "P90"),
+                        ("latency_p95", "P95"), ("latency_p99", "P99"),
                     )
                 ),
             ),
         ),
         Form(
-            title="file of results",
-            kind="text",
-            mark=r"\A[^,\n]+,[0-9][0-9.e+-]*,\d+,\d+,\d+$",
+            title="file of results", kind="text", mark=r"\A[^,\n]+,[0-9][0-9.e+-]*,\d+,\d+,\d+$",
             expects="lines like 'model,0.00502,30000000,11,0': model, seconds, bytes, % and number of the run",
-            one_at_a_time=False,
-            method="its own timer around each run",
+            one_at_a_time=False, method="its own timer around each run",
             fields=(
                 Field("model", r"\A([^,\n]+),"),
                 Field("latency", r"^(?=.)(?:[^,\n]*,)?([^,\n]*)", unit="s", samples=True),
@@ -99,13 +88,10 @@ class PerfTest(Importer):
             gives=("iterations",),
         ),
         Form(
-            title="JSON of -p",
-            kind="json",
+            title="JSON of -p", kind="json",
             mark=r'"name"\s*:\s*"(?:model_loading_\w+|session_initialization|model_run)"',
-            expects="a list of events, one of them called model_run per inference",
-            one_at_a_time=False,
+            expects="a list of events, one of them called model_run per inference", one_at_a_time=False,
             method="duration of the session's run by the engine's own profiler, with the profiler on",
-            finish=_finish_profile,
-            gives=("latency", "latency_first", "load_time", "iterations", "layers"),
+            finish=_finish_profile, gives=("latency", "latency_first", "load_time", "iterations", "layers"),
         ),
-    )
+    )  # fmt: skip

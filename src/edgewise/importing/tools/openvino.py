@@ -85,14 +85,9 @@ class BenchmarkApp(Importer):
     absent: Mapping[str, str] = {"memory_peak": "benchmark_app reports the memory of compiling and not of inference"}
     forms = (
         Form(
-            title="text",
-            kind="text",
-            mark=r"^\[ ?Step \d+/\d+\]|^\[ INFO \] Throughput: ",
-            expects="the lines 'Median: 1.23 ms' and 'Throughput: 812.00 FPS'",
-            method=_CLOCK,
-            each=r"^\[ ?Step 1/\d+\]",
-            failed=_ERROR,
-            errors=(_ERROR,),
+            title="text", kind="text", mark=r"^\[ ?Step \d+/\d+\]|^\[ INFO \] Throughput: ",
+            expects="the lines 'Median: 1.23 ms' and 'Throughput: 812.00 FPS'", method=_CLOCK,
+            each=r"^\[ ?Step 1/\d+\]", failed=_ERROR, errors=(_ERROR,),
             fields=(
                 Field("version", r"Build \.+ (\S+)"),
                 Field("provider", r"EXECUTION_DEVICES: \[?'?(\w+)", words=_PROVIDERS),
@@ -126,11 +121,8 @@ class BenchmarkApp(Importer):
             ),
         ),
         Form(
-            title="JSON statistics",
-            kind="json",
-            mark=r'"execution_results"\s*:',
-            expects="the object execution_results with 'latency (ms)' and 'throughput'",
-            method=_CLOCK,
+            title="JSON statistics", kind="json", mark=r'"execution_results"\s*:',
+            expects="the object execution_results with 'latency (ms)' and 'throughput'", method=_CLOCK,
             fields=tuple(
                 _field(name, f"{section}.{key}", unit, words)
                 for name, section, keys, unit, words in _REPORT
@@ -196,13 +188,8 @@ _COLUMNS = {
 _OF_TEXT = ("tpot", "ttft_model", "prefill_rate", "decode_rate")
 
 
-def _list_prompts(root: Any) -> list[tuple[str, Any]]:
-    """Return the iterations of each prompt of llm_bench's JSON."""
-    return _group_by_prompt(root["perfdata"]["results"], {**root["metadata"], **root["perfdata"]})
-
-
 def _list_prompts_of_rows(rows: Any) -> list[tuple[str, Any]]:
-    """Return the same, of its CSV, which ends with statistics and comments."""
+    """Return the iterations of each prompt of llm_bench's CSV, which ends with statistics and comments."""
     rows = [{_COLUMNS.get(name, name): cell for name, cell in row.items()} for row in rows]
     rows = [row for row in rows if str(row.get("iteration", "")).isascii() and row.get("iteration", "").isdigit()]
     return _group_by_prompt(rows, rows[0] if rows else {})
@@ -272,17 +259,14 @@ def _read_value(part: Part, row: Mapping[str, Any], key: str, unit: str) -> floa
 _OF_LLM_BENCH: Mapping[str, Any] = {
     "method": "its own clock around each iteration, one process, the warm-up left out",
     "fields": (
-        Field("model", "model"),
-        Field("provider", "device", words=_PROVIDERS),
-        Field("precision", "precision"),
-        Field("batch", "batch_size"),
-        Field("load_time", "compile_time", unit="s", note="read + compile"),
+        Field("model", "model"), Field("provider", "device", words=_PROVIDERS), Field("precision", "precision"),
+        Field("batch", "batch_size"), Field("load_time", "compile_time", unit="s", note="read + compile"),
         Field("runtime", "framework", words={"ov": "openvino-genai", "pt": "torch"}),
     ),
     "finish": _finish_llm_bench,
     "gives": (*_OF_TEXT, "prompt_tokens", "new_tokens", "depth_tokens", "iterations", "warmup"),
     "scenario": "generate",
-}
+}  # fmt: skip
 
 
 class LlmBench(Importer):
@@ -296,19 +280,14 @@ class LlmBench(Importer):
     }
     forms = (
         Form(
-            title="JSON",
-            kind="json",
-            mark=r'"perfdata"\s*:\s*\{\s*"compile_time"\s*:',
+            title="JSON", kind="json", mark=r'"perfdata"\s*:\s*\{\s*"compile_time"\s*:',
             expects="the objects metadata and perfdata with 'results'",
-            items=_list_prompts,
-            **_OF_LLM_BENCH,
+            items=lambda root: _group_by_prompt(root["perfdata"]["results"], {**root["metadata"], **root["perfdata"]}),
+             **_OF_LLM_BENCH,
         ),
         Form(
-            title="CSV",
-            kind="table",
-            mark=r"^iteration,model,framework,device,pretrain_time\(s\),",
-            expects="rows with iteration, prompt_idx and 2nd_avg_latency(ms)",
-            items=_list_prompts_of_rows,
+            title="CSV", kind="table", mark=r"^iteration,model,framework,device,pretrain_time\(s\),",
+            expects="rows with iteration, prompt_idx and 2nd_avg_latency(ms)", items=_list_prompts_of_rows,
             **_OF_LLM_BENCH,
         ),
-    )
+    )  # fmt: skip

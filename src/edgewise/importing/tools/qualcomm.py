@@ -48,9 +48,7 @@ class AiHub(Importer):
     runtime = "ai-hub"
     forms = (
         Form(
-            title="profile JSON",
-            kind="json",
-            mark=r'"execution_summary"\s*:\s*\{',
+            title="profile JSON", kind="json", mark=r'"execution_summary"\s*:\s*\{',
             expects="the object execution_summary with all_inference_times or estimated_inference_time, in µs",
             method="AI Hub's profiler on the device, one process",
             fields=(
@@ -65,16 +63,12 @@ class AiHub(Importer):
                 unit="us",
                 method="AI Hub's profiler: time of each layer",
             ),
-            finish=_finish_profile,
-            gives=("provider", "iterations"),
+            finish=_finish_profile, gives=("provider", "iterations"),
         ),
         Form(
-            title="perf.yaml",
-            kind="yaml",
-            mark=r"^precisions:",
+            title="perf.yaml", kind="yaml", mark=r"^precisions:",
             expects="precisions, components and performance_metrics with inference_time_milliseconds",
-            method="AI Hub's profiler on the device, one process",
-            items=_perf_runs,
+            method="AI Hub's profiler on the device, one process", items=_perf_runs,
             fields=(
                 Field("model", "component"),
                 Field("device", "device"),
@@ -85,4 +79,4 @@ class AiHub(Importer):
             ),
             finish=_finish_perf,
         ),
-    )
+    )  # fmt: skip

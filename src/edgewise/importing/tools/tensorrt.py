@@ -24,13 +24,10 @@ class Trtexec(Importer):
     runtime = "tensorrt"
     forms = (
         Form(
-            title="text",
-            kind="text",
-            mark=r"&&&& \w+ TensorRT\.trtexec|=== Performance summary ===",
+            title="text", kind="text", mark=r"&&&& \w+ TensorRT\.trtexec|=== Performance summary ===",
             expects="the line 'Latency: min = …, median = …' below 'Performance summary'",
             method="from the copy of inputs to the device to the copy of outputs back (CUDA events), one process",
-            each=r"^&&&& RUNNING TensorRT",
-            failed=r"^&&&& FAILED TensorRT.{0,200}",
+            each=r"^&&&& RUNNING TensorRT", failed=r"^&&&& FAILED TensorRT.{0,200}",
             # The importer of ONNX writes where it is in several lines, and only then what is wrong.
             errors=(r"(Error Code \d+: .{1,1000})$", r"^(\[\d+\] .{1,1000})$", r"\[E\] (.{1,1000})$"),
             fields=(
@@ -53,11 +50,8 @@ class Trtexec(Importer):
             gives=("scenario",),
         ),
         Form(
-            title="JSON of --exportTimes",
-            kind="json",
-            mark=r'"startComputeMs"\s*:',
-            expects="a list of objects with latencyMs and computeMs",
-            one_at_a_time=False,
+            title="JSON of --exportTimes", kind="json", mark=r'"startComputeMs"\s*:',
+            expects="a list of objects with latencyMs and computeMs", one_at_a_time=False,
             method="CUDA events: latency with both copies, the engine's clock for the computation alone",
             fields=(
                 Field("latency", "[*].latencyMs", unit="ms", samples=True),
@@ -66,11 +60,8 @@ class Trtexec(Importer):
             gives=("iterations",),
         ),
         Form(
-            title="JSON of --exportProfile",
-            kind="json",
-            mark=r'"averageMs"\s*:',
-            expects="a list of objects with name and averageMs",
-            fields=(Field("iterations", "[*].count", once=True),),
+            title="JSON of --exportProfile", kind="json", mark=r'"averageMs"\s*:',
+            expects="a list of objects with name and averageMs", fields=(Field("iterations", "[*].count", once=True),),
             rows=LayerRows(
                 at="[*]",
                 columns={"name": "name", "time": "averageMs"},
@@ -78,4 +69,4 @@ class Trtexec(Importer):
                 method="trtexec --exportProfile: mean time of each layer over the inferences",
             ),
         ),
-    )
+    )  # fmt: skip

@@ -32,18 +32,15 @@ class TorchBenchmark(Importer):
     runtime = "torch"
     forms = (
         Form(
-            title="text",
-            kind="text",
+            title="text", kind="text",
             mark=r"<torch\.utils\.benchmark\.\S{1,100} object|^  \d+ measurements?, \d+ runs ",
             expects="what print(measurement) prints: '  Median: 5.73 us' and '  372 measurements, 100 runs per …'",
-            method="torch.utils.benchmark.Timer, warm, one process",
-            each=r"^<torch\.utils\.benchmark\.",
+            method="torch.utils.benchmark.Timer, warm, one process", each=r"^<torch\.utils\.benchmark\.",
             fields=(
                 Field("latency", r"Median: (\S+) (?P<unit>\S+)"),
                 Field("latency_mean", r"^  (\d\S*) (?P<unit>[num]?s)$"),
                 Field("threads", r"runs (?:per measurement,|,) (\S+) threads?$"),
             ),
-            finish=_finish,
-            gives=("model", "iterations"),
+            finish=_finish, gives=("model", "iterations"),
         ),
-    )
+    )  # fmt: skip
