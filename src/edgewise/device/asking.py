@@ -15,9 +15,15 @@ MOST_ANSWER = 64 * 2**20
 
 
 def ask(
-    target: Target, module: str, question: Mapping[str, Any], *, folder: Path, timeout_s: float,
-    files: Mapping[str, Path] | None = None, environment: Mapping[str, str] | None = None
-) -> dict[str, Any]:  # fmt: skip
+    target: Target,
+    module: str,
+    question: Mapping[str, Any],
+    *,
+    folder: Path,
+    timeout_s: float,
+    files: Mapping[str, Path] | None = None,
+    environment: Mapping[str, str] | None = None,
+) -> dict[str, Any]:
     """Return what a process on `target` answers to one JSON object on its standard input.
 
     Args:

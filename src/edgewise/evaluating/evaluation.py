@@ -108,10 +108,18 @@ class EvaluationPlan:
 
 
 def plan_evaluation(
-    models: Sequence[str | os.PathLike[str]], data: DataOptions, *, own: Sequence[str] = (),
-    reference: Path | None = None, axes: Axes, stopping: Stopping, target: TargetSpec, latency: bool = True,
-    keep_state: bool = False, fresh: bool = False
-) -> EvaluationPlan:  # fmt: skip
+    models: Sequence[str | os.PathLike[str]],
+    data: DataOptions,
+    *,
+    own: Sequence[str] = (),
+    reference: Path | None = None,
+    axes: Axes,
+    stopping: Stopping,
+    target: TargetSpec,
+    latency: bool = True,
+    keep_state: bool = False,
+    fresh: bool = False,
+) -> EvaluationPlan:
     """Return the plan of `edgewise evaluate`.
 
     Args:
@@ -213,10 +221,13 @@ class EvaluationResults(Shown):
 
 
 def run_evaluation(
-    plan: EvaluationPlan, *, save: Callable[[Run], None], sensors: Sensors | None = METERS_OFF,
+    plan: EvaluationPlan,
+    *,
+    save: Callable[[Run], None],
+    sensors: Sensors | None = METERS_OFF,
     alone: AbstractContextManager[None] | None = None,
-    shards: Callable[[Sequence[ModelUnderTest]], Sequence[SampleResults]] | None = None
-) -> EvaluationResults:  # fmt: skip
+    shards: Callable[[Sequence[ModelUnderTest]], Sequence[SampleResults]] | None = None,
+) -> EvaluationResults:
     """Measure the latency of every model, run the samples through it, and score its outputs.
 
     Emits the events of `Dispatcher` and `run_samples`, and `RunFinished` at the end of each model. Ctrl-C and the

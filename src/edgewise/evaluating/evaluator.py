@@ -234,10 +234,18 @@ class ModelAdapter:
 
 
 def run_samples(
-    tested: ModelUnderTest, selection: SampleSelection, scorer: Scorer, *, builder: RunBuilder,
-    identity: Mapping[str, Any] | None = None, fresh: bool = False, checkpoints: Path | None = None,
-    holding: contextlib.ExitStack | None = None, end_by: float | None = None, running: ModelAdapter | None = None
-) -> SampleResults:  # fmt: skip
+    tested: ModelUnderTest,
+    selection: SampleSelection,
+    scorer: Scorer,
+    *,
+    builder: RunBuilder,
+    identity: Mapping[str, Any] | None = None,
+    fresh: bool = False,
+    checkpoints: Path | None = None,
+    holding: contextlib.ExitStack | None = None,
+    end_by: float | None = None,
+    running: ModelAdapter | None = None,
+) -> SampleResults:
     """Run every sample of `selection` through the model, and keep the scorer's record of each.
 
     Emits `SamplesStarted`, `SamplesDone` and `SamplesFinished`. Ctrl-C and the cancel token in force end it with the

@@ -118,9 +118,13 @@ class OutputFormat:
 
 
 def find_output_format(
-    graph: Graph, samples: Sequence[Sequence[Array]], context: TaskContext, *, image: tuple[int, int] | None,
-    task: str | None = None
-) -> OutputFormat:  # fmt: skip
+    graph: Graph,
+    samples: Sequence[Sequence[Array]],
+    context: TaskContext,
+    *,
+    image: tuple[int, int] | None,
+    task: str | None = None,
+) -> OutputFormat:
     """Detect the format of a network's outputs.
 
     Args:

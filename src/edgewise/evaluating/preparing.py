@@ -70,9 +70,14 @@ class Preparer:
     """
 
     def __init__(
-        self, instructions: Instructions, *, specs: Sequence[InputSpec], quantizations: Sequence[Quantization | None],
-        kind: Kind, example: Callable[[], Sample] | None = None
-    ) -> None:  # fmt: skip
+        self,
+        instructions: Instructions,
+        *,
+        specs: Sequence[InputSpec],
+        quantizations: Sequence[Quantization | None],
+        kind: Kind,
+        example: Callable[[], Sample] | None = None,
+    ) -> None:
         self._kind = kind
         self._names = [spec.name for spec in specs]
         self._proven = False

@@ -76,10 +76,17 @@ def digest_of(results: SampleResults, apart: Mapping[int, str] = MappingProxyTyp
 
 
 def describe(
-    results: SampleResults, table: MetricTable, *, selection: SampleSelection, instructions: Instructions,
-    settings: Mapping[str, Any], task: str, reference: str | None = None, calibrated: CalibratedPart | None = None,
-    apart: Mapping[int, str] = MappingProxyType({})
-) -> Evaluation:  # fmt: skip
+    results: SampleResults,
+    table: MetricTable,
+    *,
+    selection: SampleSelection,
+    instructions: Instructions,
+    settings: Mapping[str, Any],
+    task: str,
+    reference: str | None = None,
+    calibrated: CalibratedPart | None = None,
+    apart: Mapping[int, str] = MappingProxyType({}),
+) -> Evaluation:
     """Return the conditions of an accuracy, as a run keeps them.
 
     Args:

@@ -89,9 +89,14 @@ class Step(BaseModel):
     real: ClassVar[bool] = False
 
     def __init_subclass__(
-        cls, *, name: str = "", main: str | None = None, takes: tuple[Kind, ...] = (), gives: Kind | None = None,
-        real: bool = False
-    ) -> None:  # fmt: skip
+        cls,
+        *,
+        name: str = "",
+        main: str | None = None,
+        takes: tuple[Kind, ...] = (),
+        gives: Kind | None = None,
+        real: bool = False,
+    ) -> None:
         super().__init_subclass__()
         cls.name, cls.main, cls.takes, cls.gives, cls.real = name, main, takes, gives, real
 

@@ -149,9 +149,13 @@ def time_calls(invoke: Callable[[], object], count: int) -> list[int]:
 
 
 def run_on_threads(
-    invokes: Sequence[Callable[[], object]], *, clock: Callable[[], int], until_ns: int | None, count: int | None,
-    completions: list[int]
-) -> None:  # fmt: skip
+    invokes: Sequence[Callable[[], object]],
+    *,
+    clock: Callable[[], int],
+    until_ns: int | None,
+    count: int | None,
+    completions: list[int],
+) -> None:
     """Keep every one of `invokes` busy on a thread of its own; see `edgewise.runtime.base.RunsConcurrently`.
 
     The engine must release Python's lock while it infers. The first error of any thread stops all and is raised.

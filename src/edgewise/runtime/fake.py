@@ -207,9 +207,13 @@ class FakeSession:
         self.clock.advance(told["prefill_ns"] * len(tokens))
 
     def _generate(
-        self, told: Mapping[str, Any], times: Iterator[int], tokens: Sequence[int], count: int,
-        take: Callable[[int], None]
-    ) -> None:  # fmt: skip
+        self,
+        told: Mapping[str, Any],
+        times: Iterator[int],
+        tokens: Sequence[int],
+        count: int,
+        take: Callable[[int], None],
+    ) -> None:
         self._behaviour.invoked()
         self.clock.advance(told["prefill_ns"] * len(tokens))
         made = count if told["tokens"] < 0 else told["tokens"]

@@ -128,6 +128,7 @@ _DEFAULTS: Mapping[str, Any] = {
     "import_ns": 0, "load_ns": 0, "tick_ns": 0, "speeds": [], "outputs_value": None, "effective": {}, "behaviour": {},
 }  # fmt: skip
 
+
 _OPTIONAL = frozenset(
     {
         "engine_latency_ns", "requests", "layers", "layer_overheads", "turns", "graph", "reference_ns", "states",
@@ -135,6 +136,7 @@ _OPTIONAL = frozenset(
     }
 )  # fmt: skip
 """Keys that change what the session can do; ``graph`` is read by the format's reader only."""
+
 
 #: key of ``generation`` → what it is where the script does not say
 GENERATION: Mapping[str, Any] = {

@@ -90,6 +90,7 @@ _PROTOTYPES: Mapping[str, tuple[Any, ...]] = {
     )
 }
 
+
 Named = tuple[str, Any]
 """A tensor's name and its array."""
 

@@ -106,9 +106,14 @@ class CompiledSession:
     """A model compiled by LiteRT for the CPU. Attributes as in `edgewise.runtime.base.Session`."""
 
     def __init__(
-        self, model: Any, *, path: Path, inputs: Sequence[TensorSpec], outputs: Sequence[TensorSpec],
-        signature: str = ""
-    ) -> None:  # fmt: skip
+        self,
+        model: Any,
+        *,
+        path: Path,
+        inputs: Sequence[TensorSpec],
+        outputs: Sequence[TensorSpec],
+        signature: str = "",
+    ) -> None:
         self._path = path
         self.inputs = inputs
         self.outputs = outputs

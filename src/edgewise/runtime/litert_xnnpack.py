@@ -117,7 +117,9 @@ def type_of(tag: str) -> str:
 def dtype_of(tag: str) -> str | None:
     """Return the type of the arithmetic; None where the tag tells none (``Add (ND)``) or the step changes the type."""
     found = re.search(r"\((?:NC|NHWC|NCHW|ND), (\w+)", tag)
-    return None if found is None or type_of(tag) == "Convert" else _DTYPES.get(found[1])
+    if found is None or type_of(tag) == "Convert":
+        return None
+    return _DTYPES.get(found[1])
 
 
 def interpret_steps(tags: Sequence[str], operators: Sequence[LiteRtOperator]) -> list[StepMeaning]:

@@ -74,6 +74,7 @@ _KERNELS: dict[tuple[str, ...], str] = {
 }  # fmt: skip
 _KINDS = {kernel: kinds for kinds, kernels in _KERNELS.items() for kernel in kernels.split()}
 
+
 _MOST_EVENTS = 900_000
 
 

@@ -266,7 +266,9 @@ class _Steps:
             return "layout"
         conversions = {"Convert", "FakeQuantize", "Multiply", "Subtract", "Transpose"}
         made = origin.types or {name.partition("_")[0]}
-        return "precision" if made <= conversions and made & {"Convert", "FakeQuantize"} else "operator"
+        if made <= conversions and made & {"Convert", "FakeQuantize"}:
+            return "precision"
+        return "operator"
 
 
 def mean_increase(averages: Mapping[int, int]) -> float:

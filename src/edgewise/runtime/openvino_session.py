@@ -22,14 +22,17 @@ DTYPES = {
        for bits in (4, 8, 16, 32, 64)},
 }  # fmt: skip
 
+
 #: property of a compiled model → what it is called in `effective`
 _TOLD = {
     "INFERENCE_NUM_THREADS": "threads", "NUM_STREAMS": "streams", "PERFORMANCE_HINT": "performance_hint",
     "EXECUTION_MODE_HINT": "execution_mode", "ENABLE_CPU_PINNING": "cpu_pinning",
 }  # fmt: skip
 
+
 #: nodes of the compiled graph that compute nothing
 PASSIVE = frozenset({"Input", "Output", "Const", "Parameter", "Result"})
+
 
 #: the plug-in's words for layers that multiply and accumulate: in their number format a network is computed
 _PRODUCTS = frozenset({

@@ -22,6 +22,7 @@ MOST_EXTRA = 1.5
 MOST_PARTS = 2
 """How many times as long as the shortest step the record of another step may take."""
 
+
 _FINE = get_clock_info("process_time").resolution <= 1e-6
 
 Timed = tuple[int, int]
@@ -85,9 +86,14 @@ class Alternation:
 
 
 def take_turns(
-    plain: Callable[[], object], profiled: Callable[[int], Sequence[Timed]], inferences: int, *, begun: int = 0,
-    by_processor: bool = False, clock: Callable[[], int] = monotonic_ns
-) -> Alternation:  # fmt: skip
+    plain: Callable[[], object],
+    profiled: Callable[[int], Sequence[Timed]],
+    inferences: int,
+    *,
+    begun: int = 0,
+    by_processor: bool = False,
+    clock: Callable[[], int] = monotonic_ns,
+) -> Alternation:
     """Run `inferences` profiled inferences and as many ordinary ones, in turns; the order changes with every pair.
 
     Args:

@@ -35,9 +35,12 @@ _MOST_FUSED = 6
 
 
 def profile_calls(
-    invoke: Callable[[], object], inferences: int, *, name_layers: Callable[[str], Collection[str]] | None = None,
-    graph: Any = None
-) -> EngineProfile:  # fmt: skip
+    invoke: Callable[[], object],
+    inferences: int,
+    *,
+    name_layers: Callable[[str], Collection[str]] | None = None,
+    graph: Any = None,
+) -> EngineProfile:
     """Profile `inferences` calls, in blocks between ordinary ones.
 
     Args:

@@ -297,6 +297,7 @@ def _target_of(node: Any) -> str:
 _PYTHON = {"iadd": "add", "isub": "sub", "imul": "mul", "truediv": "div", "itruediv": "div"}
 """Python's names of arithmetic → PyTorch's."""
 
+
 _MOVES = frozenset(
     {"view", "_unsafe_view", "permute", "clone", "select", "squeeze", "unsqueeze", "transpose", "expand", "slice",
      "getitem", "copy", "_to_copy"}
@@ -330,9 +331,12 @@ def _moves(node: str) -> bool:
 
 
 def _assemble(
-    timing: Alternation, recorded: Sequence[_Recorded], executed: Sequence[tuple[ModuleOperator, ...]], *,
-    notes: tuple[str, ...]
-) -> EngineProfile:  # fmt: skip
+    timing: Alternation,
+    recorded: Sequence[_Recorded],
+    executed: Sequence[tuple[ModuleOperator, ...]],
+    *,
+    notes: tuple[str, ...],
+) -> EngineProfile:
     times = np.array([each.lengths for each in recorded], dtype=float).T  # steps × inferences, ns
     between = np.array(timing.walls) - times.sum(axis=0)
     means, whole = usual_times(np.vstack([times, between]), steps=len(times), processor=timing.processor)

@@ -84,9 +84,16 @@ class ContainerTransport:
     shares_this_machine = True
 
     def __init__(
-        self, name: str, image: str, *, runtime: str | None, python: str, options: Sequence[str],
-        cpus: float | None = None, memory_bytes: int | None = None
-    ) -> None:  # fmt: skip
+        self,
+        name: str,
+        image: str,
+        *,
+        runtime: str | None,
+        python: str,
+        options: Sequence[str],
+        cpus: float | None = None,
+        memory_bytes: int | None = None,
+    ) -> None:
         self.name = name
         self.python: Sequence[str] = (python,)
         self._image, self._named, self._options = image, runtime, options

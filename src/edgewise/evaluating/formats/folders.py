@@ -80,9 +80,16 @@ class ListedFiles:
 
 
 def open_class_folders(
-    path: Path, options: Mapping[str, str], *, form: str, kind: Medium, endings: Collection[str], what: str,
-    leave_out: Collection[str] = (), divide: Callable[[Path, ListedFiles], dict[str, ListedFiles]] | None = None
-) -> dict[str, Dataset]:  # fmt: skip
+    path: Path,
+    options: Mapping[str, str],
+    *,
+    form: str,
+    kind: Medium,
+    endings: Collection[str],
+    what: str,
+    leave_out: Collection[str] = (),
+    divide: Callable[[Path, ListedFiles], dict[str, ListedFiles]] | None = None,
+) -> dict[str, Dataset]:
     """Return the splits of class folders, by the options ``label`` and ``sort``.
 
     Args:

@@ -51,9 +51,13 @@ def read_labels(
 
 
 def read_words(
-    words: Sequence[str], *, kind: str | None, place: Callable[[int], str], separator: str | None = None,
-    classes: Sequence[str] = ()
-) -> Labels:  # fmt: skip
+    words: Sequence[str],
+    *,
+    kind: str | None,
+    place: Callable[[int], str],
+    separator: str | None = None,
+    classes: Sequence[str] = (),
+) -> Labels:
     """Return labels that are text in a table.
 
     Whole numbers are class indices and other numbers are values to predict, if all of them are; anything else are names

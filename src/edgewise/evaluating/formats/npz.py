@@ -80,9 +80,14 @@ def _find_inputs(
 
 
 def _open_split(
-    path: Path, split: str, inputs: dict[str, StoredArray], y: StoredArray | None, *,
-    entries: Mapping[str, StoredArray], options: Mapping[str, str]
-) -> ArrayRows:  # fmt: skip
+    path: Path,
+    split: str,
+    inputs: dict[str, StoredArray],
+    y: StoredArray | None,
+    *,
+    entries: Mapping[str, StoredArray],
+    options: Mapping[str, str],
+) -> ArrayRows:
     first, entry = next(iter(inputs.items()))
     for name, each in inputs.items():
         if not each.shape:

@@ -23,6 +23,7 @@ MOST_CLASSES = 256
 """Classes of a confusion matrix."""
 _BRIEF = 60
 
+
 Count = Annotated[int, Field(ge=0, lt=10**9), Accepts("a whole number of at least 0")]
 Finite = Annotated[float, Field(allow_inf_nan=False), Accepts("a number")]
 YesNo = Literal["yes", "no"]
