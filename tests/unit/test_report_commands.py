@@ -129,12 +129,13 @@ PLAIN, FFT, STRIDE = (0.2, 0.201, 0.199, 0.2, 0.2), (0.3, 0.301, 0.299, 0.3, 0.3
 
 def test_on_a_busy_machine_the_processor_time_of_programs_is_compared():
     document = bench_document(variants_of(PLAIN, FFT, STRIDE))
-    assert document.answer == (
+    assert document.answer[:2] == (
         "Least processor time: plain, 200 ± 1 ms; fft needs 1.50× [1.49, 1.51] as much; "
         "stride (200 ms) can't be told apart from it",
         "Which takes the least time can't be told on this busy machine: other processes used up to 88% of the "
         "processor time",
     )
+    assert [line.partition(":")[0] for line in document.answer[2:]] == ["plain", "fft", "stride"]
     assert [table.title for table in document.tables] == ["Benchmark, command: python fir.py … 600"]
     (section,) = [one for one in document.sections if one.title == "Cautions"]
     assert "busy-host (3 of 3 runs)" in section.brief
@@ -166,10 +167,8 @@ def test_one_program_with_several_models_still_ranks_them():
     assert document.tables[0].title.startswith("Models, fastest first")
     fastest, *others = document.answer
     assert fastest.startswith("Fastest: ")
-    assert [line.partition(":")[0] for line in others] == [
-        f"python --net=/m/{name} (mechanism cgroup-v1)" for name in "xyz"
-    ]
-    assert all("; peak memory 52.4 MB, 0." in line for line in others)
+    assert [line.partition(":")[0] for line in others] == [f"--net=/m/{name}" for name in "xyz"]
+    assert all("; peak memory 50.0 MiB, 0." in line for line in others)
 
 
 def compare_limits(*runs):
@@ -222,7 +221,7 @@ def test_the_first_lines_say_what_was_found_of_each_of_three_programs():
     used = {"busy": (0.904, 0.905, 0.906, 0.905, 0.905), "paused_s": 0.0}
     runs = [run_of("a.py", cpus=cpus, seconds=seconds, **used) for cpus, seconds in ((1, 2.5), (2, 1.0), (3, 1.25))]
     first, *others = comparison_document(compare_limits(*runs)).answer
-    use = "; peak memory 52.4 MB, {} processors in use (limit {}, never paused by it)"
+    use = "; peak memory 50.0 MiB, {} processors in use (limit {}, never paused by it)"
     assert first == "1 processor: total time 2.50 ± 0.01 s" + use.format("0.36", 1)
     for line, cpus, busy in zip(others, (2, 3), ("0.91", "0.72"), strict=True):
         assert line.startswith(f"No verdict on {cpus} processors against 1 processor in total time (ratio 0.")

@@ -50,10 +50,10 @@ truncated; …), --limit 902
 Accuracy and latency
                                                                     Model
                                                          Latency   memory
-Model        Runtime                   Top-1 accuracy       (µs)     (MB)
+Model        Runtime                   Top-1 accuracy       (µs)    (MiB)
 ─────────────────────────────────────────────────────────────────────────
-kws.onnx     onnxruntime/cpu   94.56 % [92.85, 95.86]   420 ± 11     14.4
-vww.tflite   litert/cpu        92.33 % [90.63, 93.64]   210 ± 11     14.4
+kws.onnx     onnxruntime/cpu   94.56 % [92.85, 95.86]   420 ± 11     13.7
+vww.tflite   litert/cpu        92.33 % [90.63, 93.64]   210 ± 11     13.7
 """
 
 DIFFERENCES = """\

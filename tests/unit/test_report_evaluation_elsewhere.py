@@ -62,7 +62,7 @@ def test_a_run_without_an_accuracy_beside_one_that_has_it_says_why(run):
 def test_bench_says_what_an_accuracy_was_found_on(run):
     section = next(section for section in bench_document([run]).sections if section.title == "Accuracy")
     assert section.lines == (
-        f"kws_test.npz (npz, test), 900 of 1000 samples, task classification, 2 skipped, sha256 {'d' * 16}",
+        f"kws_test.npz (npz, test), 900 of 1000 samples, task classification, 2 skipped, data sha256 {'d' * 16}",
     )
 
 

@@ -45,7 +45,7 @@ def test_accuracy_and_task_come_from_an_evaluation_of_the_same_model_and_engine(
     assert [cell.text for cell in row[1:4]] == ["Classification", "90.00 %", "0.420 ± 0.011"]
     assert document.tables[0].notes[-1] == (
         "Accuracy from run 0195f0c0-0000 of 2026-03-05, judged on words.npz (npz, test), 90 of 90 samples, "
-        "task classification, sha256 dddddddddddddddd"
+        "task classification, data sha256 dddddddddddddddd"
     )
 
 

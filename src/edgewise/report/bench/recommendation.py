@@ -331,7 +331,7 @@ def answer_of(runs: Sequence[Run], *, each: bool = False) -> tuple[str, ...]:
         lines += [f"{scope}{line}" for line in (_of_models(sweep) if len(groups) > 1 else _of_group(sweep))]
         if (each or sweep[0].job.command) and len(groups) > 1:
             lines += [
-                (f"{group_title(group[0])}: " if len(group) > 1 else scope) + _of_runtimes(group)
+                (f"{group_title(group[0])}: " if len(group) > 1 else scope) + _of_runtimes(group, alone=False)
                 for group in groups[:MOST_LINES]
             ]
             left = len(groups) - MOST_LINES
@@ -507,12 +507,13 @@ def _of_group(runs: Sequence[Run]) -> list[str]:
     return [_of_runtimes(runs), *load_lines(runs), *turns]
 
 
-def _of_runtimes(runs: Sequence[Run]) -> str:
-    """Return the recommended runtime of one model, and its advantage."""
+def _of_runtimes(runs: Sequence[Run], *, alone: bool = True) -> str:
+    """Return the recommended runtime of one model, and its advantage; `alone`: no other model is named beside it."""
     if len(runs) == 1:
         run = runs[0]
         what = failure_of(run) if run.status != "done" else f"{noun_of(run)} {_judged_text(run)}{use_of(run)}"
-        return f"{one_line(run.job.model.name)}{_where(run)}: {what}"
+        where = _where(run) if alone or not run.job.command else ""
+        return f"{one_line(run.job.model.name)}{where}: {what}"
     (found,) = recommendations(runs)
     if found.run is None:
         said = [f"{label} ({objection_of(run).brief})" for run, label in zip(runs, labels_of(runs), strict=True)]

@@ -134,7 +134,7 @@ def headline_text(row: Comparison) -> str:
 
 def evidence_text(row: Comparison) -> str:
     """Return what the headline rests on: ``"ratio 0.412, 95 % interval 0.405 to 0.419"``, the reason where there is
-    none. Why a known interval decides nothing stands beside the verdict in the table, once.
+    none. Why a known interval decides nothing stands beside the verdict in the table, of programs also here.
     """
     if row.design == "same-run":
         return one_line(row.method)
@@ -151,7 +151,8 @@ def evidence_text(row: Comparison) -> str:
         proven = row.verdict in ("faster", "slower")
         words += ["although the two values differ the other way"] if proven and _is_opposite(row) else []
     if row.verdict == "inconclusive":
-        because = "" if is_explained_in_table(row) else one_line(row.because)
+        is_in_table = is_explained_in_table(row) and row.metric not in ("total_time", "cpu_time")
+        because = "" if is_in_table else one_line(row.because)
         words += [text for text in (because, waiting_text(row)) if text]
     return ", ".join(words)
 
