@@ -76,6 +76,10 @@ class Matrix:
     counts: tuple[tuple[int, ...], ...]
 
 
+_UNUSED = ' xmlns:xlink="http://www.w3.org/1999/xlink" version="1.1"'
+"""What every drawing declares and none uses."""
+
+
 def render_svg(spec: Spec) -> str:
     """`spec` as an SVG element for a page; marks that stand for a layer have ``data-layer``.
 
@@ -84,7 +88,7 @@ def render_svg(spec: Spec) -> str:
     svg = _LAYER.sub(r' data-layer="\1"', draw_svg(spec))
     # `Chart.description` replaces the words on every mark; less than a tenth of a pixel is not visible.
     svg = _GEOMETRY.sub(lambda match: _DECIMALS.sub(r"\1", match[0]), _NEEDLESS.sub("", svg))
-    svg = _DOTS.sub(_together, svg).replace(f' font-family="{FONT}"', "")
+    svg = _DOTS.sub(_together, svg).replace(f' font-family="{FONT}"', "").replace(_UNUSED, "")
     return svg.replace("<svg ", f'<svg aria-hidden="true" focusable="false" font-family="{FONT}" ', 1)
 
 
