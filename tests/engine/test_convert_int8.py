@@ -44,6 +44,7 @@ def test_the_plain_file_agrees_with_its_source_and_tells_its_samples(form, capsy
     kept = json.loads(Path(f"model_int8.{form}.provenance.json").read_text())
     assert kept["parent"]["sha256"] == found["source"]["sha256"] and "--precision int8" in kept["command"]
     assert len(kept["calibration"].pop("samples")) == 40
+    assert len(kept["calibration"].pop("sha256")) == 64
     assert kept["calibration"] == {"name": "digits.npz", "split": "train"}
     assert (
         run([*words, "--json"]) == ExitCode.BAD_INPUT and "--force" in capsys.readouterr().err

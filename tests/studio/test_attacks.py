@@ -741,6 +741,7 @@ def test_tls_needs_a_name_that_browsers_ask_for(tmp_path, host):
 )
 def test_a_proxy_has_an_origin_of_tls(proxy):
     values = {"store": None, "root": None, "tls_certificate": None, "tls_key": None, "host": "127.0.0.1", "port": 1}
+    values["metrics"] = False
     with pytest.raises(BadInput, match=says("proxy-no-origin-tls")):
         settings_of({**values, "proxy": proxy})
     assert settings_of({**values, "proxy": "https://lab.example.org:443"}).origin == "https://lab.example.org"
