@@ -87,7 +87,8 @@ class ProgressLines:
         """Return the job in a line; where another file of this command had the same name, with its folder.
 
         Args:
-            with_folder: a file below the working folder has its folder at once, as a later one may have its name.
+            with_folder: a file below the working folder has the last of its folders at once, as a later one may have
+                its name.
         """
         from edgewise.comparing.labels import model_names
         from edgewise.device.devices import LOCAL
@@ -96,7 +97,7 @@ class ProgressLines:
         names = dict(zip(self._models, model_names(list(self._models.values()), hashed=False), strict=True))
         path, here = Path(job.model.path), Path.cwd()
         if with_folder and job.model.origin is None and path.is_relative_to(here):
-            names[job.model.path] = str(path.relative_to(here))
+            names[job.model.path] = "/".join(path.relative_to(here).parts[-2:])
         place = "" if job.target.device == LOCAL else f" on {job.target.device}"
         place += f" in {job.target.environment}" if job.target.environment else ""
         return one_line(replace(job, model=replace(job.model, name=names[job.model.path])).label + place)
