@@ -133,7 +133,7 @@ def test_the_table_has_needed_and_available_memory():
     sure, possible = shown.split("Boards that may hold the model")
     assert "| slow |" in sure and "| maybe |" not in sure and "| maybe |" in possible
     assert "Interval" not in possible  # no latency of these boards is known
-    assert "; the smallest: unknown, with 2.0 KiB of RAM and" in shown
+    assert "; the smallest: unknown: 2.0 KiB of RAM, 4 KiB of flash;" in shown
     assert "; the fastest of the 2 whose latency is known is quick: 100 ms (± 10 ms)." in shown
     assert "2 of 6 boards left out" in shown and "not enough RAM: 1" in shown
     rows = boards_table(found.candidates).rows
@@ -292,8 +292,11 @@ def test_boards_that_are_as_fast_or_perhaps_and_as_small_are_named_or_counted():
         for name, latency in (("a", 0.1), ("b", 0.1), ("near", 0.108), ("slow", 0.2))
     ]
     shown = " ".join(render_markdown(fits_document(Fits(model={}, candidates=rank(boards, Limits())))).split())
-    assert "the smallest: a, b, near and slow, with 2.9 KiB of RAM" in shown
+    assert "the smallest: a (100 ± 10 ms), b (100 ± 10 ms), near (108 ± 11 ms) and slow (200 ± 20 ms): 2.9 KiB" in shown
     assert "the fastest are a and b: 100 ms (± 10 ms); by its interval, 1 other is perhaps as fast." in shown
     limited = Fits(model={}, candidates=rank(boards, Limits(latency=0.115)))
     shown = " ".join(render_markdown(fits_document(limited)).split())
-    assert "1 of them may take longer than the limit, by their intervals; the smallest that surely do: a and b" in shown
+    assert (
+        "1 of them may take longer than the limit, by their intervals; the smallest whose intervals are within it: a (100 ± 10 ms) and b"
+        in shown
+    )

@@ -17,7 +17,7 @@ from edgewise.record import Disagreement, InTurns, Run
 from edgewise.report.comparison.document import comparison_document
 from edgewise.report.profile.diff import diff_table, diff_tables
 from edgewise.report.profile.document import profile_document
-from edgewise.report.profile.order import NOT_PROVEN, order_line
+from edgewise.report.profile.order import NOT_PROVEN, disagreement_line, order_line
 from edgewise.studio.graph_part import render_graph
 from report_pages import render_profile_html
 from sample_profiles import faster_run, profiled_run
@@ -66,10 +66,14 @@ def test_the_line_of_two_names_the_load_where_statistics_disagree():
     (turns,) = second.in_turns
     apart = Disagreement(quoted="processor time", ratios={"neighbours": 6.87, "processor time": 2.72}, others=0.91)
     second = replace(second, in_turns=(replace(turns, disagreement=apart),))
-    assert order_line([first, second]).endswith(
-        "measured in turns); while others used 91 % of the processors, the ratio was 2.72 by processor time, but 6.87 by "
-        "neighbours; the interval spans all"
+    assert order_line([first, second]).endswith("measured in turns)")
+    assert disagreement_line([first, second]) == (
+        "while others used 91 % of the processors, the ratio was 2.72 by processor time, but 6.87 by neighbours; the "
+        "interval spans all"
     )
+    answer = profile_document([first, second]).answer
+    assert answer.index(disagreement_line([first, second])) > answer.index(order_line([first, second]))
+    assert disagreement_line([second]) == ""
 
 
 @pytest.mark.parametrize(

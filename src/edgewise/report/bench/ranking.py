@@ -440,7 +440,11 @@ def turns_lines(chosen: Candidate, others: Sequence[Candidate], name: Callable[[
         for one in others
         if (turns := turns_of(one, chosen)) is not None and (text := disagreement_text(turns.disagreement))
     }
-    return [f"Ratios in turns hold within these minutes{words}", *(f"{who}: {text}" for who, text in apart.items())]
+    lines = [f"{who}: {text}" for who, text in apart.items()]
+    if len(apart) > 1:
+        why = "the ratios of processor time, of the mean and of the shortest turns differ, as other programs ran"
+        lines = [f"Of {enumerate_few(list(apart))} {why}: each interval spans all of them"]
+    return [f"Ratios in turns hold within these minutes{words}", *lines]
 
 
 def quotient_of(one: Candidate, other: Candidate) -> str:

@@ -10,7 +10,7 @@ from functools import partial
 from edgewise.estimating.boards import CORE_TITLES, Fit, kib
 from edgewise.estimating.fits import Candidate, Fits
 from edgewise.estimating.memory_only import UPPER_BOUNDS
-from edgewise.formatting import quantity
+from edgewise.formatting import amount_text, quantity
 from edgewise.report.document import DASH, Cell, Column, Columns, Document, Section, Table, absent, table_of
 from edgewise.report.document.columns import number_column, text_column
 from edgewise.report.estimate.document import interval_cell, provenance_of_estimate, settings_of
@@ -116,9 +116,17 @@ def _smallest(sure: Sequence[Candidate]) -> str:
     within = [each for each in sure if not each.may_exceed] or sure
     sizes = {each.fit.board.name: (each.fit.board.ram_bytes, each.fit.board.flash_bytes) for each in within}
     ram, flash = min(sizes.values())
-    names = listing([name for name, size in sizes.items() if size == (ram, flash)])
-    surely = " that surely do" if len(within) < len(sure) else ""
-    return f"the smallest{surely}: {names}, with {kib(ram)} KiB of RAM and {kib(flash)} KiB of flash"
+    smallest = [each for each in within if sizes[each.fit.board.name] == (ram, flash)]
+    words = f"{listing([_with_latency(each) for each in smallest])}: {kib(ram)} KiB of RAM, {kib(flash)} KiB of flash"
+    return f"the smallest{' whose intervals are within it' if len(within) < len(sure) else ''}: {words}"
+
+
+def _with_latency(candidate: Candidate) -> str:
+    """``"nucleo-f446re (64.7 [42.0, 99.7] ms)"``; the name alone where no latency is known."""
+    row = candidate.estimate.measurement("latency")
+    if row is None or row.value is None:
+        return candidate.fit.board.name
+    return f"{candidate.fit.board.name} ({amount_text(row.unit, row.value, row.low, row.high)})"
 
 
 def _counted(fits: Fits, reason: str, count: int) -> str:

@@ -181,7 +181,7 @@ def nearest_of(result: Optimization) -> Candidate | None:
         (one for one in result.candidates if one.id != result.chosen and one.model is not None),
         key=lambda one: (
             STAGES.index(one.stage),
-            _is_open(one),
+            _is_open(one) and (number_of(one, "speedup").value or 1.0) >= 1.0,
             one == result.best_int8,
             number_of(one, "speedup").value or 0.0,
         ),
@@ -295,9 +295,12 @@ def _conclude(result: Optimization) -> tuple[str, str]:
         return f"No variant meets {bounds}", f"the closest is {closest}; in the way: {one_line(result.unmet)}"
     begun = "Interrupted: nothing so far beats the original" if result.interrupted else "Nothing beats the original"
     undecided = [] if result.interrupted else [one for one in result.candidates if _is_open(one)]
-    reason, promising = _most_promising(undecided)
+    hopeful = [one for one in undecided if (number_of(one, "speedup").value or 1.0) >= 1.0]
+    reason, promising = _most_promising(hopeful or undecided)
     if result.best_int8 is not None:
-        begun = "Not decided" if any(one.stage == "raced" for one in undecided) else begun
+        is_open = any(one.stage == "raced" for one in undecided)
+        if is_open:
+            begun = "Not decided" if _is_open(result.best_int8) else "Nothing is proven faster than the original so far"
         return _conclude_int8(result, result.best_int8, begun=begun, promising=promising)
     if undecided:
         # Of what nothing is known stands before what was seen to be no faster.

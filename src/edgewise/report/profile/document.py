@@ -51,10 +51,10 @@ from edgewise.report.profile.findings import (
     saving_words,
     titled,
 )
-from edgewise.report.profile.order import leader_of, order_line
+from edgewise.report.profile.order import disagreement_line, leader_of, order_line
 from edgewise.report.runs.cautions import caution_sections, default_precision_lines
 from edgewise.report.runs.cells import NOT_MEASURED, failure_of
-from edgewise.report.runs.conditions import elsewhere, engine_of, labels_of
+from edgewise.report.runs.conditions import elsewhere, engine_of, labels_of, told_apart
 from edgewise.text import one_line
 from edgewise.units import format_bytes, format_si, significant
 
@@ -98,6 +98,7 @@ def profile_document(
         again: by verb, the options of the command of these runs that the next commands need too.
         typed: sha256 of a model → how that command named its file.
     """
+    runs = told_apart(runs)
     # A label distinguishes the runs where there are several.
     labelled = list(zip(runs, labels_of(runs) if len(runs) > 1 else [""], strict=True))
     profiled = [(run, label) for run, label in labelled if is_profiled(run)]
@@ -120,8 +121,9 @@ def profile_document(
     lines = [
         *(where_lines(*lead) if lead else []),
         order,
-        *(load_lines(runs) if order else []),
         *change_lines(runs),
+        *(load_lines(runs) if order else []),
+        disagreement_line(runs),
         headline_of(runs),
         *(line for where, what, limits in told for line in (*where, what, *limits)),
         *default_precision_lines(runs),

@@ -82,6 +82,13 @@ def order_line(runs: Sequence[Run]) -> str:
     return "; ".join([leader, *parts])
 
 
+def disagreement_line(runs: Sequence[Run]) -> str:
+    """Where the statistics of the turns of two runs say different things; "" where they agree or took no turns."""
+    known = sorted(_in_order(runs), key=lambda one: one.run is not runs[0])
+    turns = turns_of(known[1], known[0]) if len(known) == len(runs) == 2 else None
+    return "" if turns is None else disagreement_text(turns.disagreement)
+
+
 def _line_of_two(first: Candidate, second: Candidate) -> str:
     """``"b is 1.09× faster than a (ratio 0.917, 95 % interval 0.88 to 0.95, measured in turns)"``: the second against
     the first, as one asks what a change brought.
@@ -91,5 +98,4 @@ def _line_of_two(first: Candidate, second: Candidate) -> str:
     assert row is not None and turns is not None
     row = replace(row, because="")
     told = headline_text(row) if row.verdict != "inconclusive" else f"{row.b} and {row.a} can't be told apart"
-    apart = disagreement_text(row.disagreement)
-    return f"{told} ({evidence_text(row)}, measured in turns{why_open(turns)}){f'; {apart}' if apart else ''}"
+    return f"{told} ({evidence_text(row)}, measured in turns{why_open(turns)})"
