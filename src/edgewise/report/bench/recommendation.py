@@ -475,8 +475,8 @@ def processor_time_lines(runs: Sequence[Run]) -> list[str]:
     text = amount_text("s", spent[able[0].id], *((least.low, least.high) if least is not None else (None, None)))
     told = [*([enumerate_few(more)] if more else []), *([f"{enumerate_few(alike)} {NOT_TOLD}"] if alike else [])]
     return [
-        f"Least processor time: {one_line(able[0].job.model.name)}, {text}; {'; '.join(told)}",
-        f"Which takes the least time can't be told on this busy machine: {load}",
+        f"Which is fastest can't be told on this busy machine ({load}); least processor time: "
+        f"{one_line(able[0].job.model.name)}, {text}; {'; '.join(told)}"
     ]
 
 
