@@ -66,6 +66,9 @@ def test_the_table_alone_is_what_a_readme_takes(stored, tmp_path, capsys):
 def test_only_markdown_has_the_table_alone(stored, tmp_path, capsys):
     assert run(["report", run_id(1), "--only-table", "-o", str(tmp_path / "t.html")]) == ExitCode.BAD_INPUT
     assert wording("only-table-markdown") in capsys.readouterr().err
+    both = ("t.md", "t.csv")
+    assert run(["report", run_id(1), "--only-table", *(f"-o{tmp_path / name}" for name in both)]) == ExitCode.DONE
+    assert [(tmp_path / name).exists() for name in both] == [True, True]
 
 
 @pytest.mark.parametrize("extension", ["md", "html", "csv", "json"])

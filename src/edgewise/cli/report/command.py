@@ -45,7 +45,7 @@ OPTIONS = (
     option("--task NAME", options.OUTPUT, "Task of the models, for the table 'zoo'"),
     option("--reference TEXT", options.OUTPUT, "Text, URL or Markdown link, for the table 'zoo'"),
     option("--title TEXT", options.OUTPUT, "Heading of the report", default=""),
-    option("--only-table", options.OUTPUT, "Write only the table and its footnotes, as Markdown for a README", bool),
+    option("--only-table", options.OUTPUT, "Of Markdown, write only the table and its footnotes, for a README", bool),
     option(
         "--badge METRIC",
         options.OUTPUT,
@@ -79,7 +79,7 @@ def command(values: Values) -> int:
     if values["badge"]:
         return _write_badges(values, output)
     check_files(output, check_target, overwrite=force)
-    if only_table and any(path.suffix.lower() != ".md" for path in output):
+    if only_table and output and not any(path.suffix.lower() == ".md" for path in output):
         raise BadInput("--only-table is for Markdown", advice="end the file's name with .md, or print it without -o")
     found = read_runs(values["runs"] or ["last"], store=values["store"])
     settings = ReportSettings(
