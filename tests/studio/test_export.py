@@ -102,7 +102,7 @@ def test_the_index_is_the_atlas_of_the_exported_runs_and_a_failed_one_has_no_val
     assert re.findall(r'<a href="([^"]+)"><strong>([^<]+)', atlas) == [(f"runs/{run_id(2)}.html", "170 µs")]
     assert "2 runs" in atlas and run_id(4) not in text
     rows = [re.findall("<t[hd][^>]*>(?:<a[^>]*>)?([^<]*)", row) for row in re.findall("<tr>(.*?)</tr>", listed)[1:]]
-    assert [(row[1], row[2], row[5], row[6]) for row in rows] == [
+    assert [(row[0], row[2], row[6], row[7]) for row in rows] == [
         ("kws.onnx", "failed: LinkLost", "1", "1x49x10x1"),
         ("kws.onnx", "170 µs", "1", "1x49x10x1"),
         ("kws.onnx", "420 µs", "1", "1x49x10x1"),
