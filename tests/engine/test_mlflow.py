@@ -59,6 +59,19 @@ def test_a_run_is_logged_once(place):
     assert sorted(_logged(place)) == [run_id(0), run_id(1)]
 
 
+def test_a_run_whose_logging_was_interrupted_is_logged_again(place, monkeypatch):
+    def interrupt(*_args, **_more):
+        raise KeyboardInterrupt
+
+    with monkeypatch.context() as patch, pytest.raises(KeyboardInterrupt):
+        patch.setattr(mlflow.MlflowClient, "log_batch", interrupt)
+        log_runs([made_run(0)], place)
+    assert log_runs([made_run(0)], place) == (1, 0)
+    client = mlflow.MlflowClient(tracking_uri=place)
+    found = client.search_runs([client.get_experiment_by_name("edgewise").experiment_id])
+    assert sorted("edgewise.run" in one.data.tags for one in found) == [False, True]
+
+
 def test_a_server_that_does_not_answer_is_one_error(monkeypatch):
     monkeypatch.setenv("MLFLOW_HTTP_REQUEST_MAX_RETRIES", "0")
     with pytest.raises(BadInput, match="MLflow at http://127"):

@@ -64,7 +64,8 @@ def _log(client: Any, experiment: str, run: Run) -> None:
     row = row_of(run)
     began = int(parse_time(run.created_at).timestamp() * 1000)
     values = [one for one in run.measurements if one.value is not None] if run.status == "done" else []
-    tags = {_ID: run.id, "edgewise.status": run.status} | {f"edgewise.basis.{one.metric}": one.basis for one in values}
+    tags: dict[str, Any] = {f"edgewise.basis.{one.metric}": one.basis for one in values}
+    tags["edgewise.status"] = run.status
     if row.grade is not None:
         tags["edgewise.grade"] = row.grade
     if run.failure is not None:
@@ -83,3 +84,4 @@ def _log(client: Any, experiment: str, run: Run) -> None:
         params=[Param(name, str(value)) for name, value in settings.items() if value is not None],
     )
     client.set_terminated(made.info.run_id, status="FINISHED" if run.status == "done" else "FAILED")
+    client.set_tag(made.info.run_id, _ID, run.id)  # last: what was interrupted is logged again
