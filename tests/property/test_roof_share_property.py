@@ -31,7 +31,7 @@ AROUND_ROOFS = {
 
 
 def run_of(shares, longer, higher):
-    """A profile whose layers attain `shares` of their roofs; upper ends of intervals are so many times the values."""
+    """A profile whose layers attain `shares` of their roofs. `longer`, `higher`: upper end over value."""
     compute = Peak(kind="compute", dtype="float32", threads=1, value=60e9, high=higher and 60e9 * higher)
     peaks = (compute, Peak(kind="bandwidth", threads=1, size_bytes=2**24, value=12e9, high=higher and 12e9 * higher))
     run, timed = profiled_run(), {}

@@ -351,7 +351,7 @@ def test_the_limit_of_a_model_is_at_most_the_time_that_it_takes():
 
 
 def test_how_often_peaks_were_measured_is_a_condition_and_no_part_of_the_answer():
-    """``best of 11`` stood beside one engine and ``best of 2`` beside another: of what, nobody could tell."""
+    """Counts of two engines stood side by side, and did not tell what had been measured so often."""
     run = profiled_run()
     peaks = tuple(replace(one, times_measured=11, since="2026-03-01", measured_at="2026-03-04T05:00") for one in PEAKS)
     document = profile_document([replace(run, profile=replace(run.profile, peaks=peaks))])

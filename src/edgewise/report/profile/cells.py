@@ -288,7 +288,7 @@ def provenance_of_derived(run: Run, title: str, unit: str, value: float, method:
 
 
 LEAST_NAMED, MOST_NAMED = 0.1, 3
-"""The first line names a type of operator from this share of the time on, and so many types at most."""
+"""The first line names types of operators that take at least this share of the time: the largest three at most."""
 MOST_TYPES = 8
 """Types with a row of their own; the others are summed in one row."""
 FUSED_NOTE = "of operators that run together the time counts for the most expensive one's type"

@@ -104,7 +104,7 @@ class Blocks:
     def enter(self) -> str:
         """Begin a block where none is open: settle, and gauge the device; why it is out, "" where it is not.
 
-        The gauge after its last block serves for `FRESH_S`, if the device was fit then and nobody has used it since.
+        For `FRESH_S` after a gauge that found it fit, it is not gauged again, unless somebody has used it since.
 
         Raises `StoreError`, and `Cancelled`.
         """
