@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 
 _FORMULA = ("=", "+", "-", "@", "＝", "＋", "－", "＠")
 """How a formula begins; spreadsheets take the wide signs too."""
@@ -30,6 +30,18 @@ def for_csv(text: str) -> str:
     """`text` as one line that a spreadsheet does not take for a formula."""
     cleaned = one_line(text)
     return f"'{cleaned}" if cleaned.startswith(_FORMULA) else cleaned
+
+
+def csv_text(heads: Sequence[str], rows: Iterable[Sequence[object]]) -> str:
+    """Return a table as CSV that no spreadsheet takes for formulas."""
+    import csv  # not for the worker, which has this module, too
+    import io
+
+    buffer = io.StringIO()
+    writer = csv.writer(buffer, lineterminator="\n")
+    writer.writerow(map(for_csv, heads))
+    writer.writerows([for_csv(cell) if isinstance(cell, str) else cell for cell in row] for row in rows)
+    return buffer.getvalue()
 
 
 def for_markdown(text: str) -> str:

@@ -2,15 +2,14 @@
 
 from __future__ import annotations
 
-import csv
-import io
 import re
 from collections.abc import Iterable, Iterator, Sequence
 
+from edgewise.grouping import by_key
 from edgewise.metrics import METRICS
 from edgewise.store.codec import parse_time
 from edgewise.store.tables import RunRow
-from edgewise.text import for_csv
+from edgewise.text import csv_text
 
 CONTENT_TYPE = "application/openmetrics-text; version=1.0.0; charset=utf-8"
 SETTING = (
@@ -46,8 +45,8 @@ def openmetrics(rows: Sequence[RunRow]) -> str:
         rows: as `newest_of_each_setting` returns them.
     """
     lines: list[str] = []
-    for metric in sorted({row.metric or "" for row in rows}):
-        lines += _families(metric, [row for row in rows if row.metric == metric])
+    for metric, some in sorted(by_key((row.metric or "", row) for row in rows).items()):
+        lines += _families(metric, some)
     stamps: list[_Sample] = [(row, ("metric",), parse_time(row.created_at).timestamp()) for row in rows]
     lines += _family("run_timestamp", "seconds", "When the newest run began.", stamps)
     details: list[_Sample] = [(row, _DETAILS, 1.0) for row in rows]
@@ -72,13 +71,7 @@ def same_setting(rows: Sequence[RunRow]) -> list[RunRow]:
 
 def series_csv(rows: Iterable[RunRow]) -> str:
     """Return the runs of one series as CSV in SI units, a run per line, for tools that find changes."""
-    buffer = io.StringIO()
-    writer = csv.writer(buffer, lineterminator="\n")
-    writer.writerow(CSV_COLUMNS)
-    for row in rows:
-        cells = (getattr(row, name) for name in CSV_COLUMNS)
-        writer.writerow(for_csv(cell) if isinstance(cell, str) else cell for cell in cells)
-    return buffer.getvalue()
+    return csv_text(CSV_COLUMNS, ([getattr(row, name) for name in CSV_COLUMNS] for row in rows))
 
 
 def _families(metric: str, rows: Sequence[RunRow]) -> Iterator[str]:

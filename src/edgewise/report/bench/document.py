@@ -26,7 +26,7 @@ from edgewise.report.bench.recommendation import (
     Recommendation,
     answer_of,
     group_title,
-    processor_time_lines,
+    is_decided_by_load,
     recommendations,
 )
 from edgewise.report.bench.sustained import sustained_sections
@@ -196,7 +196,7 @@ def bench_document(runs: Sequence[Run], *, title: str = "", places: bool = False
     rankings = [
         ranking_table(sweep, where=f", on {devices_of(sweep)[0]}" if several else elsewhere(sweep))
         for sweep in sweeps(runs)
-        if len(comparable_groups(sweep)) >= LEAST_RANKED and not processor_time_lines(sweep)
+        if len(comparable_groups(sweep)) >= LEAST_RANKED and not is_decided_by_load(sweep)
     ]
     return Document(
         title=title or default_title(runs),

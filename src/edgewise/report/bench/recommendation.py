@@ -442,8 +442,8 @@ def _of_models(runs: Sequence[Run]) -> list[str]:
         against = next((one for one in ranked if one.place and is_faster(own[one.run.id], chosen)), None)
         fastest += f"; but {against.model} is faster in turns: repeat it on an idle machine" if against else ""
         reserved += turns_lines(chosen, every, _named)
-    if busy := processor_time_lines(runs):
-        fastest, *reserved = busy
+    if is_decided_by_load(runs):
+        fastest, reserved = _processor_time_line(runs), []
     if left := [f"{one.model} ({objection_of(one.run).brief})" for one in ranked if one.place is None]:
         fastest += f"; not ranked: {enumerate_few(left)}"
     ran = {one_line(run.job.model.name) for run in runs if run.status != "failed"}
@@ -454,14 +454,15 @@ def _of_models(runs: Sequence[Run]) -> list[str]:
     return [fastest, *reserved, *([f"Smallest: {smallest}, {quantity(least, 'B')}"] if smallest else [])]
 
 
-def processor_time_lines(runs: Sequence[Run]) -> list[str]:
-    """Which program needs the least processor time, where the load of others decides which takes the least time; empty
-    where it does not, and for models.
-    """
+def is_decided_by_load(runs: Sequence[Run]) -> bool:
+    """Whether `runs` are of programs whose order the load of others decides, and whose processor time is known."""
+    spent = [run for run in runs if run.status == "done" and run.value("cpu_time")]
+    return len(spent) > 1 and all(run.job.command for run in runs) and bool(worst_load(runs))
+
+
+def _processor_time_line(runs: Sequence[Run]) -> str:
+    """Return which program needs the least processor time, where the load decides which takes the least time."""
     spent = {run.id: time for run in runs if run.status == "done" and (time := run.value("cpu_time"))}
-    load = worst_load(runs)
-    if not load or len(spent) < 2 or not all(run.job.command for run in runs):
-        return []
     able = sorted((run for run in runs if run.id in spent), key=lambda run: spent[run.id])
     variants = [Variant(label=run.id, run=run) for run in able]
     more, alike = [], []
@@ -474,10 +475,10 @@ def processor_time_lines(runs: Sequence[Run]) -> list[str]:
     least = able[0].measurement("cpu_time")
     text = amount_text("s", spent[able[0].id], *((least.low, least.high) if least is not None else (None, None)))
     told = [*([enumerate_few(more)] if more else []), *([f"{enumerate_few(alike)} {NOT_TOLD}"] if alike else [])]
-    return [
-        f"Which is fastest can't be told on this busy machine ({load}); least processor time: "
+    return (
+        f"Which is fastest can't be told on this busy machine ({worst_load(runs)}); least processor time: "
         f"{one_line(able[0].job.model.name)}, {text}; {'; '.join(told)}"
-    ]
+    )
 
 
 def _cost_of(after: Candidate, chosen: Candidate, leaders: Sequence[Candidate]) -> str:
@@ -535,7 +536,7 @@ def _least_value(runs: Sequence[Run]) -> str:
     if len(done) < 2:
         return ""
     is_rate = METRICS[done[0][1].headline].better == "higher"
-    best = sorted(done, key=lambda each: each[0], reverse=is_rate)[0][1]
+    _, best = (max if is_rate else min)(done, key=lambda each: each[0])
     return f"; the {'highest' if is_rate else 'lowest'} value is that of {labels[best.id]}, {headline_text(best)}"
 
 

@@ -2,17 +2,15 @@
 
 from __future__ import annotations
 
-import csv
-import io
 import re
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from functools import cache
 from typing import Any
 
 from edgewise.report.charts import INK, SOFT, Chart, draw_png, draw_svg
 from edgewise.report.charts.texts import Spec
 from edgewise.report.document.assets import asset
-from edgewise.text import for_csv
+from edgewise.text import csv_text
 
 
 def chart_csv(spec: Spec) -> str:
@@ -37,15 +35,6 @@ def chart_csv(spec: Spec) -> str:
         f"{title}: {name}" if used.count(title) > 1 else title for name in fields for title in [titles.get(name, name)]
     ]
     return csv_text(heads, ([row.get(name) for name in fields] for row in rows))
-
-
-def csv_text(heads: Sequence[str], rows: Iterable[Sequence[Any]]) -> str:
-    """Return a table as CSV that no spreadsheet takes for formulas."""
-    buffer = io.StringIO()
-    writer = csv.writer(buffer, lineterminator="\n")
-    writer.writerow(map(for_csv, heads))
-    writer.writerows([for_csv(cell) if isinstance(cell, str) else cell for cell in row] for row in rows)
-    return buffer.getvalue()
 
 
 def _parts(part: Any) -> Iterator[Spec]:

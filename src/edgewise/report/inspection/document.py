@@ -9,7 +9,6 @@ from typing import Any
 from edgewise.model.graph import Operator
 from edgewise.model.inspection import Inspection
 from edgewise.model.memory_plan import MemoryPlan, Placement
-from edgewise.report.charts.files import csv_text
 from edgewise.report.document import Columns, Document, Section, table_of
 from edgewise.report.document.bars import WIDEST, draw_timeline
 from edgewise.report.document.columns import number_column, text_column
@@ -27,7 +26,7 @@ from edgewise.report.inspection.tables import (
     support_table,
     totals_table,
 )
-from edgewise.text import one_line
+from edgewise.text import csv_text, one_line
 from edgewise.units import format_bytes, format_si
 
 MOST_DRAWN = 1500

@@ -303,7 +303,6 @@ def _conclude(result: Optimization) -> tuple[str, str]:
             begun = "Not decided" if _is_open(result.best_int8) else "Nothing is proven faster than the original so far"
         return _conclude_int8(result, result.best_int8, begun=begun, promising=promising)
     if undecided:
-        # Of what nothing is known stands before what was seen to be no faster.
         return f"Not decided: {reason}", promising
     nearest = nearest_of(result)
     if nearest is None and result.candidates:
@@ -319,6 +318,7 @@ def _most_promising(undecided: Sequence[Candidate]) -> tuple[str, str]:
     """Return why variants are undecided, and the most promising of them with what to do; empty where none is."""
     if not undecided:
         return "", ""
+    # What nothing is known of comes before what was seen to be no faster.
     best = max(undecided, key=lambda one: _hoped(one) or 1.0)
     known = len(undecided) == 1 or _hoped(best)
     most = "the most promising undecided variant is" if known else f"{len(undecided)} variants are undecided, such as"

@@ -24,9 +24,10 @@ def graph(request: Request) -> Response:
     if runs[0] != request.path_params["run"]:  # a tag, or a profile in place of a run without one
         return RedirectResponse(f"/runs/{runs[0]}/graph?{request.url.query}", 303)
     rows = studio.store.list(model=drawn["model"], limit=20)
-    others = [row for row in rows if row.id != runs[0] and is_profiled(studio.store.get(row.id))]
-    shown = studio.store.get(runs[0])
-    beside = [studio.store.get(row.id) for row in others if row.group and row.group == shown.group]
+    found = {row.id: studio.store.get(row.id) for row in rows}
+    shown = found.get(runs[0]) or studio.store.get(runs[0])
+    others = [row for row in rows if row.id != shown.id and is_profiled(found[row.id])]
+    beside = [found[row.id] for row in others if row.group and row.group == shown.group]
     return page(
         request,
         "graph.html.jinja",

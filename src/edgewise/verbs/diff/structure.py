@@ -91,17 +91,22 @@ def find_lone(graphs: Sequence[Graph], aligned: Sequence[Stretch]) -> list[LoneO
 
 
 def branches_of(lone: Sequence[LoneOperator]) -> list[list[LoneOperator]]:
-    """Return the operators of one side that hand values to one another together, in the order of their first ones."""
-    found: list[list[LoneOperator]] = []
-    for each in lone:
-        joined = [branch for branch in found if any(_touch(each, other) for other in branch)]
-        found = [branch for branch in found if branch not in joined]
-        found.append([*(other for branch in joined for other in branch), each])
-    return found
+    """Return the operators of one side that hand values to one another together, in the order of their last ones."""
+    places = by_key(((each.is_added, each.title), place) for place, each in enumerate(lone))
+    parent = list(range(len(lone)))
 
+    def first_of(place: int) -> int:
+        while parent[place] != place:
+            parent[place] = place = parent[parent[place]]
+        return place
 
-def _touch(one: LoneOperator, other: LoneOperator) -> bool:
-    return one.is_added == other.is_added and (other.title in (one.before, one.after) or one.title == other.after)
+    for place, each in enumerate(lone):
+        for end in (each.before, each.after):
+            for other in places.get((each.is_added, end), ()):
+                one, two = sorted((first_of(place), first_of(other)))
+                parent[two] = one
+    found = by_key((first_of(place), place) for place in range(len(lone)))
+    return [[lone[place] for place in some] for some in sorted(found.values(), key=max)]
 
 
 def describe_branch(branch: Sequence[LoneOperator]) -> str:
