@@ -101,6 +101,24 @@ RKNN = """| demo | model_name | inputs_shape&nbsp;&nbsp; | dtype | RK3566<br />R
 | net | net-12 | [1, 3, 224, 224] | INT8 | 200.0 | 400 | / |
 |  | plates | [1, 3, 24, 94] | FP16 | 100 | RTF <br/>0.861 | 50(INT8) |
 """
+BOARD = [
+    {
+        "file": "net_v2.tflite", "device": "Phone 9", "runtime": "litert", "accelerator": "cpu", "delegate": "XNNPACK",
+        "nodes_delegated": 70, "nodes_total": 70, "latency_ms": {"median": 9.847, "avg": 9.979}, "status": "measured",
+    },
+    {
+        "file": "net_v3.tflite", "device": "Phone 9", "runtime": "litert", "accelerator": "gpu", "delegate": "LITERT_CL",
+        "nodes_delegated": 53, "nodes_total": 70, "latency_ms": {"median": 5.0}, "status": "measured",
+    },
+    {
+        "file": "net_v2.tflite", "device": "Phone 17", "runtime": "litert", "accelerator": "gpu", "delegate": "Metal",
+        "nodes_delegated": None, "nodes_total": None, "latency_ms": {"median": 0.82}, "status": "measured",
+    },
+    {
+        "file": "talk.litertlm", "device": "Phone 9", "runtime": "litert-lm", "accelerator": "cpu", "delegate": None,
+        "metrics": {"decode_tok_s": 3.3}, "status": "measured",
+    },
+]  # fmt: skip
 HAILO = """.. list-table::
    :widths: 31 9
    :header-rows: 1
@@ -201,6 +219,11 @@ def test_tables_of_documents_are_read_by_their_columns(tmp_path):
         ("RK3588 @single_core", "int8", 0.0025), ("RK3566 RK3568", "fp16", 0.01), ("RV1109", "int8", 0.02),
     ]  # fmt: skip
 
+    cpu, split, metal = read_source("litert-board", write(tmp_path / "m.jsonl", "\n".join(map(json.dumps, BOARD))))
+    assert facts(cpu) == ("net_v2.tflite", "", "Phone 9", "litert", "", "CPU", "") and cpu.latency_s == 9.847e-3
+    assert facts(split) == ("net_v3.tflite", "", "Phone 9", "litert", "", "", "53 of 70 nodes by LITERT_CL")
+    assert facts(metal) == ("net_v2.tflite", "", "Phone 17", "litert", "", "GPU", "")
+
     (row,) = read_source("hailo", write(tmp_path / "HAILO15H_classification.rst", HAILO))
     assert facts(row) == ("net_18", "224x224x3", "HAILO15H", "hailort", "", "NPU", "")
     assert row.latency_s == 0.0005
@@ -282,6 +305,10 @@ def test_tidy_tables_keep_the_source_of_each_row(tmp_path):
             RKNN.replace("400", "0"),
             says("not-number-above-0", what=has("line 3: RK3588 @single_core"), text="0"),
         ),
+        ("litert-board", json.dumps(BOARD[0]) + '\n{"file": 3}', "line 2: not a job of the leaderboard"),
+        ("litert-board", "[]", "line 1: not a job of the leaderboard"),
+        ("litert-board", json.dumps(BOARD[3]), says("no-results")),
+        ("litert-board", json.dumps(BOARD[0]).replace("9.847", "0"), "line 1: the median is '0'"),
         ("hailo", HAILO, says("does-not-name-chip")),
         ("mlperf-tiny", TINY, says("no-results")),
         ("runs", "{}", "file.txt"),

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import csv
+import json
 import re
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import replace
@@ -162,6 +163,30 @@ def _ai_hub(path: Path) -> Iterator[AtlasRow]:
             )
 
 
+def _litert_board(path: Path) -> Iterator[AtlasRow]:
+    """``benchmark/leaderboard/data/measurements.jsonl`` of LiteRT's samples: a job per line, its median in ms.
+
+    A network of which an accelerator took only a part ran on two units, so its unit is left open.
+    """
+    for number, line in enumerate(read_text(path).splitlines(), start=1):
+        place = Place(path, number)
+        try:
+            job = json.loads(line)
+            if job["status"] != "measured" or "latency_ms" not in job:
+                continue  # jobs of language models have rates instead
+            taken, nodes, unit = job.get("nodes_delegated"), job.get("nodes_total"), job["accelerator"].upper()
+            yield AtlasRow(
+                model=job["file"],
+                device=job["device"],
+                runtime=job["runtime"],
+                unit=unit if taken == nodes or unit == "CPU" else "",
+                setting=f"{taken} of {nodes} nodes by {job['delegate']}" if taken != nodes else "",
+                latency_s=place.positive(job["latency_ms"]["median"], "the median") / 1e3,
+            )
+        except (ValueError, KeyError, TypeError, AttributeError) as error:
+            raise place.error(f"not a job of the leaderboard: {error!r}", "give its measurements.jsonl") from None
+
+
 def _timm(path: Path) -> Iterator[AtlasRow]:
     """``results/benchmark-infer-*.csv`` of timm, or a folder with them; the conditions are in the name of the file."""
     for file in files_below(path, "benchmark-infer-*.csv"):
@@ -244,6 +269,7 @@ SOURCES: Mapping[str, Callable[[Path], Iterator[AtlasRow]]] = {
     "ncnn": _ncnn,
     "ai-hub": _ai_hub,
     "timm": _timm,
+    "litert-board": _litert_board,
     "tflite-hosted": read_tflite_hosted,
     "stm32": read_stm32,
     "rknn": read_rknn,
