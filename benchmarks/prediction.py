@@ -177,7 +177,11 @@ def newcomers(folder: Path, per_fleet: int, random: np.random.Generator) -> Iter
 def replace_devices(fleet: Fleet, kept: np.ndarray) -> Fleet:
     """`fleet` with the devices where `kept` is true."""
     return replace(
-        fleet, logs=fleet.logs[kept], groups=np.unique(fleet.groups[kept], return_inverse=True)[1], kernels=[]
+        fleet,
+        devices=[one for one, stays in zip(fleet.devices, kept, strict=True) if stays],
+        logs=fleet.logs[kept],
+        groups=np.unique(fleet.groups[kept], return_inverse=True)[1],
+        kernels=[],
     )
 
 
@@ -219,6 +223,35 @@ def print_newcomers(title: str, devices: int, count: int, rows: list[tuple[float
         f"| {title} | {devices} | {count} | {np.median(error):.1%} | {np.mean(held):.1%} | {np.median(rank):.3f} |",
         flush=True,
     )
+
+
+def known_elsewhere(arguments: argparse.Namespace) -> None:
+    """Print the errors of the law `catalogue` for devices that the atlas has with other runtimes, without and with
+    these. Devices of the same hardware are in neither fleet.
+    """
+    known = fleets(
+        {"aihub": [row for row in read_source("table", arguments.folder / "aihub.csv") if row.unit == "NPU"]}
+    )
+    print("| fleet | devices | k | error | with its other runtimes | coverage of 90 % |\n|---|--:|--:|--:|--:|--:|")
+    for fleet in known:
+        devices = []
+        for at, (device, _) in enumerate(fleet.devices):
+            without = replace_devices(fleet, fleet.groups != fleet.groups[at])
+            others = [each for each in known if each is not fleet]
+            more = without.with_runtimes_of(device, others)
+            seen = np.isfinite(fleet.logs[at]) & (np.isfinite(without.logs).sum(axis=0) > 1)
+            if more is not without and seen.sum() > 2 * max(POINTS):
+                names = {column: name for name, column in fleet.models.items()}
+                models = [Subject(name=names[column]) for column in np.flatnonzero(seen)]
+                values = np.exp(fleet.logs[at, seen])
+                devices.append([Newcomer(fleet.title, Catalogue([each]), models, values) for each in (without, more)])
+        for count in POINTS:
+            random, again = (np.random.default_rng(arguments.seed) for _ in range(2))
+            drawn = [device for device in devices for _ in range(arguments.draws)]
+            before = [judge_newcomer(device, count, random)[0] for device, _ in drawn]
+            after = np.array([judge_newcomer(device, count, again) for _, device in drawn])
+            errors = f"{np.median(before):.1%} | {np.median(after[:, 0]):.1%}"
+            print(f"| {fleet.title} | {len(devices)} | {count} | {errors} | {np.mean(after[:, 1]):.1%} |", flush=True)
 
 
 def networks_by_name() -> dict[str, OperatorProfile]:
@@ -399,7 +432,7 @@ def help_protocol(arguments: argparse.Namespace) -> None:
     seconds, real = seconds[:, kept], real[:, kept]
     logs, groups = np.log(seconds[: len(HELP_KNOWN)]), np.arange(len(HELP_KNOWN))
     models = {normal(one.name): at for at, one in enumerate(subjects)}
-    catalogue = Catalogue([Fleet("HELP", ("help",), models, {}, logs, groups)])
+    catalogue = Catalogue([Fleet(("HELP", "", ""), (), ("help",), models, {}, logs, groups)])
     fleet = OtherDevices([estimate_population(logs, groups, subjects, title="HELP", on_cpu=False)])
     laws = {"catalogue": [catalogue], "fleet": [fleet], "the better one on left-out points": [catalogue, fleet]}
     print(f"| law | {' | '.join(HELP_NEW)} | mean | coverage of 90 % |")
@@ -436,7 +469,7 @@ def seconds_taken(folder: Path) -> float:
     return time.perf_counter() - start
 
 
-TABLES = {"catalogue": catalogue, "fleet": new_models, "help": help_protocol}
+TABLES = {"catalogue": catalogue, "elsewhere": known_elsewhere, "fleet": new_models, "help": help_protocol}
 
 
 def main() -> None:

@@ -246,6 +246,7 @@ def calibrate(
     method: str | None = None,
     host: str | None = None,
     runtime: str | None = None,
+    atlas_device: str | None = None,
     model_dir: PathLike | None = None,
     keep: bool = True,
     store: str | Store | None = None,
@@ -261,6 +262,7 @@ def calibrate(
         host: engine whose stored runs on this machine are taken, and that measured a table's ``host_`` columns, or its
             beginning; None takes the one with the most runs.
         runtime: engine whose runs of the device are taken; needed where `measurements` has runs of several.
+        atlas_device: name of the device in the atlas, where its results with other runtimes tell more of it.
         model_dir: folder of the measured models, which are found by their names or hashes.
         keep: whether the calibration is kept with the store, where `predict` finds it.
         store: of the runs; None is the user's own.
@@ -276,8 +278,8 @@ def calibrate(
     given = [measurements] if isinstance(measurements, str | os.PathLike | Run) else list(measurements)
     runs, words = _words_of(given)
     fields = {"name": name, "measurements": words, "method": method, "host": host, "runtime": runtime}
-    folder = None if model_dir is None else os.fspath(model_dir)
-    found: Calibration = carry_out("calibrate", Context(store=store, keep=keep, runs=runs), model_dir=folder, **fields)
+    fields |= {"atlas_device": atlas_device, "model_dir": None if model_dir is None else os.fspath(model_dir)}
+    found: Calibration = carry_out("calibrate", Context(store=store, keep=keep, runs=runs), **fields)
     return found
 
 

@@ -389,6 +389,27 @@ def test_models_of_the_atlas_are_predicted_by_name_alone(fleet, capsys):
     assert "atlas: boards" in " ".join(capsys.readouterr().out.split())
 
 
+def test_a_device_that_the_atlas_has_with_another_runtime_is_predicted_with_it(fleet, capsys, tmp_path):
+    with (tmp_path / "boards.csv").open() as file:
+        rows = [{**row, "runtime": "x"} for row in csv.DictReader(file)]
+    chip = [
+        {**row, "device": "Chip", "latency_s": repr(3 * float(value))} for row, value in zip(rows, fleet, strict=False)
+    ]
+    with (tmp_path / "x.csv").open("w", newline="") as file:
+        writer = csv.DictWriter(file, rows[0])
+        writer.writeheader()
+        writer.writerows([*rows, *chip])
+    assert run(["atlas", "import", "table", "x.csv"]) == 0
+    assert run(["calibrate", "mine", "--measurements", "measured.csv", "--atlas-device", "chip"]) == 2
+    assert "such as Chip" in " ".join(capsys.readouterr().err.split())
+    assert run(["calibrate", "mine", "--measurements", "measured.csv", "--atlas-device", "Chip"]) == 0
+    assert run(["estimate", "net_3", "-d", "mine", "--json"]) == 0
+    capsys.readouterr()
+    assert run(["estimate", "net_3", "-d", "mine", "--json"]) == 0
+    (row,) = json.loads(capsys.readouterr().out)["models"]
+    assert row["method"].endswith("float CPU, and on Chip with other runtimes (atlas: boards)")
+
+
 def test_what_is_in_no_table_is_refused_and_a_damaged_table_is_named(fleet, capsys, tmp_path):
     assert run(["calibrate", "mine", "--measurements", "measured.csv"]) == 0
     assert run(["estimate", "unheard-of", "-d", "mine"]) == 2

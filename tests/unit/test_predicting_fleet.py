@@ -72,7 +72,7 @@ def test_the_covariance_of_a_fleet_is_that_of_its_draws_and_a_group_counts_once(
     found = np.cov(centred.T)
     assert kernel.covariance == pytest.approx(found, abs=0.05)
     assert np.diff(kernel.means) == pytest.approx([1, 1], abs=0.1)
-    doubled = Fleet("", (), {}, {}, np.vstack([logs, logs[:1], logs[:1]]), np.array([*range(400), 0, 0]))
+    doubled = Fleet(("", "", ""), (), (), {}, {}, np.vstack([logs, logs[:1], logs[:1]]), np.array([*range(400), 0, 0]))
     again = estimate_kernel(doubled.logs, doubled.weights, [0, 1, 2])
     assert again.covariance == pytest.approx(kernel.covariance, abs=1e-6)
 
@@ -99,6 +99,41 @@ def test_of_two_fleets_the_likelier_one_predicts():
     fitted = Catalogue(both).fit(points_of({at: 4 * other[at] for at in (0, 2, 5)}))
     assert "(atlas: b)" in fitted.equation
     assert np.exp(fitted.predict(subjects(7))[0]) == pytest.approx([4 * other[7]], rel=1e-3)
+
+
+def two_runtimes() -> tuple[list[Fleet], np.ndarray]:
+    """Five boards and a chip with a taste of its own; the other runtime takes a factor per model of the first one's.
+
+    The chip has no time with ``ncnn``, and for one model none at all.
+    """
+    random = np.random.default_rng(6)
+    boards = np.outer([1, 2, 4, 8, 16], np.geomspace(0.001, 1.0, 14)) * np.exp(random.normal(0, 0.05, (5, 14)))
+    chip = np.geomspace(0.001, 1.0, 14) * np.exp(random.normal(0, 0.5, 14))
+    factors = np.exp(random.normal(0, 0.5, 14))
+    other = np.vstack([boards * factors, np.where(np.arange(14) == 13, np.nan, chip * factors)])
+    rows = rows_of(boards), rows_of(other[:5], runtime="x"), rows_of(other[5:], runtime="x", devices="chip")
+    return list(fleets({"t": [row for part in rows for row in part]})), chip
+
+
+def test_what_a_device_takes_with_another_runtime_is_moved_by_the_devices_that_have_both():
+    (ncnn, other), chip = two_runtimes()
+    (row,) = other.moved("chip 0", ncnn)
+    columns = [ncnn.models[f"net{model}"] for model in range(14)]
+    assert np.exp(row[columns[:13]]) == pytest.approx(chip[:13]) and math.isnan(row[columns[13]])
+    assert list(other.moved("nobody", ncnn)) == [] == list(ncnn.moved("chip 0", other))
+    assert ncnn.with_runtimes_of("nobody", [ncnn, other]) is ncnn
+    whole = ncnn.with_runtimes_of("chip 0", [ncnn, other])
+    assert whole.groups.tolist() == [0, 1, 2, 3, 4, 5] and whole.devices[-1] == ("chip 0", "")
+
+
+def test_a_device_that_is_known_with_another_runtime_is_predicted_better():
+    known, chip = two_runtimes()
+    points = points_of({at: 3 * chip[at] for at in (0, 4, 8, 12)})
+    wanted = (1, 2, 3, 5, 6, 7, 9, 10, 11)
+    fitted = [Catalogue(known).fit([replace(point, device=name) for point in points]) for name in ("", "chip 0")]
+    before, after = (np.abs(each.predict(subjects(*wanted))[0] - np.log(3 * chip[list(wanted)])) for each in fitted)
+    assert np.mean(after) < 0.6 * np.mean(before)
+    assert fitted[1].equation == "as on 5 kinds of hardware with ncnn CPU, and on chip 0 with other runtimes (atlas: t)"
 
 
 def test_a_name_with_several_variants_must_say_which():

@@ -41,11 +41,13 @@ class Point:
 
     Attributes:
         unit: SI, as equations name it, such as ``s``; "" where the caller does not say.
+        device: its name in the atlas; "" where it has none.
     """
 
     subject: Subject
     value: float
     unit: str = ""
+    device: str = ""
 
 
 class Fitted(Protocol):

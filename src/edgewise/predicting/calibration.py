@@ -44,6 +44,7 @@ class Calibration(Shown):
         written: how many of the models have values of this machine that somebody wrote down.
         replaced: the calibration of this name that this one took the place of, in words; "" where there was none.
         path: where it is kept; None where it is not.
+        atlas_device: name of the device in the atlas; "" where it has none.
     """
 
     name: str
@@ -57,12 +58,16 @@ class Calibration(Shown):
     written: int = 0
     replaced: str = ""
     path: Path | None = None
+    atlas_device: str = ""
 
     @cached_property
     def choices(self) -> Mapping[str, Choice]:
         """Metric → its law. Raises `BadInput` as `choose` does."""
         return {
-            metric: choose([replace(point, unit=METRICS[metric].unit) for point in points], method=self.method)
+            metric: choose(
+                [replace(point, unit=METRICS[metric].unit, device=self.atlas_device) for point in points],
+                method=self.method,
+            )
             for metric, points in self.points.items()
         }
 
@@ -79,6 +84,7 @@ class Calibration(Shown):
             "doubts": list(self.doubts),
             "host_written": self.written,
             "replaced": self.replaced or None,
+            "atlas_device": self.atlas_device or None,
             "metrics": {
                 metric: {
                     "unit": METRICS[metric].unit,
@@ -230,6 +236,7 @@ def load(name: str, store: str | Store | None = None) -> Calibration:
             doubts=tuple(map(str, document.get("doubts", ()))),  # earlier files have none
             written=int(document.get("host_written", 0)),
             path=path,
+            atlas_device=str(document.get("atlas_device") or ""),  # earlier files have none
         )
     except FileNotFoundError:
         raise _unknown(name, store) from None

@@ -15,8 +15,8 @@ from __future__ import annotations
 
 import math
 from collections import Counter, defaultdict
-from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from functools import lru_cache
 
 import numpy as np
@@ -63,23 +63,35 @@ class Fleet:
     """Devices that ran the same models under the same conditions.
 
     Attributes:
-        title: the conditions.
+        conditions: runtime, precision and unit; then whether inputs are batched.
+        devices: name and setting of each device.
         tables: of the atlas, that its rows are from.
-        unit: what computes: CPU, GPU, NPU; "" where unknown.
         models: full name (with the variant) → column.
         short: name without variant → columns.
         logs: natural logarithms of s, (devices, models); NaN where nothing was measured.
         groups: number of the hardware group of each device.
+        elsewhere: device whose results with other runtimes are its last rows; "" where it has none.
     """
 
-    title: str
+    conditions: tuple[str, ...]
+    devices: Sequence[tuple[str, str]]
     tables: tuple[str, ...]
     models: Mapping[str, int]
     short: Mapping[str, Sequence[int]]
     logs: Floats
     groups: np.ndarray
-    unit: str = ""
+    elsewhere: str = ""
     kernels: list[Kernel] = field(default_factory=list)
+
+    @property
+    def title(self) -> str:
+        """The conditions in words."""
+        return " ".join(filter(None, self.conditions)) or "no conditions known"
+
+    @property
+    def unit(self) -> str:
+        """What computes: CPU, GPU, NPU; "" where unknown."""
+        return self.conditions[2]
 
     @property
     def weights(self) -> Floats:
@@ -102,6 +114,39 @@ class Fleet:
         others = [column for column in by_coverage if column not in wanted][:MOST_OTHERS]
         self.kernels.append(estimate_kernel(self.logs, self.weights, sorted([*wanted, *others])))
         return self.kernels[-1]
+
+    def with_runtimes_of(self, device: str, fleets: Iterable[Fleet]) -> Fleet:
+        """Add what `device` takes with other runtimes of the same precision and unit, as one more kind of hardware."""
+        others = (each for each in fleets if each is not self and each.conditions[1:] == self.conditions[1:])
+        rows = [row for other in others for row in other.moved(device, self)]
+        if not rows:
+            return self
+        return replace(
+            self,
+            devices=[*self.devices, *[(device, "")] * len(rows)],
+            logs=np.vstack([self.logs, *rows]),
+            groups=np.append(self.groups, [self.groups.max() + 1] * len(rows)),
+            elsewhere=device,
+            kernels=[],
+        )
+
+    def moved(self, device: str, to: Fleet) -> Iterator[Floats]:
+        """Yield what `device` takes here, as logarithms of the fleet `to`: (models of `to`,), NaN where unknown.
+
+        Each model is moved by the mean difference between both fleets over the devices that are in both.
+        """
+        common = [at for at, one in enumerate(self.devices) if one[0] != device and one in to.devices]
+        there = [to.devices.index(self.devices[at]) for at in common]
+        models = [(column, to.models[name]) for name, column in self.models.items() if name in to.models]
+        if not common or not models:
+            return
+        columns, places = map(list, zip(*models, strict=True))
+        apart = np.ma.masked_invalid(to.logs[np.ix_(there, places)] - self.logs[np.ix_(common, columns)])
+        for at in [at for at, (name, _) in enumerate(self.devices) if name == device]:
+            row = np.full(to.logs.shape[1], np.nan)
+            row[places] = self.logs[at, columns] + apart.mean(axis=0).filled(np.nan)
+            if np.isfinite(row).any():
+                yield row
 
 
 def estimate_kernel(logs: Floats, weights: Floats, columns: Sequence[int]) -> Kernel:
@@ -296,8 +341,9 @@ class Catalogued:
         if not self.known:
             return ""
         fleet = self.known[0].fleet
-        groups = len(set(fleet.groups.tolist()))
-        return f"as on {groups} kinds of hardware with {fleet.title} (atlas: {', '.join(fleet.tables)})"
+        groups = len(set(fleet.groups.tolist())) - bool(fleet.elsewhere)
+        own = f", and on {fleet.elsewhere} with other runtimes" if fleet.elsewhere else ""
+        return f"as on {groups} kinds of hardware with {fleet.title}{own} (atlas: {', '.join(fleet.tables)})"
 
     def lacking(self, subject: Subject) -> str:
         """As `edgewise.predicting.base.Fitted.lacking`."""
@@ -348,8 +394,10 @@ class Catalogue:
     def __init__(self, known: Sequence[Fleet] | None = None) -> None:
         self._known = known
 
-    def _fleets(self) -> Sequence[Fleet]:
-        return fleets_at(stamp()) if self._known is None else self._known
+    def _fleets(self, device: str = "") -> Sequence[Fleet]:
+        if self._known is None:
+            return fleets_of(device, stamp())
+        return self._known if not device else [each.with_runtimes_of(device, self._known) for each in self._known]
 
     def lacking(self, subject: Subject) -> str:
         """As `edgewise.predicting.base.Predictor.lacking`."""
@@ -360,7 +408,7 @@ class Catalogue:
     def fit(self, points: Sequence[Point]) -> Catalogued:
         """As `edgewise.predicting.base.Predictor.fit`."""
         found = []
-        for fleet in self._fleets():
+        for fleet in self._fleets(points[0].device):
             columns = [(fleet.find(point.subject.name), point) for point in points]
             placed = [(column, point) for column, point in columns if column is not None]
             logs = np.array([math.log(point.value) for _, point in placed])
@@ -375,6 +423,13 @@ class Catalogue:
 def fleets_at(state: Stamp) -> tuple[Fleet, ...]:
     """Return the fleets of the atlas as it is at `state`, which is `stamp()`."""
     return fleets(tables(state))
+
+
+@lru_cache(maxsize=4)
+def fleets_of(device: str, state: Stamp) -> tuple[Fleet, ...]:
+    """As `fleets_at`; with a `device`, each has what that device takes with other runtimes."""
+    known = fleets_at(state)
+    return tuple(each.with_runtimes_of(device, known) for each in known) if device else known
 
 
 def fleets(found: Mapping[str, Sequence[AtlasRow]]) -> tuple[Fleet, ...]:
@@ -411,11 +466,11 @@ def _fleet(conditions: Sequence[str], rows: Sequence[tuple[str, AtlasRow]]) -> F
     for full, at in models.items():
         by_short[short[full]].append(at)
     return Fleet(
-        title=" ".join(filter(None, conditions)) or "no conditions known",
+        conditions=tuple(conditions),
+        devices=[(name, setting) for name, setting, _ in devices],
         tables=tuple(sorted({table for table, _ in rows})),
         models=models,
         short=by_short,
         logs=logs,
         groups=np.array([groups.index(group) for _, _, group in devices]),
-        unit=conditions[2],
     )

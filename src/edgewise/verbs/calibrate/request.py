@@ -76,6 +76,14 @@ class CalibrateRequest(Request):
             "the runs are of several",
         ),
     ] = None
+    atlas_device: Annotated[
+        str | None,
+        option(
+            "--atlas-device NAME",
+            MEASURE,
+            "Name of the device in the atlas, where its results with other runtimes tell more of it",
+        ),
+    ] = None
     model_dir: Annotated[
         FilePath | None,
         option(

@@ -7,6 +7,7 @@ import shlex
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from difflib import get_close_matches
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -16,6 +17,7 @@ from edgewise.errors import BadInput, EdgewiseError, as_flag
 from edgewise.estimating.base import is_known
 from edgewise.model.identity import open_model
 from edgewise.model.precision import find_precision
+from edgewise.predicting.atlas import stamp, tables
 from edgewise.predicting.base import Point, Subject
 from edgewise.predicting.calibration import Calibration, load, save
 from edgewise.predicting.choice import FEWEST_POINTS, Unrelated, choose
@@ -36,7 +38,7 @@ from edgewise.record import Run
 from edgewise.run.observation import observe_file
 from edgewise.run.peaks import known_rates
 from edgewise.runtime.base import runtimes
-from edgewise.text import enumerate_few
+from edgewise.text import enumerate_few, listing
 from edgewise.verbs.calibrate.device_runs import (
     MODELS,
     TABLE,
@@ -110,7 +112,8 @@ def calibrate(request: CalibrateRequest, context: Context) -> Calibration:
     machine, engine = _with_host_values(models, context, notes, wanted=request.host, required=True)
     _note_missing_files(models, notes)
     points = {metric: _points(models, metric, engine) for metric in UNITS}
-    points = {metric: found for metric, found in points.items() if found}
+    device = _check_atlas(request.atlas_device)
+    points = {metric: [replace(one, device=device) for one in found] for metric, found in points.items() if found}
     if not points:
         raise BadInput("no metric was measured on the device", advice="columns such as latency_ms hold its values")
     cautions, doubts = _check(models, points)
@@ -136,8 +139,19 @@ def calibrate(request: CalibrateRequest, context: Context) -> Calibration:
         cautions=tuple(dict.fromkeys([*doubts, *misfits, *notes.sentences, *cautions, *reasons])),
         doubts=(*doubts, *misfits),
         written=len({model.subject.name for model in models if model.hosts.keys() & kept.keys()}),
+        atlas_device=device,
     )
     return save(found, context.store) if context.keep else found
+
+
+def _check_atlas(device: str | None) -> str:
+    """Return `device`, "" for None. Raises `BadInput` where the atlas has no device of that name."""
+    known = {row.device for rows in tables(stamp()).values() for row in rows} if device else ()
+    if device and device not in known:
+        alike = get_close_matches(device, known, n=3, cutoff=0.4)
+        advice = f"'edgewise devices list --atlas' lists its devices{f', such as {listing(alike)}' if alike else ''}"
+        raise BadInput(f"⟦atlas_device⟧ {device}: the atlas has no such device", advice=advice)
+    return device or ""
 
 
 def _advice_to_relate(models: Sequence[_Model], metric: str) -> str:
