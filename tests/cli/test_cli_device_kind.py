@@ -17,6 +17,7 @@ from edgewise.record import Scenario, Stopping, TargetSpec
 from edgewise.run.plan import Axes, make_plan
 from edgewise.testing import write_fake_model
 from installed_package import write_metadata
+from messages import wording
 
 POINTS = """[edgewise.transports]
 scripted = edgewise.testing.device_kind:ScriptedDevices
@@ -73,7 +74,16 @@ def test_bench_reports_the_times_of_the_device_and_why_the_rest_is_missing(model
     assert run["environment"]["absent"]["cpu.model"] == "a scripted device does not tell it"
     assert "a scripted device has no meter" in (tmp_path / "page.html").read_text()
     assert "m.fake on scripted/chip: latency 3.00" in shown(capsys, "bench", model, "-d", DEVICE)
-    assert f"on {DEVICE}, 5 sessions" in shown(capsys, "bench", model, "-d", DEVICE, "--dry-run")
+
+
+@pytest.mark.parametrize("verb", ["bench", "profile"])
+def test_a_dry_run_does_not_connect_to_the_device_and_says_what_it_cannot_know(verb, model, capsys):
+    """The device ``gone`` can't be reached."""
+    words = [verb, model, "-d", "scripted://gone", "--dry-run"]
+    *_, last = shown(capsys, *words).splitlines()
+    assert last == wording("dry-run-does-not-connect", names="m.fake", device="scripted://gone")
+    assert "unknown device" in shown(capsys, verb, model, "-d", "moon", "--dry-run", code=3)
+    shown(capsys, verb, "no.fake", "-d", "scripted://gone", "--dry-run", code=2)
 
 
 def test_it_stands_beside_this_machine_in_one_bench(model, capsys):

@@ -15,6 +15,7 @@ from edgewise.errors import BadInput, ExitCode
 from edgewise.metrics import METRICS
 from edgewise.record.caution import Caution
 from edgewise.record.run import Failure, Trust
+from edgewise.report.document import Cell
 from edgewise.report.document.csv import render_csv
 from edgewise.report.document.text import to_text
 from edgewise.run.dispatch import Dispatcher
@@ -190,8 +191,13 @@ def test_a_model_measured_in_one_place_has_no_best_and_a_vague_value_is_marked()
     outcomes = [outcome(cells[0], "B"), outcome(cells[1], "D"), outcome(cells[2], "B"), None]
     document = SweepResult(suite="s", verb="bench", folder="f", cells=cells, outcomes=outcomes).describe()
     first, second = document.tables[0].rows
-    assert first[1].text.endswith("★") and first[2].text.endswith("≈?") and not second[1].text.endswith("★")
-    assert "[0.250, 400]" in first[1].text and "best for nets/fast.fake: fake, 1 thread" in document.answer[0]
+    assert [cell.text.rpartition(" ")[2] for cell in (first[1], first[2], second[1])] == ["µs", "?", "µs"]
+    assert "[0.250, 400]" in first[1].text
+    assert document.answer[0] == (
+        "Latency: no best can be named for nets/fast.fake: only fake, 1 thread could be ranked (elsewhere grade D); "
+        "measure again with --again"
+    )
+    assert document.tables[0].notes == ("? grade D: only the order of magnitude is known; not ranked",)
 
 
 def test_a_value_of_grade_d_is_never_the_best():
@@ -214,8 +220,8 @@ def test_a_value_of_grade_d_is_never_the_best():
 
 
 def test_a_better_value_of_grade_d_is_said_not_to_be_ranked():
-    def document(grade, models=("fast", "slow")):
-        found = places_of(["1"], ["litert", "onnxruntime"])
+    def document(grade, models=("fast", "slow"), runtimes=("litert", "onnxruntime", "openvino")):
+        found = places_of(["1"], runtimes)
         kept = [at for at, cell in enumerate(found.cells) if any(name in cell.model for name in models)]
         outcomes = [found.outcomes[at] for at in kept]
         outcomes = [
@@ -240,6 +246,20 @@ def test_a_better_value_of_grade_d_is_said_not_to_be_ranked():
     )
     assert document("C").answer[0] == "Latency: best for all 2 models: litert, 1 thread"
     assert len(document("C").tables[0].notes) == 1
+    alone = document("D", runtimes=("litert", "onnxruntime"))
+    assert alone.answer[0] == (
+        "Latency: no best can be named: only onnxruntime, 1 thread could be ranked (elsewhere grade D); measure again "
+        "with --again"
+    )
+    assert not any("★" in cell.text for row in alone.tables[0].rows for cell in row)
+
+
+def test_marks_come_from_the_values_and_not_from_the_words_of_a_cell(monkeypatch):
+    """A unit that has the character of a mark is no mark."""
+    monkeypatch.setattr("edgewise.verbs.sweep.result.amount_cell", lambda *_: Cell(text="1 ?!", value=1.0))
+    (table,) = places_of(["1"], ["litert", "onnxruntime"]).describe().tables
+    assert [cell.text for cell in table.rows[0][1:]] == ["1 ?! ★", "1 ?!"]
+    assert table.notes == ("★ best of its model",)
 
 
 def test_many_places_are_rows_and_a_few_models_are_named_with_their_best():
@@ -303,9 +323,12 @@ def test_names_of_engines_stay_whole_and_columns_go_for_them():
     assert [line[:14].rstrip() for line in lines[at + 2 : at + 8]] == [
         "litert 1T", "litert 2T", "litert 4T", "onnxruntime 1T", "onnxruntime 2T", "onnxruntime 4T",
     ]  # fmt: skip
-    assert lines[at + 8].startswith("columns left out for width: nets/mobilenet_v3.tflite, nets/mobilenet_v4.tflite")
+    at = lines.index("Latency (continued)")
+    assert lines[at + 1].split() == ["Place", "nets/mobilenet_v3.tflite", "nets/mobilenet_v4.tflite"]
+    assert [line[:22].rstrip() for line in lines[at + 3 : at + 9 : 5]] == ["litert, 1 thread", "onnxruntime, 4 threads"]
+    assert not any(line.startswith("columns left out") for line in lines)
     narrow = [line[:11].rstrip() for line in to_text(document, width=30).splitlines()]
-    assert narrow.count("onnxruntime") == 3 and not any("…" in line for line in narrow)
+    assert narrow.count("onnxruntime") == 3 * 3 and not any("…" in line for line in narrow)
 
 
 def test_intervals_without_room_are_noted():
@@ -335,8 +358,9 @@ def test_several_places_in_a_sentence_have_no_commas_of_their_own():
 
     found = places_of(["1", "2"], ["litert", "openvino"], value).describe()
     assert found.answer[0] == (
-        "Latency: best for nets/fast.fake: litert, 1 thread (can't be told from openvino 1T, litert 2T and openvino "
-        "2T); best for nets/slow.fake: openvino, 1 thread (can't be told from litert 1T, litert 2T and openvino 2T)"
+        "Latency: best for nets/fast.fake: litert 1T, openvino 1T, litert 2T and openvino 2T (can't be told apart; take "
+        "the first); best for nets/slow.fake: openvino 1T, litert 1T, litert 2T and openvino 2T (can't be told apart; "
+        "take the first)"
     )
 
 
@@ -345,8 +369,21 @@ def test_what_can_not_be_told_from_the_best_of_one_model_is_named():
     kept = [at for at, cell in enumerate(found.cells) if "fast" in cell.model]
     one = replace(found, cells=[found.cells[at] for at in kept], outcomes=[found.outcomes[at] for at in kept])
     assert one.describe().answer[0] == (
-        "Latency: best for nets/fast.fake: litert, 2 threads (can't be told from onnxruntime, 2 threads)"
+        "Latency: best for nets/fast.fake: litert 2T and onnxruntime 2T (can't be told apart; take the first)"
     )
+
+
+def test_how_many_models_have_places_that_cannot_be_told_from_the_best_is_said():
+    def answer(*near):
+        value = {(0, name): 1e-4 for name in ("fast", "slow")} | {(1, "fast"): 1.1e-4, (1, "slow"): 1.1e-4}
+        value |= {(1, name): 9e-4 for name in ("fast", "slow") if name not in near}
+        found = places_of(["2"], ["litert", "onnxruntime"], lambda at, cell: value[at, cell.model[5:9]])
+        return found.describe().answer[0]
+
+    best = "Latency: best for all 2 models: litert, 2 threads"
+    assert answer() == best
+    assert answer("slow") == f"{best} (can't be told from other places for 1 of them)"
+    assert answer("fast", "slow") == f"{best} (can't be told from other places for any of them)"
 
 
 def test_headings_of_a_csv_file_have_the_metric_and_its_unit():

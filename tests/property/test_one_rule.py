@@ -120,6 +120,8 @@ def test_models_share_a_place_only_where_comparing_them_proves_neither_faster(ru
     if None not in places.values():
         ahead = {"faster": -1, "slower": 1}.get(verdict, 0)
         assert (places[second.id] > places[first.id]) - (places[second.id] < places[first.id]) == ahead
+        line = answer_of([first, second])[0]
+        assert line.startswith("Fastest: ") == bool(ahead) == (" can't be told apart" not in line)
     took = [{run.id for run in some} for some in finalists([first, second])]
     assert took in ([], [{first.id, second.id}])
     assert bool(took) == (verdict in ("same", "inconclusive")) or not all(run.value("latency") for run in runs)

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from edgewise.record import Caution, InTurns, Scenario, Trust
 from edgewise.report.bench.document import bench_document
-from edgewise.report.bench.ranking import comparable_groups, finalists, rank_models
+from edgewise.report.bench.ranking import candidates_of, comparable_groups, finalists, may_be_as_fast, rank_models
 from edgewise.report.bench.recommendation import answer_of, recommendation, recommendations
 from edgewise.report.document.markdown import render_markdown
 from edgewise.report.document.text import to_text
@@ -127,6 +127,89 @@ def test_what_decides_among_runs_as_fast_stands_in_the_answer():
     (line, *_) = answer_of([fast, lean])
     assert line.startswith("Recommended: openvino/cpu, latency 420 ± 30 µs, grade A; onnxruntime/cpu ")
     assert line.endswith("; least peak memory of those: 38.1 MiB against onnxruntime/cpu 85.8 MiB")
+
+
+@pytest.mark.parametrize("model", [None, VWW])
+def test_a_run_of_grade_d_that_may_be_as_fast_is_named_with_its_interval(model):
+    first, third = (make_run(1, latency=4e-4, half=3e-6), make_run(3, latency=9e-4, half=3e-6, runtime="litert"))
+    third = replace(third, job=replace(third.job, model=model or third.job.model))
+    doubtful = wide_run(2, 3.9e-4, 6e-4, 8e-4, runtime="openvino")
+    said = (
+        "; measured too poorly to be ranked, and may be as fast: kws.onnx on openvino/cpu, 600 [390, 800] µs (grade D)"
+    )
+    line = answer_of([first, doubtful, third])[0]
+    assert said in line
+    assert line.startswith("Fastest of the ranked runs: kws.onnx on onnxruntime/cpu, " if model else "Recommended: ")
+    far = wide_run(2, 4.1e-4, 6e-4, 8e-4, runtime="openvino")
+    assert "may be as fast" not in answer_of([first, far, third])[0]
+
+
+def test_a_run_of_grade_d_that_turns_tie_with_the_first_is_named():
+    first, other = make_run(1, latency=4e-4, half=3e-6), wide_run(2, 5e-4, 6e-4, 8e-4, runtime="openvino")
+    tied = turns_between(first, other, 0.9, "inconclusive", low=0.7, high=1.2)
+    assert "may be as fast: kws.onnx on openvino/cpu, 600 [500, 800] µs (grade D)" in answer_of(tied)[0]
+    slower = turns_between(first, other, 0.7, "faster")
+    assert "may be as fast" not in answer_of(slower)[0]
+
+
+def test_a_throughput_of_grade_d_may_be_as_high_where_its_interval_reaches_the_first():
+    first = offline_run(7)
+    rows = [
+        replace(row, value=5000.0, low=4000.0, high=5600.0) if row.metric == "throughput" else row
+        for row in first.measurements
+    ]
+    runtime = replace(first.job.runtime, name="litert")
+    other = replace(first, id=run_id(8), measurements=tuple(rows), trust=WIDE, job=replace(first.job, runtime=runtime))
+    (chosen,), _ = candidates_of([first])
+    assert may_be_as_fast(other, chosen)
+    rows = [replace(row, high=5001.0) if row.metric == "throughput" else row for row in rows]
+    assert not may_be_as_fast(replace(other, measurements=tuple(rows)), chosen)
+
+
+def of_shape(run, *shape, outputs=None, name="", model=None):
+    """`run` of another network, which takes and gives these sizes."""
+    model = model or replace(VWW, name=name, path=f"/m/{name}", sha256=name)
+    spec = replace(run.job.workload.inputs[0], shape=shape)
+    job = replace(run.job, model=model, workload=replace(run.job.workload, inputs=(spec,)))
+    effective = run.effective if outputs is None else {**run.effective, "outputs": [{"shape": outputs}]}
+    return replace(run, job=job, effective=effective)
+
+
+def test_networks_of_different_tasks_have_a_line_each_and_no_order():
+    runs = [
+        of_shape(make_run(1, latency=1e-4), 1, 3, 64, 64, name="a.onnx", outputs=[1, 10]),
+        of_shape(make_run(2, latency=3e-4, threads=2), 1, 3, 64, 64, name="a.onnx", outputs=[1, 10]),
+        of_shape(make_run(3, latency=2e-4), 1, 64, 64, 3, name="b.onnx", outputs=[1, 1000]),
+        of_shape(make_run(4, latency=1e-5, half=1e-6), 1, 28, 28, name="c.onnx"),
+    ]
+    lines = answer_of(runs)
+    assert [line.split(",")[0] for line in lines] == [
+        "a.onnx: Recommended: onnxruntime/cpu · 1 thread",
+        "b.onnx on onnxruntime/cpu: latency 200 ± 11 µs",
+        "c.onnx on onnxruntime/cpu: latency 10.0 ± 1.0 µs",
+    ]
+    assert finalists(runs) == []
+    document = bench_document(runs)
+    assert not any(table.title.startswith("Models, fastest first") for table in document.tables)
+    for text in (to_text(document, width=400), render_markdown(document), render_html(runs)):
+        assert "Fastest" not in text and "a.onnx: Recommended: " in text
+    many = [of_shape(make_run(n), 1, n, name=f"{n}.onnx") for n in range(2, 13)]
+    assert answer_of(many)[8:] == ("3 more networks: see the recommendation of each",)
+
+
+def test_files_of_one_task_in_other_layouts_and_failed_ones_stay_in_one_order():
+    a = of_shape(make_run(1, latency=1e-4, half=1e-6), 1, 3, 64, 64, name="a.onnx", outputs=[1, 10])
+    b = of_shape(make_run(2, latency=2e-4, half=1e-6), 1, 64, 64, 3, name="a.tflite", outputs=[10])
+    failed = of_shape(failed_run(3), 1, 3, 64, 64, name="a.onnx")
+    assert answer_of([failed, a, b])[0].startswith("Fastest: a.onnx on onnxruntime/cpu, 100 ± 1 µs; next a.tflite")
+
+
+def test_the_load_is_told_once_for_networks_of_different_tasks():
+    runs = [busy(of_shape(make_run(n), 1, n, name=f"{n}.onnx"), n) for n in (2, 82)]
+    assert answer_of(runs)[2:] == (
+        "Measured while other processes used up to 82% of the processor time: which is fastest can differ on a quiet "
+        "machine",
+    )
 
 
 def test_where_memory_is_alike_start_up_decides():
@@ -435,7 +518,9 @@ def test_more_threads_that_took_turns_do_not_win_over_one_thread_that_did_not():
     runs = [leader, two, make_run(3, latency=112e-6, half=5e-6)]
     (line, *_) = answer_of(runs)
     assert line.startswith(
-        "Fastest: vww.tflite on litert/cpu with 1 thread, 87.7 ± 2.9 µs; next kws.onnx on onnxruntime/cpu, 112 "
+        "vww.tflite on litert/cpu with 1 thread (87.7 ± 2.9 µs) and kws.onnx on onnxruntime/cpu with 2 threads (118 "
+        "µs) can't be told apart in turns; take the first (fewest threads of those: 1 against kws.onnx on "
+        "onnxruntime/cpu with 2 threads 2); next kws.onnx on onnxruntime/cpu, 112 "
     )
     assert "(1.28× [1.20, 1.36] slower)" in line
     found = recommendations(runs)[1]
@@ -559,7 +644,10 @@ def test_what_turns_say_names_them_and_where_their_ratio_is_no_quotient():
     )
     one, slow = turns_between(one, slow, 1 / 1.28, "faster", low=1 / 1.29, high=1 / 1.26)
     line, lasting, *_ = answer_of([one, two, third, slow, near])
-    assert "2 threads can't be told apart from it in turns" in line
+    assert line.startswith(
+        "Fastest: kws.onnx; of its runs litert/cpu · 1 thread (92.3 ± 3.5 µs) and litert/cpu · 2 threads (103 µs) "
+        "can't be told apart in turns; take the first (fewest threads of those: 1 against litert/cpu · 2 threads 2); "
+    )
     assert (
         "next model vww.tflite on onnxruntime/cpu, 116 ± 2 µs (1.28× [1.2" in line
         and "slower in turns; openvino" in line

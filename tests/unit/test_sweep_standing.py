@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from dataclasses import replace
 
+import pytest
+
 from edgewise.record import Caution
 from edgewise.report.bench.ranking import rank_models
 from edgewise.verbs.rows import rows_of_runs
@@ -39,12 +41,30 @@ def test_what_reports_leave_out_is_not_ranked_and_says_why():
     good, vague = make_run(1, latency=4e-4), make_run(2, latency=3e-4, runtime="litert", grade="D")
     wrong = make_run(3, latency=2e-4, runtime="openvino")
     wrong = replace(wrong, cautions=(*wrong.cautions, Caution.of("output-mismatch", MISMATCH)))
-    (found,) = standings([vague, wrong, good]).values()
-    assert (found.best, found.alike) == (good.id, frozenset())
+    slow = make_run(4, latency=9e-4, runtime="tvm")
+    (found,) = standings([vague, wrong, good, slow]).values()
+    assert (found.best, found.alike, found.sole) == (good.id, frozenset(), None)
     assert found.unranked == {vague.id: "grade D", wrong.id: "outputs differ"}
-    assert [each.run.id for each in rank_models([vague, wrong, good])] == [good.id]
+    assert [each.run.id for each in rank_models([vague, wrong, good, slow])] == [good.id]
     (none,) = standings([vague, wrong]).values()
-    assert none.best is None and none.unranked == found.unranked
+    assert none.best is None and none.sole is None and none.unranked == found.unranked
+
+
+@pytest.mark.parametrize("is_held", [True, False])
+def test_the_only_place_that_could_be_ranked_is_no_best(is_held):
+    good, vague = make_run(1, latency=4e-4), make_run(2, latency=9e-4, runtime="litert", grade="D")
+    (found,) = standings([vague, good], held=None if is_held else []).values()
+    assert (found.best, found.sole, found.alike) == (None, good.id, frozenset())
+    assert found.unranked == {vague.id: "grade D"} and found.is_judged == is_held
+
+
+@pytest.mark.parametrize("is_held", [True, False])
+def test_a_place_of_grade_d_whose_interval_reaches_the_best_may_be_as_good(is_held):
+    good, slow = make_run(1, latency=4e-4), make_run(2, latency=9e-4, runtime="litert")
+    near = make_run(3, latency=6e-4, half=2e-4, runtime="openvino", grade="D")
+    far = make_run(4, latency=6e-4, half=1e-5, runtime="tvm", grade="D")
+    (found,) = standings([good, slow, near, far], held=None if is_held else []).values()
+    assert found.best == good.id and found.unranked == {near.id: "grade D, may be as good"}
 
 
 def test_values_decide_where_a_run_is_not_at_hand():

@@ -80,6 +80,15 @@ def check_jobs(a: Job, b: Job, *, labels: tuple[str, str] = ("A", "B")) -> list[
     return _find_obstacles([(one_line(labels[0]), a), (one_line(labels[1]), b)])
 
 
+def is_one_task(runs: Sequence[Run]) -> bool:
+    """Return whether inputs and outputs of all `runs` have the same sizes, as far as the records tell.
+
+    Otherwise their models can't replace each other, and `check_fairness` finds an obstacle.
+    """
+    inputs = _differences([_INPUTS], [("", run.job) for run in runs])
+    return not (inputs or _differences([_TASK], [("", run) for run in runs]))
+
+
 def _find_obstacles(jobs: Sequence[tuple[str, Job]]) -> list[str]:
     """Return the aspects that must not differ; of one program under several limits these are what is compared."""
     left_out = [_LIMITS] if _is_one_program(jobs) else []

@@ -9,7 +9,7 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
-from edgewise.device.devices import LOCAL
+from edgewise.device.devices import LOCAL, transport_of
 from edgewise.device.target import find_target
 from edgewise.errors import BadInput, EdgewiseError, RunFailed, StoreError, Unavailable
 from edgewise.model.callable_loader import is_factory
@@ -321,6 +321,22 @@ def _job_line(job: Job) -> str:
     return f"job: {one_line(job.label + place)}, {sessions} session{'s' if sessions > 1 else ''}"
 
 
+def _elsewhere_line(request: BenchRequest | ProfileRequest) -> str:
+    """Return what a dry run says of a device that is not this machine, which it does not connect to.
+
+    Raises `Unavailable` and `BadInput` for a device that is not known, and for a model that can't be read.
+    """
+    _find_target(request)
+    for model in request.models:
+        if not is_factory(model):
+            open_model(model)
+    names = enumerate_few([Path(model).name for model in request.models])
+    return one_line(
+        f"{names} on {request.device}: a dry run does not connect to the device, whose engines and processors decide "
+        "which jobs there are"
+    )
+
+
 def _turns_lines(request: BenchRequest | ProfileRequest, plan: Plan) -> list[str]:
     """Which jobs are measured once more in turns, and how long that takes; empty where none is."""
     from edgewise.comparing.finals import EACH_S, MOST, PROFILED_S
@@ -348,12 +364,15 @@ class RunPresentation(Presentation["Measured"]):
         check_target(path, overwrite=overwrite, profiles=self.profiles)
 
     def plan(self, request: BenchRequest | ProfileRequest) -> tuple[Sequence[str], Sequence[str]]:
-        """Return the jobs."""
+        """Return the jobs; of another device what is not known without it."""
         jobs: list[str] = []
         notes: list[str] = []
         for each in request.on_each_device() if isinstance(request, BenchRequest) else (request,):
             if request.lab:
                 jobs.append(f"job in the lab: {request.verb} on {each.device}")
+                continue
+            if transport_of(each.device) != LOCAL:
+                jobs.append(_elsewhere_line(each))
                 continue
             with planned(each) as plan:
                 jobs += map(_job_line, plan.jobs)

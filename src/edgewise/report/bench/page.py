@@ -45,7 +45,7 @@ def bench_page(
     return replace(
         document,
         title=one_line(title) or default_title(runs),
-        answer=(*first, *summary_of(runs), *answer_by_device(runs, each=True)),
+        answer=(*first, *answer_by_device(runs, each=True), *summary_of(runs)),
         lead=tuple(recommended),
         sections=(facts_section(runs), *others, Section(title="Kinds of numbers", lines=(_GRADES,))),
         charts=lambda: _charts(runs),

@@ -14,6 +14,7 @@ from pathlib import PurePath
 from typing import NamedTuple
 
 from edgewise.comparing.comparison import Comparison
+from edgewise.comparing.fairness import is_one_task
 from edgewise.comparing.judging import FIRST, SECOND, is_proven_faster, judge
 from edgewise.formatting import factor_text, quantity
 from edgewise.grouping import by_key
@@ -79,15 +80,30 @@ def comparable_groups(runs: Sequence[Run]) -> list[list[Run]]:
 
 
 def sweeps(runs: Sequence[Run]) -> list[list[Run]]:
-    """Return runs that differ in model, engine and settings alone: same scenario, batch, target and processor.
+    """Return runs that differ in model, engine and settings alone: same scenario, batch, target, processor and task.
 
-    Other programs do other work: those of a sweep run one command, but for its model.
+    Other programs do other work: those of a sweep run one command, but for its model. Models of one task take inputs
+    and give outputs of the same sizes; the speeds of others are no order.
     """
 
     def conditions(run: Run) -> tuple[object, ...]:
         return scenario_of(run), run.job.workload.batch, _command_without_model(run), *_place(run)
 
-    return list(by_key((conditions(run), run) for run in runs).values())
+    alike = by_key((conditions(run), run) for run in runs).values()
+    return [one_task for some in alike for one_task in _by_task(some)]
+
+
+def _by_task(runs: Sequence[Run]) -> list[list[Run]]:
+    """Return `runs` in parts of one task each, all runs of a model in one part."""
+    tasks: list[list[Run]] = []
+    for group in comparable_groups(runs):
+        own = next((task for task in tasks if is_one_task([*task, *group])), None)
+        if own is None:
+            tasks.append(group)
+        else:
+            own += group
+    places = {run.id: place for place, task in enumerate(tasks) for run in task}
+    return list(by_key((places[run.id], run) for run in runs).values())
 
 
 def _command_without_model(run: Run) -> tuple[str, ...]:
@@ -122,7 +138,7 @@ def candidates_of(group: Sequence[Run]) -> tuple[list[Candidate], list[str]]:
         if (rival := _preferred_to(one, candidates)) is None:
             able.append(one)
         else:
-            why = f"{_UNRELIABLE}, and not proven faster in turns than {rival.label}"
+            why = f"{UNRELIABLE}, and not proven faster in turns than {rival.label}"
             objections.append(f"{one.label} is left out: {why}")
     return in_order(able), objections
 
@@ -177,7 +193,7 @@ def finalists(runs: Sequence[Run], *, everyone: bool = False) -> list[list[Run]]
     """
     found = []
     for sweep in sweeps(runs):
-        able = [run for run in sweep if everyone or objection_of(run).brief in ("", _UNRELIABLE)]
+        able = [run for run in sweep if everyone or objection_of(run).brief in ("", UNRELIABLE)]
         rows = [Candidate(run, "", row) for run in able if (row := run.measurement(run.headline)) is not None]
         if everyone:
             found.append([one.run for one in in_order([one for one in rows if one.value > 0])])
@@ -214,7 +230,22 @@ def peers_of(ranked: Sequence[Candidate], beside: Sequence[Candidate] = ()) -> l
     return [one for one in peers if not any(is_faster(other, one) for other in between)] or peers
 
 
-_UNRELIABLE = "grade D"
+def may_be_as_fast(run: Run, chosen: Candidate) -> bool:
+    """Return whether `run`, of grade D and not ranked, may be as fast as `chosen`.
+
+    Turns tell, otherwise its interval where that reaches the one of `chosen`.
+    """
+    row = run.measurement(chosen.row.metric)
+    if not _is_unreliable(run) or row is None or row.value is None:
+        return False
+    if (turns := run.turns_against(chosen.run)) is not None:
+        return turns.verdict != "slower"
+    if chosen.is_rate:
+        return (row.high or row.value) >= (chosen.value if chosen.row.low is None else chosen.row.low)
+    return (row.value if row.low is None else row.low) <= (chosen.row.high or chosen.value)
+
+
+UNRELIABLE = "grade D"
 
 
 class Objection(NamedTuple):
@@ -237,7 +268,7 @@ def objection_of(run: Run) -> Objection:
         return Objection("no number", f"no {noun_of(run)}: {reason_of_absence(run, run.headline)}")
     if run.trust is not None and _is_unreliable(run) and not run.in_turns:
         why = one_line("; ".join(run.trust.reasons)) or "its numbers are unreliable"
-        return Objection(_UNRELIABLE, f"{_UNRELIABLE}: {why}")
+        return Objection(UNRELIABLE, f"{UNRELIABLE}: {why}")
     return Objection("", "")
 
 
@@ -303,7 +334,7 @@ def prefer(peers: Sequence[Candidate]) -> tuple[Candidate, list[str]]:
         near = [one for one in left if costs[one.run.id] <= limit]
         far = [one for one in left if costs[one.run.id] > limit]
         if far:
-            against = ", ".join(f"{one.label} {shown(costs[one.run.id])}" for one in far)
+            against = enumerate_few([f"{one.label} {shown(costs[one.run.id])}" for one in far])
             reasons.append(f"{words} of those: {shown(costs[near[0].run.id])} against {against}")
         left = near
     if len(left) > 1:

@@ -20,7 +20,9 @@ from edgewise.record.facts import precision_of, threads_of
 from edgewise.report.bench.ranking import (
     NOT_TOLD,
     TIES,
+    UNRELIABLE,
     Candidate,
+    RankedModel,
     are_apart,
     candidates_of,
     comparable_groups,
@@ -30,7 +32,9 @@ from edgewise.report.bench.ranking import (
     in_order,
     is_faster,
     judged,
+    levels,
     load_lines,
+    may_be_as_fast,
     noun_of,
     objection_of,
     peers_of,
@@ -316,6 +320,8 @@ def _remarks(chosen: Candidate, candidates: Sequence[Candidate]) -> list[str]:
 def answer_of(runs: Sequence[Run], *, each: bool = False) -> tuple[str, ...]:
     """Return the conclusion, a line each: the recommended runtime, or the fastest and the smallest model.
 
+    Networks of different tasks have a line each, as no order of them answers anything.
+
     Args:
         each: whether several models also have a line each, as several programs always have.
     """
@@ -323,12 +329,18 @@ def answer_of(runs: Sequence[Run], *, each: bool = False) -> tuple[str, ...]:
     lines = list(map(_of_evaluation, judged[:MOST_LINES]))
     lines += [f"{left} more evaluations: see the table"] if (left := len(judged) - MOST_LINES) > 0 else []
     found = sweeps([run for run in runs if not _is_only_judged(run)])
-    for sweep in found:
+    several = len({_scope_of(sweep[0]) for sweep in found}) > 1
+    tasks = not several and len(found) > 1  # one order of all would say nothing
+    shown = found[:MOST_LINES] if tasks else found
+    for sweep in shown:
         groups = comparable_groups(sweep)
-        scope = f"{_scope_of(sweep[0])}: " if len(found) > 1 else ""
+        scope = f"{_scope_of(sweep[0])}: " if several else ""
+        if tasks and len(groups) == 1 < len(sweep):  # of one run the line itself has its model
+            scope = f"{one_line(sweep[0].job.model.name)}: "
         if scope and len(groups) == 1 and sweep[0].job.command:  # of one run the line itself has all of it
             scope = f"{group_title(sweep[0])}: " if len(sweep) > 1 else ""
-        lines += [f"{scope}{line}" for line in (_of_models(sweep) if len(groups) > 1 else _of_group(sweep))]
+        told = _of_models(sweep) if len(groups) > 1 else _of_group(sweep)
+        lines += [f"{scope}{line}" for line in told if not tasks or line not in load_lines(sweep)]
         if (each or sweep[0].job.command) and len(groups) > 1:
             lines += [
                 (f"{group_title(group[0])}: " if len(group) > 1 else scope) + _of_runtimes(group, alone=False)
@@ -336,6 +348,8 @@ def answer_of(runs: Sequence[Run], *, each: bool = False) -> tuple[str, ...]:
             ]
             left = len(groups) - MOST_LINES
             lines += [f"{left} more models: see the recommendation of each"] if left > 0 else []
+    lines += [f"{left} more networks: see the recommendation of each"] if (left := len(found) - len(shown)) else []
+    lines += load_lines([run for sweep in found if not is_decided_by_load(sweep) for run in sweep]) if tasks else []
     return (*lines, *_of_files(runs), *_of_assumed_sizes(runs))
 
 
@@ -403,7 +417,7 @@ def _of_models(runs: Sequence[Run]) -> list[str]:
     """Which model is the fastest, and which the smallest."""
     ranked = rank_models(runs)
     first = [one for one in ranked if one.place == 1]
-    reserved = load_lines(runs)
+    reserved, overlooked = load_lines(runs), list[Run]()
     if not first:
         fastest = "Fastest: can't be told"
     else:
@@ -411,47 +425,79 @@ def _of_models(runs: Sequence[Run]) -> list[str]:
         own = {one.run.id: one for one in every}
         leaders = [own[one.run.id] for one in first]
         chosen, _ = prefer(leaders)
+        tied = [one for one in levels(every)[0] if one is not chosen and not are_apart(one, chosen)]
+        tied.sort(key=lambda one: one not in leaders)
+        overlooked = _overlooked(runs, chosen, every)
         varied = len({threads_of(run) for run in runs}) > 1
-        threads = " with 1 thread" if varied and threads_of(chosen.run) == 1 else ""
-        fastest = f"Fastest: {_named(chosen.run)}{threads}, {headline_text(chosen.run)}"
-        others = [one.run for one in first if one.run.id != chosen.run.id]
-        alike = [
-            f"{_named(run)} ({headline_text(run, interval=False)}"
-            f"{', took no turns' if chosen.run.in_turns and not run.in_turns else ''})"
-            for run in others
+        named = [
+            replace(one, label=_named(one.run) + (" with 1 thread" if varied and threads_of(one.run) == 1 else ""))
+            for one in (chosen, *tied)
         ]
-        turned = any(turns_of(own[run.id], chosen) is not None for run in others)
-        fastest += f"; {enumerate_few(alike)} {_IN_TURNS if turned else NOT_TOLD}" if alike else ""
+        ranks = " of the ranked runs" if any(may_be_as_fast(run, chosen) for run in overlooked) else ""
         family = [one for one in every if one.run.job.model.family == chosen.run.job.model.family]
+        fastest = f"Fastest{ranks}: {named[0].label}, {headline_text(chosen.run)}"
+        if tied and all(one in family for one in tied):
+            tie = _tie_of([chosen, *tied], leaders)
+            fastest = f"Fastest{ranks}: {one_line(chosen.run.job.model.name)}; of its runs {tie}"
+        elif tied:
+            fastest = _tie_of(named, leaders)
+        family = [one for one in family if one not in tied]
         for words in (_of_threads(chosen, family), _of_not_told(chosen, family)):
             fastest += f"; {words}" if words else ""
         after = next((one.run for one in ranked if one.place == 2), None)
         if after is not None:
             cost = "; ".join(filter(None, [_cost_of(own[after.id], chosen, leaders), _better_of(own[after.id], every)]))
-            shown = {chosen.run.id, *(run.id for run in others)}
+            shown = {one.run.id for one in named}
             between = any(has_better_value(one, own[after.id]) for one in every if one.run.id not in shown)
             fastest += f"; next{' model' if between else ''} {_named(after)}, {headline_text(after)} ({cost})"
-        told = {provider_of(run) for run in (chosen.run, *others, *([after] if after is not None else []))}
+        told = {provider_of(run) for run in (*(one.run for one in named), *([after] if after is not None else []))}
         second = next((one for one in every if provider_of(one.run) not in told), None) if len(told) < 2 else None
         if second is not None and ((said := _beside(second, chosen)) or second not in family):
             fastest += f"; {_named(second.run)} {f'is {said}' if said else _not_told(second, chosen)}"
             fastest += _how_apart(second, chosen)
-        named = {one.model for one in ranked if one.place is None}
-        fastest += _overlooked([run for run in runs if one_line(run.job.model.name) not in named], chosen)
+        fastest += _words_of_overlooked(overlooked, chosen)
         # Proofs in a circle: by intervals it is slower than what is slower than the fastest.
         against = next((one for one in ranked if one.place and is_faster(own[one.run.id], chosen)), None)
         fastest += f"; but {against.model} is faster in turns: repeat it on an idle machine" if against else ""
         reserved += turns_lines(chosen, every, _named)
     if is_decided_by_load(runs):
-        fastest, reserved = _processor_time_line(runs), []
-    if left := [f"{one.model} ({objection_of(one.run).brief})" for one in ranked if one.place is None]:
+        fastest, reserved, overlooked = _processor_time_line(runs), [], []
+    seen = {run.job.model.family for run in overlooked}
+    unranked = [one for one in ranked if one.place is None and one.run.job.model.family not in seen]
+    if left := [f"{one.model} ({objection_of(one.run).brief})" for one in unranked]:
         fastest += f"; not ranked: {enumerate_few(left)}"
+    return [fastest, *reserved, *_smallest_of(ranked, runs)]
+
+
+def _smallest_of(ranked: Sequence[RankedModel], runs: Sequence[Run]) -> list[str]:
+    """Return which of the models that run has the smallest file; empty where no size is known."""
     ran = {one_line(run.job.model.name) for run in runs if run.status != "failed"}
     files = [one for one in ranked if not command_of(one.run)]  # what starts a program is no model
     sizes = {one.model: size for one in files if (size := one.run.job.model.size_bytes) and one.model in ran}
     least = min(sizes.values(), default=0)
     smallest = " and ".join(model for model, size in sizes.items() if size == least)
-    return [fastest, *reserved, *([f"Smallest: {smallest}, {quantity(least, 'B')}"] if smallest else [])]
+    return [f"Smallest: {smallest}, {quantity(least, 'B')}"] if smallest else []
+
+
+def _tie_of(named: Sequence[Candidate], leaders: Sequence[Candidate]) -> str:
+    """Return that nothing proves an order of `named`, and why to take the first of them.
+
+    Args:
+        leaders: the recommended runs of their models.
+    """
+    chosen, *tied = named
+    told = [
+        f"{one.label} ({headline_text(one.run, interval=one is chosen)}"
+        f"{', took no turns' if chosen.run.in_turns and not one.run.in_turns else ''})"
+        for one in named
+    ]
+    way = " in turns" if any(turns_of(one, chosen) is not None for one in tied) else ""
+    for some in (named, [one for one in named if any(each.run is one.run for each in leaders)]):
+        best, reasons = prefer(some)
+        if best is chosen:
+            break
+    why = f" ({'; '.join(reasons)})" if best is chosen else ""
+    return f"{enumerate_few(told)} can't be told apart{way}; take the first{why}"
 
 
 def is_decided_by_load(runs: Sequence[Run]) -> bool:
@@ -526,7 +572,7 @@ def _of_runtimes(runs: Sequence[Run], *, alone: bool = True) -> str:
     told = [*(way(chosen, full) for way in ways), _of_lower_precision(chosen, ranked), found.tie]
     why = [*filter(None, told)] or [found.why[0]]
     words = f"Recommended: {found.label}, {noun_of(chosen.run)} {_judged_text(chosen.run)}; {'; '.join(why)}"
-    return words + _overlooked(runs, chosen)
+    return words + _words_of_overlooked(_overlooked(runs, chosen, ranked), chosen)
 
 
 def _least_value(runs: Sequence[Run]) -> str:
@@ -540,16 +586,34 @@ def _least_value(runs: Sequence[Run]) -> str:
     return f"; the {'highest' if is_rate else 'lowest'} value is that of {labels[best.id]}, {headline_text(best)}"
 
 
-def _overlooked(runs: Sequence[Run], chosen: Candidate) -> str:
-    """Name the runs that are not ranked though their values are better: each with its value and why; "" if none."""
+def _overlooked(runs: Sequence[Run], chosen: Candidate, ranked: Sequence[Candidate]) -> list[Run]:
+    """Return the runs that are not in `ranked` and have a better value than `chosen`, or may be as fast."""
+    ids = {one.run.id for one in ranked}
+    return [
+        run
+        for run in runs
+        if run.id not in ids and run.headline == chosen.run.headline
+        if _is_better(run, chosen) or may_be_as_fast(run, chosen)
+    ]
 
-    def is_better(run: Run) -> bool:
-        value = run.value(run.headline) if run.headline == chosen.run.headline else None
-        return value is not None and (value > chosen.value if chosen.is_rate else value < chosen.value)
 
-    found = [(run, brief) for run in runs if (brief := objection_of(run).brief) and is_better(run)]
-    said = [f"{_named(run)}, {headline_text(run, interval=False)} ({brief})" for run, brief in found]
-    return f"; not ranked, though its value is better: {enumerate_few(said)}" if said else ""
+def _is_better(run: Run, chosen: Candidate) -> bool:
+    """Return whether `run` has a better value than `chosen`."""
+    value = run.value(run.headline)
+    return value is not None and (value > chosen.value if chosen.is_rate else value < chosen.value)
+
+
+def _words_of_overlooked(runs: Sequence[Run], chosen: Candidate) -> str:
+    """Return each of the `_overlooked` runs with its value and why it is not ranked; "" where there are none."""
+    said = dict[bool, list[str]]({True: [], False: []})
+    for run in runs:
+        better = _is_better(run, chosen)
+        value = headline_text(run, interval=not better)
+        said[better].append(f"{_named(run)}, {value} ({objection_of(run).brief or UNRELIABLE})")
+    words = f"; not ranked, though its value is better: {enumerate_few(said[True])}" if said[True] else ""
+    if said[False]:
+        words += f"; measured too poorly to be ranked, and may be as fast: {enumerate_few(said[False])}"
+    return words
 
 
 def use_of(run: Run) -> str:

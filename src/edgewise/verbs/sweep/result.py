@@ -16,6 +16,7 @@ from edgewise.metrics import METRICS
 from edgewise.record import Run
 from edgewise.record.caution import loads_of
 from edgewise.report.bench.page import environment_documents
+from edgewise.report.bench.ranking import UNRELIABLE
 from edgewise.report.document import Cell, Column, Document, Section, Table, absent, table_by_columns
 from edgewise.report.document.names import short_names
 from edgewise.report.document.text import GAP, SHORTEST_NAME
@@ -249,14 +250,19 @@ def _matrix(metric: str, values: Values, standings: Mapping[str, Standing], limi
         ),
     )
     repeated = max((value.number for value in every), default=1)
-    marks = {mark for row in grid for cell in row if cell.value is not None for mark in cell.text.rpartition(" ")[2]}
+    marks = {
+        mark
+        for model, of_model in values.items()
+        for place, value in of_model.items()
+        for mark in _marks_of(metric, place, value, standings[model], limit)
+    }
     notes = [
         *(f"{mark} {words}" for mark, words in _LEGEND.items() if mark in marks),
         *([f"medians of {repeated} repeats; intervals hold all of theirs"] if repeated > 1 else []),
     ]
     if limit is not None and BEYOND in marks:
         notes.append(f"{BEYOND} beyond the limit, {quantity(limit, METRICS[metric].unit)}")
-    return Table(title=label_of(metric), columns=columns, rows=tuple(rows), notes=tuple(notes))
+    return Table(title=label_of(metric), columns=columns, rows=tuple(rows), notes=tuple(notes), continues=True)
 
 
 def _most_columns(titles: Sequence[str], rows: Sequence[Sequence[Cell]], whole: Sequence[str]) -> int:
@@ -275,14 +281,27 @@ def _cells_of(metric: str, of_model: Mapping[str, Value], standing: Standing, li
     for place, value in of_model.items():
         scale = scale_of(metric, METRICS[metric].unit, [value.value])
         cell = amount_cell(metric, value.value, value.low, value.high, scale)
-        mark = BEST if place == standing.best else LIKE_BEST if place in standing.alike else ""
-        mark += VAGUE if value.vague else ""
-        beyond = limit is not None and sign_of(metric) * (value.value - limit) > 0
-        mark = f" {mark}{BEYOND if beyond else ''}".rstrip()
+        mark = f" {''.join(_marks_of(metric, place, value, standing, limit))}".rstrip()
         cells[place] = replace(
             cell, text=f"{cell.text}{mark}", short=f"{cell.text if value.vague else cell.short}{mark}"
         )
     return cells
+
+
+def _marks_of(metric: str, place: str, value: Value, standing: Standing, limit: float | None) -> list[str]:
+    """Return the marks of the value of a model in a place, in the order in which they are shown."""
+    said = {
+        BEST: place == standing.best,
+        LIKE_BEST: place in standing.alike,
+        VAGUE: value.vague,
+        BEYOND: _is_beyond(metric, value, limit),
+    }
+    return [mark for mark, holds in said.items() if holds]
+
+
+def _is_beyond(metric: str, value: Value, limit: float | None) -> bool:
+    """Return whether a value is worse than the limit, if there is one."""
+    return limit is not None and sign_of(metric) * (value.value - limit) > 0
 
 
 def _best_line(
@@ -304,8 +323,11 @@ def _best_line(
         first = [place for place, count in best if count == most]
         share = "all" if most == len(models) else f"{most} of"
         whose = f"{share} {len(models)} models{' each' if len(first) > 1 else ''}"
-        words.append(f"best for {whose}: {_listed(first)}")
-    words += _without_best(values, standings)
+        tied = sum(bool(standings[model].alike) for model in models if winners[model] in first)
+        held = len(first) * most
+        doubt = f" (can't be told from other places for {'any' if tied == held else tied} of them)" if tied else ""
+        words.append(f"best for {whose}: {_listed(first)}{doubt}")
+    words += _without_best(values, standings, whole)
     unranked: dict[str, list[str]] = {}
     for model, standing in standings.items():
         if standing.best is None:
@@ -317,30 +339,37 @@ def _best_line(
     for why, told in unranked.items():
         words.append(f"{enumerate_few(told)} {'is' if len(told) == 1 else 'are'} not ranked ({why})")
     if limit is not None:
-        every = [value.value for of_model in values.values() for value in of_model.values()]
-        beyond = sum(sign_of(metric) * (value - limit) > 0 for value in every)
+        every = [value for of_model in values.values() for value in of_model.values()]
+        beyond = sum(_is_beyond(metric, value, limit) for value in every)
         words.append(f"{beyond} of {len(every)} values are beyond {quantity(limit, METRICS[metric].unit)}")
     return one_line(f"{label_of(metric)}: {'; '.join(words)}") if words else ""
 
 
-def _without_best(values: Values, standings: Mapping[str, Standing]) -> list[str]:
+def _without_best(values: Values, standings: Mapping[str, Standing], whole: Mapping[str, str]) -> list[str]:
     """Return why no best of some models can be named; empty where each has one, or is in one place."""
-    models = [model for model, standing in standings.items() if standing.best is None and standing.unranked]
-    if not models:
-        return []
-    whys = list(dict.fromkeys(why for model in models for why in standings[model].unranked.values()))
-    cells = [value for model in models for value in values[model].values()]
-    runs = [run for value in cells for run in value.runs]
-    busy = ", as the machine was busy" if runs and all(loads_of(run.cautions) for run in runs) else ""
-    whose = "" if len(models) == len(standings) else f" for {enumerate_few(models)}"
-    have = f"all {len(cells)} values have" if len(whys) == 1 and whys[0] == "grade D" else f"{len(cells)} values:"
-    return [f"no best can be named{whose}: {have} {listing(whys)}{busy}; measure again with {as_flag('again')}"]
+    without = [model for model, standing in standings.items() if standing.best is None and standing.unranked]
+    none = [model for model in without if standings[model].sole is None]
+    one = [model for model in without if standings[model].sole is not None]
+    words = []
+    for models in filter(None, (none, one)):
+        whys = list(dict.fromkeys(why for model in models for why in standings[model].unranked.values()))
+        left = [values[model][place] for model in models for place in standings[model].unranked]
+        runs = [run for value in left for run in value.runs]
+        busy = ", as the machine was busy" if runs and all(loads_of(run.cautions) for run in runs) else ""
+        whose = "" if len(models) == len(standings) else f" for {enumerate_few(models)}"
+        have = f"all {len(left)} values have" if whys == [UNRELIABLE] else f"{len(left)} values:"
+        why = f"{have} {listing(whys)}{busy}"
+        if models is one:
+            places = list(dict.fromkeys(whole[standings[model].sole or ""] for model in models))
+            why = f"only {_listed(places)} could be ranked (elsewhere {listing(whys)}{busy})"
+        words.append(f"no best can be named{whose}: {why}; measure again with {as_flag('again')}")
+    return words
 
 
 def _with_alike(standing: Standing, whole: Mapping[str, str]) -> str:
-    """Return the best place, and those that can't be told from it."""
+    """Return the best place, or it and those that can't be told from it."""
     best, alike = whole[standing.best or ""], [name for place, name in whole.items() if place in standing.alike]
-    return f"{best} (can't be told from {_listed(alike)})" if alike else best
+    return f"{_listed([best, *alike])} (can't be told apart; take the first)" if alike else best
 
 
 def _listed(places: Sequence[str]) -> str:
