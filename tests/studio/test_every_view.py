@@ -17,6 +17,7 @@ pytest.importorskip("starlette")
 
 from filled import HOSTILE, fill
 
+import chromium
 from edgewise.studio.routes import ROUTES
 from sample_profiles import faster_run, profiled_run
 from tiny_models import write_tiny_onnx
@@ -138,8 +139,8 @@ def check_axe(page, axe):
 
 
 def check_widths(page):
-    """The page scrolls only downwards."""
-    for width in (400, 1400):
+    """The page scrolls only downwards, no cell lies over another, and none out of sight makes a row tall."""
+    for width in (400, 500, 1400):
         page.set_viewport_size({"width": width, "height": 900})
         wide = page.evaluate(
             """() => document.documentElement.scrollWidth <= innerWidth ? [] :
@@ -147,6 +148,7 @@ def check_widths(page):
                    && !one.closest(".scroll")).map((one) => one.outerHTML.slice(0, 160)).slice(0, 5)"""
         )
         assert wide == [], width
+        assert page.evaluate(chromium.COVERED) == [] and page.evaluate(chromium.TALL) == [], width
     page.set_viewport_size({"width": 1280, "height": 900})
 
 
