@@ -220,12 +220,10 @@ def _view_of_table(table: Table, identity: str, *, headed: bool, runs: Container
 
 
 def _answer_first(table: Table) -> list[int]:
-    """Return the positions of the visible columns; what decides stands behind the names, where no screen cuts it off."""
+    """Return the positions of the visible columns; what decides stands behind the names, where no screen cuts it."""
     shown = list(table.visible)
     name = next((place for place, index in enumerate(shown) if not table.columns[index].numeric), 0)
-    late = [index for index in shown[name + 1 :] if table.columns[index].decides]
-    rest = [index for index in shown[name + 1 :] if index not in late]
-    return [*shown[: name + 1], *late, *rest]
+    return [*shown[: name + 1], *sorted(shown[name + 1 :], key=lambda index: not table.columns[index].decides)]
 
 
 def _headings(view: dict[str, Any]) -> Iterator[tuple[str, str]]:
