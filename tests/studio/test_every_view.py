@@ -19,6 +19,7 @@ from filled import HOSTILE, fill
 
 import chromium
 from edgewise.studio.routes import ROUTES
+from patience import LIMIT_S
 from sample_profiles import faster_run, profiled_run
 from tiny_models import write_tiny_onnx
 
@@ -55,10 +56,13 @@ def studio(serve, tmp_path_factory):
 @pytest.fixture(scope="module")
 def addresses(studio):
     """Route → path of an example, whose names are hostile where there is a choice."""
+    model = studio.studio.models.entries()[0]
+    # The page of a model that is being read loads itself again.
+    studio.studio.readings.read(model, wait_s=LIMIT_S)
     examples = {
         "run": HOSTILE_RUN,
         "verb": "bench",
-        "key": studio.studio.models.entries()[0].key.replace("/", "\0"),
+        "key": model.key.replace("/", "\0"),
         "job": studio.store.jobs.list()[0].id,
         "id": studio.store.jobs.list()[0].id,
         "file": "result.html",
