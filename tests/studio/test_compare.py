@@ -154,6 +154,8 @@ def test_runs_are_found_by_model_and_tag_and_those_picked_are_not_offered_again(
     assert offered(run=A, q="vww") == [OTHER, UNFAIR]
     assert offered(run=B, q="golden") == [A]
     assert "No run for “nothing”" in client.get("/compare", params={"q": "nothing"}).text
+    assert "No other run for “nothing”" in client.get("/compare", params={"run": A, "q": "nothing"}).text
+    assert "No other run of the same model is stored." in client.get("/compare", params={"run": [A, B, C]}).text
 
 
 def test_hostile_names_stay_text(filled, client):

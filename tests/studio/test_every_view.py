@@ -17,7 +17,9 @@ pytest.importorskip("starlette")
 
 from filled import HOSTILE, fill
 
+import chromium
 from edgewise.studio.routes import ROUTES
+from patience import LIMIT_S
 from sample_profiles import faster_run, profiled_run
 from tiny_models import write_tiny_onnx
 
@@ -54,10 +56,13 @@ def studio(serve, tmp_path_factory):
 @pytest.fixture(scope="module")
 def addresses(studio):
     """Route → path of an example, whose names are hostile where there is a choice."""
+    model = studio.studio.models.entries()[0]
+    # The page of a model that is being read loads itself again.
+    studio.studio.readings.read(model, wait_s=LIMIT_S)
     examples = {
         "run": HOSTILE_RUN,
         "verb": "bench",
-        "key": studio.studio.models.entries()[0].key.replace("/", "\0"),
+        "key": model.key.replace("/", "\0"),
         "job": studio.store.jobs.list()[0].id,
         "id": studio.store.jobs.list()[0].id,
         "file": "result.html",
@@ -138,8 +143,8 @@ def check_axe(page, axe):
 
 
 def check_widths(page):
-    """The page scrolls only downwards."""
-    for width in (400, 1400):
+    """The page scrolls only downwards, no cell lies over another, and none out of sight makes a row tall."""
+    for width in (400, 500, 1400):
         page.set_viewport_size({"width": width, "height": 900})
         wide = page.evaluate(
             """() => document.documentElement.scrollWidth <= innerWidth ? [] :
@@ -147,6 +152,7 @@ def check_widths(page):
                    && !one.closest(".scroll")).map((one) => one.outerHTML.slice(0, 160)).slice(0, 5)"""
         )
         assert wide == [], width
+        assert page.evaluate(chromium.COVERED) == [] and page.evaluate(chromium.TALL) == [], width
     page.set_viewport_size({"width": 1280, "height": 900})
 
 

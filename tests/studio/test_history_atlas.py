@@ -77,6 +77,7 @@ def test_the_best_of_each_basis_stands_in_its_own_place(browse):
             "7.00 ms B ± 0.14 ms measured: onnxruntime/cpu, 1 thread; trend", "no run",
         ],
     ]  # fmt: skip
+    assert text.index("</table>") < text.index("Of each setting")  # the values stand before how they were chosen
     assert f'<a href="/runs/{run_id(2)}"><strong>4.00 ms' in text
     assert f"/trend?model=kws.onnx&amp;metric=latency&amp;run={run_id(2)}" in text
 

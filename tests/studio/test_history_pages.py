@@ -26,8 +26,11 @@ def test_a_filter_narrows_the_list_and_ticked_runs_can_be_compared(open_page, fi
     assert boxes.count() == 20
     compare = page.get_by_role("button", name="Compare")
     assert compare.count() == 0
+    lying = "(bar) => getComputedStyle(bar).position"
+    assert page.locator(".actions").evaluate(lying) == "static"  # over no row before there is something to do
     boxes.nth(0).check()
     assert compare.is_disabled()
+    assert page.locator(".actions").evaluate(lying) == "sticky"
     boxes.nth(1).check()
     assert compare.is_enabled()
     assert page.locator("#how-many").inner_text() == "With the 2 ticked:"

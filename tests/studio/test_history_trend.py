@@ -162,6 +162,7 @@ def test_no_runs_are_said(browse, query):
     assert answer.status_code == 200
     assert "<table" not in answer.text
     assert "No finished run of" in answer.text or "Name a model" in answer.text
+    assert all("<li>" in facet for facet in re.findall('<dl class="facet".*?</dl>', answer.text, re.DOTALL))
 
 
 def test_hostile_names_are_text(browse):

@@ -175,7 +175,7 @@ def test_a_file_of_a_root_and_its_runs(lab):
     studio.store.save(make_run(1, model=replace(KWS, sha256=sha256)))
     studio.store.save(make_run(2, model=replace(KWS, name="my model #1?.tflite", sha256="0" * 64)))
     first = client.get("/").text
-    assert "in a folder" in first
+    assert "in a folder" not in first and ">Upload</th>" not in first  # nothing was uploaded
     by_name = re.search('<a href="/runs[?]model=([^"]+)" title="Runs of files with this name[^>]*>([^<]+)</a>', first)
     assert by_name.groups() == ("my%20model%20%231%3F.tflite", "1 run of this name")  # until it is read
     newest = first[first.index('id="newest"') : first.index("<h2>Models</h2>")]
@@ -185,6 +185,9 @@ def test_a_file_of_a_root_and_its_runs(lab):
     assert place == "/models/lab/my%20model%20%231%3F.tflite"
     page = page_of(client, place)
     assert 'id="charts"' in page and f"/runs?model={sha256}" in page and "Newest runs of this model" in page
+    newest = page[page.index('id="runs"') : page.index("All runs of this model")]
+    assert re.findall('<th scope="col"[^>]*>([^<]*)<', newest)[:4] == ["Made (UTC)", "Result", "95 % interval", "Trust"]
+    assert re.findall('<th scope="row" class="([^"]*)">', newest) == ["keep"]  # a time is not broken
     assert "/new/bench?model=lab%2Fmy%20model%20%231%3F.tflite" in page
     assert f'<a href="/runs?model={sha256}"' in client.get("/").text
     assert client.get("/models/lab/../../etc/passwd").status_code in (400, 404)

@@ -189,6 +189,12 @@ def check_widths(page):
     page.set_viewport_size({"width": 390, "height": 900})
     assert page.evaluate("document.documentElement.scrollWidth") <= 390
     assert page.evaluate(BROKEN_WORDS) == []
+    page.evaluate("document.querySelectorAll('details').forEach((one) => { one.open = true; })")
+    for width in (390, 500):
+        page.set_viewport_size({"width": width, "height": 900})
+        assert page.evaluate(chromium.COVERED) == [] and page.evaluate(chromium.TALL) == [], width
+    page.reload()
+    page.set_viewport_size({"width": 390, "height": 900})
     scrolling = page.evaluate(
         """() => [...document.querySelectorAll("main *")].filter((one) =>
              one.scrollWidth > one.clientWidth + 1 && ["auto", "scroll"].includes(getComputedStyle(one).overflowX))

@@ -36,7 +36,7 @@ def test_the_conclusion_comes_first_then_tables_and_charts(show):
         "kws.ort-static.onnx against kws.onnx: 2.97× faster [2.91, 3.03], 3.50× smaller, Top-1 accuracy 91.67 % "
         "(+0.00 pt [−0.92, +0.92])"
     )
-    changes = page.locator("table").first.locator("tbody tr td:last-child")
+    changes = page.locator("table").first.locator("tbody tr td.decides")
     assert changes.all_inner_texts() == [
         "2.97× faster [2.91, 3.03]", "3.50× smaller", "about the same", "+0.00 pt [−0.92, +0.92]"
     ]  # fmt: skip

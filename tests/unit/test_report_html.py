@@ -127,6 +127,23 @@ def test_a_list_of_runs_begins_as_on_a_terminal_and_says_what_ran_and_what_faile
     assert "runs of" not in one and ">kws.onnx on onnxruntime/cpu: latency 420" in one
 
 
+def test_numbers_stand_before_why_no_run_is_recommended(without_charts):
+    """With grade D, reasons of a screen or two stood above the table; that none is recommended is said at the top."""
+    page = render_html([replace(run, trust=replace(run.trust, grade="D")) for run in same_model_runs()])
+    places = [page.index(words) for words in ("No run can be recommended", "</table>", ">No recommendation<")]
+    assert places == sorted(places)
+
+
+def test_each_variation_between_runs_names_its_run(without_charts):
+    said = [html.unescape(line) for line in re.findall("<li>(between runs: .*?)</li>", render_html(same_model_runs()))]
+    assert said == [
+        f"between runs: {name}: ± {width}%, of earlier runs"
+        for name, width in (("onnxruntime/cpu", 2.7), ("openvino/cpu", 1.7), ("fake/cpu", 2.8))
+    ]
+    (one,) = re.findall("<li>(between runs: .*?)</li>", render_html([make_run(1)]))
+    assert one == "between runs: ± 2.7%, of earlier runs"
+
+
 def test_links_within_the_page_lead_somewhere_and_ids_are_unique():
     outline = whole_page()
     ids = [value for _, name, value in outline.attributes if name == "id"]

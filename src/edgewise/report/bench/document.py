@@ -256,7 +256,7 @@ def _settings(runs: Sequence[Run]) -> Section:
 def interval_sections(runs: Sequence[Run]) -> list[Section]:
     """Return what the intervals of the table cover, and the narrower intervals within each run."""
     within: list[str] = []
-    methods: dict[str, None] = {}
+    told: list[Run] = []
     for run, label in zip(runs, labels_of(runs), strict=True):
         row = run.measurement(run.headline)
         low, high = (None, None) if row is None else row.within_ends
@@ -264,12 +264,18 @@ def interval_sections(runs: Sequence[Run]) -> list[Section]:
             continue
         width = width_text(row.value, low, high, row.unit)
         within.append(f"{label} {width}" if len(runs) > 1 else width)
-        methods[f"± {half_width_of(run.variation):.1%}, {one_line(run.variation.method)}"] = None
+        told.append(run)
     if not within:
         return []
-    lines = (f"for a re-run on {_place_of(runs)}, 95 %", *(f"between runs: {method}" for method in methods))
+    between = [f"between runs: {line}" for line in lines_by_run(told, _variation_text)]
+    lines = (f"for a re-run on {_place_of(runs)}, 95 %", *between)
     said = (*lines, f"within this run: {', '.join(within)}")
     return [Section(title="Intervals", lines=said, brief=lines[0])]
+
+
+def _variation_text(run: Run) -> str:
+    """Return how much runs like `run` differ, and how that is known."""
+    return f"± {half_width_of(run.variation):.1%}, {one_line(run.variation.method)}" if run.variation else ""
 
 
 def _place_of(runs: Sequence[Run]) -> str:

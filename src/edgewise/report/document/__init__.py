@@ -35,7 +35,7 @@ class Column:
         hidden: only in files for machines (CSV), such as a run's id.
         folds: whether its cells are wrapped at blanks first on a narrow terminal; its names are not shortened.
         name: whether its cells are shortened, on a narrow terminal, before a column is left out.
-        decides: whether it answers what the table is for: a narrow screen keeps it in sight.
+        decides: whether it answers what the table is for: on a page it stands behind the names of the rows.
         ends: whether the ends of its names tell most, as those of layers do: their beginnings are left out.
         how: works out how those numbers of the column are known whose cells have no `how`; its heading opens it, too.
     """

@@ -204,11 +204,12 @@ def _view_of_table(table: Table, identity: str, *, headed: bool, runs: Container
     """
     named = next((index for index, column in enumerate(table.columns) if column.title == "Run"), None)
     keys = [None if named is None else row[named].text for row in table.rows]
+    shown = _answer_first(table)
     return {
         "id": identity,
         "table": table,
-        "columns": table.visible,
-        "notes": number_notes([table]),
+        "columns": shown,
+        "notes": number_notes([table], columns=shown),
         "sortable": headed and len(table.rows) > 1 and all(table.columns[index].title for index in table.visible),
         # In folded parts the ? of a heading is pressed by its numbers: a button for each of them would double a page.
         "long": not headed or len(table.rows) > MOST_PRESSED,
@@ -216,6 +217,13 @@ def _view_of_table(table: Table, identity: str, *, headed: bool, runs: Container
         "wide": len(table.visible) > WIDE_COLUMNS,
         "runs": [key if key in runs else None for key in keys],
     }
+
+
+def _answer_first(table: Table) -> list[int]:
+    """Return the positions of the visible columns; what decides stands behind the names, where no screen cuts it."""
+    shown = list(table.visible)
+    name = next((place for place, index in enumerate(shown) if not table.columns[index].numeric), 0)
+    return [*shown[: name + 1], *sorted(shown[name + 1 :], key=lambda index: not table.columns[index].decides)]
 
 
 def _headings(view: dict[str, Any]) -> Iterator[tuple[str, str]]:

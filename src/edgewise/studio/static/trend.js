@@ -12,7 +12,7 @@ function draw() {
   const style = getComputedStyle(document.documentElement);
   const colour = (name) => style.getPropertyValue(`--${name}`).trim();
   const axis = { stroke: colour("soft"), grid: { stroke: colour("rule"), width: 1 }, ticks: { stroke: colour("rule") } };
-  const date = (u, at, axes, space, step) => at.map((each) => new Date(each * 1e3).toISOString().slice(step < 86400 ? 5 : 0, step < 86400 ? 16 : 10).replace("T", " "));
+  const date = (u, at, axes, space, step) => at.map((each) => new Date(each * 1e3).toISOString().slice(step < 86400 ? 5 : 0, step < 60 ? 19 : step < 86400 ? 16 : 10).replace("T", " "));
   const line = (basis, index) => ({
     label: basis, stroke: colour(`series-${index + 1}`), width: 2, dash: basis === "measured" ? [] : [6, 5],
     spanGaps: true, points: { show: true, size: 7, fill: basis === "measured" ? colour(`series-${index + 1}`) : colour("paper") },

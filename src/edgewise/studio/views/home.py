@@ -25,7 +25,7 @@ NEWEST = ("model", "result", "interval", "trust", "runtime", "threads", "shapes"
 """Columns of these runs."""
 MOST_RUNS = 10
 """Runs on the page of a model."""
-OF_MODEL = ("made", "runtime", "threads", "shapes", "device", "result", "interval", "basis", "status")
+OF_MODEL = ("made", "result", "interval", "trust", "runtime", "threads", "shapes", "device", "basis", "status")
 """Columns of these runs."""
 WAIT_S = 2.5
 """Longest time that the page of a model waits for it to be read."""
