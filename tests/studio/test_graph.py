@@ -301,7 +301,7 @@ class TestBounds:
         part = json.loads(render_graph([run], ".html"))["part"]
         assert '<td class="timebar">&lt; 3.99<' in part and f"&lt;: {BELOW}." in part
         rows = list(csv.DictReader(io.StringIO(layers_csv([run]))))
-        assert [f"Time, Share of latency: {BELOW}" in row["Notes"] for row in rows] == [True, True, False]
+        assert [f"Time, Share of latency: {BELOW}" in row["Notes"] for row in rows] == [True, True, False, False]
 
     def test_of_two_runs_as_in_their_table(self):
         runs = [

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from dataclasses import replace
 
 import pytest
 
@@ -328,6 +329,34 @@ def test_far_from_the_roof():
     assert codes([vague]) == []
 
 
+def chained_convolutions(channels):
+    """Two convolutions, the first with `channels`, the second with one."""
+    made = graph(
+        [*(tensor(name, 4) for name in "xhy"), tensor("v", channels, 8, 1, 1), tensor("w", 1, channels, 1, 1)],
+        [
+            op("A", "convolution", ["x", "v"], ["h"], reduction=1),
+            op("B", "convolution", ["h", "w"], ["y"], reduction=1),
+        ],
+    )
+    first, last = made.operators
+    return replace(made, operators=(replace(first, weights=("v",)), replace(last, weights=("w",))))
+
+
+def test_channels_are_not_advised_where_the_task_gives_their_number():
+    """A last layer of one channel was advised to have a multiple of 8, and so were layers that have one."""
+    made = chained_convolutions(12)
+    slow = [layer(at, operators=[at], time=4e-3, roof=100e9, roof_share=0.25) for at in (0, 1)]
+    rest = "try more work per call (batch), another layout or another engine"
+    (of_last,) = find(slow[1:], profile(), graph=made)
+    assert of_last.suggestion == rest
+    for layers in (slow[:1], slow):
+        (found,) = find(layers, profile(), graph=made)
+        channels = "channel counts inside the network that are multiples of 8 or 16 suit most kernels"
+        assert found.suggestion == f"{channels}; {rest}"
+        (found,) = find(layers, profile(), graph=chained_convolutions(16))
+        assert found.suggestion == rest
+
+
 def test_shapes_computed_while_running():
     made = graph([tensor("x", None, 3), tensor("s", 2, dtype="int64")], [op("Shape", "movement", ["x"], ["s"])])
     (found,) = find([layer(0, operators=[0], macs=0)], profile(), graph=made)
@@ -349,6 +378,12 @@ def test_much_outside_the_operators():
     (found,) = find(places, profile(), graph=convnet())
     assert (found.code, found.saving, found.evidence["between_operators"]) == ("engine-overhead", 2e-3, 1.5e-3)
     assert codes([layer(0, kind="overhead", name="call", op="call", time=0.9e-3)]) == []
+    ways = "use more work per inference (batch), fewer and larger operators"
+    for threads in (None, 4):
+        (found,) = find(places, profile(), graph=convnet(), threads=threads)
+        assert found.suggestion == f"{ways}, another engine or one thread if several wait for each other"
+    (alone,) = find(places, profile(), graph=convnet(), threads=1)
+    assert alone.suggestion == f"{ways} or another engine"
 
 
 def test_a_slow_start_comes_last_whatever_it_saves():

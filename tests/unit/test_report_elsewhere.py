@@ -86,8 +86,8 @@ def test_csv_has_a_column_for_it_where_it_is_not_this_machine():
 
 
 def test_a_profile_names_it_beside_the_engine():
-    answer = profile_document([on("pi4", profiled_run())]).answer
-    assert any(line.partition(") · ")[0].endswith(", on pi4") for line in answer), answer
+    lines = profile_document([on("pi4", profiled_run())]).lead[0].lines
+    assert any(line.partition(") · ")[0].endswith(", on pi4") for line in lines), lines
 
 
 def test_a_narrow_listing_of_runs_has_their_devices(tmp_path):

@@ -11,7 +11,6 @@ from edgewise.comparing.criteria import Criteria
 from edgewise.comparing.jobs import Subject
 from edgewise.comparing.judging import judge
 from edgewise.comparing.subjects import compare_stored
-from edgewise.formatting import factor_text
 from edgewise.profiling.layer_matching import pair_layers
 from edgewise.record import Disagreement, InTurns, Run
 from edgewise.report.comparison.document import comparison_document
@@ -71,8 +70,9 @@ def test_the_line_of_two_names_the_load_where_statistics_disagree():
         "while others used 91 % of the processors, the ratio was 2.72 by processor time, but 6.87 by neighbours; the "
         "interval spans all"
     )
-    answer = profile_document([first, second]).answer
-    assert answer.index(disagreement_line([first, second])) > answer.index(order_line([first, second]))
+    document = profile_document([first, second])
+    assert order_line([first, second]) in document.answer
+    assert disagreement_line([first, second]) in document.lead[0].lines
     assert disagreement_line([second]) == ""
 
 
@@ -99,9 +99,38 @@ def test_two_runs_have_the_ratio_and_the_open_verdict_that_comparing_them_has():
     poor = [replace(run, trust=replace(run.trust, grade="D")) for run in (profiled_run(), faster_run())]
     row = judge(poor[1], poor[0])
     assert (row.metric, row.verdict) == ("latency", "inconclusive")
-    ratio = factor_text(row.ratio, row.low, row.high)
-    told = f"no verdict: onnxruntime/cpu takes {ratio} the time of openvino/cpu; {NOT_PROVEN}"
+    told = (
+        "which is faster than openvino/cpu can't be told: onnxruntime/cpu takes 1.15× its time by the medians shown, "
+        "1.149× over all processes (95 % interval 1.132 to 1.167: the run of openvino/cpu has grade D; the run of "
+        f"onnxruntime/cpu has grade D); {NOT_PROVEN}"
+    )
     assert order_line(poor) == order_line(poor[::-1]) == told
+
+
+def test_runs_that_turns_do_not_separate_have_no_fastest():
+    """The one with the least latency was called the fastest, beside others that could not be told apart from it."""
+    first, second = two(1.01, "inconclusive")
+    third = replace(faster_run(29), job=replace(first.job, runtime=replace(first.job.runtime, name="litert")))
+    third, second = in_turns(third, second, 1.0, "inconclusive")
+    second = replace(second, in_turns=(*second.in_turns, *two(1.01, "inconclusive")[1].in_turns))
+    third = replace(third, in_turns=(*third.in_turns, *in_turns(first, third, 1.0, "inconclusive")[1].in_turns))
+    line = order_line([first, second, third])
+    assert line.startswith("which is fastest can't be told: ") and line.endswith(" did not differ for sure in turns")
+    assert all(label in line for label in ("onnxruntime/cpu", "openvino/cpu", "litert/cpu"))
+
+
+def test_a_wide_interval_says_that_either_may_be_faster_and_keeps_the_ratio_shown():
+    """The ratio was rounded to "1×" by its own interval, beside medians that differ by 15 %."""
+    wide = []
+    for run in (profiled_run(), faster_run()):
+        (row,) = (row for row in run.measurements if row.metric == "latency")
+        row = replace(row, low=row.value / 5, high=row.value * 5, summary=None, samples=())
+        others = tuple(each for each in run.measurements if each.metric != "latency")
+        wide.append(replace(run, measurements=(row, *others)))
+    assert order_line(wide) == (
+        "which is faster than openvino/cpu can't be told: onnxruntime/cpu takes 1.15× its time by the medians shown, "
+        f"1.149× over all processes (95 % interval 0.118 to 11.194: either may be faster); {NOT_PROVEN}"
+    )
 
 
 def test_of_three_runs_the_fastest_stands_before_what_each_takes():
@@ -109,7 +138,8 @@ def test_of_three_runs_the_fastest_stands_before_what_each_takes():
     third = replace(faster_run(29), job=replace(first.job, runtime=replace(first.job.runtime, name="litert")))
     assert order_line([first, second, third]) == (
         "fastest: openvino/cpu; onnxruntime/cpu takes 2.00× [1.96, 2.04] the time, measured in turns; "
-        f"litert/cpu takes 1.00× [0.98, 1.02] the time; {NOT_PROVEN}"
+        "litert/cpu takes 1.00× its time by the medians shown, 1.000× over all processes (95 % interval 0.984 to "
+        f"1.016: either may be faster); {NOT_PROVEN}"
     )
 
 

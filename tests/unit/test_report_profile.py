@@ -40,6 +40,7 @@ from edgewise.report.profile.charts import KINDS, chart_of, render_chart
 from edgewise.report.profile.csv import layers_csv
 from edgewise.report.profile.diff import diff_table, pair_row
 from edgewise.report.profile.document import (
+    CONDITIONS,
     NAMELESS_NOTE,
     WHOLE_IS_LATENCY,
     WHOLE_NOTE,
@@ -59,10 +60,12 @@ from edgewise.report.profile.findings import (
     finding_sections,
     next_section,
     ranked_findings,
+    unmeasured_words,
     with_fusions,
 )
 from edgewise.report.profile.model_explorer import node_data
 from edgewise.report.profile.order import leader_of
+from edgewise.report.runs.cells import notes_of
 from edgewise.report.runs.conditions import engine_of
 from edgewise.store.codec import decode, from_document, to_document
 from edgewise.verbs.measuring import Measured
@@ -85,7 +88,7 @@ from sample_profiles import (
     sample_profile,
     unprofiled_run,
 )
-from sample_runs import make_run
+from sample_runs import make_run, measured
 
 
 def profile_text(runs, *, width, details=False):
@@ -218,9 +221,35 @@ def test_the_next_commands_name_threads_where_cores_were_idle_and_the_options_th
     assert next_section([replace(one, profile=None)], {}).lines == ()
 
 
+def test_a_time_by_the_engines_clock_above_the_latency_says_why():
+    """It stood above the latency without a remark, as if the engine's calls took longer than all of the call."""
+    run = profiled_run()
+    note = "above the latency because it is of other processes, measured at another time"
+    slower, quicker = (measured("latency_engine", value) for value in (1.1e-3, 0.9e-3))
+    assert (notes_of(run, slower), notes_of(run, quicker)) == ((note,), ())
+    assert notes_of(replace(run, profile=None), slower) == ()
+    assert notes_of(run, replace(slower, low=1e-4, high=1e-2))[0] == note
+
+
+def test_what_int8_and_more_threads_would_save_is_not_among_the_findings():
+    run = profiled_run()
+    many = replace(run, environment={"cpu": {"usable_cores": 4}}, effective={"threads": 1})
+    assert unmeasured_words(many) == "; what int8 and 4 threads would save was not measured: see Next"
+    assert unmeasured_words(replace(many, effective={"threads": 4})) == (
+        "; what int8 would save was not measured: see Next"
+    )
+    assert unmeasured_words(replace(run, effective={"precision_of_products": {"i8": 3}})) == ""
+
+
+def conditions_of(*runs):
+    """The lines of the first section, which says what each run was and what limits it."""
+    (section,) = (section for section in profile_document(runs).lead if section.title == CONDITIONS)
+    return section.lines
+
+
 def limits_of(run):
-    """The first lines that say what limits `run`."""
-    return [line for line in profile_document([run]).answer if "limit" in line or "outside these layers" in line]
+    """The lines that say what limits `run`."""
+    return [line for line in conditions_of(run) if "limit" in line or "outside the layers" in line]
 
 
 def with_times_above_roofs(run, above):
@@ -259,9 +288,9 @@ def test_the_first_lines_divide_the_time_at_the_machines_limit():
         f"{plus_minus(total * 1e6, (total - spread) * 1e6, (total + spread) * 1e6)} µs ({100 * total / 1e-3:.0f} %) is "
         f"above that limit: {parts}; most in "
     )
-    assert above.endswith("; other kernels, as of another engine, may save it")
+    assert above.endswith("; other kernels, such as another engine's, may save it")
     assert other == (
-        "190 µs (19 %) is outside these layers: overheads of the engine, layers without arithmetic and layers whose "
+        "190 µs (19 %) is outside the layers with a limit: overheads of the engine, layers without arithmetic and layers whose "
         "limit is not known"
     )
     quick = with_times_above_roofs(run, [30, 1, 1, 1])
@@ -282,7 +311,7 @@ def test_layers_below_their_limits_count_against_those_above():
     run = replace(profiled_run(), measurements=())  # no latency with an interval that all layers share
     assert limits_of(with_times_above_roofs(run, [9, -3, -1, -1]))[1].startswith("4.00 ± 2.00 µs (0.40 %) is above")
     assert limits_of(with_times_above_roofs(run, [3, -3, 1, 0]))[1] == (
-        "no time above that limit is certain; it is at most 3.00 µs"
+        "how much is above that limit can't be told: at most 3.00 µs, perhaps nothing"
     )
     assert limits_of(with_times_above_roofs(run, [-3, -3, 1, 0]))[1] == "no time is above that limit"
     exact = with_times_above_roofs(run, [9, -3, -1, -1])
@@ -347,7 +376,7 @@ def test_the_limit_of_a_model_is_at_most_the_time_that_it_takes():
     taken = sum(layer.time for layer in run.layers if layer.macs and layer.roof)
     assert sum(divided.least.values()) == pytest.approx(taken)
     assert limits_of(run)[0].startswith(f"the machine's limit for this work is at least {quantity(taken, 's')}, ")
-    assert limits_of(run)[1].startswith("no time above that limit is certain; it is at most ")
+    assert limits_of(run)[1].startswith("how much is above that limit can't be told: at most ")
 
 
 def test_how_often_peaks_were_measured_is_a_condition_and_no_part_of_the_answer():
@@ -355,7 +384,7 @@ def test_how_often_peaks_were_measured_is_a_condition_and_no_part_of_the_answer(
     run = profiled_run()
     peaks = tuple(replace(one, times_measured=11, since="2026-03-01", measured_at="2026-03-04T05:00") for one in PEAKS)
     document = profile_document([replace(run, profile=replace(run.profile, peaks=peaks))])
-    assert not [line for line in document.answer if "measure" in line]
+    assert not [line for line in (*document.answer, *document.lead[0].lines) if "measured 11 times" in line]
     (timed,) = [section for section in document.sections if section.title == "How it was timed"]
     assert (
         "arithmetic, float32: 60.0 Gop/s (matrix product of numpy, 512 × 512, 1 thread, measured 11 times since "
@@ -374,8 +403,11 @@ def test_a_type_that_takes_more_than_the_whole_says_why():
 def test_limits_that_were_measured_on_a_busy_machine_say_so():
     run = profiled_run()
     busy = replace(run, cautions=(*run.cautions, Caution.of("busy-host", "others used 90%")))
-    (said,) = [line for line in profile_document([busy]).answer if line not in profile_document([run]).answer]
-    assert said == "other processes ran meanwhile, so that both can be far off: profile on a quiet machine"
+    (said,) = [line for line in conditions_of(busy) if line not in conditions_of(run)]
+    assert (
+        said
+        == "other processes ran meanwhile, so that the limit and the times can be far off: profile on a quiet machine"
+    )
 
 
 def test_without_roofs_or_with_unmatched_operators_no_time_is_divided():
@@ -395,9 +427,9 @@ def test_two_sessions_whose_times_are_bounds_ask_for_more():
     wide = tuple(replace(layer, low=0.0) if layer.macs else layer for layer in run.layers)
     two = replace(run, layers=wide, profile=replace(sample_profile(), sessions=2))
     line = "most times have only upper bounds: two processes hardly show how a third differs; give --sessions 5"
-    assert line in profile_document([two]).answer
-    assert line not in profile_document([replace(two, profile=sample_profile())]).answer
-    assert line not in profile_document([replace(two, layers=run.layers)]).answer
+    assert line in conditions_of(two)
+    assert line not in conditions_of(replace(two, profile=sample_profile()))
+    assert line not in conditions_of(replace(two, layers=run.layers))
 
 
 def bounded_run(*, sessions, high=6e-4):
@@ -416,7 +448,7 @@ def test_layers_of_which_two_sessions_tell_bounds_alone_have_their_times_without
         "two sessions are too few for layers: their times have no intervals here, and their order is not proven; "
         "give --sessions 5"
     )
-    assert document.answer.count(line) == 1
+    assert conditions_of(run).count(line) == 1
     assert "Conv 50.0 % (500 µs, 2 layers), DepthwiseConv 25.0 % (250 µs, 1 layer)" in document.answer[0]
     assert [cell.text for cell in type_table(run).rows[0]] == ["Conv", "2", "500", "50.0"]
     assert not any(cell.text.startswith("<") for table in document.tables for row in table.rows for cell in row)
@@ -448,10 +480,11 @@ def test_the_lines_of_the_fastest_engine_are_those_of_its_own_profile():
     alone = profile_document([fast]).answer
     both = profile_document([slow, fast]).answer
     assert alone[0].startswith("openvino/cpu takes 870 ± 9 µs: Conv ")
-    assert alone[1].startswith("largest saving: up to 225 µs (25.9 %): ") and alone[1].endswith("(far-from-roof)")
+    assert alone[1].startswith("largest saving among the findings: up to 225 µs (25.9 %): ")
+    assert alone[1].endswith("(far-from-roof); what int8 would save was not measured: see Next")
     assert [line.replace(" (least latency)", "") for line in both[:2]] == [*alone[:2]]
     assert sum(line.startswith("openvino/cpu takes") for line in both) == 0
-    assert sum(line.startswith("onnxruntime/cpu takes 1.00 ± 0.01 ms: ") for line in both) == 1
+    assert sum(line.startswith("onnxruntime/cpu takes 1.00 ± 0.01 ms: ") for line in conditions_of(slow, fast)) == 1
     failed = replace(slow, profile=None, layers=(), profile_absent_because="no", measurements=())
     assert profile_document([failed, fast]).answer[:2] == alone[:2]
 
@@ -559,9 +592,10 @@ def test_findings_come_first_then_types_then_layers_then_run_against_run():
     text = render_markdown(profile_document([profiled_run()]))
     assert text.index("## Findings") < text.index("## Time by type") < text.index("## Layers by time")
     page = render_profile_html([profiled_run(), faster_run()]).partition("<main")[2]
-    places = [page.index(f">{title}") for title in ("Findings: ", "Time by type of operator: ", "Layers by time: ")]
+    titles = ["Overview: ", "Charts", "Findings: ", "Time by type of operator: ", "Layers by time: "]
+    places = [re.search(rf"<h2 [^>]*>{title}", page).start() for title in titles]
     assert places == sorted(places)
-    assert "DepthwiseConv" in page[places[1] : places[2]]
+    assert "DepthwiseConv" in page[places[3] : places[4]]
 
 
 def test_the_other_engine_that_fuses_a_chain_is_named():
@@ -766,7 +800,14 @@ def test_models_without_common_names_are_not_compared():
 
 def test_csv_has_every_layer_in_si_units_and_no_formula():
     rows = list(csv.DictReader(io.StringIO(layers_csv([profiled_run(), faster_run()]), newline="")))
-    assert len(rows) == 11 + 11
+    assert len(rows) == 12 + 12
+    whole = rows[11]
+    assert [whole[key] for key in ("Run", "Kind", "Name", "Grade", "Time (s)", "Share of latency (1)", "MACs (1)")] == [
+        rows[0]["Run"], "whole", "whole", "B", "0.001", "1", "n/a",
+    ]  # fmt: skip
+    assert (whole["Time (s) low"], whole["Time (s) high"]) == ("0.00099", "0.00101")
+    assert whole["Notes"] == f"Name: {WHOLE_IS_LATENCY}"
+    assert {row["Grade"] for row in rows} == {"B"}
     assert rows[0]["Time (s)"] == "0.0003"
     assert (rows[0]["Time (s) low"], rows[0]["Time (s) high"]) == ("0.000294", "0.000306")
     assert rows[0]["MACs (1)"] == "6000000"
@@ -981,8 +1022,8 @@ def test_the_first_line_says_where_the_time_goes_and_no_share_of_upper_bounds():
     bounded = replace(run, layers=tuple(replace(layer, low=0.0) for layer in run.layers if layer.kind == "operator"))
     assert all(layer.is_bounded for layer in bounded.layers if layer.time is not None)
     line, saving = profile_document([bounded]).answer[:2]
-    assert "%" not in line and "Conv (< 510 µs, 2 layers)" in line
-    assert saving.startswith("largest saving: up to 225 µs (22.5 %): ")
+    assert "%" not in line and ": only upper bounds are known: Conv (< 510 µs, 2 layers)" in line
+    assert saving.startswith("largest saving among the findings: up to 225 µs (22.5 %): ")
 
 
 def test_layers_that_may_be_as_heavy_as_the_heaviest_are_counted():
@@ -1004,9 +1045,9 @@ def test_a_default_precision_that_was_not_measured_stands_in_the_first_lines():
     caution = Caution.of("not-default-precision", "its default is bf16, and this ran in f32; --precision f32,bf16")
     run = replace(profiled_run(), cautions=(caution,))
     line = "not measured: its default is bf16, and this ran in f32; --precision f32,bf16"
-    assert profile_document([run, replace(run, id="0193-9")]).answer.count(line) == 1
+    assert conditions_of(run, replace(run, id="0193-9")).count(line) == 1
     assert bench_document([run]).answer[-1] == line
-    assert line not in profile_document([profiled_run()]).answer
+    assert line not in conditions_of(profiled_run())
 
 
 def test_the_command_that_measures_a_default_precision_names_the_model_and_the_engines(monkeypatch, tmp_path):

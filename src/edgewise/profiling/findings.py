@@ -17,6 +17,7 @@ from edgewise.profiling.conservation import TOLERANCE, UNTOUCHED
 from edgewise.profiling.quantisation import find_held_back, time_of
 from edgewise.profiling.roofline import find_dtype, peak_of
 from edgewise.record import Finding, Layer, Profile
+from edgewise.text import listing
 from edgewise.units import format_quantity
 
 LEAST_SHARE = 0.01
@@ -56,6 +57,7 @@ class _ProfileView:
         layers: with the times that are more than an upper bound; `every` has the other times too.
         settled: the profile's latency is that of the run.
         instructions: of the processor; None where they are not known.
+        threads: that the run used; None where that is not known.
     """
 
     layers: Sequence[Layer]
@@ -65,6 +67,7 @@ class _ProfileView:
     first: float | None
     settled: bool
     instructions: Collection[str] | None
+    threads: int | None
 
     def operators(self, layer: Layer) -> list[Operator]:
         """Return the operators in `layer`."""
@@ -87,6 +90,33 @@ class _ProfileView:
         makers = {producers[each.name] for each in layer.inputs if each.name in producers}
         return any(self.graph.operators[index].kind in PRODUCTS for index in makers)
 
+    @cached_property
+    def last_products(self) -> frozenset[int]:
+        """Products that no other one follows: what the network is for sets the number of their outputs."""
+        last, followed = set[int](), set[str]()
+        for operator in reversed(self.graph.operators):
+            precedes, is_product = not followed.isdisjoint(operator.outputs), operator.kind in PRODUCTS
+            if is_product and not precedes:
+                last.add(operator.index)
+            if is_product or precedes:
+                followed.update(operator.inputs)
+        return frozenset(last)
+
+    def may_have_better_channels(self, layer: Layer) -> bool:
+        """Whether a product of `layer` has sizes that the network is free to choose, and that are no multiples of 8."""
+        return any(
+            any(not isinstance(size, int) or size % 8 for size in self._channels(operator))
+            for operator in self.operators(layer)
+            if operator.kind in PRODUCTS and operator.index not in self.last_products
+        )
+
+    def _channels(self, operator: Operator) -> Sequence[object]:
+        """Return the output channels of a convolution, both sizes of a matrix; an unknown one where no weights tell."""
+        shape = next((self.graph.tensors[name].shape for name in operator.weights), None)
+        if not shape:
+            return (None,)
+        return shape[-2:] if operator.kind == "matrix-multiplication" else shape[:1]
+
     def share(self, layers: Sequence[Layer]) -> str:
         """Return the time of `layers` and its share of the whole, in words."""
         seconds = time_of(layers)
@@ -101,6 +131,7 @@ def find(
     first: float | None = None,
     latency: float | None = None,
     instructions: Collection[str] | None = None,
+    threads: int | None = None,
 ) -> tuple[Finding, ...]:
     """All findings in a profile, what is won with every inference before what is won once.
 
@@ -108,6 +139,7 @@ def find(
         first: time of the first inference, s, where it was measured.
         latency: as the run measured it, s. Where the profile's own is another, what is left over is not known.
         instructions: that the processor lists; None where it lists none.
+        threads: that the run used; None where that is not known.
     """
     settled = latency is None or abs(profile.latency / latency - 1) <= TOLERANCE
     sure = [replace(layer, time=None) if layer.is_bounded else layer for layer in layers]
@@ -119,6 +151,7 @@ def find(
         first=first,
         settled=settled,
         instructions=instructions,
+        threads=threads,
     )
     found = [finding for rule in _RULES for finding in rule(view)]
     worth = [each for each in found if each.once or each.saving >= LEAST_SHARE * profile.latency]
@@ -313,6 +346,8 @@ def _far(view: _ProfileView) -> list[Finding]:
         if layer.roof and layer.ops and layer.macs and layer.time and _quickest(layer) < FAR_FROM_ROOF
     ]
     deep = [layer for layer in far if any(each.geometry.get("depthwise") for each in view.operators(layer))]
+    others = [layer for layer in far if layer not in deep]
+    channels = _CHANNELS if any(view.may_have_better_channels(layer) for layer in others) else ""
     return [
         *_far_from_roof(
             view, deep, "depthwise-far-from-roof", "depthwise convolution",
@@ -320,11 +355,13 @@ def _far(view: _ProfileView) -> list[Finding]:
             "another engine, because depthwise kernels differ widely",
         ),
         *_far_from_roof(
-            view, [layer for layer in far if layer not in deep], "far-from-roof", "layer with arithmetic",
-            "channel counts that are multiples of 8 or 16 suit most kernels; try more work per call (batch), another "
-            "layout or another engine",
+            view, others, "far-from-roof", "layer with arithmetic",
+            f"{channels}try more work per call (batch), another layout or another engine",
         ),
     ]  # fmt: skip
+
+
+_CHANNELS = "channel counts inside the network that are multiples of 8 or 16 suit most kernels; "
 
 
 def _quickest(layer: Layer) -> float:
@@ -340,8 +377,8 @@ def _far_from_roof(view: _ProfileView, layers: Sequence[Layer], code: str, noun:
     worst = min(layers, key=lambda layer: layer.roof_share or 0.0)
     return _finding(
         code,
-        f"{_several(layers, noun)} with a whole interval below {FAR_FROM_ROOF:.0%} of the roof: {view.share(layers)}; "
-        f"at the roof it would be {format_quantity(least, 's')}. "
+        f"{_several(layers, noun)} surely below {FAR_FROM_ROOF:.0%} of the machine's limit: {view.share(layers)}, "
+        f"which at the limit would be {format_quantity(least, 's')}. "
         f"The furthest is {worst.name!r} at {worst.roof_share:.1%}",
         suggestion,
         layers,
@@ -447,17 +484,15 @@ def _outside(view: _ProfileView) -> list[Finding]:
         return []
     steps = sum(1 for layer in view.layers if layer.kind == "operator" and layer.time)
     between = time_of([layer for layer in places if layer.name not in UNTOUCHED])
-    suggestion = (
-        "use more work per inference (batch), fewer and larger operators, another engine, or one thread if several "
-        "wait for each other"
-    )
+    ways = ["more work per inference (batch)", "fewer and larger operators", "another engine"]
+    ways += ["one thread if several wait for each other"] if view.threads != 1 else []
     return _finding(
         "engine-overhead",
         f"{view.share(places)} pass outside the operators, {format_quantity(between, 's')} of that between {steps} "
         "steps",
         f"Python runs between the operators: {_COMPILE}, or use more work per inference (batch)"
         if view.eager
-        else suggestion,
+        else f"use {listing(ways, 'or')}",
         places,
         noun="places",
         method="all of it",

@@ -14,6 +14,7 @@ from edgewise.profiling.layers import build_profile
 from edgewise.profiling.module_operators import graph_of_steps
 from edgewise.profiling.roofline import ABOVE_ROOF, beaten_peaks, describe_beaten, peak_dtypes, place
 from edgewise.record import Caution, Layer, Peak, Profile, Run
+from edgewise.record.facts import threads_of
 from edgewise.record.run import Cause
 from edgewise.run.host_protocol import SessionResult
 from edgewise.run.observation import read_run_graph
@@ -74,6 +75,7 @@ def with_layers(run: Run, sessions: Sequence[SessionResult], *, find_peaks: Find
         first=run.value("latency_first"),
         latency=latency,
         instructions=(run.environment.get("cpu") or {}).get("flags"),
+        threads=threads_of(run),
     )
     profile = replace(profile, findings=findings)
     return replace(run, layers=layers, profile=profile, cautions=(*run.cautions, *cautions))

@@ -351,7 +351,8 @@ def time_line(run: Run) -> str:
     heaviest = max(timed, key=lambda layer: layer.time or 0.0)
     rivals = sum(_may_be_as_heavy(layer, heaviest) for layer in timed if layer is not heaviest)
     taken = _taken_words([heaviest], run, f"{rivals} more may be as heavy" if rivals else "")
-    return f"{', '.join(parts)}; heaviest layer: {one_line(heaviest.title)}{taken}"
+    vague = "only upper bounds are known: " if all(layer.is_bounded for layer in timed) else ""
+    return f"{vague}{', '.join(parts)}; heaviest layer: {one_line(heaviest.title)}{taken}"
 
 
 def _taken_words(layers: Sequence[Layer], run: Run, more: str) -> str:

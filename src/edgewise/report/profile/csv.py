@@ -1,4 +1,6 @@
-"""All layers of profiled runs as one CSV file: raw numbers in SI units, one line a layer, overheads included."""
+"""All layers of profiled runs as one CSV file: raw numbers in SI units, one line a layer, overheads included, and
+one for the whole.
+"""
 
 from __future__ import annotations
 
@@ -9,9 +11,10 @@ from dataclasses import replace
 from edgewise.device.devices import LOCAL
 from edgewise.record import Layer, LayerTensor, Run
 from edgewise.record.facts import threads_of
-from edgewise.report.document import Cell, Column, Table, absent, raw_cell
+from edgewise.report.document import DASH, Cell, Column, Table, absent, raw_cell
 from edgewise.report.document.csv import render_csv
-from edgewise.report.profile.cells import BELOW, rate_reason, roof_cell, roof_reason, time_reason
+from edgewise.report.profile.cells import BELOW, profile_of, rate_reason, roof_cell, roof_reason, time_reason
+from edgewise.report.profile.document import WHOLE, whole_note
 from edgewise.report.runs.cells import NOT_MEASURED
 from edgewise.text import one_line
 
@@ -57,8 +60,8 @@ _WORDS: dict[str, Callable[[Layer], str | None]] = {
 
 
 def layers_csv(runs: Sequence[Run]) -> str:
-    """Return a header line, then the layers of each run in the order of execution; why a value is absent is in
-    ``Notes``.
+    """Return a header line, then the layers of each run in the order of execution and the whole that they are part of;
+    why a value is absent is in ``Notes``.
     """
     owner = _OWNER | (_DEVICE if any(run.job.target.device != LOCAL for run in runs) else {})
     columns = (
@@ -67,9 +70,10 @@ def layers_csv(runs: Sequence[Run]) -> str:
         Column(title="Time", numeric=True, unit="s"),
         *(Column(title=title, numeric=True, unit=unit) for _, title, unit in _NUMBERS),
         *(Column(title=title) for title in _WORDS),
+        Column(title="Grade"),
     )
-    rows = tuple(_row(run, layer, owner) for run in runs for layer in run.layers)
-    return render_csv(Table(title="Layers", columns=columns, rows=rows))
+    rows = [row for run in runs for row in (*(_row(run, layer, owner) for layer in run.layers), _whole(run, owner))]
+    return render_csv(Table(title="Layers", columns=columns, rows=tuple(rows)))
 
 
 def _row(run: Run, layer: Layer, owner: Mapping[str, Callable[[Run], str]]) -> tuple[Cell, ...]:
@@ -79,7 +83,27 @@ def _row(run: Run, layer: Layer, owner: Mapping[str, Callable[[Run], str]]) -> t
         _time(layer),
         *(_number(run, layer, name) for name, _, _ in _NUMBERS),
         *(Cell(text=one_line(words(layer) or "")) for words in _WORDS.values()),
+        _grade(run),
     )
+
+
+def _whole(run: Run, owner: Mapping[str, Callable[[Run], str]]) -> tuple[Cell, ...]:
+    """Return the row of the inference, whose time has the interval of the run's latency where it is that."""
+    seconds, latency = profile_of(run).latency, run.measurement("latency")
+    low, high = (latency.low, latency.high) if latency is not None and latency.value == seconds else (None, None)
+    time, name = raw_cell(seconds, low=low, high=high), Cell(text=WHOLE, notes=(whole_note(run),))
+    told = {"share": Cell(text="", value=1.0), "Kind": Cell(text=WHOLE), "Name": name}
+    return (
+        *(Cell(text=one_line(words(run))) for words in owner.values()),
+        DASH,
+        time,
+        *(told.get(column, DASH) for column in (*(name for name, _, _ in _NUMBERS), *_WORDS)),
+        _grade(run),
+    )
+
+
+def _grade(run: Run) -> Cell:
+    return absent("the run has no trust grade") if run.trust is None else Cell(text=run.trust.grade)
 
 
 def _time(layer: Layer) -> Cell:

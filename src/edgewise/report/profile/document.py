@@ -50,6 +50,7 @@ from edgewise.report.profile.findings import (
     ranked_findings,
     saving_words,
     titled,
+    unmeasured_words,
 )
 from edgewise.report.profile.order import disagreement_line, leader_of, order_line
 from edgewise.report.runs.cautions import caution_sections, default_precision_lines
@@ -65,6 +66,8 @@ NAMELESS_NOTE = f"includes the steps marked ({NAMELESS}): the engine ran them, b
 LEAST_TAKEN = 0.01
 """Smallest share of the latency added by the profiler that is mentioned."""
 
+CONDITIONS = "Conditions and limits"
+"""The section of what each run is, and how far the machine could be faster."""
 WHOLE = "whole"
 """The time that the layers are compared with and that their shares refer to."""
 # Of runs that older versions stored:
@@ -112,32 +115,47 @@ def profile_document(
             *memory_sections(run, label, width=width),
         ]
         sections += method_sections(run, label)
+    answer, conditions = answer_lines(runs)
     sections += [*input_sections([run for run in runs if is_profiled(run)]), *caution_sections(runs)]
-    order, lead = order_line(runs), leader_of(runs)
-    told = [
-        ([] if lead and run is lead[0] else where_lines(run, name), header(run), limit_lines(run))
-        for run, name in zip(runs, labels_of(runs), strict=True)
-    ]
-    lines = [
-        *(where_lines(*lead) if lead else []),
-        order,
-        *change_lines(runs),
-        *(load_lines(runs) if order else []),
-        disagreement_line(runs),
-        headline_of(runs),
-        *(line for where, what, limits in told for line in (*where, what, *limits)),
-        *default_precision_lines(runs),
-    ]
     return Document(
         title=title or f"Profile of {default_title(runs)}",
         tables=with_differences(runs, tables, diff_tables(runs)),
         sections=tuple(sections),
-        answer=tuple(filter(None, lines)),
+        answer=tuple(answer),
         lead=(
+            Section(title=CONDITIONS, lines=tuple(conditions)),
             *(section for run, label in labelled for section in finding_sections(run, label, others=runs)),
             *filled([next_section(runs, again, typed)]),
         ),
     )
+
+
+def answer_lines(runs: Sequence[Run]) -> tuple[list[str], list[str]]:
+    """Return the lines that say where the time goes and which run is faster, and those on each run and its limits."""
+    order, lead, changes = order_line(runs), leader_of(runs), change_lines(runs)
+    where = [where_lines(run, name) for run, name in zip(runs, labels_of(runs), strict=True)]
+    if lead:
+        leading, rest = (
+            where_lines(*lead),
+            [[] if run is lead[0] else lines for run, lines in zip(runs, where, strict=True)],
+        )
+    else:
+        leading, rest = [line for lines in where for line in lines[:1]], [lines[1:] for lines in where]
+    first = [
+        *(leading if lead else []),
+        order,
+        *changes[:1],
+        *(load_lines(runs) if order else []),
+        headline_of(runs),
+        *([] if lead else leading),
+    ]
+    more = [
+        *(line for run, lines in zip(runs, rest, strict=True) for line in (header(run), *lines, *limit_lines(run))),
+        *changes[1:],
+        disagreement_line(runs),
+        *default_precision_lines(runs),
+    ]
+    return list(filter(None, first)), list(filter(None, more))
 
 
 def with_differences(runs: Sequence[Run], own: Sequence[Table], differences: Sequence[Table]) -> tuple[Table, ...]:
@@ -146,12 +164,15 @@ def with_differences(runs: Sequence[Run], own: Sequence[Table], differences: Seq
 
 
 def where_lines(run: Run, name: str) -> list[str]:
-    """Where the time of `name` goes, and the largest saving that was found; empty where no layer has a time."""
+    """Where the time of `name` goes, the largest saving that was found, and what was not measured; empty where no layer
+    has a time.
+    """
     if not (parts := time_line(run)) or run.profile is None:
         return []
     _, latency, unit = latency_parts(run)
     saved = [
-        f"largest saving: {saving_words(each, run.profile)}: {one_line(each.suggestion)} ({one_line(each.code)})"
+        f"largest saving among the findings: {saving_words(each, run.profile)}: {one_line(each.suggestion)} "
+        f"({one_line(each.code)}){unmeasured_words(run)}"
         for each in ranked_findings(run.profile)[:1]
     ]
     return [f"{name}{f' takes {latency} {unit}' if unit else ''}: {parts}", *saved]

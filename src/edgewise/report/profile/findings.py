@@ -79,7 +79,7 @@ def nothing_found(run: Run) -> tuple[str, ...]:
     if lacking:
         reasons = "; ".join(dict.fromkeys(roof_reason(layer, run.profile) for layer in lacking))
         most = sum(layer.high or layer.time or 0.0 for layer in lacking) / (run.profile.latency or math.inf)
-        part = f", at most {min(most, 1.0) * 100:.1f} % of the time" if most else ""
+        part = f" ({min(most, 1.0) * 100:.1f} % of the time at most)" if most else ""
         lines.append(f"not known for {len(lacking)} of {len(layers)} layers with arithmetic{part}: {reasons}")
     return tuple(lines)
 
@@ -106,19 +106,22 @@ def limit_lines(run: Run) -> list[str]:
     limit, least = sum(divided.least.values()), LEAST_SHARE * profile.latency
     parts = [f"{_LIMITS[bound]} {quantity(time, 's')}" for bound, time in divided.least.items() if time >= least]
     advice = f": only {listing(_ways(run), 'or')} can shorten it" if limit >= divided.above else ""
-    other_kernels = "" if advice else "; other kernels, as of another engine, may save it"
+    other_kernels = "" if advice else "; other kernels, such as another engine's, may save it"
     lines = [
         f"the machine's limit for this work is {_limit_words(run, profile, divided)} ({', '.join(parts)}){advice}",
         f"{_above_words(run, profile, divided)}{other_kernels}",
     ]
     if loads_of(run.cautions):
-        lines.append("other processes ran meanwhile, so that both can be far off: profile on a quiet machine")
+        lines.append(
+            "other processes ran meanwhile, so that the limit and the times can be far off: profile on a quiet machine"
+        )
     if (others := profile.latency - limit - max(divided.above, 0.0)) >= least:
         where = ["overheads of the engine"] if any(layer.kind == "overhead" for layer in run.layers) else []
         where += ["layers without arithmetic"] if any(layer.macs == 0 for layer in run.layers) else []
         where += ["layers whose limit is not known"] if divided.unknown else []
         share = _percent(others, profile)
-        lines.append(f"{quantity(others, 's')} ({share}) is outside these layers: {listing(where) or 'not attributed'}")
+        outside = listing(where) or "not attributed"
+        lines.append(f"{quantity(others, 's')} ({share}) is outside the layers with a limit: {outside}")
     return lines
 
 
@@ -138,7 +141,7 @@ def _above_words(run: Run, profile: Profile, divided: LimitedTime) -> str:
     if (most := above + (spread or 0.0)) <= 0:
         return "no time is above that limit"
     if above <= (spread or 0.0):
-        return f"no time above that limit is certain; it is at most {quantity(most, 's')}"
+        return f"how much is above that limit can't be told: at most {quantity(most, 's')}, perhaps nothing"
     unit, factor = time_unit_of(above)
     ends = (None, None) if spread is None else ((above - spread) * factor, (above + spread) * factor)
     text = f"{plus_minus(above * factor, *ends)} {unit} ({_percent(above, profile)}) is above that limit"
@@ -162,6 +165,13 @@ def _ways(run: Run) -> list[str]:
     ways = ["less work (a smaller model)"]
     ways += ["a lower precision (int8, or bf16 where the engine has it)"] if _may_be_quantised(run) else []
     return ways + (["more threads"] if _idle_cores(run) else [])
+
+
+def unmeasured_words(run: Run) -> str:
+    """``"; what int8 and 2 threads would save was not measured: see Next"``; empty where neither can be tried."""
+    ways = ["int8"] if _may_be_quantised(run) else []
+    ways += [f"{cores} threads"] if (cores := _idle_cores(run)) else []
+    return f"; what {listing(ways)} would save was not measured: see Next" if ways else ""
 
 
 def _may_be_quantised(run: Run) -> bool:

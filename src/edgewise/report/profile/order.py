@@ -7,10 +7,11 @@ from dataclasses import replace
 from itertools import combinations
 
 from edgewise.comparing.comparison import Variant
+from edgewise.comparing.judging import SECOND
 from edgewise.comparing.turns import compare_in_turns
-from edgewise.formatting import factor_text
+from edgewise.formatting import factor_text, ratio_text
 from edgewise.record import Run
-from edgewise.report.bench.ranking import Candidate, factor_of, in_order, judged, turns_of, why_open
+from edgewise.report.bench.ranking import Candidate, factor_of, in_order, judged, turns_of, why_not_told, why_open
 from edgewise.report.comparison.words import disagreement_text, evidence_text, headline_text
 from edgewise.report.runs.conditions import differ_in_engine, labels_of, processor_of
 from edgewise.text import listing
@@ -67,19 +68,36 @@ def order_line(runs: Sequence[Run]) -> str:
     alike, slower, apart = [], [], []
     for other in others:
         if (turns := turns_of(other, best)) is None:
-            apart.append(f"{other.label} takes {factor_of(other, best, slow=True)} the time")
+            apart.append(f"{other.label} takes {_times_text(other, best)}")
         elif turns.verdict == "slower":
             slower.append(f"{other.label} takes {factor_text(turns.ratio, turns.low, turns.high)} the time")
         else:
             alike.append(other.label)
     if len(apart) == len(others) and any(judged(other, best).verdict != "slower" for other in others):
-        factors = listing([f"{other.label} takes {factor_of(other, best, slow=True)}" for other in others])
-        return f"no verdict: {factors} the time of {best.label}; {NOT_PROVEN}"
-    leader = f"{'fastest' if len(apart) < len(others) else 'least latency'}: {best.label}"
+        return f"which is faster than {best.label} can't be told: {listing(apart)}; {NOT_PROVEN}"
+    if len(alike) == len(others):
+        return f"which is fastest can't be told: {listing([best.label, *alike])} did not differ for sure in turns"
+    leader = f"{'fastest' if slower else 'least latency'}: {best.label}"
     parts = [f"{listing(alike)} can't be told apart from it in turns"] if alike else []
     parts += [f"{listing(slower)}, measured in turns"] if slower else []
     parts += [f"{listing(apart)}; {NOT_PROVEN}"] if apart else []
     return "; ".join([leader, *parts])
+
+
+def _times_text(one: Candidate, other: Candidate) -> str:
+    """``"1.15× [1.13, 1.17] the time"``; where no order follows, the ratio of the medians shown, that of all processes
+    with its interval, and why.
+    """
+    row = judged(one, other)
+    if row.verdict == "slower":
+        return f"{factor_of(one, other, slow=True)} the time"
+    ratio, low, high = row.ratio_of(SECOND)
+    shown = f"{factor_text(one.value / other.value)} its time by the medians shown"
+    if ratio is None or low is None or high is None:
+        return f"{shown}, with no interval"
+    value, _, ends = ratio_text(ratio, low, high).rstrip(")").partition(" (")
+    why = ": either may be faster" if low <= 1.0 <= high else why_not_told(one, other)
+    return f"{shown}, {value}× over all processes (95 % interval {ends}{why})"
 
 
 def disagreement_line(runs: Sequence[Run]) -> str:

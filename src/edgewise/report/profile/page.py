@@ -44,6 +44,7 @@ from edgewise.report.profile.cells import (
 from edgewise.report.profile.csv import tensors_text
 from edgewise.report.profile.diff import diff_tables
 from edgewise.report.profile.document import (
+    CONDITIONS,
     count_words,
     is_profiled,
     latency_parts,
@@ -97,15 +98,15 @@ def profile_page(
     labels = labels_of(runs) if len(runs) > 1 else [""] * len(runs)
     numbered = [(place, run, label) for place, (run, label) in enumerate(zip(runs, labels, strict=True), 1)]
     profiled = [(place, run, label) for place, run, label in numbered if is_profiled(run)]
-    compared = diff_tables(runs, most=None)
+    compared = [replace(table, detail=True) for table in diff_tables(runs, most=None)]
     tables: list[Table] = []
     for place, run, label in profiled:
-        tables += [
-            _numbers_table(run, label),
+        below = [
             *_findings_tables(run, label, place, runs),
             type_table(run, most=None, label=label),
             _layers_table(run, label, place),
         ]
+        tables += [_numbers_table(run, label), *(replace(table, detail=True) for table in below)]
     lacking = [
         Section(title=titled("Not profiled", label), lines=(reason_of_no_profile(run),), tone="poor")
         for _, run, label in numbered
@@ -127,7 +128,13 @@ def profile_page(
         answer=(*first, *document.answer),
         lead=tuple(lacking),
         tables=with_differences(runs, tables, compared),
-        sections=(*none, *filled([next_section(runs, again, typed)]), *whole, *document.sections),
+        sections=(
+            *none,
+            *filled([next_section(runs, again, typed)]),
+            *(section for section in document.lead if section.title == CONDITIONS),
+            *whole,
+            *document.sections,
+        ),
         charts=lambda: _charts(profiled, runs if compared else ()),
         parts=lambda: [(label or "More of this run", _parts(run)) for _, run, label in numbered],
     )
