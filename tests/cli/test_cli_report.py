@@ -66,6 +66,7 @@ def test_the_table_alone_is_what_a_readme_takes(stored, tmp_path, capsys):
 def test_only_markdown_has_the_table_alone(stored, tmp_path, capsys):
     assert run(["report", run_id(1), "--only-table", "-o", str(tmp_path / "t.html")]) == ExitCode.BAD_INPUT
     assert wording("only-table-markdown") in capsys.readouterr().err
+    assert run(["report", run_id(1), "--only-table", "-o", str(tmp_path / "alone.csv")]) == ExitCode.DONE
     both = ("t.md", "t.csv")
     assert run(["report", run_id(1), "--only-table", *(f"-o{tmp_path / name}" for name in both)]) == ExitCode.DONE
     assert [(tmp_path / name).exists() for name in both] == [True, True]
@@ -114,7 +115,7 @@ def test_a_person_gets_the_terminal_table(stored, capsys, monkeypatch, width):
     ("arguments", "message", "advice"),
     [
         (["-o", "x.pdf"], "reports can't be written as .pdf", ".md, .html, .csv, .json"),
-        (["--table", "fancy"], "there is no table 'fancy'", "bench, zoo, long, watch, platform"),
+        (["--table", "fancy"], "there is no table 'fancy'", "bench, zoo, networks, long, watch, platform"),
         (["nowhere.json"], "'nowhere.json' is not a readable file", says("check-path-in-subjects")),
     ],
 )

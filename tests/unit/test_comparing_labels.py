@@ -9,8 +9,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from edgewise.comparing.labels import MOST_LETTERS, label_jobs, model_names
+from edgewise.comparing.labels import MOST_LETTERS, label_jobs
 from edgewise.record import Constraints, Job, ModelRef, Origin, RuntimeSpec, Scenario, TargetSpec, Workload
+from edgewise.record.names import model_names
 
 HERE = Path.cwd()
 

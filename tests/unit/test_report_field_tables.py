@@ -7,6 +7,8 @@ from dataclasses import replace
 import pytest
 
 from edgewise.errors import BadInput
+from edgewise.record import DataRef, Evaluation
+from edgewise.report.document.csv import render_csv
 from edgewise.report.runs.field_tables import FIELD_TABLES, Options, field_document
 from messages import says
 from sample_runs import KWS, failed_run, make_run, measured, same_model_runs
@@ -24,6 +26,7 @@ HEADINGS = {
         "Deployment Time (s)",
     ],
 }  # fmt: skip
+DATA = DataRef(name="words.npz", path=None, format="npz", sha256="d" * 64, split="test", size=90)
 WATCH = [
     ["Model Params Size (MB)", "Model Size (MB)", "Accuracy (%)", "Latency (ms)", "Inference Time (ms)",
      "Throughput (inferences/sec)", "Memory Footprint (MB)", "Error Rate (%)", "Deployment Time (s)"],
@@ -59,6 +62,38 @@ def test_columns_are_the_fields(name):
     table = field_document(name, same_model_runs()).tables[0]
     assert [column.title for column in table.columns] == HEADINGS[name]
     assert len(table.rows) == 4
+
+
+def test_networks_have_engine_threads_latency_grade_and_accuracy_and_what_else_tells_rows_apart():
+    judged = replace(everything(), evaluation=Evaluation(task="classification", data=DATA, n=90))
+    table = field_document("networks", [judged, make_run(2, threads=2, grade="D"), failed_run()]).tables[0]
+    shown = [table.columns[index].title for index in table.visible]
+    assert shown == ["Model", "Runtime", "Threads", "Latency (ms)", "Grade", "Model Size (MB)", "Accuracy"]
+    assert [[row[index].text for index in table.visible] for row in table.rows] == [
+        ["kws.onnx", "onnxruntime/cpu", "1", "0.420 ± 0.011", "B", "0.0539", "91.67 %"],
+        ["kws.onnx", "onnxruntime/cpu", "2", "0.420 ± 0.011", "D", "0.0539", "n/a"],
+        ["kws.onnx", "litert/interpreter", "1", "n/a", "n/a", "0.0539", "n/a"],
+    ]
+    notes = [row[-1].notes for row in table.rows]
+    assert notes[0] == (
+        "judged on words.npz (npz, test), 90 of 90 samples, task classification, data sha256 dddddddddddddddd",
+    )
+    assert notes[1] == ("accuracy not measured: 'edgewise evaluate' does that",) and "Einsum" in notes[2][0]
+    table = field_document("networks", [make_run(1), make_run(2, batch=8)]).tables[0]
+    assert [table.columns[index].title for index in table.visible][2:5] == ["Threads", "Batch", "Latency (ms)"]
+    assert render_csv(table).startswith("Model,Runtime,Threads,Precision,Batch,Scenario,Device,Latency (ms),Grade,")
+
+
+@pytest.mark.parametrize("name", ["zoo", "networks", "long"])
+def test_programs_are_left_out_of_tables_of_networks(name):
+    program = make_run(2, model=replace(KWS, name="python3", format="program"))
+    program = replace(program, job=replace(program.job, command=("python3", "fir.py")))
+    table = field_document(name, [make_run(1), program]).tables[0]
+    assert [row[0].text for row in table.rows] == ["kws.onnx"]
+    assert table.notes[-1] == "Left out: 1 run of programs, which are no networks"
+    with pytest.raises(BadInput, match=says("table-networks-these-runs-programs", name=name)):
+        field_document(name, [program])
+    assert len(field_document("platform", [make_run(1), program]).tables[0].rows) == 2
 
 
 def test_watch_metrics_are_the_fields_rows_and_runs_are_columns():

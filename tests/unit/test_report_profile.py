@@ -917,6 +917,13 @@ def test_what_all_names_share_is_left_out_first():
 
 def test_names_that_fit_stay_whole():
     assert short_names(["a", "b\nc"], 10) == ["a", "b c"]
+    # The ending of a file's name tells less than the rest, where it tells nothing apart.
+    assert short_names(["clothes.onnx", "lastweek/clothes.onnx", "net.onnx"], 12) == [
+        "clothes.onnx", "last…clothes", "net.onnx",
+    ]  # fmt: skip
+    assert short_names(["clothes.onnx", "net_int8_v2.onnx"], 11) == ["clothes…", "net_int8_v2"]
+    assert short_names(["network.onnx", "network.tflite"], 9) == ["net….onnx", "net…flite"]
+    assert short_names(["python3 fir.py"], 11) == ["pyth…fir.py"]
     assert short_names(["x" * 50], None) == ["x" * 50]
 
 

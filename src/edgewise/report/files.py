@@ -207,15 +207,21 @@ def write_report(
     `StoreError` where the disk fails.
     """
     from edgewise.store.exchange import write_file
-    from edgewise.store.redaction import redact_run
 
     check_target(path, overwrite=overwrite)
     extension = extension_of(path)
     word = Path(path.name[: -len(extension)]).suffix[1:].lower()
+    content = render_report(runs_for_others(runs, extension), extension, word=word, **settings)
+    write_file(path, content, overwrite=overwrite)
+
+
+def runs_for_others(runs: Sequence[Run], extension: str) -> list[Run]:
+    """Return `runs` as a file with this extension has them: nothing in it says where their models lie."""
+    from edgewise.store.redaction import redact_run
+
     # Without paths nothing else tells files of one name apart; JSON keeps the name that the record has.
     named = runs if extension == ".json" else told_apart(runs)
-    content = render_report([redact_run(run) for run in named], extension, word=word, **settings)
-    write_file(path, content, overwrite=overwrite)
+    return [redact_run(run) for run in named]
 
 
 def _commands(runs: Sequence[Run]) -> list[Run]:

@@ -110,10 +110,10 @@ def draw(kind: str, runs: Sequence[Run], extension: str, settings: Settings, his
     Raises `BadInput` for an unknown kind or extension and for runs that have nothing of the kind; `Unavailable`.
     """
     from edgewise.report.document.page import as_part
-    from edgewise.store.redaction import redact_run
+    from edgewise.report.files import runs_for_others
 
     if extension:
-        return _render(kind, [redact_run(run) for run in runs], extension, settings, history)
+        return _render(kind, runs_for_others(runs, extension), extension, settings, history)
     with as_part():
         return _render(kind, runs, ".html", settings, history)
 

@@ -90,8 +90,8 @@ class ProgressLines:
             with_folder: a file below the working folder has the last of its folders at once, as a later one may have
                 its name.
         """
-        from edgewise.comparing.labels import model_names
         from edgewise.device.devices import LOCAL
+        from edgewise.record.names import model_names
 
         self._models[job.model.path] = job.model
         names = dict(zip(self._models, model_names(list(self._models.values()), hashed=False), strict=True))

@@ -39,8 +39,8 @@ OPTIONS = (
     option(
         "--table NAME",
         options.OUTPUT,
-        "bench, zoo, long, watch, platform, profile or usage (default: profile for profiles, else bench)",
-        choices=("bench", "zoo", "long", "watch", "platform", "profile", "usage"),
+        "bench, zoo, networks, long, watch, platform, profile or usage (default: profile for profiles, else bench)",
+        choices=("bench", "zoo", "networks", "long", "watch", "platform", "profile", "usage"),
     ),
     option("--task NAME", options.OUTPUT, "Task of the models, for the table 'zoo'"),
     option("--reference TEXT", options.OUTPUT, "Text, URL or Markdown link, for the table 'zoo'"),
@@ -64,8 +64,8 @@ def command(values: Values) -> int:
     Without RUN, the newest run is reported. Without -o, the tables are printed: formatted on a terminal, as Markdown
     in a pipe or file.
 
-    Missing numbers of zoo, long, watch and platform are taken from stored runs of the same model, engine and machine.
-    These runs are named below the table.
+    Missing numbers of zoo, networks, long, watch and platform are taken from stored runs of the same model, engine and
+    machine. These runs are named below the table.
     """
     from edgewise.cli.verb import check_files
     from edgewise.errors import BadInput
@@ -79,7 +79,7 @@ def command(values: Values) -> int:
     if values["badge"]:
         return _write_badges(values, output)
     check_files(output, check_target, overwrite=force)
-    if only_table and output and not any(path.suffix.lower() == ".md" for path in output):
+    if only_table and output and not any(path.suffix.lower() in (".md", ".csv") for path in output):
         raise BadInput("--only-table is for Markdown", advice="end the file's name with .md, or print it without -o")
     found = read_runs(values["runs"] or ["last"], store=values["store"])
     settings = ReportSettings(

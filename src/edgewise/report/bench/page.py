@@ -92,12 +92,14 @@ def _charts(runs: Sequence[Run]) -> list[Chart | None]:
 def _parts(runs: Sequence[Run], options: Options) -> list[tuple[str, list[Document]]]:
     colours = [colour_of(index) if index < MOST_DRAWN else None for index in range(len(runs))]
     several = f" (samples over time: of the first {MOST_DRAWN})" if len(runs) > MOST_DRAWN else ""
-    made = {name: field_tables(name, runs, options=options) for name in FIELD_TABLES}
+    # The page's first table has what the table of networks says of latency.
+    made = {name: field_tables(name, runs, options=options) for name in FIELD_TABLES if name != "networks"}
     fields = [
         Document(
             id=f"table-{name}", title=some[0].title, tables=tuple(some), answer=(f"edgewise report --table {name}",)
         )
         for name, some in made.items()
+        if some
     ]
     return [
         (f"Runs{several}", [_run(*each) for each in zip(runs, labels_of(runs), colours, strict=True)]),

@@ -14,6 +14,7 @@ from edgewise.text import one_line
 _SEPARATORS = "/.;:_ "
 _MARKS = ("/", " ", ";", ".:", "_")
 """What ends a segment of a name; those that divide into the largest parts first."""
+_ENDING = re.compile(r"^(\S*\w)\.[a-z]\w+$")
 _LEAST_END = 3
 """Characters of a path's end that say something alone, as ``Add``."""
 MOST_NEEDED = 32
@@ -59,7 +60,7 @@ def short_names(names: Sequence[str], width: int | None, *, ends: bool = False) 
     whole = [one_line(name) for name in names]
     if width is None or all(len(name) <= width for name in whole):
         return whole
-    whole = _own_parts(whole, width)
+    whole = _without_endings(_own_parts(whole, width), width)
     alike: dict[str, dict[str, None]] = {}
     for name in whole:
         alike.setdefault((keep_end if ends else shorten)(name, width), {})[name] = None
@@ -159,6 +160,14 @@ def _own_parts(names: Sequence[str], width: int) -> list[str]:
 
     found = [own(name) for name in names]
     return found if len(set(found)) == len(set(names)) else list(names)
+
+
+def _without_endings(names: Sequence[str], width: int) -> list[str]:
+    """`names` of files, those that are too long without the ending of the format, where it tells no two apart."""
+    stems = [_ENDING.sub(r"\1", name) if len(name) > width else name for name in names]
+    if len(set(stems)) < len(set(names)):
+        return list(names)
+    return [f"{stem}…" if len(stem) < min(width, len(name)) else stem for stem, name in zip(stems, names, strict=True)]
 
 
 def layer_names(run: Run, width: int | None) -> dict[int, str]:

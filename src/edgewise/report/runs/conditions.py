@@ -9,13 +9,14 @@ from itertools import takewhile
 from typing import Any
 
 from edgewise.comparing.environments import value_text
-from edgewise.comparing.labels import limit_names, model_names
+from edgewise.comparing.labels import limit_names
 from edgewise.device.devices import LOCAL
 from edgewise.grouping import by_key
 from edgewise.model.eager import EXAMPLE_INPUTS
 from edgewise.record import Run
 from edgewise.record.facts import NOT_A_MODEL, differing_variables, environment_words, precision_of, threads_of
 from edgewise.record.job import LONGEST_LABEL, UNKNOWN_DEVICE
+from edgewise.record.names import model_names
 from edgewise.text import enumerate_few, one_line, tells_apart
 from edgewise.units import format_bytes, format_limit
 

@@ -77,7 +77,9 @@ def listing_document(rows: Sequence[RunRow], *, id_size: int | None = None) -> D
         text_column("Made (UTC)", lambda row: _moment(row.created_at), rank=4),
         (
             Column(title="Model", name=True),
-            lambda row: Cell(text=row.model, short=own.get(tuple(row.model.split()), "")),
+            lambda row: Cell(
+                text=row.model, short=own.get(tuple(row.model.split()), row.model.replace("(sha256 ", "("))
+            ),
         ),
         text_column("Runtime", _engine_words, name=id_size is None),
         text_column(
@@ -137,6 +139,7 @@ def print_run(run: Run, console: Console) -> None:
         layers = "" if run.profile or run.source else f"{count}: see --json"
     environment = [f"{name}: {text}" for name, text in flatten(run.environment)]
     more = [
+        Section(title="Model file", lines=lines_of([run.job.model.path])),
         Section(title="Environment", lines=lines_of(environment)),
         Section(title="Layers", lines=lines_of([layers])),
     ]

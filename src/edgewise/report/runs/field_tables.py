@@ -1,9 +1,10 @@
-"""The tables that the field's model zoos and guides use, column for column.
+"""The tables that the field's model zoos and guides use, column for column, and one of networks by engine.
 
-Four shapes: ``zoo`` (the short table of a model zoo), ``long`` (the table of Keras Applications), ``watch`` (the watch
-metrics of model and hardware, one column a run) and ``platform`` (choosing a target device). MB and KB are 10⁶ and 10³
-bytes. What a run does not know comes from another run of the same model, engine and machine, named below the table;
-what none of them knows is ``n/a`` with the reason.
+Five shapes: ``zoo`` (the short table of a model zoo), ``networks`` (network, engine and threads with latency, grade and
+accuracy, for a README), ``long`` (the table of Keras Applications), ``watch`` (the watch metrics of model and hardware,
+one column a run) and ``platform`` (choosing a target device). MB and KB are 10⁶ and 10³ bytes. What a run does not know
+comes from another run of the same model, engine and machine, named below the table; what none of them knows is ``n/a``
+with the reason.
 """
 
 from __future__ import annotations
@@ -18,8 +19,9 @@ from edgewise.errors import BadInput
 from edgewise.grouping import by_key
 from edgewise.metrics import SHARES
 from edgewise.record import Measurement, Run
-from edgewise.record.facts import precision_of
+from edgewise.record.facts import precision_of, threads_of
 from edgewise.report.document import Cell, Column, Document, Table, absent, table_by_columns, table_of
+from edgewise.report.document.columns import text_column
 from edgewise.report.runs.cells import (
     NOT_MEASURED,
     cell_of,
@@ -27,21 +29,25 @@ from edgewise.report.runs.cells import (
     celsius,
     chief_metric,
     failure_of,
+    judged_on,
     label_of,
     reason_of_absence,
     times,
 )
 from edgewise.report.runs.conditions import (
+    command_of,
     device_of,
     labels_of,
     machine_of,
     platform_of,
     processing_unit_of,
+    provider_of,
     scenario_of,
+    told_apart,
 )
 from edgewise.report.runs.merged import ACCURACY, merge_runs, name_run
 from edgewise.report.runs.provenance import provenance_of
-from edgewise.text import listing, one_line
+from edgewise.text import listing, one_line, tells_apart
 from edgewise.units import JOULES_PER_MWH, format_si, significant
 
 _LINK = re.compile(r"\[([^\]\n]+)\]\((https?://[^\s()<>]+)\)")
@@ -67,10 +73,16 @@ class Options:
 
 
 def field_document(name: str, runs: Sequence[Run], *, options: Options | None = None, title: str = "") -> Document:
-    """Return the table called `name` (a key of `FIELD_TABLES`) as a document. Raises `BadInput` for another name."""
+    """Return the table called `name` (a key of `FIELD_TABLES`) as a document.
+
+    Raises `BadInput` for another name, and for a table of networks where all runs are of programs.
+    """
     if name not in FIELD_TABLES:
         raise BadInput(f"there is no table {name!r}", advice=f"one of: {', '.join(FIELD_TABLES)}")
-    tables = field_tables(name, runs, options=options or Options())
+    if not (tables := field_tables(name, runs, options=options or Options())):
+        raise BadInput(
+            f"the table {name!r} is for networks, and these are runs of programs", advice="use ⟦table⟧ usage"
+        )
     own = tables[0].title if len(tables) == 1 else f"{name.capitalize()} metrics"
     return Document(title=title or own, tables=tuple(tables))
 
@@ -78,9 +90,12 @@ def field_document(name: str, runs: Sequence[Run], *, options: Options | None = 
 def field_tables(name: str, runs: Sequence[Run], *, options: Options) -> list[Table]:
     """Make the tables `name` (a key of `FIELD_TABLES`), with runs of one model merged into a row.
 
-    Notes name the run of each number, and the machine.
+    Notes name the run of each number, and the machine. Tables of networks leave out programs; [] where all runs are.
     """
-    joined = merge_runs(runs, JOINED[name], known=options.known)
+    kept = told_apart([run for run in runs if name not in _OF_NETWORKS or not command_of(run)])
+    if not kept:
+        return []
+    joined = merge_runs(kept, JOINED[name], known=options.known)
     rows = [each.run for each in joined]
     first, *others = FIELD_TABLES[name](rows, options)
     labels = labels_of(rows)
@@ -91,7 +106,9 @@ def field_tables(name: str, runs: Sequence[Run], *, options: Options) -> list[Ta
     ]
     own = [f"{run.id[:13]} ({label})" for run, label in zip(rows, labels, strict=True)]
     ids = f"{'All other' if told else 'All'} values: {name_run(rows[0]) if len(rows) == 1 else f'runs {listing(own)}'}"
-    return [replace(first, notes=(*first.notes, *_environments(rows, labels), ids, *told)), *others]
+    count = len(runs) - len(kept)
+    programs = [f"Left out: {count} run{'' if count == 1 else 's'} of programs, which are no networks"] if count else []
+    return [replace(first, notes=(*first.notes, *_environments(rows, labels), ids, *told, *programs)), *others]
 
 
 def _environments(runs: Sequence[Run], labels: Sequence[str]) -> list[str]:
@@ -130,11 +147,13 @@ def _count(metric: str, unit: str = "") -> Field:
 _HARDWARE = ("throughput", "memory_peak", "energy", "startup_time", "temperature", "clock_rate", "deployment_time")
 JOINED: dict[str, tuple[str, ...]] = {
     "zoo": (ACCURACY, "latency"),
+    "networks": (ACCURACY, "latency"),
     "long": (ACCURACY, "latency", "parameters", "depth"),
     "watch": (ACCURACY, "latency", "inference_time", "parameters_size", *_HARDWARE, "cpu_utilization", "ops"),
     "platform": (ACCURACY, "latency", *_HARDWARE, "ops"),
 }
 """Name of a table → the metrics that other runs may tell."""
+_OF_NETWORKS = ("zoo", "networks", "long")
 
 
 def _told(text: str | None, reason: str) -> Cell:
@@ -165,10 +184,10 @@ def _noted(cell: Cell, note: str) -> Cell:
     return replace(cell, notes=(*cell.notes, note))
 
 
-def _latency(run: Run) -> Cell:
-    """Milliseconds; grade D is marked, and the batch is named where an inference is more than one sample."""
+def _latency(run: Run, *, marked: bool = True) -> Cell:
+    """Milliseconds; grade D is `marked`, and the batch is named where an inference is more than one sample."""
     cell = cell_of(run, "latency", scale=times(1e3))
-    if cell.value is not None and run.trust is not None and run.trust.grade == "D":
+    if marked and cell.value is not None and run.trust is not None and run.trust.grade == "D":
         cell = _noted(replace(cell, text=f"{cell.text} (grade D)"), _VAGUE)
     if cell.value is None or run.job.workload.batch == 1:
         return cell
@@ -296,6 +315,52 @@ def _zoo_tables(runs: Sequence[Run], options: Options) -> list[Table]:
     return [table_of("Model zoo", runs, columns)]
 
 
+def _network_tables(runs: Sequence[Run], options: Options) -> list[Table]:
+    """``Model | Runtime | Threads | Latency (ms) | Grade | Model Size (MB) | Accuracy``.
+
+    Precision, batch, scenario and device have columns where they tell rows apart, and always in a file for machines.
+    """
+    columns: Columns = [
+        (Column(title="Model", name=True), _name),
+        text_column("Runtime", provider_of),
+        text_column("Threads", lambda run: threads_of(run) or "not reported", numeric=True),
+    ]
+    settings = (
+        ("Precision", lambda run: precision_of(run) or "not reported"),
+        ("Batch", lambda run: str(run.job.workload.batch)),
+        ("Scenario", scenario_of),
+        ("Device", lambda run: one_line(run.job.target.device)),
+    )
+    chosen = [[cell(run).text for _, cell in columns] for run in runs]
+    for title, words in settings:
+        needed = any(tells_apart(chosen, [words(run) for run in runs]))
+        chosen = [[*own, words(run)] for own, run in zip(chosen, runs, strict=True)]
+        columns.append(text_column(title, words, hidden=not needed))
+    columns += [
+        (Column(title="Latency (ms)", numeric=True), lambda run: _latency(run, marked=False)),
+        (Column(title="Grade"), _grade),
+        (Column(title="Model Size (MB)", numeric=True, rank=1), _model_size),
+        (Column(title="Accuracy", numeric=True, unit="%"), _accuracy_and_data),
+    ]
+    return [table_of("Networks by engine", runs, columns)]
+
+
+def _grade(run: Run) -> Cell:
+    """Return how far the latency can be trusted."""
+    if run.value("latency") is None or run.trust is None:
+        return absent(reason_of_absence(run, "latency"))
+    return Cell(text=run.trust.grade, notes=(_VAGUE,) if run.trust.grade == "D" else ())
+
+
+def _accuracy_and_data(run: Run) -> Cell:
+    """Return the accuracy with a footnote on the data; without its interval where there is no room."""
+    cell = _accuracy(run, sign=True)
+    if cell.value is None:
+        return cell
+    data = f"judged on {judged_on(run)}" if run.evaluation is not None else ""
+    return replace(cell, short=cell.text.partition(" [")[0], notes=(*cell.notes, *filter(None, [data])))
+
+
 def _long_tables(runs: Sequence[Run], options: Options) -> list[Table]:
     """``Model | Size (MB) | Top-1 | Top-5 | Parameters | Depth | Time (ms) per inference step (CPU) | … (GPU)``."""
     columns: Columns = [
@@ -355,6 +420,7 @@ def _watch_tables(runs: Sequence[Run], options: Options) -> list[Table]:
 
 FIELD_TABLES: dict[str, Callable[[Sequence[Run], Options], list[Table]]] = {
     "zoo": _zoo_tables,
+    "networks": _network_tables,
     "long": _long_tables,
     "watch": _watch_tables,
     "platform": _platform_tables,

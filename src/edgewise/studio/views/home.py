@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from concurrent.futures import wait
 from pathlib import Path
 from typing import Any
 from urllib.parse import quote
@@ -28,7 +29,7 @@ MOST_RUNS = 10
 OF_MODEL = ("made", "result", "interval", "trust", "runtime", "threads", "shapes", "device", "basis", "status")
 """Columns of these runs."""
 WAIT_S = 2.5
-"""Longest time that the page of a model waits for it to be read."""
+"""Longest time that the page of a model waits for it to be read, and the first page for all."""
 
 
 def home(request: Request) -> Response:
@@ -66,12 +67,15 @@ def _line(entry: ModelEntry) -> dict[str, Any]:
 
 
 def _model_lines(studio: Studio, entries: Sequence[ModelEntry]) -> list[dict[str, Any]]:
-    """Lines with the number of runs so far; of a file below a root that was not read yet, those of its name."""
+    """Lines with the number of runs so far; of a file below a root that is not read yet, those of its name.
+
+    Files are read in the background where runs have their name.
+    """
+    unread = {entry.key: Path(entry.name).name for entry in entries if not _sha256_of(studio, entry)}
+    by_name = studio.store.count_files(list(unread.values()), by="model")
+    wait([studio.readings.begin(entry) for entry in entries if unread.get(entry.key) in by_name], WAIT_S)
     known = [(entry, _sha256_of(studio, entry), Path(entry.name).name) for entry in entries]
-    counts = {
-        **studio.store.count_files([sha256 for _, sha256, _ in known if sha256]),
-        **studio.store.count_files([name for _, sha256, name in known if not sha256], by="model"),
-    }
+    counts = {**by_name, **studio.store.count_files([sha256 for _, sha256, _ in known if sha256])}
     return [
         {**_line(entry), "sha256": sha256, "file": name, "runs": counts.get(sha256 or name, 0)}
         for entry, sha256, name in known
