@@ -13,6 +13,7 @@ from pathlib import Path
 import pytest
 
 import edgewise
+from device_tool_outputs import litert_benchmark_model
 from edgewise.comparing.comparison import Variant
 from edgewise.comparing.criteria import Criteria
 from edgewise.comparing.environments import environment_differences
@@ -691,6 +692,17 @@ def test_threads_that_only_the_request_of_benchmark_model_tells(tmp_path):
         (tmp_path / "told.txt").write_text(told)
         (run,) = import_file(tmp_path / "told.txt")
         assert run.job.runtime.threads == threads
+
+
+def test_the_benchmark_model_of_litert_2_and_a_delegate_that_is_given_up(tmp_path):
+    path = tmp_path / "f.txt"
+    path.write_text(litert_benchmark_model())
+    (run,) = import_file(path)
+    assert run.job.runtime.provider == "npu" and run.value("latency_mean") == pytest.approx(947.132e-6)
+    assert "nnapi-deprecated" not in {each.code for each in run.cautions}
+    path.write_text(litert_benchmark_model("TfLiteNnapiDelegate"))
+    (run,) = import_file(path)
+    assert run.job.runtime.provider == "nnapi" and "nnapi-deprecated" in {each.code for each in run.cautions}
 
 
 def test_what_the_user_tells_is_marked_and_must_not_contradict(tmp_path):

@@ -34,7 +34,7 @@ from edgewise.record import (
 )
 from edgewise.record.job import NAME_ALONE, UNKNOWN_DEVICE, ScenarioKind
 from edgewise.run.rates import distribution
-from edgewise.run.trust import LEAST_SAMPLES, grade_of
+from edgewise.run.trust import LEAST_SAMPLES, about_provider, grade_of
 from edgewise.run.variation import UNKNOWN, assumed, cautions_about
 from edgewise.store.codec import parse_time
 
@@ -266,6 +266,7 @@ def _make_cautions(run: Run, importer: Importer, part: Part) -> Iterator[Caution
     yield Caution.of("imported", message)
     if part.left_out:
         yield Caution.of("failed-executions", part.left_out)
+    yield from about_provider(run.job.runtime.provider)
     row = run.measurement(run.headline)
     if row is None or row.value is None:
         return

@@ -22,7 +22,10 @@ _STATISTICS = {
     "p95": "latency_p95",
 }  # fmt: skip
 _OTHERS = ("load_time", "latency_first", "memory_peak", "provider", "threads", "iterations", "layers")
-_DELEGATES = {"TfLiteXNNPackDelegate": "xnnpack", "TfLiteGpuDelegateV2": "gpu", "TfLiteNnapiDelegate": "nnapi"}
+_DELEGATES = {
+    "TfLiteXNNPackDelegate": "xnnpack", "TfLiteGpuDelegateV2": "gpu", "LITERT_CL": "gpu", "DispatchDelegate": "npu",
+    "TfLiteNnapiDelegate": "nnapi",
+}  # fmt: skip
 _PROFILE = "Operator-wise Profiling Info for Regular Benchmark Runs:"
 
 
@@ -65,7 +68,7 @@ class BenchmarkModel(Importer):
     forms = (
         Form(
             title="text", kind="text",
-            mark=r"Inference timings in us: |Min num runs: \[|#threads used for CPU inference: \[",
+            mark=r"Inference timings in us: |Min num runs: \[|#threads used for CPU inference: \[|=== BENCHMARK RES",
             expects="the line 'Inference timings in us: Init: …' after 'count=50 first=… avg=…'",
             method="its own timer in whole microseconds, one process", each=r"^(?:INFO: )?STARTING!",
             # The tool goes on after an inference that failed, and prints statistics of all.
