@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import csv
 import json
 import math
 import os
@@ -33,7 +34,7 @@ from edgewise.report.bench.recommendation import recommendations
 from edgewise.report.files import render_report
 from edgewise.report.runs.conditions import delegates_of
 from edgewise.runtime.executorch_profile import Event
-from edgewise.store.exchange import export_runs, import_runs
+from edgewise.store.exchange import csv_lines, export_runs, import_runs
 from messages import has, is_in, says, wording
 
 FOLDER = Path(__file__).parents[1] / "tool_outputs"
@@ -718,6 +719,8 @@ def test_the_benchmark_model_of_litert_2_and_a_delegate_that_is_given_up(tmp_pat
     path = tmp_path / "f.txt"
     path.write_text(litert_benchmark_model())
     (run,) = import_file(path)
+    delegate = {"name": "DispatchDelegate", "nodes": 2, "of": 3, "partitions": 3}
+    assert run.effective["delegates"] == [delegate]
     assert run.job.runtime.provider == "npu" and run.value("latency_mean") == pytest.approx(947.132e-6)
     assert "nnapi-deprecated" not in {each.code for each in run.cautions}
     path.write_text(litert_benchmark_model("TfLiteNnapiDelegate"))
@@ -738,6 +741,9 @@ def test_results_take_the_delegates_from_the_file_beside_them(tmp_path):
         "delegates": [{"name": "TfLiteXNNPackDelegate", "nodes": 3, "of": 4}],
     }  # fmt: skip
     assert delegates_of(run) == ["TfLiteXNNPackDelegate took 3 of 4 operators"]
+    (latency, *_) = csv.DictReader("".join(csv_lines([run])).splitlines())
+    counts = [latency[name] for name in ("operators", "operators_delegated", "delegate_partitions")]
+    assert (latency["metric"], counts) == ("latency", ["4", "3", "2"])
     stopping = run.job.workload.stopping
     assert (run.job.runtime.provider, stopping.iterations, stopping.warmup) == ("xnnpack", 343, 135)
     layers = [(layer.name, layer.op, layer.provider, layer.time) for layer in run.layers]
@@ -830,10 +836,14 @@ def test_what_the_user_tells_is_marked_and_must_not_contradict(tmp_path):
     assert run.source.told == {"threads": 1, "precision": "f32", "model": "model.tflite", "device": "phone"}
     assert run.source.unknown == ("version", "batch")
     assert run.id != import_file(FOLDER / "benchmark_model.txt")[0].id
-    assert run.effective == {}
+    delegate = {"name": "TfLiteXNNPackDelegate", "nodes": 9, "of": 10, "partitions": 1}
+    assert run.effective == {"delegates": [delegate]}
     other = model.rename(tmp_path / "other.tflite")
     (run,) = import_file(FOLDER / "benchmark_model.txt", told=Told(model=other))
-    assert run.job.model.name == "other.tflite" and run.effective == {"model_in_file": "model.tflite"}
+    assert run.job.model.name == "other.tflite" and run.effective == {
+        "delegates": [delegate],
+        "model_in_file": "model.tflite",
+    }
     with pytest.raises(BadInput, match=says("set-says", name="threads", settings=1, value=8)):
         import_file(FOLDER / "benchmark_model.txt", told=Told(settings={"threads": 8}))
     with pytest.raises(BadInput, match=says("results-several-models-model-names")):

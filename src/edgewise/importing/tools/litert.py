@@ -55,6 +55,8 @@ def _finish_benchmark_model(part: Part) -> None:
         if number is not None:
             part.set(name, number, at=part.where, unit=unit)
     delegates = {str(each["name"]) for each in answer.delegates}
+    if delegates:
+        part.effective["delegates"] = [dict(each) for each in answer.delegates]
     if len(delegates) == 1:
         part.set("provider", delegates.pop(), at=part.where, words=_DELEGATES)
     if answer.profile is not None:
