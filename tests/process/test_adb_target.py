@@ -228,6 +228,14 @@ def test_the_npu_is_measured_by_the_tool_of_litert_2(phone, capsys):  # noqa: F8
     assert "did not apply npu" in run["failure"]["message"]
 
 
+def test_a_flag_that_the_tool_does_not_know_is_no_result_of_it(phone, capsys):  # noqa: F811
+    text = litert_benchmark_model("TfLiteXNNPackDelegate")
+    record(phone, text.replace("flags: ", "flags: --input_layer=x --input_layer_shape=4,1,32,32 "))
+    run, _ = bench(capsys, "-r", "benchmark_model", "--batch", "4", "--sessions", "1", code=4)
+    assert run["failure"]["cause"] == "Unsupported"
+    assert run["failure"]["message"] == "this benchmark_model does not know --input_layer_shape"
+
+
 def test_nnapi_is_measured_with_a_caution(phone, capsys):  # noqa: F811
     text = benchmark_model(delegate="gpu").replace("GPU", "NNAPI").replace("TfLiteGpuDelegateV2", "TfLiteNnapiDelegate")
     record(phone, text)

@@ -101,6 +101,10 @@ def test_what_litert_2_prints():
     })  # fmt: skip
     assert answer.memory == {"load": 4.5 * 2**20, "delta": 7.25 * 2**20, "peak": 35.5 * 2**20} and answer.threads == 2
     assert answer.delegates == ({"name": "DispatchDelegate", "nodes": 2, "of": 3, "partitions": 3},)
+    assert answer.ignored == ""
+    for flag, told in (("--xnnpack_force_fp16=true", "--xnnpack_force_fp16=true"), ("--xnnpack_force_fp16=false", "")):
+        text = litert_benchmark_model().replace("--use_xnnpack=false", f"--use_xnnpack=true {flag}")
+        assert TOOL.read(text, "", request(provider="npu")).ignored == told
 
 
 @pytest.mark.parametrize(

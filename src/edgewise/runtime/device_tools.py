@@ -63,6 +63,7 @@ class ToolAnswer:
         delegates: what delegates took: ``name``, ``nodes``, ``of`` (None where not told), ``partitions``.
         threads: number of threads that the tool says it uses; None where it does not say.
         applied: whether the tool says that it applied the provider that was asked for.
+        ignored: a flag that the tool says it does not know, although its result depends on it; "" for none.
         profile: times of layers, where they were asked for and are there.
     """
 
@@ -74,6 +75,7 @@ class ToolAnswer:
     delegates: tuple[Mapping[str, Any], ...] = ()
     threads: int | None = None
     applied: bool = True
+    ignored: str = ""
     profile: EngineProfile | None = None
 
 
@@ -103,6 +105,8 @@ _NUMBER = r"-?\d+(?:\.\d+)?(?:[eE][+-]?\d+)?"
 
 _APPLIED = {"gpu": ("gpu", "litert_"), "npu": ("dispatchdelegate",)}
 """Provider → what the names of its delegates contain, in small letters. LiteRT 2 calls one of GPUs LITERT_CL."""
+_DECISIVE = ("--input_layer_shape=", "--xnnpack_force_fp16=true")
+"""Flags of TensorFlow Lite's tool on which a result depends and that LiteRT 2 does not have."""
 
 
 class BenchmarkModel(OnDevices):
@@ -178,6 +182,7 @@ class BenchmarkModel(OnDevices):
             delegates=delegates,
             threads=_scaled(r"#threads used for CPU inference: \[(\d+)\]", output, 1)
             or _scaled(r"Num threads: \[(\d+)\]", output, 1),
+            ignored=next((flag.rstrip("=") for flag in _DECISIVE if re.search(rf"Unconsumed .*{flag}", output)), ""),
             applied=applied and f"failed to apply {request.provider}" not in output.lower(),
             profile=_profile(output, mean, int(statistics[-1]["count"])) if request.mode == "layers" else None,
         )  # fmt: skip
