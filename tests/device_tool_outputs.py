@@ -1,8 +1,8 @@
 """Output of benchmark tools as they print it, with numbers that the tests know.
 
 Formats: benchmark_model of TensorFlow 2.4 to 2.20 (tensorflow/lite/tools/benchmark/benchmark_model.cc and
-benchmark_tflite_model.cc, tensorflow/lite/profiling/profile_summarizer.cc, tsl/util/stats_calculator.cc); messages of
-delegates from tensorflow/lite/core/subgraph.cc; onnxruntime_perf_test of ONNX Runtime 1.14 to 1.23
+benchmark_tflite_model.cc, tensorflow/lite/profiling/profile_summarizer.cc, tsl/util/stats_calculator.cc); that of LiteRT 2
+(litert/tools/benchmark_litert_model.h); messages of delegates from tensorflow/lite/core/subgraph.cc; onnxruntime_perf_test of ONNX Runtime 1.14 to 1.23
 (onnxruntime/test/perftest/performance_runner.{h,cc}).
 """
 
@@ -46,6 +46,22 @@ def benchmark_model(
         f"Inference (avg): {mean}\n{_NOTE}\n"
         "INFO: Memory footprint delta from the start of the tool (MB): init=6.5 overall=8.25\n"
         f"{memory}{profile}"
+    )
+
+
+def litert_benchmark_model(delegate: str = "DispatchDelegate", mean: str = "947.132") -> str:
+    """A run of LiteRT 2's tool, whose block of results is rounded to 0.01 ms."""
+    at = "INFO: [./litert/tools/benchmark_litert_model.h:73]"
+    return (
+        "INFO: STARTING!\nINFO: Num threads: [2]\nWARN: Unconsumed cmdline flags: --use_xnnpack=false\n"
+        f"VERBOSE: Replacing 2 out of 3 node(s) with delegate ({delegate}) node, yielding 3 partitions for subgraph 0 "
+        "(main).\nINFO: Initialized session in 5.757ms.\n"
+        "INFO: count=526 first=2125 curr=969 min=910 max=2125 avg=949.861 std=68 p5=915 median=939 p95=990\n\n"
+        f"INFO: count=1054 first=1015 curr=942 min=910 max=1102 avg={mean} std=23 p5=915 median=942 p95=991\n\n"
+        f"{at} \n========== BENCHMARK RESULTS ==========\n{at} Model initialization: 5.76 ms\n"
+        f"{at} Warmup (first):       2.12 ms\n{at} Warmup (avg):         0.95 ms (526 runs)\n"
+        f"{at} Inference (avg):      0.95 ms (1054 runs)\n{at} Throughput:           197.97 MB/s\n{at} \nMemory Usage:\n"
+        f"{at} Init footprint:       4.50 MB\n{at} Overall footprint:    7.25 MB\n{at} Peak memory:          35.50 MB\n"
     )
 
 

@@ -72,6 +72,14 @@ def test_a_profile_without_a_latency_shows_its_layers(call):
     assert "conv1 + relu1" in out and "2.00 ms" in out and "80.0%" in out
 
 
+def test_what_runs_each_operator_is_shown_where_none_has_a_time(call):
+    call("runs", "import", FOLDER / "benchmark_model_results.pb")
+    code, out, _ = call("runs", "show", "last")
+    rows = [line.split() for line in out.splitlines()]
+    assert code == 0 and ["Layer", "Operator", "Ran", "in"] in rows
+    assert ["CUMSUM:1", "CUMSUM", "built-in"] in rows and ["SOFTMAX:3", "SOFTMAX", "TfLiteXNNPackDelegate"] in rows
+
+
 def test_a_core_ml_report_shows_units_and_estimated_shares(call, tmp_path):
     bundle = tmp_path / "Keywords.mlperf"
     bundle.mkdir()

@@ -13,7 +13,13 @@ from pathlib import Path
 import pytest
 
 from adb_devices import GETPROP, SERIAL, TMP, phone, register  # noqa: F401
-from device_tool_outputs import ONNXRUNTIME, benchmark_model, onnxruntime_results, profile_table
+from device_tool_outputs import (
+    ONNXRUNTIME,
+    benchmark_model,
+    litert_benchmark_model,
+    onnxruntime_results,
+    profile_table,
+)
 from edgewise import data
 from edgewise.cancellation import CancelToken, cancellable
 from edgewise.cli.main import run as edgewise_command
@@ -186,12 +192,13 @@ def test_a_tool_on_this_machine_is_sent(phone, capsys, tmp_path, monkeypatch):  
 
 
 def test_iterations_duration_and_shapes_reach_the_tool(phone, capsys):  # noqa: F811
-    record(phone, benchmark_model())
+    record(phone, benchmark_model(delegate=""))
     words = ("--iterations", "7", "--warmup", "2", "--sessions", "1", "--timeout", "30s")
     bench(capsys, "-r", "benchmark_model/builtin", *words)
     assert "--use_xnnpack=false" in phone.commands("--num_runs=7 ")[0]
     assert "--min_secs=0 --max_secs=30 --warmup_runs=2 --warmup_min_secs=0" in phone.commands("--num_runs=7 ")[0]
     assert "input_layer" not in phone.commands("--num_runs=7 ")[0]
+    record(phone, benchmark_model())
     bench(capsys, "-r", "benchmark_model", "--duration", "2", "--sessions", "1", "--batch", "4")
     (line,) = phone.commands("--min_secs=2 ")
     assert "--num_runs=1 " in line and "--input_layer=serving_default_args_0 --input_layer_shape=4,1,32,32" in line
@@ -207,6 +214,37 @@ def test_a_delegate_that_was_not_applied_is_no_measurement_of_it(phone, capsys):
     assert phone.commands("--use_gpu=true --gpu_precision_loss_allowed=true")
 
 
+def test_the_npu_is_measured_by_the_tool_of_litert_2(phone, capsys):  # noqa: F811
+    record(phone, litert_benchmark_model())
+    run, rows = bench(capsys, "-r", "benchmark_model/npu", "--sessions", "1")
+    assert rows["latency"]["value"] == pytest.approx(947.132e-6) and rows["load_time"]["value"] == pytest.approx(
+        5.76e-3
+    )
+    assert rows["memory_peak"]["value"] == 35.5 * 2**20
+    assert run["effective"]["delegates"] == [{"name": "DispatchDelegate", "nodes": 2, "of": 3, "partitions": 3}]
+    assert phone.commands(f"--use_npu=true --dispatch_library_path={TMP} --compiler_plugin_library_path={TMP}")
+    record(phone, litert_benchmark_model("TfLiteXNNPackDelegate"))
+    run, _ = bench(capsys, "-r", "benchmark_model/npu", "--sessions", "1", code=4)
+    assert "did not apply npu" in run["failure"]["message"]
+
+
+def test_a_flag_that_the_tool_does_not_know_is_no_result_of_it(phone, capsys):  # noqa: F811
+    text = litert_benchmark_model("TfLiteXNNPackDelegate")
+    record(phone, text.replace("flags: ", "flags: --input_layer=x --input_layer_shape=4,1,32,32 "))
+    run, _ = bench(capsys, "-r", "benchmark_model", "--batch", "4", "--sessions", "1", code=4)
+    assert run["failure"]["cause"] == "Unsupported"
+    assert run["failure"]["message"] == "this benchmark_model does not know --input_layer_shape"
+
+
+def test_nnapi_is_measured_with_a_caution(phone, capsys):  # noqa: F811
+    text = benchmark_model(delegate="gpu").replace("GPU", "NNAPI").replace("TfLiteGpuDelegateV2", "TfLiteNnapiDelegate")
+    record(phone, text)
+    run, rows = bench(capsys, "-r", "benchmark_model/nnapi", "--sessions", "1")
+    assert rows["latency"]["value"] == pytest.approx(5000.5e-6)
+    (caution,) = [each for each in run["cautions"] if each["code"] == "nnapi-deprecated"]
+    assert caution["message"] == "NNAPI is deprecated since Android 15"
+
+
 @pytest.mark.parametrize("start", [True, False])
 def test_profile_attributes_the_tools_operators(phone, capsys, start):  # noqa: F811
     graph = read_graph(MODEL)
@@ -214,7 +252,8 @@ def test_profile_attributes_the_tools_operators(phone, capsys, start):  # noqa: 
     table = [
         (each.op, time, f"[{each.outputs[0]}]:{each.index}") for each, time in zip(graph.operators, times, strict=True)
     ]
-    record(phone, benchmark_model("4900"), benchmark_model("5000", profile=profile_table(table, start=start)))
+    table = profile_table(table, start=start)
+    record(phone, benchmark_model("4900", delegate=""), benchmark_model("5000", delegate="", profile=table))
     words = ("profile", MODEL, "-d", "phone", "-r", "benchmark_model/builtin", "--sessions", "1", "--no-store")
     (run,) = command(capsys, *words)["runs"]
     assert run["profile_absent_because"] is None
@@ -479,7 +518,7 @@ def test_a_device_that_lies_about_itself(phone, capsys):  # noqa: F811
         phone.root / "bin" / "uname",
         "head -c 100000 /dev/zero | tr '\\0' a; echo; echo '== /proc/../../../etc/x'; echo y",
     )
-    run, _ = bench(capsys, "-r", "benchmark_model/builtin", "--sessions", "1")
+    run, _ = bench(capsys, "-r", "benchmark_model", "--sessions", "1")
     assert (
         run["environment"]["device"]["model"] == "A very long name" and len(run["environment"]["architecture"]) == 100
     )

@@ -6,7 +6,13 @@ import math
 
 import pytest
 
-from device_tool_outputs import ONNXRUNTIME, benchmark_model, onnxruntime_results, profile_table
+from device_tool_outputs import (
+    ONNXRUNTIME,
+    benchmark_model,
+    litert_benchmark_model,
+    onnxruntime_results,
+    profile_table,
+)
 from edgewise.runtime.base import UnsupportedModel
 from edgewise.runtime.device_tools import BenchmarkModel, DeviceTool, OrtPerfTest, ToolRequest
 from messages import says
@@ -36,10 +42,13 @@ def test_the_command_line_of_each_provider():
         "--use_xnnpack=false",
         "--use_gpu=true",
         "--gpu_precision_loss_allowed=true",
+        "--allow_fp16=true",
         "--enable_op_profiling=true",
     } <= set(gpu)
     nnapi = TOOL.command(request(provider="nnapi", mode="memory"))
     assert {"--use_nnapi=true", "--nnapi_allow_fp16=false", "--report_peak_memory_footprint=true"} <= set(nnapi)
+    npu = TOOL.command(request(provider="npu"))
+    assert {"--use_npu=true", "--dispatch_library_path=/t", "--compiler_plugin_library_path=/t"} <= set(npu)
 
 
 def test_shapes_are_given_only_where_one_differs():
@@ -83,6 +92,30 @@ def test_the_statistics_of_the_timed_inferences():
     assert answer.memory == {"load": 6.5 * 2**20, "delta": 8.25 * 2**20} and answer.threads == 1 and answer.applied
 
 
+def test_what_litert_2_prints():
+    answer = TOOL.read(litert_benchmark_model(), "", request(provider="npu"))
+    assert (answer.latency_ns, answer.load_ns, answer.first_ns) == ((947_132,), 5_760_000, 2_120_000)
+    assert answer.statistics == pytest.approx({
+        "count": 1054, "mean": 947.132e-6, "min": 910e-6, "max": 1102e-6, "std": 23e-6, "p5": 915e-6,
+        "median": 942e-6, "p95": 991e-6,
+    })  # fmt: skip
+    assert answer.memory == {"load": 4.5 * 2**20, "delta": 7.25 * 2**20, "peak": 35.5 * 2**20} and answer.threads == 2
+    assert answer.delegates == ({"name": "DispatchDelegate", "nodes": 2, "of": 3, "partitions": 3},)
+    assert answer.ignored == ""
+    for flag, told in (("--xnnpack_force_fp16=true", "--xnnpack_force_fp16=true"), ("--xnnpack_force_fp16=false", "")):
+        text = litert_benchmark_model().replace("--use_xnnpack=false", f"--use_xnnpack=true {flag}")
+        assert TOOL.read(text, "", request(provider="npu")).ignored == told
+
+
+@pytest.mark.parametrize(
+    ("delegate", "provider"), [("DispatchDelegate", "npu"), ("LITERT_CL", "gpu"), ("TfLiteXNNPackDelegate", "xnnpack")]
+)
+def test_litert_2_that_ran_on_something_else_did_not_apply_the_provider(delegate, provider):
+    for asked in ("npu", "gpu", "xnnpack", "nnapi", "builtin"):
+        answer = TOOL.read(litert_benchmark_model(delegate), "", request(provider=asked))
+        assert answer.applied == (asked == provider)
+
+
 def test_versions_without_quantiles_prefixes_and_with_older_words():
     text = benchmark_model("1.23457e+06", quantiles="", delegate="").replace("INFO: ", "")
     text = text.replace("Memory footprint delta from the start of the tool", "Peak memory footprint")
@@ -114,7 +147,7 @@ def test_a_provider_counts_as_applied_only_if_the_tool_says_so(delegate):
     text = benchmark_model(delegate=delegate)
     assert TOOL.read(text, "", request()).applied == bool(delegate)
     assert not TOOL.read(text, "", request(provider="gpu")).applied
-    assert TOOL.read(text, "", request(provider="builtin")).applied
+    assert TOOL.read(text, "", request(provider="builtin")).applied == (not delegate)
     # A delegate that took its operators and failed then leaves them to the processor.
     text = f"{benchmark_model(delegate='gpu')}ERROR: Failed to apply GPU delegate.\n"
     assert not TOOL.read(text, "", request(provider="gpu")).applied

@@ -9,7 +9,7 @@ import pytest
 
 from edgewise.model.identity import read_graph
 from edgewise.runtime.base import CannotProfile
-from edgewise.runtime.executorch_profile import Event, _read_inference, make_nodes, read_inferences
+from edgewise.runtime.executorch_profile import Event, make_nodes, read_inference, read_inferences
 
 FOLDER = Path(__file__).parents[1] / "pte_programs"
 WALLS = [110_000, 9_000]
@@ -74,7 +74,7 @@ WHOLE = event("Method::execute", 100)
 
 
 def test_a_delegate_that_tells_no_steps_is_one():
-    found = _read_inference([event("DELEGATE_CALL", 60), event("native_call_add.out", 30, instruction=1), WHOLE], 110)
+    found = read_inference([event("DELEGATE_CALL", 60), event("native_call_add.out", 30, instruction=1), WHOLE], 110)
     assert [each.name for each in found.steps] == ["DELEGATE_CALL", "native_call_add.out"]
 
 
@@ -90,4 +90,4 @@ def test_a_delegate_that_tells_no_steps_is_one():
 )
 def test_times_that_can_not_be_are_refused(events, wall):
     with pytest.raises(CannotProfile):
-        _read_inference(events, wall)
+        read_inference(events, wall)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import csv
 import json
 import math
 import os
@@ -13,6 +14,8 @@ from pathlib import Path
 import pytest
 
 import edgewise
+from benchmark_model_files import files, message
+from device_tool_outputs import litert_benchmark_model
 from edgewise.comparing.comparison import Variant
 from edgewise.comparing.criteria import Criteria
 from edgewise.comparing.environments import environment_differences
@@ -23,16 +26,20 @@ from edgewise.importing import IMPORTERS, Told, import_file, read_any
 from edgewise.importing.reading import HEAD_CHARACTERS, MOST_BYTES
 from edgewise.importing.spec import SETTINGS
 from edgewise.importing.tools import mlperf
+from edgewise.importing.tools.executorch import describe_blocks
 from edgewise.metrics import METRICS
 from edgewise.record.job import Scenario
 from edgewise.report.bench.ranking import comparable_groups
 from edgewise.report.bench.recommendation import recommendations
 from edgewise.report.files import render_report
-from edgewise.store.exchange import export_runs, import_runs
+from edgewise.report.runs.conditions import delegates_of
+from edgewise.runtime.executorch_profile import Event
+from edgewise.store.exchange import csv_lines, export_runs, import_runs
 from messages import has, is_in, says, wording
 
 FOLDER = Path(__file__).parents[1] / "tool_outputs"
-FILES = sorted(FOLDER.iterdir())
+FILES = sorted([*FOLDER.iterdir(), FOLDER.parent / "pte_programs" / "events.etdp"], key=lambda file: file.name)
+BINARY = (".pb", ".etdp")
 
 # file → per run: (label, headline, {metric: value in SI})
 EXPECTED = {
@@ -81,6 +88,19 @@ EXPECTED = {
          {"latency": 4.99e-3, "latency_mean": 5.0005e-3, "latency_min": 4.8e-3, "latency_max": 6e-3,
           "latency_std": 100e-6, "latency_p95": 5.2e-3, "load_time": 12.345e-3, "latency_first": 9e-3,
           "memory_peak": 12.5 * 2**20}),
+    ],
+    "benchmark_model_results.pb": [
+        ("model of benchmark_model_results.pb · benchmark_model/xnnpack", "latency",
+         {"latency": 2.375e-3, "latency_mean": 2.5e-3, "latency_min": 2.25e-3, "latency_max": 4.75e-3,
+          "latency_std": 0.25e-3, "latency_p95": 3.5e-3, "load_time": 12.5e-3, "latency_first": 9.75e-3,
+          "memory_peak": 12.5 * 2**20, "memory_delta": 2 * 2**20}),
+    ],
+    "benchmark_model_runtime_info.pb": [
+        ("model of benchmark_model_runtime_info.pb · benchmark_model/xnnpack", "latency", {})
+    ],
+    "events.etdp": [
+        ("model of events.etdp · executorch", "latency_engine",
+         {"latency_engine": 7.421e-6, "latency_first": 99.968e-6, "load_time": 268.248e-6}),
     ],
     "benchmark_model_profile.csv": [("model of benchmark_model_profile.csv · benchmark_model", "latency", {})],
     "litert-benchmark.json": [
@@ -290,13 +310,15 @@ def test_an_import_is_stable_and_survives_export(file, tmp_path):
 
 def test_no_file_matches_two_tools():
     for file in FILES:
-        text = file.read_text()[:HEAD_CHARACTERS]
-        is_json = file.suffix in (".json", ".jsonl")
-        found = {
-            name
+        is_json, is_binary = file.suffix in (".json", ".jsonl"), file.suffix in BINARY
+        text = file.read_bytes().decode("latin-1" if is_binary else "utf-8")[:HEAD_CHARACTERS]
+        found = [
+            (name, form.title)
             for name, _, form in forms()
-            if is_json == (form.kind in ("json", "jsonl")) and re.search(form.mark, text, re.MULTILINE)
-        }
+            if (is_json, is_binary) == (form.kind in ("json", "jsonl"), form.kind == "binary")
+            and re.search(form.mark, text, re.MULTILINE)
+        ]
+        found = found if is_binary else {name for name, _ in found}
         assert len(found) == 1, (file.name, found)
 
 
@@ -462,7 +484,7 @@ def test_reasons_for_absent_numbers():
         return {row.metric: row.absent_because for row in run.measurements if row.value is None}
 
     assert set(reasons("trtexec_profile.json").values()) == {
-        "this file has times of layers alone",
+        "this file has layers alone",
         "the file does not have the model; add --model FILE on import",
     }
     assert reasons("trtexec_times.json")["throughput"] == wording("not-file-in-building", title="trtexec")
@@ -693,6 +715,117 @@ def test_threads_that_only_the_request_of_benchmark_model_tells(tmp_path):
         assert run.job.runtime.threads == threads
 
 
+def test_the_benchmark_model_of_litert_2_and_a_delegate_that_is_given_up(tmp_path):
+    path = tmp_path / "f.txt"
+    path.write_text(litert_benchmark_model())
+    (run,) = import_file(path)
+    delegate = {"name": "DispatchDelegate", "nodes": 2, "of": 3, "partitions": 3}
+    assert run.effective["delegates"] == [delegate]
+    assert run.job.runtime.provider == "npu" and run.value("latency_mean") == pytest.approx(947.132e-6)
+    assert "nnapi-deprecated" not in {each.code for each in run.cautions}
+    path.write_text(litert_benchmark_model("TfLiteNnapiDelegate"))
+    (run,) = import_file(path)
+    assert run.job.runtime.provider == "nnapi" and "nnapi-deprecated" in {each.code for each in run.cautions}
+
+
+def test_binary_files_are_as_protobuf_writes_them():
+    assert {name: (FOLDER / name).read_bytes() for name in files()} == files()
+
+
+def test_results_take_the_delegates_from_the_file_beside_them(tmp_path):
+    for name, content in files().items():
+        (tmp_path / name.removeprefix("benchmark_model_")).write_bytes(content)
+    (run,) = import_file(tmp_path / "results.pb")
+    assert run.effective == {
+        "operators": 4, "operators_delegated": 3, "delegate_partitions": 2,
+        "delegates": [{"name": "TfLiteXNNPackDelegate", "nodes": 3, "of": 4}],
+    }  # fmt: skip
+    assert delegates_of(run) == ["TfLiteXNNPackDelegate took 3 of 4 operators"]
+    (latency, *_) = csv.DictReader("".join(csv_lines([run])).splitlines())
+    counts = [latency[name] for name in ("operators", "operators_delegated", "delegate_partitions")]
+    assert (latency["metric"], counts) == ("latency", ["4", "3", "2"])
+    stopping = run.job.workload.stopping
+    assert (run.job.runtime.provider, stopping.iterations, stopping.warmup) == ("xnnpack", 343, 135)
+    layers = [(layer.name, layer.op, layer.provider, layer.time) for layer in run.layers]
+    assert layers == [
+        ("CONV_2D:0", "CONV_2D", "TfLiteXNNPackDelegate", None), ("CUMSUM:1", "CUMSUM", "built-in", None),
+        ("CONV_2D:2", "CONV_2D", "TfLiteXNNPackDelegate", None), ("SOFTMAX:3", "SOFTMAX", "TfLiteXNNPackDelegate", None),
+    ]  # fmt: skip
+    (told,) = import_file(tmp_path / "runtime_info.pb")
+    assert told.effective == run.effective and told.value("latency") is None
+
+    (tmp_path / "runtime_info.pb").write_bytes(b"")
+    with pytest.raises(BadInput, match=says("no-operators-more-than", most_rows=100000)) as caught:
+        import_file(tmp_path / "results.pb")
+    assert caught.value.message.startswith(f"{tmp_path / 'runtime_info.pb'}, the document: ")
+    (tmp_path / "runtime_info.pb").unlink()
+    (alone,) = import_file(tmp_path / "results.pb")
+    assert alone.effective == {} and alone.layers == () and alone.id != run.id
+    assert alone.value("latency") == run.value("latency")
+
+
+def test_a_float_of_32_bits_has_seven_digits(tmp_path):
+    metrics = {"avg_ms": 3.71, "median_ms": 2.92}
+    path = tmp_path / "f"
+    path.write_bytes(message("tflite.tools.benchmark", "BenchmarkResult", name="gpu", latency_metrics=metrics))
+    (run,) = import_file(path)
+    assert values(run) == {"latency": 2.92e-3, "latency_mean": 3.71e-3}
+
+
+def test_several_delegates_are_no_provider(tmp_path):
+    nodes = [
+        {"id": 0, "name": "A", "delegated_to_node_id": 2}, {"id": 1, "name": "B", "delegated_to_node_id": 3},
+        {"id": 2, "delegate_node_details": {"delegate_name": "LITERT_CL"}},
+        {"id": 3, "delegate_node_details": {"delegate_name": "TfLiteXNNPackDelegate"}},
+    ]  # fmt: skip
+    path = tmp_path / "f"
+    graphs = [{"subgraph_id": 0, "nodes": nodes}, {"subgraph_id": 1, "nodes": [{"id": 0, "name": "C"}]}]
+    path.write_bytes(message("tflite.profiling", "ModelRuntimeDetails", model_name="/m/net.tflite", subgraphs=graphs))
+    (run,) = import_file(path)
+    assert run.job.runtime.provider is None and run.job.model.name == "net.tflite"
+    assert [layer.provider for layer in run.layers] == ["LITERT_CL", "TfLiteXNNPackDelegate", "built-in"]
+    assert run.effective["delegates"] == [
+        {"name": "LITERT_CL", "nodes": 1, "of": 2},
+        {"name": "TfLiteXNNPackDelegate", "nodes": 1, "of": 2},
+    ]
+
+
+def test_steps_of_executorch_are_layers():
+    (run,) = import_file(FOLDER.parent / "pte_programs" / "events.etdp")
+    assert [(layer.name, layer.provider, layer.time) for layer in run.layers] == [
+        ("Transpose (ND, X32) #1 [0]", "a delegate", None), ("Convolution (NHWC, F32) IGEMM #1 [0]", "a delegate", None),
+        ("Transpose (ND, X32) #2 [0]", "a delegate", None), ("cumsum.out [1]", "ExecuTorch's kernels", 611e-9),
+        ("mean.out [2]", "ExecuTorch's kernels", 841e-9), ("Fully Connected (NC, F32) GEMM #1 [3]", "a delegate", None),
+    ]  # fmt: skip
+    assert run.layers[1].op == "Convolution (NHWC, F32) IGEMM"
+    assert run.measurement("latency_engine").samples == (7.421e-6,)
+    assert run.profile.conservation == pytest.approx((611 + 841) / 7421)
+
+
+def test_methods_of_executorch_are_runs_and_without_loading_no_inference_is_the_first():
+    def inference(*names, length=100):
+        steps = [
+            Event(name=f"native_call_{name}", instruction=at, delegated=False, start=0, length=40)
+            for at, name in enumerate(names)
+        ]
+        return [*steps, Event(name="Method::execute", instruction=0, delegated=False, start=0, length=length)]
+
+    load = [Event(name="Program::load_method", instruction=0, delegated=False, start=0, length=9)]
+    step = {"provider": "ExecuTorch's kernels", "time": 40}
+    add, mul = ({"name": f"{name} [0]", "op": name, **step} for name in ("add", "mul"))
+    assert describe_blocks([inference("add"), inference("mul"), inference("add", length=60)]) == {
+        "methods": [
+            {"first": None, "times": [100, 60], "load": None, "steps": [add]},
+            {"first": None, "times": [100], "load": None, "steps": [mul]},
+        ]
+    }
+    assert describe_blocks([load, inference("add")]) == {
+        "methods": [{"first": 100, "times": [], "load": 9, "steps": [add]}]
+    }
+    with pytest.raises(ValueError, match=wording("no-inference")):
+        describe_blocks([load])
+
+
 def test_what_the_user_tells_is_marked_and_must_not_contradict(tmp_path):
     model = tmp_path / "model.tflite"
     model.write_bytes((Path(__file__).parents[2] / "src/edgewise/data/digits_cnn.tflite").read_bytes())
@@ -703,10 +836,14 @@ def test_what_the_user_tells_is_marked_and_must_not_contradict(tmp_path):
     assert run.source.told == {"threads": 1, "precision": "f32", "model": "model.tflite", "device": "phone"}
     assert run.source.unknown == ("version", "batch")
     assert run.id != import_file(FOLDER / "benchmark_model.txt")[0].id
-    assert run.effective == {}
+    delegate = {"name": "TfLiteXNNPackDelegate", "nodes": 9, "of": 10, "partitions": 1}
+    assert run.effective == {"delegates": [delegate]}
     other = model.rename(tmp_path / "other.tflite")
     (run,) = import_file(FOLDER / "benchmark_model.txt", told=Told(model=other))
-    assert run.job.model.name == "other.tflite" and run.effective == {"model_in_file": "model.tflite"}
+    assert run.job.model.name == "other.tflite" and run.effective == {
+        "delegates": [delegate],
+        "model_in_file": "model.tflite",
+    }
     with pytest.raises(BadInput, match=says("set-says", name="threads", settings=1, value=8)):
         import_file(FOLDER / "benchmark_model.txt", told=Told(settings={"threads": 8}))
     with pytest.raises(BadInput, match=says("results-several-models-model-names")):
@@ -751,6 +888,14 @@ def test_more_samples_than_are_read(tmp_path):
         import_file(path)
 
 
+def binary_mutations(content: bytes):
+    for at in range(0, len(content), max(1, len(content) // 100)):
+        yield f"cut at {at}", content[:at]
+        for byte in (0, 1, 0x7F, 0xFF):  # 0x80 begins a pickle
+            yield f"byte {at} is {byte}", content[:at] + bytes([byte]) + content[at + 1 :]
+    yield "twice", content + content
+
+
 def mutations(content: bytes):
     yield "cut in half", content[: len(content) // 2]
     yield "cut early", content[:300]
@@ -776,7 +921,7 @@ def mutations(content: bytes):
 def test_damaged_files_give_runs_or_one_error_with_a_place(file, tmp_path):
     name = import_file(file)[0].source.importer
     content = file.read_bytes()
-    for what, damaged in mutations(content):
+    for what, damaged in binary_mutations(content) if file.suffix in BINARY else mutations(content):
         path = tmp_path / "damaged"
         path.write_bytes(damaged)
         try:

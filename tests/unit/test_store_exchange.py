@@ -259,14 +259,16 @@ def test_csv_has_a_row_for_each_measurement(tmp_path):
     assert len(rows) == 3
     assert list(rows[0]) == [
         "run", "created", "model", "format", "runtime", "provider", "version", "threads", "batch", "scenario", "metric",
-        "value", "low", "high", "unit", "basis", "method", "absent_because",
+        "value", "low", "high", "unit", "basis", "method", "absent_because", "operators",
+        "operators_delegated", "delegate_partitions",
     ]  # fmt: skip
     assert rows[0] == {
         "run": "01936b2a-7c10-7abc-8def-0123456789ab", "created": "2026-01-31T12:00:00.250000+00:00",
         "model": "person_detect.tflite", "format": "tflite", "runtime": "litert", "provider": "xnnpack",
         "version": "2.3.0", "threads": "2", "batch": "1", "scenario": "single-stream", "metric": "latency",
         "value": "0.0021", "low": "0.00205", "high": "0.00216", "unit": "s", "basis": "measured",
-        "method": "monotonic clock around invoke; median, block bootstrap", "absent_because": "",
+        "method": "monotonic clock around invoke; median, block bootstrap", "absent_because": "", "operators": "",
+        "operators_delegated": "", "delegate_partitions": "",
     }  # fmt: skip
     assert (rows[2]["value"], rows[2]["absent_because"]) == ("", "no energy meter on this machine")
     export_runs(RUNS, tmp_path / "runs.CSV")

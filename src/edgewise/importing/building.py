@@ -34,7 +34,7 @@ from edgewise.record import (
 )
 from edgewise.record.job import NAME_ALONE, UNKNOWN_DEVICE, ScenarioKind
 from edgewise.run.rates import distribution
-from edgewise.run.trust import LEAST_SAMPLES, grade_of
+from edgewise.run.trust import LEAST_SAMPLES, about_provider, grade_of
 from edgewise.run.variation import UNKNOWN, assumed, cautions_about
 from edgewise.store.codec import parse_time
 
@@ -94,6 +94,7 @@ def build_run(part: Part, *, importer: Importer, name: str, index: int, told: To
     )  # fmt: skip
     # Earlier versions took failed executions for samples: their run of this file is another one.
     outcome = [part.failure.message] if part.failure else [part.left_out] if part.left_out else []
+    outcome += [part.beside] if part.beside else []
     identity = json.dumps([name, source.sha256, index, origin.told, *outcome], sort_keys=True, default=str)
     variation = _assume_variation(part, job)
     run = Run(
@@ -237,7 +238,7 @@ def _explain_absence(metric: str, rows: Mapping[str, Measurement], importer: Imp
     if metric in importer.absent:
         return importer.absent[metric]
     if not form.method:
-        return "this file has times of layers alone"
+        return "this file has layers alone"
     if not any(metric in each.names for each in importer.forms):
         return f"{importer.title} does not report this metric"
     return f"not in the file of {importer.title}"
@@ -266,6 +267,7 @@ def _make_cautions(run: Run, importer: Importer, part: Part) -> Iterator[Caution
     yield Caution.of("imported", message)
     if part.left_out:
         yield Caution.of("failed-executions", part.left_out)
+    yield from about_provider(run.job.runtime.provider)
     row = run.measurement(run.headline)
     if row is None or row.value is None:
         return

@@ -53,6 +53,7 @@ class Part:
         failure: why the run failed, as the tool recorded it; a run that failed has no values, samples and layers.
         left_out: which samples were left out and why, in words; "" if none were.
         reasons: metric → why this run lacks it. A run with reasons and no values is one that can't be mapped.
+        beside: SHA-256 of another file that belongs to the run; "" without one.
     """
 
     source: SourceFile
@@ -75,6 +76,7 @@ class Part:
     failure: Failure | None = None
     left_out: str = ""
     reasons: dict[str, str] = field(default_factory=dict)
+    beside: str = ""
 
     @property
     def where(self) -> str:
@@ -216,6 +218,8 @@ def _split_json(source: SourceFile, form: Form) -> Iterator[Part]:
             begin = source.position_of(number)
             yield Part(source=source, form=form, json=value, begin=begin, path=f"line {number}", root=value)
         return
+    elif form.kind == "binary":
+        root = decode_binary(source, form)
     else:
         root = parse_json(source) if form.kind == "json" else parse_yaml(source)
     found: Sequence[tuple[str, Any]] = items_at(source, root, f"{form.each}[*]" if form.each else "")
@@ -229,6 +233,17 @@ def _split_json(source: SourceFile, form: Form) -> Iterator[Part]:
             raise source.error("the document", f"the results are missing; expected {form.expects}")
     for path, value in found:
         yield Part(source=source, form=form, json=value, path=path, root=root)
+
+
+def decode_binary(source: SourceFile, form: Form) -> Any:
+    """Return the document that a binary form makes of a file. Raises `BadInput` where it can't."""
+    assert form.decode is not None
+    try:
+        # What is text by chance has other characters than bytes.
+        return form.decode(source.text.encode("latin-1"))
+    except ValueError as error:
+        reason = "it is text" if isinstance(error, UnicodeError) else str(error)
+        raise source.error("the document", f"{reason}; expected {form.expects}") from None
 
 
 def _find(part: Part, place: str, begin: int = 0, end: int | None = None) -> list[tuple[str, Any]]:

@@ -103,8 +103,10 @@ def _recognise(source: SourceFile, tool: str) -> tuple[str, Importer, Form]:
         raise BadInput(f"⟦from⟧ {tool[:MOST_WORD]}: {error.marked.message}", advice=error.marked.advice) from None
     for name, importer in importers:
         for form in importer.forms:
-            if _matches(source.head, form):
+            if _matches(source.head, form, is_text=source.not_text is None):
                 return name, importer, form
+    if source.not_text is not None:
+        raise source.not_text
     line = next((number for number, text in enumerate(source.head.splitlines(), 1) if text.strip()), 1)
     if tool == AUTO:
         raise source.error(
@@ -116,6 +118,8 @@ def _recognise(source: SourceFile, tool: str) -> tuple[str, Importer, Form]:
     raise source.error(f"line {line}", f"no output of {importers[0][1].title}", f"expected {forms}")
 
 
-def _matches(head: str, form: Form) -> bool:
+def _matches(head: str, form: Form, *, is_text: bool = True) -> bool:
+    if is_text == (form.kind == "binary"):
+        return False
     is_json = _JSON.match(head) is not None
     return is_json == (form.kind in ("json", "jsonl")) and re.search(form.mark, head, re.MULTILINE) is not None

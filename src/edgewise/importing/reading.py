@@ -1,4 +1,4 @@
-"""Files of other tools as text or JSON: size, encoding, places in errors. Their content may be hostile."""
+"""Files of other tools as text, JSON or bytes: size, encoding, places in errors. Their content may be hostile."""
 
 from __future__ import annotations
 
@@ -41,12 +41,18 @@ _BINARY = ((b"\x80", "a pickle"), (b"PK\x03\x04", "a zip archive"))
 
 @dataclass(frozen=True)
 class SourceFile:
-    """A file as read: its text without colours, and with a line feed at the end of each line."""
+    """A file as read.
+
+    Attributes:
+        text: without colours, and with a line feed at the end of each line; of a binary file a character per byte.
+        not_text: why the file is binary; None for text.
+    """
 
     path: Path
     text: str
     sha256: str
     modified: float
+    not_text: BadInput | None = None
 
     @property
     def head(self) -> str:
@@ -83,9 +89,12 @@ def read_source(path: Path) -> SourceFile:
         raise BadInput(f"can't read {place}: {reason}", advice="give a file that a tool wrote") from None
     if len(content) > MOST_BYTES:
         raise BadInput(f"{path} is larger than {format_bytes(MOST_BYTES)}", advice="import a summary of it")
-    return SourceFile(
-        path=path, text=_decode(content, path), sha256=hashlib.sha256(content).hexdigest(), modified=modified
-    )
+    digest, not_text = hashlib.sha256(content).hexdigest(), None
+    try:
+        text = _decode(content, path)
+    except BadInput as error:
+        text, not_text = content.decode("latin-1"), error
+    return SourceFile(path=path, text=text, sha256=digest, modified=modified, not_text=not_text)
 
 
 def _decode(content: bytes, path: Path) -> str:

@@ -10,7 +10,7 @@ if TYPE_CHECKING:
     from edgewise.importing.extraction import Part
     from edgewise.record.job import ScenarioKind
 
-Kind = Literal["text", "json", "jsonl", "table", "yaml"]
+Kind = Literal["text", "json", "jsonl", "table", "yaml", "binary"]
 
 SETTINGS = (
     "model", "version", "provider", "device", "threads", "batch", "precision", "scenario", "streams", "requests",
@@ -89,12 +89,14 @@ class Form:
         title: in words, such as ``text`` or ``JSON of --exportTimes``.
         kind: ``text`` (also CSV), ``json`` or ``yaml``, whose fields are found as in JSON; ``jsonl``, a run per line;
             ``table``, a CSV or Markdown table that begins at the line of `mark` and has a run per row, whose cells are
-            found by their column as in a JSON object.
-        mark: regular expression that the beginning of such a file contains, and no other tool's file.
+            found by their column as in a JSON object; ``binary``, bytes of which `decode` makes such a document.
+        mark: regular expression that the beginning of such a file contains, and no other tool's file; of a binary file
+            a character per byte.
         expects: what a complete file has, for errors: ``a line like 'Median: 1.23 ms'``.
         method: how the tool obtained its times, in words; "" for a file of layers alone.
         each: what begins a run. Text: regular expression of a line; JSON: path of a list whose items are runs.
             "" if the file is one run.
+        decode: of a binary file: returns its content as JSON would have it, or raises ValueError with what is wrong.
         items: for structures that paths can't express: returns the runs of a document, each with its place in words; of
             a table, whose document is the list of its rows.
         ends: `each` is the last line of a run and not the first; settings before it hold for all runs that follow.
@@ -117,6 +119,7 @@ class Form:
     fields: Sequence[Field] = ()
     rows: LayerRows | None = None
     each: str = ""
+    decode: Callable[[bytes], Any] | None = None
     items: Callable[[Any], Sequence[tuple[str, Any]]] | None = None
     ends: bool = False
     finish: Callable[[Part], None] | None = None

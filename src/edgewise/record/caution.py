@@ -64,6 +64,10 @@ CAUTIONS: dict[str, tuple[str, str]] = {
         "charging heats a device; measure with a full or unplugged battery: 'adb tcpip 5555', unplug, 'adb connect'",
     ),
     "thermal-status": ("C", "the device limits its clocks because it is hot; let it cool down and measure again"),
+    "nnapi-deprecated": (
+        "A",
+        "newer devices may run it on the processor; also measure benchmark_model/gpu or benchmark_model/npu",
+    ),
     "limit-not-held": ("C", "results don't show the smaller device; see docs/constraints.md for better mechanisms"),
     "cache-not-dropped": (
         "B",

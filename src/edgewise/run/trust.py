@@ -275,6 +275,12 @@ def _about_conditions(sessions: Sequence[SessionResult]) -> Iterator[Caution]:
         yield Caution.of("thermal-status", f"Android's thermal status reached {max(statuses)} (0 is none, 6 shutdown)")
 
 
+def about_provider(provider: str | None) -> Iterator[Caution]:
+    """Return a caution about a provider that its makers have given up."""
+    if provider == "nnapi":
+        yield Caution.of("nnapi-deprecated", "NNAPI is deprecated since Android 15")
+
+
 def _about_board(sessions: Sequence[SessionResult]) -> Iterator[Caution]:
     """Return a caution if the timer of a board at a serial port runs at another speed than this machine's clock."""
     boards = [session.facts["board"] for session in sessions if "board" in session.facts]
@@ -286,6 +292,7 @@ def _about_board(sessions: Sequence[SessionResult]) -> Iterator[Caution]:
 
 
 def _about_settings(job: Job, sessions: Sequence[SessionResult]) -> Iterator[Caution]:
+    yield from about_provider(job.runtime.provider)
     effective: Mapping[str, Any] = sessions[0].facts.get("effective", {}) if sessions else {}
     scenario = job.workload.scenario
     asked = {

@@ -2,7 +2,8 @@
 
 Their formats are those of their sources: for LiteRT's benchmark_model, TensorFlow 2.4 to 2.20, ``tensorflow/lite``:
 ``tools/benchmark/benchmark_model.cc`` and ``benchmark_tflite_model.cc``, ``profiling/profile_summarizer.cc``, and
-``tsl/util/stats_calculator.cc``; for onnxruntime_perf_test, ONNX Runtime 1.14 to 1.23, ``onnxruntime/test/perftest``.
+``tsl/util/stats_calculator.cc``, and for LiteRT 2's tool of the same name ``litert/tools/benchmark_litert_model.h`` of
+github.com/google-ai-edge/LiteRT; for onnxruntime_perf_test, ONNX Runtime 1.14 to 1.23, ``onnxruntime/test/perftest``.
 """
 
 from __future__ import annotations
@@ -62,6 +63,7 @@ class ToolAnswer:
         delegates: what delegates took: ``name``, ``nodes``, ``of`` (None where not told), ``partitions``.
         threads: number of threads that the tool says it uses; None where it does not say.
         applied: whether the tool says that it applied the provider that was asked for.
+        ignored: a flag that the tool says it does not know, although its result depends on it; "" for none.
         profile: times of layers, where they were asked for and are there.
     """
 
@@ -73,6 +75,7 @@ class ToolAnswer:
     delegates: tuple[Mapping[str, Any], ...] = ()
     threads: int | None = None
     applied: bool = True
+    ignored: str = ""
     profile: EngineProfile | None = None
 
 
@@ -100,8 +103,14 @@ class DeviceTool(Runtime, Protocol):
 _NUMBER = r"-?\d+(?:\.\d+)?(?:[eE][+-]?\d+)?"
 
 
+_APPLIED = {"gpu": ("gpu", "litert_"), "npu": ("dispatchdelegate",)}
+"""Provider → what the names of its delegates contain, in small letters. LiteRT 2 calls one of GPUs LITERT_CL."""
+_DECISIVE = ("--input_layer_shape=", "--xnnpack_force_fp16=true")
+"""Flags of TensorFlow Lite's tool on which a result depends and that LiteRT 2 does not have."""
+
+
 class BenchmarkModel(OnDevices):
-    """LiteRT's (TensorFlow Lite's) ``benchmark_model``."""
+    """The ``benchmark_model`` of TensorFlow Lite and of LiteRT 2, each of which ignores the other's flags."""
 
     name = "benchmark_model"
     executor = EXECUTOR
@@ -111,6 +120,7 @@ class BenchmarkModel(OnDevices):
         Provider(name="xnnpack", title="XNNPACK", precisions=("f32", "f16")),
         Provider(name="builtin", title="built-in kernels"),
         Provider(name="gpu", title="TfLiteGpuDelegateV2", precisions=("f32", "f16"), accelerator=True),
+        Provider(name="npu", title="DispatchDelegate", accelerator=True),
         Provider(name="nnapi", title="TfLiteNnapiDelegate", precisions=("f32", "f16"), accelerator=True),
     )
     clock = "benchmark_model's own timer (whole microseconds), mean over the inferences of each session"
@@ -128,7 +138,10 @@ class BenchmarkModel(OnDevices):
         if request.provider == "xnnpack":
             flags["xnnpack_force_fp16"] = half
         if request.provider == "gpu":
-            flags |= {"use_gpu": "true", "gpu_precision_loss_allowed": half}
+            flags |= {"use_gpu": "true", "gpu_precision_loss_allowed": half, "allow_fp16": half}
+        if request.provider == "npu":
+            libraries = request.program.rpartition("/")[0]
+            flags |= {"use_npu": "true", "dispatch_library_path": libraries, "compiler_plugin_library_path": libraries}
         if request.provider == "nnapi":
             flags |= {"use_nnapi": "true", "nnapi_allow_fp16": half}
         if any(own != shape for own, shape in request.inputs.values()):
@@ -144,15 +157,11 @@ class BenchmarkModel(OnDevices):
     def read(self, output: str, results: str, request: ToolRequest) -> ToolAnswer:
         """As `DeviceTool.read`."""
         statistics = [_statistics(line) for line in re.findall(r"^(?:INFO: )?(count=[1-9].*)$", output, re.MULTILINE)]
-        timings = re.search(
-            rf"Inference timings in us: Init: ({_NUMBER}), First inference: ({_NUMBER}), "
-            rf"Warmup \(avg\): \S+, Inference \(avg\): ({_NUMBER})",
-            output,
-        )
-        if timings is None or not statistics:
+        times = _times_ns(output, statistics[-1]["mean"]) if statistics else None
+        if times is None:
             raise ValueError("it printed no 'Inference timings'")
-        load, first, mean = (round(float(value) * 1000) for value in timings.groups())
-        if min(load, first, mean) < 0 or not all(0 <= value < math.inf for value in statistics[-1].values()):
+        load, first, mean = times
+        if min(times) < 0 or not all(0 <= value < math.inf for value in statistics[-1].values()):
             raise ValueError("it printed times that are not possible")
         delegates = tuple(
             {"name": name, "nodes": int(nodes), "of": int(of) if of else None, "partitions": int(partitions)}
@@ -164,16 +173,34 @@ class BenchmarkModel(OnDevices):
         # Each tool's word for it: "Explicitly applied GPU delegate", "Replacing … with delegate (TfLiteGpuDelegateV2)".
         told = " ".join(
             [*re.findall(r"Explicitly applied (\w+) delegate", output), *(each["name"] for each in delegates)]
-        )
+        ).lower()
+        applied = any(word in told for word in _APPLIED.get(request.provider, (request.provider,)))
+        if request.provider == "builtin":
+            applied = not told  # LiteRT 2 can't leave XNNPACK out
         return ToolAnswer(
             latency_ns=(mean,), statistics=statistics[-1], load_ns=load, first_ns=first, memory=_memory(output),
             delegates=delegates,
             threads=_scaled(r"#threads used for CPU inference: \[(\d+)\]", output, 1)
             or _scaled(r"Num threads: \[(\d+)\]", output, 1),
-            applied=request.provider == "builtin"
-            or (request.provider in told.lower() and f"failed to apply {request.provider}" not in output.lower()),
+            ignored=next((flag.rstrip("=") for flag in _DECISIVE if re.search(rf"Unconsumed .*{flag}", output)), ""),
+            applied=applied and f"failed to apply {request.provider}" not in output.lower(),
             profile=_profile(output, mean, int(statistics[-1]["count"])) if request.mode == "layers" else None,
         )  # fmt: skip
+
+
+def _times_ns(output: str, mean_s: float) -> tuple[int, int, int] | None:
+    """Return the times to load, of the first inference and of the mean; None where the tool printed no results."""
+    if timings := re.search(
+        rf"Inference timings in us: Init: ({_NUMBER}), First inference: ({_NUMBER}), "
+        rf"Warmup \(avg\): \S+, Inference \(avg\): ({_NUMBER})",
+        output,
+    ):
+        load, first, mean = (round(float(value) * 1e3) for value in timings.groups())
+        return load, first, mean
+    results = output.rpartition("BENCHMARK RESULTS")[2]
+    load_ns = _scaled(rf"Model initialization: ({_NUMBER}) ms", results, 1e6)
+    first_ns = _scaled(rf"(?:Warmup \(first\)|First inference): +({_NUMBER}) ms", results, 1e6)
+    return None if load_ns is None or first_ns is None else (load_ns, first_ns, round(mean_s * 1e9))
 
 
 def _statistics(line: str) -> dict[str, float]:
@@ -192,10 +219,12 @@ def _memory(output: str) -> dict[str, int]:
         rf"(?:Memory footprint delta from the start of the tool|Peak memory footprint) \(MB\): "
         rf"init=({_NUMBER}) overall=({_NUMBER})",
         output,
-    )
+    ) or re.search(rf"Init footprint: +({_NUMBER}) MB\n.*Overall footprint: +({_NUMBER}) MB", output)
     if growth is not None:
         found = {"load": round(float(growth[1]) * 2**20), "delta": round(float(growth[2]) * 2**20)}
-    if peak := re.search(rf"Overall peak memory footprint \(MB\) via periodic monitoring: ({_NUMBER})", output):
+    if peak := re.search(
+        rf"(?:Overall peak memory footprint \(MB\) via periodic monitoring|Peak memory): +({_NUMBER})", output
+    ):
         found["peak"] = round(float(peak[1]) * 2**20)
     return found
 

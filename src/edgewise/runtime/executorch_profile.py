@@ -18,7 +18,7 @@ from edgewise.errors import BadModel
 from edgewise.model.graph import Graph, Operator
 from edgewise.model.readers.executorch_graph import XNNPACK
 from edgewise.model.readers.executorch_schema import LAYOUTS
-from edgewise.model.readers.tflite_tables import open_tables
+from edgewise.model.readers.tflite_tables import Tables, open_tables
 from edgewise.runtime.base import CannotProfile, EngineNode, EngineOverhead, EngineProfile
 from edgewise.runtime.litert_xnnpack import LiteRtOperator, StepMeaning, interpret_steps
 from edgewise.runtime.profiler_cost import Timed, take_turns, time_both
@@ -26,7 +26,8 @@ from edgewise.runtime.profiler_cost import Timed, take_turns, time_both
 if TYPE_CHECKING:
     from edgewise.runtime.executorch import ExecuTorchSession
 
-_WHOLE, _KERNEL, _DELEGATE = "Method::execute", "native_call_", "DELEGATE_CALL"
+WHOLE, KERNEL, DELEGATE = "Method::execute", "native_call_", "DELEGATE_CALL"
+"""Names of events: an inference, the beginning of those of kernels, and what a delegate executes."""
 _NUMBER = re.compile(r" #\d+$")
 _XNNPACK_NS = 1000.0
 _NODES = {
@@ -55,6 +56,16 @@ class Event:
     delegated: bool
     start: int
     length: int
+
+    @property
+    def op(self) -> str:
+        """What is executed, without the number that tells equal steps apart."""
+        return _NUMBER.sub("", self.name.removeprefix(KERNEL))
+
+    @property
+    def place(self) -> str:
+        """The name with the instruction of the program."""
+        return f"{self.name.removeprefix(KERNEL)} [{self.instruction}]"
 
 
 @dataclass(frozen=True, slots=True)
@@ -104,18 +115,22 @@ def read_inferences(path: Path, walls: Sequence[int]) -> list[RecordedInference]
     """Return the inferences in the record at `path`, one per time in `walls`. Raises `CannotProfile`."""
     try:
         with open_tables(path, LAYOUTS) as tables:
-            # The size stands before the flatbuffer.
-            blocks = tables.read_root("ETDump", 4)["run_data"]
-            events = [
-                [_event(each["profile_event"]) for each in block["events"] if each["profile_event"] is not None]
-                for block in blocks
-            ]
+            events = read_events(tables)
     except BadModel as error:
         raise CannotProfile(f"ExecuTorch's record can't be read: {error.message}") from error
-    runs = [block for block in events if any(each.name == _WHOLE for each in block)]
+    runs = [block for block in events if any(each.name == WHOLE for each in block)]
     if len(runs) != len(walls):
         raise CannotProfile(f"ExecuTorch recorded {len(runs)} of {len(walls)} inferences")
-    return [_read_inference(block, wall) for block, wall in zip(runs, walls, strict=True)]
+    return [read_inference(block, wall) for block, wall in zip(runs, walls, strict=True)]
+
+
+def read_events(tables: Tables) -> list[list[Event]]:
+    """Return the events of each block of a record: of loading, and of each inference. Raises `Wrong`."""
+    # The size stands before the flatbuffer.
+    return [
+        [_event(each["profile_event"]) for each in block["events"] if each["profile_event"] is not None]
+        for block in tables.read_root("ETDump", 4)["run_data"]
+    ]
 
 
 def _event(record: Any) -> Event:
@@ -129,15 +144,21 @@ def _event(record: Any) -> Event:
     )
 
 
-def _read_inference(events: Sequence[Event], wall_ns: int) -> RecordedInference:
-    whole = next(each for each in events if each.name == _WHOLE)
+def read_inference(events: Sequence[Event], wall_ns: int | None = None) -> RecordedInference:
+    """Return the steps of a block that has an inference.
+
+    Args:
+        wall_ns: time by the clock around the call; None takes that of the method.
+
+    Raises `CannotProfile`: there are no steps, or times that can't be.
+    """
+    whole = next(each for each in events if each.name == WHOLE)
+    wall_ns = whole.length if wall_ns is None else wall_ns
     inside = {each.instruction for each in events if each.delegated}
     steps = tuple(
         each
         for each in events
-        if each.delegated
-        or each.name.startswith(_KERNEL)
-        or (each.name == _DELEGATE and each.instruction not in inside)
+        if each.delegated or each.name.startswith(KERNEL) or (each.name == DELEGATE and each.instruction not in inside)
     )
     if not steps:
         raise CannotProfile("ExecuTorch recorded no steps of this program")
@@ -161,8 +182,7 @@ def make_nodes(recorded: Sequence[RecordedInference], graph: Graph) -> tuple[Eng
     meanings = _interpret(first, own)
     return tuple(
         EngineNode(
-            name=f"{step.name.removeprefix(_KERNEL)} [{step.instruction}]",
-            op=_NUMBER.sub("", step.name.removeprefix(_KERNEL)),
+            name=step.place, op=step.op,
             times_ns=tuple(float(one.steps[at].length) for one in recorded), role=meanings[at].role,
             kinds=meanings[at].kinds, originals=meanings[at].originals,
             start_ns=median(float(max(0, one.steps[at].start - one.start)) for one in recorded),
@@ -189,7 +209,7 @@ def _interpret(steps: Sequence[Event], own: dict[int, list[Operator]]) -> list[S
             LiteRtOperator(index=each.index, op=_NODES.get(each.op, each.op), output=each.name)
             for each in own[instruction]
         ]
-        tags = [_NUMBER.sub("", steps[at].name) for at in found]
+        tags = [steps[at].op for at in found]
         for at, meaning in zip(found, interpret_steps(tags, nodes), strict=True):
             meanings[at] = meaning
     return meanings

@@ -38,9 +38,11 @@ LARGEST = 1e100
 _END = "]}"
 """The last line of a bundle."""
 
+_DELEGATED = ("operators", "operators_delegated", "delegate_partitions")
+"""Settings in effect, where the engine reports them: operators of the model, and what delegates took of them."""
 CSV_COLUMNS = (
     "run", "created", "model", "format", "runtime", "provider", "version", "threads", "batch", "scenario",
-    "metric", "value", "low", "high", "unit", "basis", "method", "absent_because",
+    "metric", "value", "low", "high", "unit", "basis", "method", "absent_because", *_DELEGATED,
 )  # fmt: skip
 
 
@@ -231,7 +233,8 @@ def csv_lines(runs: Iterable[Run]) -> Iterator[str]:
     writer = csv.DictWriter(stream, CSV_COLUMNS, lineterminator="\n")
     writer.writeheader()
     for run in runs:
-        common = conditions_of(run)
+        counts = {name: run.effective.get(name) for name in _DELEGATED}
+        common = conditions_of(run) | {name: each for name, each in counts.items() if isinstance(each, int)}
         for row in to_document(run)["measurements"]:
             cells = common | {name: row[name] for name in CSV_COLUMNS if name in row}
             if run.failure is not None and row["value"] is not None and row["metric"] not in WITHOUT_A_RUN:

@@ -1,7 +1,9 @@
 """LiteRT's ``benchmark_model`` and ``litert-benchmark``, and the benchmark of LiteRT-LM.
 
 Formats: for ``benchmark_model`` see `edgewise.runtime.device_tools`, whose parser is used; its CSV is that of
-``ProfileSummaryCSVFormatter`` (``tensorflow/lite/profiling/profile_summary_formatter.cc``). ``litert-benchmark`` is a
+``ProfileSummaryCSVFormatter`` (``tensorflow/lite/profiling/profile_summary_formatter.cc``). The messages of its binary
+files: ``benchmark_result.proto`` in ``tensorflow/lite/tools/benchmark/proto`` and ``model_runtime_info.proto`` in
+``tensorflow/lite/profiling/proto``, the same in LiteRT. ``litert-benchmark`` is a
 script of the package ai-edge-litert 2 (``ai_edge_litert/tools``), run for the golden files. LiteRT-LM, 2026:
 ``python/litert_lm_cli/commands/benchmark.py`` and ``runtime/engine/io_types.cc`` (``BenchmarkInfo``) of
 github.com/google-ai-edge/LiteRT-LM.
@@ -10,9 +12,13 @@ github.com/google-ai-edge/LiteRT-LM.
 from __future__ import annotations
 
 import re
+from collections import Counter
 from collections.abc import Mapping
+from typing import Any
 
-from edgewise.importing.extraction import Part, make_layer
+from edgewise.importing.extraction import MOST_ROWS, Part, decode_binary, make_layer
+from edgewise.importing.protobuf import Layouts, decode_message
+from edgewise.importing.reading import read_source, to_word
 from edgewise.importing.spec import NUMBER, Field, Form, Importer, LayerRows
 from edgewise.runtime.device_tools import BenchmarkModel as BenchmarkModelTool
 from edgewise.runtime.device_tools import ToolMode, ToolRequest
@@ -22,7 +28,10 @@ _STATISTICS = {
     "p95": "latency_p95",
 }  # fmt: skip
 _OTHERS = ("load_time", "latency_first", "memory_peak", "provider", "threads", "iterations", "layers")
-_DELEGATES = {"TfLiteXNNPackDelegate": "xnnpack", "TfLiteGpuDelegateV2": "gpu", "TfLiteNnapiDelegate": "nnapi"}
+_DELEGATES = {
+    "TfLiteXNNPackDelegate": "xnnpack", "TfLiteGpuDelegateV2": "gpu", "LITERT_CL": "gpu", "DispatchDelegate": "npu",
+    "TfLiteNnapiDelegate": "nnapi",
+}  # fmt: skip
 _PROFILE = "Operator-wise Profiling Info for Regular Benchmark Runs:"
 
 
@@ -46,6 +55,8 @@ def _finish_benchmark_model(part: Part) -> None:
         if number is not None:
             part.set(name, number, at=part.where, unit=unit)
     delegates = {str(each["name"]) for each in answer.delegates}
+    if delegates:
+        part.effective["delegates"] = [dict(each) for each in answer.delegates]
     if len(delegates) == 1:
         part.set("provider", delegates.pop(), at=part.where, words=_DELEGATES)
     if answer.profile is not None:
@@ -56,8 +67,80 @@ def _finish_benchmark_model(part: Part) -> None:
         ]
 
 
+_RESULT: Layouts = {
+    "BenchmarkResult": {2: "latency:LatencyMetrics", 3: "memory:MemoryMetrics", 4: "misc:MiscMetrics"},
+    "LatencyMetrics": {
+        1: "avg_ms:float", 2: "min_ms:float", 3: "max_ms:float", 4: "stddev_ms:float", 5: "median_ms:float",
+        7: "p95_ms:float", 8: "init_ms:float", 9: "first_inference_ms:float",
+    },
+    "MemoryMetrics": {2: "overall_footprint_kb:int", 3: "peak_mem_mb:float"},
+    "MiscMetrics": {2: "num_runs:int", 3: "num_warmup_runs:int"},
+}  # fmt: skip
+_RUNTIME_INFO: Layouts = {
+    "ModelRuntimeDetails": {1: "model_name:text", 2: "subgraphs:[RuntimeSubgraph]"},
+    "RuntimeSubgraph": {3: "nodes:[Node]"},
+    "Node": {1: "id:int", 2: "name:text", 8: "delegate:DelegateNodeDetails", 9: "delegated_to:int"},
+    "DelegateNodeDetails": {1: "delegate_name:text"},
+}
+
+
+def _decode_result(content: bytes) -> Any:
+    return decode_message(content, _RESULT, "BenchmarkResult")
+
+
+def _decode_runtime_info(content: bytes) -> Any:
+    document = decode_message(content, _RUNTIME_INFO, "ModelRuntimeDetails")
+    if not 0 < sum(len(graph.get("nodes", ())) for graph in document.get("subgraphs", ())) <= MOST_ROWS:
+        raise ValueError(f"it has no operators, or more than {MOST_ROWS}")
+    return document
+
+
+def _finish_runtime_info(part: Part) -> None:
+    _describe_delegates(part, part.json)
+
+
+def _describe_delegates(part: Part, document: Any) -> None:
+    """Take what runs each operator. A delegate's node replaces operators, which stay and name it."""
+    delegates, partitions = list[dict[str, Any]](), 0
+    for graph in document["subgraphs"]:
+        nodes = graph.get("nodes", ())
+        takers = {each.get("id"): each["delegate"].get("delegate_name", "") for each in nodes if "delegate" in each}
+        own = [each for each in nodes if "delegate" not in each]
+        taken = [each["delegated_to"] for each in own if "delegated_to" in each]
+        partitions += len(set(taken))
+        counts = Counter(to_word(takers.get(number) or "a delegate without a name") for number in taken)
+        delegates += [{"name": name, "nodes": count, "of": len(own)} for name, count in counts.items()]
+        for each in own:
+            ran = takers.get(each["delegated_to"]) if "delegated_to" in each else "built-in"
+            op = each.get("name", "")
+            part.layers.append(make_layer(f"{op}:{each.get('id', 0)}", op, provider=ran, time=None))
+    part.effective |= {
+        "operators": len(part.layers), "operators_delegated": sum(each["nodes"] for each in delegates),
+        "delegate_partitions": partitions, "delegates": delegates,
+    }  # fmt: skip
+    names = {each["name"] for each in delegates}
+    if len(names) == 1:
+        part.set("provider", names.pop(), at=part.where, words=_DELEGATES)
+
+
+_RUNTIME_INFO_FORM = Form(
+    title="runtime_info.pb", kind="binary", mark=r"\A(?:\n[^\x12]{1,1000})?\x12[\x80-\xff]{0,4}[\0-\x7f]\x08",
+    expects="a file of --model_runtime_info_output_file", decode=_decode_runtime_info,
+    fields=(Field("model", "model_name"),), finish=_finish_runtime_info, gives=("provider", "layers"),
+)  # fmt: skip
+
+
+def _finish_result(part: Part) -> None:
+    """Take the delegates from the file of ``--model_runtime_info_output_file`` beside this one, where there is one."""
+    beside = part.source.path.with_name(part.source.path.name.replace("results", "runtime_info"))
+    if beside != part.source.path and beside.is_file():
+        source = read_source(beside)
+        _describe_delegates(part, decode_binary(source, _RUNTIME_INFO_FORM))
+        part.beside = source.sha256
+
+
 class BenchmarkModel(Importer):
-    """Text of ``benchmark_model``, with the table of ``--enable_op_profiling``, and the CSV of that table."""
+    """Files of ``benchmark_model``: text with the table of ``--enable_op_profiling``, its CSV, and binary files."""
 
     title = "benchmark_model"
     runtime = "benchmark_model"
@@ -65,7 +148,7 @@ class BenchmarkModel(Importer):
     forms = (
         Form(
             title="text", kind="text",
-            mark=r"Inference timings in us: |Min num runs: \[|#threads used for CPU inference: \[",
+            mark=r"Inference timings in us: |Min num runs: \[|#threads used for CPU inference: \[|=== BENCHMARK RES",
             expects="the line 'Inference timings in us: Init: …' after 'count=50 first=… avg=…'",
             method="its own timer in whole microseconds, one process", each=r"^(?:INFO: )?STARTING!",
             # The tool goes on after an inference that failed, and prints statistics of all.
@@ -93,6 +176,27 @@ class BenchmarkModel(Importer):
                 method="benchmark_model --enable_op_profiling: mean time of each operator over the inferences",
             ),
         ),
+        Form(
+            title="results.pb", kind="binary", mark=r"\A(?:\n[^\x12]{1,1000})?\x12[\x05-\x7f]\r",
+            expects="a file of --result_file_path", decode=_decode_result,
+            method="its own timer in whole microseconds, one process",
+            fields=(
+                *(
+                    Field(name, f"latency.{key}_ms", unit="ms")
+                    for name, key in (
+                        ("latency", "median"), ("latency_mean", "avg"), ("latency_min", "min"), ("latency_max", "max"),
+                        ("latency_std", "stddev"), ("latency_p95", "p95"), ("latency_first", "first_inference"),
+                        ("load_time", "init"),
+                    )
+                ),
+                Field("memory_peak", "memory.peak_mem_mb", unit="MiB"),
+                Field("memory_delta", "memory.overall_footprint_kb", unit="KiB", note="growth since the tool's start"),
+                Field("iterations", "misc.num_runs"),
+                Field("warmup", "misc.num_warmup_runs"),
+            ),
+            finish=_finish_result, gives=("provider", "layers"),
+        ),
+        _RUNTIME_INFO_FORM,
     )  # fmt: skip
 
 

@@ -99,7 +99,7 @@ def open_tables(path: Path, layouts: Layouts = TFLITE) -> Iterator[Tables]:
 class Tables:
     """The tables of one file."""
 
-    def __init__(self, path: Path, buffer: mmap.mmap, layouts: Layouts) -> None:
+    def __init__(self, path: Path, buffer: mmap.mmap | bytes, layouts: Layouts) -> None:
         self.path = path
         self._layouts = layouts
         self.buffer = buffer

@@ -309,8 +309,12 @@ def _origin(source: Source) -> Iterator[tuple[str, str]]:
 
 
 def _layers(run: Run) -> Table:
-    """Return the layers with most of the time or of the estimated cost, of an imported run without a profile."""
+    """Return the layers with most of the time or of the estimated cost, of an imported run without a profile.
+
+    Where none has a time, the table has what ran each instead.
+    """
     estimated = any(ESTIMATED_SHARE in layer.attributes for layer in run.layers)
+    untimed = all(layer.time is None for layer in run.layers)
     total = sum(layer.time or 0.0 for layer in run.layers)
 
     def share(layer: Layer) -> float | None:
@@ -319,7 +323,7 @@ def _layers(run: Run) -> Table:
         return layer.time / total if layer.time is not None and total else None
 
     def middle(layer: Layer) -> str:
-        if estimated:
+        if estimated or untimed:
             return one_line(layer.provider or "absent")
         return "absent" if layer.time is None else format_duration(layer.time)
 
@@ -328,9 +332,12 @@ def _layers(run: Run) -> Table:
     columns: Columns[Layer] = [
         text_column("Layer", lambda layer: layer.title, name=True, ends=True),
         text_column("Operator", lambda layer: layer.op),
-        text_column("Preferred unit" if estimated else "Time", middle, numeric=not estimated),
-        text_column(part, lambda layer: "" if (of := share(layer)) is None else f"{of:.1%}", numeric=True),
+        text_column("Preferred unit" if estimated else "Ran in" if untimed else "Time", middle, numeric=not untimed),
     ]
+    if estimated or not untimed:
+        columns.append(
+            text_column(part, lambda layer: "" if (of := share(layer)) is None else f"{of:.1%}", numeric=True)
+        )
     more = len(run.layers) - len(rows)
     notes = (f"{more} further layer{'' if more == 1 else 's'}: see --json",) if more else ()
     return table_of("", rows, columns, notes=notes)

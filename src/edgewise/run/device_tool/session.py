@@ -92,6 +92,8 @@ def measure_session(
     result.facts["conditions"] = {"before": before, "after": read_conditions(transport)}
     if not answer.applied:
         raise UnsupportedModel(f"{tool.name} did not apply {asked.provider}: the model ran on other kernels")
+    if answer.ignored:
+        raise UnsupportedModel(f"this {tool.name} does not know {answer.ignored}")
     memory = dict(answer.memory)
     if mode == "measure" and request.index == 0 and "memory" in tool.modes:
         asked = _request(job, program=program, model=asked.model, results=asked.results, mode="memory")
