@@ -518,9 +518,8 @@ def test_more_threads_that_took_turns_do_not_win_over_one_thread_that_did_not():
     runs = [leader, two, make_run(3, latency=112e-6, half=5e-6)]
     (line, *_) = answer_of(runs)
     assert line.startswith(
-        "vww.tflite on litert/cpu with 1 thread (87.7 ± 2.9 µs) and kws.onnx on onnxruntime/cpu with 2 threads (118 "
-        "µs) can't be told apart in turns; take the first (fewest threads of those: 1 against kws.onnx on "
-        "onnxruntime/cpu with 2 threads 2); next kws.onnx on onnxruntime/cpu, 112 "
+        "Take vww.tflite on litert/cpu with 1 thread (fewest threads), 87.7 ± 2.9 µs; kws.onnx on onnxruntime/cpu with "
+        "2 threads (118 µs) can't be told apart from it in turns; next kws.onnx on onnxruntime/cpu, 112 "
     )
     assert "(1.28× [1.20, 1.36] slower)" in line
     found = recommendations(runs)[1]
@@ -645,8 +644,8 @@ def test_what_turns_say_names_them_and_where_their_ratio_is_no_quotient():
     one, slow = turns_between(one, slow, 1 / 1.28, "faster", low=1 / 1.29, high=1 / 1.26)
     line, lasting, *_ = answer_of([one, two, third, slow, near])
     assert line.startswith(
-        "Fastest: kws.onnx; of its runs litert/cpu · 1 thread (92.3 ± 3.5 µs) and litert/cpu · 2 threads (103 µs) "
-        "can't be told apart in turns; take the first (fewest threads of those: 1 against litert/cpu · 2 threads 2); "
+        "Fastest: kws.onnx; of its runs take litert/cpu · 1 thread (fewest threads), 92.3 ± 3.5 µs; litert/cpu · 2 "
+        "threads (103 µs) can't be told apart from it in turns; "
     )
     assert (
         "next model vww.tflite on onnxruntime/cpu, 116 ± 2 µs (1.28× [1.2" in line

@@ -128,9 +128,8 @@ def test_models_that_cant_be_told_apart_share_a_place():
     ]  # fmt: skip
     fastest, smallest = answer_of(runs)
     assert fastest == (
-        "a.tflite on onnxruntime/cpu (100 ± 5 µs) and b.tflite on onnxruntime/cpu (104 µs) can't be told apart; take "
-        "the first (chosen by its headline alone: no difference that matters in threads, grade, peak memory and "
-        "start-up); next c.tflite on onnxruntime/cpu, 200 ± 1 µs (2.00× [1.90, 2.11] slower); not ranked, though its "
+        "Take a.tflite on onnxruntime/cpu (by its value alone), 100 ± 5 µs; b.tflite on onnxruntime/cpu (104 µs) can't "
+        "be told apart from it; next c.tflite on onnxruntime/cpu, 200 ± 1 µs (2.00× [1.90, 2.11] slower); not ranked, though its "
         "value is better: d.tflite on onnxruntime/cpu, 50.0 µs (grade D)"
     )
     assert smallest == "Smallest: a.tflite, 1000 B"

@@ -474,7 +474,7 @@ def turns_lines(chosen: Candidate, others: Sequence[Candidate], name: Callable[[
     lines = [f"{who}: {text}" for who, text in apart.items()]
     if len(apart) > 1:
         why = "the ratios of processor time, of the mean and of the shortest turns differ, as other programs ran"
-        lines = [f"Of {enumerate_few(list(apart))} {why}: each interval spans all of them"]
+        lines = [f"Of {enumerate_few(list(apart), 2)} {why}: each interval spans all of them"]
     return [f"Ratios in turns hold within these minutes{words}", *lines]
 
 

@@ -438,9 +438,9 @@ def _of_models(runs: Sequence[Run]) -> list[str]:
         fastest = f"Fastest{ranks}: {named[0].label}, {headline_text(chosen.run)}"
         if tied and all(one in family for one in tied):
             tie = _tie_of([chosen, *tied], leaders)
-            fastest = f"Fastest{ranks}: {one_line(chosen.run.job.model.name)}; of its runs {tie}"
+            fastest = f"Fastest{ranks}: {one_line(chosen.run.job.model.name)}; of its runs take {tie}"
         elif tied:
-            fastest = _tie_of(named, leaders)
+            fastest = f"Take {_tie_of(named, leaders)}"
         family = [one for one in family if one not in tied]
         for words in (_of_threads(chosen, family), _of_not_told(chosen, family)):
             fastest += f"; {words}" if words else ""
@@ -480,24 +480,27 @@ def _smallest_of(ranked: Sequence[RankedModel], runs: Sequence[Run]) -> list[str
 
 
 def _tie_of(named: Sequence[Candidate], leaders: Sequence[Candidate]) -> str:
-    """Return that nothing proves an order of `named`, and why to take the first of them.
+    """Return which of `named` to take and why, as nothing proves an order of them.
 
     Args:
         leaders: the recommended runs of their models.
     """
     chosen, *tied = named
-    told = [
-        f"{one.label} ({headline_text(one.run, interval=one is chosen)}"
+    alike = [
+        f"{one.label} ({headline_text(one.run, interval=False)}"
         f"{', took no turns' if chosen.run.in_turns and not one.run.in_turns else ''})"
-        for one in named
+        for one in tied
     ]
     way = " in turns" if any(turns_of(one, chosen) is not None for one in tied) else ""
     for some in (named, [one for one in named if any(each.run is one.run for each in leaders)]):
         best, reasons = prefer(some)
         if best is chosen:
             break
-    why = f" ({'; '.join(reasons)})" if best is chosen else ""
-    return f"{enumerate_few(told)} can't be told apart{way}; take the first{why}"
+    costs = [cost for reason in reasons for cost, of, _ in [reason.partition(" of those: ")] if of]
+    words = costs or ["by its value alone"]
+    why = f" ({', '.join(words)})" if best is chosen else ""
+    told = f"{chosen.label}{why}, {headline_text(chosen.run)}; {enumerate_few(alike, 3)}"
+    return f"{told} can't be told apart from it{way}"
 
 
 def is_decided_by_load(runs: Sequence[Run]) -> bool:
