@@ -47,6 +47,7 @@ IMPORTED = (
     "edgewise.terminal.progress", "edgewise.report.files", "edgewise.report.inspection.document",
     "edgewise.verbs.context", "edgewise.verbs.reading", "edgewise.store", "inspect",
     "json", "runpy", "email.message",
+    "argparse", "numpy.ma", "packaging.version", "xml.dom.minidom",  # what OpenVINO imports of others
 )  # fmt: skip
 _MESSAGE = 2**17
 _SET_SUBREAPER = 36

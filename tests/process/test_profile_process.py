@@ -1,4 +1,7 @@
-"""Processes that end badly while layers are timed: the latency that was measured before is kept, and nothing is left."""
+"""Processes that are ended while layers are timed: the latency that was measured before is kept, and nothing is left.
+
+How else they end: tests/unit/test_profile_failures.py, and test_worker_ends_process.py for what only processes do.
+"""
 
 import contextlib
 import os
@@ -49,20 +52,6 @@ def check_kept(run, *reasons):
         assert reason in run.profile_absent_because, run.profile_absent_because
 
 
-@pytest.mark.parametrize(("do", "reason"), [("segfault", "SIGSEGV"), ("exit", "exit code 7"), ("garbage", "Garbage: ")])
-def test_a_bad_end_of_the_profile_costs_no_latency(tmp_path, do, reason):
-    (run,) = edgewise.profile(model(tmp_path, **behaving(do)), sessions=1)
-    check_kept(run, reason)
-
-
-def test_a_hang_is_killed_at_its_deadline(tmp_path, clock):
-    begin, clock.silent_when = clock.now(), (tmp_path / "reached").exists
-    path = model(tmp_path, **behaving("spin", touch=str(tmp_path / "reached")))
-    (run,) = edgewise.profile(path, sessions=1, timeout=600.0)
-    check_kept(run, "Timeout: ", "phase 'profile'")
-    assert clock.now() - begin == 600.0
-
-
 def test_a_worker_that_is_killed_from_outside(tmp_path):
     path = model(tmp_path, **behaving("hang", touch=str(tmp_path / "reached")))
     with profiling(tmp_path, path) as process:
@@ -89,16 +78,6 @@ def test_ctrl_c_in_the_profile_keeps_the_latency(tmp_path):
     assert (run.status, run.layers) == ("cancelled", ())
     assert run.value("latency") == pytest.approx(1e-3)
     assert "interrupted" in run.profile_absent_because
-
-
-def test_no_worker_survives_its_killed_parent(tmp_path):
-    path = model(tmp_path, **behaving("spin", touch=str(tmp_path / "reached")))
-    with profiling(tmp_path, path) as process:
-        worker = worker_of(process, tmp_path)
-        process.kill()
-        process.wait()
-        _, alive = psutil.wait_procs([worker], timeout=600)
-    assert not alive
 
 
 def stored(tmp_path):

@@ -10,6 +10,7 @@ from pathlib import Path
 import pytest
 
 import edgewise
+from case_tables import with_each
 from edgewise.cli.main import run as edgewise_command
 from edgewise.errors import BadInput
 from edgewise.estimating.base import find_device, similar_devices
@@ -30,7 +31,7 @@ BOARD = Board(
 )  # fmt: skip
 
 
-@pytest.mark.parametrize("board", boards().values(), ids=boards().keys())
+@with_each(boards().values())
 def test_every_figure_of_a_board_has_a_source_and_is_plausible(board):
     given = {name for name in FIGURES if getattr(board, name) not in (None, "")}
     assert given == board.sources.keys() and all(board.sources.values())

@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 
+from case_tables import with_each
 from edgewise.model.cost import ACTIVATIONS, KINDS, cost_of
 from edgewise.model.dialects.base import RawOperator
 from edgewise.model.dialects.keras import FUSED, OPERATORS, interpret
@@ -169,7 +170,7 @@ CASES = [
 ]  # fmt: skip
 
 
-@pytest.mark.parametrize("case", CASES, ids=lambda case: case.op)
+@with_each(CASES)
 def test_costs_are_those_worked_out_by_hand(case: Case):
     semantics, cost = ask(case)
     assert (cost.macs, cost.ops) == (case.macs, case.ops), cost.why

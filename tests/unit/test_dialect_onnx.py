@@ -8,6 +8,7 @@ import re
 import onnx.defs
 import pytest
 
+from case_tables import with_each
 from edgewise.model.cost import KINDS
 from edgewise.model.dialects.base import RawOperator, Semantics
 from edgewise.model.dialects.onnx import OPERATORS, interpret
@@ -18,9 +19,7 @@ from onnx_cases import Case, ask, check, cost_of_question, ints, truths
 EVERY = [(domain, op) for domain, table in OPERATORS.items() for op in table]
 
 
-@pytest.mark.parametrize(
-    "schema", sorted({(each.domain, each.name) for each in onnx.defs.get_all_schemas_with_history()})
-)
+@with_each(sorted({(each.domain, each.name) for each in onnx.defs.get_all_schemas_with_history()}))
 def test_every_operator_that_onnx_defines_is_in_a_table(schema):
     domain, op = schema
     rule = OPERATORS[domain][op]

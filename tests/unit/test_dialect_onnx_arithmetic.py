@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-import pytest
-
+from case_tables import with_each
 from edgewise.model.dialects.onnx import interpret
 from edgewise.model.dialects.onnx_arithmetic import TABLE
 from onnx_cases import Case, ask, check, ints, truths
@@ -258,7 +257,7 @@ OTHERS = [
 CASES = [*ARITHMETIC, *FUNCTIONS, *REDUCTIONS, *MOVEMENT, *OTHERS]
 
 
-@pytest.mark.parametrize("case", CASES, ids=str)
+@with_each(CASES)
 def test_cost(case):
     check(case)
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pytest
 
+from case_tables import with_each
 from edgewise.model.dialects import onnx, onnx_contrib
 from onnx_cases import Case, ask, check, cost_of_question, ints, truths
 
@@ -273,7 +274,7 @@ PREVIEW = [Case("FlexAttention", [X, X, X], [X], None, None, domain="ai.onnx.pre
 MICROSOFT = [*CONVOLUTIONS, *PRODUCTS, *QUANTISED, *ELEMENTWISE, *ATTENTION, *OTHERS]
 
 
-@pytest.mark.parametrize("case", [*MICROSOFT, *BLOCKED, *CLASSICAL, *OF_TRAINING, *PREVIEW], ids=str)
+@with_each([*MICROSOFT, *BLOCKED, *CLASSICAL, *OF_TRAINING, *PREVIEW])
 def test_cost(case):
     check(case)
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pytest
 
+from case_tables import with_each
 from edgewise.model.dialects.onnx import interpret
 from edgewise.model.dialects.onnx_network import TABLE
 from onnx_cases import Case, ask, check, ints
@@ -155,7 +156,7 @@ QUANTISATION = [
 CASES = [*CONVOLUTIONS, *PRODUCTS, *POOLING, *NORMS, *RESIZING, *QUANTISATION]
 
 
-@pytest.mark.parametrize("case", CASES, ids=str)
+@with_each(CASES)
 def test_cost(case):
     check(case)
 

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-import pytest
-
+from case_tables import with_each
 from edgewise.model.dialects import onnx_sequence
 from onnx_cases import Case, check, ints, truths
 
@@ -75,7 +74,7 @@ ATTENTION = [
 CASES = [*RECURRENT, *ATTENTION]
 
 
-@pytest.mark.parametrize("case", CASES, ids=str)
+@with_each(CASES)
 def test_cost(case):
     check(case)
 

@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 
+from case_tables import with_each
 from edgewise.model.cost import cost_of
 from edgewise.model.dialects.base import RawOperator
 from edgewise.model.dialects.openvino import OPERATIONS, interpret, is_known
@@ -249,35 +250,32 @@ CASES = [
 ]  # fmt: skip
 
 
-@pytest.mark.parametrize(
-    ("op", "inputs", "outputs", "options", "macs", "ops", "weights"),
-    CASES,
-    ids=lambda each: each if isinstance(each, str) else "",
-)
-def test_costs(op, inputs, outputs, options, macs, ops, weights):
+@with_each(CASES)
+def test_costs(case):
+    op, inputs, outputs, options, macs, ops, weights = case
     found, semantics = cost(op, inputs, outputs, **options)
     assert found == (macs, ops)
     assert semantics.weights == weights
 
 
-@pytest.mark.parametrize("op", MOVING)
+@with_each(MOVING)
 def test_moving_values_is_no_operation(op):
     found, semantics = cost(op, [X, X, X], [X])
     assert (found, semantics.kind, semantics.weights) == ((0, 0), "movement", ())
 
 
-@pytest.mark.parametrize("op", ONCE)
+@with_each(ONCE)
 def test_one_operation_per_element(op):
     assert cost(op, [(3,), X], [X])[0] == (0, 6)
 
 
-@pytest.mark.parametrize("op", SORTING)
+@with_each(SORTING)
 def test_choosing_by_value_depends_on_data(op):
     found, semantics = cost(op, [X], [X])
     assert (found, semantics.kind) == ((0, None), "sorting")
 
 
-@pytest.mark.parametrize("op", UNKNOWN)
+@with_each(UNKNOWN)
 def test_what_has_no_formula_says_why(op):
     found, semantics = cost(op, [X], [X])
     assert (found, semantics.kind) == ((None, None), "")
@@ -377,7 +375,7 @@ def test_tables_and_stored_weights_are_parameters():
     assert interpret(ask("Convert", [V((1, 2))], [(2,)])).weights == ()
 
 
-@pytest.mark.parametrize("op", sorted(OPERATIONS))
+@with_each(sorted(OPERATIONS))
 def test_nothing_known_is_no_crash_and_no_number(op):
     """Shapes of unknown rank, no inputs, absurd options: an answer, and never a cost out of the air."""
     free = {*MOVING}  # nothing to do whatever the shapes

@@ -8,6 +8,7 @@ from typing import Any
 
 import pytest
 
+from case_tables import with_each
 from edgewise.model.cost import KINDS, cost_of, count
 from edgewise.model.dialects.base import RawOperator
 from edgewise.model.dialects.tflite import BUILTIN, CUSTOM, interpret
@@ -263,10 +264,6 @@ SPECIAL = [
 ]  # fmt: skip
 
 
-def show(case: Case) -> str:
-    return f"{case.op}-{case.ops}"
-
-
 def test_every_operator_of_the_schema_has_a_meaning_and_a_case():
     assert set(BUILTIN) == set(OPERATORS)
     tested = {*PER_ELEMENT, *MOVING, *SEARCHING, *UNKNOWN, *(case.op for case in SPECIAL)}
@@ -281,7 +278,7 @@ def test_the_operators_are_those_of_the_schema():
     assert set(OPERATORS) - set(known) == {"STABLEHLO_CASE"}  # younger than that package
 
 
-@pytest.mark.parametrize("case", SPECIAL, ids=show)
+@with_each(SPECIAL)
 def test_costs_by_hand(case):
     operator, graph = build(case)
     cost = cost_of(operator, graph)
@@ -290,21 +287,22 @@ def test_costs_by_hand(case):
     assert bool(cost.why) == (cost.macs is None or cost.ops is None)
 
 
-@pytest.mark.parametrize(("op", "ops"), PER_ELEMENT.items())
-def test_operations_per_element(op, ops):
+@with_each(PER_ELEMENT.items())
+def test_operations_per_element(case):
+    op, ops = case
     operator, graph = build(Case(op, ("2x3", "2x3"), "2x3", 0, ops))
     cost = cost_of(operator, graph)
     assert (cost.macs, cost.ops) == (0, ops)
 
 
-@pytest.mark.parametrize("op", sorted(MOVING))
+@with_each(sorted(MOVING))
 def test_moving_costs_no_operations(op):
     operator, graph = build(Case(op, ("2x3", "2x3"), "4x3", 0, 0))
     assert operator.kind == "movement"
     assert cost_of(operator, graph).ops == 0
 
 
-@pytest.mark.parametrize("op", sorted(SEARCHING))
+@with_each(sorted(SEARCHING))
 def test_searching_depends_on_data(op):
     operator, graph = build(Case(op, ("2x3", "-"), "2x3", 0, None))
     cost = cost_of(operator, graph)

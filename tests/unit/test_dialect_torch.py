@@ -8,6 +8,7 @@ from typing import Any
 
 import pytest
 
+from case_tables import with_each
 from edgewise.model.cost import KINDS, cost_of
 from edgewise.model.dialects.base import RawOperator
 from edgewise.model.dialects.torch import OPERATORS, UNKNOWN, interpret
@@ -318,7 +319,7 @@ def base(op: str) -> str:
     return name if name in OPERATORS else name.removesuffix("_")
 
 
-@pytest.mark.parametrize("case", CASES, ids=lambda case: case.op)
+@with_each(CASES)
 def test_costs_are_those_worked_out_by_hand(case: Case):
     op = case.op if case.op.split(".")[0] in ("higher_order", "quantized_decomposed") else f"aten.{case.op}"
     semantics, cost = ask(Case(op, case.inputs, case.outputs, case.macs, case.ops, case.attributes, case.dtypes))

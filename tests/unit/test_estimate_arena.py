@@ -2,16 +2,19 @@
 
 from __future__ import annotations
 
+from itertools import product
+
 import pytest
 
+from case_tables import with_each
 from edgewise.errors import RunFailed
 from edgewise.estimating.mcu.arena import find_smallest
 from messages import says
 
 
-@pytest.mark.parametrize("least", [1, 16, 17, 4000, 4640, 65_537])
-@pytest.mark.parametrize("near", [1, 16, 3984, 4640, 70_000])
-def test_the_smallest_arena_is_found_from_every_guess(least, near):
+@with_each(product([1, 16, 17, 4000, 4640, 65_537], [1, 16, 3984, 4640, 70_000]))
+def test_the_smallest_arena_is_found_from_every_guess(case):
+    least, near = case
     assert find_smallest(lambda size: size >= least, near) == -(-least // 16) * 16
 
 

@@ -317,30 +317,15 @@ def test_a_reference_answers_once_for_all_models(tmp_path, asked):
     assert sum(count for _, count in asked) == (3 + 1) * COUNT
 
 
-def test_a_reference_that_fails_is_a_failed_run(tmp_path):
-    reference = job_of(classifier(tmp_path / "r.fake", behaviour={"at": "load", "do": "abort"}))
-    (one,) = evaluate(
-        classifier(tmp_path / "m.fake"), data=Rows(rows(COUNT)), task=None, reference=reference
-    ).models  # fmt: skip
-    assert (
-        one.run.status == "failed"
-        and re.search(says("reference-failed"), one.run.failure.message)
-        and "SIGABRT" in one.run.failure.message
-    )
-
-
-def test_a_reference_that_dies_on_the_way_is_a_failed_run(tmp_path):
-    reference = job_of(
-        classifier(tmp_path / "r.fake", behaviour={"at": "invoke", "after": 20, "do": "exit"})
-    )  # fmt: skip
-    (one,) = evaluate(
-        classifier(tmp_path / "m.fake"), data=Rows(rows(COUNT)), task=None, reference=reference
-    ).models  # fmt: skip
-    assert (
-        one.run.status == "failed"
-        and re.search(says("reference-failed"), one.run.failure.message)
-        and "exit code 7" in one.run.failure.message
-    )
+@pytest.mark.parametrize(
+    ("behaviour", "words"),
+    [({"at": "load", "do": "abort"}, "SIGABRT"), ({"at": "invoke", "after": 20, "do": "exit"}, "exit code 7")],
+)
+def test_a_reference_that_fails_is_a_failed_run(tmp_path, behaviour, words):
+    reference = job_of(classifier(tmp_path / "r.fake", behaviour=behaviour))
+    (one,) = evaluate(classifier(tmp_path / "m.fake"), data=Rows(rows(COUNT)), task=None, reference=reference).models
+    assert one.run.status == "failed" and re.search(says("reference-failed"), one.run.failure.message)
+    assert words in one.run.failure.message
 
 
 def test_latency_and_accuracy_stand_in_one_run(tmp_path):

@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import math
 import re
+from itertools import product
 
 import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from case_tables import with_each
 from edgewise.errors import BadInput, BadModel, Unavailable
 from edgewise.evaluating.data_options import DataOptions
 from edgewise.evaluating.evaluator import SampleSelection
@@ -84,9 +86,9 @@ NONSENSE = [
 ]  # fmt: skip
 
 
-@pytest.mark.parametrize("text", NONSENSE)
-@pytest.mark.parametrize("headline", [TOP1, "mae"])
-def test_a_drop_that_makes_no_sense_is_refused(text, headline):
+@with_each(product(NONSENSE, [TOP1, "mae"]))
+def test_a_drop_that_makes_no_sense_is_refused(case):
+    text, headline = case
     with pytest.raises(BadInput) as caught:
         make_bounds(Limits(accuracy_drop=text), headline=headline)
     assert "--max-accuracy-drop" in caught.value.message and caught.value.advice

@@ -1,23 +1,27 @@
 """Quantiles against scipy."""
 
 import math
+from itertools import product
 
 import pytest
 import scipy.stats
 
+from case_tables import with_each
 from edgewise.stats.distributions import normal_quantile, normal_two_sided, t_quantile, t_tail
 from messages import says
 
 
-@pytest.mark.parametrize("degrees", [0.5, 1, 1.5, 2, 2.7, 3, 4, 9, 30, 399, 19_999, 1e6])
-@pytest.mark.parametrize("probability", [1e-6, 0.01, 0.3, 0.6, 0.9, 0.975, 0.995, 0.9999])
-def test_t_quantile_is_scipys(degrees, probability):
+@with_each(
+    product([0.5, 1, 1.5, 2, 2.7, 3, 4, 9, 30, 399, 19_999, 1e6], [1e-6, 0.01, 0.3, 0.6, 0.9, 0.975, 0.995, 0.9999])
+)
+def test_t_quantile_is_scipys(case):
+    degrees, probability = case
     assert t_quantile(probability, degrees) == pytest.approx(scipy.stats.t.ppf(probability, degrees), rel=1e-8)
 
 
-@pytest.mark.parametrize("t", [0.0, 0.1, 1.0, 2.5, 40.0])
-@pytest.mark.parametrize("degrees", [1, 2.5, 17, 500])
-def test_t_tail_is_scipys(t, degrees):
+@with_each(product([0.0, 0.1, 1.0, 2.5, 40.0], [1, 2.5, 17, 500]))
+def test_t_tail_is_scipys(case):
+    t, degrees = case
     assert t_tail(t, degrees) == pytest.approx(scipy.stats.t.sf(t, degrees), rel=1e-9)
 
 

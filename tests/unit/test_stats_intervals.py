@@ -1,11 +1,13 @@
 """Intervals: closed forms, scipy, the rules between sessions, and what they promise."""
 
 import math
+from itertools import product
 
 import numpy as np
 import pytest
 import scipy.stats
 
+from case_tables import with_each
 from edgewise.errors import BadInput
 from edgewise.stats.intervals import Interval, location, mean_interval, median_interval, relative_half_width
 
@@ -130,9 +132,9 @@ def test_mean_of_values_around_zero_is_symmetric():
     assert found.high == pytest.approx(scipy.stats.t.ppf(0.975, 400) * scipy.stats.sem(samples))
 
 
-@pytest.mark.parametrize("lengths", [(3,), (8,), (9,), (500,), (1, 1, 1), (4, 4), (100, 300)])
-@pytest.mark.parametrize("value", [0.0, -2.0, 0.1, 1e-300, 1e300])
-def test_constant_samples_are_known_exactly(lengths, value):
+@with_each(product([(3,), (8,), (9,), (500,), (1, 1, 1), (4, 4), (100, 300)], [0.0, -2.0, 0.1, 1e-300, 1e300]))
+def test_constant_samples_are_known_exactly(case):
+    lengths, value = case
     samples = [value] * sum(lengths)
     for method in (median_interval, mean_interval):
         found = method(samples, lengths)
