@@ -84,14 +84,18 @@ def _lent_names(folder: Path) -> dict[str, ModuleType]:
 
     They are taken out of `sys.modules` until `_take_back`. Those of libraries stay: other libraries need them.
     """
+    there = set[str]()
+    with contextlib.suppress(OSError):
+        there |= {path.name.removesuffix(".py") for path in folder.iterdir()}
+    there -= {*sys.stdlib_module_names, "__main__", "edgewise"}
     found = {}
     for name, module in list(sys.modules.items()):
         first = name.partition(".")[0]
-        file = getattr(sys.modules.get(first), "__file__", None)
-        if not file or first in (*sys.stdlib_module_names, "__main__", "edgewise") or name in _folders:
+        if first not in there or name in _folders:
             continue
+        file = getattr(sys.modules.get(first), "__file__", None)
         own = next((each for each in _files_named(folder, first) if each.is_file()), None)
-        if own is not None and own != Path(file).resolve() and not _LIBRARIES & set(Path(file).parts):
+        if file and own not in (None, Path(file).resolve()) and not _LIBRARIES & set(Path(file).parts):
             found[name] = module
     for name in found:
         del sys.modules[name]
