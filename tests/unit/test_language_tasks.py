@@ -302,6 +302,7 @@ def test_rouge_l_is_that_of_the_usual_recursion():
     [
         ({"task": "classification"}, says("language-model-which-other-tasks")),
         ({"task": "perplexity", "prepare": ("scale=1/255",)}, says("takes-texts-they")),
+        ({"task": "perplexity", "keep_state": True}, says("takes-texts-they")),
         ({"task": "perplexity", "metrics": ("x:y",)}, says("language-model-which-other-tasks")),
         ({"task": "perplexity", "task_options": {"context": "1"}}, "context must be"),
         ({"task": "multiple-choice", "task_options": {"prompt": "x"}}, says("prompt-no-place-sample")),

@@ -67,7 +67,7 @@ def check_language_task(tested: ModelUnderTest, task: Task | None, *, others: bo
         others: whether a reference or a metric of the user's own is to judge the model.
 
     Raises:
-        BadInput: one of them, another task, or steps of preparation.
+        BadInput: one of them, another task, steps of preparation, or a state that is kept.
     """
     name = tested.job.model.name
     if others or not getattr(task, "language_models", False):
@@ -76,5 +76,6 @@ def check_language_task(tested: ModelUnderTest, task: Task | None, *, others: bo
             advice="use ⟦task=perplexity⟧, ⟦task=multiple-choice⟧ or ⟦task=text-generation⟧, without ⟦reference⟧ and "
             "⟦metric⟧",
         )
-    if tested.instructions.steps:
-        raise BadInput(f"{name} takes texts as they are", advice="leave ⟦prepare⟧ out")
+    unused = {"prepare": tested.instructions.steps, "keep_state": tested.job.workload.keep_state}
+    if given := [f"⟦{field}⟧" for field, value in unused.items() if value]:
+        raise BadInput(f"{name} takes texts as they are, each by itself", advice=f"leave {given[0]} out")

@@ -63,7 +63,7 @@ class ChoiceScorer:
         self._context = choose_context(options, CONTEXT, context)
         self.settings: Mapping[str, Any] = {
             "context": self._context, "prompt": options.prompt, "divided_by": options.divide,
-            "score": "log-probability of a space and the choice, behind the prompt",
+            "score": "log-probability of a space and the choice after the prompt",
         }  # fmt: skip
 
     def question(self, sample: Sample) -> Mapping[str, Any]:
