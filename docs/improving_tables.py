@@ -24,7 +24,7 @@ def built_in(registry: Registry[Any]) -> list[Any]:
 
 def formats_table() -> str:
     """The formats of data sets, which the page on evaluating includes."""
-    order = ("npz", "folders", "csv", "coco", "idx", "wav", "huggingface", "loader")
+    order = ("npz", "folders", "csv", "coco", "idx", "wav", "huggingface", "text", "jsonl", "loader")
     found = sorted(built_in(data_formats()), key=lambda one: order.index(one.name))
     return NOTE + table(("Format", "What it is"), ((f"`{one.name}`", one.title) for one in found))
 

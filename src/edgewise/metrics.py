@@ -214,8 +214,20 @@ _ROWS = (
            "Share of answers that equal a reference, both normalised."),
     Metric("f1_tokens", "1", "F1 (tokens)", "higher", "mean",
            "Mean over samples of the F1 of the tokens that answer and reference share."),
+    Metric("rouge_l", "1", "ROUGE-L", "higher", "mean",
+           "Mean over samples of the F1 of the longest common subsequence of words of answer and reference."),
     Metric("bleu", "1", "BLEU", "higher", "mean",
            "Corpus BLEU, 0 to 1, with brevity penalty, as sacreBLEU computes it."),
+    Metric("perplexity", "1", "Perplexity", "lower", "ratio",
+           "Language model: exp(−mean of ln p) of the tokens of a text, where p is the probability that the model "
+           "gives a token behind those before it. Other tokenizers give other numbers."),
+    Metric("bits_per_byte", "1", "Bits per byte", "lower", "ratio",
+           "Language model: −log₂ of the probability of a text, divided by its bytes in UTF-8. Models with other "
+           "tokenizers can be compared."),
+    Metric("tokens_scored", "1", "Tokens predicted", "none", "sum",
+           "Language model: number of tokens behind the perplexity."),
+    Metric("tokens_before", "1", "Tokens before", "none", "mean",
+           "Language model: mean number of tokens before those of a sample in the model's window."),
     Metric("mae", "1", "MAE", "lower", "mean", "Mean absolute error, in the labels' own unit."),
     Metric("rmse", "1", "RMSE", "lower", "mean", "Root of the mean squared error, in the labels' own unit."),
     Metric("r2", "1", "R²", "higher", "mean", "Coefficient of determination."),
@@ -248,8 +260,8 @@ SHARES = frozenset(
     for row in _ROWS
     if row.unit == "1"
     and row.id.startswith(
-        ("accuracy_", "precision_", "recall_", "f1_", "map_", "average_precision", "exact_match", "bleu", "auroc",
-         "miou", "pixel_", "agreement_", "error_rate", "deadline_miss_rate")
+        ("accuracy_", "precision_", "recall_", "f1_", "map_", "average_precision", "exact_match", "bleu", "rouge_",
+         "auroc", "miou", "pixel_", "agreement_", "error_rate", "deadline_miss_rate")
     )
 )  # fmt: skip
 """Metrics from 0 to 1 that are printed in percent."""

@@ -154,7 +154,7 @@ def test_words_that_make_no_sense_are_one_error_with_advice(capsys, words, code,
 def test_data_that_is_not_given_is_asked_for_with_its_forms(capsys):
     assert run(["evaluate", "net.fake", "--task", "classification"]) == ExitCode.BAD_INPUT
     assert capsys.readouterr().err.startswith(
-        "error: Missing option '--data'.\ntry: --data takes: Class folders, .npz, CSV, COCO, IDX, WAV … or "
+        "error: Missing option '--data'.\ntry: --data takes: Class folders, .npz, CSV, COCO, IDX, WAV, .txt … or "
         "MODULE:FUNCTION; see '"
     )
 

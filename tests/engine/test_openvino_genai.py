@@ -2,17 +2,20 @@
 
 from __future__ import annotations
 
+import math
 import time
 import warnings
 from pathlib import Path
 
+import numpy as np
 import pytest
 
 import edgewise
 from edgewise.model.readers.gguf import read_header
-from edgewise.runtime.base import Generates, LoadOptions
+from edgewise.runtime.base import Generates, LoadOptions, ScoresTokens
 from edgewise.runtime.openvino_genai import OpenVinoGenAi
 from gguf_files import LLAMA, gguf, smollm2
+from llama_oracle import log_probabilities
 
 genai = pytest.importorskip("openvino_genai")
 pytestmark = pytest.mark.engine
@@ -86,6 +89,53 @@ def test_the_engine_s_own_times_lie_within_ours(session):
     first, rest = raw.m_times_to_first_token[0], sum(raw.m_durations[:31])
     assert 0 < first <= (stamps[0] - begin) / 1e3  # real time: one span within another, on any machine
     assert 0 < first + rest <= (end - begin) / 1e3  # real time: one span within another, on any machine
+
+
+SENTENCE = "The capital of France is Paris, and the capital of Italy is Rome. Water freezes at zero degrees."
+
+
+@pytest.fixture(scope="module")
+def plain():
+    """Without the rounding of what goes into each layer, which the engine does unless it is told not to."""
+    options = LoadOptions(provider="cpu", threads=2, extra={"DYNAMIC_QUANTIZATION_GROUP_SIZE": 0})
+    return OpenVinoGenAi().load(smollm2(), options)
+
+
+def test_probabilities_are_those_of_the_definition(plain):
+    tokens = list(plain.encode(SENTENCE))
+    found = np.array(plain.log_probabilities(tokens))
+    assert isinstance(plain, ScoresTokens)
+    assert (list(plain.beginning), plain.end) == ([], 2)
+    assert found == pytest.approx(log_probabilities(smollm2(), tokens, rounded=True), abs=0.4)
+    # The engine rounds weights of Q4_1 once more, which the perplexity shows.
+    assert found.mean() < log_probabilities(smollm2(), tokens, rounded=False).mean() - 0.2
+
+
+def test_what_follows_changes_no_probability(plain):
+    tokens = list(plain.encode(SENTENCE * 20))
+    assert len(tokens) > 256  # the usual size of a piece that is computed at once
+    part = plain.log_probabilities(tokens[:200])
+    assert np.array(plain.log_probabilities(tokens)[:199]) == pytest.approx(np.array(part), abs=1e-2)
+
+
+@pytest.mark.long  # the file is read three times
+def test_text_is_made_after_probabilities_as_before(plain):
+    tokens = plain.encode(PROMPT)
+    before = made(plain, tokens, 4)
+    plain.log_probabilities(list(tokens))
+    plain.fill([])
+    assert made(plain, tokens, 4) == before
+
+
+def test_the_perplexity_of_a_text(plain, tmp_path: Path, monkeypatch):
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
+    path = tmp_path / "text.txt"
+    path.write_text(SENTENCE)
+    (run,) = edgewise.evaluate(smollm2(), data=path, task="perplexity", latency=False, threads=2).runs
+    assert run.status == "done", run.failure
+    found = np.array(plain.log_probabilities(list(plain.encode(SENTENCE))))
+    assert run.value("tokens_scored") == len(found)
+    assert math.log(run.value("perplexity")) == pytest.approx(-found.mean(), abs=0.2)
 
 
 def test_a_run_of_it_at_a_depth():

@@ -13,7 +13,7 @@ import pytest
 from edgewise.evaluating.dataset import data_formats
 from edgewise.evaluating.formats.listing import glance_media
 
-BUILT_IN = ("coco", "csv", "folders", "huggingface", "idx", "loader", "npz", "wav")
+BUILT_IN = ("coco", "csv", "folders", "huggingface", "idx", "jsonl", "loader", "npz", "text", "wav")
 
 
 def touch(root: Path, *names: str) -> Path:
@@ -44,6 +44,8 @@ def links(root: Path) -> Path:
 CASES: dict[str, tuple[str | None, Callable[[Path], Path]]] = {
     "npz": ("npz", archive),
     "csv": ("csv", lambda root: touch(root, "d.csv") / "d.csv"),
+    "text": ("text", lambda root: touch(root, "d.TXT") / "d.TXT"),
+    "lines": ("jsonl", lambda root: touch(root, "d.jsonl") / "d.jsonl"),
     "tsv": ("csv", lambda root: touch(root, "d.TSV") / "d.TSV"),
     "class folders": ("folders", lambda root: touch(root, "cat/a.png", "dog/b.jpeg")),
     "split class folders": ("folders", lambda root: touch(root, "train/cat/a.png", "val/cat/b.png", "readme.txt")),

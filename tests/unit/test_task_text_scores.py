@@ -142,7 +142,7 @@ def test_a_table_gives_every_metric_with_its_interval(bleu):
     answers, references = make_corpus(3, size=40)
     table = TextTable(answers, references, bleu=bleu)
     scores = {each.metric: each for each in score(table)}
-    assert list(scores) == ["exact_match", "f1_tokens", "bleu"]
+    assert list(scores) == ["exact_match", "f1_tokens", "rouge_l", "bleu"]
     assert all(each.low <= each.value <= each.high for each in scores.values())
     assert len(scores["exact_match"].outcomes) == 40
 

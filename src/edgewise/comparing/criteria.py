@@ -27,7 +27,7 @@ page table more or less, and the disk cache's moods."""
 METRICS_COMPARED = (
     "latency", "latency_p99", "latency_paced", "tpot", "ttft", "throughput", "cpu_time", "memory_peak", "model_size",
     "energy", "accuracy_top1", "accuracy_top5", "error_rate", "map_50_95", "miou", "auroc", "exact_match", "bleu",
-    "mae", "rmse", "recall_at_1",
+    "perplexity", "bits_per_byte", "mae", "rmse", "recall_at_1",
 )  # fmt: skip
 """Compared where one of the runs tells them; others by name."""
 

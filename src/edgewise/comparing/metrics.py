@@ -21,12 +21,13 @@ from edgewise.comparing.session_values import (
     gather_evidence,
     join_processes,
     percentiles_of,
+    why_other_texts,
     why_unpaired,
 )
 from edgewise.comparing.turns import compare_in_turns
 from edgewise.errors import BadInput, as_flag
 from edgewise.formatting import p_text
-from edgewise.metrics import METRICS
+from edgewise.metrics import METRICS, SHARES
 from edgewise.record import Disagreement, Run
 from edgewise.run.measurements import Z95
 from edgewise.run.variation import reach_of
@@ -361,10 +362,14 @@ def _contrast_of_evidence(a: Evidence, b: Evidence, metric: str, *, relation: _R
         return replace(nothing, contrast=_OF_ITSELF, design="same-run")
     if relation.unlike and metric in OF_LABELS and not (a.absent or b.absent):
         return replace(nothing, because=relation.unlike)
+    if why := why_other_texts(a, b, metric):
+        return replace(nothing, because=why)
     if a.sessions and b.sessions:
         return _contrast_percentiles(a, b, relation=relation)
     if are_paired(a, b) and not (a.absent or b.absent):
-        return replace(nothing, contrast=contrast_outcomes(a.outcomes, b.outcomes), design="paired")
+        shares = metric in SHARES
+        contrast = contrast_outcomes(a.outcomes, b.outcomes) if shares else _contrast_parts(a.outcomes, b.outcomes)
+        return replace(nothing, contrast=contrast, design="paired")
     paired = relation.together and len(a.values) == len(b.values) == relation.pairs > 1
     if (a.absent or b.absent) and not paired:
         return replace(nothing, because="; ".join(dict.fromkeys(reason for reason in (a.absent, b.absent) if reason)))
@@ -385,6 +390,12 @@ def _contrast_of_evidence(a: Evidence, b: Evidence, metric: str, *, relation: _R
             return replace(nothing, contrast=turned, design=relation.together, others=others)
     contrast, design = _of_runs_apart(a, b, metric, relation=relation)
     return replace(nothing, contrast=contrast, design=design)
+
+
+def _contrast_parts(a: Sequence[float], b: Sequence[float]) -> Contrast:
+    """From numbers of the same samples, whose geometric means are those of the runs."""
+    found = contrast_pairs(a, b, sequential=False)
+    return replace(found, method=f"Student's t on the log ratios of {len(a)} samples")
 
 
 def _of_runs_apart(a: Evidence, b: Evidence, metric: str, *, relation: _Relation) -> tuple[Contrast, Design]:

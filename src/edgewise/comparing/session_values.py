@@ -37,7 +37,9 @@ OF_OTHERS = ("busy_share_of_others", "steal_share")
 OF_ARRIVALS = "deadline_miss_rate"
 """Its interval is over arrivals and leaves out how processes differ."""
 
-OF_DATA = SHARES - {OF_ARRIVALS}
+OF_TEXT = frozenset({"perplexity", "bits_per_byte"})
+"""Metrics that say nothing about another text."""
+OF_DATA = SHARES - {OF_ARRIVALS} | OF_TEXT
 """Metrics whose interval is over the items of a data set; that of any other one is over processes."""
 
 OF_LABELS = {each for each in OF_DATA if not each.startswith("agreement_")} | {"mae", "rmse", "r2"}
@@ -55,8 +57,10 @@ class Evidence:
         lengths: samples behind each of `values`.
         sessions: of a percentile: the samples of each process, shapes (n_i,).
         turns: of a time, or of a rate that follows from it, in processes that took turns; else empty.
-        outcomes: of a share of samples: 1.0 or 0.0 for each, in order; else empty.
+        outcomes: of a share of samples: 1.0 or 0.0 for each, in order; of a perplexity, numbers whose geometric mean it
+            is; else empty.
         questions: SHA-256 of these samples: with the same one, two runs answered the same.
+        tokens: of a perplexity: the tokens behind it.
         exact: the value is known exactly, such as the size of a file.
         view: of an energy or power: what its meter sees, in words.
         doubt: why no verdict can rest on the interval of `side`, used where there are no `values`.
@@ -70,6 +74,7 @@ class Evidence:
     turns: tuple[Turns, ...] = field(default=(), repr=False)
     outcomes: tuple[float, ...] = field(default=(), repr=False)
     questions: str = ""
+    tokens: float | None = None
     exact: bool = False
     view: str = ""
     doubt: str = ""
@@ -87,6 +92,17 @@ def why_unpaired(a: Evidence, b: Evidence) -> str:
         return ""
     same = a.questions == b.questions
     return "not paired: no outcome of each sample is on record" if same else "not paired: of different samples"
+
+
+def why_other_texts(a: Evidence, b: Evidence, metric: str) -> str:
+    """Return why a number of `OF_TEXT` of two runs can't be compared; "" where it can, and for other metrics."""
+    if metric not in OF_TEXT or a.absent or b.absent:
+        return ""
+    if a.questions != b.questions:
+        return "they are of different texts"
+    if a.tokens != b.tokens:
+        return "their tokenizers divide the text differently: compare bits_per_byte"
+    return ""
 
 
 def evidence_of(variants: Sequence[Variant]) -> Callable[[int, str], Evidence]:
@@ -138,7 +154,8 @@ def gather_evidence(run: Run, metric: str, *, name: str) -> Evidence:
     side = _side(row)
     if run.evaluation is not None and metric in OF_DATA:
         found = _without_samples(run, row, name)
-        return replace(found, outcomes=row.samples, questions=run.evaluation.data.sha256)
+        tokens = run.value("tokens_scored") if metric == "perplexity" else None
+        return replace(found, outcomes=row.samples, questions=run.evaluation.data.sha256, tokens=tokens)
     if not source.samples:
         return _without_samples(run, row, name)
     sessions, wrong = _split(source, processes=len(run.sessions), name=name)

@@ -54,6 +54,13 @@ class Box:
     area: float | None = None
 
 
+class Choices(NamedTuple):
+    """A label: texts of which one is right, and its number, from 0."""
+
+    texts: tuple[str, ...]
+    answer: int
+
+
 class Decoded(NamedTuple):
     """The content of one file: `data`, and for the other fields see `Sample`."""
 
@@ -73,7 +80,7 @@ class Sample:
         data: an array or text by the kind of the data set; a mapping from input name to array for models with several
             inputs.
         label: the class's index (int); an array of class indices per pixel; a tuple of `Box`; text, or a tuple of texts
-            of which any counts; a float or an array of floats; None where there is no label.
+            of which any counts; `Choices`; a float or an array of floats; None where there is no label.
         rate: of audio: frames per second.
         stored: of a picture: its colours in its file where they are others than those of `data`, such as ``CMYK``.
         changes: what decoding changed or left out, such as ``with transparency dropped``.

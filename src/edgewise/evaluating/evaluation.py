@@ -33,6 +33,13 @@ from edgewise.evaluating.evaluator import (
     run_samples,
 )
 from edgewise.evaluating.instructions import Instructions, find_instructions
+from edgewise.evaluating.language_model import (
+    OF_LANGUAGE_MODELS,
+    adapter_of,
+    check_language_task,
+    is_language_model,
+    longest_context,
+)
 from edgewise.evaluating.other_preparation import doubt_preparation
 from edgewise.evaluating.output_format import OutputFormat
 from edgewise.evaluating.plausibility import check_plausible
@@ -40,7 +47,7 @@ from edgewise.evaluating.reference import OutputCache, ReferenceScorer
 from edgewise.evaluating.run_records import cautions_of, describe, inference_time, measurement_of
 from edgewise.evaluating.scores import MetricDifference, Score, compare_tables, score
 from edgewise.evaluating.shards import select_shard, write_results
-from edgewise.evaluating.task import ClassAnswer, Scorer, Task, TaskContext
+from edgewise.evaluating.task import AsksLanguageModel, ClassAnswer, Scorer, Task, TaskContext
 from edgewise.model.identity import open_model, read_graph
 from edgewise.model.random_operators import random_words
 from edgewise.progress import JobStarted, RunFinished, emit
@@ -119,6 +126,7 @@ def plan_evaluation(
     latency: bool = True,
     keep_state: bool = False,
     fresh: bool = False,
+    generating: Scenario = Scenario(),
 ) -> EvaluationPlan:
     """Return the plan of `edgewise evaluate`.
 
@@ -127,6 +135,7 @@ def plan_evaluation(
         reference: a model whose outputs are taken as right.
         keep_state: as `Workload.keep_state`.
         axes: without runtimes, the engine whose own format a model has.
+        generating: the scenario of a language model.
 
     Raises:
         BadInput, BadModel, Unavailable.
@@ -136,8 +145,9 @@ def plan_evaluation(
 
     def plan_jobs(path: Path) -> tuple[Job, ...]:
         chosen = axes if axes.runtimes else replace(axes, runtimes=native_runtime(path, target))
+        scenario = generating if is_language_model(path) else Scenario()
         plan = make_plan(
-            [path], axes=chosen, scenario=Scenario(), stopping=stopping, target=target, seed=data.seed,
+            [path], axes=chosen, scenario=scenario, stopping=stopping, target=target, seed=data.seed,
             with_tools=executor_at(target).evaluates,
         )  # fmt: skip
         if plan.skipped and not plan.jobs:
@@ -278,7 +288,8 @@ def run_shard(plan: EvaluationPlan, number: int, count: int) -> EvaluationResult
     part = replace(plan.selection, indices=select_shard(plan.selection.indices, number, count))
     rows: list[dict[str, Any]] = []
     for tested, scorer in map(evaluator.admit, plan.jobs):  # inputs have the sizes that all samples give
-        results = run_samples(tested, part, scorer, builder=evaluator.builder)
+        adapter = adapter_of(tested, scorer, builder=evaluator.builder)
+        results = run_samples(tested, part, scorer, builder=evaluator.builder, adapter=adapter)
         if results.interrupted:
             return EvaluationResults(models=(), interrupted=True)
         if (failure := results.failure) is not None:  # the other models have their samples all the same
@@ -313,6 +324,8 @@ class _Evaluator:
         plan = self._plan
         tested = plan.model(job)
         scorer = self._make_scorer(tested)
+        if isinstance(scorer, AsksLanguageModel):
+            return tested, scorer
         if plan.latency or any(open_axes(spec) for spec in job.workload.inputs):
             # Otherwise the samples are run at once, which finds the same errors.
             tested = fit_sizes(tested, plan.selection, builder=self.builder)
@@ -331,7 +344,7 @@ class _Evaluator:
         with ExitStack() as holding:
             results = results or run_samples(
                 tested, self._plan.selection, scorer, builder=self.builder, identity=identity, fresh=self._plan.fresh,
-                holding=holding,
+                holding=holding, adapter=adapter_of(tested, scorer, builder=self.builder),
             )  # fmt: skip
             interrupted = results.interrupted
             try:
@@ -354,6 +367,9 @@ class _Evaluator:
 
     def _make_scorer(self, tested: ModelUnderTest) -> Scorer:
         plan, data, instructions = self._plan, self._plan.selection.data, tested.instructions
+        language = is_language_model(tested.job.model)
+        if language:
+            check_language_task(tested, plan.task, others=plan.reference is not None or bool(plan.own))
         if plan.reference is not None:
             adapter = ModelAdapter(plan.model(plan.reference), data, builder=self.builder)
             return ReferenceScorer(adapter, name=plan.reference.model.name, cache=self._outputs, form=plan.form)
@@ -372,6 +388,8 @@ class _Evaluator:
             classes=plan.data.classes or instructions.classes,
             classes_from="" if plan.data.classes else instructions.classes_from,
             classes_given=plan.data.classes_given,
+            language=language,
+            longest=longest_context(tested.job.model) if language else None,
         )
         scorer = None if plan.task is None else plan.task.prepare(context)
         return with_custom_metrics(scorer, plan.own, context)
@@ -429,6 +447,8 @@ class _Evaluator:
         about_pictures: tuple[Caution, ...] = ()
         if run.status == "done" and plan.reference is None:
             about_pictures = doubt_preparation(tested, selection, scorer, results, builder=self.builder)
+        if doubt is not None and isinstance(scorer, AsksLanguageModel):
+            doubt = replace(doubt, advice=OF_LANGUAGE_MODELS)
         doubts = [] if doubt is None else [doubt]
         run = replace(run, cautions=(*run.cautions, *doubts, *about_pictures, *about_data))
         return ModelEvaluation(

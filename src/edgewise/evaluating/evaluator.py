@@ -245,6 +245,7 @@ def run_samples(
     holding: contextlib.ExitStack | None = None,
     end_by: float | None = None,
     running: ModelAdapter | None = None,
+    adapter: ModelAdapter | None = None,
 ) -> SampleResults:
     """Run every sample of `selection` through the model, and keep the scorer's record of each.
 
@@ -260,6 +261,7 @@ def run_samples(
         holding: keeps the checkpoint from other evaluations until it is closed; None: until this function ends.
         end_by: monotonic time, s, at which it ends with what it has.
         running: the model with its worker, which has started and goes on afterwards; None starts a worker for this.
+        adapter: the model, whose worker has not started; None makes one.
 
     Raises `BadInput`: samples that don't fit the model, labels that don't fit the task, or, where `strict`, a sample
     that can't be used.
@@ -269,7 +271,7 @@ def run_samples(
     path = None
     if identity is not None and not tested.job.workload.keep_state:
         path = checkpoint_path(_identify(tested, selection, identity), folder=checkpoints)
-    adapter = running or ModelAdapter(tested, selection.data, builder=builder, end_by=end_by)
+    adapter = running or adapter or ModelAdapter(tested, selection.data, builder=builder, end_by=end_by)
     failure, interrupted = None, False
     emit(SamplesStarted(job=tested.job, total=len(selection.indices)))
     with contextlib.ExitStack() as own:
@@ -400,8 +402,13 @@ class _SampleLoop:
         outputs_of_batch = self._adapter.infer([arrays for _, arrays, _ in batch])
         for (sample, _, preparation), outputs in zip(batch, outputs_of_batch, strict=True):
             begin = time.perf_counter()
-            record = scorer.record(outputs, sample, preparation)
-            reading.append(time.perf_counter() - begin)
+            try:
+                record = scorer.record(outputs, sample, preparation)
+            except CorruptSample as error:
+                self._skip(sample.index, error)
+                continue
+            finally:
+                reading.append(time.perf_counter() - begin)
             self._note(sample, record, preparation)
             if (
                 self.example is None

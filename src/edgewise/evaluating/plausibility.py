@@ -37,7 +37,7 @@ def check_plausible(
         chance = 1.0 / max(classified.classes, 1)
         among = f" among {classified.classes} classes"
     else:
-        chance, among = (0.5 if headline == "auroc" else 0.0), ""
+        chance, among = getattr(table, "chance", 0.5 if headline == "auroc" else 0.0), ""
     least = score.value if score.low is None else score.low
     if chance == 1.0 or least > chance or (not chance and score.value > 0.0):
         return None

@@ -14,7 +14,7 @@ from edgewise.evaluating.class_order import ORDER, find_better_order
 from edgewise.evaluating.evaluator import SampleResults, SampleSelection
 from edgewise.evaluating.instructions import Instructions
 from edgewise.evaluating.scores import Score
-from edgewise.evaluating.task import HasConfusion, MetricTable, RunsModel, Scorer
+from edgewise.evaluating.task import AsksLanguageModel, HasConfusion, MetricTable, RunsModel, Scorer
 from edgewise.formatting import with_ends
 from edgewise.grouping import by_key
 from edgewise.metrics import METRICS, SHARES, in_sentence
@@ -33,7 +33,7 @@ _MOST_NAMED = 3
 
 
 def measurement_of(score: Score) -> Measurement:
-    """Return the score as a run has it; of a proportion the samples are 1.0 or 0.0 each, so that runs can be paired."""
+    """Return the score as a run has it; the samples are `Score.outcomes`, so that runs can be paired."""
     return Measurement(
         metric=score.metric, unit=METRICS[score.metric].unit, basis=None if score.value is None else "measured",
         method=score.method, value=score.value, low=score.low, high=score.high, samples=score.outcomes,
@@ -51,6 +51,8 @@ def inference_time(
     why = None
     if untimed:
         why = untimed
+    elif isinstance(scorer, AsksLanguageModel):
+        why = "a language model is timed by requests, not by samples"
     elif isinstance(scorer, RunsModel):
         why = "the task runs the model several times a sample"
     elif task in ("agreement", "own"):

@@ -1,7 +1,7 @@
 """From tables to numbers with intervals, and from two tables of the same samples to a paired difference.
 
 A table may offer more than `MetricTable` asks for, each as a Protocol of its own: `ExplainsAbsence`, `NoInterval`,
-and for resampling `edgewise.evaluating.table_bootstrap.HasGroups` and `LimitsResamples`.
+`HasParts`, `TellsUnlike`, and for resampling `edgewise.evaluating.table_bootstrap.HasGroups` and `LimitsResamples`.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ class Score:
         low, high: None where there is no value, or no interval, for the reason in `method`.
         n: samples behind it.
         method: how value and interval came about, in words.
-        outcomes: of a proportion: 1.0 or 0.0 per sample, in order; else empty.
+        outcomes: of a proportion: 1.0 or 0.0 per sample, in order; of others `HasParts.parts`, or empty.
     """
 
     metric: str
@@ -80,6 +80,25 @@ class NoInterval(Protocol):
     """
 
     no_interval: Mapping[str, str]
+
+
+@runtime_checkable
+class HasParts(Protocol):
+    """A table with metrics that are the geometric mean of one positive number per sample.
+
+    Attributes:
+        parts: metric → these numbers, float64 (n,).
+    """
+
+    parts: Mapping[str, Array]
+
+
+@runtime_checkable
+class TellsUnlike(Protocol):
+    """A table with metrics that are another quantity for some other models."""
+
+    def unlike(self, other: object, metric: str) -> str:
+        """Return why `metric` of the table `other`, of the same samples, can't be compared; "" where it can."""
 
 
 class JoinedTable(Table):
@@ -133,7 +152,11 @@ def score(table: MetricTable, *, seed: int = 0, only: Sequence[str] | None = Non
         else:
             bounds = table.bounds.get(name, SHARE)
             low, high, method = _interval(estimates.get(name), reasons[name], bounds, value)
-            found.append(Score(metric=name, value=float(value), low=low, high=high, n=table.n, method=method))
+            parts = tuple(table.parts.get(name, ())) if isinstance(table, HasParts) else ()
+            each = tuple(map(float, parts))
+            found.append(
+                Score(metric=name, value=float(value), low=low, high=high, n=table.n, method=method, outcomes=each)
+            )
     return tuple(found)
 
 
@@ -180,7 +203,9 @@ def compare_tables(
     for name in shared:
         sides = [(side, table, values[name]) for side, table, values in (("A", a, first), ("B", b, second))]
         undefined = next((each for each in sides if not math.isfinite(each[2])), None)
-        if name in outcomes:
+        if isinstance(a, TellsUnlike) and (why := a.unlike(b, name)):
+            found.append(MetricDifference(metric=name, n=a.n, absent_because=why))
+        elif name in outcomes:
             found.append(difference_of_outcomes(*(list(map(float, t.proportions[name])) for t in (a, b)), metric=name))
         elif undefined is not None:
             side, table, value = undefined

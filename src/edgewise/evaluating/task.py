@@ -53,6 +53,8 @@ class TaskContext:
         classes: names in the order of the model's outputs, from the model or the user; empty where neither has them.
         classes_from: their source where that is the model's own file, in words; else empty.
         classes_given: where the user's request has them, as a marked field; else empty.
+        language: whether the model is a language model, which is asked about texts and has no inputs and outputs.
+        longest: tokens that a language model takes at most; None where its file does not say.
     """
 
     signature: Signature
@@ -61,6 +63,8 @@ class TaskContext:
     classes: Sequence[str] = ()
     classes_from: str = ""
     classes_given: str = ""
+    language: bool = False
+    longest: int | None = None
 
 
 class MetricTable(Protocol):
@@ -118,7 +122,7 @@ class Scorer(Protocol):
 
         `outputs`: of this sample alone, the leading batch dimension of size 1 included, floats (quantised outputs were
         brought back to real numbers), in the order of the signature. Raises `BadInput`: outputs or a label that the
-        task can't read, which ends the evaluation.
+        task can't read, which ends the evaluation; `CorruptSample`: this one has no answer.
         """
 
     def tabulate(self, records: Sequence[Record]) -> MetricTable:
@@ -139,6 +143,14 @@ class RunsModel(Protocol):
 
     def run_model(self, infer: Any, arrays: Sequence[Array], sample: Sample) -> Sequence[Array]:
         """Return the outputs of one sample. `infer(arrays) -> outputs` runs the model once."""
+
+
+@runtime_checkable
+class AsksLanguageModel(Protocol):
+    """A scorer of a language model, whose outputs are the answers to its questions."""
+
+    def question(self, sample: Sample) -> Mapping[str, Any]:
+        """Return a question of `edgewise.run.language_samples`. Raises `BadInput` for a sample of another kind."""
 
 
 @runtime_checkable
@@ -184,6 +196,8 @@ class Task(Protocol):
         title: as tables of the field print it.
         kinds: of samples that it supports.
         metrics: ids, the main one first.
+
+    A task may also have `language_models`, True where its scorers are `AsksLanguageModel` for these.
     """
 
     name: str

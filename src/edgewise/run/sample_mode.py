@@ -15,7 +15,8 @@ from typing import Any
 import numpy as np
 
 from edgewise.model.signature import shapes_fit
-from edgewise.runtime.base import Session, UnsupportedModel, reset_state, states_of
+from edgewise.run.language_samples import answer_question
+from edgewise.runtime.base import Generates, Session, UnsupportedModel, reset_state, states_of
 
 Array = np.ndarray[Any, np.dtype[Any]]
 
@@ -119,6 +120,8 @@ class _Sessions:
 
 
 def _infer(session: Session, feed: Sequence[Array]) -> list[Array]:
+    if isinstance(session, Generates) and not session.inputs:
+        return answer_question(session, feed)
     session.bind(feed)
     session.invoke()
     outputs = session.read_outputs()

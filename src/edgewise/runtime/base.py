@@ -491,6 +491,22 @@ class Generates(Protocol):
 
 
 @runtime_checkable
+class ScoresTokens(Protocol):
+    """A session of a language model that tells how probable given tokens are. It is `Generates`, too.
+
+    Attributes:
+        beginning: tokens that its tokenizer puts before each text.
+        end: the token that ends a text; None where there is none.
+    """
+
+    beginning: Sequence[int]
+    end: int | None
+
+    def log_probabilities(self, tokens: Sequence[int]) -> Sequence[float]:
+        """Return the natural logarithm of the probability of each of `tokens` but the first, behind those before it."""
+
+
+@runtime_checkable
 class RunsLanguageModels(Protocol):
     """A runtime whose sessions are `Generates`.
 

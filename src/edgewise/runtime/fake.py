@@ -18,7 +18,7 @@ A model is a text file: a first line ``edgewise-fake 1``, then one JSON object w
 | ``speeds`` | a list of ``[ns, percent]``: from that reading of the session's clock on, an inference takes this share of its time | ``[]`` |
 | ``graph`` | operators and tensors that the format's reader tells (`edgewise.model.readers.fake`) | absent |
 | ``outputs_value`` | a number, or a list with one number per output, that fills the outputs | a mix of the inputs |
-| ``generation`` | makes text: ``{"token_ns", "prefill_ns", "encode_ns", "decode_ns", "tokens", "depth", "other_from", "kv_cache_type"}``: times of new tokens, cycled through, of each token of a prompt, of making tokens of text and text of tokens; how many tokens it makes, whatever was asked; the depth that it takes; from which new token on others are made, unless the prompt begins with an a | absent |
+| ``generation`` | makes text: ``{"token_ns", "prefill_ns", "encode_ns", "decode_ns", "tokens", "depth", "other_from", "kv_cache_type", "beginning", "end", "log_probabilities"}``: times of new tokens, cycled through, of each token of a prompt, of making tokens of text and text of tokens; how many tokens it makes, whatever was asked; the depth that it takes; from which new token on others are made, unless the prompt begins with an a; tokens before each text, the token that ends one, and the log-probability of each token, by its number, halved behind the token 0 | absent |
 | ``states`` | names of states: each inference adds the number of inferences since the last reset to the outputs | absent |
 | ``effective`` | an object that is added to what the session says came into force | ``{}`` |
 | ``behaviour`` | ``{"at", "after", "do", "touch"}``: when to misbehave and how, and a file made as it begins | absent |
@@ -35,7 +35,7 @@ import os
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import partial
-from itertools import chain, cycle
+from itertools import chain, cycle, pairwise
 from pathlib import Path
 from statistics import median
 from typing import Any
@@ -154,6 +154,8 @@ class FakeSession:
             self.vocabulary, self.kv_cache_type = len(LETTERS), told.get("kv_cache_type")
             self.encode, self.decode = partial(self._encode, told), partial(self._decode, told)
             self.fill, self.generate = partial(self._fill, told), partial(self._generate, told, cycle(told["token_ns"]))
+            self.beginning, self.end = told["beginning"], told["end"]
+            self.log_probabilities = partial(self._log_probabilities, told["log_probabilities"])
         if "layers" in script and options.profile:
             self.profile_layers = self._profile_layers
         self._latencies: Iterator[int] = chain(script["warmup_ns"], cycle(script["latency_ns"]))
@@ -222,6 +224,12 @@ class FakeSession:
                 self.clock.advance(self._slowed(next(times)))
             other = number >= told["other_from"] and tokens[0] != 0
             take((number + other) % len(LETTERS))
+
+    def _log_probabilities(self, scripted: Sequence[float], tokens: Sequence[int]) -> list[float]:
+        """By each token's number, and half as much behind the token 0, so that the order counts."""
+        self._behaviour.invoked()
+        pairs = pairwise(tokens)
+        return [scripted[token % len(scripted)] / (1 if before else 2) for before, token in pairs]
 
     def _slowed(self, nanoseconds: int) -> int:
         """Return what takes this time by the script takes just now."""

@@ -141,8 +141,9 @@ _OPTIONAL = frozenset(
 #: key of ``generation`` → what it is where the script does not say
 GENERATION: Mapping[str, Any] = {
     "token_ns": [1_000_000], "prefill_ns": 0, "encode_ns": 0, "decode_ns": 0, "tokens": -1, "depth": 2**62,
-    "other_from": 2**62,
+    "other_from": 2**62, "beginning": [], "end": None, "log_probabilities": [-1.0],
 }  # fmt: skip
+_FREE = ("kv_cache_type", "beginning", "end", "log_probabilities")
 
 
 def _check_script(script: Mapping[str, Any]) -> None:
@@ -176,7 +177,7 @@ def _check_generation(told: Any) -> None:
     for key, value in told.items():
         if key == "token_ns":
             _check_times(key, value)
-        elif key != "kv_cache_type" and (type(value) is not int or value < 0):
+        elif key not in _FREE and (type(value) is not int or value < 0):
             raise InvalidModel(f"{key!r} is not a whole number of 0 or more")
 
 

@@ -1,7 +1,8 @@
 """OpenVINO GenAI: language models in GGUF, whose graph it builds itself.
 
 The pipeline with a KV cache of its own (``SDPA``) is used: it has no prefix cache, so that no prompt is computed from
-an earlier one. Its chat is the way to go on from a prompt; no template is applied, as it is given tokens.
+an earlier one. Its chat is the way to go on from a prompt; no template is applied, as it is given tokens. Probabilities
+of given tokens come from the pipeline with continuous batching, the only one that tells them.
 """
 
 from __future__ import annotations
@@ -26,6 +27,8 @@ from edgewise.runtime.base import (
 from edgewise.text import means_out_of_memory
 
 _BACKEND = "SDPA"
+_PIECE = 4096
+"""Tokens whose probabilities are computed at once, at most."""
 
 
 class OpenVinoGenAi:
@@ -58,19 +61,11 @@ class OpenVinoGenAi:
     def load(self, path: Path, options: LoadOptions) -> GenAiSession:
         """Return a session for the model at `path`. Raises `UnsupportedModel`, `InvalidModel` or MemoryError."""
         check_settings(self.title, self.settings, options.extra)
-        import openvino_genai
-
         config: dict[str, Any] = {"INFERENCE_PRECISION_HINT": options.precision or "f32", "NUM_STREAMS": 1}
         if options.threads is not None and options.provider == "cpu":
             config["INFERENCE_NUM_THREADS"] = options.threads
         config |= options.extra
-        try:
-            pipeline = openvino_genai.LLMPipeline(
-                str(path), options.provider.upper(), ATTENTION_BACKEND=_BACKEND, **config
-            )
-        except Exception as error:
-            raise _explain(error) from error
-        return GenAiSession(pipeline, options, config)
+        return GenAiSession(path, options, config)
 
 
 class GenAiSession:
@@ -79,12 +74,18 @@ class GenAiSession:
     inputs: Sequence[TensorSpec] = ()
     outputs: Sequence[TensorSpec] = ()
 
-    def __init__(self, pipeline: Any, options: LoadOptions, config: Mapping[str, Any]) -> None:
-        self._pipeline = pipeline
-        self._tokenizer = pipeline.get_tokenizer()
+    def __init__(self, path: Path, options: LoadOptions, config: Mapping[str, Any]) -> None:
+        self._given = str(path), options.provider.upper(), dict(config)
+        self._pipeline: Any = self._open_pipeline()
+        self._scorer: Any = None
+        self._tokenizer = self._pipeline.get_tokenizer()
         self._chats = False
         self.invoke: Callable[[], object] = closed
         self.vocabulary = len(self._tokenizer.get_vocab())
+        whole = self._tokenizer.encode("a", add_special_tokens=True).input_ids.data[0].tolist()
+        self.beginning: Sequence[int] = whole[: -len(self.encode("a"))]
+        end = self._tokenizer.get_eos_token_id()
+        self.end: int | None = end if end >= 0 else None
         told = _probe(options.provider.upper(), config)
         self.kv_cache_type = told.pop("kv_cache_type")
         self.effective: Mapping[str, Any] = {"provider": options.provider, "backend": _BACKEND, **told}
@@ -98,7 +99,31 @@ class GenAiSession:
 
     def close(self) -> None:
         """Release the pipeline."""
-        del self._pipeline
+        self._pipeline = self._scorer = None
+
+    def _open_pipeline(self) -> Any:
+        """Return the pipeline that makes text. Raises as `OpenVinoGenAi.load`."""
+        import openvino_genai
+
+        path, device, config = self._given
+        try:
+            return openvino_genai.LLMPipeline(path, device, ATTENTION_BACKEND=_BACKEND, **config)
+        except Exception as error:
+            raise _explain(error) from error
+
+    def _open_scorer(self) -> Any:
+        """Return the pipeline that tells probabilities, in place of the other: both would hold the weights twice."""
+        import openvino_genai
+
+        path, device, config = self._given
+        scheduling = openvino_genai.SchedulerConfig()
+        # Tokens in one piece are not computed from keys and values that the cache has rounded.
+        scheduling.max_num_batched_tokens = _PIECE
+        self._pipeline = None
+        try:
+            return openvino_genai.ContinuousBatchingPipeline(path, scheduling, device, config)
+        except Exception as error:
+            raise _explain(error) from error
 
     def encode(self, text: str) -> list[int]:
         """As `Generates.encode`."""
@@ -142,17 +167,48 @@ class GenAiSession:
             def end(self) -> None:
                 pass
 
-        config = openvino_genai.GenerationConfig()
-        config.max_new_tokens = count
-        config.ignore_eos = True
-        config.do_sample = False
-        config.apply_chat_template = False
+        if self._pipeline is None:
+            self._scorer = None
+            self._pipeline = self._open_pipeline()
+        config = _greedy(count)
         ids = np.asarray([tokens], dtype=np.int64)
         given = openvino_genai.TokenizedInputs(openvino.Tensor(ids), openvino.Tensor(np.ones_like(ids)))
         try:
             self._pipeline.generate(given, config, Stream())
         except Exception as error:
             raise _explain(error) from error
+
+    def log_probabilities(self, tokens: Sequence[int]) -> Sequence[float]:
+        """As `ScoresTokens.log_probabilities`."""
+        import numpy as np
+        import openvino
+
+        if self._scorer is None:
+            self._scorer = self._open_scorer()
+        config = _greedy(1)
+        config.echo, config.logprobs = True, 1
+        try:
+            request = self._scorer.add_request(0, openvino.Tensor(np.asarray([tokens], dtype=np.int64)), config)
+            while self._scorer.has_non_finished_requests():
+                self._scorer.step()
+            found = list(request.read_all()[0].generated_log_probs)
+        except Exception as error:
+            raise _explain(error) from error
+        if len(found) != len(tokens) + 1:
+            raise UnsupportedModel(f"the engine gave {len(found)} probabilities for {len(tokens)} tokens and a new one")
+        return found[1:-1]  # that of the first token is a placeholder
+
+
+def _greedy(count: int) -> Any:
+    """Return the settings of a request that makes `count` tokens, each the likeliest."""
+    import openvino_genai
+
+    config = openvino_genai.GenerationConfig()
+    config.max_new_tokens = count
+    config.ignore_eos = True
+    config.do_sample = False
+    config.apply_chat_template = False
+    return config
 
 
 def _probe(device: str, config: Mapping[str, Any]) -> dict[str, Any]:

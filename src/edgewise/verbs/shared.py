@@ -307,7 +307,7 @@ class JudgingRequest(TargetRequest):
         option(
             "--data-format FORMAT",
             DATA,
-            "npz, folders, csv, coco, idx, wav, huggingface, loader",
+            "npz, folders, csv, coco, idx, wav, huggingface, text, jsonl, loader",
             choices=choices.data_formats,
         ),
     ] = None

@@ -65,6 +65,10 @@ def _recognise_file(path: Path) -> str | None:
             return "npz"
         case ".csv" | ".tsv":
             return "csv"
+        case ".txt":
+            return "text"
+        case ".jsonl":
+            return "jsonl"
         case ".json":
             return "coco" if is_instances(path) else None
     return None

@@ -12,19 +12,33 @@ from edgewise.errors import BadInput, Unavailable
 from edgewise.evaluating.dataset import CorruptSample, Kind, Sample
 from edgewise.evaluating.step_settings import Accepts
 from edgewise.evaluating.steps_text import ROLES, load_tokenizer
-from edgewise.evaluating.task import MetricTable, Preparation, Record, TaskContext
+from edgewise.evaluating.task import MetricTable, Preparation, Record, Scorer, TaskContext
 from edgewise.evaluating.tasks.classification import Classification
-from edgewise.evaluating.tasks.outputs import WIDE_INTEGERS, Count, OutputOptions, OutputTask, YesNo, choose_output
+from edgewise.evaluating.tasks.language import PromptOptions, check_prompt, check_room, choose_context, text_of
+from edgewise.evaluating.tasks.outputs import (
+    WIDE_INTEGERS,
+    Count,
+    OutputOptions,
+    OutputTask,
+    YesNo,
+    choose_output,
+    read_options,
+)
 from edgewise.evaluating.tasks.text_scores import Bleu, TextTable
 from edgewise.model.signature import TensorSpec
+from edgewise.run.language_samples import TOO_LONG
 from edgewise.text import one_line
 from edgewise.workload.arrays import Array
 
 _ROLES = {**ROLES, "tokens": "ids", "position_ids": "positions"}
 _MOST_TOKENS = 100_000
+_CONTEXT = 2048
 _TASK = "text generation"
 
 Infer = Callable[[Sequence[Any]], Sequence[Any]]
+
+
+MostTokens = Annotated[int, Field(ge=1, lt=10**9), Accepts("a whole number of at least 1")]
 
 
 class TextClassification(Classification):
@@ -39,9 +53,7 @@ class GenerationOptions(OutputOptions):
     """Options of text generation."""
 
     tokenizer: str | None = Field(None, description="FILE (tokenizer.json of the model)")
-    max_new_tokens: Annotated[int, Field(ge=1, lt=10**9), Accepts("a whole number of at least 1")] = Field(
-        64, description="NUMBER"
-    )
+    max_new_tokens: MostTokens = Field(64, description="NUMBER")
     eos: str | None = Field(None, description="TOKEN or its number (ends an answer)")
     stop: str | None = Field(None, description="TEXT (ends an answer and is not part of it)")
     prompt: str = Field("{}", description="TEXT with {} where the sample goes")
@@ -49,17 +61,90 @@ class GenerationOptions(OutputOptions):
     pad: Count | None = Field(None, description="NUMBER (of the token that fills the input up)")
 
 
-class GenerationScorer:
-    """Generates greedily, the likeliest token each time, with a model without a cache; or reads the tokens of a model
-    that generates by itself.
+class WritingOptions(PromptOptions):
+    """Options of text generation by a language model, which has its own tokenizer."""
 
-    The input is as long as it was prepared, and filled up on the right: models must not look ahead (decoders don't).
+    max_new_tokens: MostTokens = Field(64, description="NUMBER")
+    stop: str | None = Field(None, description="TEXT (ends an answer and is not part of it)")
+
+
+class AnswerScorer:
+    """Base of the scorers of texts that a model writes.
+
     Records: ``{"answer": text, "references": [text …], "tokens": number}``.
+
+    Attributes:
+        settings: as `Scorer.settings`; subclasses add theirs.
     """
 
     headline = "exact_match"
 
+    def __init__(self, options: GenerationOptions | WritingOptions) -> None:
+        self._prompt = check_prompt(options.prompt)
+        self._most, self._stop = min(options.max_new_tokens, _MOST_TOKENS), options.stop
+        self._bleu, self._missing = None, ""
+        try:
+            self._bleu = Bleu()
+        except Unavailable as error:
+            self._missing = f"{error.message}; {error.advice}"
+        self.settings: Mapping[str, Any] = {
+            "decoding": "greedy", "max_new_tokens": self._most, "stop": options.stop or None, "prompt": options.prompt,
+            "normalised": "exact match and F1 as SQuAD: lower case, no punctuation, no articles",
+            "rouge_l": "F1 of the longest common subsequence of words, lower case, letters and digits alone",
+            "bleu": self._missing or "sacreBLEU's settings: 13a tokens, mixed case, exponential smoothing",
+        }  # fmt: skip
+
+    def keep(self, answer: str, tokens: int, sample: Sample) -> Record:
+        """Return the record of an answer, cut where it stops. Raises `BadInput`."""
+        if self._stop:
+            answer = answer.split(self._stop, 1)[0]
+        return {"answer": answer.strip(), "references": _read_references(sample), "tokens": tokens}
+
+    def tabulate(self, records: Sequence[Record]) -> MetricTable:
+        """As `Scorer.tabulate`."""
+        return TextTable(
+            [each["answer"] for each in records],
+            [each["references"] for each in records],
+            bleu=self._bleu,
+            missing=self._missing,
+        )
+
+    def answer(self, record: Record) -> tuple[str, list[str]]:
+        """As `HasAnswers.answer`."""
+        return record["answer"], list(record["references"])
+
+
+class WritingScorer(AnswerScorer):
+    """Asks a language model to go on from the prompt, the likeliest token each time."""
+
+    def __init__(self, context: TaskContext, options: WritingOptions) -> None:
+        super().__init__(options)
+        self._context = choose_context(options, _CONTEXT, context)
+        self.settings = {**self.settings, "context": self._context}
+
+    def question(self, sample: Sample) -> Mapping[str, Any]:
+        """As `AsksLanguageModel.question`."""
+        _read_references(sample)
+        before = self._prompt.replace("{}", text_of(sample))
+        return {"before": before, "new_tokens": self._most, "context": self._context}
+
+    def record(self, outputs: Sequence[Array], sample: Sample, preparation: Preparation) -> Record:
+        """As `Scorer.record`."""
+        prompt, made = outputs[0].tolist()
+        before = made if made == TOO_LONG else prompt
+        check_room(sample, f"the prompt, beside {self._most} new tokens,", prompt, before, self._context)
+        return self.keep(outputs[1].tobytes().decode(errors="replace"), made, sample)
+
+
+class GenerationScorer(AnswerScorer):
+    """Generates greedily, the likeliest token each time, with a model without a cache; or reads the tokens of a model
+    that generates by itself.
+
+    The input is as long as it was prepared, and filled up on the right: models must not look ahead (decoders don't).
+    """
+
     def __init__(self, context: TaskContext, options: GenerationOptions, *, task: str) -> None:
+        super().__init__(options)
         self._output = _choose_logits(context, options.output)
         spec = context.signature.outputs[self._output]
         self._writes = spec.dtype in WIDE_INTEGERS
@@ -71,21 +156,10 @@ class GenerationScorer:
         # The model decides the length of its input, not the file's settings from training.
         self._tokenizer.no_truncation()
         self._tokenizer.no_padding()
-        self._most = min(options.max_new_tokens, _MOST_TOKENS)
         self._eos = self._find_token(options.eos)
-        if "{}" not in options.prompt:
-            raise BadInput(f"prompt={options.prompt!r} has no place for the sample", advice="put {} where it goes")
-        self._bleu, self._missing = None, ""
-        try:
-            self._bleu = Bleu()
-        except Unavailable as error:
-            self._missing = f"{error.message}; {error.advice}"
-        self.settings: Mapping[str, Any] = {
-            "output": spec.name, "tokenizer": f"sha256:{sha256}",
-            "decoding": "the model writes tokens itself" if self._writes else "greedy", "max_new_tokens": self._most,
-            "eos": self._eos, "stop": options.stop or None, "prompt": options.prompt, "special": options.special,
-            "normalised": "exact match and F1 as SQuAD: lower case, no punctuation, no articles",
-            "bleu": self._missing or "sacreBLEU's settings: 13a tokens, mixed case, exponential smoothing",
+        self.settings = {
+            **self.settings, "output": spec.name, "tokenizer": f"sha256:{sha256}", "eos": self._eos,
+            "decoding": "the model writes tokens itself" if self._writes else "greedy", "special": options.special,
         }  # fmt: skip
 
     def run_model(self, infer: Infer, arrays: Sequence[Array], sample: Sample) -> Sequence[Array]:
@@ -126,23 +200,7 @@ class GenerationScorer:
         tokens = [int(each) for each in outputs[0].reshape(-1)]
         if self._eos in tokens:
             tokens = tokens[: tokens.index(self._eos)]
-        answer = self._decode(tokens, sample)
-        if self._options.stop:
-            answer = answer.split(self._options.stop, 1)[0]
-        return {"answer": answer.strip(), "references": _read_references(sample), "tokens": len(tokens)}
-
-    def tabulate(self, records: Sequence[Record]) -> MetricTable:
-        """As `Scorer.tabulate`."""
-        return TextTable(
-            [each["answer"] for each in records],
-            [each["references"] for each in records],
-            bleu=self._bleu,
-            missing=self._missing,
-        )
-
-    def answer(self, record: Record) -> tuple[str, list[str]]:
-        """As `HasAnswers.answer`."""
-        return record["answer"], list(record["references"])
+        return self.keep(self._decode(tokens, sample), len(tokens), sample)
 
     def _tokens_of(self, arrays: Sequence[Array], sample: Sample) -> list[int]:
         """Return the prompt: of a text, by the tokenizer; else what was prepared, without what fills it up."""
@@ -275,6 +333,13 @@ class TextGeneration(OutputTask):
     name = "text-generation"
     title = "Text generation"
     kinds: Sequence[Kind] = ("text", "array")
-    metrics: Sequence[str] = ("exact_match", "f1_tokens", "bleu")
+    metrics: Sequence[str] = ("exact_match", "f1_tokens", "rouge_l", "bleu")
+    language_models = True
     options = GenerationOptions
     scorer = GenerationScorer
+
+    def prepare(self, context: TaskContext) -> Scorer:
+        """As `Task.prepare`; a language model writes by itself."""
+        if not context.language:
+            return super().prepare(context)
+        return WritingScorer(context, read_options(WritingOptions, context.options, self.name))

@@ -2,8 +2,9 @@
 
 Exact match and F1 are those of P. Rajpurkar et al., "SQuAD: 100,000+ Questions for Machine Comprehension of Text"
 (2016): answers are compared in lower case, without punctuation, articles and extra spaces; of several references the
-best counts. BLEU is sacreBLEU's, with its default settings (M. Post, "A Call for Clarity in Reporting BLEU Scores",
-2018).
+best counts. ROUGE-L is that of C.-Y. Lin, "ROUGE: A Package for Automatic Evaluation of Summaries" (2004), as the F1
+of precision and recall, with words as in Google's rouge-score: letters and digits, lower case, not stemmed. BLEU is
+sacreBLEU's, with its default settings (M. Post, "A Call for Clarity in Reporting BLEU Scores", 2018).
 """
 
 from __future__ import annotations
@@ -24,6 +25,7 @@ from edgewise.workload.arrays import Array
 
 ORDERS = 4
 _ARTICLES = re.compile(r"\b(a|an|the)\b")
+_WORDS = re.compile(r"[a-z0-9]+")
 _PUNCTUATION = str.maketrans("", "", string.punctuation)
 
 
@@ -43,6 +45,26 @@ def f1_of_tokens(answer: str, references: Sequence[str]) -> float:
     Where either has no tokens left, 1 if both have none, as in SQuAD 2.0 (P. Rajpurkar et al., 2018).
     """
     return max(_f1(normalise(answer).split(), normalise(each).split()) for each in references)
+
+
+def rouge_l(answer: str, references: Sequence[str]) -> float:
+    """Return the F1 of the longest common subsequence of words, for the reference that fits best; 0 without words."""
+    words = _WORDS.findall(answer.lower())
+    return max(_f1_of_subsequence(words, _WORDS.findall(each.lower())) for each in references)
+
+
+def _f1_of_subsequence(mine: Sequence[str], other: Sequence[str]) -> float:
+    if not mine or not other:
+        return 0.0
+    # Bits for the words of one side (H. Hyyrö, "Bit-parallel LCS-length computation revisited", 2004).
+    places: dict[str, int] = {}
+    for place, word in enumerate(mine):
+        places[word] = places.get(word, 0) | 1 << place
+    row = every = (1 << len(mine)) - 1
+    for word in other:
+        matched = row & places.get(word, 0)
+        row = (row + matched | row - matched) & every
+    return 2.0 * (len(mine) - row.bit_count()) / (len(mine) + len(other))
 
 
 class Bleu:
@@ -84,6 +106,7 @@ class TextTable(Table):
         self.n = len(pairs)
         self.proportions = {"exact_match": np.array([match_exactly(*pair) for pair in pairs])}
         self._f1 = np.array([f1_of_tokens(*pair) for pair in pairs])
+        self._rouge = np.array([rouge_l(*pair) for pair in pairs])
         self._bleu = bleu
         rows = [] if bleu is None else [bleu.statistics(*pair) for pair in pairs]
         self._statistics = np.array(rows, np.float64).reshape(-1, 2 + 2 * ORDERS)
@@ -92,10 +115,11 @@ class TextTable(Table):
     def _calculate(self, counts: Array) -> Mapping[str, float]:
         total = float(counts.sum())
         if total <= 0:
-            return dict.fromkeys(("exact_match", "f1_tokens", "bleu"), math.nan)
+            return dict.fromkeys(("exact_match", "f1_tokens", "rouge_l", "bleu"), math.nan)
         return {
             "exact_match": float(counts @ self.proportions["exact_match"]) / total,
             "f1_tokens": float(counts @ self._f1) / total,
+            "rouge_l": float(counts @ self._rouge) / total,
             "bleu": math.nan if self._bleu is None else self._bleu.score((counts @ self._statistics).tolist()),
         }
 

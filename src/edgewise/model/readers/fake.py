@@ -38,8 +38,13 @@ class FakeReader(SelfContained):
         return head.split(maxsplit=1)[:1] == [MARK]
 
     def read_signature(self, path: Path) -> Signature:
-        """Return the scripted inputs and outputs, or one float32 ``x`` [1, 4] and one float32 ``y`` [1, 2]."""
+        """Return the scripted inputs and outputs, or one float32 ``x`` [1, 4] and one float32 ``y`` [1, 2].
+
+        A language model may have none, as those in GGUF.
+        """
         script = _read_script(path)
+        if "generation" in script and script.get("inputs") == script.get("outputs") == []:
+            return Signature(inputs=(), outputs=())
         return make_signature(
             path,
             inputs=_read_specs(path, script, "inputs", default=_DEFAULT_INPUTS),

@@ -278,8 +278,9 @@ def _conclusion(one: ModelEvaluation) -> str:
     words += f" on {samples_words(score.n, one.run.evaluation)}"
     words += f"; {doubt}" if (doubt := doubt_order(one.run.evaluation)) else ""
     words += " as one sequence (--keep-state)" if one.run.job.workload.keep_state else ""
-    latency = one.run.value("latency")
+    latency, rate = one.run.value("latency"), one.run.value("decode_rate")
     words += f", latency {format_duration(latency)}" if latency is not None else ""
+    words += f", {significant(rate)} tokens/s" if rate is not None else ""
     return words + (" (interrupted)" if one.run.status == "cancelled" else "")
 
 

@@ -72,17 +72,18 @@ def overview_table(results: EvaluationResults) -> Table:
     for metric in dict.fromkeys(one.headline for one in results.models if one.headline):
         scores = [_score_cell(one, metric) for one in results.models]
         columns.append((Column(title=label_of(metric), numeric=True, folds=True), scores))
-    timed = any(run.measurement("latency") is not None for run in runs)
+    timed = any(run.measurement(metric) is not None for run in runs for metric in ("latency", "decode_rate"))
     for metric, rank in _MEASURED.items():
         if metric == "inference_time" and not timed:
             continue  # times of the evaluation's own samples, which the note below would contradict
         found_in = Run.value if metric == "inference_time" else Run.measurement
         if any(found_in(run, metric) is not None for run in runs):
-            columns.append(metric_column(runs, metric, rank=rank, interval=metric == "latency"))
+            columns.append(metric_column(runs, metric, rank=rank, interval=metric in ("latency", "decode_rate")))
     if any(run.trust is not None for run in runs):
         columns.append((Column(title="Grade", rank=3), [_grade(one) for one in results.models]))
     notes = () if timed else ("latency was not measured",)
-    return table_by_columns("Accuracy and latency" if timed else "Accuracy", columns, notes=notes)
+    speed = "speed" if any(run.measurement("decode_rate") is not None for run in runs) else "latency"
+    return table_by_columns(f"Accuracy and {speed}" if timed else "Accuracy", columns, notes=notes)
 
 
 def _score_cell(one: ModelEvaluation, metric: str) -> Cell:
@@ -157,7 +158,15 @@ def differences_table(one: ModelEvaluation, label: str, first: str) -> Table | N
     return table_of(f"{label} minus {first} on the same samples", one.differences, columns)
 
 
-_MEASURED = {"latency": 0, "inference_time": 3, "model_size": 2, "memory_delta": 0, "memory_peak": 4}
+_MEASURED = {
+    "latency": 0,
+    "decode_rate": 0,
+    "ttft": 2,
+    "inference_time": 3,
+    "model_size": 2,
+    "memory_delta": 0,
+    "memory_peak": 4,
+}
 """What is measured beside the accuracy → rank of its column."""
 
 

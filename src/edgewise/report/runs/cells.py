@@ -147,12 +147,13 @@ def label_of(metric: str) -> str:
 
 CHIEF = (
     "accuracy_top1", "map_50_95", "miou", "exact_match", "auroc", "recall_at_1", "average_precision", "bleu",
-    "mae", "rmse", "r2",
+    "perplexity", "mae", "rmse", "r2",
 )  # fmt: skip
 """Metrics that can represent a run's accuracy: the first one that it has."""
 _JUDGED = frozenset(
     (*CHIEF, "accuracy_top5", "error_rate", "accuracy_balanced", "precision_macro", "recall_macro", "f1_macro",
-     "map_50", "map_75", "recall_100", "pixel_accuracy", "f1_tokens", "recall_at_5", "recall_at_10")
+     "map_50", "map_75", "recall_100", "pixel_accuracy", "f1_tokens", "rouge_l", "bits_per_byte",
+     "tokens_scored", "tokens_before", "recall_at_5", "recall_at_10")
 )  # fmt: skip
 _OF_AGREEMENT = ("agreement_top1", "agreement_boxes", "output_snr_worst", "output_snr", "output_max_abs_error")
 

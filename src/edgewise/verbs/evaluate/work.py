@@ -12,7 +12,7 @@ from edgewise.errors import BadInput
 from edgewise.evaluating.data_options import DataOptions
 from edgewise.evaluating.dataset import Dataset
 from edgewise.evaluating.evaluation import EvaluationResults, plan_evaluation, run_evaluation, run_shard
-from edgewise.record import Stopping
+from edgewise.record import Scenario, Stopping
 from edgewise.run.plan import Axes
 from edgewise.run.run_builder import METERS_OFF
 from edgewise.safe_yaml import read_lines, read_text
@@ -21,6 +21,7 @@ from edgewise.verbs.evaluate.in_lab import run_in_lab
 from edgewise.verbs.evaluate.request import EvaluateRequest
 from edgewise.verbs.gate.request import GateRequest
 from edgewise.verbs.optimize.request import OptimizeRequest
+from edgewise.verbs.shared import with_usual_tokens
 
 
 def evaluate(request: EvaluateRequest, context: Context) -> EvaluationResults:
@@ -45,6 +46,7 @@ def evaluate(request: EvaluateRequest, context: Context) -> EvaluationResults:
         latency=request.latency and not request.lab and request.shards is None,
         keep_state=request.keep_state,
         fresh=request.fresh,
+        generating=with_usual_tokens(Scenario(kind="generate"), from_file=False),
     )
     if isinstance(request.shards, tuple):
         return run_shard(plan, *request.shards)

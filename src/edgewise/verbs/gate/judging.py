@@ -136,7 +136,10 @@ def _plan(request: GateRequest, model: str | Path, options: DataOptions, axes: A
     from edgewise.evaluating.evaluation import plan_evaluation
 
     stopping = Stopping(timeout_s=request.timeout)
-    return plan_evaluation([model], options, axes=axes, stopping=stopping, target=request.target(), latency=False)
+    return plan_evaluation(
+        [model], options, axes=axes, stopping=stopping, target=request.target(), latency=False,
+        generating=request.scenario_of("generate", from_file=request.input_data is not None),
+    )  # fmt: skip
 
 
 def _is_run(baseline: Subject | None, stored: Run | None) -> bool:
