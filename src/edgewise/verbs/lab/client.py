@@ -15,11 +15,10 @@ from edgewise.errors import BadInput, StoreError
 from edgewise.progress import LogLine, StageStarted, emit
 from edgewise.store import open_store
 from edgewise.text import one_line
-from edgewise.verbs.lab.engine import ANY, queue_of, require_engine, ring, settings_of
+from edgewise.verbs.lab.engine import ANY, protocol, queue_of, require_engine, ring, settings_of
 from edgewise.verbs.lab.files import Packer
 from edgewise.verbs.lab.safety import MEASURING, check_verb
 from edgewise.verbs.outcome import Outcome
-from edgewise.version import __version__
 
 if TYPE_CHECKING:
     from edgewise.store import Store
@@ -82,7 +81,7 @@ class Queue:
         document = request.with_paths_from(Path.cwd()).with_changed_paths(self.packer.pack).to_document()
         return {
             "id": key, "queue": queue_of(device) if measures else ANY, "device": device, "verb": request.verb,
-            "title": one_line(title), "request": json.dumps(document), "version": __version__, "suite": suite,
+            "title": one_line(title), "request": json.dumps(document), "version": protocol(), "suite": suite,
             "model": one_line(model),
             "lock": identities.pop() if len(identities) == 1 else None,
         }  # fmt: skip
@@ -154,7 +153,9 @@ def lab_of(context: Context) -> Iterator[tuple[Store, Queue]]:
 
 
 def open_queue(lab: Lab) -> Queue:
-    """Return the queue of a lab. Raises `Unavailable` where there is none, or one of another version; `StoreError`."""
+    """Return the queue of a lab. Raises `Unavailable` where there is none, or one whose requests have another form;
+    `StoreError`.
+    """
     require_engine()
     settings = settings_of(lab)
     if lab.is_exposed:
