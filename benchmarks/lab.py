@@ -85,7 +85,7 @@ KILLED, KILLS_IN_LAB = ("worker", "client", "database"), 25
 def job(key: str, device: str, lock: str | None = None) -> dict[str, Any]:
     """Return a job to queue."""
     return {"id": key, "queue": engine.queue_of(device), "device": device, "verb": "bench", "title": key,
-            "request": "{}", "version": __version__, "lock": lock}  # fmt: skip
+            "request": "{}", "version": engine.protocol(), "lock": lock}  # fmt: skip
 
 
 def host(url: str, name: str, first: str, count: str, folder: str, seconds: str, fresh: str = "") -> None:
@@ -162,7 +162,8 @@ def start(*words: object) -> subprocess.Popen[bytes]:
 
 def made_lab(url: str) -> None:
     with open_store(url) as store:
-        store.lab.make(store_lab.LabSettings(version=__version__, most_file=2**31), engine.make_engine)
+        settings = store_lab.LabSettings(version=__version__, protocol=engine.protocol(), most_file=2**31)
+        store.lab.make(settings, engine.make_engine)
 
 
 def ended(url: str, count: int) -> bool:

@@ -17,7 +17,7 @@ from sqlalchemy import text
 from edgewise.store import open_store
 from edgewise.store.lab import LabDevice, LabSettings
 from edgewise.testing import write_fake_model
-from edgewise.verbs.lab.engine import make_engine, queue_of, ring
+from edgewise.verbs.lab.engine import make_engine, protocol, queue_of, ring
 from edgewise.version import __version__
 from postgresql import Server, find_programs
 
@@ -46,7 +46,7 @@ def url(server, request):
 @pytest.fixture
 def store(url):
     with open_store(url) as opened:
-        opened.lab.make(LabSettings(version=__version__, most_file=10_000_000), make_engine)
+        opened.lab.make(LabSettings(version=__version__, protocol=protocol(), most_file=10_000_000), make_engine)
         yield opened
 
 
@@ -57,15 +57,15 @@ def lab(store):
 
 def column(key, device="d1", **others):
     return {"id": key, "queue": queue_of(device), "device": device, "verb": "bench", "title": f"cell {key}", "model": "",
-            "request": "{}", "version": __version__, "lock": f"fake://{device}", **others}  # fmt: skip
+            "request": "{}", "version": protocol(), "lock": f"fake://{device}", **others}  # fmt: skip
 
 
 def add(lab, *keys, **others):
     return lab.jobs.add([column(key, **others) for key in keys], ring)
 
 
-def begin(lab, key, *, place="d1", delivery=1, version=__version__):
-    return lab.jobs.begin(key, version=version, host="h", place=place, worker="w", delivery=delivery)
+def begin(lab, key, *, place="d1", delivery=1, version=None):
+    return lab.jobs.begin(key, version=version or protocol(), host="h", place=place, worker="w", delivery=delivery)
 
 
 def status(lab, key):

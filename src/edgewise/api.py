@@ -158,6 +158,7 @@ def convert(
     seed: int = 0,
     timeout: float | None = None,
     memory_limit: int | None = None,
+    lab: bool = False,
     force: bool = False,
     progress: Progress | None = None,
 ) -> Conversion:
@@ -177,6 +178,7 @@ def convert(
         split, limit, prepare: part of `data`, number of samples, and their preparation, as for `evaluate`.
         timeout: time limit of the conversion, s.
         memory_limit: bytes that a process may allocate.
+        lab: a host of the lab in your store converts the model, and its files come here.
         force: overwrite files.
         progress: receives events.
 
@@ -190,7 +192,8 @@ def convert(
     fields = {
         "model": model, "to": to, "folder": output, "opset": opset, "precision": precision, "shapes": shapes,
         "signature": signature, "input_data": input_data, "data": data, "split": split, "limit": limit,
-        "prepare": prepare, "seed": seed, "timeout": timeout, "memory_limit": memory_limit, "force": force,
+        "prepare": prepare, "seed": seed, "timeout": timeout, "memory_limit": memory_limit, "lab": lab,
+        "force": force,
     }  # fmt: skip
     found: Conversion = carry_out("convert", context_of(None, progress), **fields)
     return found

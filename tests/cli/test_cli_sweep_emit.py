@@ -50,10 +50,11 @@ def place(tmp_path: Path, monkeypatch) -> Path:
 def install(monkeypatch):
     """A function that makes edgewise one that pip installed from there; at first from a package index."""
 
-    def set_origin(origin: dict[str, object] | None) -> None:
+    def set_origin(origin: dict[str, object] | None, version: str = "1.2.3") -> None:
         text = origin and json.dumps(origin)
-        own = SimpleNamespace(version="1.2.3", read_text=lambda name: text if name == "direct_url.json" else None)
+        own = SimpleNamespace(read_text=lambda name: text if name == "direct_url.json" else None)
         monkeypatch.setattr(emit, "distribution", {"edgewise": own}.get)
+        monkeypatch.setattr(emit, "__version__", version)
 
     set_origin(None)
     return set_origin
@@ -150,28 +151,35 @@ def test_what_github_needs_is_committed_by_the_lines_as_printed_and_its_step_run
 
 
 @pytest.mark.parametrize(
-    ("origin", "requirement"),
+    ("origin", "version", "requirement"),
     [
-        (None, "edgewise[engines]==1.2.3"),
-        ({"url": "https://host/edgewise.whl", "archive_info": {}}, "edgewise[engines] @ https://host/edgewise.whl"),
-        ({"url": "https://host/ew.git", "vcs_info": {"vcs": "git", "commit_id": "c0ffee"}},
+        (None, "1.2.3", "edgewise[engines]==1.2.3"),
+        ({"url": "https://host/edgewise.whl", "archive_info": {}}, "1.2.3",
+         "edgewise[engines] @ https://host/edgewise.whl"),
+        ({"url": "https://host/ew.git", "vcs_info": {"vcs": "git", "commit_id": "c0ffee"}}, "0+source",
          "edgewise[engines] @ git+https://host/ew.git@c0ffee"),
-        ({"url": "file:///a%20b/edgewise", "dir_info": {"editable": True}},
-         "./ci/edgewise-1.2.3-py3-none-any.whl[engines]"),
-        ({"url": Path(__file__).parent.as_uri(), "dir_info": {}}, "./ci/edgewise-1.2.3-py3-none-any.whl[engines]"),
+        ({"url": "file:///a%20b/edgewise", "dir_info": {"editable": True}}, "1.2.3", "edgewise[engines]==1.2.3"),
+        ({"url": "file:///a%20b/edgewise", "dir_info": {"editable": True}}, "0+source.gc0ffee",
+         "./ci/edgewise-0+source.gc0ffee-py3-none-any.whl[engines]"),
+        ({"url": Path(__file__).parent.as_uri(), "dir_info": {}}, "1.2.4.dev1",
+         "./ci/edgewise-1.2.4.dev1-py3-none-any.whl[engines]"),
     ],
 )  # fmt: skip
-def test_jobs_on_github_install_edgewise_from_where_it_was_installed_here(origin, requirement, install, capsys):
-    install(origin)
+def test_jobs_on_github_install_edgewise_from_where_it_was_installed_here(
+    origin, version, requirement, install, capsys
+):
+    install(origin, version)
     advice = emitted("github", capsys=capsys)
     workflow = yaml.safe_load(Path("suite-results/github.yml").read_text())
     assert workflow["env"] == {"EDGEWISE": requirement}
     assert {"run": 'pip install "$EDGEWISE"'} in workflow["jobs"]["cells-1"]["steps"]
     wheel = "./ci/" in requirement
     gone = "/a b/edgewise, from which edgewise was installed, is gone: CLONE is a clone of its source"
-    assert (gone in advice) == ("pip wheel --no-deps --wheel-dir ci CLONE" in advice) == ("a%20b" in str(origin))
-    assert (f"pip wheel --no-deps --wheel-dir ci {Path(__file__).parent}" in advice) == (wheel and gone not in advice)
-    assert ("ci/edgewise-1.2.3-py3-none-any.whl" in Path("suite-results/files.txt").read_text().splitlines()) == wheel
+    build = f"SETUPTOOLS_SCM_PRETEND_VERSION={version} pip wheel --no-deps --wheel-dir ci"
+    assert (gone in advice) == (f"{build} CLONE" in advice) == (wheel and "a%20b" in str(origin))
+    assert (f"{build} {Path(__file__).parent}" in advice) == (wheel and gone not in advice)
+    needed = Path("suite-results/files.txt").read_text().splitlines()
+    assert (f"ci/edgewise-{version}-py3-none-any.whl" in needed) == wheel
 
 
 def test_a_campaign_in_a_clone_of_edgewise_installs_the_clone(place, install, capsys):

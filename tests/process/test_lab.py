@@ -16,6 +16,7 @@ from dataclasses import replace
 from itertools import pairwise
 from pathlib import Path
 
+import numpy as np
 import pytest
 import yaml
 from sqlalchemy import text
@@ -29,7 +30,7 @@ from edgewise.store.lab_folder import CHUNK
 from edgewise.store.lab_jobs import MOST_ATTEMPTS
 from edgewise.testing import write_fake_model
 from edgewise.verbs.lab.client import open_queue
-from edgewise.verbs.lab.engine import ANY, make_engine, ring
+from edgewise.verbs.lab.engine import ANY, make_engine, protocol, ring
 from edgewise.verbs.lab.files import FileCache, Packer
 from edgewise.verbs.lab.worker import Host
 from edgewise.verbs.reading import read_request
@@ -138,8 +139,8 @@ def test_jobs_that_the_engine_lost_are_found(store, lab):
 
 def test_a_lab_is_made_twice_without_loss_and_moves_to_a_version(lab):
     add(lab, "k")
-    lab.make(LabSettings(version="9.9", most_file=5), make_engine)
-    assert lab.settings() == LabSettings(version="9.9", most_file=5)
+    lab.make(LabSettings(version="9.9", most_file=5, protocol="9.9"), make_engine)
+    assert lab.settings() == LabSettings(version="9.9", most_file=5, protocol="9.9")
     assert begin(lab, "k") is None
     assert begin(lab, "k", version="9.9") is not None
     with pytest.raises(Unavailable, match=r"works with edgewise 9\.9"):
@@ -150,7 +151,7 @@ def test_a_lab_of_an_earlier_version_gets_the_columns_that_it_lacks(store, lab):
     add(lab, "k")
     with store._database.writing() as connection:
         connection.execute(text("ALTER TABLE lab_jobs DROP COLUMN suite, DROP COLUMN model, DROP COLUMN block"))
-    lab.make(LabSettings(version=__version__, most_file=1), make_engine)
+    lab.make(LabSettings(version=__version__, protocol=protocol(), most_file=1), make_engine)
     assert lab.status()["suites"] == {}
     assert lab.jobs.get("k").model == ""
 
@@ -159,9 +160,9 @@ def test_a_lab_of_an_earlier_version_knows_the_cells_of_its_suites(store, lab):
     add(lab, "k", suite="s", model="m")
     with store._database.writing() as connection:
         connection.execute(text("DROP TABLE lab_cells, lab_earlier, lab_gauges, lab_schedules"))
-    lab.make(LabSettings(version=__version__, most_file=1), make_engine)
+    lab.make(LabSettings(version=__version__, protocol=protocol(), most_file=1), make_engine)
     assert lab.status()["suites"] == {"s": {"queued": 1}}
-    lab.make(LabSettings(version=__version__, most_file=1), make_engine)
+    lab.make(LabSettings(version=__version__, protocol=protocol(), most_file=1), make_engine)
     assert [job.id for job in lab.jobs.of_suite("s", most=9)] == ["k"]
 
 
@@ -574,6 +575,29 @@ def test_shards_of_texts_get_the_tokenizer_of_flags_and_of_the_yaml(place, lab, 
         assert told("--lab", "--shards", "2") == told("--no-latency", "--store", "alone.db")
 
 
+@pytest.mark.engine
+def test_shards_get_the_folder_that_an_option_of_the_data_names(place, lab, capsys):
+    pytest.importorskip("onnxruntime", reason="needs onnxruntime: no shards were evaluated")
+    assert run(["example"]) == 0
+    Path("arrays").mkdir()
+    with np.load("digits.npz") as digits:
+        for number in range(4):
+            np.save(f"arrays/{number}.npy", digits["x_test"][number])
+        rows = [f"{number}.npy,{digits['y_test'][number]}" for number in range(4)]
+    Path("tables").mkdir()
+    Path("tables/digits.csv").write_text("\n".join(["path,label", *rows]))
+    words = ["evaluate", "model.onnx", "--data", "tables/digits.csv", "--data-option", "root=arrays", "--json"]
+    words += ["--task", "classification", "--prepare", "scale=1/255"]
+    capsys.readouterr()
+    assert run([*words, "--no-latency", "--store", "alone.db"]) == 0
+    alone = comparable(json.loads(capsys.readouterr().out))
+    with working("--host", "a") as process:
+        wait_until(lab.devices, process)
+        capsys.readouterr()
+        assert run([*words, "--lab", "--shards", "2"]) == 0
+        assert comparable(json.loads(capsys.readouterr().out)) == alone
+
+
 def test_files_that_a_table_names_go_along_with_it(place, lab, tmp_path):
     (tmp_path / "tab" / "img").mkdir(parents=True)
     table, pictures = tmp_path / "tab" / "labels.csv", [tmp_path / "tab" / "img" / f"{name}.png" for name in "ab"]
@@ -592,6 +616,9 @@ def test_shards_are_for_hosts_themselves(place, lab, capsys):
     words = ["evaluate", "model.onnx", "--data", "digits.npz", "--task", "classification", "--prepare", "scale=1/255"]
     assert run([*words, "--lab", "-d", "pi4"]) == 2
     assert "pi4 is a device at a host" in capsys.readouterr().err
+    lab.register("old", "w", version="9.9", boot="b", devices=[local("old")])
+    assert run([*words, "--lab"]) == 2
+    assert f"old has edgewise 9.9, and here is {__version__}: shards need the same" in capsys.readouterr().err
     assert not lab.status()["jobs"]
 
 

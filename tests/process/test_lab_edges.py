@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import hashlib
+import json
 import os
 import shutil
 import subprocess
@@ -19,8 +20,9 @@ from edgewise.cli.main import run
 from edgewise.errors import BadInput, StoreError
 from edgewise.store import lab as store_lab
 from edgewise.store import open_store
+from edgewise.store.lab import LabSettings
 from edgewise.store.lab_folder import CHUNK, LabFolder
-from edgewise.verbs.lab.engine import DELIVER, free_lost_jobs, open_app
+from edgewise.verbs.lab.engine import DELIVER, free_lost_jobs, make_engine, open_app, protocol
 from edgewise.verbs.lab.files import FileCache, Packer
 from edgewise.verbs.lab.job import JobRunner
 from edgewise.verbs.lab.worker import RETRY_S, Host
@@ -137,14 +139,32 @@ def test_a_worker_of_another_version_is_refused_with_the_version_it_needs(place,
     with working("--host", "bench") as process:
         wait_until(lab.devices, process)
         with lab._database.writing() as connection:
-            connection.execute(text("UPDATE lab_settings SET value = '9.9' WHERE name = 'version'"))
+            connection.execute(text("UPDATE lab_settings SET value = '9.9' WHERE name IN ('version', 'protocol')"))
         assert process.wait(600) == 3
         assert "this lab works with edgewise 9.9" in process.stdout.read().decode()
     capsys.readouterr()
     assert run(["lab", "work"]) == 3
     told = capsys.readouterr().err
     assert f"this lab works with edgewise 9.9, and here is {__version__}" in " ".join(told.split())
-    assert "pip install edgewise==9.9" in told
+    assert "use edgewise 9.9 here" in told
+    assert run(["lab", "status"]) == 0
+    last = f"the lab works with edgewise 9.9; here is {__version__}, whose requests or results have another form"
+    assert capsys.readouterr().out.splitlines()[-1] == last
+
+
+def test_versions_whose_requests_and_results_have_the_same_form_work_together(place, lab, capsys):
+    lab.make(LabSettings(version="9.9", protocol=protocol(), most_file=10_000_000), make_engine)
+    with working("--host", "bench") as process:
+        wait_until(lab.devices, process)
+        assert run(["bench", "nets/fast.fake", "-r", "fake", "--lab", "--iterations", "9", "--sessions", "1"]) == 0
+        capsys.readouterr()
+        assert run(["lab", "status"]) == 0
+        assert capsys.readouterr().out.splitlines()[-2:] == [
+            f"bench has edgewise {__version__}", f"the lab works with edgewise 9.9; here is {__version__}",
+        ]  # fmt: skip
+        assert run(["lab", "status", "--json"]) == 0
+        told = json.loads(capsys.readouterr().out)
+        assert (told["version"], told["version_here"], told["works_with_this_version"]) == ("9.9", __version__, True)
 
 
 def test_a_model_that_vanishes_while_it_is_queued_fails_alone(place, lab, capsys, monkeypatch):

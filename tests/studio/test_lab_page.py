@@ -13,6 +13,7 @@ pytest.importorskip("starlette")
 from test_every_view import axe, check_axe, check_headings, check_keyboard, check_widths  # noqa: F401
 
 from edgewise.store.lab import LabDevice, LabSettings
+from edgewise.verbs.lab.engine import make_engine, protocol
 from edgewise.version import __version__
 from postgresql import Server, find_programs
 from sample_runs import make_run
@@ -44,12 +45,12 @@ def no_ring(_connection, _jobs):
 
 def job(suite, model, place, device="d1"):
     return {"id": f"{suite} {model} {place}"[-64:], "queue": device, "device": device, "verb": "evaluate",
-            "title": f"{model} on {place}", "request": "{}", "version": __version__, "lock": None,
+            "title": f"{model} on {place}", "request": "{}", "version": protocol(), "lock": None,
             "suite": suite, "model": model}  # fmt: skip
 
 
 def begin(lab, one, *, host="h1", device="d1"):
-    return lab.jobs.begin(one["id"], version=__version__, host=host, place=device, worker="w", delivery=1)
+    return lab.jobs.begin(one["id"], version=protocol(), host=host, place=device, worker="w", delivery=1)
 
 
 def ended(lab, one, outcome, runs=(), **place):
@@ -58,9 +59,8 @@ def ended(lab, one, outcome, runs=(), **place):
 
 def fill(lab):
     """Devices in each state, and a suite with cells in each state."""
-    from edgewise.verbs.lab.engine import make_engine
 
-    lab.make(LabSettings(version=__version__, most_file=1), make_engine)
+    lab.make(LabSettings(version=__version__, protocol=protocol(), most_file=1), make_engine)
     for host, names in (("h1", ("d1", "d2")), ("h2", ("d3",)), ("h3", (f"d4{HOSTILE}",))):
         devices = [LabDevice(host=host, name=name, identity=name, answers=(name, "any")) for name in names]
         lab.register(host, f"{host}:77:abc", version=__version__, boot=host, devices=devices)

@@ -547,7 +547,8 @@ def shared(monkeypatch, tmp_path):
     request = make_request(EvaluateRequest, models=["a.fake", "b.fake"], data=str(tmp_path), lab=True, shards=4)
 
     def evaluated(lab):
-        monkeypatch.setattr(in_lab, "lab_of", lambda context: nullcontext((None, lab)))
+        store = SimpleNamespace(lab=SimpleNamespace(status=lambda: {"devices": []}))
+        monkeypatch.setattr(in_lab, "lab_of", lambda context: nullcontext((store, lab)))
         lab.run.clear()
         shards = partial(in_lab.run_in_lab, request, lab.plan, None)
         return run_evaluation(lab.plan, save=lambda run: None, shards=shards).models

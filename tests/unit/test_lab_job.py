@@ -24,7 +24,7 @@ def carry_out(clock, tmp_path, monkeypatch):
     def carry_out(ends, cancel_at=None):
         token, begun, left, start = CancelToken(), [], list(ends), clock.now()
 
-        def run(_runner, job, _document, _token, _begun):
+        def run(_runner, job, _document, _earlier, _token, _begun):
             begun.append(round(clock.now() - start))
             clock.let_pass(1.0)
             if cancel_at == len(begun):

@@ -28,6 +28,8 @@ def test_a_request_with_files_of_the_lab_is_carried_out():
     check_request(request_for("estimate", model=MODEL, device="cortex-m4"), None)
     words = {"prepare": (f"tokenize={HASH}/t.json",), "task_options": {"tokenizer": f"{HASH}/t.json", "eos": "</s>"}}
     check_request(request_for("evaluate", models=(MODEL,), data=f"{HASH}/d.csv", **words), None)
+    folder = {"data_options": {"root": f"{HASH}.tar/pictures", "label": "class"}}
+    check_request(request_for("optimize", model=MODEL, data=f"{HASH}/d.csv", **folder), None)
 
 
 @pytest.mark.parametrize(
@@ -52,6 +54,7 @@ def test_a_request_with_files_of_the_lab_is_carried_out():
             {"models": (MODEL,), "data": f"{HASH}/d.csv", "prepare": ("x:tokenize={file: t.json, length: 2}",)},
         ),
         ("evaluate", {"models": (MODEL,), "data": f"{HASH}/d.csv", "task_options": {"tokenizer": "t.json"}}),
+        ("evaluate", {"models": (MODEL,), "data": f"{HASH}/d.csv", "data_options": {"root": "pictures"}}),
         ("optimize", {"model": MODEL, "folder": "/home/me"}),
         ("estimate", {"model": "/etc/passwd", "device": "cortex-m4"}),
         ("estimate", {"model": "net.py:make", "device": "cortex-m4"}),

@@ -94,7 +94,7 @@ def test_int8_that_may_win_is_made_before_what_seldom_does(monkeypatch):
     source = Source(variant=ORIGINAL, facts=SimpleNamespace(format="onnx"), model="m", format="onnx", digest="")
     asked = [(Dynamic, ""), (Static, "slow"), (Static, ""), (Static, "other"), (Static, "fast")]
     tasks = [replace(task(one, label), source=source) for one, label in asked]
-    settings = SimpleNamespace(judge=None, budget_s=300.0, threads=None)
+    settings = SimpleNamespace(judge=None, races=True, budget_s=300.0, threads=None)
     ordered, _ = preflight.predict_tasks(tasks, settings, left=100.0)
     assert [one.name for one in ordered] == ["static fast", "static other", "static", "dynamic", "static slow"]
 
@@ -124,7 +124,7 @@ def test_precisions_of_an_engine_are_checked_on_the_given_files():
     }  # fmt: skip
     checked: list[Candidate] = []
     search = SimpleNamespace(
-        _settings=SimpleNamespace(judge=None, threads=None),
+        _settings=SimpleNamespace(judge=None, races=True, threads=None),
         _everything=known,
         _catalog=SimpleNamespace(choose=lambda source, **wanted: tasks),
         _source=lambda name: name,

@@ -12,7 +12,7 @@ import pytest
 import fake_passes
 from edgewise.optimizing.base import Capabilities, Recipe
 from edgewise.optimizing.planning import PlannedTask, Source
-from edgewise.optimizing.variant_cache import VariantCache, applied_pass
+from edgewise.optimizing.variant_cache import VariantCache, applied_pass, keep_variants_alone
 from edgewise.testing import write_fake_model
 from messages import says, wording
 
@@ -73,6 +73,28 @@ def test_a_piece_is_made_once_and_found_again(made):
     applied = applied_pass(made.task(), first)
     assert applied.versions == {"scripted": "1.0"} and applied.notes == ("one two [31m",)
     assert applied.settings["do"] == "copy" and applied.seconds == first.seconds
+
+
+def test_a_piece_is_found_in_a_folder_that_was_moved_with_variants_alone(made, tmp_path):
+    made.make(made.task())
+    (made.folder / "samples.npz").touch()
+    (made.folder / "answers").mkdir()
+    keep_variants_alone(made.folder)
+    assert sorted(one.name for one in made.folder.iterdir()) == ["made.jsonl", "variants"]
+    made.folder = made.folder.rename(tmp_path / "moved")
+    (again,) = made.make(made.task())
+    assert made.runs == 1 and Path(again.ref.path).is_relative_to(tmp_path / "moved")
+
+
+def test_a_piece_outside_of_the_folder_is_made_anew(made, tmp_path):
+    (piece,) = made.make(made.task())
+    shutil.copy(piece.ref.path, tmp_path / "outside.fake")
+    line = json.loads(made.journal.read_text())
+    for path in ("../outside.fake", str(tmp_path / "outside.fake")):
+        made.journal.write_text(json.dumps({**line, "path": path}) + "\n")
+        (again,) = made.make(made.task())
+        assert Path(again.ref.path).is_relative_to(made.folder)
+    assert made.runs == 3
 
 
 CHANGES = ({"digest": "b" * 64}, {"keep_float": ("conv",)}, {"only": ("conv",)}, {"level": 3}, {"do": "make"})

@@ -114,6 +114,15 @@ def test_all_checks_of_a_model_share_one_worker(bench, monkeypatch):
     assert len(started) == 2  # the original and the variant
 
 
+def test_a_search_without_races_makes_and_judges_variants_and_times_none(bench):
+    data = Rows(rows(COUNT), labelled().labels)
+    result = bench.search(scripted.Faster, data=data, races=False)
+    one = result.candidate("faster @ fake")
+    assert (result.chosen, one.stage, one.predicted) == (None, "judged", None)
+    assert "latency" not in {*one.metrics, *result.baseline.metrics} and not bench.saved
+    assert len((bench.folder / "out" / "made.jsonl").read_text().splitlines()) == 1
+
+
 @pytest.mark.slow
 def test_what_dies_in_the_race_is_not_chosen(bench):
     result = bench.search(scripted.Tiring, scripted.Slower)

@@ -119,6 +119,11 @@ def test_without_a_tag_it_is_a_version_before_the_first(clone, versions):
     assert versions(archive_of(clone)) == "0.1.dev0+source"
 
 
+def test_a_build_takes_the_version_that_it_is_told(clone, versions):
+    """`sweep --emit github` names the wheel before it is built."""
+    assert versions(clone, SETUPTOOLS_SCM_PRETEND_VERSION="0+source.gc0ffee") == "0+source.gc0ffee"
+
+
 def test_a_tag_is_the_version_and_later_commits_count_from_it(clone, versions):
     git(clone, "tag", "v0.1.0")
     assert versions(clone) == versions(archive_of(clone)) == "0.1.0"

@@ -196,8 +196,11 @@ def read_document(document: Mapping[str, Any], *, folder: Path, name: str) -> In
     )
 
 
-_FILE_OPTIONS = frozenset({"anchors", "class_map", "tokenizer"})
-"""Task options that name a file: in a document, relative to it; on the command line, relative to the current folder."""
+DATA_FOLDERS = frozenset({"images", "root"})
+"""Options of data that name a folder with its files."""
+_FILE_OPTIONS = frozenset({"anchors", "class_map", "tokenizer"}) | DATA_FOLDERS
+"""Options of a task or of data that name a file or folder: in a document, relative to it; on the command line, relative
+to the current folder."""
 _CLASS_MAPS = ("identity", "coco80", "coco91")
 
 
@@ -306,7 +309,7 @@ def change_flags(flags: Sequence[str], change: Callable[[str], str]) -> tuple[st
 
 
 def change_options(options: Mapping[str, str], change: Callable[[str], str]) -> dict[str, str]:
-    """Return options of a task with each that names a file as `change` makes it."""
+    """Return options of a task or of data with each that names a file or folder as `change` makes it."""
     return {name: change(value) if _names_file(name, value) else value for name, value in options.items()}
 
 

@@ -12,6 +12,7 @@ from typing import Any
 from edgewise.errors import BadInput
 from edgewise.evaluating.checkpoint import Entry
 from edgewise.evaluating.evaluator import ModelUnderTest, SampleResults
+from edgewise.version import __version__
 
 _KEPT = ("notes", "fed", "effective", "example")
 """Fields of `SampleResults` that a shard gives beside its entries."""
@@ -35,9 +36,10 @@ def write_results(tested: ModelUnderTest, results: SampleResults) -> str:
 
 
 def engine_of(tested: ModelUnderTest) -> list[str]:
-    """Return what must be the same for all shards: the engine, its version and settings."""
+    """Return what must be the same for all shards: the engine, its version and settings, and what prepares samples."""
     runtime = tested.job.runtime
-    return [str(one) for one in (runtime.name, runtime.version, runtime.provider, runtime.precision) if one]
+    own = (runtime.name, runtime.version, runtime.provider, runtime.precision, f"with edgewise {__version__}")
+    return [str(one) for one in own if one]
 
 
 def read_results(text: str, tested: ModelUnderTest, wanted: Sequence[int], host: str) -> SampleResults:
@@ -47,7 +49,7 @@ def read_results(text: str, tested: ModelUnderTest, wanted: Sequence[int], host:
     if found["engine"] != engine_of(tested):
         theirs, ours = (" ".join(one) for one in (found["engine"], engine_of(tested)))
         raise BadInput(f"{host} runs {tested.job.model.name} in {theirs}, and this machine has {ours}",
-                       advice="install the same version of the engine on all of them; then ⟦fresh⟧")  # fmt: skip
+                       advice="install the same versions on all of them; then ⟦fresh⟧")  # fmt: skip
     if [entry.index for entry in entries] != list(wanted):
         raise BadInput(f"{host} gave {len(entries)} of {len(wanted)} samples", advice="try again with ⟦fresh⟧")
     fed = {name: (low, high) for name, (low, high) in found["fed"].items()}  # JSON has lists

@@ -199,7 +199,7 @@ def predict_tasks(
     Args:
         left: time before the races, s.
     """
-    if not tasks or settings.judge is not None:  # the speed on this machine does not count
+    if not tasks or settings.judge is not None or not settings.races:  # the speed on this machine does not count
         return in_turns(tasks), {}
     emit(StageStarted(title="Pre-flight: predict the speed-up of passes"))
     found: dict[str, Prediction] = {}
@@ -237,7 +237,7 @@ def predict_with_data(
         own: the original's engine.
         left: time before the races, s.
     """
-    if settings.judged is not None or settings.judge is not None or not lacking:
+    if settings.judged is not None or settings.judge is not None or not settings.races or not lacking:
         return {}
     emit(StageStarted(title=f"Pre-flight: predict the speed-up of passes that need {as_flag('data')}"))
     end = now() + min(2.0 * PREFLIGHT_SHARE * settings.budget_s, max(LEAST_PREFLIGHT_S, left))

@@ -135,7 +135,7 @@ class Search:
             self._checker.end_by = self._end_by
             stages = (selection.race, partial(self._tune, selection), selection.measure_original)
             for stage in stages if self._settings.judge is None else (selection.estimate,):
-                if not interrupted:
+                if self._settings.races and not interrupted:
                     standings = stage(standings)
                     interrupted = standings.interrupted
         except KeyboardInterrupt:
@@ -287,7 +287,7 @@ class Search:
 
         Further settings are tried on the best file at the end.
         """
-        if self._settings.judge is not None:
+        if self._settings.judge is not None or not self._settings.races:
             return
         for base in [one for one in self._everything.values() if one.may_race and not one.passes]:
             tasks = self._catalog.choose(self._source(base.id), kinds=("tuning",), engines=[base.runtime.name])

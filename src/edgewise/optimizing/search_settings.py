@@ -101,6 +101,7 @@ class SearchSettings:
     fresh: ignore what an earlier search left.
     device: where models run; passes run on this machine.
     judge: of a device that is not at hand, which estimates speed and memory there; None where variants are raced.
+    races: whether variants are timed; else they are made and checked, for a search elsewhere that uses their files.
     words: arguments of the command line for model, data, task and bounds, for the command that repeats the result.
     """
 
@@ -138,6 +139,7 @@ class SearchSettings:
     memory_limit: int | None = None
     device: str = "local"
     judge: Judge | None = None
+    races: bool = True
     words: tuple[str, ...] = ()
 
     @property

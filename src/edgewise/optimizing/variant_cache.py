@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import hashlib
 import json
+import os
 import re
 import shutil
 from collections.abc import Generator, Mapping, Sequence
@@ -23,6 +24,8 @@ from edgewise.text import one_line
 from edgewise.version import __version__
 
 LEAST_FREE_BYTES = 64 * 2**20
+JOURNAL, VARIANTS = "made.jsonl", "variants"
+"""What a later search uses of the folder of an earlier one, wherever that is then."""
 TRAINING_SHARE = 0.7
 """Share of a pass's time limit for training; exporting and checking come after it."""
 
@@ -68,7 +71,7 @@ class VariantCache:
 
     @property
     def _journal(self) -> Path:
-        return self.folder / "made.jsonl"
+        return self.folder / JOURNAL
 
     def make(self, tasks: Sequence[PlannedTask], *, seconds: float | None = None) -> Generator[PassResult]:
         """Yield the results of tasks of one pass, in order. Unchanged files of an earlier search are not made again."""
@@ -135,7 +138,7 @@ class VariantCache:
         line = {
             "key": self._key(task),
             "pass": task.name,
-            "path": ref.path,
+            "path": os.path.relpath(ref.path, self.folder),
             "sha256": ref.sha256,
             "versions": dict(result.versions),
             "notes": list(result.notes),
@@ -151,8 +154,9 @@ class VariantCache:
         if found is None:
             return None
         try:
-            ref = open_model(str(found["path"])).ref
-            if ref.sha256 != found["sha256"]:
+            file = (self.folder / found["path"]).resolve()
+            ref = open_model(str(file)).ref if file.is_relative_to(self.folder.resolve()) else None
+            if ref is None or ref.sha256 != found["sha256"]:  # others may have sent the folder
                 return None
             return PassResult(
                 model=Path(ref.path),
@@ -178,9 +182,16 @@ class VariantCache:
     def _new_folder(self, task: PlannedTask) -> Path:
         """Return a new folder for the result, named after the pass."""
         words = re.sub(r"[^a-z0-9]+", "-", task.name.lower()).strip("-")
-        folder = self.folder / "variants" / f"{words}-{self._key(task)[:8]}"
+        folder = self.folder / VARIANTS / f"{words}-{self._key(task)[:8]}"
         shutil.rmtree(folder, ignore_errors=True)
         return folder
+
+
+def keep_variants_alone(folder: Path) -> None:
+    """Remove what the folder of a search holds beside variants, such as samples."""
+    for one in folder.iterdir():
+        if one.name not in (JOURNAL, VARIANTS):
+            shutil.rmtree(one) if one.is_dir() else one.unlink()
 
 
 def applied_pass(task: PlannedTask, result: PassResult) -> AppliedPass:

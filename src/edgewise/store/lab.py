@@ -59,7 +59,8 @@ class LabSettings:
     """What holds for the whole lab.
 
     Attributes:
-        version: of edgewise.
+        version: of the edgewise that made it, or that it was moved to last.
+        protocol: of its requests and results (`edgewise.verbs.lab.engine.protocol`).
         most_file: bytes of the largest file that it takes.
         files: URL of the folder of its files; "" is the database.
     """
@@ -67,6 +68,7 @@ class LabSettings:
     version: str
     most_file: int
     files: str = ""
+    protocol: str = ""
 
 
 class Lab:
@@ -97,7 +99,7 @@ class Lab:
         return not near and "sslmode" not in url.query
 
     def make(self, settings: LabSettings, make_engine: Callable[[Connection], None]) -> None:
-        """Make what is missing of the lab's tables, and change its settings; queued jobs get its version."""
+        """Make what is missing of the lab's tables, and change its settings; queued jobs get its protocol."""
         self._require_server()
         with self._database.writing() as connection:
             connection.execute(text(f"SELECT pg_advisory_xact_lock({_MAKE_LOCK})"))
@@ -106,10 +108,10 @@ class Lab:
             connection.execute(text(_NEW_COLUMNS))
             connection.execute(text(_OLD_CELLS))
             queued = update(tables.jobs).where(tables.jobs.c.status == "queued")
-            connection.execute(queued.values(version=settings.version))
+            connection.execute(queued.values(version=settings.protocol))
             connection.execute(delete(tables.settings))
-            values = {"version": settings.version, "most_file": str(settings.most_file), "files": settings.files}
-            connection.execute(insert(tables.settings), [{"name": k, "value": v} for k, v in values.items()])
+            values = [{"name": name, "value": str(value)} for name, value in asdict(settings).items()]
+            connection.execute(insert(tables.settings), values)
 
     @property
     def exists(self) -> bool:
@@ -128,8 +130,9 @@ class Lab:
             rows = connection.execute(select(tables.settings.c.name, tables.settings.c.value))
             found = {row.name: row.value for row in rows}
         return LabSettings(
-            version=found["version"], most_file=int(found["most_file"]), files=found.get("files", "")
-        )  # one of an earlier version lacks it
+            version=found["version"], most_file=int(found["most_file"]),
+            files=found.get("files", ""), protocol=found.get("protocol", ""),  # which one of an earlier version lacks
+        )  # fmt: skip
 
     def register(self, host: str, worker: str, *, version: str, boot: str, devices: Sequence[LabDevice]) -> list[str]:
         """Make a host and its devices part of the lab; the devices that other hosts have, too.

@@ -51,7 +51,7 @@ class LabJob(JobRow):
 
     Attributes:
         lock: the identity of the device, where it is the only one that answers.
-        version: of edgewise, which its worker must have.
+        version: of its request and result, which its worker must have: the protocol of the lab.
         host, place: the worker's host and device, as far as it was started.
         delivery: the job of the engine by which it was started last.
         outcome: how it ended, as JSON; None as long as it has not, and where no worker ended it.
@@ -203,7 +203,7 @@ class LabJobs(FencedJobs[LabJob]):
     def begin(
         self, job_id: str, *, version: str, host: str, place: str, worker: str, delivery: int | None
     ) -> LabJob | None:
-        """Start a queued job; None where it is not queued, or for another version."""
+        """Start a queued job; None where it is not queued, or of another `version`."""
         jobs = self.table
         changes = {**self._begun(worker), "host": host, "place": place, "delivery": delivery, "outcome": None}
         query = update(jobs).where(jobs.c.id == job_id, jobs.c.status == "queued", jobs.c.version == version)

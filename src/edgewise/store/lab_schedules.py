@@ -90,7 +90,7 @@ class LabSchedules:
         """Queue the suites whose time has come, each once, whoever else does the same; one that was missed, too.
 
         Args:
-            version: of edgewise, which the workers of the lab have.
+            version: the protocol of the workers of the lab.
             ring: as of `edgewise.store.lab.LabJobs.add`.
         """
         found = []

@@ -179,13 +179,18 @@ class Request(BaseModel):
 
     def _with_files_in_words(self, change: Callable[[str], str]) -> dict[str, Any]:
         """Return the fields whose words name files, such as a tokenizer, with each path as `change` makes it."""
-        prepare, options = getattr(self, "prepare", ()), getattr(self, "task_options", {})
-        if not prepare and not options:
+        fields = ("prepare", "task_options", "data_options")
+        given = {name: value for name in fields if (value := getattr(self, name, ()))}
+        if getattr(self, "data", None) in self.functions:
+            given.pop("data_options", None)  # arguments of a function
+        if not given:
             return {}
         from edgewise.evaluating.instructions import change_flags, change_options  # it takes 0.2 s to import
 
-        changed = {"prepare": change_flags(prepare, change), "task_options": change_options(options, change)}
-        return {name: value for name, value in changed.items() if value}
+        return {
+            name: change_flags(value, change) if name == "prepare" else change_options(value, change)
+            for name, value in given.items()
+        }
 
 
 def _several(value: Any) -> tuple[str, ...]:

@@ -53,7 +53,7 @@ def init(values: Values) -> None:
     """Make the tables of a lab in a store, or move a lab to this version of edgewise. What is there stays."""
     from edgewise.store.lab import LabSettings
     from edgewise.store.lab_folder import check_folder
-    from edgewise.verbs.lab.engine import make_engine
+    from edgewise.verbs.lab.engine import make_engine, protocol
     from edgewise.version import __version__
 
     most = parse_size(values["most_file"])
@@ -63,7 +63,8 @@ def init(values: Values) -> None:
             files = store.lab.settings().files if keeps else ""
         else:
             files = check_folder(values["files"])
-        store.lab.make(LabSettings(version=__version__, most_file=most, files=files), make_engine)
+        settings = LabSettings(version=__version__, most_file=most, files=files, protocol=protocol())
+        store.lab.make(settings, make_engine)
         place = f", which are in {files}" if files else ""
         _say(
             f"the lab in {store.name} works with edgewise {__version__} and takes files of up to "
@@ -121,11 +122,16 @@ def work(values: Values) -> None:
 @takes(STORE_TOO, JSON_TOO)
 def status(values: Values) -> None:
     """Show the devices of the lab, what they do and since when, and the queue."""
+    from edgewise.verbs.lab.engine import protocol
+    from edgewise.version import __version__
+
     with _open(values) as store:
-        store.lab.settings()
+        settings = store.lab.settings()
         found = store.lab.status()
+    same = settings.protocol == protocol()
     if values["json"]:
-        print_json({"schema": SCHEMA, **found})
+        versions = {"version": settings.version, "version_here": __version__, "works_with_this_version": same}
+        print_json({"schema": SCHEMA, **versions, **found})
         return
     from rich.table import Table
     from rich.text import Text
@@ -167,6 +173,13 @@ def status(values: Values) -> None:
         out().print(table)
         out().print()
     out().print(f"{found['ended_within_an_hour']} jobs ended within the last hour", highlight=False)
+    others = {one["host"]: one["version"] for one in found["devices"] if one["version"] != settings.version}
+    for line in (
+        *(f"{host} has edgewise {version}" for host, version in others.items()),
+        f"the lab works with edgewise {settings.version}; here is {__version__}"
+        + ("" if same else ", whose requests or results have another form"),
+    ):
+        out().print(one_line(line), markup=False, highlight=False, soft_wrap=True)
 
 
 @takes(

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 from edgewise.errors import EdgewiseError, RunFailed, as_flag
 from edgewise.report.files import ResultFormat, path_in, result_format
 from edgewise.verbs.presentation import Presentation
+from edgewise.verbs.rows import Row
 
 if TYPE_CHECKING:
     from edgewise.converting.result import Conversion
@@ -25,6 +26,12 @@ class ConvertPresentation(Presentation["Conversion"]):
     """How a conversion is shown."""
 
     files = FORMAT
+
+    def rows(self, result: Conversion) -> list[Row]:
+        """Return the conversion."""
+        from edgewise.verbs.convert.in_lab import row_of
+
+        return [row_of(result)]
 
     def problems(self, result: Conversion) -> tuple[EdgewiseError, ...]:
         """Why a result was refused."""

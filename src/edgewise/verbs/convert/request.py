@@ -10,7 +10,7 @@ from edgewise.converting.base import TARGETS
 from edgewise.errors import BadField
 from edgewise.run.limits import require_at_least, require_time
 from edgewise.units import parse_duration
-from edgewise.verbs.fields import InputData, InputShapes, MemoryLimit, Prepare, Seed, Signature
+from edgewise.verbs.fields import InputData, InputShapes, Lab, MemoryLimit, Prepare, Seed, Signature
 from edgewise.verbs.option import argument, option, worded
 from edgewise.verbs.request import FilePath, Number, Request, Whole
 from edgewise.verbs.shared import check_signature
@@ -102,6 +102,7 @@ class ConvertRequest(Request):
     memory_limit: Annotated[
         MemoryLimit, worded("Memory that the converter and a worker may allocate (default: available memory)")
     ] = None
+    lab: Annotated[Lab, worded("Let any host of the lab in the store (EDGEWISE_STORE) convert it")] = False
     force: Annotated[bool, FORCE] = False
 
     def check(self) -> None:

@@ -12,13 +12,13 @@ from edgewise.evaluating.data_options import DataOptions
 from edgewise.model.callable_loader import is_factory
 from edgewise.optimizing.plain_int8 import convert_to_int8
 from edgewise.verbs.context import Context
+from edgewise.verbs.convert.in_lab import convert_in_lab
 from edgewise.verbs.convert.request import ConvertRequest
 from edgewise.verbs.verb import command_of
 
 
 def convert(request: ConvertRequest, context: Context) -> Conversion:
     """Convert the model and compare the outputs. Nothing is saved in the store."""
-    del context
     to = request.target_word
     output = default_output(request.model, to, request.signature)
     if request.precision == "int8":
@@ -36,8 +36,10 @@ def convert(request: ConvertRequest, context: Context) -> Conversion:
         seed=request.seed,
         timeout_s=request.timeout,
         memory_limit=request.memory_limit,
-        command=command_of(request),
+        command=command_of(request.model_copy(update={"lab": False})),
     )
+    if request.lab:
+        return convert_in_lab(request, task, context)
     if request.precision != "int8" or request.data is None:
         return convert_checked(task)
     options = DataOptions(

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -15,6 +15,7 @@ from edgewise.evaluating.data_options import DataOptions, open_splits
 from edgewise.evaluating.evaluation import EvaluationPlan
 from edgewise.evaluating.evaluator import ModelUnderTest, SampleResults, identify
 from edgewise.evaluating.formats.split import Split
+from edgewise.evaluating.instructions import DATA_FOLDERS
 from edgewise.evaluating.shards import join_results, read_results, select_shard
 from edgewise.folders import absolute_path
 from edgewise.model.callable_loader import is_factory
@@ -23,8 +24,10 @@ from edgewise.record import Failure
 from edgewise.text import enumerate_few
 from edgewise.verbs.evaluate.request import EvaluateRequest
 from edgewise.verbs.lab.client import Queue, lab_of, outcome_of_job
+from edgewise.version import __version__
 
 if TYPE_CHECKING:
+    from edgewise.store.lab import Lab
     from edgewise.store.lab_jobs import LabJob
     from edgewise.verbs.context import Context
 
@@ -35,12 +38,12 @@ def run_in_lab(
     """Return the results of all samples, per model. Shards that were run before are not run again.
 
     Raises:
-        BadInput: no host answers, or one has another version of the engine.
+        BadInput: no host answers, or one has another version of the engine or of edgewise.
         RunFailed: shards that failed as a whole; a model that failed in one has a failure among its results.
         Cancelled: what has ended is kept in the lab.
     """
     begin, samples = now(), plan.selection.indices
-    with lab_of(context) as (_, queue):
+    with lab_of(context) as (store, queue):
         hosts = f"{LOCAL}:{request.device}"  # with this tag, but none of their boards
         asked = request.model_copy(update={"device": hosts}) if hosts in queue.devices else request
         devices = queue.answering(asked.device)
@@ -49,6 +52,7 @@ def run_in_lab(
                 f"{boards[0]} is a device at a host, and shards are run by hosts themselves",
                 advice="name a host or a tag of hosts: edgewise lab status",
             )
+        _check_versions(store.lab, {one.host for one in devices})
         count = min(len(samples), request.shards if isinstance(request.shards, int) else len(devices))
         keys, jobs = _jobs(asked, plan.data, queue, tested, count)
         done = {} if request.fresh else queue.jobs.find(keys, ended=True)
@@ -79,6 +83,16 @@ def run_in_lab(
     return [join_results(part, seconds=now() - begin, processors=processors) for part in parts]
 
 
+def _check_versions(lab: Lab, hosts: Collection[str]) -> None:
+    """Raise `BadInput` where one of `hosts` has another edgewise, which may prepare samples in another way."""
+    for one in lab.status()["devices"]:
+        if one["host"] in hosts and one["state"] != "gone" and one["version"] != __version__:
+            raise BadInput(
+                f"{one['host']} has edgewise {one['version']}, and here is {__version__}: shards need the same",
+                advice="install one version on all of them, or name hosts that have this one with ⟦device⟧",
+            )
+
+
 def _is_whole(job: LabJob) -> bool:
     """Whether no model failed in a shard that has ended: one in which any did is run again."""
     return not any(row.get("failure") for row in outcome_of_job(job).rows)
@@ -92,7 +106,8 @@ def _jobs(
     """
     unused = {"lab": False, "fresh": False, "latency": False}
     asked = request.model_copy(update=unused).with_paths_from(Path.cwd())
-    if not is_factory(asked.data) and not Path(asked.data).is_dir():
+    named = DATA_FOLDERS & asked.data_options.keys()  # they go as a whole
+    if not named and not is_factory(asked.data) and not Path(asked.data).is_dir():
         splits = [split.find_files() for split in open_splits(data).values() if isinstance(split, Split)]
         queue.packer.pack(asked.data, (absolute_path(folder / name) for folder, names in splits for name in names))
     models = enumerate_few([Path(model).name for model in request.models])
@@ -101,6 +116,6 @@ def _jobs(
     for number in range(1, count + 1):
         shard = asked.model_copy(update={"shards": (number, count)})
         job = queue.job("", f"evaluate {models}, shard {number} of {count}", request.device, shard)
-        key = hashlib.sha256(f"{job['version']} {job['request']} {engines}".encode()).hexdigest()[:16]
+        key = hashlib.sha256(f"{__version__} {job['request']} {engines}".encode()).hexdigest()[:16]
         jobs.append({**job, "id": key, "lock": None})
     return [job["id"] for job in jobs], jobs

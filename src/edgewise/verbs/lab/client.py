@@ -15,11 +15,10 @@ from edgewise.errors import BadInput, StoreError
 from edgewise.progress import LogLine, StageStarted, emit
 from edgewise.store import open_store
 from edgewise.text import one_line
-from edgewise.verbs.lab.engine import ANY, queue_of, require_engine, ring, settings_of
+from edgewise.verbs.lab.engine import ANY, protocol, queue_of, require_engine, ring, settings_of
 from edgewise.verbs.lab.files import Packer
 from edgewise.verbs.lab.safety import MEASURING, check_verb
 from edgewise.verbs.outcome import Outcome
-from edgewise.version import __version__
 
 if TYPE_CHECKING:
     from edgewise.store import Store
@@ -28,6 +27,8 @@ if TYPE_CHECKING:
     from edgewise.verbs.context import Context
     from edgewise.verbs.request import Request
 
+ANY_HOST = "any host"
+"""In place of a device: any host carries the job out on its processor."""
 POLL_S = 1.0
 """How often the store is asked for jobs that have ended."""
 EXPOSED = "the connection to the lab may not be encrypted: add sslmode=verify-full to the URL of the store"
@@ -58,31 +59,33 @@ class Queue:
     def check(self, verb: str, device: str) -> None:
         """Raise `BadInput` where no worker of the lab carries out `verb` for `device`."""
         check_verb(verb)
-        if verb in MEASURING:
+        if verb in MEASURING and device != ANY_HOST:
             self.answering(device)
         elif not self.devices:
             raise BadInput("the lab has no host", advice="'edgewise lab work' makes a machine one")
 
     def job(
-        self, key: str, title: str, device: str, request: Request, *, suite: str = "", model: str = ""
+        self, key: str, title: str, device: str, request: Request, *, suite: str = "", model: str = "", folder: str = ""
     ) -> dict[str, Any]:
         """Return a job to queue; its files are in the lab then.
 
         Args:
             suite: the name of the suite that the cell is of.
             model: as the suite names it.
+            folder: the name of what it makes, or the place in the lab of a folder that it goes on with.
 
         Raises:
             BadInput: no worker carries it out for `device`, or a file is too large.
             StoreError: the database fails.
         """
         self.check(request.verb, device)
-        measures = request.verb in MEASURING
+        measures = request.verb in MEASURING and device != ANY_HOST
         identities = {one.identity for one in self.answering(device)} if measures else set()
         document = request.with_paths_from(Path.cwd()).with_changed_paths(self.packer.pack).to_document()
+        document |= {"folder": folder} if folder else {}
         return {
             "id": key, "queue": queue_of(device) if measures else ANY, "device": device, "verb": request.verb,
-            "title": one_line(title), "request": json.dumps(document), "version": __version__, "suite": suite,
+            "title": one_line(title), "request": json.dumps(document), "version": protocol(), "suite": suite,
             "model": one_line(model),
             "lock": identities.pop() if len(identities) == 1 else None,
         }  # fmt: skip
@@ -154,7 +157,9 @@ def lab_of(context: Context) -> Iterator[tuple[Store, Queue]]:
 
 
 def open_queue(lab: Lab) -> Queue:
-    """Return the queue of a lab. Raises `Unavailable` where there is none, or one of another version; `StoreError`."""
+    """Return the queue of a lab. Raises `Unavailable` where there is none, or one whose requests have another form;
+    `StoreError`.
+    """
     require_engine()
     settings = settings_of(lab)
     if lab.is_exposed:

@@ -7,14 +7,21 @@ from __future__ import annotations
 
 import asyncio
 import hashlib
+import json
 from collections.abc import Sequence
 from contextlib import suppress
+from functools import cache
 from typing import TYPE_CHECKING, Any
 
 from sqlalchemy import Connection, text
 
 from edgewise.errors import BadInput, Unavailable
+from edgewise.record import SCHEMA as RUNS
 from edgewise.store import lab as store_lab
+from edgewise.verbs.lab.safety import VERBS as IN_LABS
+from edgewise.verbs.outcome import Outcome
+from edgewise.verbs.request import SCHEMA as REQUESTS
+from edgewise.verbs.verb import VERBS
 from edgewise.version import __version__
 
 if TYPE_CHECKING:
@@ -34,6 +41,8 @@ SWEEP_CRON = "* * * * * */10"
 """Every ten seconds; the last field is that of the seconds."""
 HEARTBEAT_S = 10.0
 """How often the engine notes that a worker is alive; `edgewise.store.lab.STALE_S` is when it counts as gone."""
+PROTOCOL = 1
+"""One more where what hosts and clients tell each other changes its meaning, and no schema tells."""
 _CRON_FIELDS = 5
 RECONNECT_S = 10.0
 """How long the engine goes on with one attempt to connect, whose pauses double; then it begins a new one."""
@@ -58,16 +67,28 @@ def require_engine() -> None:
         raise Unavailable(f"a lab needs {error.name}", advice="pip install 'edgewise[lab]'") from error
 
 
+@cache
+def protocol() -> str:
+    """Return what tells forms of requests and results apart: versions of edgewise with the same work together.
+
+    Within a schema a field keeps its meaning, so that the schemas and the names of the fields are enough.
+    """
+    fields = {verb: sorted(VERBS.get(verb).request_type().model_fields) for verb in IN_LABS}
+    form = [PROTOCOL, REQUESTS, RUNS, fields, sorted(Outcome.__dataclass_fields__)]
+    return hashlib.sha256(json.dumps(form).encode()).hexdigest()[:16]
+
+
 def settings_of(lab: Lab) -> LabSettings:
     """Return what holds for a lab.
 
-    Raises `Unavailable` where there is none, or where it needs another version of edgewise.
+    Raises `Unavailable` where there is none, or where its requests and results have another form.
     """
     settings = lab.settings()
-    if settings.version != __version__:
+    if settings.protocol != protocol():
         raise Unavailable(
-            f"this lab works with edgewise {settings.version}, and here is {__version__}",
-            advice=f"pip install edgewise=={settings.version}; or move the lab to this version: edgewise lab init",
+            f"this lab works with edgewise {settings.version}, and here is {__version__}, "
+            "whose requests or results have another form",
+            advice=f"use edgewise {settings.version} here; or move the lab to this version: edgewise lab init",
         )
     return settings
 
@@ -94,7 +115,7 @@ def next_time(cron: str, after: float) -> float:
 
 def queue_due_suites(lab: Lab) -> list[Schedule]:
     """Queue the suites whose time has come, by the database's clock, each once; what was queued."""
-    return lab.schedules.queue_due(__version__, next_time, ring)
+    return lab.schedules.queue_due(protocol(), next_time, ring)
 
 
 def make_engine(connection: Connection) -> None:

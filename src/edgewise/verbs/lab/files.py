@@ -11,6 +11,7 @@ import hashlib
 import os
 import re
 import shutil
+import sys
 import tarfile
 import tempfile
 import threading
@@ -29,6 +30,8 @@ from edgewise.units import format_bytes
 
 _PLACE = re.compile(r"([0-9a-f]{64})(\.tar)?/(.+)", re.DOTALL)
 TAR = ".tar"
+FILES = "files"
+"""The key of a row that has the place, in the lab, of the folder that a job made."""
 
 
 def is_lab_path(path: str) -> bool:
@@ -113,6 +116,18 @@ def write_archive(path: Path, members: Iterable[Path], root: Path) -> None:
             entry.size, entry.mode = member.stat().st_size, 0o644
             with member.open("rb") as file:
                 archive.addfile(entry, file)
+
+
+def name_of_folder(folder: str | None) -> str:
+    """Return the name of what a queued request is to make, without the folders around it."""
+    name = Path(folder or "").name
+    return name if name not in ("", "..") else "optimized"
+
+
+def fetch_folder(files: LabFiles, path: str, folder: Path) -> None:
+    """Copy the content of a folder of the lab into `folder`, over what is there. Raises as `FileCache.place`."""
+    with tempfile.TemporaryDirectory(prefix="edgewise-lab-") as near:
+        shutil.copytree(FileCache(Path(near), files, most=sys.maxsize).place(path), folder, dirs_exist_ok=True)
 
 
 class FileCache:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import shutil
 import sys
 from collections.abc import Mapping, Sequence
 from contextlib import ExitStack
@@ -18,18 +19,18 @@ from edgewise.clock import now
 from edgewise.device.devices import LOCAL
 from edgewise.errors import BadInput, EdgewiseError, StoreError
 from edgewise.folders import job_folder
+from edgewise.optimizing.variant_cache import keep_variants_alone
 from edgewise.record import Run
 from edgewise.store.codec import decode
 from edgewise.store.lab import LabDevice
 from edgewise.store.lab_jobs import LabJob
 from edgewise.store.location import ENVIRONMENT_VARIABLE
 from edgewise.verbs.lab.child import RUNS
-from edgewise.verbs.lab.files import FileCache, Packer, is_lab_path
-from edgewise.verbs.lab.safety import MEASURING, check_request
-from edgewise.verbs.optimize.in_lab import FILES, name_of_folder
-from edgewise.verbs.optimize.request import OptimizeRequest
+from edgewise.verbs.lab.files import FILES, FileCache, Packer, is_lab_path, name_of_folder
+from edgewise.verbs.lab.safety import MAKING, MEASURING, check_request
 from edgewise.verbs.outcome import PREFIX, Outcome, outcome_by, read_outcome
 from edgewise.verbs.reading import read_request
+from edgewise.verbs.request import Request
 
 RETURN_S, RETRY_S = 120.0, 10.0
 """How long a device that broke off in the middle of a job may take to come back, and how often it is tried."""
@@ -74,22 +75,22 @@ class JobRunner:
         with self.cache.keeping() as place:
             try:
                 request = read_request(_read_json(job.request))
-                made = name_of_folder(request.folder) if isinstance(request, OptimizeRequest) else ""
-                if made:
-                    request = request.model_copy(update={"folder": None})
+                asked = str(getattr(request, "folder", None) or "")
+                made, earlier = name_of_folder(asked), Path(place(asked)) if is_lab_path(asked) else None
+                request = request.model_copy(update=_on_this_host(request, device))
                 check_request(request, self.allow_code)
-                if request.verb in MEASURING:  # another one names hardware that is not at hand
-                    request = request.model_copy(update={"device": device.name, "lab": False})
                 here = request.with_changed_paths(lambda path: place(path) if is_lab_path(path) else path)
-                document = {**here.to_document(), **({"folder": made} if made else {})}
+                document = here.to_document()
+                if request.verb in MAKING:
+                    document["folder"] = made if request.verb == "optimize" else f"{FILES}/{made}"
             except StoreError:
                 raise
             except EdgewiseError as error:
                 return self._ended(job, device, outcome_by(error, job.id, job.title), ())
-            outcome, runs = self._run(job, document, token, begun)
+            outcome, runs = self._run(job, document, earlier, token, begun)
             if outcome.status == "lost":
                 end = now() + RETURN_S
-                while not (found := self._run(job, document, token, begun))[0].rows and now() < end:
+                while not (found := self._run(job, document, earlier, token, begun))[0].rows and now() < end:
                     with cancellable(token):  # the device could not be used
                         sleep(RETRY_S)
                 outcome, runs = found if found[0].rows else (outcome, runs)
@@ -102,14 +103,23 @@ class JobRunner:
         return Ended(outcome=asdict(replace(outcome, key=job.id, cell=job.title, rows=rows)), runs=runs)
 
     def _run(
-        self, job: LabJob, document: Mapping[str, Any], token: CancelToken, begun: float
+        self, job: LabJob, document: Mapping[str, Any], earlier: Path | None, token: CancelToken, begun: float
     ) -> tuple[Outcome, Sequence[Run]]:
-        """How the process of the job ended, and the runs that it kept."""
+        """How the process of the job ended, and the runs that it kept.
+
+        Args:
+            earlier: the folder that an earlier job made, with which this one goes on.
+        """
         environment = {**os.environ, ENVIRONMENT_VARIABLE: self.store}
         with ExitStack() as stack:
             try:
                 folder = stack.enter_context(job_folder())
                 stack.enter_context(cancellable(token))
+                made = folder / (document.get("folder") or "")
+                if earlier is not None:
+                    shutil.copytree(earlier, made)
+                    keep_variants_alone(made)  # whoever queued the job sent them
+                made.parent.mkdir(exist_ok=True)
                 (folder / "request.json").write_text(json.dumps(document), encoding="utf-8")
                 command = [sys.executable, "-P", "-m", "edgewise.verbs.lab.child", str(folder), job.id]
                 with ChildProcess(command, environment=environment, folder=folder) as child:
@@ -121,14 +131,26 @@ class JobRunner:
             if outcome is None:
                 _, failure = explain_end(child.returncode, child.tail)
                 return _failed(job, f"the process of this job {failure or 'ended without a result'}", now() - begun), ()
-            if (made := document.get("folder")) and outcome.rows:
+            if made != folder and outcome.rows:
                 try:
-                    place = Packer(self.cache.files, most=self.most_file).pack(str(folder / made))
+                    whole = folder / made.relative_to(folder).parts[0]
+                    place = Packer(self.cache.files, most=self.most_file).pack(str(whole))
                     outcome = replace(outcome, rows=[{**outcome.rows[0], FILES: place}, *outcome.rows[1:]])
                 except BadInput as error:
                     return outcome_by(error, job.id, job.title, seconds=now() - begun), ()
             runs = map(decode, (folder / RUNS).read_text(encoding="ascii").splitlines())
             return outcome, tuple({run.id: run for run in runs}.values())  # of a run's versions the last one
+
+
+def _on_this_host(request: Request, device: LabDevice) -> Mapping[str, Any]:
+    """Return fields of a queued request as they are where it is carried out: on `device`, or on its host alone."""
+    making = getattr(request, "lab", False) == "make"
+    fields: dict[str, Any] = {"folder": None} if request.verb in MAKING else {}
+    if "lab" in type(request).model_fields:
+        fields["lab"] = "make" if making else False
+    if request.verb in MEASURING:  # another one names hardware that is not at hand
+        fields["device"] = LOCAL if making else device.name
+    return fields
 
 
 def _read_json(text: str) -> Any:

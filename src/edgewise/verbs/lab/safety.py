@@ -18,15 +18,18 @@ if TYPE_CHECKING:
 
 MEASURING = ("bench", "profile", "evaluate", "optimize")
 """Verbs that measure on a device of the lab."""
-VERBS = (*MEASURING, "estimate")
-"""What a lab carries out: these give all that they find. The files that `optimize` makes go back with it."""
+MAKING = ("optimize", "convert")
+"""Verbs whose files go back to who asked for them."""
+VERBS = (*MEASURING, "estimate", "convert")
+"""What a lab carries out: these give all that they find."""
 _RUN_CODE = ("cases", "environments", "own_metrics", "variables")
 """Fields whose values run code, install packages or change what a process loads."""
 
 
 def takes_times(job: LabJob) -> bool:
     """Whether a job times its device, which has to be fit for that."""
-    return job.verb in MEASURING and json.loads(job.request).get("latency") is not False
+    request = json.loads(job.request)
+    return job.verb in MEASURING and request.get("latency") is not False and request.get("lab") != "make"
 
 
 def check_verb(verb: str) -> None:

@@ -33,6 +33,7 @@ from edgewise.verbs.lab.engine import (
     SWEEP,
     free_lost_jobs,
     open_app,
+    protocol,
     queue_due_suites,
     queue_of,
     ring,
@@ -323,7 +324,7 @@ class Host:
                 self._persist(lambda: self.lab.jobs.ring_again(job_id, ring))
                 return
             job = self.lab.jobs.begin(
-                job_id, version=__version__, host=self.name, place=device.name, worker=self.worker, delivery=delivery
+                job_id, version=protocol(), host=self.name, place=device.name, worker=self.worker, delivery=delivery
             )
             if job is None:
                 return

@@ -1,14 +1,11 @@
-"""Has a host of a lab carry out a whole search on one of its devices, and brings its folder here."""
+"""Has hosts of a lab carry out a search, and brings its folder here: any makes variants, then a device measures."""
 
 from __future__ import annotations
 
 import json
-import shutil
-import sys
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING, Any
 
 from edgewise.errors import BadInput, RunFailed
@@ -17,8 +14,8 @@ from edgewise.model.identity import open_model
 from edgewise.optimizing.search_settings import usual_folder
 from edgewise.record import new_run_id
 from edgewise.report.files import make_folder
-from edgewise.verbs.lab.client import lab_of, outcome_of_job
-from edgewise.verbs.lab.files import FileCache
+from edgewise.verbs.lab.client import ANY_HOST, lab_of, outcome_of_job
+from edgewise.verbs.lab.files import FILES, fetch_folder
 from edgewise.verbs.outcome import Outcome
 
 if TYPE_CHECKING:
@@ -28,8 +25,6 @@ if TYPE_CHECKING:
 REPORT = "optimization"
 """Name of the files in the folder that show the result, as the host wrote them."""
 FORMATS = (".md", ".html", ".csv", ".json")
-FILES = "files"
-"""The key of a row that has the place of the folder in the lab."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -37,12 +32,14 @@ class FarOptimization:
     """A search that a host of a lab carried out: its folder, which is here now, has the result.
 
     Attributes:
-        host: of the lab.
+        host: of the lab, which measured.
+        maker: the host that made the variants before; "" where none could.
         folder: where variants, the chosen file and the reports are.
         outcome: how it ended.
     """
 
     host: str
+    maker: str
     folder: Path
     outcome: Outcome
 
@@ -60,7 +57,9 @@ class FarOptimization:
 
 
 def optimize_in_lab(request: OptimizeRequest, context: Context) -> FarOptimization:
-    """Have a device of the lab carry the search out.
+    """Have any host of the lab make the variants, and then a device measure them.
+
+    The device's host makes those that it lacks itself: all, where the first job failed.
 
     Raises `BadInput` and `BadModel` for a model that can't be read, `RunFailed` where there is no result, `Cancelled`.
     """
@@ -68,25 +67,25 @@ def optimize_in_lab(request: OptimizeRequest, context: Context) -> FarOptimizati
         open_model(request.model)
     folder = Path(request.folder) if request.folder else usual_folder(request.model, request.signature)
     with lab_of(context) as (store, queue):
-        asked = request.model_copy(update={"folder": None})
-        job = queue.job(new_run_id(), f"optimize {Path(request.model).name} on {request.device}", request.device, asked)
-        named = {**json.loads(job["request"]), "folder": folder.name}
-        (ended,) = queue.carry_out([{**job, "request": json.dumps(named)}])
+        queue.check(request.verb, request.device)
+        name, place = Path(request.model).name, folder.name
+        asked = request.model_copy(update={"folder": None, "fresh": False})
+        making = asked.model_copy(update={"lab": "make"})
+        first = queue.job(new_run_id(), f"optimize {name}: make variants", ANY_HOST, making, folder=place)
+        (made,) = queue.carry_out([first])
+        place = next((row[FILES] for row in outcome_of_job(made).rows if FILES in row), place)
+        second = queue.job(
+            new_run_id(), f"optimize {name} on {request.device}", request.device, asked, folder=place
+        )  # which names the files of the first
+        (ended,) = queue.carry_out([second])
         outcome = outcome_of_job(ended)
         places = [row[FILES] for row in outcome.rows if FILES in row]
         if not places:
             raise RunFailed(outcome.cause, advice=outcome.advice)
         make_folder(folder)
-        with TemporaryDirectory(prefix="edgewise-lab-") as near:
-            shutil.copytree(FileCache(Path(near), store.lab.files, most=sys.maxsize).place(places[0]), folder,
-                            dirs_exist_ok=True)  # fmt: skip
-    return FarOptimization(host=ended.host, folder=folder, outcome=outcome)
-
-
-def name_of_folder(folder: str | None) -> str:
-    """Return the name of the folder of a queued search, without the folders around it."""
-    name = Path(folder or "").name
-    return name if name not in ("", "..") else "optimized"
+        fetch_folder(store.lab.files, places[0], folder)
+    maker = made.host if place != folder.name else ""
+    return FarOptimization(host=ended.host, maker=maker, folder=folder, outcome=outcome)
 
 
 def problems_of(result: FarOptimization) -> Sequence[RunFailed]:

@@ -50,7 +50,8 @@ class OptimizePresentation(Presentation["Optimization | FarOptimization"]):
         """Variants before and after, and the choice."""
         if isinstance(result, FarOptimization):
             console.print(result.report(".txt"), markup=False, highlight=False, soft_wrap=True, end="")
-            where = f"Searched in the lab, at {result.host}; its files are in {result.folder}"
+            made = f"variants made at {result.maker}, " if result.maker else ""
+            where = f"Searched in the lab: {made}measured at {result.host}; its files are in {result.folder}"
             console.print(one_line(where), markup=False, highlight=False, soft_wrap=True)
             return
         from edgewise.report.optimization.document import print_optimization

@@ -10,7 +10,7 @@ from edgewise.run.limits import require_at_least, require_time
 from edgewise.units import parse_duration
 from edgewise.verbs import choices, words
 from edgewise.verbs.declared import declared_options, request_of
-from edgewise.verbs.fields import Device, Lab, Runtimes, Signature
+from edgewise.verbs.fields import Device, Runtimes, Signature
 from edgewise.verbs.option import Values, argument, option, worded
 from edgewise.verbs.request import FilePath, Number, Texts, Whole
 from edgewise.verbs.shared import DataRequest, check_signature
@@ -28,6 +28,7 @@ class OptimizeRequest(DataRequest):
 
     Attributes:
         folder: its `output`: where variants and the result go; None is ``MODEL-optimized`` in the current folder.
+        lab: ``make``, in a job of a lab: makes and checks variants, and measures none.
     """
 
     PATHS = ("model", "also", "data", "instructions", "classes", "folder")
@@ -182,7 +183,16 @@ class OptimizeRequest(DataRequest):
             common=True,
         ),
     ] = 300.0
-    lab: Lab = False
+    lab: Annotated[
+        bool | Literal["make"],
+        option(
+            "--lab",
+            MEASURE,
+            "Let the lab in the store (--store, EDGEWISE_STORE) do it: any host makes variants, then -d measures them",
+            bool,
+            not_asked="the studio works on this machine",
+        ),
+    ] = False
     fresh: Annotated[bool, option("--fresh", MEASURE, "Ignore files and answers kept from an earlier search")] = False
     folder: Annotated[
         FilePath | None,

@@ -21,6 +21,7 @@ from edgewise.optimizing.planning import is_quantized
 from edgewise.optimizing.search_settings import Limits, SearchSettings, build_settings
 from edgewise.optimizing.untrained import QUANTISATION
 from edgewise.optimizing.variant import DeviceEstimate, MetricValue, Optimization
+from edgewise.optimizing.variant_cache import keep_variants_alone
 from edgewise.predicting.choice import COVERAGE
 from edgewise.predicting.forecast import Forecasts
 from edgewise.verbs.calibrate.work import predict
@@ -46,7 +47,7 @@ _SHOWN = (*TIMES, "memory_sram", "flash", "memory_peak", "energy")
 
 def optimize(request: OptimizeRequest, context: Context) -> Optimization | FarOptimization:
     """Search for the fastest variant, saving what is measured."""
-    if request.lab:
+    if request.lab is True:
         return optimize_in_lab(request, context)
     judge = _find_judge(request, context)
     device = request.device if judge is None else LOCAL
@@ -74,6 +75,7 @@ def optimize(request: OptimizeRequest, context: Context) -> Optimization | FarOp
         keep_float=request.keep_float,
         sensitivity=usual if request.sensitivity is None else "on" if request.sensitivity else "off",
         judge=judge,
+        races=not request.lab,
         rank=2 if request.everything else 1,
         seed=request.seed,
         budget_s=request.time_budget,
@@ -89,8 +91,10 @@ def optimize(request: OptimizeRequest, context: Context) -> Optimization | FarOp
         calibrate_on=request.calibrate_on,
         calibration_limit=request.calibration_limit,
     )
-    with context.measuring(device), context.saving() as saver:
+    with context.measuring(device, needed=settings.races), context.saving() as saver:
         result = find_best_variant(settings, save=saver.save)
+    if not settings.races:
+        keep_variants_alone(settings.folder)
     return replace(result, save_errors=saver.errors)
 
 

@@ -19,6 +19,7 @@ from urllib.parse import urlsplit
 from urllib.request import url2pathname
 
 import yaml
+from packaging.version import Version
 
 from edgewise.errors import BadInput, as_flag
 from edgewise.folders import absolute_path
@@ -26,6 +27,7 @@ from edgewise.store.exchange import write_file
 from edgewise.text import enumerate_few, one_line
 from edgewise.verbs.outcome import PREFIX
 from edgewise.verbs.sweep.ledger import RESULTS
+from edgewise.version import __version__
 
 if TYPE_CHECKING:
     from edgewise.verbs.sweep.work import Plan
@@ -35,6 +37,8 @@ PER_PAGE = 256
 MOST_TASKS = 1000
 """Most tasks of an array job: Slurm's MaxArraySize is 1001 unless a cluster sets it, and indices are below it."""
 FILES = "files.txt"
+_NAMED = "SETUPTOOLS_SCM_PRETEND_VERSION"
+"""The variable that gives a wheel its version: metadata of an editable install may be older than the clone."""
 WHEELS = "ci"
 """The folder, in a repository, of the wheel of an edgewise that was installed from files."""
 MARK = "# Written by 'edgewise sweep --emit"
@@ -199,17 +203,18 @@ _EDGEWISE = """\
 def _installed_from(root: Path) -> tuple[str, Path | None]:
     """Return what pip installs in a job: the edgewise of this machine, from where it was installed here (PEP 610).
 
-    Also returns the folder or file of this machine of which `root` needs a wheel; None where it needs none.
+    Files of this machine are not in the job: it gets a release by its number, and another version as a wheel.
+    Also returns the folder or file of this machine of which `root` needs that wheel; None where it needs none.
     """
-    own = distribution("edgewise")
-    origin = json.loads(own.read_text("direct_url.json") or "{}")
-    url = origin.get("url", "")
-    if not url:
-        return f"edgewise[engines]=={own.version}", None
-    if url.startswith("file:"):
-        source = Path(url2pathname(urlsplit(url).path))
-        wheel = f"./{WHEELS}/edgewise-{own.version}-py3-none-any.whl[engines]"
-        return (".[engines]", None) if source == root else (wheel, source)
+    origin = json.loads(distribution("edgewise").read_text("direct_url.json") or "{}")
+    url, number = origin.get("url", ""), Version(__version__)
+    source = Path(url2pathname(urlsplit(url).path)) if url.startswith("file:") else None
+    if source == root:
+        return ".[engines]", None
+    if not url or (source and not number.is_devrelease and not number.local):
+        return f"edgewise[engines]=={__version__}", None
+    if source:
+        return f"./{WHEELS}/edgewise-{__version__}-py3-none-any.whl[engines]", source
     if vcs := origin.get("vcs_info"):
         url = f"{vcs['vcs']}+{url}@{vcs['commit_id']}"
     return f"edgewise[engines] @ {url}", None
@@ -233,7 +238,7 @@ def _on_github(campaign: Campaign, target: Path) -> list[str]:
         f"next: cd {root}",
         f"mkdir -p {Path(campaign.workflow).parent}",
         f"cp {here} {shlex.quote(campaign.workflow)}",
-        *([f"pip wheel --no-deps --wheel-dir {WHEELS} {clone}"] if source else []),
+        *([f"{_NAMED}={__version__} pip wheel --no-deps --wheel-dir {WHEELS} {clone}"] if source else []),
         f"git add -f --pathspec-from-file={listed}",
         "then commit, push, and start the workflow on GitHub",
         f"when it has ended: gh run download RUN --dir {results}",
