@@ -1,6 +1,7 @@
 """Three or more variants: their order, who can't be told apart, and whom none beats."""
 
 import json
+from dataclasses import replace
 from itertools import combinations
 
 import numpy as np
@@ -13,6 +14,8 @@ from edgewise.comparing.metrics import compare_pairs
 from edgewise.comparing.ranking import _letters, _places, find_pareto_front, rank
 from edgewise.errors import BadInput
 from edgewise.record import Scenario
+from edgewise.record.run import Trust
+from edgewise.report.comparison.words import ranking_conclusion
 from sample_runs import failed_run, make_run, measured
 
 PAIRS = 8
@@ -50,6 +53,17 @@ def test_an_order_with_two_that_can_not_be_told_apart():
     assert last.low < last.ratio < last.high
     assert last.ratio == pytest.approx(2.0)
     assert last.value == pytest.approx(2e-3, rel=0.01)
+
+
+def test_a_run_of_grade_d_that_nothing_is_proven_of_has_no_place():
+    poor = run_of(row_of("latency", [[0.9e-3], [3e-3]]), processes=2, number=4)
+    poor = Variant(label="poor", run=replace(poor, trust=Trust(grade="D", reasons=("other processes ran",))))
+    found = rank([poor, variant("slow", latency=2e-3), variant("one", latency=1e-3)], Criteria(), "latency")
+    assert told(found) == [("one", 1, "a"), ("slow", 2, "b"), ("poor", 3, "")]
+    assert ranking_conclusion(found).startswith(
+        "one is the best of 2 in latency; slow follows with a ratio of 2.0"
+    )
+    assert ranking_conclusion(found).endswith("; not ranked: poor")
 
 
 def test_more_throughput_ranks_first():

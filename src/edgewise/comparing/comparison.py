@@ -135,7 +135,7 @@ class Ranked:
 
     Attributes:
         place: from 1; variants that can't be told from the best of a place share it.
-        groups: letters; two variants that share one can't be told apart.
+        groups: letters; two variants that share one can't be told apart. "" where the variant can't be ranked.
         ratio, low, high: to the first of the ranking, with the 95 % interval; None where it can't be known.
     """
 

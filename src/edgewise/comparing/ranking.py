@@ -23,6 +23,7 @@ def rank(variants: Sequence[Variant], criteria: Criteria, metric: str) -> Rankin
 
     Two that are not proven different share a letter (a compact letter display: Piepho, Journal of Computational and
     Graphical Statistics 13, 2004), provided that no variant between them in the order is proven different from either.
+    Runs of grade D that nothing is proven of come last and have no letter.
 
     Returns:
         None with fewer than three variants, or where fewer than two can be compared in this metric.
@@ -39,35 +40,42 @@ def rank(variants: Sequence[Variant], criteria: Criteria, metric: str) -> Rankin
     comparable = sorted({index for pair, row in rows.items() if row.ratio is not None for index in pair})
     if not comparable:
         return None
+    apart = {pair for pair, row in rows.items() if row.verdict in ("faster", "slower")}
+    decided = {index for pair, row in rows.items() if row.verdict != "inconclusive" for index in pair}
+    able = [index for index in comparable if index in decided or not _is_poor(variants[index])] or comparable
     wins = [sum(row.is_ahead(variant.label) for row in rows.values()) for variant in variants]
-    best = max(comparable, key=lambda index: (wins[index], -index))
+    best = max(able, key=lambda index: (wins[index], -index))
     found = {index: rows[_key(best, index)].ratio_of(variants[index].label) for index in comparable if index != best}
     to_best = {best: (1.0, 1.0, 1.0)} | {index: ends for index, ends in found.items() if ends[0] is not None}
     sign = 1.0 if METRICS[metric].better == "lower" else -1.0
     order = sorted(to_best, key=lambda index: (index != best, sign * (to_best[index][0] or 0.0), index))
-    apart = {pair for pair, row in rows.items() if row.verdict in ("faster", "slower")}
-    letters, places = _letters(order, apart), _places(order, apart)
+    able = [index for index in order if index in able]
+    letters, places = _letters(able, apart), _places(able, apart)
+    last = max(places.values()) + 1
     ranked = []
-    for index in order:
+    for index in [*able, *(index for index in order if index not in places)]:
         ratio, low, high = to_best[index]
         ranked.append(
             Ranked(
                 label=variants[index].label,
-                place=places[index],
-                groups=letters[index],
+                place=places.get(index, last),
+                groups=letters.get(index, ""),
                 value=evidence(index, metric).side.value,
                 ratio=ratio,
                 low=low,
                 high=high,
             )
         )
-    last = max(places.values()) + 1
-    rest = [index for index in range(len(variants)) if index not in places]
+    rest = [index for index in range(len(variants)) if index not in to_best]
     ranked += [
         Ranked(label=variants[index].label, place=last, groups="", value=evidence(index, metric).side.value)
         for index in rest
     ]
     return Ranking(metric=metric, places=tuple(ranked))
+
+
+def _is_poor(variant: Variant) -> bool:
+    return variant.run.trust is not None and variant.run.trust.grade == "D"
 
 
 def _key(first: int, second: int) -> tuple[int, int]:

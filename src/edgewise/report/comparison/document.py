@@ -224,13 +224,15 @@ def ranking_table(findings: ComparisonResult) -> Table | None:
         return Cell(text=text, value=one.ratio, low=one.low, high=one.high, notes=notes)
 
     columns: Columns[Ranked] = [
-        (Column(title="Place"), lambda one: Cell(text=str(one.place), value=one.place)),
+        (Column(title="Place"), lambda one: Cell(text=str(one.place), value=one.place) if one.groups else DASH),
         text_column("Variant", lambda one: one.label),
         text_column("Group", lambda one: one.groups),
         (Column(title=label_of(ranking.metric), numeric=True), value),
         (Column(title="Ratio to the best (95 % interval)", numeric=True, how=how), ratio),
     ]
     notes = ["variants that share a letter can't be told apart"]
+    if any(not one.groups and one.value is not None for one in places):
+        notes.append("runs of grade D that nothing is proven of have no place")
     values = [one.value for one in places if one.value is not None and one.ratio is not None]
     if values != sorted(values, reverse=metric.better == "higher"):
         notes.append(

@@ -12,7 +12,7 @@ from edgewise.metrics import in_sentence
 from edgewise.record import Disagreement
 from edgewise.report.runs.cells import label_of
 from edgewise.stats.turns import OF_NEIGHBOURS
-from edgewise.text import listing, one_line
+from edgewise.text import enumerate_few, listing, one_line
 from edgewise.units import significant
 
 MOST_BUTS = 2
@@ -198,13 +198,18 @@ def _joined(word: str, rows: Sequence[Comparison], more: str) -> str:
 
 
 def ranking_conclusion(ranking: Ranking) -> str:
-    """Return the best variant, out of how many, and the ratio of the next one."""
-    count, where = len(ranking.places), lower_label(ranking.metric)
+    """Return the best variant, out of how many, the ratio of the next one, and what can't be ranked."""
+    left = [one_line(one.label) for one in ranking.places if not one.groups]
+    return _order_of(ranking) + (f"; not ranked: {enumerate_few(left)}" if left else "")
+
+
+def _order_of(ranking: Ranking) -> str:
+    count, where = sum(bool(one.groups) for one in ranking.places), lower_label(ranking.metric)
     first = [one for one in ranking.places if one.place == 1]
     names = [one_line(one.label) for one in first]
     if len(first) > 1:
         return f"{listing(names)} share the first place of {count} in {where}: they can't be told apart"
-    following = [one for one in ranking.places if one.place > 1]
+    following = [one for one in ranking.places if one.place > 1 and one.groups]
     if not first:
         return f"{count} variants in {where}"
     sentence = f"{names[0]} is the best of {count} in {where}"
