@@ -19,6 +19,7 @@ from edgewise.shown import Shown
 from edgewise.stats.differences import HALF_DB
 from edgewise.text import listing, one_line
 from edgewise.units import significant
+from edgewise.verbs.diff.matching import INPUT
 from edgewise.verbs.diff.structure import LoneOperator, branches_of, describe_branch
 from edgewise.verbs.diff.tensor_worker import NOT_FINITE
 
@@ -299,7 +300,7 @@ class DiffResult(Shown):
         """Return what the table shows, in words, and its layers: of many those that lose, at most `top`, the added
         ones, and the one in which the error begins.
         """
-        count = len(self.layers)
+        count = sum(layer.op != INPUT for layer in self.layers)
         if not self.top or count <= self.top:
             return "Layers", list(self.layers)
         losing = sorted(
