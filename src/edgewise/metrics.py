@@ -19,7 +19,7 @@ class Metric:
 
     Attributes:
         id: stable identifier used in records and on the command line.
-        unit: SI base unit of every stored value (``s B J W K Hz 1/s 1``), or ``dB``.
+        unit: SI base unit of every stored value (``s B J W K Hz 1/s 1``), ``J/token``, or ``dB``.
         label: name in tables.
         better: direction of an improvement.
         aggregation: how the headline value is computed from the samples.
@@ -169,7 +169,15 @@ _ROWS = (
            "Voluntary and involuntary context switches of a command."),
     Metric("clock_rate", "Hz", "Clock", "none", "median", "Frequency of the cores that ran the inference."),
     Metric("energy", "J", "Energy", "lower", "mean",
-           "Energy of one inference, minus the idle consumption measured in the same run."),
+           "Energy of one inference, minus the idle consumption measured in the same run. Of a language model: of one "
+           "request."),
+    Metric("energy_per_token", "J/token", "Energy per token", "lower", "mean",
+           "Language model: energy of one request, its prompt included, divided by its new tokens."),
+    Metric("prefill_energy", "J/token", "Prompt energy", "lower", "mean",
+           "Language model: energy of requests that end at their first token, divided by the tokens of the prompt."),
+    Metric("decode_energy", "J/token", "Generation energy", "lower", "mean",
+           "Language model: energy of one request minus that of one that ends at its first token, divided by the "
+           "tokens behind the first one."),
     Metric("energy_per_op", "J", "Energy per operation", "lower", "ratio",
            "Energy of one inference divided by its arithmetic operations."),
     Metric("energy_per_mac", "J", "Energy per MAC", "lower", "ratio",

@@ -53,6 +53,21 @@ class InferencesDone:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class RequestsDone:
+    """Timed requests of a language model in the current session so far, and how fast the latest ones were.
+
+    Attributes:
+        elapsed_s: since the first of them began.
+        prefill_rate, decode_rate: of the requests since the event before, tokens/s; None where no time passed.
+    """
+
+    done: int
+    elapsed_s: float
+    prefill_rate: float | None
+    decode_rate: float | None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class HeadlineUpdated:
     """The headline of the current job from its sessions so far, by the statistics of the result.
 
@@ -176,6 +191,7 @@ Event = (
     | JobStarted
     | SessionStarted
     | InferencesDone
+    | RequestsDone
     | HeadlineUpdated
     | BinDone
     | RunFinished

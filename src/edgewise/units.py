@@ -31,7 +31,7 @@ CURRENTS = {"uA": 1e-6, "µA": 1e-6, "mA": 1e-3, "A": 1.0}
 CHARGES = {"mAh": 3.6, "Ah": 3600.0}
 JOULES_PER_MWH = ENERGIES["mWh"]
 
-SCALES: Mapping[str, Sequence[tuple[float, str]]] = {
+SCALES: dict[str, Sequence[tuple[float, str]]] = {
     "s": ((1.0, "s"), (1e-3, "ms"), (1e-6, "µs"), (1e-9, "ns")),
     "B": ((2.0**30, "GiB"), (2.0**20, "MiB"), (2.0**10, "KiB"), (1.0, "B")),
     "J": ((1e3, "kJ"), (1.0, "J"), (1e-3, "mJ"), (1e-6, "µJ"), (1e-9, "nJ"), (1e-12, "pJ")),
@@ -41,6 +41,7 @@ SCALES: Mapping[str, Sequence[tuple[float, str]]] = {
     "1": ((1e9, "G"), (1e6, "M"), (1e3, "k"), (1.0, "")),
 }
 """SI unit → the sizes and names of the units in which its values are shown, the largest first."""
+SCALES["J/token"] = [(size, f"{name}/token") for size, name in SCALES["J"]]
 _PREFIXES = (
     (1e12, "T"), (1e9, "G"), (1e6, "M"), (1e3, "k"), (1.0, ""), (1e-3, "m"), (1e-6, "µ"), (1e-9, "n"), (1e-12, "p"),
 )  # fmt: skip

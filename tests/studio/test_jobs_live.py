@@ -13,6 +13,7 @@ from edgewise.progress import (
     InferencesDone,
     JobStarted,
     LogLine,
+    RequestsDone,
     RunFinished,
     SamplesDone,
     SamplesStarted,
@@ -126,6 +127,38 @@ def test_the_headline_has_its_interval_basis_and_chart():
     state.apply(told(JobStarted(job=RUN.job, index=2, total=3))[0])
     state.apply(told(headline(3e-3, 1))[0])
     assert len(document_of(state)["headlines"]) == 2
+
+
+def speed(done, elapsed_s, prefill_rate=1000.0, decode_rate=50.0):
+    return RequestsDone(done=done, elapsed_s=elapsed_s, prefill_rate=prefill_rate, decode_rate=decode_rate)
+
+
+def test_the_speed_of_a_language_model_is_shown_over_the_time_of_its_sessions():
+    sessions = [SessionStarted(index=index, total=2) for index in range(2)]
+    state = state_after(JOB, sessions[0], speed(3, 0.5), speed(6, 1.0, None, 93.04))
+    assert state.where.endswith(", session 1 of 2, 6 requests")
+    for message in told(sessions[1], speed(2, 0.75, 900.0)):
+        state.apply(message)
+    assert [each["at_s"] for each in state.speeds] == [0.5, 1.0, 1.75]
+    prompt, generation = document_of(state)["headlines"]
+    assert (prompt["name"], prompt["value"]) == ("Prompt rate", "900 tokens/s")
+    assert (generation["label"], generation["name"], generation["value"]) == (
+        RUN.job.label, "Generation rate", "50.0 tokens/s",
+    )  # fmt: skip
+    assert (prompt["chart"].count("<circle"), generation["chart"].count("<circle")) == (2, 3)
+    assert "<title>at 1 s: 93.0 /s</title>" in generation["chart"] and ">s of requests<" in generation["chart"]
+    state.apply(told(JOB)[0])
+    assert document_of(state)["headlines"] == []
+
+
+def test_models_that_take_turns_have_no_chart_of_a_speed():
+    state = state_after(SessionStarted(index=0, total=9), speed(3, 0.5))
+    assert (document_of(state)["headlines"], state.where) == ([], "round 1 of 9")
+
+
+def test_the_latest_speeds_are_kept():
+    state = state_after(JOB, SessionStarted(index=0, total=1), *(speed(each, each / 2) for each in range(1, 301)))
+    assert [state.speeds[0]["done"], state.speeds[-1]["done"]] == [61, 300]
 
 
 @pytest.mark.parametrize("value", [0.0, 1e-12, 1e12])

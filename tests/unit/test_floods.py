@@ -78,7 +78,14 @@ def test_a_flood_without_an_end_of_line_is_refused(played, monkeypatch):
     assert (failure.cause, failure.message[-21:], seconds) == ("Garbage", "a line without an end", 0.0)
 
 
-@pytest.mark.parametrize("line", ['{"kind":"alive"}', '{"kind":"progress","done":1,"average_s":1}'])
+@pytest.mark.parametrize(
+    "line",
+    [
+        '{"kind":"alive"}',
+        '{"kind":"progress","done":1,"average_s":1}',
+        '{"kind":"speed","done":1,"elapsed_s":1,"prefill_rate":1,"decode_rate":null}',
+    ],
+)
 def test_signs_of_life_do_not_keep_a_phase_going_for_ever(played, line):
     failure, seconds = played(saying_for_ever(line + "\n", every_s=5.0), timeout=20.0)
     assert failure.cause == "Timeout"

@@ -8,11 +8,12 @@ import pytest
 
 import edgewise
 from edgewise.errors import BadInput, BadModel
+from edgewise.progress import RequestsDone
 from edgewise.record import Job, ModelRef, RuntimeSpec, Scenario, TargetSpec, Workload
 from edgewise.report.bench.document import bench_document
-from edgewise.run.generated import Stretch, split_stalls, stretches
+from edgewise.run.generated import Stretch, split_stalls, stretches, why_no_prompt_rate
 from edgewise.run.generation import random_text
-from edgewise.run.host_protocol import SessionResult, _check_requests
+from edgewise.run.host_protocol import SessionResult, _check_requests, _speed_of
 from edgewise.run.language_models import check_language_model, kv_cache_row
 from edgewise.run.protocol import ProtocolError
 from edgewise.testing import write_fake_model
@@ -71,6 +72,26 @@ def test_prompts_and_depths_are_rows(tmp_path):
     # At a depth, the first token of the prompt is the one that filling has made.
     assert [round(run.value("ttft_model") * 1e3) for run in runs] == [16, 32, 15, 31]
     assert runs[3].sessions[0].facts["generation"]["prompt_tokens"] == [32, 32]
+
+
+def test_the_speed_is_told_between_requests_twice_a_second_at_most(tmp_path):
+    """A request takes 0.0974 s with the text of its prompt: 6 of them are the first to take 0.5 s, 12 to take 1 s."""
+    events = []
+    (run,) = generate(tmp_path, iterations=13, sessions=1, progress=events.append)
+    told = [each for each in events if isinstance(each, RequestsDone)]
+    assert [each.done for each in told] == [6, 12]
+    assert [each.elapsed_s for each in told] == pytest.approx([0.5844, 1.1688])
+    assert [each.prefill_rate for each in told] == pytest.approx([1000, 1000])
+    assert [each.decode_rate for each in told] == pytest.approx([50, 50])
+    assert run.measurement("tpot").samples == pytest.approx([10e-3, 30e-3] * 2 * 13)  # no message is in a gap
+
+
+def test_a_speed_that_is_no_number_is_garbage():
+    told = {"done": 1, "elapsed_s": 1.0, "prefill_rate": None, "decode_rate": 50.0}
+    assert _speed_of(told) == RequestsDone(**told)
+    for name, value in (("decode_rate", -1.0), ("prefill_rate", float("inf")), ("elapsed_s", float("nan"))):
+        with pytest.raises(ValueError, match="speed"):
+            _speed_of({**told, name: value})
 
 
 def test_the_number_of_requests_follows_from_the_time(tmp_path):
@@ -213,6 +234,93 @@ def test_a_run_of_two_speeds_has_no_mean(tmp_path):
     assert len(run.measurement("tpot").samples) == 500
     assert run.value("ttft") is not None
     assert run.trust.grade == "D"
+
+
+def test_a_phone_that_throttles_has_two_rates_and_the_time_and_no_middle(tmp_path):
+    times = [round(gap * 1e9) for gap in [*wobbling(1 / 200, 330), *wobbling(1 / 93, 310)]]
+    (run,) = generate(tmp_path, {**TOLD, "token_ns": times}, new_tokens=33, iterations=19, sessions=1)
+    row = run.measurement("decode_rate")
+    assert (row.value, row.low, row.high) == (None, None, None)
+    assert row.absent_because == (
+        "the speed changed while it was measured: 200 tokens/s, from 1.66 s on 93.0 tokens/s (process 1)"
+    )
+
+
+@pytest.mark.parametrize("slow_from", range(64, 576, 30))
+def test_a_throttle_is_found_wherever_in_twenty_requests_it_begins(slow_from):
+    gaps = [*wobbling(1 / 200, slow_from), *wobbling(1 / 93, 640 - slow_from)]
+    fast, slow = stretches([result(*(gaps[at : at + 32] for at in range(0, 640, 32)))])
+    assert (1 / fast.gap_s, 1 / slow.gap_s) == pytest.approx((200, 93), rel=0.01)
+    begin_s = sum(gaps[:slow_from]) + 1.0 + slow_from // 32  # a first token takes 1 s
+    assert slow.begin_s == pytest.approx(begin_s, abs=1.2)  # the gap itself, or that before the next first token
+
+
+ISSUE = (185, 203, 185, 93, 92)
+
+
+def prompted(*rates):
+    """A session whose prompts of 128 tokens were computed at these rates, tokens/s, 0.5 s apart."""
+    times, now = [128 / rate for rate in rates], 0.0
+    firsts = []
+    for time in times:
+        firsts.append(now + time)
+        now += time + 0.5
+    told = {"gaps": [1] * len(rates), "prompt_tokens": [128] * len(rates), "first_text_s": firsts}
+    samples = {"ttft_model": [round(time * 1e9) for time in times], "tpot": [500 * MS] * len(rates)}
+    return SessionResult(index=0, samples=samples, facts={"generation": told})
+
+
+def test_the_five_prompts_of_a_phone_prove_no_change_and_have_no_mean():
+    assert why_no_prompt_rate([prompted(*ISSUE)]) == (
+        "the speed of the prompts may have changed, which 5 requests can't prove: 185, 203, 185, 93.0, 92.0 tokens/s "
+        "(process 1); --iterations 12 would tell"
+    )
+
+
+def test_twelve_prompts_of_a_phone_prove_the_change():
+    rates = (185, 203, 185, 190, 198, 187, 93, 92, 94, 93, 92, 95)
+    begin_s = sum(128 / rate + 0.5 for rate in rates[:6])
+    assert why_no_prompt_rate([prompted(*rates)]) == (
+        f"the speed of the prompts changed while it was measured: 188 tokens/s, from {begin_s:.3g} s on 93.0 tokens/s "
+        "(process 1)"
+    )
+
+
+@pytest.mark.parametrize(
+    "rates",
+    [
+        (185, 203, 185),
+        (185, 93),
+        (185, 203, 185, 190, 92),  # one of them is no state
+        (93, 185, 92, 203, 185),
+        (185, 203, 185, 172, 169),
+        (185, 203, 185, 190, 198, 187, 192, 185, 203, 199, 188, 186),
+    ],
+)
+def test_prompts_at_one_speed_or_of_one_stray_have_a_rate(rates):
+    assert why_no_prompt_rate([prompted(*rates)]) == ""
+
+
+def test_prompts_of_several_lengths_are_no_change_of_the_speed():
+    session = prompted(*ISSUE)
+    session.facts["generation"]["prompt_tokens"][1] = 64
+    assert why_no_prompt_rate([session]) == ""
+
+
+def test_a_run_whose_prompts_slow_down_has_no_single_time_to_first_text(tmp_path):
+    """The script halves the speed after the cold request and 3 of 5 others, of 18.4 ms each with their texts."""
+    path = write_fake_model(tmp_path / "m.fake", generation={**TOLD, "token_ns": [0, 1 * MS]}, speeds=[[74 * MS, 200]])
+    (run,) = edgewise.bench(
+        path, scenario="generate", sessions=1, iterations=5, new_tokens=3, prompt_tokens=16, meters=False
+    )
+    why = run.measurement("prefill_rate").absent_because
+    assert why.startswith(
+        "the speed of the prompts may have changed, which 5 requests can't prove: 1000, 1000, 1000, 500, 500 tokens"
+    )
+    assert [run.value(metric) for metric in ("ttft", "ttft_model", "prefill_rate")] == [None] * 3
+    assert len(run.measurement("ttft_model").samples) == 5
+    (line,) = bench_document([run]).answer
+    assert line.startswith(f"no single time to first text ({why}), then ")
 
 
 def write(tmp_path, **change):

@@ -42,7 +42,7 @@ def test_its_windows_are_those_of_the_worker(tmp_path, threads, clock):
         line.say_hello()
         line.sleep(1.0)
         for place, seconds in enumerate(lengths):
-            name = "load" if place % 2 else "idle"
+            name = ("idle", "load", "prompt")[place]
             line.send("window", name=name, event="begin")
             line.sleep(seconds)
             line.send("window", name=name, event="end")

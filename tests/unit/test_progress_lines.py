@@ -17,6 +17,7 @@ from edgewise.progress import (
     JobStarted,
     LayerTested,
     LogLine,
+    RequestsDone,
     RunFinished,
     SamplesDone,
     SamplesFinished,
@@ -45,11 +46,13 @@ def draw(*events: Event, quiet: bool = False, terminal: bool = False) -> str:
 RUN = make_run(1)
 JOB = JobStarted(job=RUN.job, index=0, total=2)
 HEADLINE = HeadlineUpdated(metric="latency", unit="s", value=2e-3, low=1.9e-3, high=2.1e-3, n=50, sessions=1)
+SPEED = RequestsDone(done=7, elapsed_s=2.0, prefill_rate=1000.0, decode_rate=93.04)
 ALL: tuple[Event, ...] = (
     StageStarted(title="The [original]"),
     JOB,
     SessionStarted(index=0, total=3),
     InferencesDone(done=50, average_s=0.01),
+    SPEED,
     HEADLINE,
     RunFinished(run=RUN),
     SessionStarted(index=5, total=90),
@@ -142,3 +145,10 @@ def test_the_running_headline_stands_on_the_live_line_only():
 def test_a_predicted_speedup_has_the_digits_of_the_table():
     event = VariantPredicted(name="ort-static", speedup=1.2345, low=1.096, high=1.386, because="int8")
     assert "1.23× [1.09, 1.39]" in draw(event)
+
+
+def test_a_terminal_sees_how_fast_a_language_model_is():
+    begun = (JOB, SessionStarted(index=0, total=3))
+    assert "93.0 tokens/s" in draw(*begun, SPEED, terminal=True)
+    assert "tokens/s" not in draw(*begun, replace(SPEED, decode_rate=None), terminal=True)
+    assert "tokens/s" not in draw(SessionStarted(index=0, total=3), SPEED, terminal=True)  # which model is not known

@@ -23,6 +23,7 @@ _WORDS: dict[str, tuple[str, str]] = {
     "1/s": ("faster", "slower"),
     "B": ("smaller", "larger"),
     "J": ("less energy", "more energy"),
+    "J/token": ("less energy", "more energy"),
     "W": ("less power", "more power"),
     "K": ("cooler", "hotter"),
 }

@@ -27,6 +27,7 @@ _NUMBER = re.compile(r"\s*([+-]?[0-9]*\.?[0-9]+(?:[eE][+-]?[0-9]+)?)\s*([^\s0-9]
 #: base unit → what may follow the number, and what it multiplies by
 _SCALES: dict[str, dict[str, float]] = {
     "J": {"J": 1.0, "mJ": 1e-3, "uJ": 1e-6, "µJ": 1e-6, "μJ": 1e-6, "nJ": 1e-9, "Wh": 3600.0, "mWh": 3.6},
+    "J/token": {"J/token": 1.0, "mJ/token": 1e-3, "uJ/token": 1e-6, "µJ/token": 1e-6, "J": 1.0, "mJ": 1e-3},
     "W": {"W": 1.0, "mW": 1e-3, "uW": 1e-6, "µW": 1e-6, "μW": 1e-6},
     "K": {"K": 1.0, "°C": 1.0, "C": 1.0},
     "1/s": {"/s": 1.0, "1/s": 1.0, "fps": 1.0, "": 1.0},

@@ -9,13 +9,16 @@ from typing import Any
 import numpy as np
 
 from edgewise.formatting import amount_text
+from edgewise.metrics import METRICS
 from edgewise.record import Measurement
-from edgewise.run.metering import OF_ENERGY, SLOW_HZ, mean_watts
+from edgewise.run.metering import OF_ENERGY, PROMPT, SLOW_HZ, mean_watts
 from edgewise.run.meters.base import COVERAGES
 from edgewise.stats import intervals
 from edgewise.stats.summary import summarise
 from edgewise.units import format_si
 
+TOKEN_ENERGIES = ("energy_per_token", "prefill_energy", "decode_energy")
+"""Metrics of a language model's energy per token."""
 _SEES = {
     "device": "sees everything that the supply feeds",
     "processor": "sees the processor",
@@ -71,7 +74,7 @@ def energy_rows(metered: Sequence[Mapping[str, Any]], absence: str) -> list[Meas
         why = failures_of(metered, "energy") or absence
         return [Measurement.absent("energy", why), Measurement.absent("power", why)]
     rows = [_row(f"energy:{one.name}", one, one.joules, one.joules_off, failures) for one in sources]
-    head = next((one for one, row in zip(sources, rows, strict=True) if row.value is not None), sources[0])
+    head = _head(sources, failures)
     silent = failures.keys() - {one.name.partition("/")[0] for one in sources}
     rows += [Measurement.absent(f"energy:{name}", failures[name]) for name in sorted(silent)]
     why = ""
@@ -85,6 +88,54 @@ def energy_rows(metered: Sequence[Mapping[str, Any]], absence: str) -> list[Meas
     ]
 
 
+def _head(sources: Sequence[_Source], failures: Mapping[str, str]) -> _Source:
+    """Return the first of `sources`, by their rank, whose energy has a value; the first of all where none has."""
+    known = (one for one in sources if _row("energy", one, one.joules, one.joules_off, failures).value is not None)
+    return next(known, sources[0])
+
+
+def token_energy_rows(
+    metered: Sequence[Mapping[str, Any]], absence: str, *, prompt: int | None, new: int
+) -> list[Measurement]:
+    """Rows of the energy per token of a language model, of the meter whose ``energy`` of a request they follow from.
+
+    Requests that end at their first token have windows of their own: these tell the prompt from what follows.
+
+    Args:
+        metered, absence: as of `energy_rows`.
+        prompt: tokens of each prompt; None where they have several lengths, which then have no windows of their own.
+        new: tokens that a request makes.
+    """
+    sources = sorted(_sources(metered), key=lambda source: source.rank)
+    if not sources:
+        return [Measurement.absent(TOKEN_ENERGIES[0], failures_of(metered, "energy") or absence)]
+    failures = _failures(metered, "energy")
+    whole = _head(sources, failures)
+    prompts = [facts | {"load": facts[PROMPT]} for facts in map(dict, metered) if PROMPT in facts]
+    first = next((one for one in _sources(prompts) if one.name == whole.name), None)
+    why = f"a request, its prompt included, divided by its {new} new tokens; "
+    rows = [_row("energy_per_token", whole, *_per(new, whole), failures, why=why)]
+    if prompt is None or first is None or list(map(len, first.joules)) != list(map(len, whole.joules)):
+        told = f"{whole.name} did not read as many requests that end at their first token as whole ones"
+        why = "the prompts have several lengths" if prompt is None else told
+        return [*rows, *(Measurement.absent(metric, why) for metric in TOKEN_ENERGIES[1:])]
+    why = f"requests that end at their first token, divided by the {prompt} tokens of the prompt; "
+    rows.append(_row("prefill_energy", first, *_per(prompt, first), failures, why=why))
+    why = f"requests minus those that end at their first token, divided by the {new - 1} tokens behind it; "
+    return [*rows, _row("decode_energy", whole, *_per(new - 1, whole, first), failures, why=why)]
+
+
+def _per(count: int, source: _Source, less: _Source | None = None) -> tuple[list[list[float]], list[float]]:
+    """Return `_Source.joules` and `_Source.joules_off` of `source` minus those of `less`, divided by `count`."""
+    others = less.joules if less else [[0.0] * len(some) for some in source.joules]
+    joules = [
+        [(each - other) / count for each, other in zip(some, own, strict=True)]
+        for some, own in zip(source.joules, others, strict=True)
+    ]
+    off = [*source.joules_off, *(less.joules_off if less else ())]
+    return joules, [each * (2 if less else 1) / count for each in off]
+
+
 def _row(
     metric: str,
     source: _Source,
@@ -94,7 +145,7 @@ def _row(
     *,
     why: str = "",
 ) -> Measurement:
-    unit = "W" if metric == "power" else "J"
+    unit = METRICS[metric].unit
     samples = np.concatenate([np.asarray(values, dtype=float) for values in per_session])
     lengths = tuple(map(len, per_session))
     interval = intervals.mean_interval(samples, lengths, ratio=False)

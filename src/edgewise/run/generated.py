@@ -9,22 +9,28 @@ from itertools import accumulate, pairwise
 from statistics import median
 
 import numpy as np
+from numpy.typing import NDArray
 
+from edgewise.errors import as_flag
 from edgewise.record import Caution, Job, Measurement, Variation
 from edgewise.run.host_protocol import SessionResult
 from edgewise.run.language_models import kv_cache_row
 from edgewise.run.rates import distribution, rate_ends
 from edgewise.run.variation import widen
 from edgewise.stats import intervals
-from edgewise.stats.level_changes import LevelChange, level_changes
+from edgewise.stats.level_changes import LEAST, LevelChange, level_changes
 from edgewise.stats.summary import summarise
 from edgewise.units import format_quantity, long_time, significant
+
+Floats = NDArray[np.float64]
 
 CHANGED = 0.15
 """A change of the time per token that is less, relative to the faster side, is no other state of the machine."""
 BLOCKS = 60
 LEAST_BLOCK = 3
 """Gaps whose median is one value of the series in which changes are looked for."""
+FEW = 2 * LEAST
+"""Requests of a process from which a change of the speed of its prompts can be proven."""
 LEAST_REQUESTS = 3
 """Least number of requests from which the growth of the gaps with the context is estimated and subtracted."""
 MOST_TOLD = 4
@@ -66,20 +72,18 @@ def generated_rows(job: Job, sessions: Sequence[SessionResult], variation: Varia
     rows = [tpot, decode_rate(tpot)]
     changed, _ = split_stalls(stretches(sessions))
     if changed:
-        rows = [replace(_without_value(row), absent_because=words_of(changed)) for row in rows]
-    rows.append(
-        distribution(
-            "ttft",
-            _seconds(sessions, "ttft"),
-            f"{clock}, from the text of the prompt to the first token as text, warm, {where}",
-            variation=variation,
-        )
-    )
+        rows = [_without_value(row, words_of(changed)) for row in rows]
+    method = f"{clock}, from the text of the prompt to the first token as text, warm, {where}"
+    first_text = distribution("ttft", _seconds(sessions, "ttft"), method, variation=variation)
     model = _seconds(sessions, "ttft_model")
     method = f"{clock}, from the tokens of the prompt to the first new token, warm, {where}"
-    rows.append(distribution("ttft_model", model, method, variation=variation))
-    prompts = [list(map(int, session.facts["generation"]["prompt_tokens"])) for session in sessions]
-    rows.append(prefill_rate(model, prompts, where, variation))
+    of_prompts = [
+        first_text,
+        distribution("ttft_model", model, method, variation=variation),
+        prefill_rate(model, _prompts(sessions), where, variation),
+    ]
+    why = why_no_prompt_rate(sessions)
+    rows += [_without_value(row, why) for row in of_prompts] if why else of_prompts
     first = f"{clock}, as ttft, the first request after loading, {processes}"
     rows.append(distribution("ttft_first", _seconds(sessions, "ttft_first"), first, variation=variation))
     kind = sessions[0].facts.get("effective", {}).get("kv_cache_type")
@@ -139,47 +143,103 @@ def prefill_rate(
     )
 
 
-def _without_value(row: Measurement) -> Measurement:
+def _without_value(row: Measurement, why: str) -> Measurement:
     """`row` with its samples alone: the mean of two speeds is none at which the machine ran."""
-    return replace(row, value=None, low=None, high=None, within_low=None, within_high=None)
+    return replace(row, value=None, low=None, high=None, within_low=None, within_high=None, absent_because=why)
+
+
+def _prompts(sessions: Sequence[SessionResult]) -> list[list[int]]:
+    return [list(map(int, session.facts["generation"]["prompt_tokens"])) for session in sessions]
 
 
 def stretches(sessions: Sequence[SessionResult]) -> list[Stretch]:
     """Return the stretches of the sessions in which the speed changed; empty where it changed in none.
 
-    The gaps of a request become longer with its context. Their way is the median over all requests, and is taken out
-    where there are enough of them.
+    The gaps of a request become longer with its context. Their way is the median over all requests, each relative to
+    its own median, as they may be of two speeds; it is taken out where there are enough requests.
     """
     requests = [_by_request(session) for session in sessions]
     every = [gaps for some in requests for gaps in some]
     way = np.ones(max(map(len, every)))
     if len(every) >= LEAST_REQUESTS:
-        columns = [[gaps[at] for gaps in every if len(gaps) > at] for at in range(len(way))]
+        relative = [gaps / (np.median(gaps) or 1.0) for gaps in every]
+        columns = [[gaps[at] for gaps in relative if len(gaps) > at] for at in range(len(way))]
         way = np.asarray([median(column) for column in columns])
         way = way / np.median(way) if np.median(way) > 0 and way.min() > 0 else np.ones(len(way))
     found = []
     for index, (session, some) in enumerate(zip(sessions, requests, strict=True)):
-        raw = np.concatenate(some)
         level = np.concatenate([gaps / way[: len(gaps)] for gaps in some])
-        ends = _ends(session, some)
-        size = max(LEAST_BLOCK, -(-len(raw) // BLOCKS))
-        starts = list(range(0, len(raw) - size + 1, size))
-        changes = level_changes([float(np.median(level[at : at + size])) for at in starts])
-        kept = [each for each in changes if max(each.before, each.after) > min(each.before, each.after) * (1 + CHANGED)]
-        if not kept:
-            continue
-        edges = [0, *(_edge(level, starts[each.index], each, reach=3 * size // 2) for each in kept), len(raw)]
-        found += [
-            Stretch(
-                session=index,
-                begin_s=float(ends[begin - 1]) if begin else 0.0,
-                gap_s=float(np.median(raw[begin:until])),
-                level_s=float(np.median(level[begin:until])),
-                spent_s=float(raw[begin:until].sum()),
-            )
-            for begin, until in pairwise(edges)
-        ]
+        begins = [0.0, *_ends(session, some)]
+        found += _stretches_of(index, np.concatenate(some), level, begins, least_block=LEAST_BLOCK)
     return found
+
+
+def prompt_stretches(sessions: Sequence[SessionResult]) -> list[Stretch]:
+    """Return the stretches of the sessions in which the speed of the prompts changed, as `stretches`.
+
+    Empty, too, where the prompts have several lengths: their speeds differ by that.
+    """
+    prompts, found = _prompts(sessions), []
+    if len({count for some in prompts for count in some}) > 1:
+        return []
+    for index, (session, times) in enumerate(zip(sessions, _seconds(sessions, "ttft_model"), strict=True)):
+        each = np.asarray(times) / prompts[index][0]
+        begins = np.asarray(session.facts["generation"]["first_text_s"]) - np.asarray(times)
+        found += _stretches_of(index, each, each, begins.tolist(), least_block=1)
+    return found
+
+
+def _stretches_of(
+    index: int, raw: Floats, level: Floats, begins: Sequence[float], *, least_block: int
+) -> list[Stretch]:
+    """Return the stretches of one session; none where the speed did not change.
+
+    Args:
+        raw, level: times per token, s, as they are and without their growth over the context.
+        begins: when each of them began, s after the session's first timed request.
+        least_block: least number of them whose median is one value of the series.
+    """
+    size = max(least_block, -(-len(raw) // BLOCKS))
+    starts = list(range(0, len(raw) - size + 1, size))
+    changes = level_changes([float(np.median(level[at : at + size])) for at in starts])
+    kept = [each for each in changes if max(each.before, each.after) > min(each.before, each.after) * (1 + CHANGED)]
+    if not kept:
+        return []
+    edges = [0, *(_edge(level, starts[each.index], each, reach=3 * size // 2) for each in kept), len(raw)]
+    return [
+        Stretch(
+            session=index,
+            begin_s=float(begins[begin]) if begin else 0.0,
+            gap_s=float(np.median(raw[begin:until])),
+            level_s=float(np.median(level[begin:until])),
+            spent_s=float(raw[begin:until].sum()),
+        )
+        for begin, until in pairwise(edges)
+    ]
+
+
+def why_no_prompt_rate(sessions: Sequence[SessionResult]) -> str:
+    """Return why the prompts have no single speed, or why that is in doubt; empty where they have one."""
+    changed, _ = split_stalls(prompt_stretches(sessions))
+    if changed:
+        return words_of(changed, what="the speed of the prompts")
+    prompts = _prompts(sessions)
+    if len({count for some in prompts for count in some}) > 1:
+        return ""
+    for index, times in enumerate(_seconds(sessions, "ttft_model")):
+        if min(times) > 0 and _is_split(times):
+            rates = ", ".join(significant(prompts[index][0] / time) for time in times)
+            return (
+                f"the speed of the prompts may have changed, which {len(times)} requests can't prove: {rates} tokens/s "
+                f"(process {index + 1}); {as_flag('iterations', str(2 * FEW))} would tell"
+            )
+    return ""
+
+
+def _is_split(times: Sequence[float]) -> bool:
+    """Return whether there are few `times`: two or more of one speed, then two or more of another."""
+    parts = [(times[:at], times[at:]) for at in range(2, len(times) - 1)] if len(times) < FEW else []
+    return any(max(some) * (1 + CHANGED) < min(others) for pair in parts for some, others in (pair, pair[::-1]))
 
 
 def split_stalls(found: Sequence[Stretch]) -> tuple[list[Stretch], list[Stretch]]:
@@ -203,7 +263,7 @@ def split_stalls(found: Sequence[Stretch]) -> tuple[list[Stretch], list[Stretch]
     return changed, stalls
 
 
-def _edge(level: np.ndarray[tuple[int], np.dtype[np.float64]], near: int, change: LevelChange, *, reach: int) -> int:
+def _edge(level: Floats, near: int, change: LevelChange, *, reach: int) -> int:
     """Return the gap at which a change began that was found in blocks: fewest gaps within `reach` are on the wrong
     side.
     """
@@ -214,13 +274,13 @@ def _edge(level: np.ndarray[tuple[int], np.dtype[np.float64]], near: int, change
     return begin + int(wrong.argmin())
 
 
-def _by_request(session: SessionResult) -> list[np.ndarray[tuple[int], np.dtype[np.float64]]]:
+def _by_request(session: SessionResult) -> list[Floats]:
     counts = list(accumulate(session.facts["generation"]["gaps"], initial=0))
     gaps = np.asarray(session.samples["tpot"], dtype=np.float64) * 1e-9
     return [gaps[begin:end] for begin, end in pairwise(counts)]
 
 
-def _ends(session: SessionResult, requests: Sequence[np.ndarray[tuple[int], np.dtype[np.float64]]]) -> list[float]:
+def _ends(session: SessionResult, requests: Sequence[Floats]) -> list[float]:
     """When each gap of a session ended, s after its first timed request began."""
     firsts = session.facts["generation"]["first_text_s"]
     return [float(end) for first, gaps in zip(firsts, requests, strict=True) for end in first + np.cumsum(gaps)]
@@ -240,7 +300,7 @@ def cautions_of_stalls(sessions: Sequence[SessionResult]) -> list[Caution]:
     return [Caution.of("stalled", f"the speed was another for a short time: {'; '.join([*told, *more])}")]
 
 
-def words_of(found: Sequence[Stretch]) -> str:
+def words_of(found: Sequence[Stretch], *, what: str = "the speed") -> str:
     """Return ``"the speed changed: 98 tokens/s, from 12 s on 51 tokens/s (process 1)"``, never a mean of both."""
     sessions = dict.fromkeys(each.session for each in found)
     told = []
@@ -253,4 +313,4 @@ def words_of(found: Sequence[Stretch]) -> str:
         ]
         told.append(f"{', '.join(parts)} (process {session + 1})")
     more = [f"{len(sessions) - MOST_TOLD} more processes"] if len(sessions) > MOST_TOLD else []
-    return f"the speed changed while it was measured: {'; '.join([*told, *more])}"
+    return f"{what} changed while it was measured: {'; '.join([*told, *more])}"

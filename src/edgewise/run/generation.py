@@ -11,10 +11,12 @@ import hashlib
 import random
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import partial
 from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
+from edgewise.run.metering import PROMPT
 from edgewise.run.timing import Clock, Reporter
 from edgewise.runtime.base import Generates, UnsupportedModel
 from edgewise.workload.prompts import read_prompts
@@ -24,6 +26,8 @@ LEAST_REQUESTS = 2
 MEASURE_S = 5.0
 """And more until this time has passed, s."""
 MOST_REQUESTS = 1000
+TELL_S = 0.5
+"""Shortest time between two messages about the speed, which are sent between requests, never within one, s."""
 STRIDE = 16
 """Prompts from the begin of one session to that of the next, where the number of requests is not prescribed."""
 MOST_KEPT = 4096
@@ -88,13 +92,27 @@ class Requests:
 
     def make(self) -> Request:
         """Return the next request, timed. Raises `UnsupportedModel` where it does not make the tokens that it is to."""
-        session, now, new, most = self._session, self._now, self._new, self._taken()
+        return self._answer(self._next_text(), self._new)
+
+    def repeated(self) -> tuple[Callable[[], Request], dict[str, Callable[[], Request]]]:
+        """Return what a meter's loaded windows are to hold: one request again and again, and without its decoding.
+
+        Making random texts would be in the windows. Prompts of several lengths have no such parts: they take turns.
+        """
+        if self._wanted is None:
+            return self.make, {}
+        text = self._next_text()
+        return partial(self._answer, text, self._new), {PROMPT: partial(self._answer, text, 1)}
+
+    def _next_text(self) -> str:
         number = self._done + (self._before if self._done else 0)
         self._done += 1
         if self._given:
-            text = self._given[number % len(self._given)]
-        else:
-            text = random_text(session, most or 0, seed=f"{self._seed} {number}")
+            return self._given[number % len(self._given)]
+        return random_text(self._session, self._taken() or 0, seed=f"{self._seed} {number}")
+
+    def _answer(self, text: str, new: int) -> Request:
+        session, now, most = self._session, self._now, self._taken()
         session.fill(self._filling)
         self._reporter.beat()
         stamps: list[int] = []
@@ -129,10 +147,15 @@ class Requests:
         )
 
 
-def measure(make: Callable[[], Request], *, stopping: Mapping[str, Any], clock: Clock) -> tuple[list[Request], str]:
+def measure(
+    make: Callable[[], Request], *, stopping: Mapping[str, Any], clock: Clock, tell: Callable[..., object]
+) -> tuple[list[Request], str]:
     """Return timed requests behind the first of the process, and the rule that ended them.
 
     A prescribed warm-up is `stopping` ``warmup`` requests, the first of the process among them.
+
+    Args:
+        tell: is told now and then, between two requests, how many are done and how fast the latest ones were.
     """
     for _ in range((stopping["warmup"] or 1) - 1):
         make()
@@ -140,9 +163,13 @@ def measure(make: Callable[[], Request], *, stopping: Mapping[str, Any], clock: 
     least = count or (1 if seconds else LEAST_REQUESTS)
     begin = clock.now()
     done: list[Request] = []
+    told, told_s = 0, 0.0
     while True:
         done.append(make())
         elapsed = (clock.now() - begin) / 1e9
+        if elapsed - told_s >= TELL_S:
+            tell(done=len(done), elapsed_s=elapsed, **rates_of(done[told:]))
+            told, told_s = len(done), elapsed
         if count is not None:
             if len(done) == count:
                 return done, f"{count} requests"
@@ -150,6 +177,16 @@ def measure(make: Callable[[], Request], *, stopping: Mapping[str, Any], clock: 
             return done, f"{MOST_REQUESTS} requests"
         elif len(done) >= least and elapsed >= (seconds or MEASURE_S):
             return done, f"{seconds or MEASURE_S:g} s of requests"
+
+
+def rates_of(requests: Sequence[Request]) -> dict[str, float | None]:
+    """Return ``prefill_rate`` and ``decode_rate`` of requests, tokens/s; None where no time passed."""
+    firsts = sum(each.tokens[0] - each.ready for each in requests)
+    gaps = [gap for each in requests for gap in each.gaps]
+    return {
+        "prefill_rate": sum(each.prompt_tokens for each in requests) / firsts * 1e9 if firsts else None,
+        "decode_rate": len(gaps) / sum(gaps) * 1e9 if sum(gaps) else None,
+    }
 
 
 def tell_requests(requests: list[Request]) -> tuple[dict[str, list[int]], dict[str, Any]]:

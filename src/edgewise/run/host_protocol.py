@@ -21,10 +21,10 @@ from edgewise.device.link import FREE_SPACE
 from edgewise.device.target import LinkUse
 from edgewise.device.transport import Process, TellsEnd
 from edgewise.profiling.message import read_profile
-from edgewise.progress import BinDone, InferencesDone, LogLine, emit
+from edgewise.progress import BinDone, InferencesDone, LogLine, RequestsDone, emit
 from edgewise.record import Failure, Job
 from edgewise.record.run import Cause
-from edgewise.run.metering import MeterThread, check_metered, collect, slowest_rate
+from edgewise.run.metering import KINDS, MeterThread, check_metered, collect, slowest_rate
 from edgewise.run.meters.base import Meter
 from edgewise.run.protocol import MAX_TOLD, MAX_TOLD_BYTES, PROTOCOL, Mode, ProtocolError, decode, encode
 from edgewise.run.sustained.timing import MOST_BINS, end_windows, values_of
@@ -109,7 +109,7 @@ class SessionRequest:
     outputs: bool = False
 
 
-_UNKEPT = frozenset({"alive", "progress", "ready", "counted", "turned", "inferred"})
+_UNKEPT = frozenset({"alive", "progress", "speed", "ready", "counted", "turned", "inferred"})
 """Kinds of messages that the result does not grow with."""
 
 
@@ -151,7 +151,7 @@ class HostProtocol:
         self._window = ""
         self._meters = [MeterThread(meter) for meter in request.beside]
         self._metered: dict[str, dict[str, Any]] = {
-            kind: {"windows": 0, "readings": [], "problems": []} for kind in ("idle", "load")
+            kind: {"windows": 0, "readings": [], "problems": []} for kind in KINDS
         }
         self._buffer = bytearray()
         self._searched = 0
@@ -322,7 +322,7 @@ class HostProtocol:
                 name = str(message["name"])
                 result.phases[name] = (int(message["at_ns"]) - self._begun[name]) / 1e9
                 self._watch_bins(begins=False)
-            case "progress" | "window" | "bin":
+            case "progress" | "speed" | "window" | "bin":
                 self._follow(message)
             case "ready" | "counted" | "turned" | "inferred":
                 self._check_asked(self.latest)
@@ -364,8 +364,11 @@ class HostProtocol:
         if message["kind"] == "progress":
             emit(InferencesDone(done=int(message["done"]), average_s=float(message["average_s"])))
             return
+        if message["kind"] == "speed":
+            emit(_speed_of(message))
+            return
         name, begins = str(message["name"]), message["event"] == "begin"
-        if not self.request.beside or name not in ("idle", "load") or begins == bool(self._window):
+        if not self.request.beside or name not in KINDS or begins == bool(self._window):
             raise ProtocolError("a window for meters that was not asked for")
         self._window = name if begins else ""
         if begins:
@@ -381,9 +384,9 @@ class HostProtocol:
     def _add_readings(self, metered: dict[str, Any]) -> None:
         """Add what the meters beside this machine read to what the worker told."""
         metered["sensors"] += [meter.traits for meter in self._meters]
-        for kind, found in self._metered.items():
+        for kind in metered.keys() & self._metered.keys():
             for key in ("readings", "problems"):
-                metered[kind][key] += found[key]
+                metered[kind][key] += self._metered[kind][key]
 
     def _watch_bins(self, *, begins: bool) -> None:
         """Begin or end reading the meters beside this machine over a sustained measurement."""
@@ -473,6 +476,14 @@ class HostProtocol:
 
     def _garbage(self, what: str) -> Failure:
         return Failure(cause="Garbage", message=f"the worker broke the protocol: {what[:200]}", phase=self.phase)
+
+
+def _speed_of(message: Mapping[str, Any]) -> RequestsDone:
+    """Return what a worker sends between requests of a language model. Raises ValueError."""
+    numbers = {name: message[name] for name in ("elapsed_s", "prefill_rate", "decode_rate")}
+    if not all(each is None or 0 < each < math.inf for each in numbers.values()):
+        raise ValueError("a speed that is no number above 0")
+    return RequestsDone(done=int(message["done"]), **numbers)
 
 
 def _check_requests(result: SessionResult) -> None:

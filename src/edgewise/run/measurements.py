@@ -13,7 +13,7 @@ from itertools import pairwise
 import numpy as np
 
 from edgewise.record import Job, Measurement, SessionRecord, Variation
-from edgewise.run.energy import energy_rows, failures_of, source_of
+from edgewise.run.energy import energy_rows, failures_of, source_of, token_energy_rows
 from edgewise.run.generated import generated_rows
 from edgewise.run.host_protocol import SessionResult
 from edgewise.run.metering import OF_ENERGY
@@ -62,7 +62,7 @@ def measurements_of(
     rows += _background_cpu(job, sessions)
     method = "size of the model's files on disk, weight files included"
     rows.append(Measurement.of("model_size", job.model.size_bytes, method))
-    rows += _metered(sessions, meter_absences if kind != "generate" else UNMETERED)
+    rows += _metered(job, sessions, meter_absences if kind != "generate" else _absences_of_text(job, meter_absences))
     rows += deployment(sessions)
     return tuple(rows)
 
@@ -79,10 +79,16 @@ def headline_of(job: Job, sessions: Sequence[SessionResult], variation: Variatio
     return next((row for row in rows if row.metric == headline and row.value is not None), None)
 
 
-UNMETERED = dict.fromkeys(
-    ("energy", "power", "temperature", "clock_rate"), "no meter is read in the scenario generate yet"
-)
-"""Why a language model's run has no reading of a meter."""
+_UNMETERED = "in the scenario generate it is read only where a meter reads energy, too"
+_AT_A_DEPTH = "filling the KV cache up to the depth would be in each window of a meter, so none is read"
+
+
+def _absences_of_text(job: Job, absences: Mapping[str, str]) -> dict[str, str]:
+    """Return why a language model's run lacks readings of a meter, by metric."""
+    if job.workload.scenario.depth:
+        return dict.fromkeys(("energy", "power", "temperature", "clock_rate"), _AT_A_DEPTH) | dict(absences)
+    return dict.fromkeys(("temperature", "clock_rate"), _UNMETERED) | dict(absences)
+
 
 INDEPENDENT = frozenset({"model_size", "network_bytes", "memory_limit"})
 """Measurements that don't depend on the processor."""
@@ -390,10 +396,14 @@ def _background_cpu(job: Job, sessions: Sequence[SessionResult]) -> list[Measure
     return [distribution("background_cpu", values, f"{method} of the steady phase; 1 = one core")]
 
 
-def _metered(sessions: Sequence[SessionResult], reasons: Mapping[str, str]) -> list[Measurement]:
+def _metered(job: Job, sessions: Sequence[SessionResult], reasons: Mapping[str, str]) -> list[Measurement]:
     """Energy, power, temperature, clock and more from the sensors' pass, or absent with the reason."""
     metered = [session.facts["meters"] for session in sessions if session.facts.get("meters")]
-    rows = energy_rows(metered, reasons.get("energy", "no energy meter was available"))
+    absence = reasons.get("energy", "no energy meter was available")
+    rows = energy_rows(metered, absence)
+    scenario = job.workload.scenario
+    if scenario.kind == "generate" and scenario.new_tokens:
+        rows += token_energy_rows(metered, absence, prompt=scenario.prompt_tokens, new=scenario.new_tokens)
     readings = [[each for each in facts["load"]["readings"] if each["metric"] not in OF_ENERGY] for facts in metered]
     for metric in dict.fromkeys(("temperature", "clock_rate", *(each["metric"] for some in readings for each in some))):
         found = [[each for each in some if each["metric"] == metric] for some in readings]

@@ -9,6 +9,7 @@ import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import asdict
 from functools import partial
+from types import MappingProxyType
 from typing import Any
 
 from edgewise.metrics import METRICS
@@ -16,6 +17,9 @@ from edgewise.run.meters.base import Meter, NoReading, Reading, flaw_of, traits_
 
 OF_ENERGY = ("energy", "power")
 """Metrics of readings that give an energy: the energy of a window, or its mean power."""
+PROMPT = "prompt"
+"""The third kind of window, of language models: requests that end at their first token."""
+KINDS = ("idle", "load", PROMPT)
 ROUNDS = 6
 """Pairs of an idle and a loaded window; their differences give the interval. Even, so that a drift cancels out."""
 LEAST_ROUNDS = 4
@@ -143,9 +147,9 @@ def check_metered(facts: Mapping[str, Any]) -> None:
         raise ValueError("a meter without a usable name")
     if any(not math.isfinite(step) for each in facts["sensors"] for step in each["resolution"].values()):
         raise ValueError("a resolution that is not a number")
-    for kind in ("idle", "load"):
+    for kind in (each for each in KINDS if each != PROMPT or each in facts):
         windows = facts[kind]["windows"]
-        if any(not 0 < each["seconds"] < math.inf or each["inferences"] < (kind == "load") for each in windows):
+        if any(not 0 < each["seconds"] < math.inf or each["inferences"] < (kind != "idle") for each in windows):
             raise ValueError(f"a window of {kind} without time or inferences")
         for each in facts[kind]["readings"]:
             fields = {name: value for name, value in each.items() if name not in ("meter", "window")}
@@ -166,6 +170,7 @@ def read_meters(
     meters: Sequence[Meter],
     invoke: Callable[[], object],
     *,
+    others: Mapping[str, Callable[[], object]] = MappingProxyType({}),
     slowest_hz: float | None = None,
     tell: Callable[..., None] | None = None,
     now: Callable[[], int] = time.monotonic_ns,
@@ -177,37 +182,36 @@ def read_meters(
     already rests or works, until the sensors show that. A sensor with a low rate gets longer windows.
 
     Args:
+        others: other kinds of loaded windows, of `KINDS`, and what runs in them.
         slowest_hz: `slowest_rate` of meters that are read elsewhere.
         tell: sends a ``window`` message where a window begins and ends, for meters that are read elsewhere, and
             ``alive`` between windows.
 
     Returns:
-        ``{"sensors": […], "idle": …, "load": …}``: names and traits of the meters, and of each kind of window
-        ``seconds`` and ``inferences`` of all windows, ``windows`` with the same of each one, ``readings`` and
-        ``problems``. A reading or problem has the index of its ``window``.
+        ``{"sensors": […], "idle": …, "load": …}`` and the kinds in `others`: names and traits of the meters, and of
+        each kind of window ``seconds`` and ``inferences`` of all windows, ``windows`` with the same of each one,
+        ``readings`` and ``problems``. A reading or problem has the index of its ``window``.
     """
     tell = tell or _ignore
     threads = [MeterThread(meter) for meter in meters]
+    works: dict[str, Callable[[], object] | None] = {"idle": None, "load": invoke, **others}
     found: dict[str, dict[str, Any]] = {
-        kind: {"seconds": 0.0, "inferences": 0, "windows": [], "readings": [], "problems": []}
-        for kind in ("idle", "load")
+        kind: {"seconds": 0.0, "inferences": 0, "windows": [], "readings": [], "problems": []} for kind in works
     }
     rates = [rate for rate in (slowest_rate(meters), slowest_hz) if rate]
     wanted = max(1.0, SLOW_HZ / min(rates)) if rates else 1.0
     stretch = min(wanted, LONGEST_S / (IDLE_S + LOAD_S + SETTLE_S)) / ROUNDS
-    length = {"idle": IDLE_S * stretch, "load": LOAD_S * stretch}
     pass_time = partial(_pass_time, now=now, sleep=sleep)
     begin = now()
     for index in range(ROUNDS):
         if index >= LEAST_ROUNDS and (now() - begin) / 1e9 > LONGEST_S:
             break
-        for kind in ("load", "idle") if index % 2 else ("idle", "load"):
-            work = invoke if kind == "load" else None
+        for kind, work in list(works.items())[:: -1 if index % 2 else 1]:
             pass_time(SETTLE_S / 2 * stretch, work)
             for thread in threads:
                 thread.begin()
             tell("window", name=kind, event="begin")
-            seconds, inferences = pass_time(length[kind], work)
+            seconds, inferences = pass_time((IDLE_S if work is None else LOAD_S) * stretch, work)
             tell("window", name=kind, event="end")
             facts = found[kind]
             collect(facts, threads, index=len(facts["windows"]))

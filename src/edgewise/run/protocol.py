@@ -26,6 +26,7 @@ MESSAGES: dict[str, tuple[str, ...]] = {
     "hello": ("protocol", "pid", "python"),
     "phase": ("name", "event"),
     "progress": ("done", "average_s"),
+    "speed": ("done", "elapsed_s", "prefill_rate", "decode_rate"),
     "alive": (),
     "ready": (),
     "turn": ("seconds", "most"),

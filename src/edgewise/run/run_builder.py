@@ -22,6 +22,7 @@ from edgewise.record.facts import emulation_of, precision_of
 from edgewise.registry import Registry, availability_of
 from edgewise.run.agreement import Outputs, Verdict, absent_measurements, check_finite, compare_outputs
 from edgewise.run.complexity import complexity_of, with_engine_memory
+from edgewise.run.energy import TOKEN_ENERGIES
 from edgewise.run.executor import Beside, executor_for, facts_of
 from edgewise.run.facts import environment_at
 from edgewise.run.host_protocol import SessionRequest, SessionResult
@@ -61,7 +62,7 @@ METERED = ("energy", "power", "temperature", "clock_rate")
 
 def is_metered(metric: str) -> bool:
     """Whether only a sensor measures a metric."""
-    return metric in (*METERED, "gpu_utilization") or metric.startswith("energy:")
+    return metric in (*METERED, *TOKEN_ENERGIES, "gpu_utilization") or metric.startswith("energy:")
 
 
 METERS_OFF = Sensors(absences=dict.fromkeys(METERED, "meters were switched off"))

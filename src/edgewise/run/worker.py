@@ -252,7 +252,8 @@ class Worker:
         self.channel.send("samples", name="ttft_first", values_ns=[first.first_text])
         before, load_before = counters.read_counters(), None if self._load is None else self._load.cpu_s()
         with self.phase("steady"):
-            done, reason = generation.measure(requests.make, stopping=self.job["stopping"], clock=clock)
+            tell = partial(self.channel.send, "speed")
+            done, reason = generation.measure(requests.make, stopping=self.job["stopping"], clock=clock, tell=tell)
         gc.enable()
         self.facts["memory_peak"] = counters.memory_figures()
         self.facts["counters"] = counters.read_counters().delta(before)
@@ -266,6 +267,8 @@ class Worker:
         for name, values in samples.items():
             self.channel.send("samples", name=name, values_ns=values)
         self._time_reference(session, "end")
+        if not self._scenario["depth"]:  # each window would have the filling of the KV cache in it
+            self._meter(session, *requests.repeated())
 
     def _time_reference(self, session: Session, when: str) -> None:
         """Time the reference kernels, except in sessions whose own clock has no kernel times.
@@ -441,8 +444,18 @@ class Worker:
             told = "a second inference on the same inputs gives different outputs"
             self.facts["cautions"] = {"not-repeatable": told, **self.facts.get("cautions", {})}
 
-    def _meter(self, session: Session) -> None:
-        """Sensors in a pass of their own, so that reading them never colours the latency."""
+    def _meter(
+        self,
+        session: Session,
+        invoke: Callable[[], object] | None = None,
+        others: Mapping[str, Callable[[], object]] | None = None,
+    ) -> None:
+        """Sensors in a pass of their own, so that reading them never colours the latency.
+
+        Args:
+            invoke, others: what runs in loaded windows; requests of a language model are so long that they are made for
+                an energy only.
+        """
         beside = self.job.get("beside", False)
         if not self.job.get("meters") and not beside:
             return
@@ -450,6 +463,8 @@ class Worker:
 
         with self.phase("meters"):
             meters = [load_class(location)() for location in self.job["meters"]]
+            if invoke is not None and not beside and not any("energy" in meter.metrics for meter in meters):
+                return
             rate = self.job.get("beside_rate_hz")
 
             def tell(kind: str, **fields: Any) -> None:
@@ -457,7 +472,8 @@ class Worker:
                     self.channel.send(kind, **fields)
 
             self.facts["meters"] = self._insist(
-                session, lambda: read_meters(meters, session.invoke, slowest_hz=rate, tell=tell)
+                session,
+                lambda: read_meters(meters, invoke or session.invoke, others=others or {}, slowest_hz=rate, tell=tell),
             )
 
 

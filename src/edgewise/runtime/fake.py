@@ -15,7 +15,7 @@ A model is a text file: a first line ``edgewise-fake 1``, then one JSON object w
 | ``layers`` | steps that a profiler would tell: a list of ``{"name", "op", "role", "kinds", "originals", "times_ns", "inputs", "outputs", "provider", "dtype"}`` as in `EngineNode`, the times cycled through; only with it a session that is loaded for a profile times any | absent |
 | ``layer_overheads`` | a list of ``{"name", "times_ns"}``: time outside the layers, cycled through | ``[]`` |
 | ``turns`` | true: the profiler also times ordinary inferences, in turns with the profiled ones | absent |
-| ``speeds`` | a list of ``[ns, percent]``: from that reading of the session's clock on, an inference takes this share of its time | ``[]`` |
+| ``speeds`` | a list of ``[ns, percent]``: from that reading of the session's clock on, an inference, a prompt or a new token takes this share of its time | ``[]`` |
 | ``graph`` | operators and tensors that the format's reader tells (`edgewise.model.readers.fake`) | absent |
 | ``outputs_value`` | a number, or a list with one number per output, that fills the outputs | a mix of the inputs |
 | ``generation`` | makes text: ``{"token_ns", "prefill_ns", "encode_ns", "decode_ns", "tokens", "depth", "other_from", "kv_cache_type", "beginning", "end", "log_probabilities"}``: times of new tokens, cycled through, of each token of a prompt, of making tokens of text and text of tokens; how many tokens it makes, whatever was asked; the depth that it takes; from which new token on others are made, unless the prompt begins with an a; tokens before each text, the token that ends one, and the log-probability of each token, by its number, halved behind the token 0 | absent |
@@ -217,7 +217,7 @@ class FakeSession:
         take: Callable[[int], None],
     ) -> None:
         self._behaviour.invoked()
-        self.clock.advance(told["prefill_ns"] * len(tokens))
+        self.clock.advance(self._slowed(told["prefill_ns"] * len(tokens)))
         made = count if told["tokens"] < 0 else told["tokens"]
         for number in range(made):
             if number:

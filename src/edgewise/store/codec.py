@@ -37,7 +37,7 @@ _NULLABLE = (
 """Paths of numbers that are null where they were not finite: raw samples, statistics and phases."""
 _UNITS = {
     "s": "second", "B": "byte", "J": "joule", "W": "watt", "K": "kelvin", "Hz": "hertz", "1/s": "per second",
-    "1": "a pure number", "dB": "decibel",
+    "1": "a pure number", "dB": "decibel", "J/token": "joule per token",
 }  # fmt: skip
 
 

@@ -22,7 +22,10 @@ CSV_COLUMNS = (
     "sha256",
 )  # fmt: skip
 _DETAILS = ("metric", "id", "grade", "basis", "version", "sha256")
-_UNITS = {"s": "seconds", "B": "bytes", "J": "joules", "W": "watts", "K": "kelvins", "Hz": "hertz", "dB": "decibels"}
+_UNITS = {
+    "s": "seconds", "B": "bytes", "J": "joules", "J/token": "joules_per_token", "W": "watts", "K": "kelvins",
+    "Hz": "hertz", "dB": "decibels",
+}  # fmt: skip
 _Sample = tuple[RunRow, tuple[str, ...], float]
 """A run, fields of it that become labels besides its setting, and the value."""
 

@@ -19,6 +19,7 @@ from edgewise.progress import (
     JobStarted,
     LayerTested,
     LogLine,
+    RequestsDone,
     RunFinished,
     SamplesDone,
     SamplesFinished,
@@ -29,7 +30,7 @@ from edgewise.progress import (
     VariantTested,
 )
 from edgewise.text import one_line
-from edgewise.units import format_duration
+from edgewise.units import format_duration, significant
 
 if TYPE_CHECKING:
     from rich.progress import Progress
@@ -77,6 +78,8 @@ class ProgressLines:
         match event:
             case JobStarted() | SessionStarted() | InferencesDone() | HeadlineUpdated() | BinDone() | RunFinished():
                 self._draw_measuring(event)
+            case RequestsDone():
+                self._draw_speed(event)
             case SamplesStarted() | SamplesDone() | SamplesFinished():
                 self._draw_samples(event)
             case _:
@@ -135,6 +138,14 @@ class ProgressLines:
                 title = self._title or escape(self._label(run.job))
                 self._say(f"{title}  {_outcome(run)}")
                 self._job = None
+
+    def _draw_speed(self, event: RequestsDone) -> None:
+        """Show how fast a language model is just now on the live line; several that take turns have no such line."""
+        if self._job is None or self._live is None or event.decode_rate is None:
+            return
+        self._headline = f"  {significant(event.decode_rate)} tokens/s"
+        (task,) = self._live.task_ids
+        self._live.update(task, description=self._title + self._headline)
 
     def _draw_samples(self, event: SamplesStarted | SamplesDone | SamplesFinished) -> None:
         match event:

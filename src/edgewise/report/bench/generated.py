@@ -16,6 +16,10 @@ GENERATED_COLUMNS = (
     ("kv_cache_bytes", 3, False),
 )  # fmt: skip
 """(metric, rank, interval in the text) of runs of language models."""
+GENERATED_ENERGY = (
+    ("energy_per_token", 2, False), ("energy", 6, False), ("prefill_energy", 6, False), ("decode_energy", 6, False),
+)  # fmt: skip
+"""The same of those with a meter."""
 
 
 def is_generated(run: Run) -> bool:
@@ -39,7 +43,9 @@ def _answer_of(run: Run) -> str:
     where = f"at depth {depth_of(run) or 'not told'}, after {prompt}"
     if run.status == "failed":
         return f"nothing was measured {where}: {failure_of(run)}"
-    rate, first = run.measurement("decode_rate"), "first text not known"
+    rate, text, first = run.measurement("decode_rate"), run.measurement("ttft"), "first text not known"
+    if run.source is None and text is not None and text.value is None:
+        first = f"no single time to first text ({reason_of_absence(run, 'ttft')})"
     for metric, what in (("ttft_model", "token"), ("ttft", "text")):
         row = run.measurement(metric)
         if row is not None and row.value is not None:

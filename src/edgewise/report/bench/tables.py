@@ -12,7 +12,7 @@ from edgewise.formatting import quantity, value_text
 from edgewise.metrics import METRICS, SHARES
 from edgewise.record import Run
 from edgewise.record.facts import environment_words, precision_of, threads_of, variable_words
-from edgewise.report.bench.generated import GENERATED_COLUMNS, depth_of, is_generated, prompt_of
+from edgewise.report.bench.generated import GENERATED_COLUMNS, GENERATED_ENERGY, depth_of, is_generated, prompt_of
 from edgewise.report.bench.ranking import RankedModel, comparable_groups, rank_models
 from edgewise.report.bench.recommendation import group_title
 from edgewise.report.document import DASH, Cell, Column, Table, Tone, absent, table_by_columns
@@ -181,6 +181,8 @@ def _metric_columns(runs: Sequence[Run]) -> list[tuple[str, int, bool]]:
     apart = {"total_time": COMMAND_COLUMNS, "startup_time": COLD_START_COLUMNS, "tpot": GENERATED_COLUMNS}
     others = [run for run in runs if run.headline not in apart]
     columns = _inference_columns(others) if others else []
+    if any(run.value("energy_per_token") is not None for run in runs):
+        apart["tpot"] += GENERATED_ENERGY
     for headline in dict.fromkeys(run.headline for run in runs if run.headline in apart):
         known = {metric for metric, _, _ in columns}
         columns += [column for column in apart[headline] if column[0] not in known]

@@ -29,7 +29,7 @@ UNSEEN = 0.005
 """A relative difference of two ratios that three digits hardly show."""
 _SPEEDS = frozenset({"latency", "latency_mean", "latency_p99", "throughput", "tpot", "decode_rate"})
 """Metrics of one speed: that one of them is worse beside another one says nothing new."""
-_FACTORED = frozenset({"s", "1/s", "B", "J", "W"})
+_FACTORED = frozenset({"s", "1/s", "B", "J", "J/token", "W"})
 """Units of which a multiple means something: none of a temperature, and of a share the difference is what counts."""
 
 
@@ -128,7 +128,7 @@ def headline_text(row: Comparison) -> str:
     if row.verdict == "inconclusive":
         yet = " yet" if row.decides_in_s is not None else ""
         return f"No verdict{yet} on {b} against {a}{where or ' in latency'}"
-    verb = "needs" if row.unit in ("J", "W") else "is"
+    verb = "needs" if row.unit in ("J", "J/token", "W") else "is"
     return f"{b} {verb} {verdict_text(row)} than {a}{where}"
 
 

@@ -11,8 +11,9 @@ from collections.abc import Callable, Iterator
 
 from edgewise.formatting import interval_text, value_text
 from edgewise.metrics import METRICS
-from edgewise.studio.jobs.chart import headline_chart
+from edgewise.studio.jobs.chart import headline_chart, speed_chart
 from edgewise.studio.jobs.messages import JobState, Message
+from edgewise.units import significant
 
 LIST = ""
 """Stands for the list of jobs among those that changed."""
@@ -128,7 +129,10 @@ def document_of(state: JobState) -> Message:
         "waiting": state.waiting,
         "message": state.message,
         "advice": state.advice,
-        "headlines": [_headline(each, sessions=(state.session or {}).get("total", 0)) for each in state.headlines],
+        "headlines": [
+            *(_headline(each, sessions=(state.session or {}).get("total", 0)) for each in state.headlines),
+            *_speeds(state),
+        ],
         "runs": [{**run, "saved": run["id"] in state.saved} for run in state.runs],
         "log": list(state.log),
     }
@@ -147,6 +151,24 @@ def _headline(told: Message, *, sessions: int) -> Message:
         "basis": f"95 % interval {interval or 'not known yet'}; measured, {count} so far",
         "chart": headline_chart(told["points"], sessions=sessions),
     }
+
+
+def _speeds(state: JobState) -> list[Message]:
+    """Return what the page shows of a language model's speed in the current run: the page has the last one first."""
+    cards = []
+    for metric in ("prefill_rate", "decode_rate"):
+        points = [(each["at_s"], each[metric]) for each in state.speeds if each[metric] is not None]
+        if points:
+            cards.append(
+                {
+                    "label": state.job["label"] if state.job else "",
+                    "name": METRICS[metric].label,
+                    "value": f"{significant(points[-1][1])} tokens/s",
+                    "basis": "of the latest requests, measured; the result follows from all of them",
+                    "chart": speed_chart(metric, points),
+                }
+            )
+    return cards
 
 
 class Feed:

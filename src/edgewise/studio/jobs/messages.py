@@ -6,6 +6,7 @@
 | ``job`` | ``label``, ``index`` (from 0), ``total``: what is measured now |
 | ``session`` | ``index`` (from 0), ``total`` |
 | ``steps`` | ``done``, ``total`` (or null), ``of``: what is counted |
+| ``speed`` | ``done``, ``elapsed_s``, ``prefill_rate``, ``decode_rate``: of the latest requests of this session |
 | ``headline`` | ``metric``, ``unit``, ``value``, ``low``, ``high``, ``n``, ``sessions``: of the sessions so far |
 | ``waiting`` | ``text``: for whom |
 | ``run`` | ``id``, ``label``, ``status`` of a run that is complete |
@@ -37,6 +38,7 @@ EVERY_S = 0.2
 
 MOST_LINES = 200
 MOST_HEADLINES = 12
+MOST_SPEEDS = 240
 WAITING = "waiting for "
 """How the lines begin that `edgewise.device.lease` logs while another process measures."""
 
@@ -116,6 +118,8 @@ def message_of(event: Event) -> Message | None:
             return {"kind": "session", "index": index, "total": total}
         case progress.InferencesDone(done=done):
             return {"kind": "steps", "done": done, "total": None, "of": "inferences"}
+        case progress.RequestsDone():
+            return {"kind": "speed", **asdict(event)}
         case progress.HeadlineUpdated():
             return {"kind": "headline", **asdict(event)}
         case progress.SamplesDone(done=done, total=total):
@@ -157,6 +161,7 @@ class JobState:
         job, session, steps: the latest message of that kind; None before the first.
         waiting: which process holds the device; empty while the job works.
         headlines: for each run so far, its label and the messages of its headline, one after each session.
+        speeds: the latest messages of that kind of the current run, with ``at_s``: the time of its requests until then.
         runs: messages of complete runs; `saved` has the ids of those in the store.
         log: the latest lines.
     """
@@ -173,9 +178,11 @@ class JobState:
     message: str = ""
     advice: str = ""
     headlines: deque[Message] = field(default_factory=lambda: deque(maxlen=MOST_HEADLINES))
+    speeds: deque[Message] = field(default_factory=lambda: deque(maxlen=MOST_SPEEDS))
     runs: list[Message] = field(default_factory=list)
     saved: list[str] = field(default_factory=list)
     log: deque[str] = field(default_factory=lambda: deque(maxlen=MOST_LINES))
+    _session_begin_s: float = 0.0
 
     def apply(self, message: Message) -> None:
         """Update the state by a message."""
@@ -184,10 +191,15 @@ class JobState:
                 self.stage, self.job, self.session, self.steps = message["title"], None, None, None
             case "job":
                 self.job, self.session, self.steps = message, None, None
+                self.speeds.clear()
             case "session":
                 self.session, self.steps = message, None
+                self._session_begin_s = self.speeds[-1]["at_s"] if self.speeds else 0.0
             case "steps":
                 self.steps = message
+            case "speed" if self.job is not None:  # several models that take turns have no chart
+                self.steps = {"done": message["done"], "total": None, "of": "requests"}
+                self.speeds.append({**message, "at_s": self._session_begin_s + message["elapsed_s"]})
             case "headline":
                 label = self.job["label"] if self.job else ""
                 if message["sessions"] == 1 or not self.headlines or self.headlines[-1]["label"] != label:
