@@ -31,12 +31,13 @@ def run_of(script, *, cpus=None, seconds=2.0, busy=(1.0, 0.8), paused_s=None, ot
         workload=Workload(scenario=Scenario(kind="command")),
         command=("python", script),
     )
+    times = seconds if isinstance(seconds, tuple) else (seconds,) * len(busy)
     executions = [
         Execution(
-            started_at="2026-01-01T00:00:00Z", mechanism="cgroup-v1", cannot_hold="", seconds=seconds,
+            started_at="2026-01-01T00:00:00Z", mechanism="cgroup-v1", cannot_hold="", seconds=total,
             counters={"busy_share_of_others": others}, usage=Usage(cpu_s=one, throttled_s=paused_s, memory_peak_bytes=50 * 2**20, oom_kills=0),
         )
-        for one in busy
+        for one, total in zip(busy, times, strict=True)
     ]  # fmt: skip
     return build_run(job, executions, environment={}, group="")
 
@@ -112,11 +113,15 @@ def test_different_programs_are_not_ranked_against_each_other():
     assert [table.title for table in document.tables] == ["Benchmark, command: python …"]
 
 
-def variants_of(*busy, others=0.88, group="g"):
-    """Runs of ``python fir.py VARIANT 600`` that took turns, with the processor times `busy` of each variant."""
+def variants_of(*busy, others=0.88, group="g", seconds=(2.0, 2.0, 2.0)):
+    """Runs of ``python fir.py VARIANT 600`` that took turns, with the processor times `busy` of each variant.
+
+    Args:
+        seconds: total time of an execution of each, or of each of its executions.
+    """
     runs = []
-    for name, times in zip(("plain", "fft", "stride"), busy, strict=True):
-        run = run_of("fir.py", busy=times, others=others)
+    for name, times, total in zip(("plain", "fft", "stride"), busy, seconds, strict=True):
+        run = run_of("fir.py", busy=times, others=others, seconds=total)
         model = ModelRef(name=name, path=name, format="name", sha256=name * 8, size_bytes=0)
         workload = replace(run.job.workload, interleave="rounds")
         job = replace(run.job, model=model, command=("python", "fir.py", name, "600"), workload=workload)
@@ -142,6 +147,30 @@ def test_on_a_busy_machine_the_processor_time_of_programs_is_compared():
     tie = "Take plain (by its value alone), 2.00 ± 0.01 s; fft (2.00 s) and stride (2.00 s) can't be told apart from it"
     assert quiet.answer[0] == tie and "mechanism" not in quiet.answer[0]
     assert quiet.tables[0].title.startswith("Models, fastest first")
+
+
+def test_where_executions_in_turns_and_processor_time_agree_load_leaves_the_order():
+    half = (0.1, 0.1005, 0.0995, 0.1, 0.1)
+    seconds = ((0.5, 0.6, 0.4, 0.5, 0.7), (1.01, 1.19, 0.8, 1.0, 1.41), (0.75, 0.9, 0.61, 0.75, 1.04))
+    first, *_ = bench_document(variants_of(half, FFT, PLAIN, seconds=seconds)).answer
+    assert first == (
+        "Fastest: plain, 500 [407, 690] ms; stride is 1.50× [1.48, 1.53] slower and fft is 2.00× [1.98, 2.03] slower, "
+        "in turns within these minutes; processor times say the same (other processes used up to 88% of the processor time)"
+    )
+    alike = ((0.5, 0.6, 0.4, 0.5, 0.7), (1.01, 1.19, 0.8, 1.0, 1.41), (0.55, 0.55, 0.45, 0.45, 0.75))
+    first, *_ = bench_document(variants_of(half, FFT, PLAIN, seconds=alike)).answer
+    assert first == (
+        "Which of plain and stride is fastest can't be told on this busy machine (other processes used up to 88% of the "
+        "processor time); least processor time: plain, 100 ± 1 ms; stride needs 2.00× [1.99, 2.00] as much and fft needs "
+        "3.00× [2.99, 3.01] as much; in total time fft is 2.00× [1.98, 2.03] slower than plain; "
+        "excluded are differences of total time from plain above 19 % for stride"
+    )
+
+
+def test_what_is_named_by_its_processor_time_is_not_said_to_be_left_out():
+    seconds = ((0.2, 2.0, 0.3, 1.0, 0.9), (0.3, 3.0, 0.2, 2.0, 0.4), (0.5, 0.6, 0.4, 0.5, 0.7))
+    first, *_ = bench_document(variants_of(PLAIN, FFT, STRIDE, seconds=seconds)).answer
+    assert "not ranked" not in first and all(name in first for name in ("plain", "fft", "stride"))
 
 
 def test_programs_are_called_by_the_words_that_differ():

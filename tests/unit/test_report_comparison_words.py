@@ -84,6 +84,18 @@ def test_conclusions(facts, sentence):
     assert conclusion(latency_row(**{"metric": "latency", **facts})) == sentence
 
 
+def test_an_order_that_may_turn_at_another_time_says_so():
+    apart = {"ratio": 1.133, "low": 1.048, "high": 1.226, "rerun_high": 1.622, "verdict": "slower"}
+    apart |= {"before": Side(value=1.0), "after": Side(value=1.133)}
+    assert conclusion(latency_row(rerun_low=0.792, **apart)) == (
+        "B is 1.13× slower than A (ratio 1.133, 95 % interval 1.048 to 1.226 in these minutes, "
+        "at another time 0.792 to 1.622, when it may be the other way round)"
+    )
+    assert conclusion(latency_row(rerun_low=1.01, **apart)) == (
+        "B is 1.13× slower than A (ratio 1.133, 95 % interval 1.048 to 1.226, at another time 1.010 to 1.622)"
+    )
+
+
 def test_what_turns_the_picture_is_said():
     same = latency_row(verdict="same", ratio=1.0, low=0.99, high=1.01)
     smaller = row("model_size", "faster", ratio=0.25, low=0.25, high=0.25)

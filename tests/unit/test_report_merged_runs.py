@@ -43,10 +43,11 @@ def test_accuracy_and_task_come_from_an_evaluation_of_the_same_model_and_engine(
     document = field_document("zoo", [bench()], options=Options(known=[evaluated()]))
     (row,) = document.tables[0].rows
     assert [cell.text for cell in row[1:4]] == ["Classification", "90.00 %", "0.420 ± 0.011"]
-    assert document.tables[0].notes[-1] == (
+    assert row[0].notes == (
         "Accuracy from run 0195f0c0-0000 of 2026-03-05, judged on words.npz (npz, test), 90 of 90 samples, "
-        "task classification, data sha256 dddddddddddddddd"
+        "task classification, data sha256 dddddddddddddddd",
     )
+    assert "[^1]: Accuracy from run 0195f0c0-0000" in render_markdown(document, only_tables=True)
 
 
 def test_metrics_of_one_evaluation_stay_together():
@@ -76,6 +77,36 @@ def test_nothing_comes_from_another_model_engine_or_machine(other):
     assert not merge_runs([bench()], [ACCURACY], known=[other])[0].sources
 
 
+WRONG_ORDER = Evaluation(
+    task="classification", data=DATA, n=90, classes=("a", "b", "c"), confusion=((0, 30, 0), (0, 0, 30), (30, 0, 0))
+)
+DOUBT = "likely the order of the classes is wrong: another gives 100.00 %"
+
+
+def test_an_accuracy_in_a_wrong_order_of_classes_gives_way_to_another_or_is_marked():
+    wrong = replace(evaluated(4, known=[("accuracy_top1", 0.0), ("error_rate", 1.0)]), evaluation=WRONG_ORDER)
+    right = evaluated(known=[("accuracy_top1", 0.9)])
+    joined = merge_runs([wrong], [ACCURACY], known=[right])[0].run
+    assert joined.value("accuracy_top1") == 0.9 and joined.measurement("error_rate") is None
+    assert not merge_runs([bench()], [ACCURACY], known=[wrong])[0].sources
+    for name, at in (("zoo", 2), ("long", 2)):
+        (row,) = field_document(name, [wrong]).tables[0].rows
+        assert (row[at].text, row[at].notes) == ("0.00 %", (DOUBT,))
+    assumed = Evaluation(
+        task="classification", data=DATA, n=90, settings={"class_order": "the data's order is assumed"}
+    )
+    (row,) = field_document("zoo", [replace(right, evaluation=assumed)]).tables[0].rows
+    assert (row[2].text, row[2].notes) == ("90.00 %", ("the data's order is assumed",))
+
+
+def test_one_latency_of_several_is_that_of_the_best_grade_then_the_newest():
+    runs = [
+        replace(bench(number, grade=grade), created_at=f"2026-03-0{number}") for number, grade in enumerate("CBBD", 1)
+    ]
+    joined = merge_runs([replace(bench(5), measurements=())], ["latency"], known=runs)[0]
+    assert joined.sources["latency"].id == run_id(3)
+
+
 def test_times_and_energy_hold_for_the_same_settings_only_and_counts_for_any_engine():
     lacking = replace(bench(), measurements=())
     metrics = ("latency", "energy", "parameters")
@@ -86,12 +117,12 @@ def test_times_and_energy_hold_for_the_same_settings_only_and_counts_for_any_eng
         assert set(merge_runs([lacking], metrics, known=[other])[0].sources) == {"parameters"}
 
 
-def test_a_failed_run_gets_no_times_of_an_earlier_one():
-    failed = replace(bench(), status="failed", measurements=())
+def test_a_run_that_did_not_end_gets_no_times_of_an_earlier_one():
     known = replace(bench(2), measurements=(*bench(2).measurements, measured("parameters", 1e5)))
-    assert set(merge_runs([failed], ("latency", "parameters", ACCURACY), known=[known, evaluated(3)])[0].sources) == {
-        "parameters"
-    }
+    for status in ("failed", "cancelled"):
+        run = replace(bench(), status=status, measurements=())
+        joined = merge_runs([run], ("latency", "parameters", ACCURACY), known=[known, evaluated(3)])
+        assert set(joined[0].sources) == {"parameters"}
 
 
 def test_an_evaluation_without_latency_shares_the_row_of_its_bench():
@@ -123,7 +154,7 @@ def test_a_number_of_grade_d_is_marked_whatever_run_it_comes_from():
         assert "(grade D)[^" in render_markdown(document)
     good = field_document("zoo", [bench()], options=Options(known=[judged])).tables[0]
     assert good.rows[0][3].text == "0.420 ± 0.011"
-    assert good.notes[-2] == "All other values: run 0195f0c0-0000 of 2026-03-04"
+    assert good.notes[-1] == "All other values: run 0195f0c0-0000 of 2026-03-04"
 
 
 def test_the_run_of_each_row_is_named():
@@ -138,7 +169,7 @@ def test_report_looks_in_the_store_for_what_a_run_lacks(tmp_path, capsys):
         store.save(evaluated())
         store.save(evaluated(3, runtime="openvino", known=[("accuracy_top1", 0.5)]))
     assert run_command(["report", run_id(1), "--table", "zoo", "--store", path]) == 0
-    assert "| kws.onnx | Classification | 90.00 % | 0.420 ± 0.011 |" in capsys.readouterr().out
+    assert "| kws.onnx[^1] | Classification | 90.00 % | 0.420 ± 0.011 |" in capsys.readouterr().out
     page = tmp_path / "page.html"
     assert run_command(["report", run_id(1), "-o", str(page), "--store", path]) == 0
     assert "Accuracy from run 0195f0c0-0000 of 2026-03-05" in page.read_text("utf-8")

@@ -76,7 +76,7 @@ def contrast_turns(a: Sequence[Turns], b: Sequence[Turns]) -> Contrast:
     Args:
         a, b: one per process, ``a[i]`` and ``b[i]`` of one pair.
     """
-    logs = _log_ratios(a, b)
+    logs = log_ratios(a, b)
     by_name = {
         name: contrast_pairs([1.0] * len(a), np.exp(each).tolist(), sequential=True) for name, each in logs.items()
     }
@@ -99,7 +99,7 @@ def others_of(turns: Sequence[Turns]) -> float | None:
     return sum(known) / len(known) if len(known) == len(turns) else None
 
 
-def _log_ratios(a: Sequence[Turns], b: Sequence[Turns]) -> dict[str, Samples]:
+def log_ratios(a: Sequence[Turns], b: Sequence[Turns]) -> dict[str, Samples]:
     """Statistic → logarithm of B over A in each pair; the most robust one first."""
     pairs = list(zip(a, b, strict=True))
     found = {}

@@ -6,10 +6,13 @@ be told apart from the fastest, the cheapest is recommended.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import math
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 
-from edgewise.comparing.comparison import Variant
+import numpy as np
+
+from edgewise.comparing.comparison import Comparison, Variant
 from edgewise.comparing.criteria import Criteria
 from edgewise.comparing.fairness import limits_text
 from edgewise.comparing.metrics import compare_runs
@@ -59,6 +62,7 @@ from edgewise.report.runs.conditions import (
     told_apart,
 )
 from edgewise.run.agreement import BEYOND, REFERENCE, compared_with, not_compared
+from edgewise.stats.turns import Turns, log_ratios
 from edgewise.text import enumerate_few, one_line
 from edgewise.units import format_limit, significant
 from edgewise.workload.input_shapes import ASSUMED
@@ -461,8 +465,10 @@ def _of_models(runs: Sequence[Run]) -> list[str]:
         fastest += f"; but {against.model} is faster in turns: repeat it on an idle machine" if against else ""
         reserved += turns_lines(chosen, every, _named)
     if is_decided_by_load(runs):
-        fastest, reserved, overlooked = _processor_time_line(runs), [], []
+        fastest, reserved, overlooked = _line_under_load(runs), [], []
     seen = {run.job.model.family for run in overlooked}
+    if is_decided_by_load(runs):  # the line names all that have a processor time
+        seen |= {run.job.model.family for run in runs if run.status == "done" and run.value("cpu_time")}
     unranked = [one for one in ranked if one.place is None and one.run.job.model.family not in seen]
     if left := [f"{one.model} ({objection_of(one.run).brief})" for one in unranked]:
         fastest += f"; not ranked: {enumerate_few(left)}"
@@ -509,25 +515,73 @@ def is_decided_by_load(runs: Sequence[Run]) -> bool:
     return len(spent) > 1 and all(run.job.command for run in runs) and bool(worst_load(runs))
 
 
-def _processor_time_line(runs: Sequence[Run]) -> str:
-    """Return which program needs the least processor time, where the load decides which takes the least time."""
+def _line_under_load(runs: Sequence[Run]) -> str:
+    """Return which program is fastest on a busy machine, where all that load touches says the same of every other.
+
+    Otherwise which needs the least processor time, and what the total times of executions in turns leave open.
+    """
     spent = {run.id: time for run in runs if run.status == "done" and (time := run.value("cpu_time"))}
-    able = sorted((run for run in runs if run.id in spent), key=lambda run: spent[run.id])
-    variants = [Variant(label=run.id, run=run) for run in able]
+    first, *others = sorted((run for run in runs if run.id in spent), key=lambda run: spent[run.id])
+    variants = [Variant(label=run.id, run=run) for run in (first, *others)]
+    rows = compare_runs(variants, Criteria(metrics=("total_time", "cpu_time")))
+    found = {(row.b, row.metric): row for row in rows}
+    slower = [run for run in others if _is_slower_in_turns(run, first, [row for row in rows if row.b == run.id])]
+    best = one_line(first.job.model.name)
+    told = [f"{one_line(run.job.model.name)} is {_factor(found[run.id, 'total_time'])} slower" for run in slower]
+    if len(slower) == len(others):
+        proof = f"in turns within these minutes; processor times say the same ({worst_load(runs)})"
+        return f"Fastest: {best}, {headline_text(first)}; {enumerate_few(told)}, {proof}"
     more, alike = [], []
-    for run, row in zip(able[1:], compare_runs(variants, Criteria(metrics=("cpu_time",))), strict=True):
-        name = one_line(run.job.model.name)
+    for run in others:
+        row, name = found[run.id, "cpu_time"], one_line(run.job.model.name)
         if row.verdict == "slower" and row.ratio is not None:
-            more.append(f"{name} needs {factor_text(row.ratio, row.low, row.high)} as much")
+            more.append(f"{name} needs {_factor(row)} as much")
         else:
             alike.append(f"{name} ({quantity(spent[run.id], 's')})")
-    least = able[0].measurement("cpu_time")
-    text = amount_text("s", spent[able[0].id], *((least.low, least.high) if least is not None else (None, None)))
-    told = [*([enumerate_few(more)] if more else []), *([f"{enumerate_few(alike)} {NOT_TOLD}"] if alike else [])]
+    least = first.measurement("cpu_time")
+    text = amount_text("s", spent[first.id], *((least.low, least.high) if least is not None else (None, None)))
+    costs = [*([enumerate_few(more)] if more else []), *([f"{enumerate_few(alike)} {NOT_TOLD}"] if alike else [])]
+    doubtful = [run for run in others if run not in slower]
+    limits = [
+        f"above {limit} for {one_line(run.job.model.name)}" for run in doubtful if (limit := _limit_of(found, run.id))
+    ]
+    said = [f"in total time {enumerate_few(told)} than {best}"] if told else []
+    said += [f"excluded are differences of total time from {best} {enumerate_few(limits)}"] if limits else []
+    which = f"of {enumerate_few([best, *(one_line(run.job.model.name) for run in doubtful)])} " if told else ""
     return (
-        f"Which is fastest can't be told on this busy machine ({worst_load(runs)}); least processor time: "
-        f"{one_line(able[0].job.model.name)}, {text}; {'; '.join(told)}"
+        f"Which {which}is fastest can't be told on this busy machine ({worst_load(runs)}); least processor time: "
+        f"{best}, {text}; {'; '.join([*costs, *said])}"
     )
+
+
+def _factor(row: Comparison) -> str:
+    return "" if row.ratio is None else factor_text(row.ratio, row.low, row.high)
+
+
+def _limit_of(found: Mapping[tuple[str, str], Comparison], run: str) -> str:
+    """``"24 %"``: the difference in total time that the 95 % interval excludes; "" where there is none."""
+    row = found[run, "total_time"]
+    if row.low is None or row.high is None or row.design != "interleaved" or row.low == row.high:
+        return ""
+    return f"{math.ceil(max(row.high - 1.0, 1.0 - row.low) * 100)} %"
+
+
+def _is_slower_in_turns(run: Run, first: Run, rows: Sequence[Comparison]) -> bool:
+    """Return whether executions in turns prove `run` slower than `first` in total and in processor time.
+
+    As of inferences in turns, the mean, the shortest tenth and neighbouring executions must not contradict that.
+    """
+    if any(row.verdict != "slower" or row.design != "interleaved" for row in rows):
+        return False
+    turns = [_turns_of_executions(each) for each in (first, run)]
+    return all(log > 0.0 for logs in log_ratios(turns[:1], turns[1:]).values() for log in logs.tolist())
+
+
+def _turns_of_executions(run: Run) -> Turns:
+    """Return the executions of a program as turns of one inference each."""
+    row = run.measurement("total_time")
+    times = np.asarray(row.samples if row is not None else ())
+    return Turns.of(times, [1] * len(times))
 
 
 def _cost_of(after: Candidate, chosen: Candidate, leaders: Sequence[Candidate]) -> str:

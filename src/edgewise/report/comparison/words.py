@@ -25,6 +25,8 @@ _RATIO_OF = {
 }
 """Design → what its ratio is of, where that is not the two values."""
 _RATIO_OF_TURNS = "neighbours in time, which share what slows the machine"
+_MAY_TURN = ", when it may be the other way round"
+"""Ends a proven order whose interval at another time contains 1."""
 UNSEEN = 0.005
 """A relative difference of two ratios that three digits hardly show."""
 _SPEEDS = frozenset({"latency", "latency_mean", "latency_p99", "throughput", "tpot", "decode_rate"})
@@ -144,11 +146,13 @@ def evidence_text(row: Comparison) -> str:
     if row.ratio is not None:
         ratio, _, interval = ratio_text(row.ratio, row.low, row.high).partition(" (")
         words.append(f"ratio {ratio}")
+        proven = row.verdict in ("faster", "slower")
         words += [f"95 % interval {interval.removesuffix(')')}"] if interval else []
         if row.rerun_low is not None and row.rerun_high is not None:
             _, _, rerun = ratio_text(row.ratio, row.rerun_low, row.rerun_high).partition(" (")
-            words.append(f"at another time {rerun.removesuffix(')')}")
-        proven = row.verdict in ("faster", "slower")
+            may_turn = proven and row.rerun_low <= 1.0 <= row.rerun_high
+            words[-1] += " in these minutes" if may_turn else ""
+            words.append(f"at another time {rerun.removesuffix(')')}{_MAY_TURN if may_turn else ''}")
         words += ["although the two values differ the other way"] if proven and _is_opposite(row) else []
     if row.verdict == "inconclusive":
         is_in_table = is_explained_in_table(row) and row.metric not in ("total_time", "cpu_time")

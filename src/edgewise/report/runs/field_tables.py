@@ -2,24 +2,26 @@
 
 Five shapes: ``zoo`` (the short table of a model zoo), ``networks`` (network, engine and threads with latency, grade and
 accuracy, for a README), ``long`` (the table of Keras Applications), ``watch`` (the watch metrics of model and hardware,
-one column a run) and ``platform`` (choosing a target device). MB and KB are 10⁶ and 10³ bytes. What a run does not know
-comes from another run of the same model, engine and machine, named below the table; what none of them knows is ``n/a``
-with the reason.
+one column a run) and ``platform`` (choosing a target device). MB and KB are 10⁶ and 10³ bytes. Only finished runs have
+rows; of several runs of a network with the same settings one has. What a run does not know comes from another run of
+the same model, engine and machine, named in a footnote; what none of them knows is ``n/a`` with the reason.
 """
 
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import PurePath
 
 from edgewise.errors import BadInput
+from edgewise.evaluating.class_order import ORDER, doubt_order
 from edgewise.grouping import by_key
 from edgewise.metrics import SHARES
 from edgewise.record import Measurement, Run
 from edgewise.record.facts import precision_of, threads_of
+from edgewise.record.reference import machine_key
 from edgewise.report.document import Cell, Column, Document, Table, absent, table_by_columns, table_of
 from edgewise.report.document.columns import text_column
 from edgewise.report.runs.cells import (
@@ -47,7 +49,8 @@ from edgewise.report.runs.conditions import (
 )
 from edgewise.report.runs.merged import ACCURACY, merge_runs, name_run
 from edgewise.report.runs.provenance import provenance_of
-from edgewise.text import listing, one_line, tells_apart
+from edgewise.store.preference import preference_of
+from edgewise.text import enumerate_few, listing, one_line, tells_apart
 from edgewise.units import JOULES_PER_MWH, format_si, significant
 
 _LINK = re.compile(r"\[([^\]\n]+)\]\((https?://[^\s()<>]+)\)")
@@ -75,10 +78,16 @@ class Options:
 def field_document(name: str, runs: Sequence[Run], *, options: Options | None = None, title: str = "") -> Document:
     """Return the table called `name` (a key of `FIELD_TABLES`) as a document.
 
-    Raises `BadInput` for another name, and for a table of networks where all runs are of programs.
+    Raises `BadInput` for another name, where no run is done, and for a table of networks where all are of programs.
     """
     if name not in FIELD_TABLES:
         raise BadInput(f"there is no table {name!r}", advice=f"one of: {', '.join(FIELD_TABLES)}")
+    if not any(run.status == "done" for run in runs):
+        why = enumerate_few(list(dict.fromkeys(map(failure_of, runs))))
+        raise BadInput(
+            f"the table {name!r} has rows of finished runs only; {why}",
+            advice="'edgewise runs list' shows which runs are done",
+        )
     if not (tables := field_tables(name, runs, options=options or Options())):
         raise BadInput(
             f"the table {name!r} is for networks, and these are runs of programs", advice="use ⟦table⟧ usage"
@@ -90,12 +99,15 @@ def field_document(name: str, runs: Sequence[Run], *, options: Options | None = 
 def field_tables(name: str, runs: Sequence[Run], *, options: Options) -> list[Table]:
     """Make the tables `name` (a key of `FIELD_TABLES`), with runs of one model merged into a row.
 
-    Notes name the run of each number, and the machine. Tables of networks leave out programs; [] where all runs are.
+    Notes name the run of each row, the machine, and what was left out: runs that did not end, and of networks those of
+    programs and all but one of the same settings; [] where nothing is left.
     """
-    kept = told_apart([run for run in runs if name not in _OF_NETWORKS or not command_of(run)])
-    if not kept:
+    networks = [run for run in runs if name not in _OF_NETWORKS or not command_of(run)]
+    done = told_apart([run for run in networks if run.status == "done"])
+    if not done:
         return []
-    joined = merge_runs(kept, JOINED[name], known=options.known)
+    kept = _best_of_each(done) if name in _OF_NETWORKS else done
+    joined = merge_runs(kept, JOINED[name], known=(*options.known, *done))
     rows = [each.run for each in joined]
     first, *others = FIELD_TABLES[name](rows, options)
     labels = labels_of(rows)
@@ -106,9 +118,38 @@ def field_tables(name: str, runs: Sequence[Run], *, options: Options) -> list[Ta
     ]
     own = [f"{run.id[:13]} ({label})" for run, label in zip(rows, labels, strict=True)]
     ids = f"{'All other' if told else 'All'} values: {name_run(rows[0]) if len(rows) == 1 else f'runs {listing(own)}'}"
-    count = len(runs) - len(kept)
-    programs = [f"Left out: {count} run{'' if count == 1 else 's'} of programs, which are no networks"] if count else []
-    return [replace(first, notes=(*first.notes, *_environments(rows, labels), ids, *told, *programs)), *others]
+    if name != "watch":  # there a run is a column
+        named = zip(joined, first.rows, strict=True)
+        first = replace(first, rows=tuple((_noted(row[0], *each.origins()), *row[1:]) for each, row in named))
+        told = []
+    used = {run.id for run in (*kept, *(source for each in joined for source in each.sources.values()))}
+    left = {
+        "of programs, which are no networks": len(runs) - len(networks),
+        "without a result: failed or cancelled": len(networks) - len(done),
+        "older or of a worse grade than another of the same file and settings": len({r.id for r in done} - used),
+    }
+    return [replace(first, notes=(*first.notes, *_environments(rows, labels), ids, *told, *_left_out(left))), *others]
+
+
+def _left_out(counts: Mapping[str, int]) -> list[str]:
+    """``["Left out: 1 run of programs, which are no networks"]``: a line for each reason that holds for runs."""
+    return [f"Left out: {count} run{'' if count == 1 else 's'} {why}" for why, count in counts.items() if count]
+
+
+def _best_of_each(runs: Sequence[Run]) -> list[Run]:
+    """Return one of those of each network with the same settings: with a latency, of the best grade, the newest."""
+    groups = by_key((_settings(run), run) for run in runs).values()
+    best = {min(group, key=lambda run: (run.value("latency") is None, *preference_of(run))).id for group in groups}
+    return [run for run in runs if run.id in best]
+
+
+def _settings(run: Run) -> tuple[object, ...]:
+    """Return what makes a row of its own: file, engine, threads, device, precision, and how the model was run."""
+    runtime, workload, target = run.job.runtime, run.job.workload, run.job.target
+    shapes = tuple((spec.name, spec.shape) for spec in workload.inputs)
+    place = (target.transport, target.device, target.constraints, target.environment, machine_key(run.environment))
+    model = (run.job.model.sha256, run.job.model.name, shapes, workload.batch, workload.scenario)
+    return (*model, provider_of(run), threads_of(run), precision_of(run), str(runtime.options), *map(str, place))
 
 
 def _environments(runs: Sequence[Run], labels: Sequence[str]) -> list[str]:
@@ -180,8 +221,8 @@ def _memory(run: Run) -> Cell:
     return _rewritten(cell, lambda value: f"{cell.text} MB")
 
 
-def _noted(cell: Cell, note: str) -> Cell:
-    return replace(cell, notes=(*cell.notes, note))
+def _noted(cell: Cell, *notes: str) -> Cell:
+    return replace(cell, notes=(*cell.notes, *notes))
 
 
 def _latency(run: Run, *, marked: bool = True) -> Cell:
@@ -196,7 +237,7 @@ def _latency(run: Run, *, marked: bool = True) -> Cell:
 
 def _inference_time(run: Run) -> Cell:
     """Return the field counts pre- and postprocessing here."""
-    if run.status == "done" and run.measurement("inference_time") is None:
+    if run.measurement("inference_time") is None:
         return absent("pre- and postprocessing, which this row includes, are measured by 'edgewise evaluate'")
     return cell_of(run, "inference_time", scale=times(1e3))
 
@@ -204,7 +245,7 @@ def _inference_time(run: Run) -> Cell:
 def _time_on(run: Run, unit: str) -> Cell:
     """Return the latency, if the run took place on that processing unit."""
     used = processing_unit_of(run)
-    if used == unit or run.status == "failed":
+    if used == unit:
         return _latency(run)
     if used is None:
         return absent("the record does not say which processing unit ran the model")
@@ -213,6 +254,7 @@ def _time_on(run: Run, unit: str) -> Cell:
 
 def _percent(run: Run, metric: str, *, sign: bool = False) -> Cell:
     cell = cell_of(run, metric, scale=times(100.0))
+    cell = cell if cell.value is None else _noted(cell, *_doubts(run))
     number, _, interval = cell.text.partition(" ")
     return _rewritten(cell, lambda value: f"{number} % {interval}".rstrip()) if sign else cell
 
@@ -226,9 +268,9 @@ def _task_of(run: Run) -> str | None:
 def _accuracy(run: Run, *, sign: bool = False) -> Cell:
     """Return the main accuracy metric in percent; a footnote names it where it is not the top-1 accuracy."""
     metric = chief_metric(run)
-    if metric is None and run.status == "done":
+    if metric is None:
         return absent("accuracy not measured: 'edgewise evaluate' does that")
-    if metric is None or metric == "accuracy_top1":
+    if metric == "accuracy_top1":
         return _percent(run, "accuracy_top1", sign=sign)
     if metric == "agreement_top1":
         return absent("without labels the run has agreement with its reference, not accuracy")
@@ -238,6 +280,12 @@ def _accuracy(run: Run, *, sign: bool = False) -> Cell:
         return absent(f"the task is judged by {label_of(metric)}{known}, which is not a share")
     cell = _percent(run, metric, sign=sign)
     return _noted(cell, label_of(metric)) if cell.value is not None else cell
+
+
+def _doubts(run: Run) -> list[str]:
+    """Return what is not certain about the order of the classes that an accuracy rests on."""
+    assumed = run.evaluation.settings.get(ORDER) if run.evaluation is not None else None
+    return [one_line(doubt)] if (doubt := doubt_order(run.evaluation) or str(assumed or "")) else []
 
 
 def _model_size(run: Run) -> Cell:

@@ -2,7 +2,7 @@
 
 A number is taken only from a run of the same model. Unless it is counted in the graph, engine, version, provider,
 precision and kind of machine must be the same too, and, unless it is an accuracy, shapes, threads, batch and scenario.
-Nothing that a run knows itself is replaced.
+Nothing that a run knows itself is replaced, but an accuracy that another order of the classes explains far better.
 """
 
 from __future__ import annotations
@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
+from edgewise.evaluating.class_order import doubt_order
 from edgewise.grouping import by_key
 from edgewise.record import Measurement, Run
 from edgewise.record.facts import precision_of, threads_of
@@ -17,6 +18,7 @@ from edgewise.record.reference import machine_key
 from edgewise.report.runs.cells import chief_metric, judged_on, judged_rows, label_of
 from edgewise.report.runs.conditions import engine_of
 from edgewise.run.complexity import COUNTED
+from edgewise.store.preference import preference_of
 from edgewise.text import one_line
 
 ACCURACY = "accuracy"
@@ -52,31 +54,37 @@ def name_run(run: Run) -> str:
 
 
 def is_lacking(run: Run, metric: str) -> bool:
-    """Whether `run` has no value of `metric`, or, of `ACCURACY`, was not evaluated."""
-    return chief_metric(run) is None if metric == ACCURACY else run.value(metric) is None
+    """Whether `run` has no value of `metric`, or, of `ACCURACY`, none for which the order of the classes is right."""
+    if metric == ACCURACY:
+        return chief_metric(run) is None or bool(doubt_order(run.evaluation))
+    return run.value(metric) is None
 
 
 def merge_runs(runs: Sequence[Run], metrics: Sequence[str], *, known: Sequence[Run] = ()) -> list[MergedRun]:
-    """Return the runs with what they lack of `metrics`, from one another and from `known`, the newest first.
+    """Return the runs with what they lack of `metrics`, from one another and from `known`.
+
+    The newest accuracy counts, and of other metrics the one of the run of the best grade, then the newest.
 
     A run that has no result but an accuracy, and gave that to another one of `runs`, has no row of its own.
     """
     others = {run.id: run for run in (*known, *runs) if run.status == "done"}
     newest = sorted(others.values(), key=lambda run: run.created_at, reverse=True)
-    found = [_join(run, metrics, newest) for run in runs]
+    best = sorted(others.values(), key=preference_of)
+    found = [_join(run, metrics, newest, best) for run in runs]
     given = {each.sources[ACCURACY].id for each in found if ACCURACY in each.sources}
     kept = [each for run, each in zip(runs, found, strict=True) if run.id not in given or run.value(run.headline)]
     return kept or found
 
 
-def _join(run: Run, metrics: Sequence[str], others: Sequence[Run]) -> MergedRun:
+def _join(run: Run, metrics: Sequence[str], newest: Sequence[Run], best: Sequence[Run]) -> MergedRun:
     added: list[Measurement] = []
     sources: dict[str, Run] = {}
     for metric in metrics:
-        # What failed here has no times, whatever an earlier run says.
-        if not is_lacking(run, metric) or (run.status == "failed" and metric not in COUNTED):
+        # What did not end here has no times, whatever an earlier run says.
+        if not is_lacking(run, metric) or (run.status != "done" and metric not in COUNTED):
             continue
-        source = next((each for each in others if _tells(each, metric, run)), None)
+        candidates = newest if metric == ACCURACY else best
+        source = next((each for each in candidates if _tells(each, metric, run)), None)
         if source is None:
             continue
         sources[metric] = source
@@ -84,7 +92,7 @@ def _join(run: Run, metrics: Sequence[str], others: Sequence[Run]) -> MergedRun:
         added += [row for row in rows if row is not None]
     if not sources:
         return MergedRun(run=run)
-    names = {row.metric for row in added}
+    names = {row.metric for row in (*added, *(judged_rows(run) if ACCURACY in sources else ()))}
     kept = tuple(row for row in run.measurements if row.metric not in names)
     evaluation = sources[ACCURACY].evaluation if ACCURACY in sources else run.evaluation
     trust = sources.get("latency", run).trust

@@ -6,7 +6,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import TYPE_CHECKING, Protocol
+from typing import TYPE_CHECKING
 
 from edgewise.comparing.fairness import limits_text
 from edgewise.comparing.jobs import runs_among
@@ -17,7 +17,7 @@ from edgewise.model.identity import describe_file, is_model_folder
 from edgewise.record import Run
 from edgewise.record.job import UNKNOWN_DEVICE, Job
 from edgewise.store import Store, open_store
-from edgewise.store.codec import parse_time
+from edgewise.store.preference import grade_of, preference, preference_of
 from edgewise.text import enumerate_few
 from edgewise.units import format_si
 from edgewise.verbs.subjects import read_subjects
@@ -30,8 +30,6 @@ MODELS = (".onnx", ".ort", ".tflite", ".xml", ".bin", ".pt2", ".pte", ".keras", 
 """Endings of files in a folder of measurements that are none."""
 MOST_FILES = 1000
 SHOWN = 5
-_GRADES = ("A", "B", "C", None, "D")
-"""The best first; None is a run without a grade."""
 
 
 class Notes:
@@ -48,24 +46,6 @@ class Notes:
     def sentences(self) -> list[str]:
         """A sentence for each `what`, with the names."""
         return [f"{what}: {enumerate_few(list(dict.fromkeys(names)), SHOWN)}." for what, names in self._names.items()]
-
-
-class Graded(Protocol):
-    """A run, or a row of the index."""
-
-    @property
-    def created_at(self) -> str:
-        """ISO 8601."""
-
-
-def preference(one: Graded, grade: str | None) -> tuple[int, float]:
-    """Return the least one is to be taken: the best grade, then the newest."""
-    return _GRADES.index(grade), -parse_time(one.created_at).timestamp()
-
-
-def grade_of(run: Run) -> str | None:
-    """Return the trust grade of `run`; None where it has none."""
-    return run.trust.grade if run.trust else None
 
 
 def engine_text(job: Job) -> str:
@@ -239,7 +219,7 @@ def _best_of_each(runs: Sequence[Run], notes: Notes) -> list[Run]:
     groups: dict[tuple[str, str], list[Run]] = {}
     for run in runs:
         groups.setdefault((run.job.model.sha256, run.job.model.name), []).append(run)
-    best = [min(each, key=lambda run: preference(run, grade_of(run))) for each in groups.values()]
+    best = [min(each, key=preference_of) for each in groups.values()]
     for run, each in zip(best, groups.values(), strict=True):
         if len(each) > 1:
             notes.add("Of several runs, the newest of the best grade is taken", run.job.model.name)

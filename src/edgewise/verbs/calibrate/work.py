@@ -38,6 +38,7 @@ from edgewise.record import Run
 from edgewise.run.observation import observe_file
 from edgewise.run.peaks import known_rates
 from edgewise.runtime.base import runtimes
+from edgewise.store.preference import preference
 from edgewise.text import enumerate_few, listing
 from edgewise.verbs.calibrate.device_runs import (
     MODELS,
@@ -47,7 +48,6 @@ from edgewise.verbs.calibrate.device_runs import (
     engine_text,
     note_tool,
     of_one_engine,
-    preference,
     read_measurements,
     reading,
 )
