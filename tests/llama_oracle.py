@@ -1,7 +1,8 @@
-"""A Llama computed in float64 from its file in GGUF, by the definition alone: what an engine's probabilities should be."""
+"""A Llama computed in float64 from its weights, by the definition alone: what an engine's probabilities should be."""
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -47,7 +48,17 @@ class Weights:
 def log_probabilities(path: Path, tokens: list[int], *, rounded: bool) -> Array:
     """The natural logarithm of the probability of each token but the first."""
     about = {key.removeprefix("llama."): value for key, value in read_header(path).metadata.items()}
-    weights = Weights(path, rounded=rounded)
+    found = all_log_probabilities(about, Weights(path, rounded=rounded), tokens)
+    return found[np.arange(len(tokens) - 1), tokens[1:]]
+
+
+def all_log_probabilities(about: Mapping[str, Any], weights: Any, tokens: Sequence[int]) -> Array:
+    """The natural logarithm of the probability of every token behind each of `tokens`: tokens × vocabulary.
+
+    Args:
+        about: what the header of a file in GGUF says, by the keys below ``llama.``.
+        weights: name of a tensor in GGUF, without ``.weight`` → its numbers.
+    """
     heads, groups = about["attention.head_count"], about["attention.head_count_kv"]
     small, base = about["attention.layer_norm_rms_epsilon"], about["rope.freq_base"]
     count = len(tokens)
@@ -67,7 +78,7 @@ def log_probabilities(path: Path, tokens: list[int], *, rounded: bool) -> Array:
         return x.reshape(count, parts, -1).transpose(1, 0, 2)
 
     table = weights["token_embd"]
-    x = table[tokens]
+    x = table[list(tokens)]
     for layer in range(about["block_count"]):
         own = f"blk.{layer}"
         y = normal(x, f"{own}.attn_norm")
@@ -84,4 +95,4 @@ def log_probabilities(path: Path, tokens: list[int], *, rounded: bool) -> Array:
     logits = normal(x, "output_norm") @ table.T
     logits -= logits.max(axis=-1, keepdims=True)
     found: Array = logits - np.log(np.exp(logits).sum(axis=-1, keepdims=True))
-    return found[np.arange(count - 1), tokens[1:]]
+    return found

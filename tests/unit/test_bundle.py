@@ -1,15 +1,18 @@
 """What goes over to a target: everything that the worker imports, and nothing that a target need not have."""
 
+import ast
 import io
 import subprocess
 import sys
 import zipfile
+from pathlib import Path
 
+import edgewise
 from edgewise.device.bundle import make_bundle
 
 ENGINES = {
-    "onnxruntime", "openvino", "openvino_genai", "ai_edge_litert", "torch", "executorch", "cloudpickle", "tensorflow",
-    "keras", "jax", "google",
+    "onnxruntime", "onnxruntime_genai", "openvino", "openvino_genai", "ai_edge_litert", "torch", "executorch",
+    "cloudpickle", "tensorflow", "keras", "jax", "google",
 }  # fmt: skip
 
 
@@ -27,6 +30,26 @@ def test_it_has_the_worker_and_the_engine_adapters_and_stays_small():
     assert {"__main__.py", "edgewise/__init__.py", "edgewise/run/worker.py", "edgewise/runtime/litert.py"} <= names()
     assert not {name for name in names() if name.startswith(("edgewise/report", "edgewise/store", "edgewise/cli"))}
     assert len(make_bundle()) < 260_000  # it is sent once to each device and version
+
+
+def without_docstrings(source: bytes) -> str:
+    tree = ast.parse(source)
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Expr) and isinstance(node.value, ast.Constant) and isinstance(node.value.value, str):
+            node.value.value = ""
+    return ast.dump(tree)
+
+
+def test_its_code_is_ours_line_by_line_without_docstrings_and_comments():
+    archive = zipfile.ZipFile(io.BytesIO(make_bundle()))
+    root = Path(edgewise.__file__).parents[1]
+    sizes = [0, 0]
+    for name in sorted(names() - {"__main__.py"}):
+        ours, sent = (root / name).read_bytes(), archive.read(name)
+        assert without_docstrings(sent) == without_docstrings(ours), name
+        assert sent.count(b"\n") == ours.count(b"\n"), name
+        sizes = [sizes[0] + len(ours), sizes[1] + len(sent)]
+    assert sizes[1] < 0.75 * sizes[0]
 
 
 def test_it_can_be_imported_where_nothing_is_installed(tmp_path):

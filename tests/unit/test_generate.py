@@ -167,6 +167,20 @@ def test_random_text_has_the_tokens_that_were_asked_for():
         assert text == random_text(Doubling(), count, seed="1") != random_text(Doubling(), count, seed="2") * 9
 
 
+class Hiding(Doubling):
+    """A tokenizer whose texts end at the token 0, as texts of C do at a NUL."""
+
+    def encode(self, text):
+        return [1] * len(text)
+
+    def decode(self, tokens):
+        return "b" * [*tokens, 0].index(0)
+
+
+def test_random_text_has_its_tokens_where_one_hides_those_behind_it():
+    assert len(random_text(Hiding(), 64, seed="1")) >= 64
+
+
 def test_too_few_or_too_many_tokens_are_no_measurement(tmp_path):
     for made in (3, 9):
         (run,) = generate(tmp_path, {**TOLD, "tokens": made})

@@ -15,7 +15,7 @@ Verdict = Literal["faster", "slower", "same", "inconclusive"]
 Design = Literal["interleaved", "sessions", "paired", "intervals", "exact", "same-run", "none"]
 
 SCHEMA = 1
-NO_KL = "the engine gives the tokens without the probabilities of the others"
+NO_KL = "runs have the tokens without the probabilities of the others"
 
 #: unit → words for better and worse
 _WORDS: dict[str, tuple[str, str]] = {

@@ -24,12 +24,12 @@ _EPOCH = (1980, 1, 1, 0, 0, 0)
 def make_bundle() -> bytes:
     """Return a zip file whose ``__main__`` runs ``main`` of the module that is its first argument.
 
-    It needs the standard library, numpy and the engine. The same sources give the same bytes. Docstrings, half of the
-    text, stay here; lines keep their numbers.
+    It needs the standard library, numpy and the engine. The same sources give the same bytes. Docstrings and lines of
+    comment, half of the text, stay here; lines keep their numbers.
     """
     out = io.BytesIO()
     with zipfile.ZipFile(out, "w") as archive:
-        contents = {f"edgewise/{name}": _without_docstrings((_ROOT / name).read_bytes()) for name in _needed()}
+        contents = {f"edgewise/{name}": _without_comments((_ROOT / name).read_bytes()) for name in _needed()}
         contents["__main__.py"] = _MAIN.encode()
         for name, content in sorted(contents.items()):
             entry = zipfile.ZipInfo(name, _EPOCH)
@@ -38,10 +38,18 @@ def make_bundle() -> bytes:
     return out.getvalue()
 
 
-def _without_docstrings(source: bytes) -> bytes:
-    """`source` with an empty string, on as many lines, for each string that is a statement."""
+def _without_comments(source: bytes) -> bytes:
+    """`source` with an empty line for each of comment, and an empty string for each string that is a statement, on as
+    many lines.
+    """
     lines = source.splitlines(keepends=True)
-    for node in ast.walk(ast.parse(source)):
+    nodes = list(ast.walk(ast.parse(source)))
+    texts = [node for node in nodes if isinstance(node, ast.Constant | ast.JoinedStr)]
+    kept = {line for node in texts for line in range(node.lineno, node.end_lineno or node.lineno)}
+    for at, line in enumerate(lines):
+        if line.lstrip().startswith(b"#") and at not in kept:  # line `at` + 1, which a text of several lines may have
+            lines[at] = b"\n"
+    for node in nodes:
         if isinstance(node, ast.Expr) and isinstance(node.value, ast.Constant) and isinstance(node.value.value, str):
             first, last = node.lineno - 1, (node.end_lineno or node.lineno) - 1
             rest = lines[last][node.end_col_offset :]

@@ -31,6 +31,8 @@ from edgewise.record import ModelRef
 from edgewise.registry import FOR_TESTS
 
 SAVED_MODEL = "saved_model.pb"
+_OF_FOLDERS = {"savedmodel": SAVED_MODEL, "onnx-genai": "genai_config.json"}
+"""Format whose models are folders → the file that such a folder is read by."""
 _BLOCK_BYTES = 2**20
 _SETTLED_S = 2.0
 
@@ -179,7 +181,7 @@ def _readable(file: Path) -> Iterator[None]:
 
 
 def find_file(path: str | os.PathLike[str]) -> Path:
-    """Return the model file that `path` names: itself, or the file of a folder that is a model (a SavedModel).
+    """Return the model file that `path` names: itself, or the file of a folder that is a model.
 
     Raises:
         BadModel: it is missing, empty, no regular file, or a folder that is no model that can be read.
@@ -187,8 +189,8 @@ def find_file(path: str | os.PathLike[str]) -> Path:
     file = Path(path)
     try:
         mode = file.stat().st_mode
-        if stat.S_ISDIR(mode) and (file / SAVED_MODEL).is_file():
-            file /= SAVED_MODEL
+        if stat.S_ISDIR(mode) and (inside := _file_of_folder(file)):
+            file = inside
             mode = file.stat().st_mode
     except FileNotFoundError:
         raise BadModel(f"no such file: {file}", advice="check the path to the model") from None
@@ -212,12 +214,17 @@ def find_file(path: str | os.PathLike[str]) -> Path:
 
 def is_model_folder(path: Path) -> bool:
     """Whether `path` is a folder of a kind that is known to hold a model."""
-    return path.is_dir() and ((path / SAVED_MODEL).is_file() or recognise_folder(path) is not None)
+    return path.is_dir() and (_file_of_folder(path) is not None or recognise_folder(path) is not None)
+
+
+def _file_of_folder(folder: Path) -> Path | None:
+    """Return the file that a folder is read by which is a model; None for others."""
+    return next((folder / name for name in _OF_FOLDERS.values() if (folder / name).is_file()), None)
 
 
 def _name(reader: Reader, file: Path) -> str:
     """Return what the model is called: its file's name, or its folder's where every file has the same name."""
-    return absolute_path(file).parent.name if reader.format == "savedmodel" else file.name
+    return absolute_path(file).parent.name if reader.format in _OF_FOLDERS else file.name
 
 
 def _list_files(reader: Reader, file: Path) -> tuple[Path, ...]:

@@ -82,6 +82,8 @@ class Requests:
         path = workload["input_path"]
         self._given = long_enough(session, read_prompts(Path(path)), self._taken()) if path else []
         self._filling = self._tokens(f"{self._seed} depth", self._depth) if self._depth else []
+        longest = max((len(session.encode(each)) for each in self._given), default=0) + bool(self._depth)
+        self._room = (self._wanted or longest) + self._new
 
     def _taken(self) -> int | None:
         """Tokens that are taken of a prompt's text. At a depth, its first token is the one that filling has made."""
@@ -113,7 +115,7 @@ class Requests:
 
     def _answer(self, text: str, new: int) -> Request:
         session, now, most = self._session, self._now, self._taken()
-        session.fill(self._filling)
+        session.fill(self._filling, room=self._room)
         self._reporter.beat()
         stamps: list[int] = []
         made: list[int] = []
@@ -231,9 +233,9 @@ def random_text(session: Generates, count: int, *, seed: str) -> str:
         if len(found) == count:
             return text
         tokens = found[:count] + _some(session, count - len(found), chance)
-    while len(session.encode(text)) < count:
-        tokens += _some(session, count, chance)
-        text = session.decode(tokens)
+    while len(found := list(session.encode(text))) < count:
+        # Behind what was text: tokens that are none may hide all that follow them.
+        text = session.decode(found + _some(session, count, chance))
     return text
 
 

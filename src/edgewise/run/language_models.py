@@ -7,6 +7,7 @@ from pathlib import Path
 from edgewise.device.devices import LOCAL
 from edgewise.errors import BadInput, BadModel
 from edgewise.model.readers.gguf import GgufHeader, GgufReader, read_header
+from edgewise.model.readers.onnx_genai import GenAiConfig, OnnxGenAiReader, read_config
 from edgewise.record import Job, Measurement, ModelRef, Scenario, TargetSpec
 from edgewise.run.sandbox import available_memory
 from edgewise.runtime.base import RunsLanguageModels, Runtime
@@ -21,8 +22,13 @@ def generates(runtime: Runtime, form: str) -> bool:
     return isinstance(runtime, RunsLanguageModels) and form in runtime.language_formats
 
 
-def header_of(model: ModelRef) -> GgufHeader | None:
-    """Return the header of a model in GGUF; None for other formats. Raises `BadModel`."""
+def header_of(model: ModelRef) -> GgufHeader | GenAiConfig | None:
+    """Return the header of a language model, or the configuration in its folder; None for other formats.
+
+    Raises `BadModel`.
+    """
+    if model.format == OnnxGenAiReader.format:
+        return read_config(Path(model.path))
     return read_header(Path(model.path)) if model.format == GgufReader.format else None
 
 
@@ -71,7 +77,7 @@ def kv_cache_row(job: Job, kind: str | None) -> Measurement:
     """Bytes of the KV cache at the end of a request, or why they are not known.
 
     Args:
-        kind: type of its numbers, as the engine tells it.
+        kind: type of its numbers, as the engine tells it; that of the model's file wins.
     """
     header, scenario = header_of(job.model), job.workload.scenario
     if header is None:
@@ -81,6 +87,7 @@ def kv_cache_row(job: Job, kind: str | None) -> Measurement:
     numbers, why = header.cached_numbers()
     if numbers is None:
         return Measurement.absent("kv_cache_bytes", why)
+    kind = header.kv_cache_type or kind
     if kind not in BYTES:
         return Measurement.absent("kv_cache_bytes", f"the engine does not tell the type of its numbers ({kind})")
     count = tokens_of(scenario)

@@ -36,7 +36,7 @@ def answer_question(session: Generates, feed: Sequence[Array]) -> list[Array]:
 
     To ``texts``: float64 (texts, 3): the natural logarithm of a text's probability after ``before``, its tokens, and
     the tokens before it in the window. To ``new_tokens``: int64 (2,), the tokens of ``before`` and the new ones,
-    without the one that ends a text; and the new text, uint8 in UTF-8. `TOO_LONG` is in the last number of tokens where
+    without one that ends a text; and the new text, uint8 in UTF-8. `TOO_LONG` is in the last number of tokens where
     the window is too small.
 
     Raises:
@@ -71,7 +71,6 @@ def _write(session: Any, before: str, count: int, context: int) -> list[Array]:
         return [np.array([len(tokens), TOO_LONG]), np.zeros(0, np.uint8)]
     session.fill([])
     session.generate(tokens, count, made.append)
-    if session.end in made:
-        made = made[: made.index(session.end)]
+    made = made[: next((place for place, token in enumerate(made) if token in session.ends), len(made))]
     text = session.decode(made) if made else ""
     return [np.array([len(tokens), len(made)]), np.frombuffer(text.encode(errors="replace"), np.uint8)]

@@ -475,11 +475,12 @@ class Generates(Protocol):
     def decode(self, tokens: Sequence[int]) -> str:
         """Return the text of `tokens`."""
 
-    def fill(self, tokens: Sequence[int]) -> None:
+    def fill(self, tokens: Sequence[int], *, room: int = 0) -> None:
         """Forget everything, then compute `tokens` (none: nothing), which `generate` goes on from.
 
         Computing them makes one new token, which is computed as the first of the prompt that follows. Raises
-        `UnsupportedModel` where the engine can't go on from a prompt.
+        `UnsupportedModel` where the engine can't go on from a prompt. `room`: the tokens that will follow at most, the
+        prompt and the new ones, for engines whose KV cache has a size that is fixed before it is filled.
         """
 
     def generate(self, tokens: Sequence[int], count: int, take: Callable[[int], None]) -> None:
@@ -496,11 +497,11 @@ class ScoresTokens(Protocol):
 
     Attributes:
         beginning: tokens that its tokenizer puts before each text.
-        end: the token that ends a text; None where there is none.
+        ends: the tokens that end a text; empty where there is none.
     """
 
     beginning: Sequence[int]
-    end: int | None
+    ends: Collection[int]
 
     def log_probabilities(self, tokens: Sequence[int]) -> Sequence[float]:
         """Return the natural logarithm of the probability of each of `tokens` but the first, behind those before it."""

@@ -154,7 +154,7 @@ class FakeSession:
             self.vocabulary, self.kv_cache_type = len(LETTERS), told.get("kv_cache_type")
             self.encode, self.decode = partial(self._encode, told), partial(self._decode, told)
             self.fill, self.generate = partial(self._fill, told), partial(self._generate, told, cycle(told["token_ns"]))
-            self.beginning, self.end = told["beginning"], told["end"]
+            self.beginning, self.ends = told["beginning"], () if told["end"] is None else (told["end"],)
             self.log_probabilities = partial(self._log_probabilities, told["log_probabilities"])
         if "layers" in script and options.profile:
             self.profile_layers = self._profile_layers
@@ -203,7 +203,7 @@ class FakeSession:
         self.clock.advance(told["decode_ns"])
         return "".join(LETTERS[token] for token in tokens)
 
-    def _fill(self, told: Mapping[str, Any], tokens: Sequence[int]) -> None:
+    def _fill(self, told: Mapping[str, Any], tokens: Sequence[int], *, room: int = 0) -> None:
         if len(tokens) > told["depth"]:
             raise UnsupportedModel("the fake engine can't go on from a prompt")
         self.clock.advance(told["prefill_ns"] * len(tokens))

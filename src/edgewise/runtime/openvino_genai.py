@@ -8,7 +8,7 @@ of given tokens come from the pipeline with continuous batching, the only one th
 from __future__ import annotations
 
 import warnings
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -85,7 +85,7 @@ class GenAiSession:
         whole = self._tokenizer.encode("a", add_special_tokens=True).input_ids.data[0].tolist()
         self.beginning: Sequence[int] = whole[: -len(self.encode("a"))]
         end = self._tokenizer.get_eos_token_id()
-        self.end: int | None = end if end >= 0 else None
+        self.ends: Collection[int] = (end,) if end >= 0 else ()
         told = _probe(options.provider.upper(), config)
         self.kv_cache_type = told.pop("kv_cache_type")
         self.effective: Mapping[str, Any] = {"provider": options.provider, "backend": _BACKEND, **told}
@@ -135,7 +135,7 @@ class GenAiSession:
         text: str = self._tokenizer.decode(list(tokens), skip_special_tokens=False)
         return text
 
-    def fill(self, tokens: Sequence[int]) -> None:
+    def fill(self, tokens: Sequence[int], *, room: int = 0) -> None:
         """As `Generates.fill`. The chat keeps the token that ends filling, which is the next prompt's first."""
         with warnings.catch_warnings():
             warnings.simplefilter("ignore", DeprecationWarning)

@@ -15,8 +15,8 @@ Models = Annotated[
     tuple[FilePath, ...],
     argument(
         "models",
-        ".onnx, .ort, .tflite, OpenVINO .xml, .pt2, .pte, .keras, .pb, .pdmodel, .gguf, a SavedModel's folder, or "
-        "FILE.py:FUNCTION.",
+        ".onnx, .ort, .tflite, OpenVINO .xml, .pt2, .pte, .keras, .pb, .pdmodel, .gguf, the folder of a "
+        "SavedModel or of ONNX Runtime GenAI, or FILE.py:FUNCTION.",
         list[str],
         metavar="MODEL",
     ),

@@ -34,7 +34,8 @@ class PromptOptions(ContextOptions):
 def require_language_model(context: TaskContext, task: str) -> None:
     """Raise `BadInput` for a model that is fed arrays."""
     if not context.language:
-        raise BadInput(f"{task} needs a language model", advice="give one in GGUF, or another ⟦task⟧")
+        advice = "give one in GGUF, a folder with genai_config.json, or another ⟦task⟧"
+        raise BadInput(f"{task} needs a language model", advice=advice)
 
 
 def choose_context(options: ContextOptions, usual: int, context: TaskContext) -> int:

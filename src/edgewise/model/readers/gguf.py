@@ -95,6 +95,7 @@ class GgufHeader:
     version: int
     metadata: Mapping[str, Any] = field(default_factory=dict)
     tensors: tuple[GgufTensor, ...] = ()
+    kv_cache_type: None = None  # the engine chooses it
 
     @property
     def architecture(self) -> str:

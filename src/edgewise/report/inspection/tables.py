@@ -103,10 +103,12 @@ def totals_table(inspection: Inspection) -> Table:
     graph, total, plan = inspection.graph, inspection.total, inspection.plan
     source = inspection.source
     size = source.get("size_bytes")
+    quantised = graph.metadata.get(LANGUAGE_MODEL, {}).get("quantisation")
     rows = [
         ("Format", _text(" · ".join(filter(None, (graph.format, graph.version, one_line(graph.producer)))))),
         *_signature_rows(graph),
-        *(_language_rows(graph) or [("Precision", _text(inspection.precision))]),
+        *_language_rows(graph),
+        *([] if quantised else [("Precision", _text(inspection.precision))]),
         *(("Input", _text(tensor_words(graph.tensors[name]))) for name in graph.inputs),
         *(("Output", _text(tensor_words(graph.tensors[name]))) for name in graph.outputs),
         *([("State", _text(f"kept between inferences: {one_line(', '.join(graph.states))}"))] if graph.states else []),
@@ -144,7 +146,7 @@ def _language_rows(graph: Graph) -> list[tuple[str, Cell]]:
     words += [f"chat template {told['chat_template']}"] if told["chat_template"] else []
     return [
         ("Architecture", _text(one_line(told["architecture"] or ""))),
-        ("Quantisation", _text(told["quantisation"])),
+        *([("Quantisation", _text(told["quantisation"]))] if told["quantisation"] else []),
         ("Context", absent(unsaid) if tokens is None else Cell(text=f"{tokens:,} tokens", value=tokens)),
         ("Tokenizer", _text("; ".join(words)) if kind else absent("the file has none")),
         (
