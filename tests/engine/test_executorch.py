@@ -255,7 +255,7 @@ def test_a_search_for_executorch_compares_float_with_int8(form, tmp_path):
         np.savez(tmp_path / "digits.npz", x_test=test["x"], y_test=test["y"], x_train=train["x"], y_train=train["y"])
     found = optimize(
         model, data=tmp_path / "digits.npz", task="classification", prepare=["scale=1/255"], runtimes=["executorch"],
-        output=tmp_path / "out", store=f"sqlite:///{tmp_path / 'runs.db'}", time_budget=600.0,
+        output=tmp_path / "out", store=f"sqlite:///{tmp_path / 'runs.db'}", time_budget=900.0,
     )  # fmt: skip
     assert found.baseline.model.format == "executorch"
     variants = {each.id: each for each in found.candidates}
