@@ -76,7 +76,14 @@ def default_of(field: FieldInfo) -> str:
     return "none" if field.default is None else f"`{json.dumps(field.default, ensure_ascii=False)}`".replace('"', "")
 
 
-FORMATS = {"onnx": "ONNX", "tflite": "TFLite", "openvino": "OpenVINO", "torch": "PyTorch", "keras": "Keras"}
+FORMATS = {
+    "onnx": "ONNX",
+    "tflite": "TFLite",
+    "openvino": "OpenVINO",
+    "torch": "PyTorch",
+    "keras": "Keras",
+    "executorch": "ExecuTorch",
+}
 
 
 def passes_table() -> str:

@@ -9,11 +9,16 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from edgewise import data
+from edgewise.api import optimize
 from edgewise.cli.main import run as edgewise
 from edgewise.model.identity import read_graph
+from edgewise.optimizing.base import CannotApply, PassSettings, PassTask, passes
+from edgewise.optimizing.calibration import write_calibration
 from edgewise.runtime.base import CannotProfile, InvalidModel, LoadOptions, UnsupportedModel, reset_state
 from edgewise.runtime.executorch import ExecuTorch
 from edgewise.testing import check_runtime
+from messages import says
 
 pytest.importorskip("executorch.exir", reason="needs ExecuTorch: pip install 'edgewise[executorch]'")
 
@@ -192,3 +197,70 @@ def test_the_same_module_gives_the_same_file(converted, tmp_path):
     shutil.copy(converted.with_name("net.py"), tmp_path)
     assert edgewise(["convert", f"{tmp_path / 'net.py'}:make", "-o", str(tmp_path / "net.pte")]) == 0
     assert (tmp_path / "net.pte").read_bytes() == converted.read_bytes()
+
+
+@pytest.fixture(scope="module")
+def apply(converted, tmp_path_factory):
+    """Runs a pass on the module, or on a program of it."""
+    images = tmp_path_factory.mktemp("samples") / "samples.npz"
+    write_calibration(images, list(np.random.default_rng(0).random((20, 1, 1, 3, 8, 8), np.float32)), None)
+
+    def run(name, *, samples=True, model=f"{converted.with_name('net.py')}:make"):
+        folder = tmp_path_factory.mktemp(name)
+        calibration = images if samples else None
+        task = PassTask(
+            model=model, format="torch", settings=PassSettings(), folder=folder, calibration=calibration, seed=1
+        )
+        return passes().get(name).apply(task)
+
+    return run
+
+
+def weights_of(path):
+    """Operator of XNNPACK → type of its first weight."""
+    graph = read_graph(path)
+    return {each.op: graph.tensors[each.weights[0]].dtype for each in graph.operators if each.weights}
+
+
+def test_a_pass_writes_the_program_that_convert_writes(apply, converted):
+    result = apply("torch-to-executorch", samples=False)
+    assert result.model.read_bytes() == converted.read_bytes()
+    told, agreed = result.notes
+    assert told == "not run by XNNPACK: aten.cumsum, aten.mean.dim (mean.dim only supports keepdim=True)"
+    assert agreed.startswith("agrees with the original in ExecuTorch")
+
+
+def test_static_int8_has_int8_weights_of_convolutions_and_linear_layers(apply):
+    result = apply("executorch-static")
+    assert weights_of(result.model) == {"XNNConv2d": "int8", "XNNFullyConnected": "int8"}
+    assert result.notes[0] == "ranges from 20 samples"
+    assert result.notes[1].startswith("not run by XNNPACK: aten.cumsum")
+    with pytest.raises(CannotApply, match=says("needs-samples-give-data")):
+        apply("executorch-static", samples=False)
+
+
+def test_dynamic_int8_has_int8_weights_of_linear_layers(apply):
+    result = apply("executorch-dynamic", samples=False)
+    assert weights_of(result.model) == {"XNNConv2d": "float32", "XNNFullyConnected": "int8"}
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("form", ["module", "file"])
+def test_a_search_for_executorch_compares_float_with_int8(form, tmp_path):
+    model = f"{Path(__file__).parents[2] / 'examples' / 'digits' / 'model.py'}:make_model"
+    if form == "file":
+        assert edgewise(["convert", model, "-o", str(tmp_path / "net.pt2")]) == 0
+        model = str(tmp_path / "net.pt2")
+    with np.load(data.path("digits_test.npz")) as test, np.load(data.path("digits_calibration.npz")) as train:
+        np.savez(tmp_path / "digits.npz", x_test=test["x"], y_test=test["y"], x_train=train["x"], y_train=train["y"])
+    found = optimize(
+        model, data=tmp_path / "digits.npz", task="classification", prepare=["scale=1/255"], runtimes=["executorch"],
+        output=tmp_path / "out", store=f"sqlite:///{tmp_path / 'runs.db'}", time_budget=900.0,
+    )  # fmt: skip
+    assert found.baseline.model.format == "executorch"
+    variants = {each.id: each for each in found.candidates}
+    assert set(variants) == {"executorch-static @ executorch", "executorch-dynamic @ executorch"}
+    static = variants["executorch-static @ executorch"]
+    assert static.metrics["accuracy_drop"].value <= 0.01
+    assert static.metrics["model_size"].value < 0.3 * found.baseline.metrics["model_size"].value
+    assert static.passes[0].notes[1] == "XNNPACK runs all of its operators"

@@ -33,6 +33,7 @@ from edgewise.optimizing.passes.torch_training import (  # noqa: E402
     make_training_data,
     train,
 )
+from messages import says  # noqa: E402
 from pass_settings import settings_of  # noqa: E402
 
 pytestmark = [pytest.mark.engine, pytest.mark.slow, pytest.mark.filterwarnings("ignore")]
@@ -229,10 +230,21 @@ def test_shapes_stand_in_for_example_inputs(apply):
 def test_what_is_no_module_is_refused(apply, tmp_path):
     with pytest.raises(BadInput):
         apply("torch-to-onnx", "other")
-    with pytest.raises(CannotApply, match="without unpickling"):
+    (tmp_path / "a.pt2").write_text("rubbish")
+    with pytest.raises(CannotApply, match=says("pytorch-cant-load-pt2-file")):
         passes().get("torch-to-onnx").apply(
-            PassTask(model="a.pt2", format="torch", settings=PassSettings(), folder=tmp_path)
+            PassTask(model=str(tmp_path / "a.pt2"), format="torch", settings=PassSettings(), folder=tmp_path)
         )
+
+
+def test_a_file_of_an_export_is_a_program_without_layers(home, digits, original, tmp_path):
+    file = tmp_path / "net.pt2"
+    torch.export.save(code_of(home).exported(), file)
+    one = passes().get("torch-to-onnx")
+    task = PassTask(model=str(file), format="torch", settings=settings_of(one), folder=tmp_path)
+    assert accuracy_of(one.apply(task).model, digits) == pytest.approx(original, abs=0.005)
+    with pytest.raises(CannotApply, match="layers"):
+        passes().get("torch-prune").apply(task)
 
 
 def test_a_file_that_computes_something_else_is_refused(apply, digits):

@@ -14,10 +14,15 @@ from edgewise.optimizing.base import CannotApply, Facts, PassSettings, PassTask,
 from edgewise.optimizing.passes.torch_channels import find_heads
 from edgewise.optimizing.passes.torch_pt2e import Pt2eSettings
 from edgewise.optimizing.passes.torch_training import TrainingSettings
+from edgewise.optimizing.pipeline import choose_conversion
+from edgewise.optimizing.search_settings import SearchSettings
 from messages import says
 from pass_settings import settings_of
 
-NAMES = ("keras-to-litert", "torch-distill", "torch-prune", "torch-pt2e", "torch-to-litert", "torch-to-onnx")
+NAMES = (
+    "executorch-dynamic", "executorch-static", "keras-to-litert", "torch-distill", "torch-prune", "torch-pt2e",
+    "torch-to-executorch", "torch-to-litert", "torch-to-onnx",
+)  # fmt: skip
 
 
 def make_graph(*layers: tuple[str, str], weights: bool = True) -> Graph:
@@ -66,7 +71,7 @@ ONE = make_graph(("head", "linear"))
 def test_each_is_found_by_its_name_and_names_an_extra(name):
     found = passes().get(name)
     assert found.name == name
-    assert found.capabilities.extra == "torch-optimize"
+    assert found.capabilities.extra == ("executorch" if "executorch" in name else "torch-optimize")
     answer = found.availability()
     assert answer.available or "edgewise[" in answer.install_hint
 
@@ -78,7 +83,7 @@ def test_the_training_passes_want_samples_and_their_labels():
 
 
 def test_conversions_are_exact_and_have_a_recipe_without_settings():
-    for name in ("torch-to-onnx", "torch-to-litert", "keras-to-litert"):
+    for name in ("torch-to-onnx", "torch-to-litert", "torch-to-executorch", "keras-to-litert"):
         found = passes().get(name)
         assert found.capabilities.exact
         first = found.recipes(make_facts(TWO))[0]
@@ -103,6 +108,18 @@ def test_activations_have_7_bits_first_where_sums_of_8_saturate(monkeypatch, sat
     assert [(one.label, one.settings) for one in recipes] == [
         ("", Pt2eSettings(reduce_range=saturate)), (other, Pt2eSettings(reduce_range=not saturate))
     ]  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("engines", "first"),
+    [
+        ((), "torch-to-onnx"), (("openvino", "executorch"), "torch-to-onnx"), (("litert",), "torch-to-litert"),
+        (("executorch",), "torch-to-executorch"), (("torch",), "torch-to-onnx"),
+    ],
+)  # fmt: skip
+def test_a_module_is_converted_for_an_engine_of_the_search(engines, first):
+    settings = SearchSettings(model="net.py:make", format="torch", runtimes=engines)
+    assert choose_conversion(settings) == first
 
 
 def test_labels_of_recipes_are_distinct():

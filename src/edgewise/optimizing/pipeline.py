@@ -51,8 +51,8 @@ from edgewise.run.plan import count_cores, tell_conversions
 from edgewise.run.run_builder import METERS_OFF, RunBuilder
 from edgewise.runtime.base import runtimes
 
-_FIRST = {"torch": "torch-to-onnx", "keras": "keras-to-litert"}
-"""Format of a module → the pass that converts it to the file that is the original."""
+_FIRST = {"torch": ("torch-to-onnx", "torch-to-litert", "torch-to-executorch"), "keras": ("keras-to-litert",)}
+"""Format of a module → the passes that convert it to the file that is the original, the usual one first."""
 _READABLE = {"torch": "onnx", "savedmodel": "tflite"}
 """Format of a file that no pass reads → the word for the format that it is converted to first."""
 
@@ -159,7 +159,8 @@ def _tell_conversions(settings: SearchSettings, file: str, formats: Sequence[str
 def _take_signature(settings: SearchSettings) -> SearchSettings:
     """Return settings whose model is a file of one signature that passes read; as they are for other models."""
     if settings.format in _READABLE and not is_factory(settings.model):
-        return _take_converted(settings)
+        usual = settings.format not in _FIRST or choose_conversion(settings) == _FIRST[settings.format][0]
+        return _take_converted(settings) if usual else settings
     if settings.is_module:
         return settings
     file, whole = take_signature(settings.model, settings.signature, settings.folder / "signature")
@@ -299,6 +300,8 @@ def _find_module(settings: SearchSettings, folder: Path) -> Model | None:
     """
     if settings.format != "torch" or settings.target.device != LOCAL or settings.judge is not None:
         return None
+    if not is_factory(settings.model):  # a file, which is no module with layers
+        return None
     registry = runtimes()
     names = settings.runtimes or [name for name, one in registry if one.in_default]
     readers = find_readers(EAGER, [name.partition("/")[0] for name in names])
@@ -309,11 +312,16 @@ def _find_module(settings: SearchSettings, folder: Path) -> Model | None:
     return open_model(write_eager(built, folder)) if built.made.kind == "torch" else None
 
 
+def choose_conversion(settings: SearchSettings) -> str:
+    """Return the first pass that converts the module for a selected engine; the usual one where none is selected."""
+    names, asked = _FIRST[settings.format], [each.partition("/")[0] for each in settings.runtimes]
+    return next((name for name in names if find_readers(passes().get(name).capabilities.writes, asked)), names[0])
+
+
 def _convert(settings: SearchSettings, cache: VariantCache) -> ModelRef:
     """Convert the module to the file that is the original. Raises `Unavailable`, `RunFailed`."""
-    name = (
-        _FIRST[settings.format] if settings.judge is None or not settings.judge.int8 else CONVERSIONS[settings.format]
-    )
+    int8 = settings.judge is not None and settings.judge.int8
+    name = CONVERSIONS[settings.format] if int8 else choose_conversion(settings)
     one = passes().get(name)
     availability = availability_of(one)
     if not availability:

@@ -71,9 +71,26 @@ def _compare(made: Sequence[Array], wanted: Sequence[Array], tolerance: float) -
 def _open(path: Path) -> tuple[str, Callable[[Sequence[Array]], list[Array]]]:
     if path.suffix == ".tflite":
         return "LiteRT", _open_tflite(path)
+    if path.suffix == ".pte":
+        return "ExecuTorch", _open_pte(path)
     if importlib.util.find_spec("onnxruntime") is not None:
         return "ONNX Runtime", _open_onnxruntime(path)
     return "ONNX's reference implementation", _open_reference(path)
+
+
+def _open_pte(path: Path) -> Callable[[Sequence[Array]], list[Array]]:
+    from edgewise.runtime.base import LoadOptions
+    from edgewise.runtime.executorch import ExecuTorch
+
+    with refusing("ExecuTorch can't run the exported file"):
+        session = ExecuTorch().load(path, LoadOptions(provider="cpu"))
+
+    def run(feed: Sequence[Array]) -> list[Array]:
+        session.bind(feed)
+        session.invoke()
+        return list(session.read_outputs())
+
+    return run
 
 
 def _open_onnxruntime(path: Path) -> Callable[[Sequence[Array]], list[Array]]:

@@ -1,7 +1,6 @@
 """PyTorch modules for passes: built from their factory, fed with samples, exported to ONNX, and compared with the file.
 
-A factory is the user's own code. A file (``.pt2``) is not loaded: PyTorch's loader of exports unpickles example inputs
-and weights and evaluates expressions, so a file can run any code.
+A factory is the user's own code. A file (``.pt2``) is loaded without running anything that it brings.
 """
 
 from __future__ import annotations
@@ -12,10 +11,11 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from edgewise.converting.torch_program import TorchSource, load_torch
 from edgewise.errors import BadInput, as_flag
 from edgewise.optimizing.base import PassResult, PassTask
 from edgewise.optimizing.calibration import Calibration, make_probes, read_calibration
-from edgewise.optimizing.libraries import CannotApply
+from edgewise.optimizing.libraries import CannotApply, refusing
 from edgewise.optimizing.passes import torch_training
 from edgewise.optimizing.passes.torch_agreement import TOLERANCE, check_agreement
 from edgewise.optimizing.passes.torch_training import TrainingData, TrainingSettings, flatten_outputs
@@ -31,11 +31,11 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TorchModel:
-    """A module that a factory made, in inference mode.
+    """A module that a factory made, in inference mode, or a file of ``torch.export``.
 
     Attributes:
-        target: the factory, as it was given.
-        module: a ``torch.nn.Module``; None where the factory gave an ``ExportedProgram``, which has no layers.
+        target: the factory or the file, as it was given.
+        module: a ``torch.nn.Module``; None where there is only an ``ExportedProgram``, which has no layers.
         program: the module as a ``torch.export.ExportedProgram``.
         inputs: its example inputs.
         graph: its network; an operator's ``attributes["module"]`` is the layer that it comes from.
@@ -50,7 +50,7 @@ class TorchModel:
     @property
     def runnable(self) -> Any:
         """The module, or the exported program's own one."""
-        return self.module if self.module is not None else self.program.module()
+        return TorchSource(self.program, self.module).runnable
 
     def layer_of(self, operator: str) -> str:
         """Return the path of the layer that an operator comes from. Raises `BadInput`."""
@@ -64,20 +64,25 @@ class TorchModel:
 
 
 def load_model(task: PassTask[Any]) -> TorchModel:
-    """Build the module of `task`. Where the factory gives no example inputs, ``task.shapes`` are their shapes.
+    """Build or load the module of `task`. Where a factory gives no example inputs, ``task.shapes`` are their shapes.
 
     Raises:
         BadInput: the factory fails, or its module can't be exported.
-        CannotApply: the factory makes something else, or the model is a file.
+        CannotApply: the factory makes something else, or the file can't be loaded.
     """
-    if task.model.endswith(".pt2"):
-        raise CannotApply(
-            "PyTorch can't load a .pt2 file without unpickling parts of it: give a function that returns the module"
-        )
     import torch
 
     from edgewise.model.build import build_graph
     from edgewise.model.build_network import export_program
+    from edgewise.model.identity import read_graph
+
+    if task.model.endswith(".pt2"):
+        with refusing(f"PyTorch can't load {task.model}"):
+            source = load_torch(Path(task.model))
+        return _checked(TorchModel(
+            target=task.model, module=None, program=source.program, inputs=source.inputs,
+            graph=read_graph(Path(task.model)),
+        ))  # fmt: skip
 
     shapes = dict(task.shapes)
     built = build_graph(task.model, shapes=shapes)
@@ -192,7 +197,7 @@ def check_export(
 def export_onnx(program: Any, folder: Path) -> Path:
     """Write `program` as ``model.onnx`` with its weights, by PyTorch's own exporter. Raises `Unavailable`."""
     from edgewise.converting.base import ConvertOptions
-    from edgewise.converting.torch_program import TorchSource, write_onnx
+    from edgewise.converting.torch_program import write_onnx
 
     path = folder / "model.onnx"
     write_onnx(TorchSource(program), path, ConvertOptions())

@@ -12,6 +12,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+from edgewise.converting.torch_program import TorchSource
 from edgewise.optimizing.base import Capabilities, Facts, Packaged, PassResult, PassSettings, PassTask, Recipe
 from edgewise.optimizing.libraries import CannotApply, refusing
 from edgewise.optimizing.passes.torch_agreement import TOLERANCE_INT8
@@ -78,26 +79,51 @@ class TorchPt2e(Packaged):
         """
         with reproducible(task):
             model = load_model(task)
-            samples = need_samples(task, model)
-            batch = model.inputs[0].shape[0] if model.inputs[0].dim() else 1
-            count = max(1, min(task.settings.samples, len(samples)) // max(1, batch))
-            feeds = probe_feeds(model, samples, seed=task.seed, count=count)
+            feeds, note = calibration_feeds(model, task, most=task.settings.samples)
             program = _quantize(model, feeds, task)
             notes = _export(model, program, feeds, task.folder)
         return PassResult(
             model=task.folder / "model.onnx",
-            notes=(f"ranges from {count * batch} samples", *notes),
+            notes=(note, *notes),
             versions=versions_of("torch", "torchao", "onnx", "onnxscript", "onnxruntime"),
         )
 
 
-def _quantize(model: TorchModel, feeds: list[tuple[Any, ...]], task: PassTask[Pt2eSettings]) -> Any:
-    """Return the quantised module as an exported program."""
+def calibration_feeds(model: TorchModel, task: PassTask[Any], *, most: int) -> tuple[list[tuple[Any, ...]], str]:
+    """Return inputs to find ranges on, of at most `most` samples, and a note with the number of samples.
+
+    Raises:
+        CannotApply: there are no samples.
+        BadInput: a sample that can't be used.
+    """
+    samples = need_samples(task, model)
+    batch = model.inputs[0].shape[0] if model.inputs[0].dim() else 1
+    count = max(1, min(most, len(samples)) // max(1, batch))
+    return probe_feeds(model, samples, seed=task.seed, count=count), f"ranges from {count * batch} samples"
+
+
+def quantize_program(model: TorchModel, feeds: Sequence[tuple[Any, ...]], quantizer: Any) -> Any:
+    """Return the module as an exported program, quantised as `quantizer` says with ranges from `feeds`.
+
+    Raises `CannotApply`.
+    """
     import torch
 
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         from torchao.quantization.pt2e.quantize_pt2e import convert_pt2e, prepare_pt2e
+
+        with torch.no_grad(), refusing(f"torchao can't quantise {model.target}"):
+            prepared = prepare_pt2e(TorchSource(model.program).trace(), quantizer)
+            for feed in feeds:
+                prepared(*feed)
+            return torch.export.export(convert_pt2e(prepared), model.inputs)
+
+
+def _quantize(model: TorchModel, feeds: list[tuple[Any, ...]], task: PassTask[Pt2eSettings]) -> Any:
+    """Return the quantised module as an exported program."""
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
         from torchao.quantization.pt2e.quantizer import x86_inductor_quantizer as x86
 
         config = x86.get_default_x86_inductor_quantization_config(reduce_range=task.settings.reduce_range)
@@ -109,11 +135,7 @@ def _quantize(model: TorchModel, feeds: list[tuple[Any, ...]], task: PassTask[Pt
             quantizer.set_global(config)
         for name in task.keep_float:
             quantizer.set_module_name_qconfig(model.layer_of(name), None)
-        with torch.no_grad(), refusing(f"torchao can't quantise {model.target}"):
-            prepared = prepare_pt2e(model.program.module(), quantizer)
-            for feed in feeds:
-                prepared(*feed)
-            return torch.export.export(convert_pt2e(prepared), model.inputs)
+    return quantize_program(model, feeds, quantizer)
 
 
 def _export(model: TorchModel, program: Any, feeds: list[tuple[Any, ...]], folder: Path) -> tuple[str, ...]:
