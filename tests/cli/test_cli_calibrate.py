@@ -20,7 +20,7 @@ import edgewise.data
 from edgewise.cli.main import run
 from edgewise.device import calibrations
 from edgewise.predicting import atlas
-from edgewise.predicting.base import Point
+from edgewise.predicting.base import Point, Subject
 from edgewise.predicting.calibration import Calibration
 from edgewise.predicting.forecast import forecast
 from edgewise.predicting.laws import Scale
@@ -244,6 +244,26 @@ def test_models_whose_files_are_known_come_with_the_command_that_measures_them(t
         edgewise.calibrate("board", "k.csv", method="scale", keep=False)
     command = f"'edgewise bench {shlex.join(['a b.onnx', str(digits), 'c.onnx'])}' measures them here"
     assert refused.value.advice.startswith(command)
+
+
+def test_files_without_a_value_of_this_machine_come_with_the_command_that_measures_them():
+    engine = "litert/interpreter, 2 threads"
+    models = [
+        prediction._Model(subject=Subject(name=name), path=f"my nets/{name}", stored=stored, hosts=hosts)
+        for name, stored, hosts in (
+            ("a", {}, {}), ("b", {engine: {"latency": 1.0}}, {}), ("c", {}, {"latency": 1.0}), ("d", {"x": {}}, {})
+        )
+    ]  # fmt: skip
+    said = "Without a value of this machine, which makes predictions mostly better: "
+    assert prediction._unmeasured(models, engine, "estimate again") == [
+        f"{said}a and d. 'edgewise bench 'my nets/a' 'my nets/d' -r litert/interpreter -t 2' measures them here, then "
+        "estimate again."
+    ]
+    assert prediction._unmeasured(models, "", "calibrate again") == [
+        f"{said}a. 'edgewise bench 'my nets/a'' measures it here, then calibrate again."
+    ]
+    assert prediction._unmeasured(models[1:3], engine, "estimate again") == []
+    assert prediction._unmeasured([prediction._Model(subject=Subject(name="e"))], engine, "estimate again") == []
 
 
 def test_runs_of_several_devices_engines_or_batches_are_told_apart(capsys, tmp_path):

@@ -120,6 +120,14 @@ def test_several_limits_of_a_program_are_several_runs(capsys):
         ("runs tag last", "'edgewise runs tag NAME last' tags the newest run"),
         ("estimate a.tflite", "'edgewise estimate --devices' lists devices"),
         ("runs list -o x", "edgewise runs export -o FILE"),
+        ("compare a b --data c", "'edgewise gate B --baseline A --max-regression 3% --data DATA' judges accuracy and "),
+        ("compare a b --data c -t 1", "'edgewise gate B --baseline A --max-regression 3% --data DATA' judges accuracy"),
+        ("compare a b --task detection", "'edgewise gate B --baseline A"),
+        (
+            "inspect a b",
+            "'edgewise diff A B' shows what changed in the network, without timing; 'edgewise compare A B'",
+        ),
+        ("evaluate a b --nothing", "see 'edgewise evaluate --help'"),
         ("devices add x", "write 'edgewise devices add NAME URL'; see 'edgewise devices add --help'"),
         (
             "firmware a -o y",

@@ -50,6 +50,15 @@ def test_processes_that_took_turns_on_one_file_leave_nothing_open():
     assert fairness.stated == ("threads: A 1, B 2",)
 
 
+def test_files_of_one_name_differ_by_their_folders():
+    model = replace(KWS, path="/nets/kws.onnx")
+    runs = [make_run(1, model=model), make_run(2, model=replace(model, path="/nets/old/kws.onnx", sha256="e" * 64))]
+    (line,) = check(*in_turns(*runs)).stated
+    assert line == (
+        "model: A nets/kws.onnx (onnx, 52.7 KiB, sha256 aaaaaaaa), B old/kws.onnx (onnx, 52.7 KiB, sha256 eeeeeeee)"
+    )
+
+
 @pytest.mark.parametrize(
     ("other", "obstacle"),
     [

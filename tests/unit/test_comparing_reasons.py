@@ -60,6 +60,21 @@ def test_one_file_in_two_engines_leads_to_its_profiles():
     assert explain_verdicts(found, {}) == {"B": ""}  # stored runs: no file was typed
 
 
+def test_one_file_in_one_engine_with_other_settings_needs_no_profiles():
+    found = compared(ONNX, ONNX)
+    first, second = found.variants
+    one = replace(first.run.job.runtime, name="onnxruntime", provider="cpu", threads=1)
+    typed = {ONNX.path: "m.onnx"}
+    for other, has_reason in ((replace(one, threads=2), False), (replace(one, version="9"), True), (one, True)):
+        runs = [
+            replace(run, job=replace(run.job, runtime=spec, target=first.run.job.target))
+            for run, spec in ((first.run, one), (second.run, other))
+        ]
+        variants = (replace(first, run=runs[0]), replace(second, run=runs[1]))
+        (line,) = explain_verdicts(replace(found, variants=variants), typed).values()
+        assert line.startswith("why is not known without profiles") == has_reason == bool(line)
+
+
 def test_no_verdict_has_no_reason():
     found = compared(FLOAT, INT8)
     found = replace(found, comparisons=tuple(replace(row, verdict="inconclusive") for row in found.comparisons))

@@ -12,7 +12,9 @@ import edgewise
 from edgewise import data
 from edgewise.cli.main import run as edgewise_command
 from edgewise.errors import BadInput
+from edgewise.estimating.boards import boards
 from edgewise.estimating.fits import Fits, Limits, boards_by_core, rank
+from edgewise.estimating.memory_only import UPPER_BOUNDS
 from edgewise.record import Measurement
 from edgewise.report.document.markdown import render_markdown
 from edgewise.report.estimate.fits import boards_table, fits_document
@@ -129,7 +131,13 @@ def test_a_model_that_must_be_converted_names_the_commands_in_its_first_line(tmp
 def test_the_table_has_needed_and_available_memory():
     found = Fits(model={"name": "m.tflite"}, candidates=rank(BOARDS, Limits()))
     shown = render_markdown(fits_document(found))
-    assert "1.0 / 2.9" in shown and "≥ 1.0 / 1.5" in shown and "100 ms" in shown and "| no-flash |" not in shown
+    assert "hold the model (it needs 1.0 KiB of RAM and 2 KiB of flash)" in shown
+    assert (
+        "| 100 MHz | 2.9 | 4 | 100 ms |" in shown
+        and "≥ 1.0 / 1.5" in shown
+        and "100 ms" in shown
+        and "| no-flash |" not in shown
+    )
     sure, possible = shown.split("Boards that may hold the model")
     assert "| slow |" in sure and "| maybe |" not in sure and "| maybe |" in possible
     assert "Interval" not in possible  # no latency of these boards is known
@@ -279,6 +287,28 @@ def test_a_narrow_table_leaves_the_lower_bound_out_only_where_the_upper_one_fits
     assert (row[3].text, row[3].short) == (f"1–{most / 1024:.4g} / 2".replace("2.93", "2.9"), short)
 
 
+def test_what_most_boards_need_is_told_above_the_table_and_a_board_that_needs_more_in_a_footnote():
+    other = on_board("d", ram=3072, needed=2048, latency=0.1)
+    usual = [on_board(name, ram=3072, needed=1024, latency=0.1) for name in "abc"]
+    usual = [replace(one, fit=replace(one.fit, at_least={"RAM": "arena"}, at_most={"RAM": 2048})) for one in usual]
+    listed = rank([*usual, other], Limits(latency=0.105))
+    table = boards_table(listed, "Boards", once=True)
+    assert table.title == "Boards (it needs ≤ 2 KiB of RAM and 2 KiB of flash)"
+    assert table.notes == (f"RAM ≤: {UPPER_BOUNDS['RAM']}",)
+    ram = [(row[3].text, row[3].notes, row[3].value) for row in table.rows]
+    assert ram == [("3", (), 1.0)] * 3 + [("3", ("needs 2 KiB of RAM",), 2.0)]
+    ranks = {column.title: column.rank for column in table.columns}
+    assert ranks["Interval"] == 0  # by which the limit is judged
+    assert {column.title: column.rank for column in boards_table(rank(usual, Limits())).columns}["Interval"] == 1
+    assert boards_table(listed).rows[0][3].text == "1–2 / 3"
+    assert boards_table(listed[:1], once=True).title == "Boards (memory: needed / of the board)"
+
+
+def test_the_flash_of_both_picos_is_beside_the_microcontroller():
+    beside = [name for name, board in boards().items() if board.flash_beside.startswith("external QSPI flash")]
+    assert beside == ["rpi-pico", "mimxrt1060-evk", "teensy41", "rpi-pico2"]
+
+
 def test_several_models_get_a_loop_for_the_shell(capsys):
     assert edgewise_command(["estimate", "a.tflite", "b c.tflite", "--fits"]) == 2
     loop = """for model in a.tflite 'b c.tflite'; do edgewise estimate "$model" --fits; done"""
@@ -293,7 +323,7 @@ def test_boards_that_are_as_fast_or_perhaps_and_as_small_are_named_or_counted():
     ]
     shown = " ".join(render_markdown(fits_document(Fits(model={}, candidates=rank(boards, Limits())))).split())
     assert "the smallest: a (100 ± 10 ms), b (100 ± 10 ms), near (108 ± 11 ms) and slow (200 ± 20 ms): 2.9 KiB" in shown
-    assert "the fastest are a and b: 100 ms (± 10 ms); by its interval, 1 other is perhaps as fast." in shown
+    assert "the fastest are a and b: 100 ms (± 10 ms); by their intervals, 1 other is perhaps as fast." in shown
     limited = Fits(model={}, candidates=rank(boards, Limits(latency=0.115)))
     shown = " ".join(render_markdown(fits_document(limited)).split())
     assert (

@@ -26,6 +26,7 @@ from edgewise.predicting.calibration import (
 from edgewise.predicting.choice import Choice, Trial, choose, leave_out
 from edgewise.predicting.features import TERMS, OperatorProfile
 from edgewise.predicting.forecast import forecast, refusal
+from edgewise.predicting.outliers import describe_trend
 from edgewise.predicting.points import check_points, doubt_units, join_repeats, read_table
 from edgewise.report.estimate.forecast import _joined_by_text, chosen_law, laws_table
 from messages import says
@@ -331,18 +332,53 @@ def test_a_model_beyond_the_points_by_its_operations_is_told_so():
     )
 
 
-def test_why_the_law_with_the_least_error_here_is_not_the_chosen_one():
-    choice = choose(points())
-    values = np.array([point.value for point in choice.points])
-    best, other = (replace(choice.trials[at], left_out=values * factor) for at, factor in ((0, 1.4), (1, 1.04)))
-    told = chosen_law("latency", replace(choice, trials=(best, other)))
-    assert (
-        f"; the law {other.predictor.name} has the least mean error here, 4.0 %, but squared errors decide, here and on "
-        "other devices"
-    ) in told
-    near = replace(best, left_out=values * 1.055)
-    for trials in ((other, best), (near, other)):
-        assert "squared errors" not in chosen_law("latency", replace(choice, trials=trials))
+def two_laws(known, best, other, errors=(0.1, 0.3)):
+    """A chosen law and one that is closer at the points `known`, by factors on the left-out points.
+
+    Of n points, the squared error that is expected is (error² · (n − ¾) + 5.75 · 0.1²) / (n + 5).
+    """
+    values = np.array([point.value for point in known])
+    laws = [
+        replace(trial(name, 4.0), error=error, number=len(known), left_out=values * np.array(factor))
+        for name, factor, error in zip(("best", "other"), (best, other), errors, strict=True)
+    ]
+    return Choice(points=tuple(known), trials=tuple(laws))
+
+
+def test_a_law_with_a_larger_error_here_is_chosen_by_its_expected_error():
+    known = points()
+    choice = two_laws(known, 1.4, 1.04)
+    expected = [math.sqrt((each**2 * (len(known) - 0.75) + 5.75 * 0.1**2) / (len(known) + 5)) for each in (0.1, 0.3)]
+    assert [one.expected_error for one in choice.trials] == pytest.approx(expected)
+    first, second = (f"{100 * each:.1f} %" for each in expected)
+    assert chosen_law("latency", choice).endswith(
+        "; the law other has the least error here, 4.0 %, but a larger expected error for other models, "
+        f"{second}, not {first}."
+    )
+    table = laws_table("latency", choice)
+    assert [row[2].text for row in table.rows] == [first, second] and table.columns[2].title == "Expected"
+    assert table.notes[0].startswith("Expected: root mean square error") and "the law with the least" in table.notes[0]
+    mean = two_laws(known, 1.4, 1.04, errors=(0.3, 0.1))
+    assert chosen_law("latency", mean).endswith(", but a mean of laws is mostly closer for other models.")
+    for factors in ((1.04, 1.4), (1.055, 1.04)):
+        assert "the least error here" not in chosen_law("latency", two_laws(known, *factors))
+
+
+@pytest.mark.parametrize(
+    ("off", "told"),
+    [
+        ((1.29, 1.11, 1.04, 0.85, 0.83), "too high for small models and too low for large ones here (off by 15.2 %"),
+        ((1.29, 1.04, 1.11, 0.85, 0.83), "too high for small models and too low for large ones here (off by 15.2 %"),
+        ((0.8, 0.9, 1.0, 1.1, 1.2), "too low for small models and too high for large ones here (off by 12.0 %"),
+        ((1.29, 0.85, 1.11, 1.04, 0.83), ""),
+        ((1.05, 1.04, 1.02, 1.01, 1.0), ""),
+    ],
+)
+def test_errors_that_go_with_the_size_are_told_with_the_law_that_is_closer(off, told):
+    known = [Point(subject=Subject(name=str(at), host=0.01 * at), value=0.04 * at) for at in range(1, 6)]
+    found = describe_trend(two_laws(known, off, 1.02), "latency")
+    assert found == (f"Latency by best is {told} on average): --method other gives 2.0 %." if told else "")
+    assert describe_trend(two_laws(known[:4], off[:4], 1.02), "latency") == ""
 
 
 def test_one_caution_about_several_models_is_told_once_with_their_names():

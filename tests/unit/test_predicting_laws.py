@@ -310,7 +310,8 @@ def test_two_laws_of_different_evidence_are_averaged_by_their_variances():
     parts = [trial.fitted.predict([Subject(name="new", host=0.044)])[0][0] for trial in (known, scale)]
     assert math.log(found.value) == pytest.approx(np.mean(parts))
     (note,) = laws_table("latency", choice).notes
-    assert note.startswith("A mean weighs") and "a law's error on public devices counts as 6 models: " in note
+    assert "the law's error on public devices, which counts as 6 models" in note
+    assert note.endswith("; a mean weighs its laws by the inverse of its square")
     alone = choose_among([Proportional()], points)
     assert laws_table("latency", alone).notes == ()
     # A model without a value of this machine is left to the law that needs none.

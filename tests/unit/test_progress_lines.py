@@ -80,6 +80,18 @@ def test_another_file_of_the_same_name_has_its_folder(order):
     assert lines == [model.name, f"new/{model.name}"][::order]
 
 
+@pytest.mark.parametrize("order", [1, -1])
+def test_models_that_answer_samples_one_after_the_other_have_their_folders(order):
+    """As a gate judges them: each alone, and the one in the folder may be the first."""
+    places = ("clothes.onnx", "lastweek/clothes.onnx")[::order]
+    events = []
+    for place in places:
+        job = replace(RUN.job, model=replace(RUN.job.model, name="clothes.onnx", path=f"{Path.cwd()}/{place}"))
+        done = SamplesFinished(answered=9, skipped=0, resumed=0, seconds=2.0)
+        events += [JobStarted(job=job, index=0, total=1), SamplesStarted(job=job, total=9), done]
+    assert [line.partition(" ")[0] for line in draw(*events).splitlines()] == list(places)
+
+
 def test_a_job_on_another_device_names_it():
     job = replace(RUN.job, target=replace(RUN.job.target, device="pi"))
     lines = draw(JobStarted(job=job, index=0, total=1), RunFinished(run=replace(RUN, job=job)))

@@ -145,6 +145,17 @@ def test_a_failure_is_told_with_its_reason():
     assert "operator 'Einsum' is not supported" in text
 
 
+def test_two_models_that_are_as_good_are_so_in_accuracy():
+    found = two_models()
+    first, second = found.models
+    (gap, *others) = second.differences
+    second = replace(second, differences=(replace(gap, difference=0.001, low=-0.01, high=0.012, p_value=None), *others))
+    title = title_of(replace(found, models=(first, second)))
+    told, scores = "900 of 1000 samples: ", "92.33 % against 94.56 %, "
+    assert title.startswith(f"vww.tflite can't be told apart from kws.onnx in top-1 accuracy on {told}{scores}+0.10 pt")
+    assert title_of(found).startswith(f"vww.tflite is worse than kws.onnx on {told}top-1 accuracy {scores}−2.22 pt")
+
+
 def test_of_three_models_the_title_says_how_each_differs_from_the_first():
     found = two_models()
     third = replace(found.models[1], run=replace(found.models[1].run, id="0193-3"))

@@ -92,6 +92,31 @@ def test_names_are_shortened_before_columns_go_and_stay_apart():
     assert "litert/cpu" in text.rpartition("Grade\n")[2].partition("Cautions")[0]
 
 
+def test_names_that_have_no_room_are_folded_between_the_parts_of_their_paths():
+    columns = [
+        Column(title="Model", name=True),
+        Column(title="Runtime", name=True),
+        Column(title="Top-1 accuracy", numeric=True, folds=True),
+        Column(title="Latency", numeric=True),
+        Column(title="Memory", rank=2),
+    ]
+    rows = [
+        [Cell(text=text) for text in (name, "onnxruntime/cpu", "88.25 % [84.72, 91.05]", "51.8 [46.9, 57.2]", "30 MiB")]
+        for name in ("lastweek/clothes.onnx", "clothes.onnx")
+    ]
+    table = Table(title="T", columns=tuple(columns), rows=tuple(map(tuple, rows)))
+    lines = to_text(Document(title="", tables=(table,)), width=66).splitlines()
+    assert lines[3:] == [
+        "lastweek/      onnxruntime/          88.25 %   51.8 [46.9, 57.2]",
+        "clothes.onnx   cpu            [84.72, 91.05]",
+        "clothes.onnx   onnxruntime/          88.25 %   51.8 [46.9, 57.2]",
+        "               cpu            [84.72, 91.05]",
+        "columns left out for width: Memory; use a wider terminal or -o",
+    ]
+    layers = replace(table, columns=(replace(columns[0], ends=True), *columns[1:]))
+    assert "clothes.onnx   cpu" not in to_text(Document(title="", tables=(layers,)), width=66)
+
+
 def test_what_had_no_room_is_in_the_details():
     columns = (Column(title="Name", name=True), *(Column(title=f"Figure {n}", numeric=True, rank=n) for n in range(9)))
     table = Table(title="t", columns=columns, rows=(tuple(Cell(text=f"{n}" * 8) for n in range(10)),))

@@ -23,6 +23,23 @@ _SYNONYMS = (("rm", "remove", "delete", "del"), ("list", "ls"), ("show", "view",
 _SAME_FLAGS = ("--duration", "--time-budget")
 """Flags for one thing, of which each command has one."""
 
+_EXTRA = "Got unexpected extra argument"
+_JUDGED = (
+    "'edgewise gate B --baseline A --max-regression 3% --data DATA' judges accuracy and latency in one call, and "
+    "'edgewise evaluate A B --data DATA' compares the accuracy"
+)
+_ELSEWHERE = {
+    ("compare", "--data"): _JUDGED,
+    ("compare", "--task"): _JUDGED,
+    ("inspect", _EXTRA): "'edgewise diff A B' shows what changed in the network, without timing; 'edgewise compare A "
+    "B' times both",
+    ("runs list", "-o"): "edgewise runs export -o FILE",
+    ("runs list", "--output"): "edgewise runs export -o FILE",
+    ("runs show", "-o"): "edgewise runs export -o FILE",
+    ("runs show", "--output"): "edgewise runs export -o FILE",
+}
+"""A command, and an option or an extra argument that is for another one → that one."""
+
 _MODEL_FLAGS = {"-m", "--model"}
 
 
@@ -230,19 +247,18 @@ def words_of(error: click.UsageError) -> tuple[str, str]:
             advice = f"write '{path} {usage_of(ctx.command.declared.options)}'; {advice}"
         elif isinstance(param, click.Option) and param.help:
             advice = f"{param.opts[-1]} takes: {param.help}; {advice}"
+    word = _EXTRA if message.startswith(_EXTRA) else getattr(error, "option_name", "")
+    elsewhere = _ELSEWHERE.get((path.partition(" ")[2], word))
     if isinstance(error, click.NoSuchOption) and ctx is not None:
         message = f"No such option: {error.option_name}"  # each version of click words it differently
         flags = [flag for one in ctx.command.params for flag in (*one.opts, *one.secondary_opts)]
-        if path.endswith((" runs list", " runs show")) and error.option_name in ("-o", "--output"):
-            advice = f"{path.rpartition(' ')[0]} export -o FILE"
-            return message, advice
         near = [flag for flag in _SAME_FLAGS if error.option_name in _SAME_FLAGS and flag in flags]
         near = near or get_close_matches(error.option_name, flags, cutoff=0.7)
         if near:
             advice = f"did you mean {' or '.join(near)}? {advice}"
         elif any(str(one.metavar).startswith("-- ") for one in ctx.command.params):
             advice = f"write -- before the program, so that its options are its own; {advice}"
-    return message, advice
+    return message, elsewhere or advice
 
 
 def group_of(name: str, commands: Mapping[str, Command], *, help: str) -> Group:

@@ -14,6 +14,7 @@ from edgewise.formatting import quantity
 from edgewise.record import ABOUT_DATA, Constraints, Job, Run, Stopping
 from edgewise.record.facts import floats_of, precision_of, threads_of, uses_int8, variable_words
 from edgewise.record.job import UNKNOWN_DEVICE
+from edgewise.record.names import model_names
 from edgewise.store.codec import parse_time
 from edgewise.text import one_line
 from edgewise.units import format_bytes, format_limit
@@ -60,6 +61,8 @@ class _Aspect(Generic[T]):
 def check_fairness(variants: Sequence[Variant]) -> Fairness:
     """How fair a comparison of `variants` with the first of them is."""
     runs = [(one_line(variant.label), variant.run) for variant in variants]
+    names = model_names([run.job.model for _, run in runs], hashed=False)
+    named = [(label, _with_name(run, name)) for (label, run), name in zip(runs, names, strict=True)]
     jobs = [(label, run.job) for label, run in runs]
     later = [(runs[0], other) for other in runs[1:]]
     # What else differs where the shapes do is no layout; and a run that failed early tells no precision.
@@ -68,11 +71,16 @@ def check_fairness(variants: Sequence[Variant]) -> Fairness:
     apart = [text for first, other in later for text in _not_excluded(first, other)]
     stated += _differences([replace(_LIMITS, why="")], jobs) if _is_one_program(jobs) else []
     return Fairness(
-        stated=tuple(dict.fromkeys((*_differences(_STATED, runs), *stated))),
+        stated=tuple(dict.fromkeys((*_differences(_STATED, named), *stated))),
         obstacles=(*_find_obstacles(jobs), *_differences([_TASK], runs)),
         not_excluded=(*apart, *_left_out(runs), *_unchecked(runs)),
         notes=tuple(_notes(runs)),
     )
+
+
+def _with_name(run: Run, name: str) -> Run:
+    """Return `run` with its model called `name`."""
+    return replace(run, job=replace(run.job, model=replace(run.job.model, name=name)))
 
 
 def check_jobs(a: Job, b: Job, *, labels: tuple[str, str] = ("A", "B")) -> list[str]:

@@ -39,12 +39,22 @@ def explain_verdicts(findings: ComparisonResult, typed: Mapping[str, str]) -> di
 def _explain(row: Comparison, a: Run, b: Run, typed: Mapping[str, str]) -> str:
     labels = one_line(row.a), one_line(row.b)
     told = explain_slowdown(a, b, labels=labels) or explain_files(a.job.model, b.job.model, labels)
-    if told or not {a.job.model.path, b.job.model.path} <= typed.keys():
+    if told or _is_set_apart(a, b) or not {a.job.model.path, b.job.model.path} <= typed.keys():
         return told
     files = dict.fromkeys(typed[run.job.model.path] for run in (a, b))
     engines = ",".join(dict.fromkeys(run.job.runtime.name for run in (a, b)))
     command = shlex.join(["edgewise", "profile", *files, "-r", engines])
     return f"why is not known without profiles: '{command}' compares the layers"
+
+
+def _is_set_apart(a: Run, b: Run) -> bool:
+    """Whether one file ran on one engine with other settings, which are why."""
+    one, other = (
+        (job.runtime.threads, job.runtime.precision, job.runtime.options, job.workload.batch, job.target)
+        for job in (a.job, b.job)
+    )
+    engines = {(job.model.sha256, job.runtime.name, job.runtime.provider) for job in (a.job, b.job)}
+    return len(engines) == 1 and one != other
 
 
 def explain_files(a: ModelRef, b: ModelRef, labels: tuple[str, str]) -> str:

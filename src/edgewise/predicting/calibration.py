@@ -99,9 +99,9 @@ class Calibration(Shown):
 def validation(trial: Trial, points: Sequence[Point]) -> dict[str, Any]:
     """How well a law predicts points that it was not fitted to. None where that can't be said.
 
-    ``n`` is the number of points that it was fitted to, ``error`` the mean relative error, ``rank_correlation``
-    Spearman's, ``r2`` that of the fitted values themselves, ``coverage`` the share of left-out points inside their
-    intervals of each nominal coverage.
+    ``n`` is the number of points that it was fitted to, ``error`` the mean relative error, ``expected_error`` what laws
+    are chosen by, ``rank_correlation`` Spearman's, ``r2`` that of the fitted values themselves, ``coverage`` the share
+    of left-out points inside their intervals of each nominal coverage.
     """
     values = np.array([point.value for point in points])
     row: dict[str, Any] = {
@@ -110,6 +110,7 @@ def validation(trial: Trial, points: Sequence[Point]) -> dict[str, Any]:
         "equation": trial.fitted.equation if trial.fitted else None,
         "n": trial.number,
         "error": None,
+        "expected_error": None,
         "rank_correlation": None,
         "r2": None,
         "coverage": None,
@@ -123,6 +124,7 @@ def validation(trial: Trial, points: Sequence[Point]) -> dict[str, Any]:
         fitted = np.exp(trial.fitted.predict(subjects)[0])
         rest = float(np.sum((values - values.mean()) ** 2))
         row["error"] = float(np.mean(np.abs(left_out / values - 1)))
+        row["expected_error"] = trial.expected_error
         row["rank_correlation"] = rank_correlation(left_out, values)
         row["r2"] = 1 - float(np.sum((values - fitted) ** 2)) / rest if rest else None
         row["coverage"] = covered(leave_out(trial, points))

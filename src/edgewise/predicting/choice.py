@@ -37,6 +37,8 @@ TRUST = {"catalogue": 5.0}
 """By which the variance of a law is divided where laws are compared; 1 where there is none. With few points, it is
 mostly chance when another law is better than what the same models take on other devices. 5 was chosen on ncnn's boards,
 AI Hub's devices and the known devices of HELP (``docs/benchmarks.md``)."""
+CLEARLY_MORE, CLEARLY_APART = 1.25, 0.02
+"""Mean errors of laws whose ratio, or whose difference, is below are about equal."""
 LEAST_WEIGHT = 0.1
 """Below, a law is not averaged with the better ones."""
 MOST_VARIANCE = 2.0
@@ -69,6 +71,11 @@ class Trial:
     def freedom(self) -> float:
         """Degrees of freedom of `error`."""
         return freedom_of(self.predictor, self.number)
+
+    @property
+    def expected_error(self) -> float:
+        """Relative error that is expected of a model that was not measured: the law with the least one is chosen."""
+        return math.sqrt(_doubt(self))
 
     def mean_error(self, values: Sequence[float]) -> float:
         """Return the mean relative error of left-out points, whose values are these; infinite where it can't be
@@ -118,6 +125,19 @@ class Choice:
     def freedom(self) -> float:
         """Degrees of freedom of the error of the chosen law."""
         return self.chosen.freedom
+
+    def closer(self, *, fewest: int = 1) -> Trial | None:
+        """Return the law with the least mean error on the points; None where the chosen one's is about equal.
+
+        Args:
+            fewest: number of points that the law must know.
+        """
+        values = [point.value for point in self.points]
+        known = [trial for trial in self.trials if trial.number >= fewest]
+        least = min(known, key=lambda trial: trial.mean_error(values), default=self.chosen)
+        error = least.mean_error(values)
+        is_equal = self.chosen.mean_error(values) < max(CLEARLY_MORE * error, error + CLEARLY_APART)
+        return None if is_equal else least
 
     def usable_for(self, subject: Subject) -> Trial | None:
         """Return the best law of which `subject` lacks nothing; None where there is none."""

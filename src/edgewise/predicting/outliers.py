@@ -1,4 +1,4 @@
-"""Which measured models do not fit the others, where the others tell."""
+"""Which measured models do not fit the others, where the others tell, and whether the law does not fit the models."""
 
 from __future__ import annotations
 
@@ -10,11 +10,13 @@ from itertools import combinations
 
 import numpy as np
 
+from edgewise.errors import as_flag
 from edgewise.formatting import quantity
 from edgewise.metrics import METRICS
 from edgewise.predicting.base import Point, Predictor
+from edgewise.predicting.calibration import rank_correlation
 from edgewise.predicting.choice import OF_OTHERS, Choice, Mean, try_law
-from edgewise.predicting.points import FEWEST_TO_TELL
+from edgewise.predicting.points import FEWEST_TO_TELL, MEASURES
 from edgewise.text import enumerate_few
 from edgewise.units import significant
 
@@ -29,6 +31,9 @@ LIKE_A_SLIP = 5.0
 """A factor from which a wrong digit or unit is likelier than a model that the law says little about. Two models are
 named only where both are so far out: on pairs of ncnn's devices, of 6 models, this finds two values that are wrong by a
 factor of 10 in 59 % of tables, blames others in 2 %, and blames two of 6 right ones in 2 %."""
+
+FEWEST_FOR_TREND, LIKE_A_TREND = 5, 0.9
+"""Errors grow or shrink with the size of the models from this rank correlation on: of 5 models, 1 in 12 by chance."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -163,6 +168,29 @@ def describe_misfit(choice: Choice, metric: str) -> str:
     return (
         f"{label} of {which} {does} not fit the others ({'; '.join(told)}; {ask}). The calibration uses {it} all the "
         f"same; without {it}, the others are off by {100 * found.others_off:.1f} % on average."
+    )
+
+
+def describe_trend(choice: Choice, metric: str) -> str:
+    """State that the chosen law's errors go with the size of the models, where another law is closer, as a sentence.
+
+    "" where they do not, where no law that knows all models is clearly closer, or with too few models.
+    """
+    other = choice.closer(fewest=len(choice.points))
+    sizes = [[measure(point.subject) for point in choice.points] for measure in MEASURES.values()]
+    known = next((each for each in sizes if all(each)), None)
+    if other is None or known is None or len(known) < FEWEST_FOR_TREND or np.isnan(choice.chosen.left_out).any():
+        return ""
+    values = [point.value for point in choice.points]
+    trend = rank_correlation(choice.chosen.left_out / values, known) or 0.0
+    if round(abs(trend), 9) < LIKE_A_TREND:
+        return ""
+    small, large = ("low", "high") if trend > 0 else ("high", "low")
+    one, law = choice.chosen, other.predictor.name
+    return (
+        f"{METRICS[metric].label} by {one.predictor.name} is too {small} for small models and too {large} for large "
+        f"ones here (off by {100 * one.mean_error(values):.1f} % on average): {as_flag('method', law)} gives "
+        f"{100 * other.mean_error(values):.1f} %."
     )
 
 

@@ -86,12 +86,10 @@ class ProgressLines:
                 self.close()
                 self._say(_line_of(event, since_s=time.monotonic() - self._begin))
 
-    def _label(self, job: Job, *, with_folder: bool = False) -> str:
+    def _label(self, job: Job) -> str:
         """Return the job in a line; where another file of this command had the same name, with its folder.
 
-        Args:
-            with_folder: a file below the working folder has the last of its folders at once, as a later one may have
-                its name.
+        A file below the working folder has the last of its folders at once, as a later one may have its name.
         """
         from edgewise.device.devices import LOCAL
         from edgewise.record.names import model_names
@@ -99,7 +97,7 @@ class ProgressLines:
         self._models[job.model.path] = job.model
         names = dict(zip(self._models, model_names(list(self._models.values()), hashed=False), strict=True))
         path, here = Path(job.model.path), Path.cwd()
-        if with_folder and job.model.origin is None and path.is_relative_to(here):
+        if job.model.origin is None and path.is_relative_to(here):
             names[job.model.path] = "/".join(path.relative_to(here).parts[-2:])
         place = "" if job.target.device == LOCAL else f" on {job.target.device}"
         place += f" in {job.target.environment}" if job.target.environment else ""
@@ -112,7 +110,7 @@ class ProgressLines:
             case JobStarted(job=job, index=index, total=total):
                 self._job, self._headline = job, ""
                 # A file's name may hold anything, and goes to a terminal.
-                self._title = escape(f"[{index + 1}/{total}] {self._label(job, with_folder=total > 1)}")
+                self._title = escape(f"[{index + 1}/{total}] {self._label(job)}")
             case SessionStarted(index=index, total=total) if self._job is None:
                 self._title = "side by side, rounds"
                 self._move(index, total)

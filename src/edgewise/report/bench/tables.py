@@ -104,7 +104,7 @@ def ranking_table(runs: Sequence[Run], *, where: str = "") -> Table:
         identity["Model"],
         identity["Runtime"],
         metric_column(chosen, chosen[0].headline, rank=0, interval=True),
-        *([] if all(map(command_of, chosen)) else [metric_column(chosen, "model_size", rank=0, interval=False)]),
+        *([] if all(map(command_of, chosen)) else [metric_column(chosen, "model_size", rank=2, interval=False)]),
         metric_column(chosen, memory, rank=0, interval=False),
         (Column(title="Grade", rank=1), [_grade(run) for run in chosen]),
     ]

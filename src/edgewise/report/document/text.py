@@ -20,7 +20,9 @@ if TYPE_CHECKING:
 
 _STYLES = {"plain": "", "good": "green", "fair": "cyan", "poor": "yellow", "bad": "bold red", "faint": "dim"}
 LEAST_NAME, SHORTEST_NAME = 16, 8
-"""Cells to which a name is shortened before a column is left out, and where none can be."""
+"""Cells to which a name is shortened before a column is left out, and where it can't even be folded."""
+_FOLD = "\x1f"
+"""Where a name goes on in the next line of its cell."""
 _CONTINUED = " (continued)"
 _MARK = "notes"
 """What the style of a footnote's mark carries: its footnotes."""
@@ -175,9 +177,10 @@ def fit(table: Table, width: int) -> tuple[Table, tuple[int, ...]]:
     """`table` for `width` cells and the positions of the columns that fit unfolded; those of rank 0 stay in any case.
 
     Names take their short forms first, then columns go, those of the highest rank first, until the rest fits with names
-    of `LEAST_NAME` cells, those of layers of as many as keep segments whole; before one of rank 1 goes, names shrink to
-    `SHORTEST_NAME`. They get the cells that are left; in a column that folds they stay whole. Other cells take their
-    short forms where the columns of rank 0 don't fit without.
+    of `LEAST_NAME` cells, those of layers of as many as keep segments whole. They get the cells that are left; in a
+    column that folds they stay whole. Where the rest does not fit, names are folded between the parts of their paths,
+    and shrink to `SHORTEST_NAME` where they can't be. Other cells take their short forms where the columns of rank 0
+    don't fit without.
     """
     if _natural_width(table, list(table.visible)) <= width:
         return table, table.visible
@@ -203,14 +206,55 @@ def _fitted(table: Table, width: int, least: Mapping[int, int]) -> tuple[Table, 
     tight, tightest = _shortened(table, LEAST_NAME, least), _shortened(table, SHORTEST_NAME, least)
     shown = list(table.visible)
     while highest := max(table.columns[index].rank for index in shown):
-        if _natural_width(tight if highest > 1 else tightest, shown) <= width:
+        if _natural_width(tight, shown) <= width or (highest == 1 and _folded(table, shown, width) is not None):
             break
         shown.remove(max(index for index in shown if table.columns[index].rank == highest))
     names = [len(row[index].text) for row in table.rows for index in shown if table.columns[index].name]
     for size in range(max(names, default=0), SHORTEST_NAME, -1):
+        if size < LEAST_NAME and (folded := _folded(table, shown, width)) is not None:
+            return folded, tuple(shown)
         if _natural_width(roomy := _shortened(table, size, least), shown) <= width:
             return roomy, tuple(shown)
     return tightest, tuple(shown)
+
+
+def _folded(table: Table, shown: Sequence[int], width: int) -> Table | None:
+    """`table` with names folded between the parts of their paths; None where a part has no room, and for layers."""
+    numbers = number_notes([table], columns=tuple(shown))
+    names = [index for index in shown if table.columns[index].name and not table.columns[index].folds]
+    texts = {index: [row[index].short or row[index].text for row in table.rows] for index in names}
+    least = {index: max((len(part) for text in texts[index] for part in _parts(text)), default=0) for index in names}
+    marks = [max((len(_marks(row[index].notes, numbers)) for row in table.rows), default=0) for index in names]
+    rest = [
+        _narrowest(table, index, numbers) if table.columns[index].folds else _natural_width(table, [index])
+        for index in shown
+        if index not in names
+    ]
+    room = width - sum((*rest, *least.values(), *marks)) - GAP * (len(shown) - 1)
+    if room < 0 or any(table.columns[index].ends for index in names):
+        return None
+    rows = [list(row) for row in table.rows]
+    for index in names:
+        most = least[index] + room
+        for row, text in zip(rows, texts[index], strict=True):
+            row[index] = replace(row[index], text=_fold(text, most), short="")
+        room -= max(len(line) for row in rows for line in row[index].text.split(_FOLD)) - least[index]
+    return replace(table, rows=tuple(map(tuple, rows)))
+
+
+def _parts(name: str) -> list[str]:
+    """Return the parts of a path, each with the slash at its end."""
+    return re.findall(r"[^/]*/|[^/]+", one_line(name))
+
+
+def _fold(name: str, width: int) -> str:
+    """`name` with `_FOLD` between the lines of at most `width` cells that its parts fill."""
+    lines = [""]
+    for part in _parts(name):
+        if lines[-1] and len(lines[-1]) + len(part) > width:
+            lines.append("")
+        lines[-1] += part
+    return _FOLD.join(lines)
 
 
 def _short_cell(cell: Cell) -> Cell:
@@ -244,9 +288,15 @@ def _natural_width(table: Table, shown: list[int]) -> int:
     numbers = number_notes([table], columns=shown)
     total = -GAP
     for index in shown:
-        texts = [one_line(row[index].text) + _marks(row[index].notes, numbers) for row in table.rows]
-        total += max(map(cell_len, [*_heading(table.columns[index].title), *texts])) + GAP
+        texts = [_text(row[index]) + _marks(row[index].notes, numbers) for row in table.rows]
+        lines = [line for text in texts for line in text.split("\n")]
+        total += max(map(cell_len, [*_heading(table.columns[index].title), *lines])) + GAP
     return total
+
+
+def _text(cell: Cell) -> str:
+    """Return the text of a cell; only a folded name has several lines."""
+    return "\n".join(map(one_line, cell.text.split(_FOLD)))
 
 
 def _heading(title: str) -> list[str]:
@@ -276,23 +326,24 @@ def _table(table: Table, shown: tuple[int, ...], numbers: dict[str, int], *, wid
     rich_table = RichTable(box=box.SIMPLE_HEAD, pad_edge=False, padding=(0, _PADDING, 0, 0), show_edge=False)
     # Where a cell is folded, all cells of its row begin on one line; headings still end on one.
     crowded = _natural_width(table, list(shown)) > width
+    stands_on_top = crowded or any(_FOLD in row[index].text for row in table.rows for index in shown)
     headings = {index: [one_line(line) for line in _heading(table.columns[index].title)] for index in shown}
     tallest = max(map(len, headings.values()))
     for index in shown:
         column = table.columns[index]
-        above = "\n" * (tallest - len(headings[index])) if crowded else ""
+        above = "\n" * (tallest - len(headings[index])) if stands_on_top else ""
         rich_table.add_column(
             Text(above + "\n".join(headings[index])),
             justify="right" if column.numeric else "left",
             overflow="fold",
-            vertical="top" if crowded or tallest == 1 else "bottom",
+            vertical="top" if stands_on_top or tallest == 1 else "bottom",
             width=_narrowest(table, index, numbers) if crowded and column.folds else None,
         )
     for row in table.rows:
         cells = []
         for index in shown:
             cell = row[index]
-            text = Text(one_line(cell.text), style=_STYLES[cell.tone])
+            text = Text(_text(cell), style=_STYLES[cell.tone])
             text.append(_marks(cell.notes, numbers), style=Style(dim=True, meta={_MARK: cell.notes}))
             cells.append(text)
         rich_table.add_row(*cells)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from functools import partial
 
@@ -42,7 +42,9 @@ def fits_document(fits: Fits) -> Document:
     possible = [each for each in fits.listed if not each.fit.fits]
     held = "Boards that hold the model" if _has_latency(sure) else "Boards with enough memory for the model"
     titles = (held, "Boards that may hold the model: its memory is not known well enough")
-    tables = tuple(boards_table(those, title) for title, those in zip(titles, (sure, possible), strict=True) if those)
+    tables = tuple(
+        boards_table(those, title, once=True) for title, those in zip(titles, (sure, possible), strict=True) if those
+    )
     name = one_line(str(fits.model.get("name", "")))
     return Document(
         title=f"Boards that hold {name}", answer=_answer(fits, sure), tables=tables, sections=tuple(sections)
@@ -101,7 +103,8 @@ def _fastest(listed: Sequence[Candidate], *, whose: int, of: int) -> str:
     known = "" if whose == of else f" of the {whose} whose latency is known"
     lows = [told.low for each in others if (told := each.estimate.measurement("latency")) and each not in equal]
     near = sum(low is not None and row.high is not None and low <= row.high for low in lows)
-    alike = f"; by its interval, {near} other{' is' if near == 1 else 's are'} perhaps as fast" if near else ""
+    by = "their intervals" if equal else "its interval"
+    alike = f"; by {by}, {near} other{' is' if near == 1 else 's are'} perhaps as fast" if near else ""
     return f"the fastest{known} {'are' if equal else 'is'} {names}: {latency}{slower}{alike}"
 
 
@@ -140,22 +143,32 @@ def csv_table(fits: Fits) -> Table:
     return boards_table(fits.candidates)
 
 
-def boards_table(candidates: Sequence[Candidate], title: str = "Boards") -> Table:
-    """One row per board; RAM and flash as needed / available, in KiB."""
+def boards_table(candidates: Sequence[Candidate], title: str = "Boards", *, once: bool = False) -> Table:
+    """One row per board; RAM and flash as needed / available, in KiB.
+
+    Args:
+        once: whether what most boards need is told in the title; cells have what is available, and what others need
+            is in their footnotes.
+    """
+    usual = {memory: _usual_need(candidates, memory) if once else None for memory in ("RAM", "flash")}
     columns: Columns[Candidate] = [
         text_column("-d", lambda each: each.fit.board.name),
         text_column("Core", lambda each: CORE_TITLES[each.fit.board.core].removeprefix("Arm "), rank=5),
         number_column("Clock", lambda each: each.fit.board.clock_hz, partial(format_si, unit="Hz"), rank=4, unit="Hz"),
         (
             Column(title="RAM (KiB)", numeric=True, how=_HOW_MEMORY),
-            lambda each: _memory(each.fit, "RAM", each.fit.ram_bytes, each.fit.board.ram_bytes),
+            lambda each: _memory(each.fit, "RAM", usual["RAM"]),
         ),
         (
             Column(title="Flash (KiB)", numeric=True, how=_HOW_MEMORY),
-            lambda each: _memory(each.fit, "flash", each.fit.flash_bytes, each.fit.board.flash_bytes),
+            lambda each: _memory(each.fit, "flash", usual["flash"]),
         ),
         (Column(title="Latency", numeric=True, unit="s"), lambda each: _number(each, "latency")),
-        (Column(title="Interval", numeric=True, rank=1), _interval),
+        # A limit is judged by the interval.
+        (
+            Column(title="Interval", numeric=True, rank=0 if any(each.may_exceed for each in candidates) else 1),
+            _interval,
+        ),
         (Column(title="Energy", numeric=True, rank=3, unit="J"), lambda each: _number(each, "energy")),
         (Column(title="Battery", numeric=True, unit="s"), lambda each: _number(each, "battery_life")),
         (
@@ -174,7 +187,17 @@ def boards_table(candidates: Sequence[Candidate], title: str = "Boards") -> Tabl
         "Interval": not any(_interval(each).text for each in candidates),
     }
     columns = [column for column in columns if not empty.get(column[0].title)]
-    return table_of(f"{title} (memory: needed / of the board)", candidates, columns)
+    notes = [note for need in usual.values() if need is not None for note in need.notes]
+    return table_of(f"{title} ({_memory_words(usual)})", candidates, columns, notes=notes)
+
+
+def _memory_words(usual: Mapping[str, Cell | None]) -> str:
+    """Return what most boards need of the memories, as far as that is not in the cells, and what these have."""
+    apart = [memory for memory, need in usual.items() if need is None]
+    if len(apart) == len(usual):
+        return "memory: needed / of the board"
+    needs = listing([f"{need.text} KiB of {memory}" for memory, need in usual.items() if need is not None])
+    return "; ".join([f"it needs {needs}", *(f"{memory}: needed / of the board" for memory in apart)])
 
 
 _FITS = {True: "yes", False: "no", None: "maybe"}
@@ -184,16 +207,43 @@ def _kib(size: int) -> Cell:
     return Cell(text=kib(size), value=size / 1024)
 
 
-def _memory(fit: Fit, name: str, needed: int | None, there: int) -> Cell:
+def _need(fit: Fit, memory: str) -> Cell:
+    """Return what the model needs of a memory, in KiB, with footnotes on its bounds, and the shorter form if any."""
+    needed, there = _sizes(fit, memory)
     if needed is None:
-        return Cell(text=f"? / {kib(there)}", notes=("what the model needs is not known",))
-    least = fit.at_least.get(name)
-    most = f"; at most: {UPPER_BOUNDS[name]}" if name in fit.at_most else ""
-    notes = () if least is None else (f"{name} ≥: {least}{most}",)
-    text = fit.amount(name, needed).replace("at least", "≥").replace(" to ", "–")
+        return Cell(text="?", notes=("what the model needs is not known",))
+    least, most = fit.at_least.get(memory), fit.at_most.get(memory)
+    told = "" if most is None else f"; at most: {UPPER_BOUNDS[memory]}"
+    notes = () if least is None else (f"{memory} ≥: {least}{told}",)
+    text = fit.amount(memory, needed).replace("at least", "≥").replace(" to ", "–")
     # The lower bound matters where the upper one is more than the board has.
-    short = f"≤ {kib(fit.at_most[name])} / {kib(there)}" if most and fit.at_most[name] <= there else ""
-    return Cell(text=f"{text} / {kib(there)}", value=needed / 1024, notes=notes, short=short)
+    short = f"≤ {kib(most)}" if least is not None and most is not None and most <= there else ""
+    return Cell(text=text, value=needed / 1024, notes=notes, short=short)
+
+
+def _sizes(fit: Fit, memory: str) -> tuple[int | None, int]:
+    """Return what is needed of a memory, None where that is not known, and what the board has; bytes."""
+    return (fit.ram_bytes, fit.board.ram_bytes) if memory == "RAM" else (fit.flash_bytes, fit.board.flash_bytes)
+
+
+def _usual_need(candidates: Sequence[Candidate], memory: str) -> Cell | None:
+    """Return what most of the boards need of a memory; None where they differ, or where one is all."""
+    found = [_need(each.fit, memory) for each in candidates]
+    needs = {need.short or need.text: need for need in found}
+    text, count = Counter(need.short or need.text for need in found).most_common(1)[0]
+    if text == "?" or count <= max(1, len(candidates) / 2):
+        return None
+    bound = (f"{memory} ≤: {UPPER_BOUNDS[memory]}",) if needs[text].short else needs[text].notes
+    return Cell(text=text, notes=bound)
+
+
+def _memory(fit: Fit, memory: str, usual: Cell | None) -> Cell:
+    """Return what is needed of a memory / what the board has; the latter alone where most boards need `usual`."""
+    need, there = _need(fit, memory), kib(_sizes(fit, memory)[1])
+    if usual is None:
+        return replace(need, text=f"{need.text} / {there}", short=need.short and f"{need.short} / {there}")
+    unlike = "; ".join([f"needs {need.text} KiB of {memory}", *need.notes])
+    return Cell(text=there, value=need.value, notes=() if usual.text == (need.short or need.text) else (unlike,))
 
 
 def _number(candidate: Candidate, metric: str) -> Cell:
@@ -222,5 +272,4 @@ def _slower(candidate: Candidate) -> str:
 
 def _interval(candidate: Candidate) -> Cell:
     row = candidate.estimate.measurement("latency")
-    cell = Cell(text="") if row is None else interval_cell(row, candidate.estimate)
-    return replace(cell, notes=(*cell.notes, _ABOVE)) if candidate.may_exceed else cell
+    return Cell(text="") if row is None else interval_cell(row, candidate.estimate)

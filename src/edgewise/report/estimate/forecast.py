@@ -39,8 +39,6 @@ from edgewise.units import format_si
 
 UNCOUNTED = ("elements", "operators")
 """Terms of a profile that are not MACs."""
-CLEARLY_MORE, CLEARLY_APART = 1.25, 0.02
-"""Errors of laws whose ratio, or whose difference, is below are about equal."""
 
 
 def calibration_document(calibration: Calibration) -> Document:
@@ -97,16 +95,16 @@ def chosen_law(metric: str, choice: Choice) -> str:
 
 def _why_not_least(choice: Choice) -> str:
     """Why the chosen law is not the one with the least error here, as a clause; "" where both are about equal."""
-    values = [point.value for point in choice.points]
-    least = min(choice.trials, key=lambda trial: trial.mean_error(values))
-    error = least.mean_error(values)
-    if choice.chosen.mean_error(values) < max(CLEARLY_MORE * error, error + CLEARLY_APART):
+    least = choice.closer()
+    if least is None:
         return ""
+    error = _error_text(least.mean_error([point.value for point in choice.points]))
     models = "" if least.number == choice.chosen.number else f" on the {least.number} models that it knows"
-    return (
-        f"; the law {least.predictor.name} has the least mean error here, {100 * error:.1f} %{models}, but squared "
-        "errors decide, here and on other devices"
-    )
+    told = f"; the law {least.predictor.name} has the least error here, {error}{models}"
+    expected = [_error_text(trial.expected_error) for trial in (least, choice.chosen)]
+    if least.expected_error <= choice.chosen.expected_error:
+        return f"{told}, but a mean of laws is mostly closer for other models"
+    return f"{told}, but a larger expected error for other models, {expected[0]}, not {expected[1]}"
 
 
 def _joined_by_text(cautions: Sequence[str]) -> list[str]:
@@ -155,6 +153,7 @@ def laws_table(metric: str, choice: Choice) -> Table:
     columns: Columns[tuple[Trial, Mapping[str, Any]]] = [
         text_column("Law", lambda each: each[0].predictor.name),
         number_column("Error", lambda each: each[1]["error"], _error_text, why=lambda each: each[0].because, how=how),
+        number_column("Expected", lambda each: each[1]["expected_error"], _error_text, how=how),
         number_column("Coverage", lambda each: _coverage(each[1]["coverage"]), "{:.0%}".format, rank=3, how=how),
         number_column("Rank corr.", lambda each: each[1]["rank_correlation"], "{:.3f}".format, rank=1, how=how),
         number_column("R²", lambda each: each[1]["r2"], "{:.3f}".format, rank=2, how=how),
@@ -162,7 +161,7 @@ def laws_table(metric: str, choice: Choice) -> Table:
         text_column("Equation", lambda each: each[1]["equation"] or "", folds=True, rank=5),
     ]
     title = f"{METRICS[metric].label}: laws, the chosen one first, then by error; error, coverage of {COVERAGE:.0%}"
-    notes = _how_chosen(choice, [row["error"] for _, row in rows])
+    notes = () if len(rows) == 1 else (_how_chosen(choice),)
     return table_of(f"{title} intervals and rank of left-out models", rows, columns, notes=notes)
 
 
@@ -170,21 +169,18 @@ def _error_text(share: float) -> str:
     return f"{100 * share:.1f} %"
 
 
-def _how_chosen(choice: Choice, errors: Sequence[float | None]) -> tuple[str, ...]:
-    """By what laws are weighed, or chosen despite more error here; () if both agree. `errors`: the chosen's first."""
-    law = choice.chosen.predictor
-    parts = law.parts if isinstance(law, Mean) else [law]
-    if errors[0] is None or (len(parts) == 1 and errors[0] <= min(error for error in errors if error is not None)):
-        return ()
-    first = (
-        "A mean weighs its laws by the inverse of their squared errors"
-        if len(parts) > 1
-        else "The law with the least squared error is taken, which need not be the one with the least error below"
+def _how_chosen(choice: Choice) -> str:
+    """Return what the expected error is, and that laws are chosen by it."""
+    trusted = [law for law in (trial.predictor.name for trial in choice.trials) if law in TRUST]
+    divided = [f"; that of {law} is divided by {math.sqrt(TRUST[law]):.1f}" for law in trusted]
+    by = (
+        "a mean weighs its laws by the inverse of its square"
+        if isinstance(choice.chosen.predictor, Mean)
+        else ("the law with the least one is chosen")
     )
-    words = f"{first}; beside the models here, a law's error on public devices counts as {CHOICE_POINTS:.0f} models"
-    trusted = [f"that of {part.name} is divided by {TRUST[part.name]:g}" for part in parts if part.name in TRUST]
     return (
-        f"{words}{''.join(f'; {each}' for each in trusted)}: with few models, another law is often better by chance.",
+        "Expected: root mean square error for a model that was not measured, from the errors here and the law's error "
+        f"on public devices, which counts as {CHOICE_POINTS:.0f} models{''.join(divided)}; {by}"
     )
 
 

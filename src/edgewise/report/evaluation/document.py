@@ -178,7 +178,10 @@ def _title(results: EvaluationResults) -> str:
         change = f"{_both_scores(results, gap)}{points_text(gap.metric, gap.difference)} {interval}".rstrip()
         size = 0 if results.models[0].run.evaluation is None else results.models[0].run.evaluation.data.size
         on = f" on {gap.n} of {size} samples" if gap.n < size else ""
-        return f"{labels[1]} {_verdict(gap)} {labels[0]}{on}: {change}{p_value}{_altered(results)}"
+        verdict, what = _verdict(gap), lower_label(gap.metric)
+        # Their latencies, in the table below, may well be told apart.
+        told = f" in {what}{on}: " if verdict == ALIKE_VERDICT else f"{on}: {what} "
+        return f"{labels[1]} {verdict} {labels[0]}{told}{change}{p_value}{_altered(results)}"
     chief = next((one.headline for one in results.models if one.headline), "")
     data = next((one.run.evaluation.data.name for one in results.models if one.run.evaluation is not None), "")
     where = f" on {one_line(data)}" if data else ""
@@ -198,10 +201,10 @@ def _verdict(gap: MetricDifference) -> str:
 
 
 def _both_scores(results: EvaluationResults, gap: MetricDifference) -> str:
-    """``accuracy 87.2 % against 89.3 %, ``: the second model's first; no scores where they are of other samples."""
+    """``87.2 % against 89.3 %, ``: the second model's first; no scores where they are of other samples."""
     scores = [score for one in reversed(results.models) if (score := chief_score(one)) and score.n == gap.n]
     told = [value_text(score.metric, METRICS[score.metric].unit, score.value) for score in scores]
-    return f"{lower_label(gap.metric)} {' against '.join(told)}, " if len(told) > 1 else f"{lower_label(gap.metric)} "
+    return f"{' against '.join(told)}, " if len(told) > 1 else ""
 
 
 def _against_first(results: EvaluationResults, labels: Sequence[str]) -> list[str]:

@@ -24,7 +24,7 @@ from edgewise.predicting.choice import FEWEST_POINTS, Unrelated, choose
 from edgewise.predicting.features import profile_of
 from edgewise.predicting.fleet import Catalogue
 from edgewise.predicting.forecast import Forecasts, forecast
-from edgewise.predicting.outliers import describe_misfit
+from edgewise.predicting.outliers import describe_misfit, describe_trend
 from edgewise.predicting.points import (
     UNITS,
     Row,
@@ -63,6 +63,8 @@ if TYPE_CHECKING:
 MOST_MODELS = 500
 MOST_READ = 20
 """Stored runs of a model with one engine and number of threads among which its limits are looked for."""
+MOST_TO_MEASURE = 10
+"""Files in a command to measure them; more tell little beside them."""
 NOISY = "Runs on this machine of grade D alone, which are not used (measure again when it is quiet)"
 
 
@@ -112,6 +114,7 @@ def calibrate(request: CalibrateRequest, context: Context) -> Calibration:
     machine, engine = _with_host_values(models, context, notes, wanted=request.host, required=True)
     _note_missing_files(models, notes)
     points = {metric: _points(models, metric, engine) for metric in UNITS}
+    unmeasured = _unmeasured([one for one in models if "latency" in one.values], engine, "calibrate again")
     device = _check_atlas(request.atlas_device)
     points = {metric: [replace(one, device=device) for one in found] for metric, found in points.items() if found}
     if not points:
@@ -124,7 +127,7 @@ def calibrate(request: CalibrateRequest, context: Context) -> Calibration:
     ]
     kept = {metric: found for metric, found in points.items() if len(found) >= FEWEST_POINTS} or points
     try:
-        kept, reasons, misfits = _predictable(kept, method=request.method)
+        kept, reasons, misfits, trends = _predictable(kept, method=request.method)
     except BadInput as error:
         noisy = [sentence.removesuffix(".") for sentence in notes.sentences if sentence.startswith(NOISY)]
         advice = _advice_to_relate(models, next(iter(kept))) if isinstance(error, Unrelated) else error.marked.advice
@@ -136,7 +139,7 @@ def calibrate(request: CalibrateRequest, context: Context) -> Calibration:
         host=machine,
         runtime=engine,
         sources=tuple(given.sources),
-        cautions=tuple(dict.fromkeys([*doubts, *misfits, *notes.sentences, *cautions, *reasons])),
+        cautions=tuple(dict.fromkeys([*doubts, *misfits, *trends, *unmeasured, *notes.sentences, *cautions, *reasons])),
         doubts=(*doubts, *misfits),
         written=len({model.subject.name for model in models if model.hosts.keys() & kept.keys()}),
         atlas_device=device,
@@ -156,13 +159,43 @@ def _check_atlas(device: str | None) -> str:
 
 def _advice_to_relate(models: Sequence[_Model], metric: str) -> str:
     """Return what gives the models values of this machine, which most laws need: a column, or a command."""
-    lacking = [model for model in models if metric not in model.hosts and not model.stored]
+    lacking = [model for model in models if not _is_known_here(model, metric)]
     names = enumerate_few([model.subject.name for model in lacking])
     files = list(dict.fromkeys(model.path for model in lacking))
     column = f"add the column host_{metric}_{list(UNITS[metric])[1]} with what {names} took on this machine"
     if all(files):
-        return f"'edgewise bench {shlex.join(files)}' measures them here, then calibrate again; or {column}"
+        return f"{_measuring(files)}, then calibrate again; or {column}"
     return f"give the folder of their files to ⟦model_dir⟧; or {column}"
+
+
+def _is_known_here(model: _Model, metric: str, engine: str = "") -> bool:
+    """Whether a value of this machine is known, by `engine`; "" is any."""
+    return metric in model.hosts or (engine in model.stored if engine else bool(model.stored))
+
+
+def _measuring(files: Sequence[str], engine: str = "") -> str:
+    """Return the command that measures `files` here by `engine`, see `engine_text`; "" is any."""
+    runtime, *settings = engine.split(", ")
+    threads = next((word.split()[0] for word in settings if re.fullmatch(r"\d+ threads?", word)), "1")
+    words = [*files, *(["-r", runtime] if runtime else []), *(["-t", threads] if threads != "1" else [])]
+    return f"'edgewise bench {shlex.join(words)}' measures {'it' if len(files) == 1 else 'them'} here"
+
+
+def _unmeasured(models: Sequence[_Model], engine: str, again: str) -> list[str]:
+    """State which files have no value of this machine by `engine`, and the command for it, as a sentence; [] for none.
+
+    Args:
+        again: what to do afterwards.
+    """
+    lacking = [model for model in models if not _is_known_here(model, "latency", engine)]
+    files = list(dict.fromkeys(model.path for model in lacking if model.path))[:MOST_TO_MEASURE]
+    if not files:
+        return []
+    names = enumerate_few([model.subject.name for model in lacking if model.path])
+    return [
+        f"Without a value of this machine, which makes predictions mostly better: {names}. "
+        f"{_measuring(files, engine)}, then {again}."
+    ]
 
 
 def _check(models: Sequence[_Model], points: Mapping[str, list[Point]]) -> tuple[list[str], list[str]]:
@@ -198,16 +231,18 @@ def _written(models: Sequence[_Model], metric: str) -> list[Written]:
 
 def _predictable(
     points: Mapping[str, list[Point]], *, method: str | None
-) -> tuple[dict[str, list[Point]], list[str], list[str]]:
-    """Return the metrics for which a law can be chosen, a sentence on each of the others, and on models that do not
-    fit.
+) -> tuple[dict[str, list[Point]], list[str], list[str], list[str]]:
+    """Return the metrics for which a law can be chosen, a sentence on each of the others, on models that do not fit,
+    and on errors that go with the size.
 
     Raises `BadInput` as `choose` does where there is none.
     """
-    found, problems, misfits = {}, {}, list[str]()
+    found, problems, misfits, trends = {}, {}, list[str](), list[str]()
     for metric, rows in points.items():
         try:
-            misfits.append(describe_misfit(choose(rows, method=method), metric))
+            choice = choose(rows, method=method)
+            misfits.append(describe_misfit(choice, metric))
+            trends.append(describe_trend(choice, metric))
         except BadInput as error:
             problems[metric] = error
         else:
@@ -215,7 +250,7 @@ def _predictable(
     if not found:
         raise next(iter(problems.values()))
     reasons = [f"{metric} is not predicted: {error.message}." for metric, error in problems.items()]
-    return found, reasons, [each for each in misfits if each]
+    return found, reasons, [each for each in misfits if each], [each for each in trends if each]
 
 
 def predict(request: PredictRequest, context: Context) -> Forecasts:
@@ -227,6 +262,7 @@ def predict(request: PredictRequest, context: Context) -> Forecasts:
     notes = Notes()
     if calibration.runtime:
         _with_host_values(models, context, notes, wanted=calibration.runtime)
+    unmeasured = _unmeasured(models, calibration.runtime, "estimate again") if calibration.runtime else []
     _note_missing_files(models, notes)
     for metric in request.targets:
         if metric not in calibration.points:
@@ -247,7 +283,7 @@ def predict(request: PredictRequest, context: Context) -> Forecasts:
         calibration=calibration,
         rows=tuple(row for part in rows for row in part),
         targets=request.targets,
-        cautions=(*doubts, *notes.sentences),
+        cautions=(*doubts, *unmeasured, *notes.sentences),
         doubts=tuple(doubts),
     )
 
