@@ -385,7 +385,7 @@ def _conclude_undecided(result: Optimization, undecided: Sequence[Candidate]) ->
     if best.is_undecided:
         why = ", as the machine was busy (→ search again on a quiet one)"
     else:
-        why = f" in {quantity(budget_s, 's')} (→ --time-budget {duration_flag(2 * budget_s)})" if budget_s else ""
+        why = f" in {budget_s:g} s (→ --time-budget {duration_flag(2 * budget_s)})" if budget_s else ""
     count = f"{len(undecided)} of {len(result.candidates)} {'was' if len(undecided) == 1 else 'were'} not decided"
     kept = "" if best.is_undecided else "; what was made is kept"
     return f"No variant is proven {better}; {count}{why}", f"{most} {_promise(best)}: {one_line(best.why)}{kept}"
