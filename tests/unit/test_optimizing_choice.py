@@ -89,6 +89,7 @@ def test_without_a_ratio_there_is_no_speed_up_but_a_reason(given, because):
     found = factor_of(given)
     assert (found.value, found.low, found.high, found.absent_because) == (None, None, None, because)
     assert judge_speed(given, smaller=True, aim="size") == (False, because)
+    assert found.verdict is None
 
 
 def test_a_half_known_interval_stays_half_known():
@@ -101,13 +102,13 @@ def test_a_half_known_interval_stays_half_known():
     [
         ("faster", False, "latency", True, "faster: 2.00× [1.25, 2.50]"),
         ("faster", False, "size", True, "faster: 2.00× [1.25, 2.50]"),
-        ("slower", True, "size", False, "slower: 2.00× [1.25, 2.50]; no kernel"),
-        ("slower", True, "latency", False, "slower: 2.00× [1.25, 2.50]; no kernel"),
-        ("same", True, "size", True, "smaller and as fast: 2.00× [1.25, 2.50]"),
-        ("same", False, "size", False, "no difference that matters: 2.00× [1.25, 2.50]"),
-        ("same", True, "latency", False, "no difference that matters: 2.00× [1.25, 2.50]"),
-        ("inconclusive", True, "size", False, "not proven faster: 2.00× [1.25, 2.50]"),
-        ("inconclusive", True, "latency", False, "not proven faster: 2.00× [1.25, 2.50]"),
+        ("slower", True, "size", False, "slower: 2.00× the speed [1.25, 2.50]; no kernel"),
+        ("slower", True, "latency", False, "slower: 2.00× the speed [1.25, 2.50]; no kernel"),
+        ("same", True, "size", True, "smaller and as fast: 2.00× the speed [1.25, 2.50]"),
+        ("same", False, "size", False, "no difference that matters: 2.00× the speed [1.25, 2.50]"),
+        ("same", True, "latency", False, "no difference that matters: 2.00× the speed [1.25, 2.50]"),
+        ("inconclusive", True, "size", False, "not proven faster: 2.00× the speed [1.25, 2.50]"),
+        ("inconclusive", True, "latency", False, "not proven faster: 2.00× the speed [1.25, 2.50]"),
     ],
 )
 def test_only_what_is_proven_is_accepted(verdict, smaller, aim, accepted, words):
@@ -117,9 +118,9 @@ def test_only_what_is_proven_is_accepted(verdict, smaller, aim, accepted, words)
 @pytest.mark.parametrize(
     ("speed", "words"),
     [
-        ((0.9, 0.87, 0.93), "slower, not proven: 0.90× [0.87, 0.93] (p)"),
-        ((0.98, 0.96, 1.02), "not faster by an amount that matters: 0.98× [0.96, 1.02] (p)"),
-        ((0.98, 0.905, 1.095), "not proven faster: 0.98× [0.90, 1.10] (p)"),
+        ((0.9, 0.87, 0.93), "slower, not proven: 0.90× the speed [0.87, 0.93] (p)"),
+        ((0.98, 0.96, 1.02), "not faster by an amount that matters: 0.98× the speed [0.96, 1.02] (p)"),
+        ((0.98, 0.905, 1.095), "not proven faster: 0.98× the speed [0.90, 1.10] (p)"),
     ],
 )
 def test_what_is_below_the_original_is_not_called_not_proven_faster(speed, words):
@@ -313,8 +314,28 @@ def test_a_smaller_file_that_is_as_fast_and_as_accurate_as_can_be_told_wins():
     assert found.because == ("as fast, as far as can be told: nncf-ptq (99.63 %), smaller, but less accurate")
 
 
+def test_of_equals_an_inexact_file_is_chosen_only_where_size_is_the_aim():
+    """Weights in int8 of half the size were chosen before the float file, which is as fast, as an int8 that is faster."""
+    weights = SimpleNamespace(capabilities=SimpleNamespace(kind="compression", family="weight compression"))
+    setting = SimpleNamespace(capabilities=SimpleNamespace(kind="tuning", family=""))
+    same = number(0.0, -0.01, 0.01)
+    plain = accurate("net.tflite", 0.98, 130e3, drop=same)
+    small = accurate("weights", 0.98, 65e3, drop=same, task=weights, speedup=2.1)
+    tuned = accurate("weights, 2 threads", 0.98, 65e3, drop=same, task=setting, speedup=2.2, parent="weights")
+    found, places = [small, tuned, plain], ranking(**{"net.tflite": 1, "weights": 1, "weights, 2 threads": 1})
+    chosen = choice.choose(found, places, headline="accuracy_top1")
+    assert (chosen.id, chosen.because) == (
+        "net.tflite",
+        "as fast, as far as can be told: weights (63.5 KiB) and weights, 2 threads (63.5 KiB), smaller, but not exact",
+    )
+    assert choose(found, places, headline="accuracy_top1", aim="size") == "weights"
+    assert choose(found[:2], places, headline="accuracy_top1") == "weights"
+    faster = ranking(**{"weights": 1, "weights, 2 threads": 2, "net.tflite": 2})
+    assert choose(found, faster, headline="accuracy_top1") == "weights"
+
+
 def test_a_setting_of_the_engine_is_chosen_only_where_it_is_proven_faster():
-    tuning = SimpleNamespace(capabilities=SimpleNamespace(kind="tuning"))
+    tuning = SimpleNamespace(capabilities=SimpleNamespace(kind="tuning", family=""))
     plain = accurate("v", 0.98, 10e3, drop=number(0.0, -0.01, 0.01))
     tuned = accurate("v, bf16", 0.98, 10e3, drop=number(0.0, -0.01, 0.01), speedup=2.1, task=tuning)
     large = accurate("w", 0.98, 12e3, drop=number(0.0, -0.01, 0.01))

@@ -46,7 +46,7 @@ def settings(folder, model="net.onnx", **settings):
 def test_a_search_names_the_engine_that_needs_another_format_and_how_it_comes_in(tmp_path, monkeypatch):
     installed = {"litert"}
     monkeypatch.setattr("edgewise.run.plan.availability_at", lambda target, name, runtime: name in installed)
-    line = "litert can't read .onnx: edgewise convert {} --to tflite makes a file that it measures, with --also {}"
+    line = "no part taken: litert can't read .onnx: edgewise convert {} --to tflite makes a file that it measures, with --also {}"
     asked = settings(tmp_path)
     assert _tell_conversions(asked, "a/my net.onnx", ["onnx"]) == [line.format("'a/my net.onnx'", "'my net.tflite'")]
     # Reports are for others too: where the file lies on this machine is not in them.

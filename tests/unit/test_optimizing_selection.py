@@ -234,6 +234,35 @@ def test_a_speed_up_is_taken_apart(course, monkeypatch):
     assert factors.find_factors(plain, one.standings.everything, one.standings.races) == ()
 
 
+def test_each_int8_file_is_set_against_the_unchanged_one_in_its_engine(course, monkeypatch):
+    """Verdicts are adjusted for all of these comparisons, so a race compares them at once."""
+    plain, int8, other = f"{ORIGINAL} @ openvino", "ort-static @ openvino", "nncf-ptq @ openvino"
+    task = PlannedTask(one=Int8(), recipe=Recipe(), source=SOURCE, engines=("openvino",))
+    made = {"engine": "openvino", "task": task, "passes": (AppliedPass(name="ort-static"),)}
+    known = {plain: (1.5, 1.4, 1.6), int8: (1.2, 1.1, 1.3), other: (1.5, 1.4, 1.6)}
+    late = replace(judged("late @ openvino", engine="openvino", task=task), model=None)
+    _, one = course(
+        [judged(ORIGINAL), judged(plain, engine="openvino"), judged(int8, **made), judged(other, **made)], known
+    )
+    one.race()
+    asked = []
+
+    def compare_pairs(variants, pairs, metrics, *, criteria):
+        labels = [(variants[a].label, variants[b].label) for a, b in pairs]
+        asked.append(labels)
+        return [row("v", known[after][0] / known[before][0], 0.5, 2.0) for before, after in labels]
+
+    monkeypatch.setattr(factors, "compare_pairs", compare_pairs)
+    everything = {**one.standings.everything, late.id: late}
+    found = factors.find_precision_steps(everything, one.standings.races)
+    assert asked == [[(plain, int8), (plain, other)]]
+    assert [(each.kind, each.what, each.before, each.after, round(each.number.value, 6)) for each in found] == [
+        ("quantisation", "ort-static", plain, int8, 0.8), ("quantisation", "nncf-ptq", plain, other, 1.0)
+    ]  # fmt: skip
+    assert {each.number.verdict for each in found} == {row("v", 1.0, 0.5, 2.0).verdict}
+    assert factors.find_precision_steps(everything, []) == ()
+
+
 def test_a_variant_that_lost_the_short_race_has_its_ratio(course, monkeypatch):
     """20 of 24 rows said "n/a: rejected before this was measured" beside "took 2.5× the time of the slowest"."""
     names = [f"v{place} @ litert" for place in range(9)]
@@ -328,7 +357,7 @@ def test_a_missing_prediction_is_no_reason_for_being_slower(course, speed, why):
     told = Prediction(speedup=speed, because="slow kernels" if speed else "the time for the pre-flight was used up")
     _, one = course([judged(ORIGINAL), judged(INT8, predicted=told)], {INT8: (0.89, 0.87, 0.905)})
     one.race()
-    assert one[INT8].why == f"slower: 0.89× [0.87, 0.91]{why}"
+    assert one[INT8].why == f"slower: 0.89× the speed [0.87, 0.91]{why}"
 
 
 def test_what_a_race_did_not_reach_was_not_rejected(course, monkeypatch):

@@ -253,7 +253,7 @@ def test_kernels_that_take_the_same_time_are_said_to():
         before=(StepTime(op="Conv", product=True, seconds=1.0),),
         after=(StepTime(op="Conv", product=True, seconds=1.01),),
     )
-    assert explain(same, speedup=1.0) == "Conv of the variant is as fast as Conv of the original here"
+    assert explain(same, speedup=1.0) == "Conv after the pass is as fast as Conv before it here"
 
 
 def test_a_machine_that_was_busy_in_one_profile_changes_no_reason():
@@ -269,7 +269,7 @@ def test_kernels_of_one_name_are_told_apart():
         before=(StepTime(op="Conv", product=True, seconds=1.0),),
         after=(StepTime(op="Conv", product=True, seconds=0.5),),
     )
-    assert explain(same, speedup=2.0) == "Conv of the variant is 2.0× faster than Conv of the original here"
+    assert explain(same, speedup=2.0) == "Conv after the pass is 2.0× faster than Conv before it here"
 
 
 @pytest.mark.parametrize(

@@ -20,6 +20,7 @@ from edgewise.formatting import factor_text
 from edgewise.optimizing.accuracy import Accuracy
 from edgewise.optimizing.base import Capabilities
 from edgewise.optimizing.variant import (
+    ABSENT_ENGINES,
     BUSY_MACHINE,
     Bound,
     Factor,
@@ -38,6 +39,7 @@ from edgewise.report.optimization.words import (
     headline_of,
     memory_text,
     number_of,
+    precision_line,
     reason_line,
     speed_text,
     speedup_text,
@@ -154,10 +156,10 @@ def test_a_variant_that_a_busy_machine_left_undecided_is_not_out():
     result = busy_search()
     assert verdict_of(result, result.candidates[-1]) == "undecided"
     headline, evidence = headline_of(result)
-    assert headline == "Not decided: the machine was busy"
-    assert evidence == (
-        f"the most promising undecided variant is ort-static @ openvino: {UNDECIDED}; search again on a quiet one"
+    assert headline == (
+        "No variant is proven faster; 1 of 2 was not decided, as the machine was busy (→ search again on a quiet one)"
     )
+    assert evidence == f"the most promising of them is ort-static @ openvino: {UNDECIDED}"
 
 
 @pytest.mark.parametrize("make", SEARCHES)
@@ -197,10 +199,14 @@ def test_nothing_beats_the_original_names_the_nearest_miss_and_why():
     headline, evidence = headline_of(nothing_found())
     assert headline == "Nothing beats the original"
     assert evidence.startswith("the closest variant is ort-dynamic @ onnxruntime: slower: 0.410×")
-    assert "2.44× slower [2.38, 2.50]" in optimization_text(nothing_found())
+    assert "0.41× the speed [0.40, 0.42] (slower)" in optimization_text(nothing_found())
 
 
-def int8_search(why="slower, not proven: 0.98× [0.96, 0.999]", *others, speed=number(0.98, 0.96, 0.999)):
+SLOWER = replace(number(0.98, 0.96, 0.999), verdict="inconclusive")
+"""Its interval leaves 1 out, but the verdict is adjusted for all comparisons of the race."""
+
+
+def int8_search(why="slower, not proven: 0.98× [0.96, 0.999]", *others, speed=SLOWER):
     """Int8 raced and is no faster than the original, and one variant in float is nearer to it."""
     task = SimpleNamespace(
         capabilities=Capabilities(kind="quantisation", reads=("onnx",), writes="", arithmetic="int8", calibrates=True)
@@ -228,10 +234,11 @@ def test_where_int8_raced_and_lost_the_first_line_says_how_it_did_and_the_second
     result = replace(int8_search("slower, not proven: …", late_one), notes=(note,),
                      not_tried=NotTried(variants=(late_one.id,), of=3))  # fmt: skip
     headline, evidence = headline_of(result)
-    assert headline == f"Nothing beats the original: {FOUND.format(speed='1.02× slower [1.001, 1.05]')}"
+    told = FOUND.format(speed="0.98× the speed [0.96, 0.999] (not proven slower)")
+    assert headline == (f"No variant is proven faster; 1 of 3 was not decided in 240 s (→ --time-budget 8min); {told}")
     assert evidence == (
-        f"{FILE}; the most promising undecided variant is nncf-ptq @ onnxruntime (3.41× predicted): not tried: the time "
-        f"budget left no room; give more with --time-budget; what was made is kept; no time for 1 of 3 variants; {note}"
+        f"{FILE}; the most promising of them is nncf-ptq @ onnxruntime (3.41× predicted): not tried: the time "
+        f"budget left no room; what was made is kept; no time for 1 of 3 variants; {note}"
     )
     text = optimization_text(result, width=200)
     assert "Before and after: original → ort-static @ openvino" in text
@@ -243,10 +250,9 @@ def test_where_an_int8_variant_may_still_be_faster_nothing_is_decided_but_what_w
     headline, evidence = headline_of(
         int8_search("not proven faster: 1.02× [0.96, 1.08]", speed=number(1.02, 0.96, 1.08))
     )
-    assert headline == f"Not decided: {FOUND.format(speed='1.02× the speed [0.96, 1.08]')}"
-    assert evidence.startswith(
-        f"{FILE}; the most promising undecided variant is ort-static @ openvino: not proven faster"
-    )
+    told = FOUND.format(speed="1.02× the speed [0.96, 1.08]")
+    assert headline == (f"No variant is proven faster; 1 of 2 was not decided in 240 s (→ --time-budget 8min); {told}")
+    assert evidence.startswith(f"{FILE}; the most promising of them is ort-static @ openvino: not proven faster")
     interrupted = replace(int8_search(), interrupted=True)
     assert headline_of(interrupted)[0].startswith("Interrupted: nothing so far beats the original: 2 variants")
 
@@ -277,16 +283,16 @@ def late(
 @pytest.mark.parametrize(
     ("one", "said"),
     [
-        (late(), "the most promising undecided variant is nncf-ptq @ onnxruntime (3.41× predicted): not tried: the time budget left no room"),
-        (late(predicted=None), "2 variants are undecided, such as nncf-ptq @ onnxruntime: not tried: the time budget left no room"),
-        (late(why="gave up: over 30 s"), "the most promising undecided variant is nncf-ptq @ onnxruntime (3.41× predicted): gave up: over 30 s"),
+        (late(), "the most promising of them is nncf-ptq @ onnxruntime (3.41× predicted): not tried: the time budget left no room"),
+        (late(predicted=None), "one of them is nncf-ptq @ onnxruntime: not tried: the time budget left no room"),
+        (late(why="gave up: over 30 s"), "the most promising of them is nncf-ptq @ onnxruntime (3.41× predicted): gave up: over 30 s"),
         (
             late(why="not judged: the time budget ended after 3 of 9 samples", stage="agreed"),
-            "the most promising undecided variant is nncf-ptq @ onnxruntime (3.41× predicted): not judged: the time budget ended after 3 of 9 samples",
+            "the most promising of them is nncf-ptq @ onnxruntime (3.41× predicted): not judged: the time budget ended after 3 of 9 samples",
         ),
         (
             late(why="not proven faster: 1.20× [0.90, 1.50]", stage="raced", predicted=0.9),
-            "the most promising undecided variant is nncf-ptq @ onnxruntime (0.90× predicted): not proven faster: 1.20× [0.90, 1.50]",
+            "the most promising of them is nncf-ptq @ onnxruntime (0.90× predicted): not proven faster: 1.20× [0.90, 1.50]",
         ),
     ],
 )  # fmt: skip
@@ -295,8 +301,10 @@ def test_where_the_time_was_too_short_nothing_is_decided(one, said):
     slow = late("ort-static", predicted=0.7)
     result = replace(nothing_found(), candidates=(*losers(), tried, slow, one))
     headline, evidence = headline_of(result)
-    assert headline == "Not decided: the time budget ended"
-    assert evidence == f"{said}; give more with --time-budget; what was made is kept"
+    assert headline == "No variant is proven faster; 2 of 9 were not decided in 240 s (→ --time-budget 8min)"
+    assert evidence == f"{said}; what was made is kept"
+    sized = replace(result, conditions={**result.conditions, "aim": "size"})
+    assert headline_of(sized)[0].startswith("No variant is proven better; 2 of 9")
 
 
 def test_what_should_be_slower_and_was_not_tried_leaves_nothing_open():
@@ -370,7 +378,11 @@ def test_factors_are_rounded_outwards():
 def test_a_speed_up_has_a_word_only_where_it_is_proven():
     assert speed_text(number(2.0, 1.9, 2.1)) == "2.00× faster [1.90, 2.10]"
     assert speed_text(number(1.016, 1.011, 1.02)) == "1.02× the speed [1.01, 1.02]"  # too little to matter
-    assert speed_text(number(0.5, 0.4, 0.8)) == "2.00× slower [1.25, 2.50]"
+    assert speed_text(number(0.5, 0.4, 0.8)) == "0.50× the speed [0.40, 0.80] (slower)"
+    assert speed_text(replace(number(1.04, 1.01, 1.08), verdict="inconclusive")) == (
+        "1.04× the speed [1.01, 1.08] (not proven faster)"
+    )
+    assert speed_text(replace(number(1.04, 1.01, 1.08), verdict="faster")) == "1.04× faster [1.01, 1.08]"
     assert speed_text(number(1.2, 0.9, 1.5)) == "1.20× the speed [0.90, 1.50]"
     assert speed_text(number(1.2)) == "1.20× the speed"
 
@@ -380,6 +392,7 @@ def test_a_memory_factor_has_a_word_only_where_it_is_proven():
     assert memory_text(number(0.5, 0.4, 0.8)) == "2.00× larger [1.25, 2.50]"
     assert memory_text(number(1.2, 0.9, 1.5)) == "not told apart"
     assert memory_text(number(1.0, 1.0, 1.0)) == "same"
+    assert memory_text(replace(number(0.5, 0.4, 0.8), verdict="inconclusive")) == "not told apart"
 
 
 @pytest.mark.parametrize(
@@ -626,6 +639,72 @@ def test_a_speed_up_of_several_parts_is_taken_apart():
     assert (told[1]["value"], told[1]["before"], told[1]["after"]) == (2.0, "v", "w")
     unknown = replace(factors[0], number=MetricValue(value=None, absent_because="not in one race"))
     assert reason_line(replace(found(), factors=(unknown, unknown))) == reason_line(found())
+
+
+def engine_search(*steps, chosen="kws.tflite"):
+    """Another engine is faster; `steps` says what int8 gains in it: passes, family, speed over the float file."""
+    size = {"model_size": number(15_410.0)}
+    plain = variant("kws.tflite", engine="litert", accepted=True, passes=(),
+                    metrics={"model_size": number(53_936.0), "speedup": replace(number(1.76, 1.65, 1.81), verdict="faster")})  # fmt: skip
+    others = [variant(what, engine="litert", why="slower", metrics=size) for what, _, _ in steps]
+    found_steps = tuple(
+        Factor(kind=kind, what=what, before=plain.id, after=f"{what} @ litert", number=speed)
+        for what, kind, speed in steps
+    )
+    return replace(found(), candidates=(plain, *others), chosen=f"{chosen} @ litert", precision_steps=found_steps)
+
+
+SAME = replace(number(1.0, 0.98, 1.02), verdict="same")
+LOST = replace(number(0.71, 0.69, 0.73), verdict="slower")
+
+
+def test_where_int8_gains_nothing_the_line_under_the_conclusion_says_what_makes_it_faster():
+    """ "1.73× faster" of an int8 file was all the engine's: the float file was as fast in it."""
+    steps = [("ort-static", "int8", LOST), ("weights", "weight compression", SAME)]
+    line = (
+        "litert makes it 1.76× faster [1.65, 1.81]; int8 and weight compression gain no speed over kws.tflite @ litert: "
+        "weights: 1.00× the speed [0.98, 1.02], 3.50× smaller; ort-static: 0.71× the speed [0.69, 0.73] (slower), "
+        "3.50× smaller"
+    )
+    for chosen in ("kws.tflite", "weights"):
+        result = engine_search(*steps, chosen=chosen)
+        assert precision_line(result) == line
+        assert optimization_text(result, width=400).splitlines()[1] == line
+        assert line in OPTIMIZATION.render(result, ".md").replace("\\", "")
+    assert result.to_document()["precision_steps"][1]["verdict"] == "same"
+    open_ = [("weights", "weight compression", replace(SAME, verdict="inconclusive"))]
+    assert precision_line(engine_search(*open_)) == (
+        "litert makes it 1.76× faster [1.65, 1.81]; weight compression is not proven to gain speed over "
+        "kws.tflite @ litert: weights: 1.00× the speed [0.98, 1.02], 3.50× smaller"
+    )
+
+
+def test_where_int8_gains_or_was_in_no_race_beside_the_float_file_no_line_says_that_it_does_not():
+    won = ("ort-static", "int8", replace(number(1.4, 1.3, 1.5), verdict="faster"))
+    assert precision_line(engine_search(won, ("weights", "weight compression", SAME))) == ""
+    assert precision_line(engine_search()) == precision_line(found()) == precision_line(nothing_found()) == ""
+
+
+def test_an_engine_that_took_no_part_is_in_the_first_lines_and_not_in_the_notes():
+    note = (
+        f"{ABSENT_ENGINES}litert can't read .onnx: edgewise convert kws.onnx --to tflite makes a file that it measures"
+    )
+    for make in (found, nothing_found, without_data, int8_search):
+        result = replace(make(), notes=(note, "another"))
+        assert note in " ".join(headline_of(result))
+        text = optimization_text(result, width=1000)
+        assert text.count(note) == 1 and text.index(note) < text.index("Metric ")
+
+
+def test_a_path_that_is_wider_than_the_terminal_is_not_broken():
+    """A path that is split into two lines can't be copied."""
+    path = f"/home/somebody/{'folder/' * 12}kws.ort-static.onnx"
+    lines = optimization_text(replace(found(), files={"chosen": path})).splitlines()
+    assert lines[0] == path and lines[1].startswith("against kws.onnx: 2.97× faster")
+
+
+def test_an_accuracy_has_its_number_of_samples():
+    assert "Top-1 accuracy 91.67 % of 1,200 samples (+0.00 pt" in headline_of(replace(found(), judged=1200))[0]
 
 
 def test_parts_that_no_race_tells_apart_are_named():

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import shlex
 from collections.abc import Callable, Mapping, Sequence
+from itertools import pairwise
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import click
@@ -114,14 +116,21 @@ class Parsed(click.Command):
         return own + args[end:]
 
     def _refuse_repetitions(self, ctx: click.Context, args: list[str]) -> None:
-        _, _, order = self.make_parser(ctx).parse_args(args)
+        _, _, order = self.make_parser(ctx).parse_args([*args])
         for one in self.declared.options:
             count = sum(param.name == one.name for param in order)
             if one.flags and count > 1 and not one.repeatable and (one.kind is not bool or one.off):
                 flag = "/".join(filter(None, (one.flag, one.off)))
-                raise BadInput(
-                    f"{flag} is given {count} times", advice=f"give it once; '{ctx.command_path}' takes one value of it"
-                )
+                advice = f"give it once; '{ctx.command_path}' takes one value of it"
+                raise BadInput(f"{flag} is given {count} times", advice=f"{advice}{self._further_file(one, args)}")
+
+    def _further_file(self, one: Option, args: Sequence[str]) -> str:
+        """``"; --report page.html writes a report besides"``: where a command writes reports beside `one`; else ""."""
+        report = next((other for other in self.declared.options if other.flag == "--report"), None)
+        if report is None or one.panel != report.panel or one.kind not in (str, Path):
+            return ""
+        given = [word for flag, word in pairwise(args) if flag in one.flags and Path(word).suffix]
+        return f"; {report.flag} {given[-1] if given else report.metavar} writes a report besides"
 
     def invoke(self, ctx: click.Context) -> int:
         """Carry the command out."""

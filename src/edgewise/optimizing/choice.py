@@ -13,7 +13,7 @@ from edgewise.comparing.criteria import THRESHOLD
 from edgewise.evaluating.agreement import WORST
 from edgewise.formatting import ends_text, factor_text, points_range, points_text, quantity, value_text
 from edgewise.metrics import METRICS, SHARES
-from edgewise.optimizing.variant import Bound, Candidate, MetricValue
+from edgewise.optimizing.variant import Bound, Candidate, MetricValue, made_of
 from edgewise.text import listing
 from edgewise.units import format_quantity, significant
 
@@ -36,6 +36,7 @@ def factor_of(row: Comparison | None, what: str = "latency") -> MetricValue:
         high=None if not row.low else 1.0 / row.low,
         basis="derived",
         method=f"{what} of the original over the variant's; {row.method}",
+        verdict=row.verdict,
     )
 
 
@@ -68,10 +69,10 @@ def judge_speed(row: Comparison | None, *, smaller: bool, aim: Aim, reason: str 
     speed = factor_of(row)
     if row is None or speed.value is None:
         return False, speed.absent_because or "it was not measured in a race"
-    words = in_words(speed)
+    words = in_words(speed, "the speed")
     match row.verdict:
         case "faster":
-            return True, f"faster: {words}"
+            return True, f"faster: {in_words(speed)}"
         case "slower":
             return False, f"slower: {words}" + (f"; {reason}" if reason else "")
         case "same" if aim == "size" and smaller:
@@ -86,10 +87,11 @@ def judge_speed(row: Comparison | None, *, smaller: bool, aim: Aim, reason: str 
     return False, f"{UNPROVEN}: {words}{doubt}"
 
 
-def in_words(speed: MetricValue) -> str:
-    """``2.81× [2.75, 2.87]``, the ends rounded outwards."""
+def in_words(speed: MetricValue, kind: str = "") -> str:
+    """``2.81× [2.75, 2.87]``, the ends rounded outwards; with a `kind`, ``0.96× the speed [0.93, 0.99]``."""
     assert speed.value is not None
-    return factor_text(speed.value, speed.low, speed.high)
+    factor, _, interval = factor_text(speed.value, speed.low, speed.high).partition(" ")
+    return " ".join(filter(None, (factor, kind, interval)))
 
 
 def accuracy_words(drop: MetricValue, metric: str) -> str:
@@ -255,10 +257,11 @@ def choose(
     """Return the best accepted variant; None where none is accepted.
 
     With the aim ``latency``: the best place of the ranking, which several variants share if their difference is not
-    proven; of these the most accurate, then the smallest (within 5 %), then those without a further setting of the
-    engine, then the fastest. Accuracies within the interval of the most accurate variant's change count as equal. With
-    the aim ``size``: first the smallest, then the same. The ranking is that of the last race; accepted variants of
-    earlier races are placed relative to its first variant by their speed-ups over the original.
+    proven; of these the most accurate, then those that no inexact pass changed, then the smallest (within 5 %), then
+    those without a further setting of the engine, then the fastest. Accuracies within the interval of the most accurate
+    variant's change count as equal. With the aim ``size``: first the smallest, then the same. The ranking is that of
+    the last race; accepted variants of earlier races are placed relative to its first variant by their speed-ups over
+    the original.
 
     Args:
         time: of a variant, which tells the fastest; None where speed-ups do.
@@ -279,13 +282,16 @@ def choose(
         left = smallest(left)
     left = _best(left, place)
     accurate = _most_accurate(left, headline)
-    small = smallest(accurate)
+    known = {one.id: one for one in candidates}
+    exact = _best(accurate, lambda one: bool(made_of(one, known).family))
+    small = smallest(exact)
     plain = _best(small, lambda one: one.kind == "tuning")
     fast = time or (lambda one: -(one.value("speedup") or 0.0))
     best = min(plain, key=lambda one: (fast(one), _size(one)))
     stages = (
         ("less accurate", left, accurate),
-        ("larger", accurate, small),
+        ("not exact", accurate, exact),
+        ("larger", exact, small),
         ("with a further setting of the engine", small, plain),
         ("with no other difference", plain, [best]),
     )
@@ -301,11 +307,11 @@ def _loss_words(some: Sequence[Candidate], best: Candidate, lack: str, headline:
         number = ""
         if lack == "less accurate":
             number = f" ({value_text(headline, METRICS[headline].unit, one.value(headline))})"
-        elif lack == "larger":
+        elif lack in ("larger", "not exact"):
             number = f" ({quantity(_size(one), 'B')})"
         return f"{one.id}{number}"
 
-    small = lack == "less accurate" and all(_size(one) < SMALLER * _size(best) for one in some)
+    small = lack in ("less accurate", "not exact") and all(_size(one) < SMALLER * _size(best) for one in some)
     return f"{listing([named(one) for one in some])}, {'smaller, but ' if small else ''}{lack}"
 
 

@@ -114,9 +114,9 @@ def _decide(one: Candidate, original: Candidate, bounds: tuple[Bound, ...], *, h
     elif (speed.low or speed.value) > 1.0:
         accepted, why = True, f"faster by the estimates: {in_words(speed)}"
     elif aim == "size" and _is_smaller(one, original) and speed.value * AS_FAST >= 1.0:
-        accepted, why = True, f"smaller and as fast by the estimates: {in_words(speed)}"
+        accepted, why = True, f"smaller and as fast by the estimates: {in_words(speed, 'the speed')}"
     else:
-        accepted, why = False, f"not shown to be faster by the estimates: {in_words(speed)}"
+        accepted, why = False, f"not shown to be faster by the estimates: {in_words(speed, 'the speed')}"
     one = one.advance("estimated", {"speedup": speed})
     both = [with_device_memory({"memory_sram": _NO_MEMORY, **each.metrics}) for each in (one, original)]
     if accepted and (unmet := check_bounds(both[0], bounds, both[1])):

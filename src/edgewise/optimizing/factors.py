@@ -71,6 +71,31 @@ def find_factors(chosen: str, known: Mapping[str, Candidate], races: Sequence[Co
     return tuple(found) if found[-1].number.value is not None else ()
 
 
+def find_precision_steps(known: Mapping[str, Candidate], races: Sequence[ComparisonResult]) -> tuple[Factor, ...]:
+    """Return what inexact passes alone gain: each raced file that one made against the unchanged file in its engine.
+
+    The verdicts of a race are adjusted for all of these comparisons in it; the last race with both files counts.
+    """
+    steps = {name: find_engine_step(one, known) for name, one in known.items() if one.family and one.model}
+    found: dict[str, Factor] = {}
+    for findings in reversed(races):
+        places = _places(findings)
+        names = [name for name, step in steps.items() if name not in found and name in places and step in places]
+        pairs = [(places[steps[name] or ""], places[name]) for name in names]
+        rows = compare_pairs(findings.variants, pairs, ["latency"], criteria=_TERMS)
+        found |= {
+            name: Factor(kind=known[name].family, what=name.rpartition(" @ ")[0], before=steps[name] or "", after=name,
+                         number=factor_of(row))
+            for name, row in zip(names, rows, strict=True)
+        }  # fmt: skip
+    return tuple(one for one in found.values() if one.number.value is not None)
+
+
+def _places(findings: ComparisonResult) -> dict[str, int]:
+    """Return the places of the variants that a race measured, by their ids."""
+    return {one.label: place for place, one in enumerate(findings.variants) if one.run.sessions}
+
+
 def _kinds_of(one: Candidate, known: Mapping[str, Candidate]) -> list[str]:
     """Return the kinds of the passes that made a variant."""
     kinds: list[str] = []
@@ -83,7 +108,7 @@ def _kinds_of(one: Candidate, known: Mapping[str, Candidate]) -> list[str]:
 def _ratio(before: str | None, after: str, races: Sequence[ComparisonResult]) -> MetricValue:
     """Time of `before` over time of `after`, from the last race with both."""
     for findings in reversed(races):
-        places = {one.label: place for place, one in enumerate(findings.variants) if one.run.sessions}
+        places = _places(findings)
         if before in places and after in places:
             pair = (places[before or ""], places[after])
             (row,) = compare_pairs(findings.variants, [pair], ["latency"], criteria=_TERMS)

@@ -35,7 +35,7 @@ from edgewise.optimizing.result_builder import build_result
 from edgewise.optimizing.search import Search
 from edgewise.optimizing.search_settings import SearchSettings, make_bounds
 from edgewise.optimizing.untrained import CONVERSIONS
-from edgewise.optimizing.variant import ORIGINAL, Optimization
+from edgewise.optimizing.variant import ABSENT_ENGINES, ORIGINAL, Optimization
 from edgewise.optimizing.variant_cache import VariantCache
 from edgewise.record import DataRef, Job, ModelRef, Run, RuntimeSpec, TargetSpec
 from edgewise.registry import availability_of
@@ -151,7 +151,7 @@ def _tell_conversions(settings: SearchSettings, file: str, formats: Sequence[str
     file = Path(file).name if Path(file).is_absolute() else file  # reports are for others too
     found = tell_conversions(file, settings.format, settings.target, formats=formats, with_tools=False)
     return [
-        f"{line}, with {as_flag('also', shlex.quote(Path(file).stem + TARGETS[to].suffix))}"
+        f"{ABSENT_ENGINES}{line}, with {as_flag('also', shlex.quote(Path(file).stem + TARGETS[to].suffix))}"
         for to, line in found.items()
     ]
 

@@ -66,7 +66,7 @@ def _explain_kernels(steps_before: Sequence[StepTime], steps_after: Sequence[Ste
     ratio = sum(after.values()) / sum(before.values())
     old, new = next(iter(before)), next(iter(after))
     if old == new:
-        new, old = f"{new} of the variant", f"{old} of the original"
+        new, old = f"{new} after the pass", f"{old} before it"
     if abs(ratio - 1.0) <= _ALIKE:
         return f"{new} is as fast as {old} here"
     if ratio > 1.0:

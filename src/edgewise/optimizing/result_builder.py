@@ -21,7 +21,7 @@ from edgewise.model.identity import describe_file, open_model
 from edgewise.optimizing.changed_answers import ChangedAnswers
 from edgewise.optimizing.choice import SMALLER, check_bounds, find_closest
 from edgewise.optimizing.elsewhere import with_device_memory
-from edgewise.optimizing.factors import find_factors
+from edgewise.optimizing.factors import find_factors, find_precision_steps
 from edgewise.optimizing.loader import write_loader
 from edgewise.optimizing.search_settings import SearchSettings
 from edgewise.optimizing.selection import Selection, Standings
@@ -35,6 +35,7 @@ from edgewise.optimizing.variant import (
     Prediction,
     PredictionWithData,
     file_words_of,
+    made_of,
 )
 from edgewise.record import DataRef, ModelRef, Run
 
@@ -75,6 +76,7 @@ def build_result(
         reason="" if chosen is None else _explain(everything[chosen], everything),
         chosen_because="" if choice is None else choice.because,
         factors=() if chosen is None else find_factors(chosen, everything, standings.races),
+        precision_steps=find_precision_steps(everything, standings.races),
         not_tried=_find_not_tried(others, settings),
         with_data=_find_prediction_with_data(standings.with_data, everything[chosen or ORIGINAL].runtime.name),
         bounds=settings.bounds,
@@ -120,13 +122,11 @@ def build_result(
 
 def _explain(chosen: Candidate, everything: Mapping[str, Candidate]) -> str:
     """Why a variant is faster: what the pre-flight saw of its pass, else how its file differs from the original's."""
-    made = chosen
-    while made.kind == "tuning" and made.parent is not None:
-        made = everything[made.parent]
+    made = made_of(chosen, everything)
     if made.predicted is not None and made.predicted.speedup is not None:
         return made.predicted.because
     before, after = everything[ORIGINAL].model, made.model
-    return "" if before is None or after is None else explain_files(before, after, ("the original", made.id))
+    return "" if before is None or after is None else explain_files(before, after, (before.name, made.id))
 
 
 def _find_smaller_int8(result: Optimization) -> ModelRef | None:

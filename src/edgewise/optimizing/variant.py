@@ -16,6 +16,7 @@ from edgewise.shown import Shown
 
 if TYPE_CHECKING:
     from edgewise.comparing.allowed_loss import LimitCheck
+    from edgewise.comparing.comparison import Verdict
     from edgewise.optimizing.accuracy import Accuracy
     from edgewise.optimizing.base import PassKind
     from edgewise.optimizing.changed_answers import ChangedAnswers
@@ -28,6 +29,8 @@ ABOUT_ORIGINAL = "the original: "
 """Begins the notes that doubt its accuracy."""
 UNTRIED_SETTINGS = "settings of "
 """Begins the note on settings of an engine for which there was no time."""
+ABSENT_ENGINES = "no part taken: "
+"""Begins the note on engines that read only another format of the network."""
 
 BUSY_MACHINE = "the machine was busy: "
 """Begins the note on variants that a short measurement on a busy machine left undecided."""
@@ -52,6 +55,8 @@ class MetricValue:
     Attributes:
         coverage: share of cases in which the interval contains the true value.
         at_least: a part of an absent value that is known.
+        verdict: of a ratio, on the variant: what its race proved, adjusted for all of the race's comparisons; None of
+            other numbers.
     """
 
     value: float | None
@@ -62,6 +67,7 @@ class MetricValue:
     absent_because: str | None = None
     coverage: float = 0.95
     at_least: float | None = None
+    verdict: Verdict | None = None
 
     def to_document(self) -> dict[str, Any]:
         """As JSON has it."""
@@ -289,6 +295,13 @@ def root_of(name: str, candidates: Mapping[str, Candidate]) -> ModelRef:
     return candidate.model
 
 
+def made_of(one: Candidate, known: Mapping[str, Candidate]) -> Candidate:
+    """Return the variant that has the file of `one`, without further settings of the engine."""
+    while one.kind == "tuning" and one.parent is not None and one.parent in known:
+        one = known[one.parent]
+    return one
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Bound:
     """A limit on a metric, such as ``latency`` ≤ 0.005 s.
@@ -379,6 +392,8 @@ class Optimization(Shown):
             neither is known.
         chosen_because: why it, of those whose latency can't be told apart from its own; empty where there are none.
         factors: of the chosen variant's speed-up; empty where there is only one.
+        precision_steps: each raced file that an inexact pass made, against the unchanged file in the same engine: what
+            the pass alone gains; empty where no race had both.
         with_data: without samples, the best prediction of a pass that needs some; else None.
         unmet: why no variant meets the bounds, nor the original; empty where one does.
         closest: id of the variant closest to meeting the bounds; None where they are met.
@@ -409,6 +424,7 @@ class Optimization(Shown):
     reason: str = ""
     chosen_because: str = ""
     factors: tuple[Factor, ...] = ()
+    precision_steps: tuple[Factor, ...] = ()
     not_tried: NotTried = field(default_factory=NotTried)
     with_data: PredictionWithData | None = None
     bounds: tuple[Bound, ...] = ()
@@ -464,9 +480,7 @@ class Optimization(Shown):
 
     def made(self, one: Candidate) -> Candidate:
         """Return the variant that has the file of `one`, without further settings of the engine."""
-        while one.kind == "tuning" and one.parent is not None:
-            one = self.candidate(one.parent)
-        return one
+        return made_of(one, self._by_id())
 
     @property
     def changed_most(self) -> str | None:
@@ -493,6 +507,7 @@ class Optimization(Shown):
             "chosen_because": self.chosen_because or None,
             "best_export": None if self.best_export is None else self.best_export.id,
             "factors": [one.to_document() for one in self.factors],
+            "precision_steps": [one.to_document() for one in self.precision_steps],
             "not_tried": asdict(self.not_tried),
             "with_data": None if self.with_data is None else self.with_data.to_document(),
             "constraints": [asdict(bound) for bound in self.bounds],

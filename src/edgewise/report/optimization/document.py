@@ -3,10 +3,18 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from itertools import groupby
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from edgewise.optimizing.variant import ABOUT_ORIGINAL, BUSY_MACHINE, AppliedPass, Candidate, Optimization
+from edgewise.optimizing.variant import (
+    ABOUT_ORIGINAL,
+    ABSENT_ENGINES,
+    BUSY_MACHINE,
+    AppliedPass,
+    Candidate,
+    Optimization,
+)
 from edgewise.report.bench.ranking import LOAD, load_lines
 from edgewise.report.charts import Chart, Matrix
 from edgewise.report.document import Document, Section, Table, filled, lines_of, pairs_table
@@ -20,6 +28,7 @@ from edgewise.report.optimization.words import (
     headline_of,
     loss_lines,
     number_of,
+    precision_line,
     reason_line,
     samples_line,
 )
@@ -32,18 +41,25 @@ if TYPE_CHECKING:
 
 def print_optimization(result: Optimization, console: Console, *, details: bool = False) -> None:
     """Print `result` on `console`, readable at 80 columns."""
-    from rich.text import Text
-
     from edgewise.report.document.text import print_document
 
     headline, evidence = headline_of(result)
-    console.print(Text(one_line(headline), style="bold"))
-    for line in filter(None, (reason_line(result), evidence)):
-        console.print(Text(one_line(line)))
+    _print_line(console, headline, style="bold")
+    for line in filter(None, (precision_line(result), reason_line(result), evidence)):
+        _print_line(console, line)
     document = describe_optimization(result, width=console.width)
     if not document.lead:  # a section begins with an empty line
         console.print()
     print_document(document, console, details=details)
+
+
+def _print_line(console: Console, line: str, *, style: str = "") -> None:
+    """Print `line` folded between words; a path that is wider than the terminal stays whole, on a line of its own."""
+    from rich.cells import cell_len
+    from rich.text import Text
+
+    for is_wide, words in groupby(one_line(line).split(" "), key=lambda word: cell_len(word) > console.width):
+        console.print(Text(" ".join(words), style=style), soft_wrap=is_wide)
 
 
 def describe_optimization(result: Optimization, *, width: int | None = None) -> Document:
@@ -61,7 +77,7 @@ def describe_optimization(result: Optimization, *, width: int | None = None) -> 
         None if narrow else provenance_table(result),
     ]
     return Document(
-        title="; ".join(filter(None, (headline, reason_line(result), evidence))),
+        title="; ".join(filter(None, (headline, precision_line(result), reason_line(result), evidence))),
         tables=tuple(table for table in tables if table is not None),
         sections=tuple(section for section in sections if section.tone != "poor"),
         lead=tuple(section for section in sections if section.tone == "poor"),
@@ -87,6 +103,7 @@ def sections_of(result: Optimization, *, narrow: bool) -> list[Section]:
     doubts = tuple(note for note in notes if note.startswith(ABOUT_ORIGINAL))
     raced = [one.measured for one in (result.baseline, *result.candidates) if one.measured is not None]
     busy = tuple(note for note in notes if note.startswith(BUSY_MACHINE))
+    said = (*doubts, *busy, *(note for note in notes if note.startswith(ABSENT_ENGINES)))
     lost, made = (loss_lines(result), provenance_lines(result)) if narrow else ([], [])
     files = [f"{name}: {path if narrow else Path(path).name}" for name, path in result.files.items()]
     found = [
@@ -98,7 +115,7 @@ def sections_of(result: Optimization, *, narrow: bool) -> list[Section]:
         Section(title="Made by", lines=tuple(made), brief=""),
         Section(title="To make it again", lines=lines_of([result.command]), brief=""),
         Section(title="Conditions", lines=tuple(condition_lines(result)), brief=samples_line(result)),
-        Section(title="Notes", lines=tuple(note for note in notes if note not in (*doubts, *busy))),
+        Section(title="Notes", lines=tuple(note for note in notes if note not in said)),
     ]
     return filled(found)
 

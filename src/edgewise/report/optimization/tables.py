@@ -27,6 +27,7 @@ from edgewise.report.optimization.words import (
     reason_of,
     speed_text,
     speedup_text,
+    standing_of,
     verdict_of,
 )
 from edgewise.report.runs.cells import Scale, amount_cell, label_of, scales_of_two
@@ -164,9 +165,8 @@ def _change_cell(result: Optimization, other: Candidate, metric: str) -> Cell:
 
 
 def _speed_tone(speed: MetricValue) -> Tone:
-    if speed.low is not None and speed.low > 1.0:
-        return "good"
-    return "bad" if speed.high is not None and speed.high < 1.0 else "plain"
+    tones: dict[str, Tone] = {"faster": "good", "slower": "bad"}
+    return tones.get(standing_of(speed), "plain")
 
 
 def variants_table(result: Optimization, *, narrow: bool = False) -> Table:

@@ -7,14 +7,23 @@ import re
 from collections.abc import Mapping, Sequence
 from typing import get_args
 
+from edgewise.comparing.comparison import Verdict
 from edgewise.comparing.criteria import THRESHOLD
 from edgewise.evaluating.agreement import WORST
 from edgewise.evaluating.class_order import doubt_order
 from edgewise.formatting import ABSENT, factor_text, points_range, points_text, quantity, value_text
 from edgewise.grouping import by_key
 from edgewise.metrics import METRICS
-from edgewise.optimizing.choice import SMALLER, UNPROVEN, drop_of, judged_words
-from edgewise.optimizing.variant import UNTRIED_SETTINGS, Candidate, MetricValue, Optimization, Stage
+from edgewise.optimizing.choice import SMALLER, UNPROVEN, drop_of, in_words, judged_words
+from edgewise.optimizing.variant import (
+    ABSENT_ENGINES,
+    UNTRIED_SETTINGS,
+    Candidate,
+    Factor,
+    MetricValue,
+    Optimization,
+    Stage,
+)
 from edgewise.report.optimization.elsewhere import conclude_elsewhere, device_lines
 from edgewise.report.runs.cells import label_of
 from edgewise.text import listing, one_line
@@ -28,6 +37,8 @@ _OUT: Mapping[Stage, str] = {
 NOT_REACHED = "it was rejected before this was measured"
 NO_RACE = "the original was not raced, for no race was finished"
 _MORE_TIME = "give more with --time-budget; what was made is kept"
+_MOST_STEPS = 3
+"""Most changed files of which the first lines say how fast they are beside the unchanged one."""
 _ALIKE = ("same", "about the same", "not told apart")
 _UNTRIED = re.compile(r"(.+?) was not tried: (.+)")
 
@@ -67,8 +78,18 @@ def speedup_text(value: float | None, low: float | None = None, high: float | No
 
 
 def speed_text(speed: MetricValue) -> str:
-    """``"2.97× faster [2.91, 3.03]"``; no such word where the interval holds 1 or what is too little to matter."""
-    return f"speed-up {ABSENT}" if speed.value is None else _factor_words(speed, "faster", "slower", "the speed")
+    """``"2.97× faster [2.91, 3.03]"``, ``"0.41× the speed [0.40, 0.42] (slower)"``: always the variant's speed over the
+    original's, with a word for what is proven.
+    """
+    if speed.value is None:
+        return f"speed-up {ABSENT}"
+    standing = standing_of(speed)
+    if standing == "faster":
+        return in_words(speed, "faster")
+    text, apart = in_words(speed, "the speed"), _standing_alone(speed)
+    if standing == "slower":
+        return f"{text} (slower)"
+    return f"{text} (not proven {apart})" if standing == "inconclusive" and apart in ("faster", "slower") else text
 
 
 def memory_text(reduction: MetricValue) -> str:
@@ -76,29 +97,25 @@ def memory_text(reduction: MetricValue) -> str:
     assert reduction.low is not None and reduction.high is not None
     if reduction.low == reduction.high == 1.0:
         return "same"
-    if _is_small(reduction):
-        return "about the same"
-    if reduction.low <= 1.0 <= reduction.high:
-        return "not told apart"
-    return _factor_words(reduction, "smaller", "larger", "")
+    standing = standing_of(reduction)
+    if standing == "faster":
+        return in_words(reduction, "smaller")
+    if standing == "slower" and reduction.value:
+        growth = MetricValue(value=1.0 / reduction.value, low=1.0 / reduction.high, high=1.0 / reduction.low)
+        return in_words(growth, "larger")
+    return "about the same" if standing == "same" else "not told apart"
 
 
-def _factor_words(factor: MetricValue, more: str, less: str, open_: str) -> str:
-    """Return a factor with the word for what is proven, upside down where it is proven to be below 1."""
-    assert factor.value is not None
-    if factor.high is not None and factor.high < 1.0 and factor.low and not _is_small(factor):
-        text, _, interval = factor_text(1.0 / factor.value, 1.0 / factor.high, 1.0 / factor.low).partition(" ")
-        return f"{text} {less} {interval}"
-    text, _, interval = factor_text(factor.value, factor.low, factor.high).partition(" ")
-    word = more if factor.low is not None and factor.low > 1.0 and not _is_small(factor) else open_
-    return f"{text} {word} {interval}".rstrip()
+def standing_of(factor: MetricValue) -> Verdict:
+    """Return the verdict of a race on a factor; of an estimate, which has none, what its interval alone says."""
+    return factor.verdict or _standing_alone(factor)
 
 
-def _is_small(factor: MetricValue) -> bool:
-    """Whether a factor with its whole interval is a difference that doesn't matter."""
-    if not factor.low or factor.high is None:
-        return False
-    return factor.low >= 1.0 / (1.0 + THRESHOLD) and factor.high <= 1.0 + THRESHOLD
+def _standing_alone(factor: MetricValue) -> Verdict:
+    low, high = factor.low or 0.0, math.inf if factor.high is None else factor.high
+    if low >= 1.0 / (1.0 + THRESHOLD) and high <= 1.0 + THRESHOLD:
+        return "same"
+    return "faster" if low > 1.0 else "slower" if high < 1.0 else "inconclusive"
 
 
 def bytes_text(before: MetricValue, after: MetricValue) -> str:
@@ -149,9 +166,10 @@ def gains_of(result: Optimization, candidate: Candidate) -> list[str]:
     if result.headline and drop is not None and drop.value is not None:
         here = ", measured here" if result.device else ""
         value = value_text(result.headline, METRICS[result.headline].unit, candidate.value(result.headline))
-        words.append(f"{label_of(result.headline)} {value} ({accuracy_text(drop, result.headline)}{here})")
+        samples = f" of {result.judged:,} samples" if result.judged else ""
+        words.append(f"{label_of(result.headline)} {value}{samples} ({accuracy_text(drop, result.headline)}{here})")
     memory = number_of(candidate, "memory_reduction")
-    if memory.high is not None and memory.high < 1.0 and not _is_small(memory):
+    if standing_of(memory) == "slower":
         words.append(f"but peak memory {memory_text(memory)}")
     return words
 
@@ -200,13 +218,44 @@ def headline_of(result: Optimization) -> tuple[str, str]:
     further = [] if result.interrupted else [_promised(result), _untried(result)]
     doubt = doubt_order(None if result.baseline.accuracy is None else result.baseline.accuracy.evaluation)
     settings = "" if result.interrupted else settings
+    absent = [one_line(note) for note in result.notes if note.startswith(ABSENT_ENGINES)]
     if result.chosen is None and result.best_int8 is None:
-        return _joined(headline, doubt, *further), _joined(evidence, settings)
-    return headline, _joined(doubt, evidence, *further, settings)
+        return _joined(headline, *absent, doubt, *further), _joined(evidence, settings)
+    return headline, _joined(*absent, doubt, evidence, *further, settings)
 
 
 def _joined(*parts: str) -> str:
     return "; ".join(filter(None, parts))
+
+
+def precision_line(result: Optimization) -> str:
+    """``"litert makes it 1.76× faster; int8 gains no speed: …"``: where the speed comes from if no inexact pass gains.
+
+    Empty where a pass does, or where none raced beside the unchanged file in the chosen engine.
+    """
+    if result.chosen is None:
+        return ""
+    engine = result.candidate(result.chosen).runtime.name
+    steps = [one for one in result.precision_steps if result.candidate(one.before).runtime.name == engine]
+    standings = {standing_of(one.number) for one in steps}
+    if not steps or "faster" in standings:
+        return ""
+    plain = result.candidate(steps[0].before)
+    gain = number_of(plain, "speedup")
+    made = f"{engine} makes it {speed_text(gain)}; " if standing_of(gain) == "faster" else ""
+    families = list(dict.fromkeys(one.kind for one in steps))
+    gains = ("gains", "is") if len(families) == 1 else ("gain", "are")
+    proven = f"{gains[1]} not proven to gain" if "inconclusive" in standings else f"{gains[0]} no"
+    beside = sorted((one for one in steps if one.before == plain.id), key=lambda one: -(one.number.value or 0.0))
+    told = "; ".join(_step_words(result, one) for one in beside[:_MOST_STEPS])
+    return one_line(f"{made}{listing(families)} {proven} speed over {plain.id}: {told}")
+
+
+def _step_words(result: Optimization, step: Factor) -> str:
+    """``"litert-static: 0.71× the speed [0.69, 0.73] (slower), 3.50× smaller"``."""
+    size = bytes_text(*(number_of(result.candidate(name), "model_size") for name in (step.before, step.after)))
+    size = f"size {size}" if size in _ALIKE else size
+    return f"{step.what}: {', '.join(filter(None, (speed_text(step.number), size)))}"
 
 
 def reason_line(result: Optimization) -> str:
@@ -237,13 +286,18 @@ def _promised(result: Optimization) -> str:
 
 
 def _untried(result: Optimization) -> str:
-    """``"no time for 3 of 9 variants; give it more, such as --time-budget 10min"``; empty where there was time."""
+    """``"no time for 3 of 9 variants; give it more, such as --time-budget 10min"``; empty where there was time.
+
+    Without the advice where the conclusion has it.
+    """
     untried = result.not_tried
     if not untried.variants:
         return ""
     among = f", including every {listing(list(untried.families))} one" if untried.families else ""
     more = (
-        "" if untried.budget_s is None else f"; give it more, such as --time-budget {duration_flag(untried.budget_s)}"
+        ""
+        if untried.budget_s is None or (result.chosen is None and not result.unmet and _undecided(result))
+        else f"; give it more, such as --time-budget {duration_flag(untried.budget_s)}"
     )
     return f"no time for {len(untried.variants)} of {untried.of} variants{among}{more}"
 
@@ -294,16 +348,14 @@ def _conclude(result: Optimization) -> tuple[str, str]:
         closest = one_line(result.closest) if result.closest is not None else "none"
         return f"No variant meets {bounds}", f"the closest is {closest}; in the way: {one_line(result.unmet)}"
     begun = "Interrupted: nothing so far beats the original" if result.interrupted else "Nothing beats the original"
-    undecided = [] if result.interrupted else [one for one in result.candidates if _is_open(one)]
-    hopeful = [one for one in undecided if (number_of(one, "speedup").value or 1.0) >= 1.0]
-    reason, promising = _most_promising(hopeful or undecided)
+    promising = ""
+    if undecided := _undecided(result):
+        begun, promising = _conclude_undecided(result, undecided)
     if result.best_int8 is not None:
-        is_open = any(one.stage == "raced" for one in undecided)
-        if is_open:
-            begun = "Not decided" if _is_open(result.best_int8) else "Nothing is proven faster than the original so far"
+        begun += "; " if undecided else ": "
         return _conclude_int8(result, result.best_int8, begun=begun, promising=promising)
     if undecided:
-        return f"Not decided: {reason}", promising
+        return begun, promising
     nearest = nearest_of(result)
     if nearest is None and result.candidates:
         first = result.candidates[0]
@@ -314,18 +366,29 @@ def _conclude(result: Optimization) -> tuple[str, str]:
     return begun, f"the closest variant is {one_line(nearest.id)}: {why}"
 
 
-def _most_promising(undecided: Sequence[Candidate]) -> tuple[str, str]:
-    """Return why variants are undecided, and the most promising of them with what to do; empty where none is."""
-    if not undecided:
-        return "", ""
+def _undecided(result: Optimization) -> list[Candidate]:
+    """Return the variants that more time, or a quiet machine, could decide on; none where the user cut it short."""
+    return [] if result.interrupted else [one for one in result.candidates if _is_open(one)]
+
+
+def _conclude_undecided(result: Optimization, undecided: Sequence[Candidate]) -> tuple[str, str]:
+    """Return how many variants are undecided, with what to do, and the most promising of them."""
+    hopeful = [one for one in undecided if (number_of(one, "speedup").value or 1.0) >= 1.0] or undecided
     # What nothing is known of comes before what was seen to be no faster.
-    best = max(undecided, key=lambda one: _hoped(one) or 1.0)
-    known = len(undecided) == 1 or _hoped(best)
-    most = "the most promising undecided variant is" if known else f"{len(undecided)} variants are undecided, such as"
-    why = f"{most} {_promise(best)}: {one_line(best.why)}"
+    best = max(hopeful, key=lambda one: _hoped(one) or 1.0)
+    known = len(hopeful) == 1 or _hoped(best)
+    most = "the most promising of them is" if known else "one of them is"
+    budget_s, better = (
+        result.conditions.get("budget_s"),
+        "better" if result.conditions.get("aim") == "size" else "faster",
+    )
     if best.is_undecided:
-        return "the machine was busy", f"{why}; search again on a quiet one"
-    return "the time budget ended", f"{why}; {_MORE_TIME}"
+        why = ", as the machine was busy (→ search again on a quiet one)"
+    else:
+        why = f" in {budget_s:g} s (→ --time-budget {duration_flag(2 * budget_s)})" if budget_s else ""
+    count = f"{len(undecided)} of {len(result.candidates)} {'was' if len(undecided) == 1 else 'were'} not decided"
+    kept = "" if best.is_undecided else "; what was made is kept"
+    return f"No variant is proven {better}; {count}{why}", f"{most} {_promise(best)}: {one_line(best.why)}{kept}"
 
 
 def _conclude_int8(result: Optimization, best: Candidate, *, begun: str, promising: str) -> tuple[str, str]:
@@ -339,7 +402,7 @@ def _conclude_int8(result: Optimization, best: Candidate, *, begun: str, promisi
     among = f"{len(raced)} variants, {count} of them int8, raced"
     if count == len(raced):
         among = f"{count} int8 variant{'s' if count > 1 else ''} raced"
-    headline = f"{begun}: {among}; the best int8 is {one_line(best.id)}: {', '.join(gains_of(result, best))}"
+    headline = f"{begun}{among}; the best int8 is {one_line(best.id)}: {', '.join(gains_of(result, best))}"
     file = one_line(result.files.get("int8", ""))
     told = best.predicted
     because = one_line(told.because) if told is not None and told.speedup is not None else ""

@@ -177,7 +177,7 @@ class OptimizeRequest(DataRequest):
         option(
             "--time-budget T",
             MEASURE,
-            "Time limit of the whole search",
+            "Time limit of the search; what has begun by then still ends, and the result is written",
             read=parse_duration,
             default="5min",
             common=True,
