@@ -14,9 +14,11 @@ from edgewise.comparing.subjects import compare_stored
 from edgewise.profiling.layer_matching import pair_layers
 from edgewise.record import Disagreement, InTurns, Run
 from edgewise.report.comparison.document import comparison_document
+from edgewise.report.document.text import to_text
 from edgewise.report.profile.diff import diff_table, diff_tables
 from edgewise.report.profile.document import profile_document
-from edgewise.report.profile.order import NOT_PROVEN, disagreement_line, order_line
+from edgewise.report.profile.order import NOT_PROVEN, disagreement_line, leader_of, order_line, pairs_of_files
+from edgewise.report.profile.page import profile_page
 from edgewise.studio.graph_part import render_graph
 from report_pages import render_profile_html
 from sample_profiles import faster_run, profiled_run
@@ -74,6 +76,112 @@ def test_the_line_of_two_names_the_load_where_statistics_disagree():
     assert order_line([first, second]) in document.answer
     assert disagreement_line([first, second]) in document.lead[0].lines
     assert disagreement_line([second]) == ""
+
+
+def test_the_first_line_is_of_the_engine_that_turns_favour_also_without_proof():
+    """It crowned the engine of the least latency alone, which turns found slower."""
+    runs = two(1.15, "inconclusive", spread=0.06)
+    assert leader_of(runs) == (runs[0], "onnxruntime/cpu (probably fastest)")
+    assert profile_document(runs).answer[0].startswith("onnxruntime/cpu (probably fastest) takes 1.00 ± 0.01 ms: ")
+    assert leader_of(two(1.01, "inconclusive"))[1] == "onnxruntime/cpu (least time in turns, not proven)"
+    assert leader_of(two(0.87, "faster"))[1] == "openvino/cpu (fastest)"
+    assert leader_of([profiled_run(), faster_run()])[1] == "openvino/cpu (least latency)"
+
+
+def test_an_interval_without_1_that_proves_nothing_is_probable_in_every_place():
+    """ "can't be told apart" stood beside an interval that left 1 out."""
+    runs = two(1.15, "inconclusive", spread=0.06)
+    open_ = "not proven: a proof takes a risk of error below 1 % over all pairs, the interval has 5 %"
+    assert order_line(runs) == (
+        "openvino/cpu is probably slower than onnxruntime/cpu (ratio 1.150, 95 % interval 1.081 to 1.219, measured in "
+        f"turns; {open_})"
+    )
+    verdict = diff_table(runs).rows[-1][-1]
+    assert (verdict.text, verdict.notes[1:]) == ("probably slower", (open_,))
+    assert diff_table(two(1.01, "inconclusive")).rows[-1][-1].text == "unclear"
+    assert order_line(runs[::-1]).startswith("onnxruntime/cpu is probably faster than openvino/cpu (ratio 0.870, ")
+
+
+def test_of_three_runs_the_one_that_turns_favour_leads_without_proof():
+    first, second = two(1.15, "inconclusive", spread=0.06)
+    third = replace(faster_run(29), job=replace(first.job, runtime=replace(first.job.runtime, name="litert")))
+    turns = [in_turns(one, third, 1.2, "inconclusive", spread=0.06) for one in (first, second)]
+    first, second = (
+        replace(one, in_turns=(*one.in_turns, *pair[0].in_turns))
+        for one, pair in zip((first, second), turns, strict=True)
+    )
+    third = replace(third, in_turns=tuple(told for _, after in turns for told in after.in_turns))
+    assert order_line([third, second, first]) == (
+        "probably fastest: onnxruntime/cpu; openvino/cpu takes 1.15× [1.08, 1.22] the time and litert/cpu takes 1.20× "
+        "[1.12, 1.28] the time in turns, not proven: a proof takes a risk of error below 1 % over all pairs, the "
+        "interval has 5 %"
+    )
+
+
+def test_no_row_of_the_whole_has_a_change_beside_times_that_it_is_not_of():
+    alone, turns = diff_table(two(1.08, "slower")).rows[-2:]
+    assert [cell.text for cell in alone] == ["end to end, each alone", "–", "1000 ± 10", "870 ± 9", "–", "–", "–"]
+    assert [cell.text for cell in turns] == ["end to end, in turns", "–", "–", "–", "+80.0", "1.08", "slower"]
+    assert diff_table([profiled_run(), faster_run()]).rows[-1][0].text == "end to end"
+
+
+def two_files_in_two_engines() -> list[Run]:
+    """a.onnx and b.onnx, whose pw1 takes 240 µs, in onnxruntime and openvino: in turns, b takes 1.2 times as long."""
+    runs = [profiled_run(31), faster_run(32), profiled_run(33), faster_run(34)]
+    names = ["a.onnx", "a.onnx", "b.onnx", "b.onnx"]
+    named = [
+        replace(run, job=replace(run.job, model=replace(run.job.model, name=name, sha256=name[0] * 64)))
+        for run, name in zip(runs, names, strict=True)
+    ]
+    for one, other in ((0, 2), (1, 3)):
+        slower = tuple(
+            replace(layer, time=240e-6, low=235e-6, high=245e-6) if layer.name == "pw1" else layer
+            for layer in named[other].layers
+        )
+        named[one], named[other] = in_turns(named[one], replace(named[other], layers=slower), 1.2, "slower")
+    return named
+
+
+def test_two_files_in_several_engines_are_compared_in_each_engine():
+    """The first line ranked four runs, and no table compared the two files."""
+    runs = two_files_in_two_engines()
+    assert [(engine, [run.id for run in pair]) for engine, pair in pairs_of_files(runs)] == [
+        ("openvino/cpu", [runs[1].id, runs[3].id]),
+        ("onnxruntime/cpu", [runs[0].id, runs[2].id]),
+    ]
+    answer = profile_document(runs).answer
+    assert [line[:60] for line in answer if "slower than" in line] == [
+        "b.onnx · openvino/cpu is 1.20× slower than a.onnx · openvino"[:60],
+        "b.onnx · onnxruntime/cpu is 1.20× slower than a.onnx · onnxr"[:60],
+    ]
+    assert answer[0].startswith("b.onnx · openvino/cpu is 1.20× slower than a.onnx · openvino/cpu (ratio 1.200, ")
+    assert [table.title for table in profile_document(runs).tables[:4]] == [
+        "By type of operator: a.onnx · openvino/cpu → b.onnx · openvino/cpu",
+        "Before and after: a.onnx · openvino/cpu → b.onnx · openvino/cpu",
+        "By type of operator: a.onnx · onnxruntime/cpu → b.onnx · onnxruntime/cpu",
+        "Before and after: a.onnx · onnxruntime/cpu → b.onnx · onnxruntime/cpu",
+    ]
+    assert pairs_of_files(runs[::2]) == pairs_of_files(runs[:2]) == []
+    assert [engine for engine, _ in pairs_of_files(runs[1:])] == ["openvino/cpu"]
+
+
+def test_on_a_terminal_what_changed_stands_before_conditions_findings_and_next():
+    text = to_text(profile_document(two_files_in_two_engines(), width=100), width=100)
+    words = ("Before and after: ", "Conditions and limits", "Findings: ", "Next")
+    places = [text.index(f"\n{each}") for each in words]
+    assert places == sorted(places)
+    engines = to_text(profile_document([profiled_run(), faster_run()], width=100), width=100)
+    assert engines.index("Conditions and limits") < engines.index("Engine against engine")
+
+
+def test_the_charts_begin_with_the_engine_of_the_first_line():
+    titles = [chart.title for chart in profile_page(two(0.9, "faster")).charts() if chart]
+    assert titles[0].endswith(": openvino/cpu") and titles[-1] == "The largest differences"
+    assert [title.endswith(": onnxruntime/cpu") for title in titles[:-1]] == sorted(
+        title.endswith(": onnxruntime/cpu") for title in titles[:-1]
+    )
+    changed = [chart.title for chart in profile_page(two_files_in_two_engines()).charts() if chart][:2]
+    assert changed == ["The largest differences: openvino/cpu", "The largest differences: onnxruntime/cpu"]
 
 
 @pytest.mark.parametrize(

@@ -65,6 +65,7 @@ from edgewise.report.profile.findings import (
 )
 from edgewise.report.profile.model_explorer import node_data
 from edgewise.report.profile.order import leader_of
+from edgewise.report.profile.page import profile_page
 from edgewise.report.runs.cells import notes_of
 from edgewise.report.runs.conditions import engine_of
 from edgewise.store.codec import decode, from_document, to_document
@@ -290,9 +291,11 @@ def test_the_first_lines_divide_the_time_at_the_machines_limit():
     )
     assert above.endswith("; other kernels, such as another engine's, may save it")
     assert other == (
-        "190 µs (19 %) is outside the layers with a limit: overheads of the engine, layers without arithmetic and layers whose "
-        "limit is not known"
+        "190 µs (19 %) is outside the layers with a limit: overheads of the engine, layers without arithmetic, layers whose "
+        "limit is not known and 20.0 µs unattributed"
     )
+    told = replace(run, profile=replace(run.profile, unattributed=9e-6))  # below a hundredth of the whole
+    assert limits_of(told)[2].endswith("layers without arithmetic and layers whose limit is not known")
     quick = with_times_above_roofs(run, [30, 1, 1, 1])
     assert limits_of(quick)[0].endswith(
         ": only less work (a smaller model) or a lower precision (int8, or bf16 where the engine has it) can shorten it"
@@ -311,12 +314,47 @@ def test_layers_below_their_limits_count_against_those_above():
     run = replace(profiled_run(), measurements=())  # no latency with an interval that all layers share
     assert limits_of(with_times_above_roofs(run, [9, -3, -1, -1]))[1].startswith("4.00 ± 2.00 µs (0.40 %) is above")
     assert limits_of(with_times_above_roofs(run, [3, -3, 1, 0]))[1] == (
-        "how much is above that limit can't be told: at most 3.00 µs, perhaps nothing"
+        "how much is above that limit can't be told: at most 3.00 µs of the 1.00 ms that the whole takes, perhaps nothing"
     )
     assert limits_of(with_times_above_roofs(run, [-3, -3, 1, 0]))[1] == "no time is above that limit"
     exact = with_times_above_roofs(run, [9, -3, -1, -1])
     layers = tuple(replace(layer, low=None, high=None) for layer in exact.layers)
     assert limits_of(replace(exact, layers=layers))[1].startswith("4.00 µs (0.40 %) is above")
+
+
+def test_no_time_above_the_limit_passes_the_upper_end_of_the_whole():
+    """Of a whole of 2.48 ms, at most 3.18 ms was said to be above the limit."""
+    run = profiled_run()
+    rows = tuple(replace(row, low=0.05e-3, high=1.2e-3) if row.metric == "latency" else row for row in run.measurements)
+    least = sum(layer.ops / layer.roof for layer in run.layers if layer.macs and layer.roof)
+    assert limits_of(replace(run, measurements=rows))[1].startswith(
+        f"how much is above that limit can't be told: at most {quantity(1.2e-3 - least, 's')} of the 1.20 ms that the "
+        "whole takes at most, perhaps nothing"
+    )
+
+
+def test_the_layers_that_take_half_take_half_of_the_whole():
+    """4 layers that took 43 % of the whole stood as "half of the time": it was half of that of all layers."""
+
+    def told(run):
+        overview = next(table for table in profile_page([run]).tables if table.title == "Overview")
+        return [[cell.text for cell in row] for row in overview.rows][1]
+
+    assert told(profiled_run()) == ["Half of the time", "2 layers", "of 7 take 55 % of the whole"]
+    assert told(many_layers_run(count=49)) == ["All layers", "49 %", "of the whole, in 49 layers"]  # of 10 µs in 1000
+    assert told(many_layers_run()) == ["Half of the time", "50 layers", "of 60 take 50 % of the whole"]
+
+
+def test_a_sum_beside_a_long_label_has_the_whole_width():
+    runs = [profiled_run(), faster_run()]
+    names = [f"lastweek/{'denoise' * 4}.{word}.onnx" for word in ("one", "two")]
+    runs = [
+        replace(run, job=replace(run.job, model=replace(run.job.model, name=name, sha256=name)))
+        for run, name in zip(runs, names, strict=True)
+    ]
+    lines = profile_text(runs, width=80).splitlines()
+    at = next(place for place, line in enumerate(lines) if line.startswith("Sum of the layers: "))
+    assert lines[at + 1].startswith("operators ") or not lines[at + 1].startswith(" ")
 
 
 def with_shares_of_roofs(run, shares):

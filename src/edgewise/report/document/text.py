@@ -62,8 +62,13 @@ def print_document(document: Document, console: Console, *, details: bool = Fals
     if briefs := [section for section in left_out if section.brief]:
         console.print()
         for section in briefs:
-            words = Text(one_line(section.brief or ""))
-            console.print(_hanging(Text(f"{one_line(section.title)}: ", style=_bold(section)), words))
+            title, words = (
+                Text(f"{one_line(section.title)}: ", style=_bold(section)),
+                Text(one_line(section.brief or "")),
+            )
+            # Beside a long title the words would be a narrow column.
+            is_long = title.cell_len > console.width // 2
+            console.print(Text.assemble(title, words) if is_long else _hanging(title, words))
     shorter = [section.title for section in left_out if section.lines != (section.brief,)]
     if hint:
         print_hint([table.title for table in document.tables if table not in tables] + shorter, console)

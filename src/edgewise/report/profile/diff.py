@@ -29,7 +29,7 @@ from edgewise.report.profile.cells import (
     total_cell,
 )
 from edgewise.report.profile.findings import BEFORE_AND_AFTER
-from edgewise.report.profile.order import NOT_PROVEN, are_on_one_machine
+from edgewise.report.profile.order import NOT_PROVEN, WHY_PROBABLY, are_on_one_machine, compared_by_layer, verdict_of
 from edgewise.report.runs.conditions import are_alternatives, differ_in_engine, labels_of, provider_of
 from edgewise.report.runs.provenance import provenance_of_column
 from edgewise.text import one_line
@@ -40,11 +40,18 @@ BEFORE_AFTER = ["Before", "After"]
 
 
 def diff_tables(runs: Sequence[Run], *, most: int | None = MOST_ROWS) -> list[Table]:
-    """Two profiles of like models by type of operator and by layer; empty for other runs. Args as of `diff_table`."""
-    by_layer = diff_table(runs, most=most)
-    if by_layer is None:
-        return []
-    return [_types_table(*(run for run in runs if run.profile is not None)), by_layer]
+    """Two profiles of like models by type of operator and by layer, of every engine that ran both of two files; empty
+    for other runs. Args as of `diff_table`.
+    """
+    found = []
+    for engine, pair in compared_by_layer(runs):
+        if (by_layer := diff_table(pair, most=most)) is not None:
+            types = _types_table(*(run for run in pair if run.profile is not None))
+            found += [
+                replace(each, title=each.title if engine in each.title else f"{each.title} ({engine})")
+                for each in (types, by_layer)
+            ]
+    return found
 
 
 def _types_table(first: Run, second: Run) -> Table:
@@ -114,7 +121,7 @@ def diff_table(runs: Sequence[Run], *, most: int | None = MOST_ROWS) -> Table | 
     rows = [pair_row(pair) for pair in shown]
     if rest := pairs[len(shown) :]:
         rows.append(_rest_row(rest))
-    rows += [*_rows_alone(pairs), whole_row(*profiled)]
+    rows += [*_rows_alone(pairs), *_whole_rows(*profiled)]
     verdicts = {verdict_cell(pair).text for pair in pairs}
     names, change, verdict = headings_of_two(*profiled)
     columns = (
@@ -314,6 +321,15 @@ def whole_row(before: Run, after: Run) -> tuple[Cell, ...]:
     return Cell(text="end to end"), DASH, *sides, _change(*(change or (None,))), ratio, verdict
 
 
+def _whole_rows(before: Run, after: Run) -> list[tuple[Cell, ...]]:
+    """Return `whole_row`; where turns were taken in two rows, as their ratio is not that of the times of each alone."""
+    name, op, *cells = whole_row(before, after)
+    if after.turns_against(before) is None:
+        return [(name, op, *cells)]
+    alone, turns = (Cell(text=f"{name.text}, {how}") for how in ("each alone", "in turns"))
+    return [(alone, op, *cells[:2], DASH, DASH, DASH), (turns, op, DASH, DASH, *cells[2:])]
+
+
 def change_of_whole(before: Run, after: Run) -> tuple[float, float | None, float | None] | None:
     """After less before of the latency with its 95 % interval, s: by the ratio of the turns where both runs took them.
 
@@ -333,10 +349,14 @@ def change_of_whole(before: Run, after: Run) -> tuple[float, float | None, float
 def whole_verdict(before: Run, after: Run) -> Cell:
     """By the ratio of their turns; of runs on several machines by intervals that don't overlap."""
     if (turns := after.turns_against(before)) is not None:
-        cell = {"faster": FASTER, "slower": SLOWER, "same": SAME}.get(turns.verdict, _UNCLEAR)
-        ratio = ratio_text(turns.ratio, turns.low, turns.high)
-        note = f"measured in turns: ratio {ratio}, and the change is by it; the two times are of each run alone"
-        return replace(cell, notes=(note,))
+        verdict, ratio = verdict_of(turns), ratio_text(turns.ratio, turns.low, turns.high)
+        open_ = replace(_UNCLEAR, text=verdict) if verdict.startswith("probably") else _UNCLEAR
+        cell = {"faster": FASTER, "slower": SLOWER, "same": SAME}.get(verdict, open_)
+        note = (
+            f"measured in turns: ratio {ratio}, and the change is the first run's own time by it; the times of turns "
+            "are not kept, and the two shown are of each run alone"
+        )
+        return replace(cell, notes=(note, *([WHY_PROBABLY] if cell is open_ is not _UNCLEAR else ())))
     if are_on_one_machine([before, after]):
         return Cell(text="not proven", tone="faint", notes=(NOT_PROVEN,))
     rows = [run.measurement("latency") for run in (before, after)]

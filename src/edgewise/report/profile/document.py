@@ -52,7 +52,7 @@ from edgewise.report.profile.findings import (
     titled,
     unmeasured_words,
 )
-from edgewise.report.profile.order import disagreement_line, leader_of, order_line
+from edgewise.report.profile.order import compared_by_layer, disagreement_line, leader_of, order_line
 from edgewise.report.runs.cautions import caution_sections, default_precision_lines
 from edgewise.report.runs.cells import NOT_MEASURED, failure_of
 from edgewise.report.runs.conditions import elsewhere, engine_of, labels_of, told_apart
@@ -97,7 +97,8 @@ def profile_document(
 
     Args:
         top: rows of layers; the rest is folded into one row with its sum.
-        width: cells of the terminal, on which the memory over time is drawn; None for no drawing.
+        width: cells of the terminal, on which the memory over time is drawn, and where tables come before conditions
+            and findings if what changed is asked for; None for no terminal.
         again: by verb, the options of the command of these runs that the next commands need too.
         typed: sha256 of a model → how that command named its file.
     """
@@ -117,22 +118,28 @@ def profile_document(
         sections += method_sections(run, label)
     answer, conditions = answer_lines(runs)
     sections += [*input_sections([run for run in runs if is_profiled(run)]), *caution_sections(runs)]
+    differences = diff_tables(runs)
+    lead = [
+        Section(title=CONDITIONS, lines=tuple(conditions)),
+        *(section for run, label in labelled for section in finding_sections(run, label, others=runs)),
+        *filled([next_section(runs, again, typed)]),
+    ]
+    if width is not None and differences and not leader_of(runs):
+        lead, sections = [], [*lead, *sections]
     return Document(
         title=title or f"Profile of {default_title(runs)}",
-        tables=with_differences(runs, tables, diff_tables(runs)),
+        tables=with_differences(runs, tables, differences),
         sections=tuple(sections),
         answer=tuple(answer),
-        lead=(
-            Section(title=CONDITIONS, lines=tuple(conditions)),
-            *(section for run, label in labelled for section in finding_sections(run, label, others=runs)),
-            *filled([next_section(runs, again, typed)]),
-        ),
+        lead=tuple(lead),
     )
 
 
 def answer_lines(runs: Sequence[Run]) -> tuple[list[str], list[str]]:
     """Return the lines that say where the time goes and which run is faster, and those on each run and its limits."""
-    order, lead, changes = order_line(runs), leader_of(runs), change_lines(runs)
+    lead = leader_of(runs)
+    asked = [(engine, order_line(two), change_lines(two), two) for engine, two in compared_by_layer(runs)]
+    named = any(engine for engine, *_ in asked)
     where = [where_lines(run, name) for run, name in zip(runs, labels_of(runs), strict=True)]
     if lead:
         leading, rest = (
@@ -140,22 +147,28 @@ def answer_lines(runs: Sequence[Run]) -> tuple[list[str], list[str]]:
             [[] if run is lead[0] else lines for run, lines in zip(runs, where, strict=True)],
         )
     else:
-        leading, rest = [line for lines in where for line in lines[:1]], [lines[1:] for lines in where]
+        shown = 0 if named else 1
+        leading, rest = [line for lines in where for line in lines[:shown]], [lines[shown:] for lines in where]
     first = [
         *(leading if lead else []),
-        order,
-        *changes[:1],
-        *(load_lines(runs) if order else []),
-        headline_of(runs),
+        *(titled_line(engine, line) for engine, order, changes, _ in asked for line in (order, *changes[:1])),
+        *(load_lines(runs) if any(order for _, order, _, _ in asked) else []),
+        *(titled_line(engine, headline_of(two)) for engine, _, _, two in asked),
         *([] if lead else leading),
     ]
     more = [
         *(line for run, lines in zip(runs, rest, strict=True) for line in (header(run), *lines, *limit_lines(run))),
-        *changes[1:],
-        disagreement_line(runs),
+        *(titled_line(engine, line) for engine, _, changes, _ in asked for line in changes[1:]),
+        *(titled_line(engine, disagreement_line(two)) for engine, _, _, two in asked),
+        order_line(runs) if named else "",
         *default_precision_lines(runs),
     ]
     return list(filter(None, first)), list(filter(None, more))
+
+
+def titled_line(engine: str, line: str) -> str:
+    """`line`, with the engine that it is about where there are several and it names none."""
+    return f"{engine}: {line}" if line and engine not in line else line
 
 
 def with_differences(runs: Sequence[Run], own: Sequence[Table], differences: Sequence[Table]) -> tuple[Table, ...]:

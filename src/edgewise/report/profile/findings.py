@@ -20,7 +20,7 @@ from edgewise.record.facts import threads_of, uses_int8
 from edgewise.record.layer import Bound
 from edgewise.report.document import Section, lines_of
 from edgewise.report.document.names import layer_names
-from edgewise.report.profile.cells import FEW_SESSIONS, has_bounds_alone, roof_reason
+from edgewise.report.profile.cells import FEW_SESSIONS, has_bounds_alone, most_time, roof_reason
 from edgewise.report.runs.conditions import engine_of, labels_of, look_up
 from edgewise.text import listing, one_line
 from edgewise.units import format_bytes, format_duration, format_si, significant
@@ -119,9 +119,9 @@ def limit_lines(run: Run) -> list[str]:
         where = ["overheads of the engine"] if any(layer.kind == "overhead" for layer in run.layers) else []
         where += ["layers without arithmetic"] if any(layer.macs == 0 for layer in run.layers) else []
         where += ["layers whose limit is not known"] if divided.unknown else []
-        share = _percent(others, profile)
-        outside = listing(where) or "not attributed"
-        lines.append(f"{quantity(others, 's')} ({share}) is outside the layers with a limit: {outside}")
+        where += [f"{quantity(gap, 's')} unattributed"] if (gap := profile.unattributed) >= least else []
+        taken = f"{quantity(others, 's')} ({_percent(others, profile)})"
+        lines.append(f"{taken} is outside the layers with a limit: {listing(where) or 'not attributed'}")
     return lines
 
 
@@ -141,7 +141,13 @@ def _above_words(run: Run, profile: Profile, divided: LimitedTime) -> str:
     if (most := above + (spread or 0.0)) <= 0:
         return "no time is above that limit"
     if above <= (spread or 0.0):
-        return f"how much is above that limit can't be told: at most {quantity(most, 's')}, perhaps nothing"
+        whole = most_time(run)
+        least = sum(divided.least.values())
+        longest = " at most" if whole > profile.latency else ""
+        return (
+            f"how much is above that limit can't be told: at most {quantity(min(most, whole - least), 's')} of the "
+            f"{quantity(whole, 's')} that the whole takes{longest}, perhaps nothing"
+        )
     unit, factor = time_unit_of(above)
     ends = (None, None) if spread is None else ((above - spread) * factor, (above + spread) * factor)
     text = f"{plus_minus(above * factor, *ends)} {unit} ({_percent(above, profile)}) is above that limit"

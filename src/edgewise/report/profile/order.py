@@ -5,18 +5,23 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import replace
 from itertools import combinations
+from math import log
 
 from edgewise.comparing.comparison import Variant
 from edgewise.comparing.judging import SECOND
 from edgewise.comparing.turns import compare_in_turns
 from edgewise.formatting import factor_text, ratio_text
-from edgewise.record import Run
-from edgewise.report.bench.ranking import Candidate, factor_of, in_order, judged, turns_of, why_not_told, why_open
+from edgewise.grouping import by_key
+from edgewise.record import InTurns, Run
+from edgewise.record.facts import threads_of
+from edgewise.report.bench.ranking import Candidate, factor_of, judged, levels, turns_of, why_not_told
 from edgewise.report.comparison.words import disagreement_text, evidence_text, headline_text
-from edgewise.report.runs.conditions import differ_in_engine, labels_of, processor_of
+from edgewise.report.runs.conditions import differ_in_engine, labels_of, processor_of, provider_of
+from edgewise.stats.comparison import RISK
 from edgewise.text import listing
 
 NOT_PROVEN = "measured at different times: the order is not proven"
+WHY_PROBABLY = f"not proven: a proof takes a risk of error below {RISK * 100:g} % over all pairs, the interval has 5 %"
 
 
 def are_on_one_machine(runs: Sequence[Run]) -> bool:
@@ -38,19 +43,64 @@ def leader_of(runs: Sequence[Run]) -> tuple[Run, str] | None:
     ]  # fmt: skip
     if lead is None or several:
         return None
-    word = ""
-    if lead is ordered[0] and ordered[1:]:
-        ratios = [turns_of(other, lead) for other in ordered[1:]]
-        proven = all(turns is not None and turns.verdict == "slower" for turns in ratios)
-        word = " (fastest)" if proven else " (least latency)"
+    word = f" ({_place_of(lead, ordered[1:])})" if lead is ordered[0] and ordered[1:] else ""
     return lead.run, f"{lead.label}{word}"
 
 
+def _place_of(lead: Candidate, others: Sequence[Candidate]) -> str:
+    """Return what is known of the first in order: by its turns with `others`, and by its latency without turns."""
+    turns = [turns_of(other, lead) for other in others]
+    words = [verdict_of(each) for each in turns if each is not None]
+    if len(words) < len(turns):
+        return "least latency"
+    if all(word == "slower" for word in words):
+        return "fastest"
+    is_probable = all(word in ("slower", "probably slower") for word in words)
+    return "probably fastest" if is_probable else "least time in turns, not proven"
+
+
+def verdict_of(turns: InTurns) -> str:
+    """Return the verdict of turns; ``"probably slower"`` where nothing is proven and the whole interval is above 1."""
+    if turns.verdict != "inconclusive" or turns.low is None or turns.high is None or turns.low <= 1.0 <= turns.high:
+        return turns.verdict
+    return f"probably {'slower' if turns.low > 1.0 else 'faster'}"
+
+
+def pairs_of_files(runs: Sequence[Run]) -> list[tuple[str, list[Run]]]:
+    """Return what to call each engine that ran two files among others' runs, and both of its runs, the engine with
+    the fastest run first; empty for two runs, where no engine needs a name, and for more files.
+    """
+    profiled = [run for run in runs if run.profile is not None]
+    if len(profiled) <= 2 or len({run.job.model.sha256 for run in profiled}) != 2:
+        return []
+    places = {one.run.id: place for place, one in enumerate(_in_order(runs))}
+    engines = by_key(((provider_of(run), threads_of(run)), run) for run in profiled).values()
+    pairs = [some for some in engines if len(some) == 2 and some[0].job.model.sha256 != some[1].job.model.sha256]
+    pairs.sort(key=lambda some: min(places.get(run.id, len(runs)) for run in some))
+    return list(zip(labels_of([first for first, _ in pairs]), pairs, strict=True))
+
+
+def compared_by_layer(runs: Sequence[Run]) -> Sequence[tuple[str, Sequence[Run]]]:
+    """Return `pairs_of_files`, otherwise all of `runs`, which need no name."""
+    return pairs_of_files(runs) or [("", runs)]
+
+
 def _in_order(runs: Sequence[Run]) -> list[Candidate]:
-    """Those with a latency, the fastest first; empty where they are of several machines."""
+    """Those with a latency, the fastest first; empty where they are of several machines.
+
+    None stands before one that is proven faster; among the rest turns decide, and values only where a pair took none.
+    """
     rows = [(run, label, run.measurement("latency")) for run, label in zip(runs, labels_of(runs), strict=True)]
     known = [Candidate(run, label, row) for run, label, row in rows if row is not None and row.value]
-    return in_order(known) if are_on_one_machine(runs) else []
+    return [one for some in levels(known) for one in _by_turns(some)] if are_on_one_machine(runs) else []
+
+
+def _by_turns(alike: Sequence[Candidate]) -> Sequence[Candidate]:
+    """Return those of one level by the mean of their ratios in turns; as they are where a pair took no turns."""
+    ratios = {one.run.id: [turns_of(one, other) for other in alike if other is not one] for one in alike}
+    if any(turns is None or turns.ratio <= 0 for some in ratios.values() for turns in some):
+        return alike
+    return sorted(alike, key=lambda one: sum(log(turns.ratio) for turns in ratios[one.run.id] if turns))
 
 
 def order_line(runs: Sequence[Run]) -> str:
@@ -65,21 +115,23 @@ def order_line(runs: Sequence[Run]) -> str:
     if len(others) == 1 and turns_of(best, others[0]) is not None:
         first, second = sorted(known, key=lambda one: one.run is not runs[0])
         return _line_of_two(first, second)
-    alike, slower, apart = [], [], []
+    alike, slower, probable, apart = (list[str]() for _ in range(4))
     for other in others:
         if (turns := turns_of(other, best)) is None:
             apart.append(f"{other.label} takes {_times_text(other, best)}")
-        elif turns.verdict == "slower":
-            slower.append(f"{other.label} takes {factor_text(turns.ratio, turns.low, turns.high)} the time")
+        elif (verdict := verdict_of(turns)) in ("slower", "probably slower"):
+            taken = f"{other.label} takes {factor_text(turns.ratio, turns.low, turns.high)} the time"
+            (slower if verdict == "slower" else probable).append(taken)
         else:
             alike.append(other.label)
     if len(apart) == len(others) and any(judged(other, best).verdict != "slower" for other in others):
         return f"which is faster than {best.label} can't be told: {listing(apart)}; {NOT_PROVEN}"
     if len(alike) == len(others):
         return f"which is fastest can't be told: {listing([best.label, *alike])} did not differ for sure in turns"
-    leader = f"{'fastest' if slower else 'least latency'}: {best.label}"
+    leader = f"{'fastest' if slower else _place_of(best, others)}: {best.label}"
     parts = [f"{listing(alike)} can't be told apart from it in turns"] if alike else []
     parts += [f"{listing(slower)}, measured in turns"] if slower else []
+    parts += [f"{listing(probable)} in turns, {WHY_PROBABLY}"] if probable else []
     parts += [f"{listing(apart)}; {NOT_PROVEN}"] if apart else []
     return "; ".join([leader, *parts])
 
@@ -115,5 +167,7 @@ def _line_of_two(first: Candidate, second: Candidate) -> str:
     turns = turns_of(second, first)
     assert row is not None and turns is not None
     row = replace(row, because="")
+    if (verdict := verdict_of(turns)).startswith("probably"):
+        return f"{row.b} is {verdict} than {row.a} ({evidence_text(row)}, measured in turns; {WHY_PROBABLY})"
     told = headline_text(row) if row.verdict != "inconclusive" else f"{row.b} and {row.a} can't be told apart"
-    return f"{told} ({evidence_text(row)}, measured in turns{why_open(turns)})"
+    return f"{told} ({evidence_text(row)}, measured in turns)"

@@ -55,8 +55,16 @@ from edgewise.report.profile.document import (
     whole_note,
     with_differences,
 )
-from edgewise.report.profile.findings import finding_sections, next_section, ranked_findings, titled, with_fusions
+from edgewise.report.profile.findings import (
+    BEFORE_AND_AFTER,
+    finding_sections,
+    next_section,
+    ranked_findings,
+    titled,
+    with_fusions,
+)
 from edgewise.report.profile.mltk import mltk_tables
+from edgewise.report.profile.order import compared_by_layer, leader_of
 from edgewise.report.runs.cells import NOT_MEASURED
 from edgewise.report.runs.conditions import flatten, labels_of
 from edgewise.report.runs.document import run_document
@@ -135,17 +143,24 @@ def profile_page(
             *whole,
             *document.sections,
         ),
-        charts=lambda: _charts(profiled, runs if compared else ()),
+        charts=lambda: _charts(profiled, runs),
         parts=lambda: [(label or "More of this run", _parts(run)) for _, run, label in numbered],
     )
 
 
-def _charts(profiled: Sequence[tuple[int, Run, str]], compared: Sequence[Run]) -> list[Chart | None]:
-    found = [charts.changes_chart(*(run for run in compared if run.profile is not None))] if compared else []
-    for place, run, label in profiled:
+def _charts(profiled: Sequence[tuple[int, Run, str]], runs: Sequence[Run]) -> list[Chart | None]:
+    """Return those of each run, that of the first lines first, then what differs; this first where it is asked for."""
+    lead = leader_of(runs)
+    found: list[Chart | None] = []
+    for place, run, label in sorted(profiled, key=lambda each: lead is None or each[1].id != lead[0].id):
         drawn = [charts.chart_of(run, kind) for kind in charts.KINDS]
         found += [each and replace(each, title=titled(each.title, label), rows=f"layer-{place}-") for each in drawn]
-    return found
+    changed = []
+    for engine, pair in compared_by_layer(runs):
+        both = [run for run in pair if run.profile is not None]
+        if len(both) == BEFORE_AND_AFTER and (chart := charts.changes_chart(*both)):
+            changed.append(replace(chart, title=titled(chart.title, engine)))
+    return [*found, *changed] if lead else [*changed, *found]
 
 
 def _parts(run: Run) -> list[Document]:
@@ -223,14 +238,17 @@ def _saving(run: Run, finding: Finding) -> Number:
 
 
 def _half(run: Run, profile: Profile) -> Number:
-    """Return the smallest number of layers that take half of the time."""
+    """Return the smallest number of layers that take half of the whole; where all together do not, what they take."""
     times = [layer.time for layer in ranked(layers_of(run, "operator")) if layer.time]
-    total = sum(times)
-    count = next((place for place, done in enumerate(accumulate(times), 1) if done >= total * (0.5 - 1e-9)), 0)
-    share = sum(times[:count]) / profile.latency * 100 if profile.latency > 0 else 0.0
-    more = f"of {len(layers_of(run, 'operator'))} take {share:.0f} % of the whole"
-    text = f"{count} layer{'' if count == 1 else 's'}"
-    method = "smallest number of layers whose times add up to half of the time of all layers"
+    total, half = len(layers_of(run, "operator")), profile.latency * (0.5 - 1e-9)
+    count = next((place for place, done in enumerate(accumulate(times), 1) if done >= half), 0)
+    share = sum(times[: count or None]) / profile.latency * 100 if profile.latency > 0 else 0.0
+    if not count:
+        method = "sum of the times of all layers over the whole"
+        text = f"{share:.0f} %"
+        return _derived(run, "All layers", text, f"of the whole, in {total} layers", ("1", share / 100, method))
+    text, more = f"{count} layer{'' if count == 1 else 's'}", f"of {total} take {share:.0f} % of the whole"
+    method = "smallest number of layers whose times add up to half of the whole"
     return _derived(run, "Half of the time", text, more, ("1", count, method))
 
 
