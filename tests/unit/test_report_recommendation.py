@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from edgewise.record import Caution, InTurns, Scenario, Trust
+from edgewise.record import Caution, Disagreement, InTurns, Scenario, Trust
 from edgewise.report.bench.document import bench_document
 from edgewise.report.bench.ranking import candidates_of, comparable_groups, finalists, may_be_as_fast, rank_models
 from edgewise.report.bench.recommendation import answer_of, recommendation, recommendations
@@ -750,3 +750,17 @@ def test_what_turns_say_names_them_and_where_their_ratio_is_no_quotient():
     )
     why = " ".join(recommendations([one, replace(slow, job=replace(slow.job, model=one.job.model))])[0].why)
     assert "measured in turns within these minutes; 1.257 is the quotient of the two values, each measured alone" in why
+
+
+def test_ratios_whose_statistics_differ_stand_at_the_end():
+    apart = Disagreement(quoted="processor time", ratios={"processor time": 2.0, "the mean": 3.0}, others=0.5)
+    runs = in_turns(make_run(1), make_run(2, runtime="litert"), r1=1.0, r2=1.2)
+    runs = [replace(run, in_turns=tuple(replace(each, disagreement=apart) for each in run.in_turns)) for run in runs]
+    document = bench_document(runs)
+    (section,) = (each for each in document.sections if each.title == "In turns")
+    (line,) = section.lines
+    assert line == (
+        "litert/cpu against onnxruntime/cpu: while others used 50 % of the processors, the ratio was 2.00 by processor "
+        "time, but 3.00 by the mean; the interval spans all"
+    )
+    assert not any("spans all" in each for each in document.answer)
