@@ -15,6 +15,7 @@ from edgewise.report.bench.generated import generated_answer, is_generated
 from edgewise.report.bench.ranking import (
     Candidate,
     comparable_groups,
+    disagreement_lines,
     factor_of,
     in_order,
     is_faster,
@@ -186,6 +187,7 @@ def bench_document(runs: Sequence[Run], *, title: str = "", places: bool = False
         *input_sections(runs),
         _settings(in_engines),
         *interval_sections(runs),
+        Section(title="In turns", lines=tuple(disagreement_lines(runs))),
         *caution_sections(runs),
         _agreement(runs),
         _paths(runs),

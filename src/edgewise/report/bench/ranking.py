@@ -133,14 +133,7 @@ def candidates_of(group: Sequence[Run]) -> tuple[list[Candidate], list[str]]:
             objections.append(f"{label} is left out: {objection}")
         else:
             candidates.append(Candidate(run, label, row))
-    able = []
-    for one in candidates:
-        if (rival := _preferred_to(one, candidates)) is None:
-            able.append(one)
-        else:
-            why = f"{UNRELIABLE}, and not proven faster in turns than {rival.label}"
-            objections.append(f"{one.label} is left out: {why}")
-    return in_order(able), objections
+    return in_order(candidates), objections
 
 
 def every_candidate(sweep: Sequence[Run]) -> list[Candidate]:
@@ -148,7 +141,8 @@ def every_candidate(sweep: Sequence[Run]) -> list[Candidate]:
     return [one for group in comparable_groups(sweep) for one in candidates_of(group)[0]]
 
 
-def _is_unreliable(run: Run) -> bool:
+def is_unreliable(run: Run) -> bool:
+    """Return whether `run` has grade D."""
     return run.trust is not None and run.trust.grade == "D"
 
 
@@ -156,9 +150,9 @@ def _preferred_to(one: Candidate, group: Sequence[Candidate]) -> Candidate | Non
     """Return a run that stands for the model rather than `one` of grade D; what turns decided needs no such rule."""
     told = {each.against: each.verdict for each in one.run.in_turns}
     others = [each for each in group if each is not one]
-    if not _is_unreliable(one.run) or any(told.get(each.run.id) == "slower" for each in others):
+    if not is_unreliable(one.run) or any(told.get(each.run.id) == "slower" for each in others):
         return None
-    reliable = (each for each in others if not _is_unreliable(each.run))
+    reliable = (each for each in others if not is_unreliable(each.run))
     return next((each for each in reliable if told.get(each.run.id) != "faster"), None)
 
 
@@ -167,10 +161,22 @@ def in_order(candidates: Sequence[Candidate]) -> list[Candidate]:
     return [one for some in levels(candidates) for one in some]
 
 
-def levels(candidates: Sequence[Candidate]) -> list[list[Candidate]]:
-    """Those that none is proven faster than, then those that none of the rest is proven faster than, and so on."""
+def levels(candidates: Sequence[Candidate], among: Sequence[Candidate] = ()) -> list[list[Candidate]]:
+    """Those that none is proven faster than, then those that none of the rest is proven faster than, and so on.
+
+    Args:
+        among: other runs of the models: what is slower than one that a candidate is faster than is slower than that
+            candidate.
+    """
     left = sorted(candidates, key=lambda one: -one.value if one.is_rate else one.value)
-    faster = {one.run.id: {each.run.id for each in left if is_faster(each, one)} for one in left}
+    beaten = {one.run.id: [each for each in among if _is_one_model(each, one) and is_faster(one, each)] for one in left}
+
+    def is_ahead(each: Candidate, one: Candidate) -> bool:
+        if is_faster(each, one) or is_faster(one, each) or each is one:
+            return is_faster(each, one)
+        return any(is_faster(between, one) for between in beaten[each.run.id])
+
+    faster = {one.run.id: {each.run.id for each in left if is_ahead(each, one)} for one in left}
     found = []
     while left:
         # Ratios in turns and of runs apart may prove a circle: then the best value leads.
@@ -180,6 +186,10 @@ def levels(candidates: Sequence[Candidate]) -> list[list[Candidate]]:
         for one in left:
             faster[one.run.id] -= done
     return found
+
+
+def _is_one_model(one: Candidate, other: Candidate) -> bool:
+    return one.run.job.model.family == other.run.job.model.family
 
 
 def finalists(runs: Sequence[Run], *, everyone: bool = False) -> list[list[Run]]:
@@ -199,14 +209,12 @@ def finalists(runs: Sequence[Run], *, everyone: bool = False) -> list[list[Run]]
             found.append([one.run for one in in_order([one for one in rows if one.value > 0])])
             continue
         first, *rest = levels(rows) or [[]]
-        doubtful = [one for one in first if _is_unreliable(one.run)]
+        doubtful = [one for one in first if is_unreliable(one.run)]
         beside = [
             each
             for some in rest
             for each in some
-            if any(
-                one.run.job.model.family == each.run.job.model.family and not are_apart(one, each) for one in doubtful
-            )
+            if any(_is_one_model(one, each) and not are_apart(one, each) for one in doubtful)
         ]
         found.append([one.run for one in (*first, *beside)])
     return [some for some in found if len(some) > 1]
@@ -236,7 +244,7 @@ def may_be_as_fast(run: Run, chosen: Candidate) -> bool:
     Turns tell, otherwise its interval where that reaches the one of `chosen`.
     """
     row = run.measurement(chosen.row.metric)
-    if not _is_unreliable(run) or row is None or row.value is None:
+    if not is_unreliable(run) or row is None or row.value is None:
         return False
     if (turns := run.turns_against(chosen.run)) is not None:
         return turns.verdict != "slower"
@@ -246,6 +254,11 @@ def may_be_as_fast(run: Run, chosen: Candidate) -> bool:
 
 
 UNRELIABLE = "grade D"
+
+
+def is_only_unreliable(run: Run) -> bool:
+    """Return whether grade D is all that speaks against recommending `run`: its ratios in turns may decide."""
+    return is_unreliable(run) and objection_of(run).brief in ("", UNRELIABLE)
 
 
 class Objection(NamedTuple):
@@ -266,7 +279,7 @@ def objection_of(run: Run) -> Objection:
     value = run.value(run.headline)
     if value is None or not value > 0:
         return Objection("no number", f"no {noun_of(run)}: {reason_of_absence(run, run.headline)}")
-    if run.trust is not None and _is_unreliable(run) and not run.in_turns:
+    if run.trust is not None and is_unreliable(run) and not run.in_turns:
         why = one_line("; ".join(run.trust.reasons)) or "its numbers are unreliable"
         return Objection(UNRELIABLE, f"{UNRELIABLE}: {why}")
     return Objection("", "")
@@ -310,18 +323,30 @@ def has_better_value(one: Candidate, other: Candidate) -> bool:
     return one.value > other.value if one.is_rate else one.value < other.value
 
 
+def speed_of(one: Candidate, other: Candidate) -> tuple[float | None, float | None, float | None]:
+    """How many times as fast `one` is as `other`, with the ends of the interval; None where that is not known."""
+    return judged(one, other).ratio_of(SECOND if one.is_rate else FIRST)
+
+
 def factor_of(one: Candidate, other: Candidate, *, slow: bool = False) -> str:
     """``2.1× [1.9, 2.3]``: how many times as fast `one` is as `other`; how many times as slow, if `slow`."""
     ratio, low, high = judged(one, other).ratio_of(SECOND if one.is_rate != slow else FIRST)
     return "" if ratio is None else factor_text(ratio, low, high)
 
 
-def prefer(peers: Sequence[Candidate]) -> tuple[Candidate, list[str]]:
+def prefer(peers: Sequence[Candidate], among: Sequence[Candidate] = ()) -> tuple[Candidate, list[str]]:
     """Among runs whose speeds can't be told apart: fewest threads, better grade, least memory, quickest start-up.
 
-    A metric decides nothing unless all of them have it.
+    A metric decides nothing unless all of them have it. One of grade D has to be proven faster in turns than those of
+    a better grade.
+
+    Args:
+        among: runs that one of grade D is preferred to only with a proof; `peers` where empty.
     """
-    left, reasons, without = list(peers), list[str](), list[str]()
+    left = [one for one in peers if _preferred_to(one, among or peers) is None] or list(peers)
+    reasons, without = list[str](), list[str]()
+    if doubtful := [one.label for one in peers if one not in left]:
+        reasons.append(f"best grade of those: {enumerate_few(doubtful)} D, and not proven faster in turns")
     for words, read, shown, share in _COSTS:
         known = {one.run.id: read(one.run) for one in left}
         costs = {key: cost for key, cost in known.items() if cost is not None}
@@ -408,26 +433,26 @@ def rank_models(runs: Sequence[Run]) -> list[RankedModel]:
     for group in comparable_groups(runs):
         candidates, _ = candidates_of(group)
         if candidates:
-            best.append(prefer(peers_of(candidates, every))[0])
+            best.append(prefer(peers_of(candidates, every), candidates)[0])
         else:
             rest.append(RankedModel(run=group[0], place=None))
-    placed = [(place, one) for place, some in enumerate(levels(best), 1) for one in some]
+    placed = [(place, one) for place, some in enumerate(levels(best, every), 1) for one in some]
     ranked = []
     for index, (place, one) in enumerate(placed):
         smaller = next(
             (each for other, each in placed[index + 1 :] if other > place and has_better_value(each, one)), None
         )
-        note = _why_before(one, smaller, best) if smaller is not None else ""
+        note = _why_before(one, smaller, [*best, *every]) if smaller is not None else ""
         ranked.append(RankedModel(run=one.run, place=place, note=note))
     return ranked + rest
 
 
-def _why_before(one: Candidate, other: Candidate, best: Sequence[Candidate]) -> str:
+def _why_before(one: Candidate, other: Candidate, every: Sequence[Candidate]) -> str:
     """Why `one` has the better place, though the value of `other` is better."""
     model = one_line(other.run.job.model.name)
     if is_faster(one, other):
         return f"measured in turns it is faster than {model}"
-    rival = next(each for each in best if is_faster(each, other))
+    rival = next(each for each in every if is_faster(each, other))
     return f"no model is proven faster, while {one_line(rival.run.job.model.name)} is faster than {model}"
 
 
@@ -466,16 +491,23 @@ def turns_lines(chosen: Candidate, others: Sequence[Candidate], name: Callable[[
         if verdict in ("faster", "slower") and (quotient := quotient_of(chosen, one))
     ]
     words = f"; quotients of the values, each measured alone, differ: {enumerate_few(off)}" if off else ""
-    apart = {
-        name(one.run): text
-        for one in others
-        if (turns := turns_of(one, chosen)) is not None and (text := disagreement_text(turns.disagreement))
+    return [f"Ratios in turns hold within these minutes{words}"]
+
+
+def disagreement_lines(runs: Sequence[Run]) -> list[str]:
+    """State of which runs that took turns the statistics of the ratios differ; empty where of none."""
+    labels = {run.id: label for run, label in zip(runs, labels_of(runs), strict=True)}
+    told = {
+        frozenset((run.id, turns.against)): f"{labels[run.id]} against {labels[turns.against]}: {text}"
+        for run in runs
+        for turns in run.in_turns
+        if turns.against in labels and (text := disagreement_text(turns.disagreement))
     }
-    lines = [f"{who}: {text}" for who, text in apart.items()]
-    if len(apart) > 1:
-        why = "the ratios of processor time, of the mean and of the shortest turns differ, as other programs ran"
-        lines = [f"Of {enumerate_few(list(apart), 2)} {why}: each interval spans all of them"]
-    return [f"Ratios in turns hold within these minutes{words}", *lines]
+    if len(told) < 2:
+        return list(told.values())
+    named = [label for key, label in labels.items() if any(key in pair for pair in told)]
+    why = "the ratios of processor time, of the mean and of the shortest turns differ, as other programs ran"
+    return [f"Of {enumerate_few(named, 2)} {why}: each interval spans all of them"]
 
 
 def quotient_of(one: Candidate, other: Candidate) -> str:

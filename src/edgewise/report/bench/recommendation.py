@@ -7,7 +7,8 @@ be told apart from the fastest, the cheapest is recommended.
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+import shlex
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -15,13 +16,18 @@ import numpy as np
 from edgewise.comparing.comparison import Comparison, Variant
 from edgewise.comparing.criteria import Criteria
 from edgewise.comparing.fairness import limits_text
+from edgewise.comparing.finals import can_take_turns
 from edgewise.comparing.metrics import compare_runs
+from edgewise.device.devices import LOCAL
+from edgewise.errors import Unavailable
 from edgewise.formatting import amount_text, factor_text, percent_of, quantity, with_range
+from edgewise.grouping import by_key
 from edgewise.metrics import METRICS, in_sentence
-from edgewise.record import InTurns, Run
+from edgewise.record import InTurns, Run, Scenario
 from edgewise.record.facts import precision_of, threads_of
 from edgewise.report.bench.ranking import (
     NOT_TOLD,
+    PRACTICAL,
     TIES,
     UNRELIABLE,
     Candidate,
@@ -34,6 +40,8 @@ from edgewise.report.bench.ranking import (
     has_better_value,
     in_order,
     is_faster,
+    is_only_unreliable,
+    is_unreliable,
     judged,
     levels,
     load_lines,
@@ -44,6 +52,7 @@ from edgewise.report.bench.ranking import (
     prefer,
     quotient_of,
     rank_models,
+    speed_of,
     sweeps,
     turns_lines,
     turns_of,
@@ -51,6 +60,7 @@ from edgewise.report.bench.ranking import (
     why_open,
     worst_load,
 )
+from edgewise.report.runs.cautions import typed_path
 from edgewise.report.runs.cells import NOT_MEASURED, chief_metric, failure_of, label_of
 from edgewise.report.runs.conditions import (
     command_of,
@@ -67,6 +77,8 @@ from edgewise.text import enumerate_few, one_line
 from edgewise.units import format_limit, significant
 from edgewise.workload.input_shapes import ASSUMED
 
+MOST_OF_FIRST_LINE = 120
+"""Characters of what to take and what ties with it: beside the words before it, two lines of a terminal."""
 MOST_LINES = 8
 """Number of models with a line each in an answer."""
 
@@ -136,7 +148,7 @@ def _recommend(group: Sequence[Run], every: Sequence[Candidate]) -> Recommendati
     ranked, objections = candidates_of(group)
     if not ranked:
         return Recommendation(run=None, why=(*objections, *load_lines(group)), group=title, of=len(group))
-    chosen, reasons = prefer(peers_of(_in_full_precision(ranked), every))
+    chosen, reasons = prefer(peers_of(_in_full_precision(ranked), every), ranked)
     why = _why(chosen, ranked) + reasons
     why += _remarks(chosen, ranked) + load_lines(group)
     path = "" if is_original(chosen.run) else path_of(chosen.run)[1]
@@ -268,6 +280,23 @@ def _of_threads(chosen: Candidate, ranked: Sequence[Candidate]) -> str:
     return f"{own} threads: {cores} the cores for {gain}{doubt}"
 
 
+def _of_more_threads(chosen: Candidate, ranked: Sequence[Candidate]) -> str:
+    """Return how much faster more threads may be, where nothing is proven and numbers favour them; "" otherwise."""
+    own = threads_of(chosen.run) or 1
+    for one in ranked:
+        if provider_of(one.run) != provider_of(chosen.run) or path_of(one.run) != path_of(chosen.run):
+            continue
+        threads = threads_of(one.run) or 1
+        if threads <= own or turns_of(one, chosen) is None or judged(one, chosen).verdict != "inconclusive":
+            continue
+        ratio, _, most = speed_of(one, chosen)
+        if ratio is None or most is None or most < 1 + PRACTICAL:
+            continue
+        if ratio > 1.0 or has_better_value(one, chosen):
+            return f"{threads} threads may be up to {significant(most, 2)}× faster: {factor_of(one, chosen)} in turns"
+    return ""
+
+
 def _of_second_engine(chosen: Candidate, ranked: Sequence[Candidate]) -> str:
     """Return what the fastest other engine costs; "" where there is none, or that can't be told."""
     own = provider_of(chosen.run)
@@ -279,8 +308,10 @@ def _of_second_engine(chosen: Candidate, ranked: Sequence[Candidate]) -> str:
 def _of_not_told(chosen: Candidate, ranked: Sequence[Candidate]) -> str:
     """All that can't be told apart from `chosen`; "" where all can."""
     alike = [one for one in ranked if one is not chosen and not _beside(one, chosen)]
-    ways = {words: [one.label for one in alike if _not_told(one, chosen) == words] for words in (NOT_TOLD, _IN_TURNS)}
-    return "; ".join(f"{enumerate_few(labels)} {words}" for words, labels in ways.items() if labels)
+    ways = by_key(
+        (_not_told(one, chosen), _tied_text(one, chosen) if is_unreliable(one.run) else one.label) for one in alike
+    )
+    return "; ".join(f"{enumerate_few(labels, 3)} {words}" for words, labels in ways.items())
 
 
 _IN_TURNS = f"{NOT_TOLD} in turns"
@@ -347,7 +378,8 @@ def answer_of(runs: Sequence[Run], *, each: bool = False) -> tuple[str, ...]:
         lines += [f"{scope}{line}" for line in told if not tasks or line not in load_lines(sweep)]
         if (each or sweep[0].job.command) and len(groups) > 1:
             lines += [
-                (f"{group_title(group[0])}: " if len(group) > 1 else scope) + _of_runtimes(group, alone=False)
+                (f"{group_title(group[0])}: " if len(group) > 1 else scope)
+                + "; ".join(_of_runtimes(group, alone=False))
                 for group in groups[:MOST_LINES]
             ]
             left = len(groups) - MOST_LINES
@@ -418,61 +450,127 @@ def _of_assumed_sizes(runs: Sequence[Run]) -> list[str]:
 
 
 def _of_models(runs: Sequence[Run]) -> list[str]:
-    """Which model is the fastest, and which the smallest."""
+    """Which model is the fastest, with a line for each further fact, and which is the smallest."""
     ranked = rank_models(runs)
-    first = [one for one in ranked if one.place == 1]
-    reserved, overlooked = load_lines(runs), list[Run]()
-    if not first:
-        fastest = "Fastest: can't be told"
-    else:
-        every = in_order(every_candidate(runs))
-        own = {one.run.id: one for one in every}
-        leaders = [own[one.run.id] for one in first]
-        chosen, _ = prefer(leaders)
-        tied = [one for one in levels(every)[0] if one is not chosen and not are_apart(one, chosen)]
-        tied.sort(key=lambda one: one not in leaders)
-        overlooked = _overlooked(runs, chosen, every)
-        varied = len({threads_of(run) for run in runs}) > 1
-        named = [
-            replace(one, label=_named(one.run) + (" with 1 thread" if varied and threads_of(one.run) == 1 else ""))
-            for one in (chosen, *tied)
-        ]
-        ranks = " of the ranked runs" if any(may_be_as_fast(run, chosen) for run in overlooked) else ""
-        family = [one for one in every if one.run.job.model.family == chosen.run.job.model.family]
-        fastest = f"Fastest{ranks}: {named[0].label}, {headline_text(chosen.run)}"
-        if tied and all(one in family for one in tied):
-            tie = _tie_of([chosen, *tied], leaders)
-            fastest = f"Fastest{ranks}: {one_line(chosen.run.job.model.name)}; of its runs take {tie}"
-        elif tied:
-            fastest = f"Take {_tie_of(named, leaders)}"
-        family = [one for one in family if one not in tied]
-        for words in (_of_threads(chosen, family), _of_not_told(chosen, family)):
-            fastest += f"; {words}" if words else ""
-        after = next((one.run for one in ranked if one.place == 2), None)
-        if after is not None:
-            cost = "; ".join(filter(None, [_cost_of(own[after.id], chosen, leaders), _better_of(own[after.id], every)]))
-            shown = {one.run.id for one in named}
-            between = any(has_better_value(one, own[after.id]) for one in every if one.run.id not in shown)
-            fastest += f"; next{' model' if between else ''} {_named(after)}, {headline_text(after)} ({cost})"
-        told = {provider_of(run) for run in (*(one.run for one in named), *([after] if after is not None else []))}
-        second = next((one for one in every if provider_of(one.run) not in told), None) if len(told) < 2 else None
-        if second is not None and ((said := _beside(second, chosen)) or second not in family):
-            fastest += f"; {_named(second.run)} {f'is {said}' if said else _not_told(second, chosen)}"
-            fastest += _how_apart(second, chosen)
-        fastest += _words_of_overlooked(overlooked, chosen)
-        # Proofs in a circle: by intervals it is slower than what is slower than the fastest.
-        against = next((one for one in ranked if one.place and is_faster(own[one.run.id], chosen)), None)
-        fastest += f"; but {against.model} is faster in turns: repeat it on an idle machine" if against else ""
-        reserved += turns_lines(chosen, every, _named)
+    overlooked = list[Run]()
     if is_decided_by_load(runs):
-        fastest, reserved, overlooked = _line_under_load(runs), [], []
+        lines = [_line_under_load(runs)]
+    elif not any(one.place == 1 for one in ranked):
+        lines = ["Fastest: can't be told", *load_lines(runs)]
+    else:
+        lines, overlooked = _of_ranked(runs, ranked)
     seen = {run.job.model.family for run in overlooked}
     if is_decided_by_load(runs):  # the line names all that have a processor time
         seen |= {run.job.model.family for run in runs if run.status == "done" and run.value("cpu_time")}
     unranked = [one for one in ranked if one.place is None and one.run.job.model.family not in seen]
-    if left := [f"{one.model} ({objection_of(one.run).brief})" for one in unranked]:
-        fastest += f"; not ranked: {enumerate_few(left)}"
-    return [fastest, *reserved, *_smallest_of(ranked, runs)]
+    left = [f"{one.model} ({objection_of(one.run).brief})" for one in unranked]
+    return [*lines, *([f"Not ranked: {enumerate_few(left)}"] if left else []), *_smallest_of(ranked, runs)]
+
+
+def _of_ranked(runs: Sequence[Run], ranked: Sequence[RankedModel]) -> tuple[list[str], list[Run]]:
+    """Return what to take of models of which one is the first, a line for each fact; and the `_overlooked` runs."""
+    every, name = in_order(every_candidate(runs)), _namer(runs)
+    own = {one.run.id: one for one in every}
+    leaders = [own[one.run.id] for one in ranked if one.place == 1]
+    chosen, _ = prefer(leaders, every)
+    tied = [one for one in levels(every)[0] if one is not chosen and not are_apart(one, chosen)]
+    overlooked, undecided = _overlooked(runs, chosen, every), _undecided(runs, chosen, every)
+    family = [one for one in every if one.run.job.model.family == chosen.run.job.model.family]
+    of = OF_RANKED if undecided or any(may_be_as_fast(run, chosen) for run in overlooked) else ""
+    is_apart = not tied or all(one in family for one in tied)
+    lead = f"Fastest{of}: " if is_apart else "Of the ranked runs take " if of else "Take "
+    if tied and is_apart:
+        lead += f"{one_line(chosen.run.job.model.name)}; of its runs take "
+    if tied:
+        named = [chosen, *tied] if is_apart else [replace(one, label=name(one.run)) for one in (chosen, *tied)]
+        first, *others = _tie_of(named, leaders)
+    else:
+        first, others = f"{name(chosen.run)}, {_value_of_chosen(chosen, every, name)}", []
+    rest = [one for one in family if one not in tied]
+    facts = [_of_threads(chosen, rest), _of_more_threads(chosen, family), _of_not_told(chosen, rest)]
+    after = next((one.run for one in ranked if one.place == 2), None)
+    shown = [chosen, *tied]
+    if after is not None:
+        cost, better = _cost_of(own[after.id], chosen, [*leaders, *every], name), _better_of(own[after.id], every)
+        between = any(has_better_value(one, own[after.id]) for one in every if one not in shown)
+        why = "; ".join(filter(None, [cost, better]))
+        words = f"ext{' model' if between else ''} {name(after)}, {headline_text(after)} ({why})"
+        if tied or better or is_unreliable(chosen.run):
+            facts.append(f"N{words}")
+        else:
+            first += f"; n{words}"
+        shown.append(own[after.id])
+    told = {provider_of(one.run) for one in shown}
+    second = next((one for one in every if provider_of(one.run) not in told), None) if len(told) < 2 else None
+    if second is not None and ((said := _beside(second, chosen)) or second not in family):
+        words = f"is {said}" if said else _not_told(second, chosen)
+        facts.append(f"{name(second.run)} {words}{_how_apart(second, chosen)}")
+    # Proofs in a circle: by intervals it is slower than what is slower than the fastest.
+    against = next((one for one in ranked if one.place and is_faster(own[one.run.id], chosen)), None)
+    facts += [f"But {against.model} is faster in turns: repeat it on an idle machine"] if against else []
+    facts += _lines_of_overlooked([run for run in overlooked if run is not undecided], chosen, name)
+    doubt = _lines_of_undecided(undecided, chosen.run, name) if undecided else []
+    facts += turns_lines(chosen, every, name)
+    return [*doubt, lead + first, *others, *load_lines(runs), *filter(None, facts)], overlooked
+
+
+OF_RANKED = " of the ranked runs"
+
+
+def _undecided(runs: Sequence[Run], chosen: Candidate, ranked: Sequence[Candidate]) -> Run | None:
+    """Return the best of the runs of grade D that have a better value than `chosen` and took no turns with it.
+
+    None where turns proved that others are faster.
+    """
+    behind = {one.run.id for some in levels(ranked)[1:] for one in some}
+    able = [
+        run
+        for run in runs
+        if is_only_unreliable(run) and run.headline == chosen.run.headline and run.id not in behind
+        if _is_better(run, chosen) and run.turns_against(chosen.run) is None
+    ]
+    return min(able, key=lambda run: (run.value(run.headline) or 0.0) * (-1 if chosen.is_rate else 1), default=None)
+
+
+def _lines_of_undecided(run: Run, chosen: Run, name: Callable[[Run], str]) -> list[str]:
+    """Return that `run`, of grade D, may be faster than `chosen`, and the command that decides it."""
+    values = [headline_text(one, interval=False) for one in (run, chosen)]
+    first = f"Not decided: {name(run)} ({values[0]}, {UNRELIABLE}) may be faster than {name(chosen)} ({values[1]})"
+    job = run.job
+    if not all(map(_is_comparable, (run, chosen))):
+        return [first, "To decide, measure both again on an idle machine"]
+    subjects = [_subject_of(one) for one in (chosen, run)]
+    words = ["edgewise", "compare", *subjects]
+    words += [] if job.target.device == LOCAL else ["-d", job.target.device]
+    words += ["--batch", str(job.workload.batch)] if job.workload.batch > 1 else []
+    kind = job.workload.scenario.kind
+    words += ["--scenario", kind] if kind != Scenario().kind else []
+    return [first, one_line(f"To decide: {shlex.join(words)}")]
+
+
+def _is_comparable(run: Run) -> bool:
+    """Return whether ``compare`` can measure what `run` measured; what is not installed here can't be."""
+    try:
+        return can_take_turns(run)
+    except Unavailable:
+        return False
+
+
+def _subject_of(run: Run) -> str:
+    """``model.onnx,runtime=onnxruntime,threads=2``: a run as ``compare`` measures it again."""
+    runtime = run.job.runtime
+    engine = runtime.name if runtime.provider is None else f"{runtime.name}/{runtime.provider}"
+    words = [typed_path(run), f"runtime={engine}", f"threads={threads_of(run) or 1}"]
+    return ",".join([*words, *([f"precision={runtime.precision}"] if runtime.precision else [])])
+
+
+def _value_of_chosen(chosen: Candidate, every: Sequence[Candidate], name: Callable[[Run], str]) -> str:
+    """``100 ± 1 µs``; of grade D ``1.55 ms (grade D alone; 1.50× [1.4, 1.6] faster than A in turns)``."""
+    if not is_unreliable(chosen.run):
+        return headline_text(chosen.run)
+    turned = [one for one in every if is_faster(chosen, one) and turns_of(chosen, one) is not None]
+    proof = f"; {factor_of(chosen, turned[0])} faster than {name(turned[0].run)} in turns" if turned else ""
+    return f"{headline_text(chosen.run, interval=False)} ({UNRELIABLE} alone{proof})"
 
 
 def _smallest_of(ranked: Sequence[RankedModel], runs: Sequence[Run]) -> list[str]:
@@ -485,28 +583,33 @@ def _smallest_of(ranked: Sequence[RankedModel], runs: Sequence[Run]) -> list[str
     return [f"Smallest: {smallest}, {quantity(least, 'B')}"] if smallest else []
 
 
-def _tie_of(named: Sequence[Candidate], leaders: Sequence[Candidate]) -> str:
-    """Return which of `named` to take and why, as nothing proves an order of them.
+def _tie_of(named: Sequence[Candidate], leaders: Sequence[Candidate]) -> list[str]:
+    """Return which of `named` to take and why, as nothing proves an order of them, then the others where many.
 
     Args:
         leaders: the recommended runs of their models.
     """
     chosen, *tied = named
-    alike = [
-        f"{one.label} ({headline_text(one.run, interval=False)}"
-        f"{', took no turns' if chosen.run.in_turns and not one.run.in_turns else ''})"
-        for one in tied
-    ]
     way = " in turns" if any(turns_of(one, chosen) is not None for one in tied) else ""
     for some in (named, [one for one in named if any(each.run is one.run for each in leaders)]):
         best, reasons = prefer(some)
         if best is chosen:
             break
-    costs = [cost for reason in reasons for cost, of, _ in [reason.partition(" of those: ")] if of]
-    words = costs or ["by its value alone"]
+    costs = dict.fromkeys(cost for reason in reasons for cost, of, _ in [reason.partition(" of those: ")] if of)
+    words = list(costs) or ["by its value alone"]
     why = f" ({', '.join(words)})" if best is chosen else ""
-    told = f"{chosen.label}{why}, {headline_text(chosen.run)}; {enumerate_few(alike, 3)}"
-    return f"{told} can't be told apart from it{way}"
+    told, alike = f"{chosen.label}{why}, {headline_text(chosen.run)}", [_tied_text(one, chosen) for one in tied]
+    line = f"{told}; {enumerate_few(alike, 3)} {NOT_TOLD}{way}"
+    if len(alike) == 1 or len(line) <= MOST_OF_FIRST_LINE:
+        return [line]
+    return [f"{told}; {len(alike)} others {NOT_TOLD}{way}", f"The others: {enumerate_few(alike, 3)}"]
+
+
+def _tied_text(one: Candidate, chosen: Candidate) -> str:
+    """``kws.onnx on onnxruntime/cpu with 2 threads (1.55 ms, grade D)``: one that can't be told from `chosen`."""
+    words = [headline_text(one.run, interval=False), *([UNRELIABLE] if is_unreliable(one.run) else [])]
+    words += ["took no turns"] if chosen.run.in_turns and not one.run.in_turns else []
+    return f"{one.label} ({', '.join(words)})"
 
 
 def is_decided_by_load(runs: Sequence[Run]) -> bool:
@@ -584,14 +687,14 @@ def _turns_of_executions(run: Run) -> Turns:
     return Turns.of(times, [1] * len(times))
 
 
-def _cost_of(after: Candidate, chosen: Candidate, leaders: Sequence[Candidate]) -> str:
-    """How much slower the next model is than `chosen`, or than one of the same place where only that is proven."""
+def _cost_of(after: Candidate, chosen: Candidate, others: Sequence[Candidate], name: Callable[[Run], str]) -> str:
+    """How much slower the next model is than `chosen`, or than the first of the `others` of which that is proven."""
     if is_faster(chosen, after):
         return _beside(after, chosen)
-    rival = next((one for one in leaders if is_faster(one, after)), None)
+    rival = next((one for one in others if is_faster(one, after)), None)
     if rival is None:
         return _not_told(after, chosen)
-    return f"{_beside(after, rival)} than {one_line(rival.run.job.model.name)}"
+    return f"{_beside(after, rival)} than {name(rival.run)}"
 
 
 def _better_of(after: Candidate, every: Sequence[Candidate]) -> str:
@@ -608,28 +711,44 @@ def _of_group(runs: Sequence[Run]) -> list[str]:
     labels = {one.run.id: one.label for one in ranked}
     chosen = next((one for one in ranked if one.run.id == found), None)
     turns = turns_lines(chosen, ranked, lambda run: labels[run.id]) if chosen is not None else []
-    return [_of_runtimes(runs), *load_lines(runs), *turns]
+    first, *facts = _of_runtimes(runs)
+    return [first, *load_lines(runs), *facts, *turns]
 
 
-def _of_runtimes(runs: Sequence[Run], *, alone: bool = True) -> str:
-    """Return the recommended runtime of one model, and its advantage; `alone`: no other model is named beside it."""
+def _of_runtimes(runs: Sequence[Run], *, alone: bool = True) -> list[str]:
+    """Return the recommended runtime of one model, and a line for each further advantage.
+
+    Args:
+        alone: whether no other model is named beside it.
+    """
     if len(runs) == 1:
         run = runs[0]
         what = failure_of(run) if run.status != "done" else f"{noun_of(run)} {_judged_text(run)}{use_of(run)}"
         where = _where(run) if alone or not run.job.command else ""
-        return f"{one_line(run.job.model.name)}{where}: {what}"
+        return [f"{one_line(run.job.model.name)}{where}: {what}"]
     (found,) = recommendations(runs)
     if found.run is None:
         said = [f"{label} ({objection_of(run).brief})" for run, label in zip(runs, labels_of(runs), strict=True)]
-        return f"No run can be recommended: {enumerate_few(said)}{_least_value(runs)}"
+        return [f"No run can be recommended: {enumerate_few(said)}{_least_value(runs)}"]
     ranked, _ = candidates_of(runs)
     chosen = next(one for one in ranked if one.run.id == found.run)
-    ways = (_of_threads, _of_second_engine, _of_not_told)
+    ways = (_of_threads, _of_second_engine, _of_not_told, _of_more_threads)
     full = _in_full_precision(ranked)
     told = [*(way(chosen, full) for way in ways), _of_lower_precision(chosen, ranked), found.tie]
-    why = [*filter(None, told)] or [found.why[0]]
-    words = f"Recommended: {found.label}, {noun_of(chosen.run)} {_judged_text(chosen.run)}; {'; '.join(why)}"
-    return words + _words_of_overlooked(_overlooked(runs, chosen, ranked), chosen)
+    first, *facts = [*filter(None, told)] or [found.why[0]]
+    labels = dict(zip([run.id for run in runs], labels_of(runs), strict=True))
+
+    def name(run: Run) -> str:
+        return labels[run.id]
+
+    overlooked, undecided = _overlooked(runs, chosen, ranked), _undecided(runs, chosen, ranked)
+    value = _judged_text(chosen.run)
+    if is_unreliable(chosen.run):  # the proof stands behind it
+        value = f"{headline_text(chosen.run, interval=False)} ({UNRELIABLE} alone)"
+    lead = f"Recommended{OF_RANKED if undecided else ''}: {found.label}, {noun_of(chosen.run)} {value}"
+    doubt = _lines_of_undecided(undecided, chosen.run, name) if undecided else []
+    rest = _lines_of_overlooked([run for run in overlooked if run is not undecided], chosen, name)
+    return [*doubt, f"{lead}; {first}", *facts, *rest]
 
 
 def _least_value(runs: Sequence[Run]) -> str:
@@ -660,17 +779,15 @@ def _is_better(run: Run, chosen: Candidate) -> bool:
     return value is not None and (value > chosen.value if chosen.is_rate else value < chosen.value)
 
 
-def _words_of_overlooked(runs: Sequence[Run], chosen: Candidate) -> str:
-    """Return each of the `_overlooked` runs with its value and why it is not ranked; "" where there are none."""
+def _lines_of_overlooked(runs: Sequence[Run], chosen: Candidate, name: Callable[[Run], str]) -> list[str]:
+    """Return each of the `_overlooked` runs with its value and why it is not ranked; empty where there are none."""
     said = dict[bool, list[str]]({True: [], False: []})
     for run in runs:
         better = _is_better(run, chosen)
         value = headline_text(run, interval=not better)
-        said[better].append(f"{_named(run)}, {value} ({objection_of(run).brief or UNRELIABLE})")
-    words = f"; not ranked, though its value is better: {enumerate_few(said[True])}" if said[True] else ""
-    if said[False]:
-        words += f"; measured too poorly to be ranked, and may be as fast: {enumerate_few(said[False])}"
-    return words
+        said[better].append(f"{name(run)}, {value} ({objection_of(run).brief or UNRELIABLE})")
+    titles = {True: "Not ranked, though its value is better", False: "Not ranked, and may be as fast"}
+    return [f"{titles[better]}: {enumerate_few(some, 3)}" for better, some in said.items() if some]
 
 
 def use_of(run: Run) -> str:
@@ -691,11 +808,20 @@ def use_of(run: Run) -> str:
     return f"; {', '.join(words)}" if words else ""
 
 
-def _named(run: Run) -> str:
-    """``kws.onnx on onnxruntime/cpu, 2 threads``; a thread goes without saying. A program by its name alone."""
-    threads = threads_of(run) or 1
-    where = "" if run.job.command else _where(run)
-    return f"{one_line(run.job.model.name)}{where}" + (f" with {threads} threads" if threads > 1 else "")
+def _namer(runs: Sequence[Run]) -> Callable[[Run], str]:
+    """Return what names one of `runs`: ``kws.onnx on onnxruntime/cpu with 2 threads``; a program by its name alone.
+
+    Threads are named where any run has more than one.
+    """
+    told = any((threads_of(run) or 1) > 1 for run in runs)
+
+    def name(run: Run) -> str:
+        threads = threads_of(run) or 1
+        where = "" if run.job.command else _where(run)
+        words = f" with {threads} thread{'s' if threads > 1 else ''}" if told and not run.job.command else ""
+        return f"{one_line(run.job.model.name)}{where}{words}"
+
+    return name
 
 
 def _where(run: Run) -> str:

@@ -74,15 +74,18 @@ def default_precision_lines(runs: Sequence[Run], *, verb: str = "", places: bool
     return list(lines.values())
 
 
+def typed_path(run: Run, *, places: bool = False) -> str:
+    """Return the path of the model as a command names it, as `default_precision_lines` says."""
+    path, here = Path(run.job.model.path), Path.cwd()
+    return str(path.relative_to(here)) if path.is_relative_to(here) else str(path) if places else path.name
+
+
 def _command_of(run: Run, verb: str, engines: Sequence[str], *, places: bool) -> str:
     """Return the command that measures the model of `run` also in the precision that its engine takes by itself."""
     job, told = run.job, run.effective
     if "default_precision" not in told:
         return ""
-    path = Path(job.model.path)
-    here = Path.cwd()
-    name = str(path.relative_to(here)) if path.is_relative_to(here) else str(path) if places else path.name
-    words = ["edgewise", verb, name, "-r", ",".join(engines)]
+    words = ["edgewise", verb, typed_path(run, places=places), "-r", ",".join(engines)]
     words += [] if job.target.device == LOCAL else ["-d", job.target.device]
     words += ["--threads", str(job.runtime.threads)] if (job.runtime.threads or 1) > 1 else []
     words += ["--batch", str(job.workload.batch)] if job.workload.batch > 1 else []

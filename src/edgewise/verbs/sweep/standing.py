@@ -63,7 +63,7 @@ def _judged(metric: str, of_model: Mapping[str, Value], able: list[Candidate], e
     places = {run.id: place for place, value in of_model.items() for run in value.runs}
     standing = {places[one.run.id] for one in able}
     peers = peers_of(able, every) if able else []
-    chosen = prefer(peers)[0] if peers else None
+    chosen = prefer(peers, able)[0] if peers else None
 
     def why(place: str, value: Value) -> str:
         brief = next(filter(None, (objection_of(run).brief for run in value.runs)), UNRELIABLE)
