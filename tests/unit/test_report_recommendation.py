@@ -658,3 +658,9 @@ def test_what_turns_say_names_them_and_where_their_ratio_is_no_quotient():
     )
     why = " ".join(recommendations([one, replace(slow, job=replace(slow.job, model=one.job.model))])[0].why)
     assert "measured in turns within these minutes; 1.257 is the quotient of the two values, each measured alone" in why
+
+
+def test_the_number_of_a_single_recommended_run_is_said_once():
+    assert answer_of([make_run(1), failed_run()])[0] == (
+        "Recommended: onnxruntime/cpu, latency 420 ± 11 µs, grade B; the only run that can be recommended"
+    )

@@ -627,7 +627,8 @@ def _of_runtimes(runs: Sequence[Run], *, alone: bool = True) -> str:
     ways = (_of_threads, _of_second_engine, _of_not_told)
     full = _in_full_precision(ranked)
     told = [*(way(chosen, full) for way in ways), _of_lower_precision(chosen, ranked), found.tie]
-    why = [*filter(None, told)] or [found.why[0]]
+    # Of a single run its sentence repeats the number that stands before it.
+    why = [*filter(None, told)] or [found.why[0].partition(": ")[0] if len(ranked) == 1 else found.why[0]]
     words = f"Recommended: {found.label}, {noun_of(chosen.run)} {_judged_text(chosen.run)}; {'; '.join(why)}"
     return words + _words_of_overlooked(_overlooked(runs, chosen, ranked), chosen)
 
