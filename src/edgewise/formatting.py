@@ -89,7 +89,9 @@ def width_text(value: float, low: float, high: float, unit: str) -> str:
 
 def is_very_wide(low: float | None, high: float | None) -> bool:
     """Whether an interval leaves only the order of magnitude of its value."""
-    return low is not None and high is not None and high > FACTOR_WIDE * low
+    if low is None or high is None:
+        return False
+    return high > FACTOR_WIDE * low if high > 0.0 else low < FACTOR_WIDE * high
 
 
 def share_text(share: float, *, unit: bool = True, places: int = 2) -> str:

@@ -60,9 +60,7 @@ def test_a_run_of_grade_d_that_nothing_is_proven_of_has_no_place():
     poor = Variant(label="poor", run=replace(poor, trust=Trust(grade="D", reasons=("other processes ran",))))
     found = rank([poor, variant("slow", latency=2e-3), variant("one", latency=1e-3)], Criteria(), "latency")
     assert told(found) == [("one", 1, "a"), ("slow", 2, "b"), ("poor", 3, "")]
-    assert ranking_conclusion(found).startswith(
-        "one is the best of 2 in latency; slow follows with a ratio of 2.0"
-    )
+    assert ranking_conclusion(found).startswith("one is the best of 2 in latency; slow follows with a ratio of 2.0")
     assert ranking_conclusion(found).endswith("; not ranked: poor")
 
 

@@ -6,6 +6,7 @@ from dataclasses import replace
 
 import pytest
 
+from edgewise.cli.main import run as run_command
 from edgewise.comparing.assessment import assess
 from edgewise.comparing.comparison import Variant
 from edgewise.comparing.criteria import Criteria
@@ -256,3 +257,10 @@ def test_the_first_lines_say_what_was_found_of_each_of_three_programs():
     for line, cpus, busy in zip(others, (2, 3), ("0.91", "0.72"), strict=True):
         assert line.startswith(f"No verdict on {cpus} processors against 1 processor in total time (ratio 0.")
         assert "the processor limit never held the program back" in line and line.endswith(use.format(busy, cpus))
+
+
+def test_the_short_help_of_exec_shows_how_variants_are_compared(capsys):
+    assert run_command(["exec", "--help"]) == 0
+    words = " ".join(capsys.readouterr().out.split())
+    assert "edgewise exec --repeat 25 --models plain,fft -- python fir.py {model}" in words
+    assert "--models -m A,B" in words and "--repeat N" in words

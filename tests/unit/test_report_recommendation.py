@@ -764,3 +764,9 @@ def test_ratios_whose_statistics_differ_stand_at_the_end():
         "time, but 3.00 by the mean; the interval spans all"
     )
     assert not any("spans all" in each for each in document.answer)
+
+
+def test_the_number_of_a_single_recommended_run_is_said_once():
+    assert answer_of([make_run(1), failed_run()])[0] == (
+        "Recommended: onnxruntime/cpu, latency 420 ± 11 µs, grade B; the only run that can be recommended"
+    )

@@ -735,7 +735,9 @@ def _of_runtimes(runs: Sequence[Run], *, alone: bool = True) -> list[str]:
     ways = (_of_threads, _of_second_engine, _of_not_told, _of_more_threads)
     full = _in_full_precision(ranked)
     told = [*(way(chosen, full) for way in ways), _of_lower_precision(chosen, ranked), found.tie]
-    first, *facts = [*filter(None, told)] or [found.why[0]]
+    # Of a single run its sentence repeats the number that stands before it.
+    why = found.why[0].partition(": ")[0] if len(ranked) == 1 else found.why[0]
+    first, *facts = [*filter(None, told)] or [why]
     labels = dict(zip([run.id for run in runs], labels_of(runs), strict=True))
 
     def name(run: Run) -> str:

@@ -78,7 +78,7 @@ def _engine_notes(run: Run, row: Measurement) -> tuple[str, ...]:
 
 def _vague_notes(row: Measurement) -> tuple[str, ...]:
     words = f"only the order of magnitude is known: the 95 % interval {VERY_WIDE}"
-    return (words,) if is_very_wide(row.low, row.high) else ()
+    return (words,) if row.value and is_very_wide(row.low, row.high) else ()
 
 
 def mean_notes(run: Run, metric: str) -> tuple[str, ...]:
@@ -99,13 +99,12 @@ def cell_of_measurement(row: Measurement, *, scale: Scale = lambda value: value,
     value = scale(row.value)
     low = scale(row.low) if row.low is not None and math.isfinite(row.low) else None
     high = scale(row.high) if row.high is not None and math.isfinite(row.high) else None
-    notes = basis_notes(row)
+    notes = (*basis_notes(row), *_vague_notes(row))
     if row.metric in SHARES or is_score(row.metric):
         ends = (row.low, row.high) if interval and low is not None and high is not None else (None, None)
         text = with_ends(row.metric, row.value, *ends, digits=DIGITS)
     else:
         text = plus_minus(value, low, high) if interval else significant(value, DIGITS)
-        notes += () if interval else _vague_notes(row)
     return Cell(text=text, value=value, low=low, high=high, notes=notes)
 
 

@@ -191,7 +191,8 @@ def _sections(run: Run) -> list[Section]:
 def _measurements(run: Run) -> Table:
     def value(row: Measurement) -> Cell:
         text = value_text(row.metric, row.unit, row.value)
-        return Cell(text=text, value=row.value, tone="plain" if row.basis else "faint")
+        notes = notes_of(run, row) if row.value is not None else ()
+        return Cell(text=text, value=row.value, notes=notes, tone="plain" if row.basis else "faint")
 
     def interval(row: Measurement) -> str:
         return interval_text(row.metric, row.unit, row.value, row.low, row.high) if row.value is not None else ""
@@ -204,11 +205,7 @@ def _measurements(run: Run) -> Table:
         text_column("Basis", lambda row: row.basis or ""),
         text_column(
             "Method, or why it is not known",
-            lambda row: (
-                "; ".join((*notes_of(run, row), row.method))
-                if row.value is not None
-                else reason_of_absence(run, row.metric)
-            ),
+            lambda row: row.method if row.value is not None else reason_of_absence(run, row.metric),
             rank=1,
         ),
     ]

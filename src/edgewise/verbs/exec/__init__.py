@@ -8,7 +8,8 @@ from edgewise.verbs.verb import Verb
 class Exec(Verb):
     """Run a program with the processor and memory limits of a smaller device, and measure what it uses.
 
-    The program's standard input is empty, and its output goes to standard error.
+    The program's standard input is empty, and its output goes to standard error. This compares variants of a program,
+    whose executions take turns: edgewise exec --repeat 25 --models plain,fft -- python fir.py {model}
     """
 
     name = "exec"

@@ -82,7 +82,10 @@ class ExecRequest(LimitedRequest):
     model_names: Annotated[
         Texts,
         option(
-            "-m --models A,B", VARY, "Models to put in place of {model}; each is measured, and three or more are ranked"
+            "-m --models A,B",
+            VARY,
+            "Models or variants to put in place of {model}; each is measured, and three or more are ranked",
+            common=True,
         ),
     ] = ()
     models_file: Annotated[
@@ -105,7 +108,9 @@ class ExecRequest(LimitedRequest):
     timeout: Annotated[
         Number | None, option("--timeout T", MEASURE, "Kill the command after this time", read=parse_duration)
     ] = None
-    repeat: Annotated[Whole, option("--repeat N", MEASURE, "Number of executions; several give intervals")] = 1
+    repeat: Annotated[
+        Whole, option("--repeat N", MEASURE, "Number of executions; several give intervals", common=True)
+    ] = 1
     seed: Annotated[Seed, worded("Random seed of the order of executions")] = 0
 
     @property
