@@ -55,7 +55,7 @@ def test_no_recommendation_is_null():
 
 def test_csv_of_the_watch_metrics_has_both_halves():
     lines = render_report(same_model_runs(), ".csv", table="watch").split("\r\n")
-    assert lines[0].startswith("Model Watch Metrics,onnxruntime/cpu,openvino/cpu,fake/cpu,litert/interpreter")
+    assert lines[0].startswith("Model Watch Metrics,onnxruntime/cpu,openvino/cpu,fake/cpu,onnxruntime/cpu low,")
     assert len(lines) == 1 + 9 + 7 + 1
     assert lines[9].startswith("Deployment Time (s)")
     assert lines[10].startswith('"Computing Workload (%): CPU, GPU, NPU, TPU, VPU"')
@@ -95,7 +95,7 @@ def test_a_folder_is_no_file(tmp_path):
 def test_unknown_tables_formats_and_no_runs_are_refused():
     with pytest.raises(BadInput, match=says("there-no-table")) as caught:
         render_report([make_run(1)], ".md", table="fancy")
-    assert caught.value.advice == "one of: bench, zoo, long, watch, platform, profile, usage"
+    assert caught.value.advice == "one of: bench, zoo, networks, long, watch, platform, profile, usage"
     with pytest.raises(BadInput, match=says("there-nothing-report")):
         report_document([])
     with pytest.raises(BadInput, match=says("reports-cant-written", extension=".pdf")):

@@ -151,7 +151,9 @@ def test_engine_and_provider_have_one_meaning_in_the_rows_of_all_results(runs, t
         engine, provider = run.job.runtime.name, run.job.runtime.provider
         assert rows and {(row["runtime"], row["provider"], row["run"]) for row in rows} == {(engine, provider, run.id)}
     layers = profiled.layers
-    assert [row["engine_provider"] for row in Runs([profiled]).as_rows()] == [layer.provider for layer in layers]
+    rows = Runs([profiled]).as_rows()
+    assert [row["engine_provider"] for row in rows] == [*(layer.provider for layer in layers), None]
+    assert [row["kind"] for row in rows].index("whole") == len(layers)
     search = found_variants()
     for row, variant in zip(shown_in_python.rows_of(search), (search.baseline, *search.candidates), strict=True):
         assert (row["runtime"], row["provider"]) == (variant.runtime.name or None, variant.runtime.provider)
