@@ -82,6 +82,7 @@ def test_runs_in_turns_have_the_interval_for_another_time_as_on_the_command_line
     (row,) = (row for row in csv.DictReader(io.StringIO(table)) if row["Metric"] == "latency")
     ends = [float(row[f"Ratio at another time {end}"]) for end in ("low", "high")]
     assert ends == pytest.approx([latency["rerun_low"], latency["rerun_high"]])
+    filled.store.remove(ids)
 
 
 def test_the_first_run_is_the_baseline(client):
@@ -114,6 +115,7 @@ def test_two_profiles_lead_to_their_graph_and_those_that_took_turns_need_no_othe
     page = client.get("/compare", params={"run": [first.id, second.id]}).text
     assert f'href="/runs/{first.id}/graph?with={second.id}"' in page and "one after the other" not in page
     assert "/graph?" not in client.get("/compare", params={"run": [A, C]}).text
+    filled.store.remove([first.id, second.id])
 
 
 def test_what_is_unfair_is_said_and_compared_on_request(client):

@@ -37,7 +37,7 @@ def test_the_validation_has_its_charts_and_the_law_its_equation(show):
         "Predicted and measured", "Fitted curve", "Coverage of the intervals", "Residuals by family",
     ]  # fmt: skip
     law = page.locator("table.sortable").nth(0).locator("tbody tr").nth(0).locator("th, td").all_inner_texts()
-    assert law == ["scale", "7.5 %", "100%", "1.000", "0.992", "5", "3.841 × host"]
+    assert law == ["scale", "7.5 %", "22.4 %", "100%", "1.000", "0.992", "5", "3.841 × host"]
     assert page.locator("figure svg .role-legend-label").all_text_contents()[:2] == ["mobile", "classic"]
 
 
