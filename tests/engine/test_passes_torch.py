@@ -19,6 +19,7 @@ torch = pytest.importorskip("torch", reason="PyTorch is not installed")
 pytest.importorskip("onnxscript", reason="onnxscript, which PyTorch writes ONNX with, is not installed")
 datasets = pytest.importorskip("sklearn.datasets", reason="scikit-learn is not installed")
 
+# Imports stand behind the checks for the libraries that they need (E402).
 from edgewise.errors import BadInput  # noqa: E402
 from edgewise.model.build import build_graph  # noqa: E402
 from edgewise.model.cost import total_of  # noqa: E402

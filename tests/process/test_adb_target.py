@@ -12,6 +12,7 @@ from pathlib import Path
 
 import pytest
 
+# `phone` is a fixture: tests take it as an argument of that name, which is what F811 complains of below.
 from adb_devices import GETPROP, SERIAL, TMP, phone, register  # noqa: F401
 from device_tool_outputs import (
     ONNXRUNTIME,

@@ -29,6 +29,7 @@ from edgewise.errors import BadInput, as_flag
 from edgewise.formatting import p_text
 from edgewise.metrics import METRICS, SHARES
 from edgewise.record import Disagreement, Run
+from edgewise.record.facts import is_unreliable
 from edgewise.run.measurements import Z95
 from edgewise.run.variation import reach_of
 from edgewise.stats.comparison import (
@@ -335,7 +336,7 @@ def _relation(a: Run, b: Run, names: tuple[str, str]) -> _Relation:
 
 def _grade_d(run: Run, name: str) -> str:
     """Why nothing can be concluded from the times of `run`; "" where something can."""
-    if run.trust is None or run.trust.grade != "D":
+    if run.trust is None or not is_unreliable(run):
         return ""
     reason = next((each.removesuffix(" (at best D)") for each in run.trust.reasons if each.endswith("(at best D)")), "")
     return f"the run of {name} has grade D" + (f": {one_line(reason)}" if reason else "")

@@ -10,6 +10,7 @@ from edgewise.comparing.criteria import FRONT_METRICS, Criteria, check_metric
 from edgewise.comparing.metrics import compare_pairs
 from edgewise.comparing.session_values import evidence_of
 from edgewise.metrics import METRICS
+from edgewise.record.facts import is_unreliable
 
 LEAST_VARIANTS = 3
 LEAST_METRICS = 2
@@ -42,7 +43,7 @@ def rank(variants: Sequence[Variant], criteria: Criteria, metric: str) -> Rankin
         return None
     apart = {pair for pair, row in rows.items() if row.verdict in ("faster", "slower")}
     decided = {index for pair, row in rows.items() if row.verdict != "inconclusive" for index in pair}
-    able = [index for index in comparable if index in decided or not _is_poor(variants[index])] or comparable
+    able = [index for index in comparable if index in decided or not is_unreliable(variants[index].run)] or comparable
     wins = [sum(row.is_ahead(variant.label) for row in rows.values()) for variant in variants]
     best = max(able, key=lambda index: (wins[index], -index))
     found = {index: rows[_key(best, index)].ratio_of(variants[index].label) for index in comparable if index != best}
@@ -72,10 +73,6 @@ def rank(variants: Sequence[Variant], criteria: Criteria, metric: str) -> Rankin
         for index in rest
     ]
     return Ranking(metric=metric, places=tuple(ranked))
-
-
-def _is_poor(variant: Variant) -> bool:
-    return variant.run.trust is not None and variant.run.trust.grade == "D"
 
 
 def _key(first: int, second: int) -> tuple[int, int]:

@@ -243,13 +243,13 @@ def _runs(path: Path) -> Iterator[AtlasRow]:
     """Yield the runs that ``edgewise runs export`` wrote; those that failed, of grade D or without a latency are
     left out.
     """
-    from edgewise.record.facts import precision_of, threads_of
+    from edgewise.record.facts import is_unreliable, precision_of, threads_of
     from edgewise.store.exchange import read_runs
     from edgewise.store.tables import machine_of
 
     for run in read_runs(path):
         latency = run.value("latency")
-        if latency is None or latency <= 0 or run.status == "failed" or (run.trust and run.trust.grade == "D"):
+        if latency is None or latency <= 0 or run.status == "failed" or is_unreliable(run):
             continue
         threads = threads_of(run)
         yield AtlasRow(

@@ -12,6 +12,11 @@ NOT_A_MODEL = ("program", "name")
 """Formats of `ModelRef` that stand for a program, or for a word in a command that names no file."""
 
 
+def is_unreliable(run: Run) -> bool:
+    """Return whether `run` has grade D."""
+    return run.trust is not None and run.trust.grade == "D"
+
+
 def threads_of(run: Run) -> int | None:
     """Return the number of threads in effect, otherwise the number requested; None if neither is known."""
     value = run.effective.get("threads")

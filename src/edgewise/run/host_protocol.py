@@ -482,7 +482,7 @@ def _speed_of(message: Mapping[str, Any]) -> RequestsDone:
     """Return what a worker sends between requests of a language model. Raises ValueError."""
     numbers = {name: message[name] for name in ("elapsed_s", "prefill_rate", "decode_rate")}
     if not all(each is None or 0 < each < math.inf for each in numbers.values()):
-        raise ValueError("a speed that is no number above 0")
+        raise ValueError("a speed is not above 0")
     return RequestsDone(done=int(message["done"]), **numbers)
 
 

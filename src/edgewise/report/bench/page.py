@@ -40,7 +40,7 @@ def bench_page(
     """
     runs = told_apart(runs)
     document = bench_document(runs)
-    # Why there is no recommendation stands below the tables: the answer says already that there is none.
+    # Sections that recommend a run stand above the tables; why none is recommended stands below them.
     recommended = [section for section in document.sections if section.title.startswith("Recommended")]
     others = [section for section in document.sections if section not in recommended]
     return replace(

@@ -21,7 +21,7 @@ from edgewise.grouping import by_key
 from edgewise.metrics import METRICS
 from edgewise.record import InTurns, Measurement, Run
 from edgewise.record.caution import loads_of
-from edgewise.record.facts import threads_of
+from edgewise.record.facts import is_unreliable, threads_of
 from edgewise.report.comparison.words import UNSEEN, disagreement_text
 from edgewise.report.runs.cells import failure_of, reason_of_absence
 from edgewise.report.runs.conditions import labels_of, processor_of, scenario_of
@@ -139,11 +139,6 @@ def candidates_of(group: Sequence[Run]) -> tuple[list[Candidate], list[str]]:
 def every_candidate(sweep: Sequence[Run]) -> list[Candidate]:
     """Return the runs of all models of one of `sweeps` that qualify."""
     return [one for group in comparable_groups(sweep) for one in candidates_of(group)[0]]
-
-
-def is_unreliable(run: Run) -> bool:
-    """Return whether `run` has grade D."""
-    return run.trust is not None and run.trust.grade == "D"
 
 
 def _preferred_to(one: Candidate, group: Sequence[Candidate]) -> Candidate | None:

@@ -24,7 +24,7 @@ from edgewise.formatting import amount_text, factor_text, percent_of, quantity, 
 from edgewise.grouping import by_key
 from edgewise.metrics import METRICS, in_sentence
 from edgewise.record import InTurns, Run, Scenario
-from edgewise.record.facts import precision_of, threads_of
+from edgewise.record.facts import is_unreliable, precision_of, threads_of
 from edgewise.report.bench.ranking import (
     NOT_TOLD,
     PRACTICAL,
@@ -41,7 +41,6 @@ from edgewise.report.bench.ranking import (
     in_order,
     is_faster,
     is_only_unreliable,
-    is_unreliable,
     judged,
     levels,
     load_lines,

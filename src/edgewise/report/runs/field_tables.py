@@ -20,7 +20,7 @@ from edgewise.evaluating.class_order import ORDER, doubt_order
 from edgewise.grouping import by_key
 from edgewise.metrics import SHARES
 from edgewise.record import Measurement, Run
-from edgewise.record.facts import precision_of, threads_of
+from edgewise.record.facts import is_unreliable, precision_of, threads_of
 from edgewise.record.reference import machine_key
 from edgewise.report.document import Cell, Column, Document, Table, absent, table_by_columns, table_of
 from edgewise.report.document.columns import text_column
@@ -228,7 +228,7 @@ def _noted(cell: Cell, *notes: str) -> Cell:
 def _latency(run: Run, *, marked: bool = True) -> Cell:
     """Milliseconds; grade D is `marked`, and the batch is named where an inference is more than one sample."""
     cell = cell_of(run, "latency", scale=times(1e3))
-    if marked and cell.value is not None and run.trust is not None and run.trust.grade == "D":
+    if marked and cell.value is not None and is_unreliable(run):
         cell = _noted(replace(cell, text=f"{cell.text} (grade D)"), _VAGUE)
     if cell.value is None or run.job.workload.batch == 1:
         return cell
@@ -397,7 +397,7 @@ def _grade(run: Run) -> Cell:
     """Return how far the latency can be trusted."""
     if run.value("latency") is None or run.trust is None:
         return absent(reason_of_absence(run, "latency"))
-    return Cell(text=run.trust.grade, notes=(_VAGUE,) if run.trust.grade == "D" else ())
+    return Cell(text=run.trust.grade, notes=(_VAGUE,) if is_unreliable(run) else ())
 
 
 def _accuracy_and_data(run: Run) -> Cell:
