@@ -5,8 +5,8 @@
 MODEL is what the runtime `openvino-genai` reads. Three tables:
 
 - **Fidelity.** OpenVINO GenAI's own `perf_metrics` (time to first token, time per output token) in a plain script and
-  edgewise's `ttft_model` and `tpot`, in fresh processes, in random order in each round. The ratio of a row is the median
-  of the rounds' ratios. Target: 0.98 – 1.02. The same two values within one process have no noise between them:
+  edgewise's `ttft_model` and `tpot`, in fresh processes, in random order in each round. The ratio of a row is the
+  median of the rounds' ratios. Target: 0.98 – 1.02. The same two values within one process have no noise between them:
   `tests/engine/test_openvino_genai.py`.
 - **Planted throttles.** Somewhere between 35 and 65 % of a run a control group (version 1) takes half of a processor
   away until the end. Found means that `tpot` is absent because the speed changed.
@@ -56,11 +56,10 @@ def bench(model: Path, store: Path, iterations: int, *, group: Path | None = Non
         *("--prompt-tokens", str(PROMPT), "--new-tokens", str(NEW), "--iterations", str(iterations)),
         *("--sessions", "1", "--threads", "1", "--no-meters", "--json"),
     ]
-    join = None if group is None else lambda: (group / "tasks").write_text(str(os.getpid()))
+    if group is not None:
+        command = ["sh", "-c", 'echo $$ > "$0" && exec "$@"', str(group / "tasks"), *command]
     environment = os.environ | {"EDGEWISE_STORE": str(store)}
-    return subprocess.Popen(
-        command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, env=environment, preexec_fn=join
-    )
+    return subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, env=environment)
 
 
 def measurements(process: subprocess.Popen[str]) -> dict[str, dict[str, Any]]:
