@@ -20,7 +20,6 @@ from edgewise.report.document.names import keep_end
 from edgewise.report.profile.cells import (
     how_layers,
     layers_of,
-    most_time,
     peak_rows,
     percent_cell,
     profile_of,
@@ -31,6 +30,7 @@ from edgewise.report.profile.cells import (
     share_of,
     sum_cells,
     time_cell,
+    time_left,
     time_line,
     time_reason,
     time_unit,
@@ -312,8 +312,8 @@ def _layer_row(layer: Layer, run: Run, *, factor: float, cumulative: float) -> t
         Cell(text=str(layer.index), value=layer.index),
         Cell(text=one_line(layer.title)),
         Cell(text=op_words(layer)),
-        time_cell(layer, factor, most_time(run)),
-        DASH if share is None else share_cell(layer, share, profile),
+        time_cell(layer, factor, time_left([layer], run)),
+        DASH if share is None else share_cell(layer, share, run),
         DASH if share is None else percent_cell(cumulative),
         absent(unknown) if layer.macs is None else _count(layer.macs),
         absent(rate_reason(layer))
@@ -369,12 +369,12 @@ def _other_rows(run: Run, *, most: int | None, factor: float) -> list[tuple[Cell
     rows: list[tuple[Cell, ...]] = []
     for layer in shown:
         share = share_of(layer, profile)
-        percent = absent(time_reason(layer)) if share is None else share_cell(layer, share, profile)
+        percent = absent(time_reason(layer)) if share is None else share_cell(layer, share, run)
         name = Cell(text=one_line(layer.title), tone="fair")
         # An overhead without a step of the engine says all in its name.
         words = one_line(layer.op) if layer.engine_nodes and layer.op else "overhead"
         op = Cell(text=f"({words})", tone="fair")
-        time = time_cell(layer, factor, most_time(run))
+        time = time_cell(layer, factor, time_left([layer], run))
         rows.append((Cell(text="+", tone="fair"), name, op, time, percent, *[DASH] * 5))
     if rest := found[len(shown) :]:
         rows.append(_folded_row(rest, run, factor=factor, title=f"… {len(rest)} more overheads"))

@@ -20,7 +20,7 @@ from edgewise.record.facts import threads_of, uses_int8
 from edgewise.record.layer import Bound
 from edgewise.report.document import Section, lines_of
 from edgewise.report.document.names import layer_names
-from edgewise.report.profile.cells import FEW_SESSIONS, has_bounds_alone, most_time, roof_reason
+from edgewise.report.profile.cells import FEW_SESSIONS, has_bounds_alone, layers_of, most_time, roof_reason, whole_left
 from edgewise.report.runs.conditions import engine_of, labels_of, look_up
 from edgewise.text import listing, one_line
 from edgewise.units import format_bytes, format_duration, format_si, significant
@@ -78,8 +78,9 @@ def nothing_found(run: Run) -> tuple[str, ...]:
         )
     if lacking:
         reasons = "; ".join(dict.fromkeys(roof_reason(layer, run.profile) for layer in lacking))
-        most = sum(layer.high or layer.time or 0.0 for layer in lacking) / (run.profile.latency or math.inf)
-        part = f" ({min(most, 1.0) * 100:.1f} % of the time at most)" if most else ""
+        most = min(sum(layer.high or layer.time or 0.0 for layer in lacking), whole_left(lacking, run))
+        most /= run.profile.latency or math.inf
+        part = f" ({most * 100:.1f} % of the time at most)" if most else ""
         lines.append(f"not known for {len(lacking)} of {len(layers)} layers with arithmetic{part}: {reasons}")
     return tuple(lines)
 
@@ -130,7 +131,8 @@ def _limit_words(run: Run, profile: Profile, divided: LimitedTime) -> str:
     limit, latency = sum(divided.least.values()), run.measurement("latency")
     unknown = sum(layer.high or layer.time or 0.0 for layer in divided.unknown)
     shortest, longest = (latency and latency.low) or profile.latency, (latency and latency.high) or profile.latency
-    low, high = (significant(min(100.0, 100 * share), 2) for share in (limit / longest, (limit + unknown) / shortest))
+    most = whole_left(layers_of(run, "operator"), run) / profile.latency
+    low, high = (significant(100 * min(most, share), 2) for share in (limit / longest, (limit + unknown) / shortest))
     share = low if low == high else f"{low} to {high}"
     return f"{'at least ' if unknown else ''}{quantity(limit, 's')}, {share} % of the time"
 
