@@ -244,7 +244,8 @@ def test_what_int8_and_more_threads_would_save_is_not_among_the_findings():
 
 def conditions_of(*runs):
     """The lines of the first section, which says what each run was and what limits it."""
-    (section,) = (section for section in profile_document(runs).lead if section.title == CONDITIONS)
+    document = profile_document(runs)
+    (section,) = (each for each in (*document.lead, *document.sections) if each.title == CONDITIONS)
     return section.lines
 
 

@@ -119,8 +119,11 @@ def profile_document(
     answer, conditions = answer_lines(runs)
     sections += [*input_sections([run for run in runs if is_profiled(run)]), *caution_sections(runs)]
     differences = diff_tables(runs)
+    told = [Section(title=CONDITIONS, lines=tuple(conditions))]
+    if len(runs) > 1:  # those of each would push the tables off the first screen
+        told, sections = [], [*told, *sections]
     lead = [
-        Section(title=CONDITIONS, lines=tuple(conditions)),
+        *told,
         *(section for run, label in labelled for section in finding_sections(run, label, others=runs)),
         *filled([next_section(runs, again, typed)]),
     ]
