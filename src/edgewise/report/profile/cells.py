@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import replace
 from functools import partial
 
@@ -91,21 +91,20 @@ def time_left(layers: Sequence[Layer], run: Run, rest: float | None = None) -> f
     Args:
         rest: of no layers, where that is known already.
     """
-    return _left(layers, run, most_time(run), lambda layer: layer.time if layer.low is None else layer.low, rest)
+    return _left(layers, run, most_time(run), rest)
 
 
 def whole_left(layers: Sequence[Layer], run: Run, rest: float | None = None) -> float:
-    """Return the most of the whole that `layers` have, s: what the shares of all others leave, as these are shown."""
-    return _left(layers, run, profile_of(run).latency, lambda layer: layer.time, rest)
+    """Return the most of the whole that `layers` have, s: the whole less the lower ends of all others."""
+    return _left(layers, run, profile_of(run).latency, rest)
 
 
-def _left(
-    layers: Sequence[Layer], run: Run, whole: float, least_of: Callable[[Layer], float | None], rest: float | None
-) -> float:
+def _left(layers: Sequence[Layer], run: Run, whole: float, rest: float | None) -> float:
     """Return what is left of `whole`, s; never less than was measured of `layers`, where all add up to more."""
 
     def taken_by(some: Sequence[Layer]) -> float:
-        return sum(least_of(each) or 0.0 for each in some if not each.is_bounded and each.kind != "eliminated")
+        timed = [each for each in some if not each.is_bounded and each.kind != "eliminated"]
+        return sum((each.time if each.low is None else each.low) or 0.0 for each in timed)
 
     left = (whole - taken_by(run.layers) if rest is None else rest) + taken_by(layers)
     left = max(left, sum(layer.time or 0.0 for layer in layers)) if layers else left

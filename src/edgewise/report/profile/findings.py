@@ -32,6 +32,7 @@ MOST_PARTS = 3
 _LIMITS: Mapping[Bound, str] = {"compute": "arithmetic at its peak", "memory": "memory at its bandwidth"}
 _MORE_SESSIONS = f"give {as_flag('sessions')} 5"
 _NO_NAMES: Mapping[str, str] = MappingProxyType({})
+Known = Mapping[str, str]
 BEFORE_AND_AFTER = 2
 """Number of runs of a comparison before and after."""
 
@@ -175,11 +176,17 @@ def _ways(run: Run) -> list[str]:
     return ways + (["more threads"] if _idle_cores(run) else [])
 
 
-def unmeasured_words(run: Run) -> str:
-    """``"; what int8 and 2 threads would save was not measured: see Next"``; empty where neither can be tried."""
-    ways = ["int8"] if _may_be_quantised(run) else []
-    ways += [f"{cores} threads"] if (cores := _idle_cores(run)) else []
-    return f"; what {listing(ways)} would save was not measured: see Next" if ways else ""
+def unmeasured_words(run: Run, known: Known = _NO_NAMES) -> str:
+    """``"; what int8 and 2 threads would save was not measured: see Next"``; empty where neither can be tried.
+
+    Args:
+        known: what stored runs measured of them already, a line by ``threads`` and ``int8``.
+    """
+    ways = ["int8"] if _may_be_quantised(run) and "int8" not in known else []
+    ways += [f"{cores} threads"] if (cores := _idle_cores(run)) and "threads" not in known else []
+    stored = listing([line.partition(" (")[0] for line in known.values()])
+    stored = f"; measured before: {stored}, see Next" if stored else ""
+    return stored + (f"; what {listing(ways)} would save was not measured: see Next" if ways else "")
 
 
 def _may_be_quantised(run: Run) -> bool:
@@ -196,29 +203,34 @@ def _idle_cores(run: Run) -> int:
 
 
 def next_section(
-    runs: Sequence[Run], again: Mapping[str, Sequence[str]], typed: Mapping[str, str] = _NO_NAMES
+    runs: Sequence[Run],
+    again: Mapping[str, Sequence[str]],
+    typed: Mapping[str, str] = _NO_NAMES,
+    known: Mapping[str, Known] = MappingProxyType({}),
 ) -> Section:
     """Return what to try where layers can't be made faster one by one: another precision, more threads, another engine.
 
     Args:
         again: by verb, the options of the command of `runs` that the next commands need too.
         typed: sha256 of a model → how that command named its file.
+        known: by id of a run, what stored runs measured already.
     """
     profiled = [run for run in runs if run.source is None and run.profile is not None]
-    return Section(title="Next", lines=lines_of(line for run in profiled for line in _next_lines(run, again, typed)))
+    lines = lines_of(line for run in profiled for line in _next_lines(run, again, typed, known.get(run.id, _NO_NAMES)))
+    return Section(title="Next", lines=lines)
 
 
-def _next_lines(run: Run, again: Mapping[str, Sequence[str]], typed: Mapping[str, str]) -> list[str]:
+def _next_lines(run: Run, again: Mapping[str, Sequence[str]], typed: Mapping[str, str], known: Known) -> list[str]:
     model, device = run.job.model, run.job.target.device
     name = one_line(model.origin.target if model.origin else typed.get(model.sha256, model.file_name))
     own = ["--signature", one_line(model.signature)] if model.signature else []
-    lines = []
-    if _may_be_quantised(run):
+    lines = [f"{engine_of(run)}, {line}" for line in known.values()]
+    if _may_be_quantised(run) and "int8" not in known:
         words = shlex.join(["edgewise", "optimize", name, *own, *again.get("optimize", ())])
         asked = "--data DATA --task TASK --prepare STEP=VALUE"
         lines.append(f"'{words} {asked}' tries int8 and other variants; these options are those of 'edgewise evaluate'")
     there = [] if device == "local" else ["-d", one_line(device)]
-    threads = ["--threads", f"1,{cores}"] if (cores := _idle_cores(run)) else []
+    threads = ["--threads", f"1,{cores}"] if (cores := _idle_cores(run)) and "threads" not in known else []
     words = shlex.join(["edgewise", "bench", name, *there, *threads, *own, *again.get("bench", ())])
     how = f", with 1 thread as here and with {cores}" if threads else ""
     return [*lines, f"'{words}' measures it on every engine{how}"]
