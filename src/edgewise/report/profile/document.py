@@ -123,15 +123,16 @@ def profile_document(
     sections += [*input_sections([run for run in runs if is_profiled(run)]), *caution_sections(runs)]
     differences = diff_tables(runs)
     told = [Section(title=CONDITIONS, lines=tuple(conditions))]
-    if len(runs) > 1:  # those of each would push the tables off the first screen
-        told, sections = [], [*told, *sections]
     lead = [
-        *told,
         *(section for run, label in labelled for section in finding_sections(run, label, others=runs)),
         *filled([next_section(runs, again, typed, known)]),
     ]
     if width is not None and differences and not leader_of(runs):
-        lead, sections = [], [*lead, *sections]
+        lead, sections = [], [*told, *lead, *sections]
+    elif len(runs) > 1:  # those of each would push the tables off the first screen
+        sections = [*told, *sections]
+    else:
+        lead = [*told, *lead]
     return Document(
         title=title or f"Profile of {default_title(runs)}",
         tables=with_differences(runs, tables, differences),
