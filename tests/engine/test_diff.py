@@ -290,4 +290,4 @@ def test_values_that_are_not_finite_are_said_and_end_nothing(tmp_path, capsys):
     found, said = told_of(capsys, tmp_path, FLOAT, wrong, "--limit", "2")
     row = next(each for each in found["layers"] if each["name"] == name)
     assert row["snr_db"] is None and row["why"] == "it is NaN or infinite" and found["begins"] == name
-    assert said.startswith(f"Values are NaN or infinite from {name} (")
+    assert f"Values are NaN or infinite from {name} (" in said

@@ -10,8 +10,9 @@ import numpy as np
 import pytest
 
 from edgewise.stats.differences import Sums
-from edgewise.verbs.diff.result import NO_TWIN, NOT_ALONE, DiffResult, LayerGap
+from edgewise.verbs.diff.result import NO_TWIN, NOT_ALONE, DiffResult, LayerGap, change_line
 from edgewise.verbs.diff.structure import LoneOperator, branches_of
+from edgewise.verbs.diff.tensor_worker import NOT_FINITE
 from sample_diffs import diffed
 
 
@@ -95,14 +96,52 @@ def test_an_added_branch_is_one_line_and_the_error_begins_with_it():
     assert branches_of([branch[0], *others, *branch[1:]]) == [[others[0]], [others[1]], [others[2]], branch]
 
 
-def test_a_removed_layer_and_one_without_a_counterpart_have_rows_without_values():
-    told = of_many(SAME, layer("c", loss=30), lone=[lone("r", is_added=False), lone("s")]).describe()
-    assert told.answer[1:3] == ("r (Conv) was removed between a and b", "s (Conv) was added between a and b")
-    assert told.tables[0].title == "Layers, in order of execution; then those that only one model has"
-    rows = {row[0].text: row[2] for row in told.tables[0].rows}
-    assert list(rows) == ["a", "c", "r (removed)", "s (added)"] and rows["r (removed)"].text == "n/a"
-    assert rows["r (removed)"].notes == ("only in old.onnx: nothing to compare it with",)
-    assert rows["s (added)"].notes == ("only in new.onnx: nothing to compare it with",)
+def test_layers_without_values_have_no_rows_but_a_note():
+    lacking = LayerGap(name="n", op="Add", other="n", why="integers without one scale")
+    told = of_many(SAME, layer("c", loss=30), lone=[lone("r", is_added=False), lone("s")])
+    assert told.describe().answer[1:3] == ("r (Conv) was removed between a and b", "s (Conv) was added between a and b")
+    table = replace(told, layers=(*told.layers, lacking), top=0).describe().tables[0]
+    assert [row[0].text for row in table.rows] == ["a", "c"]
+    assert table.notes == ("1 not compared: integers without one scale",)
+
+
+def test_a_layer_with_nan_has_a_row():
+    broken = LayerGap(name="n", op="Add", other="n", why=NOT_FINITE)
+    assert [row[0].text for row in of_many(SAME, broken).describe().tables[0].rows] == ["a", "n"]
+
+
+@pytest.mark.parametrize(
+    ("settings", "words"),
+    [
+        ({}, "is the same network with the same weights"),
+        ({"retyped": {"float32 → int8": 9}}, "is the same network with weights float32 → int8 in 9 of 10 layers"),
+        (
+            {"retyped": {"float32 → int8": 9}, "reweighted": 1, "structure": ["Conv, weights float32 → int8 (9: a)"]},
+            "is the same network with weights float32 → int8 in 9 of 10 layers and other weights in 1 of 10 layers",
+        ),
+        (
+            {"structure": ["only in new.onnx: 3 QuantizeLinear"]},
+            "is the same network as far as its weights can be read ",
+        ),
+        ({"structure": ["only in new.onnx: Conv (1: a)"]}, "is a changed network: other operators or options (see "),
+        ({"reweighted": 6}, "is another network: other weights in 6 of 10 layers"),
+    ],
+)
+def test_the_first_line_says_whether_it_is_the_same_network(settings, words):
+    models = tuple({**model, "sha256": model["name"]} for model in of_many().models)
+    told = replace(of_many(SAME), models=models, weighted=10, **settings).describe()
+    assert told.answer[0].startswith(f"new.onnx {words}")
+
+
+def test_the_second_line_says_what_changed_in_size():
+    before = {"sha256": "0", "size_bytes": 4096, "macs": 2_000_000, "parameters": 1000, "precision": "float32"}
+    after = {"sha256": "1", "size_bytes": 1024, "macs": 2_000_000, "parameters": 1500, "precision": "int8"}
+    assert change_line(before, after) == (
+        "File 4.00 KiB → 1.00 KiB (−75 %), MACs 2.00 M (unchanged), parameters 1.00 k → 1.50 k (+50 %), "
+        "precision float32 → int8"
+    )
+    assert change_line(before, {**after, "macs": None}).split(", ")[1] == "MACs 2.00 M → n/a"
+    assert change_line(before, before) == ""
 
 
 def test_many_added_layers_are_a_number():
@@ -154,8 +193,8 @@ def test_the_graph_is_coloured_by_what_each_layer_loses():
 @pytest.mark.parametrize(("reweighted", "is_another"), [(10, True), (6, True), (5, False), (0, False)])
 def test_a_network_with_other_weights_has_no_error(reweighted, is_another):
     told = replace(of_many(SAME, layer("c", loss=30)), weighted=10, reweighted=reweighted).describe()
-    another = f"new.onnx is another network, with other weights in {reweighted} of 10 layers: its values differ from c"
-    assert told.answer[0].startswith(another if is_another else "The error of new.onnx begins in c")
+    line = "Its values differ from c (Conv) on" if is_another else "The error of new.onnx begins in c (Conv): "
+    assert told.answer[0].startswith(line)
 
 
 @pytest.mark.parametrize(

@@ -104,9 +104,9 @@ def test_a_line_about_all_runs_of_a_model_names_the_model():
     first, second = KWS.name, VWW.name
     assert lines_by_run(runs, lambda run: run.job.model.name) == (f"{first}: {first}", f"{second}: {second}")
     assert lines_by_run(runs, lambda run: run.job.runtime.name) == (
-        f"{first} · onnxruntime/cpu, {second} · onnxruntime/cpu · 1 thread and {second} · onnxruntime/cpu · 2 threads: "
-        "onnxruntime",
-        f"{first} · openvino/cpu: openvino",
+        f"{first} · onnxruntime/cpu · 1 thread, {second} · onnxruntime/cpu · 1 thread and "
+        f"{second} · onnxruntime/cpu · 2 threads: onnxruntime",
+        f"{first} · openvino/cpu · 1 thread: openvino",
     )
     assert lines_by_run(runs, lambda run: "same") == ("all runs: same",)
     slow = Caution(code="busy-host", message="other programs ran", advice="end them")

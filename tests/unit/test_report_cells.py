@@ -130,7 +130,7 @@ def test_labels_have_just_the_words_that_tell_runs_apart():
     assert labels_of([make_run(1), make_run(2, threads=2), make_run(3, runtime="openvino")]) == [
         "onnxruntime/cpu · 1 thread",
         "onnxruntime/cpu · 2 threads",
-        "openvino/cpu",
+        "openvino/cpu · 1 thread",
     ]
     assert labels_of([make_run(1), make_run(2)]) == ["onnxruntime/cpu · #1", "onnxruntime/cpu · #2"]
     assert labels_of(all_runs())[4:] == [

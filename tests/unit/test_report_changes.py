@@ -187,7 +187,7 @@ def test_other_runs_have_no_such_lines():
 def test_the_largest_stand_in_the_answer_and_their_sum_below_it():
     runs = two(0.87)
     document, (largest, summed) = profile_document(runs), change_lines(runs)
-    assert largest in document.answer and summed in document.lead[0].lines
+    assert largest in document.answer and summed in document.sections[0].lines
 
 
 def test_times_have_intervals_and_changes_their_ends():

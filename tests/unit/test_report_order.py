@@ -74,7 +74,7 @@ def test_the_line_of_two_names_the_load_where_statistics_disagree():
     )
     document = profile_document([first, second])
     assert order_line([first, second]) in document.answer
-    assert disagreement_line([first, second]) in document.lead[0].lines
+    assert disagreement_line([first, second]) in document.sections[0].lines
     assert disagreement_line([second]) == ""
 
 
@@ -171,7 +171,7 @@ def test_on_a_terminal_what_changed_stands_before_conditions_findings_and_next()
     places = [text.index(f"\n{each}") for each in words]
     assert places == sorted(places)
     engines = to_text(profile_document([profiled_run(), faster_run()], width=100), width=100)
-    assert engines.index("Conditions and limits") < engines.index("Engine against engine")
+    assert engines.index("Engine against engine") < engines.index("Conditions and limits")
 
 
 def test_the_charts_begin_with_the_engine_of_the_first_line():

@@ -244,7 +244,8 @@ def test_what_int8_and_more_threads_would_save_is_not_among_the_findings():
 
 def conditions_of(*runs):
     """The lines of the first section, which says what each run was and what limits it."""
-    (section,) = (section for section in profile_document(runs).lead if section.title == CONDITIONS)
+    document = profile_document(runs)
+    (section,) = (each for each in (*document.lead, *document.sections) if each.title == CONDITIONS)
     return section.lines
 
 
@@ -495,10 +496,10 @@ def test_layers_of_which_two_sessions_tell_bounds_alone_have_their_times_without
 def test_no_type_takes_more_than_the_whole():
     """Two layers below 600 µs each are not below 1200 µs, 120 % of 1000 ± 10 µs, but within the whole."""
     run = bounded_run(sessions=3)
-    assert [cell.text for cell in type_table(run).rows[0]] == ["Conv", "2", "< 1010", "< 100"]
+    assert [cell.text for cell in type_table(run).rows[0]] == ["Conv", "2", "< 951", "< 94.1"]
     alone = bounded_run(sessions=3, high=2e-3)
     row = layer_table(alone).rows[0]
-    assert (row[3].text, row[4].text) == ("< 1010", "< 100")
+    assert (row[3].text, row[4].text) == ("< 951", "< 94.1")
 
 
 def test_the_first_lines_say_where_the_time_goes_then_what_is_fastest():

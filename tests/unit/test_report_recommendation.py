@@ -770,3 +770,19 @@ def test_the_number_of_a_single_recommended_run_is_said_once():
     assert answer_of([make_run(1), failed_run()])[0] == (
         "Recommended: onnxruntime/cpu, latency 420 ± 11 µs, grade B; the only run that can be recommended"
     )
+
+
+def test_a_start_up_says_that_inference_is_not_what_differs():
+    starts = [
+        make_run(number, runtime=runtime, startup=startup, scenario=Scenario(kind="cold-start"))
+        for number, (runtime, startup) in enumerate((("onnxruntime", 0.21), ("openvino", 0.42)), 1)
+    ]
+    line = (
+        "Of the start-up importing the engine is 60 %, loading the model is 10 % and the first inference is 0.6 to 1.2 %; "
+        "starting Python is the rest: inference is not what differs here"
+    )
+    assert line in answer_of(starts)
+    slow = make_run(3, latency=0.03, startup=0.3, scenario=Scenario(kind="cold-start"))  # 60 % is the first inference
+    assert not any(told.startswith("Of the start-up") for told in answer_of([slow]))
+    assert not any(told.startswith("Of the start-up") for told in answer_of([replace(starts[0], measurements=())]))
+    assert not any(told.startswith("Of the start-up") for told in answer_of([make_run(1)]))

@@ -67,7 +67,8 @@ class ReportSettings(TypedDict, total=False):
         known: other runs, whose values fill in for missing ones in the tables of the field.
         first: lines above the answer, such as what was not measured.
         last: lines below the answer of the table bench, such as which other runs there are.
-        again, typed: of profiles, as `edgewise.report.profile.profile_document` takes them.
+        again, typed, stored: of profiles, as `again`, `typed` and `known` of
+            `edgewise.report.profile.document.profile_document`.
         only_tables: in Markdown nothing but the tables and their footnotes.
     """
 
@@ -81,6 +82,7 @@ class ReportSettings(TypedDict, total=False):
     last: Sequence[str]
     again: Mapping[str, Sequence[str]]
     typed: Mapping[str, str]
+    stored: Mapping[str, Mapping[str, str]]
 
 
 def report_document(runs: Sequence[Run], **settings: Unpack[ReportSettings]) -> Document:
@@ -94,7 +96,12 @@ def report_document(runs: Sequence[Run], **settings: Unpack[ReportSettings]) -> 
 
         most = max(1, *(len(run.layers) for run in runs))
         return profile_document(
-            runs, top=most, title=title, again=settings.get("again", {}), typed=settings.get("typed", {})
+            runs,
+            top=most,
+            title=title,
+            again=settings.get("again", {}),
+            typed=settings.get("typed", {}),
+            known=settings.get("stored", {}),
         )
     if table == "bench":
         document = bench_document(runs, title=title)
@@ -122,7 +129,9 @@ def render_report(
             from edgewise.report.document.page import render_document_page
             from edgewise.report.profile.page import profile_page
 
-            page = profile_page(runs, title=title, first=first, again=again, typed=typed)
+            page = profile_page(
+                runs, title=title, first=first, again=again, typed=typed, known=settings.get("stored", {})
+            )
             return render_document_page(page, kind="profile")
         case ".html":
             from edgewise.report.bench.page import bench_page

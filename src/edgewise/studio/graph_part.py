@@ -20,7 +20,7 @@ from edgewise.report.document import DASH, Cell, absent
 from edgewise.report.graph import Graph, make_graph, make_model_graph, short_line
 from edgewise.report.graph.columns import bounds, document_of, shapes_words
 from edgewise.report.inspection.document import summary
-from edgewise.report.profile.cells import bound_note, most_time, roof_words, share_cell, time_cell
+from edgewise.report.profile.cells import bound_note, roof_words, share_cell, time_cell, time_left
 from edgewise.report.profile.diff import BEFORE_AFTER, change_cell, is_proven, pair_row, whole_row
 from edgewise.report.profile.order import order_line
 from edgewise.report.runs.cells import reason_of_absence
@@ -175,8 +175,8 @@ def _row(graph: Graph, pair: LayerPair) -> list[Cell]:
     (layer,) = pair.before
     node = layer.index
     words: dict[str, Callable[[float], str]] = {
-        "time": lambda value: time_cell(layer, 1e6, most_time(graph.runs[0])).text,
-        "share": lambda value: f"{share_cell(layer, value, graph.profile).text} %",
+        "time": lambda value: time_cell(layer, 1e6, time_left([layer], graph.runs[0])).text,
+        "share": lambda value: f"{share_cell(layer, value, graph.runs[0]).text} %",
         "memory": format_bytes,
         "macs": lambda value: format_si(value, "") if value else "0",
         "roof": lambda _: roof_words(layer, graph.profile, digits=1, of=""),

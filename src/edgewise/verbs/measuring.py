@@ -26,6 +26,7 @@ from edgewise.verbs.factories import build_everywhere, build_files
 from edgewise.verbs.lab.client import lab_of, outcome_of_job
 from edgewise.verbs.presentation import Ending, Presentation, View
 from edgewise.verbs.profile.request import ProfileRequest
+from edgewise.verbs.profile.stored_runs import find_measured
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -49,6 +50,7 @@ class Measured:
         way_on: the commands that measure these.
         again: by verb, the options of a profile's command that commands which follow need too.
         typed: sha256 of a model → how the command of a profile named its file.
+        known: by id of a profiled run, what stored runs measured of what it advises.
     """
 
     runs: Sequence[Run]
@@ -62,6 +64,7 @@ class Measured:
     way_on: Sequence[str] = ()
     again: Mapping[str, Sequence[str]] = field(default_factory=dict)
     typed: Mapping[str, str] = field(default_factory=dict)
+    known: Mapping[str, Mapping[str, str]] = field(default_factory=dict)
 
     @property
     def led_by(self) -> Sequence[str]:
@@ -140,7 +143,12 @@ def measure(request: BenchRequest | ProfileRequest, context: Context) -> Measure
         else:
             turns = None if request.is_prescribed else "all"
             found = execute(plan, context, meters=False, turns=turns)
-            found = replace(found, again=_again(request), typed=_typed(request, found.runs))
+            found = replace(
+                found,
+                again=_again(request),
+                typed=_typed(request, found.runs),
+                known=find_measured(found.runs, context),
+            )
         found = replace(found, convertible=_convertible(request, plan))
     rest = (*(run.job for run in found.runs if run.status == "cancelled"), *plan.jobs[len(found.runs) :])
     return replace(found, way_on=_way_on(request, rest)) if found.first else found
@@ -405,7 +413,15 @@ class RunPresentation(Presentation["Measured"]):
 
         # A file is for others too: where models lie on this machine is in no command of it.
         typed = {sha256: name for sha256, name in result.typed.items() if not Path(name).is_absolute()}
-        write_report(result.runs, path, overwrite=overwrite, first=result.first, again=result.again, typed=typed)
+        write_report(
+            result.runs,
+            path,
+            overwrite=overwrite,
+            first=result.first,
+            again=result.again,
+            typed=typed,
+            stored=result.known,
+        )
 
     def ending(self, result: Measured, *, kept: bool) -> Ending:
         """Also how to measure what an interruption left out."""

@@ -20,7 +20,7 @@ from edgewise.comparing.finals import can_take_turns
 from edgewise.comparing.metrics import compare_runs
 from edgewise.device.devices import LOCAL
 from edgewise.errors import Unavailable
-from edgewise.formatting import amount_text, factor_text, percent_of, quantity, with_range
+from edgewise.formatting import amount_text, factor_text, percent, percent_of, quantity, with_range
 from edgewise.grouping import by_key
 from edgewise.metrics import METRICS, in_sentence
 from edgewise.record import InTurns, Run, Scenario
@@ -72,7 +72,7 @@ from edgewise.report.runs.conditions import (
 )
 from edgewise.run.agreement import BEYOND, REFERENCE, compared_with, not_compared
 from edgewise.stats.turns import Turns, log_ratios
-from edgewise.text import enumerate_few, one_line
+from edgewise.text import enumerate_few, listing, one_line
 from edgewise.units import format_limit, significant
 from edgewise.workload.input_shapes import ASSUMED
 
@@ -186,6 +186,8 @@ def _of_lower_precision(chosen: Candidate, ranked: Sequence[Candidate]) -> str:
     return f"{other.label} {told} ({differ})"
 
 
+MOST_OF_START = 0.5
+"""A larger share of a start-up before the first inference is told."""
 _NOUNS = {"latency": "median latency", "latency_paced": "median paced latency", "startup_time": "median latency"}
 
 
@@ -385,7 +387,29 @@ def answer_of(runs: Sequence[Run], *, each: bool = False) -> tuple[str, ...]:
             lines += [f"{left} more models: see the recommendation of each"] if left > 0 else []
     lines += [f"{left} more networks: see the recommendation of each"] if (left := len(found) - len(shown)) else []
     lines += load_lines([run for sweep in found if not is_decided_by_load(sweep) for run in sweep]) if tasks else []
-    return (*lines, *_of_files(runs), *_of_assumed_sizes(runs))
+    return (*lines, *_of_start_ups(runs), *_of_files(runs), *_of_assumed_sizes(runs))
+
+
+def _of_start_ups(runs: Sequence[Run]) -> list[str]:
+    """Return that most of a start-up is over before the first inference, with its shares, where that is so of each."""
+    parts = {
+        "importing the engine": "import_time",
+        "loading the model": "load_time",
+        "the first inference": "latency_first",
+    }
+    starts = [(run, total) for run in runs if run.headline == "startup_time" and (total := run.value("startup_time"))]
+    shares = {words: [(run.value(part) or math.nan) / total for run, total in starts] for words, part in parts.items()}
+    last = shares["the first inference"]
+    if not starts or any(not share < 1 - MOST_OF_START for share in last):
+        return []
+    told = [f"{words} is {_from_to(some)}" for words, some in shares.items() if not any(map(math.isnan, some))]
+    return [f"Of the start-up {listing(told)}; starting Python is the rest: inference is not what differs here"]
+
+
+def _from_to(shares: Sequence[float]) -> str:
+    """``"83 %"``, ``"83 to 92 %"``."""
+    low, high = percent(min(shares)), percent(max(shares))
+    return high if low == high else f"{low.removesuffix(' %')} to {high}"
 
 
 def _is_only_judged(run: Run) -> bool:

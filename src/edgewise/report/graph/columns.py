@@ -17,7 +17,7 @@ from edgewise.report.graph import (
     chief_of,
     short_line,
 )
-from edgewise.report.profile.cells import BELOW, PARTLY_BELOW, has_bound, most_time, roof_words, sum_text
+from edgewise.report.profile.cells import BELOW, PARTLY_BELOW, has_bound, roof_words, sum_text, time_left, whole_left
 from edgewise.report.profile.diff import change_cell, is_proven, verdict_cell
 from edgewise.report.profile.trace import place_in_latency
 from edgewise.report.runs.conditions import labels_of
@@ -77,14 +77,18 @@ def verdicts(graph: Graph) -> list[str]:
 def bounds(graph: Graph) -> dict[str, dict[int, str]]:
     """Metric → node or block → its bounds in words, where a time in it is less than the profiler can tell."""
     found: dict[str, dict[int, str]] = {"time": {}, "after": {}, "change": {}, "share": {}}
+    rests = [time_left((), run) for run in graph.runs]
+    whole = 0.0 if graph.is_diff or not graph.runs else whole_left((), graph.runs[0])
     for at, work in enumerate(graph.works):
-        for key, layers, run in zip(("time", "after"), (work.before, work.after), graph.runs, strict=False):
+        sides = zip(("time", "after"), (work.before, work.after), graph.runs, rests, strict=False)
+        for key, layers, run, rest in sides:
             if has_bound(layers):
-                found[key][at] = f"{sum_text(layers, 1e6, most_time(run))} µs"
+                found[key][at] = f"{sum_text(layers, 1e6, time_left(layers, run, rest))} µs"
         if graph.is_diff and work.is_bounded and graph.values["change"][at] is not None:
             found["change"][at] = f"{change_cell(work).text.replace('-', '−')} µs"
         elif not graph.is_diff and at in found["time"] and graph.profile.latency > 0:
-            found["share"][at] = f"{sum_text(work.before, 100 / graph.profile.latency, graph.profile.latency)} %"
+            most = whole_left(work.before, graph.runs[0], whole)
+            found["share"][at] = f"{sum_text(work.before, 100 / graph.profile.latency, most)} %"
     return {key: of for key, of in found.items() if key in graph.metrics}
 
 
@@ -132,12 +136,17 @@ def _layer_columns(
 ) -> dict[str, list[Any]]:
     """Return what the details of a layer tell, by column; numbers are of `texts`, but those of `_NUMBERS`."""
     number = texts.number
-    most, profile = (math.inf, None) if run is None else (most_time(run), run.profile)
+    profile = None if run is None else run.profile
+    rest = None if run is None else time_left((), run)
+
+    def most_of(layer: Layer) -> str:
+        return f"{sum_text([layer], 1e6, math.inf if run is None else time_left([layer], run, rest))} µs"
+
     columns: dict[str, list[Any]] = {name: _rounded(map(attrgetter(name), layers)) for name in _NUMBERS}
     columns |= {key: [number(word) for word in map(attrgetter(name), layers)] for key, name in _WORDS.items()}
     return columns | {
         "interval": [number(interval_text("latency", "s", one.time, one.low, one.high)) for one in layers],
-        "most": [number(f"{sum_text([one], 1e6, most)} µs" if one.is_bounded else "") for one in layers],
+        "most": [number(most_of(one) if one.is_bounded else "") for one in layers],
         "attained": [number(roof_words(one, profile, digits=1, of=" attained")) for one in layers],
         "start": _rounded(begins.get(one.index) for one in layers),
         "name": [short_line(one.name) for one in layers],

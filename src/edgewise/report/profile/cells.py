@@ -85,6 +85,32 @@ def most_time(run: Run) -> float:
     return next((end for end in ends if end), math.inf)
 
 
+def time_left(layers: Sequence[Layer], run: Run, rest: float | None = None) -> float:
+    """Return the most that `layers` take together, s: the upper end of the latency less the lower ends of all others.
+
+    Args:
+        rest: of no layers, where that is known already.
+    """
+    return _left(layers, run, most_time(run), rest)
+
+
+def whole_left(layers: Sequence[Layer], run: Run, rest: float | None = None) -> float:
+    """Return the most of the whole that `layers` have, s: the whole less the lower ends of all others."""
+    return _left(layers, run, profile_of(run).latency, rest)
+
+
+def _left(layers: Sequence[Layer], run: Run, whole: float, rest: float | None) -> float:
+    """Return what is left of `whole`, s; never less than was measured of `layers`, where all add up to more."""
+
+    def taken_by(some: Sequence[Layer]) -> float:
+        timed = [each for each in some if not each.is_bounded and each.kind != "eliminated"]
+        return sum((each.time if each.low is None else each.low) or 0.0 for each in timed)
+
+    left = (whole - taken_by(run.layers) if rest is None else rest) + taken_by(layers)
+    left = max(left, sum(layer.time or 0.0 for layer in layers)) if layers else left
+    return min(whole, left) if left > 0.0 or not layers else whole
+
+
 def time_cell(layer: Layer, factor: float, most: float = math.inf) -> Cell:
     """Its time with the interval, scaled from s by `factor`; a bound is `most` (s) at most."""
     if layer.time is None or not math.isfinite(layer.time):
@@ -137,10 +163,11 @@ def time_reason(layer: Layer) -> str:
     return one_line(layer.time_absent_because or "") or NOT_MEASURED
 
 
-def share_cell(layer: Layer, share: float, profile: Profile) -> Cell:
+def share_cell(layer: Layer, share: float, run: Run) -> Cell:
     """Return the share of a layer; a bound where its time is one."""
-    if layer.is_bounded and layer.high is not None and profile.latency > 0:
-        return Cell(text=bound_text(min(layer.high / profile.latency, 1.0) * 100), value=share * 100)
+    latency = profile_of(run).latency
+    if layer.is_bounded and layer.high is not None and latency > 0:
+        return Cell(text=bound_text(min(layer.high, whole_left([layer], run)) / latency * 100), value=share * 100)
     return percent_cell(share)
 
 
@@ -153,7 +180,8 @@ def sum_cells(layers: Sequence[Layer], run: Run, factor: float) -> tuple[Cell, C
     seconds, share = sum(layer.time or 0.0 for layer in timed), sum(share_of(layer, profile) or 0.0 for layer in timed)
     if not has_bound(timed) or profile.latency <= 0:
         return Cell(text=significant(seconds * factor), value=seconds * factor), percent_cell(share)
-    time, percent = total_cell(timed, factor, most_time(run)), total_cell(timed, 100 / profile.latency, profile.latency)
+    time = total_cell(timed, factor, time_left(timed, run))
+    percent = total_cell(timed, 100 / profile.latency, whole_left(timed, run))
     return replace(time, notes=(bound_note(time.text),)), replace(percent, value=share * 100)
 
 
@@ -361,7 +389,7 @@ def _taken_words(layers: Sequence[Layer], run: Run, more: str) -> str:
     No share stands where the times are only upper bounds, or where their sum passes the whole.
     """
     unit, factor = time_unit([seconds_of(layers)])
-    time, share = total_cell(layers, factor, most_time(run)), sum_cells(layers, run, 1.0)[1]
+    time, share = total_cell(layers, factor, time_left(layers, run)), sum_cells(layers, run, 1.0)[1]
     is_known = not share.text.startswith(("<", DASH.text)) and (share.high or 0.0) <= 100.0
     text = time.text if has_bound(layers) else plus_minus(time.value or 0.0, time.low, time.high)
     return f"{f' {share.text} %' if is_known else ''} ({', '.join(filter(None, (f'{text} {unit}', more)))})"

@@ -20,7 +20,6 @@ from edgewise.report.document.names import keep_end
 from edgewise.report.profile.cells import (
     how_layers,
     layers_of,
-    most_time,
     peak_rows,
     percent_cell,
     profile_of,
@@ -31,6 +30,7 @@ from edgewise.report.profile.cells import (
     share_of,
     sum_cells,
     time_cell,
+    time_left,
     time_line,
     time_reason,
     time_unit,
@@ -42,6 +42,7 @@ from edgewise.report.profile.cells import (
 from edgewise.report.profile.changes import change_lines
 from edgewise.report.profile.diff import diff_tables
 from edgewise.report.profile.findings import (
+    Known,
     evidence_sections,
     finding_sections,
     headline_of,
@@ -92,6 +93,7 @@ def profile_document(
     width: int | None = None,
     again: Mapping[str, Sequence[str]] = MappingProxyType({}),
     typed: Mapping[str, str] = MappingProxyType({}),
+    known: Mapping[str, Known] = MappingProxyType({}),
 ) -> Document:
     """Return findings, two runs compared, tables of types and layers, then per run its conservation, memory and method.
 
@@ -101,6 +103,7 @@ def profile_document(
             and findings if what changed is asked for; None for no terminal.
         again: by verb, the options of the command of these runs that the next commands need too.
         typed: sha256 of a model → how that command named its file.
+        known: by id of a run, what stored runs measured of other settings, as `next_section` takes it.
     """
     runs = told_apart(runs)
     # A label distinguishes the runs where there are several.
@@ -116,16 +119,20 @@ def profile_document(
             *memory_sections(run, label, width=width),
         ]
         sections += method_sections(run, label)
-    answer, conditions = answer_lines(runs)
+    answer, conditions = answer_lines(runs, known)
     sections += [*input_sections([run for run in runs if is_profiled(run)]), *caution_sections(runs)]
     differences = diff_tables(runs)
+    told = [Section(title=CONDITIONS, lines=tuple(conditions))]
     lead = [
-        Section(title=CONDITIONS, lines=tuple(conditions)),
         *(section for run, label in labelled for section in finding_sections(run, label, others=runs)),
-        *filled([next_section(runs, again, typed)]),
+        *filled([next_section(runs, again, typed, known)]),
     ]
     if width is not None and differences and not leader_of(runs):
-        lead, sections = [], [*lead, *sections]
+        lead, sections = [], [*told, *lead, *sections]
+    elif len(runs) > 1:  # those of each would push the tables off the first screen
+        sections = [*told, *sections]
+    else:
+        lead = [*told, *lead]
     return Document(
         title=title or f"Profile of {default_title(runs)}",
         tables=with_differences(runs, tables, differences),
@@ -135,15 +142,15 @@ def profile_document(
     )
 
 
-def answer_lines(runs: Sequence[Run]) -> tuple[list[str], list[str]]:
+def answer_lines(runs: Sequence[Run], known: Mapping[str, Known] = MappingProxyType({})) -> tuple[list[str], list[str]]:
     """Return the lines that say where the time goes and which run is faster, and those on each run and its limits."""
     lead = leader_of(runs)
     asked = [(engine, order_line(two), change_lines(two), two) for engine, two in compared_by_layer(runs)]
     named = any(engine for engine, *_ in asked)
-    where = [where_lines(run, name) for run, name in zip(runs, labels_of(runs), strict=True)]
+    where = [where_lines(run, name, known) for run, name in zip(runs, labels_of(runs), strict=True)]
     if lead:
         leading, rest = (
-            where_lines(*lead),
+            where_lines(*lead, known),
             [[] if run is lead[0] else lines for run, lines in zip(runs, where, strict=True)],
         )
     else:
@@ -176,7 +183,7 @@ def with_differences(runs: Sequence[Run], own: Sequence[Table], differences: Seq
     return (*own, *differences) if leader_of(runs) else (*differences, *own)
 
 
-def where_lines(run: Run, name: str) -> list[str]:
+def where_lines(run: Run, name: str, known: Mapping[str, Known] = MappingProxyType({})) -> list[str]:
     """Where the time of `name` goes, the largest saving that was found, and what was not measured; empty where no layer
     has a time.
     """
@@ -185,7 +192,7 @@ def where_lines(run: Run, name: str) -> list[str]:
     _, latency, unit = latency_parts(run)
     saved = [
         f"largest saving among the findings: {saving_words(each, run.profile)}: {one_line(each.suggestion)} "
-        f"({one_line(each.code)}){unmeasured_words(run)}"
+        f"({one_line(each.code)}){unmeasured_words(run, known.get(run.id, MappingProxyType({})))}"
         for each in ranked_findings(run.profile)[:1]
     ]
     return [f"{name}{f' takes {latency} {unit}' if unit else ''}: {parts}", *saved]
@@ -312,8 +319,8 @@ def _layer_row(layer: Layer, run: Run, *, factor: float, cumulative: float) -> t
         Cell(text=str(layer.index), value=layer.index),
         Cell(text=one_line(layer.title)),
         Cell(text=op_words(layer)),
-        time_cell(layer, factor, most_time(run)),
-        DASH if share is None else share_cell(layer, share, profile),
+        time_cell(layer, factor, time_left([layer], run)),
+        DASH if share is None else share_cell(layer, share, run),
         DASH if share is None else percent_cell(cumulative),
         absent(unknown) if layer.macs is None else _count(layer.macs),
         absent(rate_reason(layer))
@@ -369,12 +376,12 @@ def _other_rows(run: Run, *, most: int | None, factor: float) -> list[tuple[Cell
     rows: list[tuple[Cell, ...]] = []
     for layer in shown:
         share = share_of(layer, profile)
-        percent = absent(time_reason(layer)) if share is None else share_cell(layer, share, profile)
+        percent = absent(time_reason(layer)) if share is None else share_cell(layer, share, run)
         name = Cell(text=one_line(layer.title), tone="fair")
         # An overhead without a step of the engine says all in its name.
         words = one_line(layer.op) if layer.engine_nodes and layer.op else "overhead"
         op = Cell(text=f"({words})", tone="fair")
-        time = time_cell(layer, factor, most_time(run))
+        time = time_cell(layer, factor, time_left([layer], run))
         rows.append((Cell(text="+", tone="fair"), name, op, time, percent, *[DASH] * 5))
     if rest := found[len(shown) :]:
         rows.append(_folded_row(rest, run, factor=factor, title=f"… {len(rest)} more overheads"))

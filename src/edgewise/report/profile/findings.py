@@ -20,7 +20,7 @@ from edgewise.record.facts import threads_of, uses_int8
 from edgewise.record.layer import Bound
 from edgewise.report.document import Section, lines_of
 from edgewise.report.document.names import layer_names
-from edgewise.report.profile.cells import FEW_SESSIONS, has_bounds_alone, most_time, roof_reason
+from edgewise.report.profile.cells import FEW_SESSIONS, has_bounds_alone, layers_of, most_time, roof_reason, whole_left
 from edgewise.report.runs.conditions import engine_of, labels_of, look_up
 from edgewise.text import listing, one_line
 from edgewise.units import format_bytes, format_duration, format_si, significant
@@ -32,6 +32,7 @@ MOST_PARTS = 3
 _LIMITS: Mapping[Bound, str] = {"compute": "arithmetic at its peak", "memory": "memory at its bandwidth"}
 _MORE_SESSIONS = f"give {as_flag('sessions')} 5"
 _NO_NAMES: Mapping[str, str] = MappingProxyType({})
+Known = Mapping[str, str]
 BEFORE_AND_AFTER = 2
 """Number of runs of a comparison before and after."""
 
@@ -78,8 +79,9 @@ def nothing_found(run: Run) -> tuple[str, ...]:
         )
     if lacking:
         reasons = "; ".join(dict.fromkeys(roof_reason(layer, run.profile) for layer in lacking))
-        most = sum(layer.high or layer.time or 0.0 for layer in lacking) / (run.profile.latency or math.inf)
-        part = f" ({min(most, 1.0) * 100:.1f} % of the time at most)" if most else ""
+        most = min(sum(layer.high or layer.time or 0.0 for layer in lacking), whole_left(lacking, run))
+        most /= run.profile.latency or math.inf
+        part = f" ({most * 100:.1f} % of the time at most)" if most else ""
         lines.append(f"not known for {len(lacking)} of {len(layers)} layers with arithmetic{part}: {reasons}")
     return tuple(lines)
 
@@ -130,7 +132,8 @@ def _limit_words(run: Run, profile: Profile, divided: LimitedTime) -> str:
     limit, latency = sum(divided.least.values()), run.measurement("latency")
     unknown = sum(layer.high or layer.time or 0.0 for layer in divided.unknown)
     shortest, longest = (latency and latency.low) or profile.latency, (latency and latency.high) or profile.latency
-    low, high = (significant(min(100.0, 100 * share), 2) for share in (limit / longest, (limit + unknown) / shortest))
+    most = whole_left(layers_of(run, "operator"), run) / profile.latency
+    low, high = (significant(100 * min(most, share), 2) for share in (limit / longest, (limit + unknown) / shortest))
     share = low if low == high else f"{low} to {high}"
     return f"{'at least ' if unknown else ''}{quantity(limit, 's')}, {share} % of the time"
 
@@ -173,11 +176,17 @@ def _ways(run: Run) -> list[str]:
     return ways + (["more threads"] if _idle_cores(run) else [])
 
 
-def unmeasured_words(run: Run) -> str:
-    """``"; what int8 and 2 threads would save was not measured: see Next"``; empty where neither can be tried."""
-    ways = ["int8"] if _may_be_quantised(run) else []
-    ways += [f"{cores} threads"] if (cores := _idle_cores(run)) else []
-    return f"; what {listing(ways)} would save was not measured: see Next" if ways else ""
+def unmeasured_words(run: Run, known: Known = _NO_NAMES) -> str:
+    """``"; what int8 and 2 threads would save was not measured: see Next"``; empty where neither can be tried.
+
+    Args:
+        known: what stored runs measured of them already, a line by ``threads`` and ``int8``.
+    """
+    ways = ["int8"] if _may_be_quantised(run) and "int8" not in known else []
+    ways += [f"{cores} threads"] if (cores := _idle_cores(run)) and "threads" not in known else []
+    stored = listing([line.partition(" (")[0] for line in known.values()])
+    stored = f"; measured before: {stored}, see Next" if stored else ""
+    return stored + (f"; what {listing(ways)} would save was not measured: see Next" if ways else "")
 
 
 def _may_be_quantised(run: Run) -> bool:
@@ -194,29 +203,34 @@ def _idle_cores(run: Run) -> int:
 
 
 def next_section(
-    runs: Sequence[Run], again: Mapping[str, Sequence[str]], typed: Mapping[str, str] = _NO_NAMES
+    runs: Sequence[Run],
+    again: Mapping[str, Sequence[str]],
+    typed: Mapping[str, str] = _NO_NAMES,
+    known: Mapping[str, Known] = MappingProxyType({}),
 ) -> Section:
     """Return what to try where layers can't be made faster one by one: another precision, more threads, another engine.
 
     Args:
         again: by verb, the options of the command of `runs` that the next commands need too.
         typed: sha256 of a model → how that command named its file.
+        known: by id of a run, what stored runs measured already.
     """
     profiled = [run for run in runs if run.source is None and run.profile is not None]
-    return Section(title="Next", lines=lines_of(line for run in profiled for line in _next_lines(run, again, typed)))
+    lines = lines_of(line for run in profiled for line in _next_lines(run, again, typed, known.get(run.id, _NO_NAMES)))
+    return Section(title="Next", lines=lines)
 
 
-def _next_lines(run: Run, again: Mapping[str, Sequence[str]], typed: Mapping[str, str]) -> list[str]:
+def _next_lines(run: Run, again: Mapping[str, Sequence[str]], typed: Mapping[str, str], known: Known) -> list[str]:
     model, device = run.job.model, run.job.target.device
     name = one_line(model.origin.target if model.origin else typed.get(model.sha256, model.file_name))
     own = ["--signature", one_line(model.signature)] if model.signature else []
-    lines = []
-    if _may_be_quantised(run):
+    lines = [f"{engine_of(run)}, {line}" for line in known.values()]
+    if _may_be_quantised(run) and "int8" not in known:
         words = shlex.join(["edgewise", "optimize", name, *own, *again.get("optimize", ())])
         asked = "--data DATA --task TASK --prepare STEP=VALUE"
         lines.append(f"'{words} {asked}' tries int8 and other variants; these options are those of 'edgewise evaluate'")
     there = [] if device == "local" else ["-d", one_line(device)]
-    threads = ["--threads", f"1,{cores}"] if (cores := _idle_cores(run)) else []
+    threads = ["--threads", f"1,{cores}"] if (cores := _idle_cores(run)) and "threads" not in known else []
     words = shlex.join(["edgewise", "bench", name, *there, *threads, *own, *again.get("bench", ())])
     how = f", with 1 thread as here and with {cores}" if threads else ""
     return [*lines, f"'{words}' measures it on every engine{how}"]

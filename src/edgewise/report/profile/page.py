@@ -57,6 +57,7 @@ from edgewise.report.profile.document import (
 )
 from edgewise.report.profile.findings import (
     BEFORE_AND_AFTER,
+    Known,
     finding_sections,
     next_section,
     ranked_findings,
@@ -94,15 +95,16 @@ def profile_page(
     first: Sequence[str] = (),
     again: Mapping[str, Sequence[str]] = MappingProxyType({}),
     typed: Mapping[str, str] = MappingProxyType({}),
+    known: Mapping[str, Known] = MappingProxyType({}),
 ) -> Document:
     """Return what the page of `runs` has: each run's profile, and what changed where there are two.
 
     Args:
         title: heading; empty for one made from the models and the machine.
         first: lines above the answer.
-        again, typed: as `profile_document` takes them.
+        again, typed, known: as `profile_document` takes them.
     """
-    document = profile_document(runs)
+    document = profile_document(runs, known=known)
     labels = labels_of(runs) if len(runs) > 1 else [""] * len(runs)
     numbered = [(place, run, label) for place, (run, label) in enumerate(zip(runs, labels, strict=True), 1)]
     profiled = [(place, run, label) for place, run, label in numbered if is_profiled(run)]
@@ -138,7 +140,7 @@ def profile_page(
         tables=with_differences(runs, tables, compared),
         sections=(
             *none,
-            *filled([next_section(runs, again, typed)]),
+            *filled([next_section(runs, again, typed, known)]),
             *(section for section in document.lead if section.title == CONDITIONS),
             *whole,
             *document.sections,

@@ -305,8 +305,11 @@ def labels_of(runs: Sequence[Run]) -> list[str]:
     ]
     chosen: list[list[str]] = [[] for _ in runs]
     for name, words in parts:
-        needed = [name == "runtime" or (name == "model" and len(set(words)) > 1) or told
-                  for told in tells_apart(chosen, words)]  # fmt: skip
+        told = tells_apart(chosen, words)
+        # Where one run has its number of threads, a reader asks for those of the others.
+        is_everywhere = name == "runtime" or (name == "model" and len(set(words)) > 1)
+        is_everywhere |= name == "threads" and any(told)
+        needed = [is_everywhere or each for each in told]
         for own, word, wanted in zip(chosen, words, needed, strict=True):
             own.extend([word] if wanted else [])
     labels = [" · ".join(words) for words in chosen]

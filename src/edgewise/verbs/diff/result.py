@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass, replace
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import asdict, dataclass, field, replace
 from functools import partial
 from typing import Any
 
+from edgewise.formatting import ABSENT, percent
 from edgewise.model.graph import Graph
 from edgewise.profiling.layers import layers_without_times
 from edgewise.record.run import Basis
@@ -18,9 +19,9 @@ from edgewise.report.graph import Metric, Overlay, make_model_graph
 from edgewise.shown import Shown
 from edgewise.stats.differences import HALF_DB
 from edgewise.text import listing, one_line
-from edgewise.units import significant
+from edgewise.units import format_bytes, format_si, significant
 from edgewise.verbs.diff.matching import INPUT
-from edgewise.verbs.diff.structure import LoneOperator, branches_of, describe_branch
+from edgewise.verbs.diff.structure import LoneOperator, branches_of, describe_branch, is_of_weights
 from edgewise.verbs.diff.tensor_worker import NOT_FINITE
 
 SCHEMA = 1
@@ -114,13 +115,16 @@ class DiffResult(Shown):
     """The layers in the order of execution.
 
     Attributes:
-        models: ``name``, ``format``, ``sha256`` and ``engine`` of the reference and of the other model.
+        models: ``name``, ``format``, ``sha256``, ``engine``, ``size_bytes``, ``precision``, ``macs`` and ``parameters``
+            of the reference and of the other model; None where one is not known, MACs with ``macs_absent_because``.
         samples: how many both were given, and which, in words.
         outputs: of the graph: name → signal-to-noise ratio, dB.
         unmatched: products with weights of the reference that have no twin.
         structure: what only one of them has, in words.
         lone: operators that were added or removed.
-        weighted, reweighted: operators with weights that both have, and those of them whose weights differ.
+        weighted: operators with weights that both have.
+        reweighted: those of them with weights of other values or shapes.
+        retyped: those with weights of another type alone, in words: ``float32 → int8``, and their number.
         graph: of the reference, which pages draw; None where it has too many operators.
         basis: ``simulated`` where an emulator executed one of them.
     """
@@ -135,6 +139,7 @@ class DiffResult(Shown):
     lone: Sequence[LoneOperator] = ()
     weighted: int = 0
     reweighted: int = 0
+    retyped: Mapping[str, int] = field(default_factory=dict)
     top: int = 15
     graph: Graph | None = None
     basis: Basis = "measured"
@@ -171,7 +176,7 @@ class DiffResult(Shown):
         }
 
     def describe(self) -> Document:
-        """Where the error begins, the layers, and what has no twin."""
+        """Whether it is the same network, what changed in size, where the error begins, and the layers."""
         one, two = map(one_line, self._names)
         engines = [f"{name}: {model['engine']}" for name, model in zip((one, two), self.models, strict=True)]
         sections = [Section(title="Compared", lines=(self.fed, *engines))]
@@ -195,7 +200,27 @@ class DiffResult(Shown):
 
     def _answer(self, name: str) -> list[str]:
         first, *rest = self._error_lines(name)
-        return [first, *self._lone_lines(), *rest]
+        head = (self._network_line(name), change_line(*self.models), first)
+        return [*filter(None, head), *self._lone_lines(), *rest]
+
+    @property
+    def _is_another(self) -> bool:
+        return self.reweighted > max(1, self.weighted / 2)
+
+    def _network_line(self, name: str) -> str:
+        """Whether both are the same network: one file, the same weights, weights of another type, or others."""
+        if self.models[0]["sha256"] == self.models[1]["sha256"] or not self.weighted:
+            return ""
+        if self._is_another:
+            return f"{name} is another network: other weights in {self.reweighted} of {self.weighted} layers"
+        parts = [f"weights {types} in {count} of {self.weighted} layers" for types, count in self.retyped.items()]
+        parts += [f"other weights in {self.reweighted} of {self.weighted} layers"] if self.reweighted else []
+        if not all(map(is_of_weights, self.structure)):
+            return f"{name} is a changed network: {listing([*parts, 'other operators or options'])} (see Structure)"
+        if parts:
+            return f"{name} is the same network with {listing(parts)}"
+        known = "as far as its weights can be read (see Structure)" if self.structure else "with the same weights"
+        return f"{name} is the same network {known}"
 
     def _lone_lines(self) -> list[str]:
         """Which operators were added or removed, where, and what an added one does to the values; many as a number."""
@@ -223,6 +248,8 @@ class DiffResult(Shown):
         ends = ", ".join(f"{one_line(output)} {_decibels(value)}" for output, value in self.outputs.items())
         told = [f"Outputs: {ends} (signal to noise)"] if ends else []
         first = self.begins
+        if self._is_another and not (first and first.why):
+            return [f"Its values differ from {first.title} on" if first else "", *told]
         if first is None:
             return [f"{self._none_stands_out(name)}: {self._none_lines()}", *told]
         if first.why:
@@ -232,11 +259,6 @@ class DiffResult(Shown):
         where = f"with what was added before {first.title}" if is_fed else f"in {first.title}"
         words = f"{where}: {coming}, {_decibels(first.snr_db)} behind it"
         lines = [f"The error of {name} begins {words}", *told]
-        if self.reweighted > max(1, self.weighted / 2):
-            share = f"{self.reweighted} of {self.weighted} layers"
-            lines[0] = (
-                f"{name} is another network, with other weights in {share}: its values differ from {first.title} on"
-            )
         if others := self.steps[1:MOST_STEPS]:
             said = listing([f"{_short(layer.name)} (−{significant(layer.loss_db or 0.0, 2)} dB)" for layer in others])
             lines.append(f"Next: {said}")
@@ -274,10 +296,6 @@ class DiffResult(Shown):
 
     def _table(self) -> Table:
         which, shown = self._shown()
-        added = {layer.name for layer in self.layers if layer.is_added}
-        names, lone = names_of(self._names), list(self.lone)
-        alone = [_lone_row(each, names) for each in lone if not (each.is_added and each.title in added)]
-        alone = alone[: self.top or None]
         columns = (
             Column(title="Layer", name=True, ends=True),
             Column(title="Op", rank=4),
@@ -290,11 +308,12 @@ class DiffResult(Shown):
             self._numbers("Zeros (%)", rank=5),
             Column(title="Twin", name=True, ends=True, rank=6),
         )
-        title = f"{which}, in order of execution{'; then those that only one model has' if alone else ''}"
+        lacking = [layer.why for layer in self.layers if not _is_told(layer)]
+        notes = [f"{len(lacking)} not compared: {'; '.join(dict.fromkeys(lacking))}"] if lacking else []
         adding: dict[int, Tone] = dict.fromkeys(map(id, self.steps), "poor")
         adding[id(self.begins)] = "bad"
         rows = tuple(_row(layer, adding.get(id(layer), "plain")) for layer in shown)
-        return Table(title=title, columns=columns, rows=(*rows, *alone))
+        return Table(title=f"{which}, in order of execution", columns=columns, rows=rows, notes=tuple(notes))
 
     def _shown(self) -> tuple[str, list[LayerGap]]:
         """Return what the table shows, in words, and its layers: of many those that lose, at most `top`, the added
@@ -302,13 +321,13 @@ class DiffResult(Shown):
         """
         count = sum(layer.op != INPUT for layer in self.layers)
         if not self.top or count <= self.top:
-            return "Layers", list(self.layers)
+            return "Layers", [layer for layer in self.layers if _is_told(layer)]
         losing = sorted(
             (layer for layer in self.layers if (layer.loss_db or 0.0) >= LEAST_LOSS_DB),
             key=lambda layer: -(layer.loss_db or 0.0),
         )
         kept = {id(layer) for layer in losing[: self.top]} | {id(self.begins)}
-        shown = [layer for layer in self.layers if id(layer) in kept or layer.is_added]
+        shown = [layer for layer in self.layers if _is_told(layer) and (id(layer) in kept or layer.is_added)]
         if not shown:
             known = [layer for layer in self.layers if layer.snr_db is not None] or self.layers
             return f"None of {count} layers loses; the least alike", [min(known, key=lambda layer: layer.snr_db or 0.0)]
@@ -324,12 +343,43 @@ def names_of(names: Sequence[str]) -> list[str]:
     return list(names) if names[0] != names[1] else ["the reference", "the other"]
 
 
-def _lone_row(operator: LoneOperator, names: Sequence[str]) -> tuple[Cell, ...]:
-    """Return the row of an operator without values that can be compared."""
-    why = f"only in {one_line(names[operator.is_added])}"
-    nothing = [absent(f"{why}: nothing to compare it with")] * (len(MEANINGS))
-    title = f"{one_line(operator.title)} ({'added' if operator.is_added else 'removed'})"
-    return Cell(text=title), Cell(text=one_line(operator.op)), *nothing, Cell(text="–")
+def change_line(before: Mapping[str, Any], after: Mapping[str, Any]) -> str:
+    """``"File 329 KiB → 96.2 KiB (−71 %), MACs 12.5 M (unchanged), precision float32 → int8"``: what is known of both;
+    "" of one file.
+    """
+    if before["sha256"] == after["sha256"]:
+        return ""
+    shown: dict[str, tuple[str, Callable[[Any], str]]] = {
+        "File": ("size_bytes", format_bytes),
+        "MACs": ("macs", _count),
+        "parameters": ("parameters", _count),
+        "precision": ("precision", one_line),
+    }
+    parts = []
+    for name, (key, write) in shown.items():
+        one, two = before.get(key), after.get(key)
+        if one is None and two is None:
+            continue
+        words = [ABSENT if each is None else write(each) for each in (one, two)]
+        if one == two:
+            parts.append(f"{name} {words[0]} (unchanged)")
+            continue
+        change = "" if not one or two is None or key == "precision" else f" ({_signed_percent(two / one - 1.0)})"
+        parts.append(f"{name} {words[0]} → {words[1]}{change}")
+    return ", ".join(parts)
+
+
+def _count(number: float) -> str:
+    return format_si(number, "").strip()
+
+
+def _signed_percent(change: float) -> str:
+    return f"{'+' if change > 0 else '−'}{percent(abs(change))}"
+
+
+def _is_told(layer: LayerGap) -> bool:
+    """Whether a row of the table has something to say of a layer: values that were compared, or NaN and infinity."""
+    return layer.snr_db is not None or layer.why == NOT_FINITE
 
 
 def _how(title: str, result: DiffResult) -> Provenance:
@@ -348,8 +398,8 @@ def draw_gaps(graph: Graph, layers: Sequence[LayerGap]) -> Drawing:
     why = {name: "the values are the same" for name, layer in found.items() if layer.snr_db == math.inf}
     why |= {name: layer.why for name, layer in found.items() if layer.why}
     overlays = {}
-    for key, (metric, field) in DRAWN.items():
-        values = {name: getattr(layer, field) for name, layer in found.items()}
+    for key, (metric, of_layer) in DRAWN.items():
+        values = {name: getattr(layer, of_layer) for name, layer in found.items()}
         known = {name: value for name, value in values.items() if value is not None and math.isfinite(value)}
         absent_because = NOT_ALONE if key == "own" else NO_TWIN
         overlays[key] = Overlay(metric=metric, values=known, why=why, absent_because=absent_because)

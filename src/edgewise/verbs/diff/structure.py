@@ -18,7 +18,7 @@ import numpy as np
 
 from edgewise.errors import BadModel
 from edgewise.grouping import by_key
-from edgewise.model.graph import Graph, Operator, Tensor
+from edgewise.model.graph import BITS, Graph, Operator, Tensor
 from edgewise.model.sparsity import open_elements
 from edgewise.text import enumerate_few, one_line
 
@@ -30,6 +30,7 @@ _NEUTRAL, _NO_PADDING = (0, 1, "NOTSET", ""), (0, "NOTSET")
 """Values of options that mean the same as an option that is left out."""
 _FOLLOWS = ("kernel_shape",)
 """Options that follow from the weights where they are left out."""
+_UNREAD, _ONLY_IN = "whose values can not be read here", "only in "
 
 
 Stretch = tuple[str, Sequence[Operator], Sequence[Operator]]
@@ -155,12 +156,12 @@ def describe_structure(
             found.append((f"{_types(second)} in place of {_types(first)}", first[0].title))
         else:
             whose = one_line(names[not first])
-            found += [(f"only in {whose}: {one_line(each.op)}", each.title) for each in (*first, *second)]
+            found += [(f"{_ONLY_IN}{whose}: {one_line(each.op)}", each.title) for each in (*first, *second)]
     found += [(change, first.title) for first, second in pairs for change in _changed_options(first, second)]
     found += [(change, operator.title) for operator, changes in weights.values() for change in changes]
     lines = [f"{change} ({len(names)}: {_few(names)})" for change, names in by_key(found).items()]
     lines += [
-        f"only in {one_line(whose)}: {', '.join(f'{number} {one_line(op)}' for op, number in counts.most_common())}"
+        f"{_ONLY_IN}{one_line(whose)}: {', '.join(f'{number} {one_line(op)}' for op, number in counts.most_common())}"
         for whose, counts in zip(names, _differences(*left_out), strict=True)
         if counts
     ]
@@ -232,7 +233,7 @@ def _changed_weights(
         elif first.dtype != second.dtype:
             yield f"{op}, weights {first.dtype} → {second.dtype}"
         elif (equal := _are_equal(first, second, paths)) is not True:
-            yield f"{op}, weights {'with other values' if equal is False else 'whose values can not be read here'}"
+            yield f"{op}, weights {'with other values' if equal is False else _UNREAD}"
 
 
 def _weights_in(graph: Graph) -> dict[str, list[Tensor]]:
@@ -245,6 +246,22 @@ def _weights_in(graph: Graph) -> dict[str, list[Tensor]]:
         names = (stored.get(name, name) for name in each.inputs if name in each.weights or name in stored)
         found[each.name] = [graph.tensors[name] for name in names if graph.tensors[name].constant]
     return found
+
+
+def types_of(changes: Sequence[str]) -> str:
+    """``"float32 → int8"``: the types of an operator's first weights, where nothing but types changed; else ""."""
+    found = [change.partition(", weights ")[2] for change in changes]
+    return found[0] if found and all(types.partition(" → ")[0] in BITS for types in found) else ""
+
+
+def are_others(changes: Sequence[str]) -> bool:
+    """Whether weights have other values or shapes, so that they are not those of the same network."""
+    return not types_of(changes) and any(not change.endswith(_UNREAD) for change in changes)
+
+
+def is_of_weights(line: str) -> bool:
+    """Whether a line of `describe_structure` is about weights, or about what a quantiser adds."""
+    return ", weights " in line or (line.startswith(_ONLY_IN) and not line.endswith(")"))
 
 
 def _shape(tensor: Tensor) -> str:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import sys
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from pathlib import Path
@@ -14,7 +15,9 @@ from edgewise.errors import BadInput, RunFailed, as_flag
 from edgewise.estimating.mcu.cores import CORES
 from edgewise.evaluating.data_options import DataOptions, read_instructions
 from edgewise.folders import job_folder
+from edgewise.model.cost import total_of
 from edgewise.model.graph import Graph
+from edgewise.model.precision import find_precision
 from edgewise.optimizing.calibration import write_calibration
 from edgewise.optimizing.plain_int8 import read_samples
 from edgewise.optimizing.planning import is_quantized
@@ -26,7 +29,14 @@ from edgewise.verbs.diff.matching import INPUT, Match, match_tensors, products_o
 from edgewise.verbs.diff.micro_engines import MICRO_ENGINES
 from edgewise.verbs.diff.result import CLEAN_DB, EXACT_DB, ROUNDED_DB, DiffResult, LayerGap, names_of
 from edgewise.verbs.diff.sides import Side, choose_sides
-from edgewise.verbs.diff.structure import align_operators, changed_weights, describe_structure, find_lone
+from edgewise.verbs.diff.structure import (
+    align_operators,
+    are_others,
+    changed_weights,
+    describe_structure,
+    find_lone,
+    types_of,
+)
 from edgewise.workload.inputs import make_arrays
 from edgewise.workload.resolved_graph import ResolvedGraph, read_resolved_graph
 
@@ -74,8 +84,8 @@ def diff(request: DiffRequest, context: Context) -> DiffResult:
         outputs = {last.name: last.snr_db}
     matched = {match.name for match in matches}
     facts = [
-        {"name": side.name, "format": side.format, "sha256": side.sha256, "engine": engine}
-        for side, engine in zip(sides, told["engines"], strict=True)
+        {"name": side.name, "format": side.format, "sha256": side.sha256, "engine": engine, **_size_of(each)}
+        for side, engine, each in zip(sides, told["engines"], found, strict=True)
     ]
     return DiffResult(
         models=(facts[0], facts[1]),
@@ -86,12 +96,23 @@ def diff(request: DiffRequest, context: Context) -> DiffResult:
         unmatched=[each.name for each in products_of(one) if each.name not in matched],
         structure=describe_structure((one, two), aligned, weights, names=names_of([side.name for side in sides])),
         weighted=len(weights),
-        reweighted=sum(bool(changes) for _, changes in weights.values()),
+        reweighted=sum(are_others(changes) for _, changes in weights.values()),
+        retyped=Counter(filter(None, (types_of(changes) for _, changes in weights.values()))),
         lone=lone,
         top=request.top,
         graph=one if len(one.operators) <= MOST_NODES else None,
         basis="simulated" if any(side.engine in CORES for side in sides) else "measured",
     )
+
+
+def _size_of(found: ResolvedGraph) -> dict[str, Any]:
+    """Return size, precision, MACs and parameters of a network, JSON-shaped."""
+    total = total_of(found.graph)
+    lacking = {"macs_absent_because": total.why} if total.macs is None else {}
+    return {
+        "size_bytes": found.source["size_bytes"], "precision": find_precision(found.graph), "macs": total.macs,
+        "parameters": total.parameters, **lacking,
+    }  # fmt: skip
 
 
 def _counted(graph: Graph) -> str:

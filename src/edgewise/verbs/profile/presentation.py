@@ -47,7 +47,7 @@ class ProfilePresentation(RunPresentation):
         if result.runs:
             top = view.top or max(len(run.layers) for run in result.runs)
             document = profile_document(
-                result.runs, top=top, width=console.width, again=result.again, typed=result.typed
+                result.runs, top=top, width=console.width, again=result.again, typed=result.typed, known=result.known
             )
             print_document(document.led_by(result.led_by), console, details=view.details)
 
