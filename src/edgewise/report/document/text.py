@@ -97,11 +97,11 @@ def print_hint(left_out: Sequence[str], console: Console) -> None:
 
 
 def _print_table(table: Table, console: Console, numbers: dict[str, int], *, details: bool) -> None:
-    """Print `table`; its footnotes are added to `numbers`. Columns without room follow below, if it says so or with
-    details.
-    """
+    """Print `table`; its footnotes are added to `numbers`. With details, columns without room follow below."""
     from rich.text import Text
 
+    if table.narrow is not None and _natural_width(table, list(table.visible)) > console.width:
+        table = table.narrow
     whole = table
     table, shown = fit(table, console.width)
     for note in _in_reading_order(table, shown, numbers, console):
@@ -112,7 +112,7 @@ def _print_table(table: Table, console: Console, numbers: dict[str, int], *, det
     left_out = [index for index in whole.visible if index not in shown]
     names = [index for index in shown if whole.columns[index].name] or [shown[0]]
     rest = [*names, *left_out]
-    continues = (details or table.continues) and len(names) < len(rest) < len(whole.visible)
+    continues = details and len(names) < len(rest) < len(whole.visible)
     # Where all rows are of one model, the title names it; a table without a title is a listing, which has no -o.
     words = [one_line(title) for index in left_out if (title := whole.columns[index].title) != "Model"]
     missing = [f"columns left out for width: {', '.join(words)}"] if words and not continues else []
