@@ -334,7 +334,7 @@ def test_a_narrow_terminal_has_a_row_for_each_value_with_interval_grade_and_mark
     at = wide.index("Latency")
     assert wide[at + 1].split("  ")[0] == "Model" and "litert, 1 thread" in wide[at + 1] and "n/a [1]" in "".join(wide)
     assert "200 ± 20 µs B ★" in wide[at + 3] and table.rows[0][1].text == "200 ± 20 µs B ★"
-    names = to_text(found, width=42).splitlines()
+    names = to_text(found, width=50).splitlines()
     assert names[names.index("Latency") + 1].split() == ["Model", "Place", "Latency", "Grade"]
     assert not any("…" in line or "left out" in line for line in names)
 
