@@ -191,7 +191,7 @@ def test_a_model_measured_in_one_place_has_no_best_and_a_vague_value_is_marked()
     outcomes = [outcome(cells[0], "B"), outcome(cells[1], "D"), outcome(cells[2], "B"), None]
     document = SweepResult(suite="s", verb="bench", folder="f", cells=cells, outcomes=outcomes).describe()
     first, second = document.tables[0].rows
-    assert [cell.text.rpartition(" ")[2] for cell in (first[1], first[2], second[1])] == ["µs", "?", "µs"]
+    assert [cell.text.partition(" µs ")[2] for cell in (first[1], first[2], second[1])] == ["B", "D ?", "B"]
     assert "[0.250, 400]" in first[1].text
     assert document.answer[0] == (
         "Latency: no best can be named for nets/fast.fake: only fake, 1 thread could be ranked (elsewhere grade D); "
@@ -240,7 +240,7 @@ def test_a_better_value_of_grade_d_is_said_not_to_be_ranked():
         "? grade D: only the order of magnitude is known; not ranked",
     )
     (unreliable,) = [cell for cell in vague.tables[0].rows[0] if cell.text.endswith("?")]
-    assert unreliable.short == unreliable.text
+    assert unreliable.text == "200 ± 20 µs D ?"
     assert document("D", ["fast"]).answer[0] == (
         "Latency: best for nets/fast.fake: onnxruntime, 1 thread; 200 µs of litert 1T is not ranked (grade D)"
     )
@@ -258,7 +258,7 @@ def test_marks_come_from_the_values_and_not_from_the_words_of_a_cell(monkeypatch
     """A unit that has the character of a mark is no mark."""
     monkeypatch.setattr("edgewise.verbs.sweep.result.amount_cell", lambda *_: Cell(text="1 ?!", value=1.0))
     (table,) = places_of(["1"], ["litert", "onnxruntime"]).describe().tables
-    assert [cell.text for cell in table.rows[0][1:]] == ["1 ?! ★", "1 ?!"]
+    assert [cell.text for cell in table.rows[0][1:]] == ["1 ?! B ★", "1 ?! B"]
     assert table.notes == ("★ best of its model",)
 
 
@@ -303,39 +303,49 @@ def places_of(threads, runtimes, value_of=lambda at, cell: 1e-4 * (1 + at + int(
     return SweepResult(suite="s", verb="bench", folder="f", cells=cells, outcomes=outcomes)
 
 
-def test_places_on_a_narrow_terminal_keep_their_threads():
-    found = places_of(["1", "2"], ["litert", "onnxruntime", "openvino"]).describe()
-    lines = [line.split("  ")[0] for line in to_text(found, width=50).splitlines() if line.count("±") or " µs" in line]
-    assert lines == ["litert 1T", "litert 2T", "onnxruntime 1T", "onnxruntime 2T", "openvino 1T", "openvino 2T"]
+def test_the_help_has_the_suite_of_the_documentation_line_by_line(capsys):
+    page = Path(__file__).parents[2].joinpath("docs/sweep.md").read_text()
+    suite = page.partition("<<'END'\n")[2].partition("END\n")[0]
+    assert run(["sweep", "--help"]) == 0
+    shown = "\n".join(line.strip(" ") for line in capsys.readouterr().out.splitlines())
+    assert len(suite.splitlines()) == 6
+    assert "\n".join(line.strip(" ") for line in suite.splitlines()) in shown
+    Path("help.yaml").write_text(suite)
+    assert read_suite(Path("help.yaml")).suite.threads
 
 
-def test_names_of_engines_stay_whole_and_columns_go_for_them():
-    found = places_of(["1", "2", "4"], ["litert", "onnxruntime"])
-    cells, outcomes = [], []
-    for model in (f"nets/mobilenet_v{number}.tflite" for number in range(1, 5)):
-        for cell, one in zip(found.cells, found.outcomes, strict=True):
-            if "fast" in cell.model:
-                cells.append(replace(cell, model=model))
-                outcomes.append(one)
-    document = replace(found, cells=cells, outcomes=outcomes).describe()
-    lines = to_text(document, width=80).splitlines()
-    at = lines.index("Place            nets/mobilenet_v1.tflite   nets/mobilenet_v2.tflite")
-    assert [line[:14].rstrip() for line in lines[at + 2 : at + 8]] == [
-        "litert 1T", "litert 2T", "litert 4T", "onnxruntime 1T", "onnxruntime 2T", "onnxruntime 4T",
+def test_a_narrow_terminal_has_a_row_for_each_value_with_interval_grade_and_mark():
+    found = places_of(["1", "2"], ["litert", "onnxruntime"])
+    found = replace(found, cells=found.cells[:7], outcomes=[*found.outcomes[:6], None]).describe()
+    (table,) = found.tables
+    wide, narrow = (to_text(found, width=width).splitlines() for width in (120, 80))
+    at = narrow.index("Latency")
+    assert narrow[at + 1 : at + 10] == [
+        "Model            Place                        Latency   Grade",
+        "─────────────────────────────────────────────────────────────",
+        "nets/fast.fake   litert, 1 thread         200 ± 20 µs   B ★",
+        "nets/fast.fake   onnxruntime, 1 thread    300 ± 30 µs   B",
+        "nets/fast.fake   litert, 2 threads        300 ± 30 µs   B",
+        "nets/fast.fake   onnxruntime, 2 threads   400 ± 40 µs   B",
+        "nets/slow.fake   litert, 1 thread         200 ± 20 µs   B ★",
+        "nets/slow.fake   litert, 2 threads        300 ± 30 µs   B",
+        "· ★ best of its model",
+    ]
+    at = wide.index("Latency")
+    assert wide[at + 1].split("  ")[0] == "Model" and "litert, 1 thread" in wide[at + 1] and "n/a [1]" in "".join(wide)
+    assert "200 ± 20 µs B ★" in wide[at + 3] and table.rows[0][1].text == "200 ± 20 µs B ★"
+    names = to_text(found, width=50).splitlines()
+    assert names[names.index("Latency") + 1].split() == ["Model", "Place", "Latency", "Grade"]
+    assert not any("…" in line or "left out" in line for line in names)
+
+
+def test_values_of_grade_d_stand_below_the_others_of_their_model():
+    found = places_of(["1", "2"], ["litert", "onnxruntime"])
+    outcomes = [replace(found.outcomes[0], rows=[found.outcomes[0].rows[0] | {"grade": "D"}]), *found.outcomes[1:]]
+    narrow = replace(found, outcomes=outcomes).describe().tables[0].narrow
+    assert [(row[1].short, row[3].text) for row in narrow.rows[:4]] == [
+        ("onnxruntime 1T", "B ★"), ("litert 2T", "B ≈"), ("onnxruntime 2T", "B"), ("litert 1T", "D ?"),
     ]  # fmt: skip
-    at = lines.index("Latency (continued)")
-    assert lines[at + 1].split() == ["Place", "nets/mobilenet_v3.tflite", "nets/mobilenet_v4.tflite"]
-    assert [line[:22].rstrip() for line in lines[at + 3 : at + 9 : 5]] == ["litert, 1 thread", "onnxruntime, 4 threads"]
-    assert not any(line.startswith("columns left out") for line in lines)
-    narrow = [line[:11].rstrip() for line in to_text(document, width=30).splitlines()]
-    assert narrow.count("onnxruntime") == 3 * 3 and not any("…" in line for line in narrow)
-
-
-def test_intervals_without_room_are_noted():
-    found = places_of(["1", "2"], ["litert", "onnxruntime"]).describe()
-    narrow, wide = (to_text(found, width=width) for width in (80, 140))
-    assert "intervals left out for width; use a wider terminal or -o" in narrow and "±" not in narrow
-    assert "±" in wide and "left out" not in wide
 
 
 def test_the_engine_is_named_while_only_cells_of_one_are_finished():

@@ -208,7 +208,10 @@ def check_widths(page):
 def check_numbers(page):
     """Every one opens how it is known."""
     assert (
-        page.evaluate(UNEXPLAINED, ["#", "Index", "Layers", "Threads", "n", "95 % interval", "Interval", "Clock"]) == []
+        page.evaluate(
+            UNEXPLAINED, ["#", "Index", "Layers", "Threads", "n", "95 % interval", "90% interval", "Interval", "Clock"]
+        )
+        == []
     )
     opened = page.locator("button.value, button.how")
     opened = opened.evaluate_all("(all) => all.map((one) => one.popoverTargetElement?.id)")

@@ -330,3 +330,16 @@ def test_boards_that_are_as_fast_or_perhaps_and_as_small_are_named_or_counted():
         "1 of them may take longer than the limit, by their intervals; the smallest whose intervals are within it: a (100 ± 10 ms) and b"
         in shown
     )
+
+
+def test_one_coverage_of_all_intervals_stands_in_the_heading_and_several_in_the_cells():
+    def intervals(*shares):
+        boards = [on_board(name, ram=3072, needed=1024, latency=0.1) for name in "ab"]
+        boards = [replace(one, coverage={"latency": share}) for one, share in zip(boards, shares, strict=True)]
+        table = boards_table(rank(boards, Limits()))
+        at = next(at for at, column in enumerate(table.columns) if "nterval" in column.title)
+        return [table.columns[at].title, *(row[at].text for row in table.rows)]
+
+    usual = intervals(0.9, 0.9)
+    assert usual[0] == "90% interval" and usual[1].startswith(("[", "±"))
+    assert intervals(0.9, 0.8) == ["Interval", f"90%: {usual[1]}", f"80%: {usual[2]}"]

@@ -89,7 +89,7 @@ def test_names_are_shortened_before_columns_go_and_stay_apart():
     text = to_text(bench_document(many_models()), width=80)
     rows = [line.split()[0] for line in text.rpartition("Grade\n")[2].splitlines()[1:21]]
     assert len(set(rows)) == 10 and all(cell_len(name) >= 16 for name in rows)
-    assert "litert/cpu" in text.rpartition("Grade\n")[2].partition("Cautions")[0]
+    assert "litert " in text.rpartition("Grade\n")[2].partition("Cautions")[0]
 
 
 def test_names_that_have_no_room_are_folded_between_the_parts_of_their_paths():
@@ -115,6 +115,27 @@ def test_names_that_have_no_room_are_folded_between_the_parts_of_their_paths():
     ]
     layers = replace(table, columns=(replace(columns[0], ends=True), *columns[1:]))
     assert "clothes.onnx   cpu" not in to_text(Document(title="", tables=(layers,)), width=66)
+
+
+def test_names_with_dashes_and_lines_below_are_folded_rather_than_cut_and_endings_go_before():
+    columns = [Column(title="Model", name=True), Column(title="Engine", name=True), Column(title="Latency")]
+    rows = [[Cell(text=name), Cell(text="onnxruntime 1T"), Cell(text="51.8 [46.9, 57.2]")]
+            for name in ("vww_96_int8.tflite", "vww_96_float.tflite")]  # fmt: skip
+    table = Table(title="", columns=tuple(columns), rows=tuple(map(tuple, rows)))
+
+    def lines(width):
+        return to_text(Document(title="", tables=(table,)), width=width).splitlines()[2:]
+
+    assert lines(53) == [
+        "vww_96_int8…    onnxruntime 1T   51.8 [46.9, 57.2]",
+        "vww_96_float…   onnxruntime 1T   51.8 [46.9, 57.2]",
+    ]
+    assert lines(49) == [
+        "vww_96_        onnxruntime 1T   51.8 [46.9, 57.2]",
+        "int8.tflite",
+        "vww_96_        onnxruntime 1T   51.8 [46.9, 57.2]",
+        "float.tflite",
+    ]
 
 
 def test_what_had_no_room_is_in_the_details():

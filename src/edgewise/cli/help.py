@@ -76,10 +76,12 @@ def _print_head(usage: str, text: str) -> None:
     console = out()
     head = Text.assemble("\n", ("Usage: ", "yellow"), (usage, "bold"), "\n")
     console.print(Padding(head, (0, 1)), soft_wrap=False)
-    first, *others = (" ".join(part.split()) for part in text.split("\n\n"))
-    console.print(Padding(_marked(first), (0, 1)))
+    first, *others = text.split("\n\n")
+    console.print(Padding(_marked(" ".join(first.split())), (0, 1)))
     for part in others:
-        console.print(Padding(Text.assemble("\n", _marked(part, "dim")), (0, 1)))
+        # An indented part is what a file has, line by line.
+        shown = Text(part, "dim") if part.startswith("  ") else _marked(" ".join(part.split()), "dim")
+        console.print(Padding(Text.assemble("\n", shown), (0, 1)))
     console.print()
 
 

@@ -344,7 +344,7 @@ _INSTEAD = ("latency_engine", "latency_mean", "throughput", "decode_rate", "ttft
 """Headlines of imported runs whose file lacks the scenario's own, in the order of preference."""
 
 
-ID_SIZES = (13, 18, 23)
+ID_SIZES = (13, 16, 18, 23)
 """Lengths of the beginnings of ids that are shown: the time in milliseconds, and the groups of digits after it."""
 
 

@@ -27,6 +27,7 @@ from edgewise.report.runs.conditions import (
     provider_of,
     scenario_of,
     shared_command,
+    short_engines,
 )
 from edgewise.report.runs.provenance import how_of
 from edgewise.text import one_line, tells_apart
@@ -153,6 +154,8 @@ def _identity(runs: Sequence[Run]) -> list[tuple[Column, list[Cell]]]:
     model = column("Model", lambda run: one_line(run.job.model.name), always=True)
     mechanism = len(runs) > 1 == len(mechanisms_of(runs)) and all(run.job.command for run in runs)
     runtime, names = column("Runtime", provider_of, always=True)
+    engines = short_engines(cell.text for cell in names)
+    names = [replace(cell, short=engines[cell.text]) for cell in names]
     return [
         (Column(title="Run", hidden=True), [Cell(text=run.id) for run in runs]),
         (Column(title="Status", hidden=True), [Cell(text=_status(run)) for run in runs]),

@@ -121,7 +121,7 @@ class Table:
         pictures: of the rows, as ``data:`` addresses, None for a row without one; a page makes it a gallery.
         about: what a page tells of the first rows, in whose second column they open; a page filters such a table.
         foot: number of rows at the end that stay there when a page sorts the others.
-        continues: whether a terminal shows columns without room below the others, also where no details are asked for.
+        narrow: what a terminal shows instead that has no room for all columns whole; None for as much as there is room.
     """
 
     title: str
@@ -132,7 +132,7 @@ class Table:
     pictures: tuple[str | None, ...] = field(default=(), repr=False)
     about: tuple[About, ...] = field(default=(), repr=False)
     foot: int = 0
-    continues: bool = False
+    narrow: Table | None = None
 
     def __post_init__(self) -> None:
         for row in self.rows:

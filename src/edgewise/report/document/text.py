@@ -97,11 +97,11 @@ def print_hint(left_out: Sequence[str], console: Console) -> None:
 
 
 def _print_table(table: Table, console: Console, numbers: dict[str, int], *, details: bool) -> None:
-    """Print `table`; its footnotes are added to `numbers`. Columns without room follow below, if it says so or with
-    details.
-    """
+    """Print `table`; its footnotes are added to `numbers`. With details, columns without room follow below."""
     from rich.text import Text
 
+    if table.narrow is not None and _natural_width(table, list(table.visible)) > console.width:
+        table = table.narrow
     whole = table
     table, shown = fit(table, console.width)
     for note in _in_reading_order(table, shown, numbers, console):
@@ -112,7 +112,7 @@ def _print_table(table: Table, console: Console, numbers: dict[str, int], *, det
     left_out = [index for index in whole.visible if index not in shown]
     names = [index for index in shown if whole.columns[index].name] or [shown[0]]
     rest = [*names, *left_out]
-    continues = (details or table.continues) and len(names) < len(rest) < len(whole.visible)
+    continues = details and len(names) < len(rest) < len(whole.visible)
     # Where all rows are of one model, the title names it; a table without a title is a listing, which has no -o.
     words = [one_line(title) for index in left_out if (title := whole.columns[index].title) != "Model"]
     missing = [f"columns left out for width: {', '.join(words)}"] if words and not continues else []
@@ -183,9 +183,9 @@ def fit(table: Table, width: int) -> tuple[Table, tuple[int, ...]]:
 
     Names take their short forms first, then columns go, those of the highest rank first, until the rest fits with names
     of `LEAST_NAME` cells, those of layers of as many as keep segments whole. They get the cells that are left; in a
-    column that folds they stay whole. Where the rest does not fit, names are folded between the parts of their paths,
-    and shrink to `SHORTEST_NAME` where they can't be. Other cells take their short forms where the columns of rank 0
-    don't fit without.
+    column that folds they stay whole. Where the rest does not fit, names lose the endings of their files, are folded
+    between their parts, and shrink to `SHORTEST_NAME` where they can't be. Other cells take their short forms where
+    the columns of rank 0 don't fit without.
     """
     if _natural_width(table, list(table.visible)) <= width:
         return table, table.visible
@@ -206,7 +206,7 @@ def fit(table: Table, width: int) -> tuple[Table, tuple[int, ...]]:
     return found if _natural_width(found[0], list(found[1])) <= width else _fitted(table, width, whole)
 
 
-def _fitted(table: Table, width: int, least: Mapping[int, int]) -> tuple[Table, tuple[int, ...]]:
+def _fitted(table: Table, width: int, least: dict[int, int]) -> tuple[Table, tuple[int, ...]]:
     """Return the columns that fit, and `table` with names as long as there is room, at least `least` of a column."""
     tight, tightest = _shortened(table, LEAST_NAME, least), _shortened(table, SHORTEST_NAME, least)
     shown = list(table.visible)
@@ -214,17 +214,30 @@ def _fitted(table: Table, width: int, least: Mapping[int, int]) -> tuple[Table, 
         if _natural_width(tight, shown) <= width or (highest == 1 and _folded(table, shown, width) is not None):
             break
         shown.remove(max(index for index in shown if table.columns[index].rank == highest))
-    names = [len(row[index].text) for row in table.rows for index in shown if table.columns[index].name]
-    for size in range(max(names, default=0), SHORTEST_NAME, -1):
-        if size < LEAST_NAME and (folded := _folded(table, shown, width)) is not None:
+    longest = {
+        index: max((len(row[index].text) for row in table.rows), default=0)
+        for index in shown
+        if table.columns[index].name
+    }
+    for size in range(max(longest.values(), default=0), SHORTEST_NAME, -1):
+        roomy = _shortened(table, size, least)
+        fits = _natural_width(roomy, shown) <= width
+        if fits:
+            # Names of other columns may be so short that a column has room for its whole names.
+            for index in sorted(longest, key=longest.__getitem__):
+                wider = least | {index: longest[index]}
+                if _natural_width(roomier := _shortened(table, size, wider), shown) <= width:
+                    roomy, least = roomier, wider
+        whole = fits and not any("…" in row[index].text[:-1] for row in roomy.rows for index in longest)
+        if size < LEAST_NAME and not whole and (folded := _folded(table, shown, width)) is not None:
             return folded, tuple(shown)
-        if _natural_width(roomy := _shortened(table, size, least), shown) <= width:
+        if fits:
             return roomy, tuple(shown)
     return tightest, tuple(shown)
 
 
 def _folded(table: Table, shown: Sequence[int], width: int) -> Table | None:
-    """`table` with names folded between the parts of their paths; None where a part has no room, and for layers."""
+    """`table` with names folded between their parts; None where a part has no room, and for layers."""
     numbers = number_notes([table], columns=tuple(shown))
     names = [index for index in shown if table.columns[index].name and not table.columns[index].folds]
     texts = {index: [row[index].short or row[index].text for row in table.rows] for index in names}
@@ -239,7 +252,8 @@ def _folded(table: Table, shown: Sequence[int], width: int) -> Table | None:
     if room < 0 or any(table.columns[index].ends for index in names):
         return None
     rows = [list(row) for row in table.rows]
-    for index in names:
+    # Columns that need the least to stay unfolded get it first.
+    for index in sorted(names, key=lambda index: max(map(len, texts[index]), default=0) - least[index]):
         most = least[index] + room
         for row, text in zip(rows, texts[index], strict=True):
             row[index] = replace(row[index], text=_fold(text, most), short="")
@@ -248,8 +262,8 @@ def _folded(table: Table, shown: Sequence[int], width: int) -> Table | None:
 
 
 def _parts(name: str) -> list[str]:
-    """Return the parts of a path, each with the slash at its end."""
-    return re.findall(r"[^/]*/|[^/]+", one_line(name))
+    """Return the parts of a name, each with the mark at its end."""
+    return re.findall(r"[^/ _-]*[/ _-]+|[^/ _-]+", one_line(name))
 
 
 def _fold(name: str, width: int) -> str:

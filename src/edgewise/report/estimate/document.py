@@ -214,14 +214,18 @@ def _metrics_table(title: str, estimate: Estimate, rows: Sequence[Measurement]) 
     return table_of(title, rows, columns)
 
 
-def interval_cell(row: Measurement, estimate: Estimate) -> Cell:
-    """Return the interval of `row`, with its coverage if that is stated; empty where both ends look the same."""
+def interval_cell(row: Measurement, estimate: Estimate, *, covered: bool = True) -> Cell:
+    """Return the interval of `row`; empty where both ends look the same.
+
+    Args:
+        covered: with its coverage, if that is stated; else the heading has it.
+    """
     if row.low is None or row.high is None:
         return Cell(text="")
     text = interval_text(row.metric, row.unit, row.value, row.low, row.high)
     if (coverage := estimate.coverage.get(row.metric)) is None:
         return Cell(text="" if row.low == row.high else text)
-    return Cell(text=f"{coverage:.0%}: {text}")
+    return Cell(text=f"{coverage:.0%}: {text}" if covered else text)
 
 
 def class_table(estimate: Estimate) -> Table | None:

@@ -151,6 +151,9 @@ def boards_table(candidates: Sequence[Candidate], title: str = "Boards", *, once
             is in their footnotes.
     """
     usual = {memory: _usual_need(candidates, memory) if once else None for memory in ("RAM", "flash")}
+    coverages = {each.estimate.coverage.get("latency") for each in candidates if _interval(each).text}
+    (coverage,) = coverages if len(coverages) == 1 else (None,)
+    interval = "Interval" if coverage is None else f"{coverage:.0%} interval"
     columns: Columns[Candidate] = [
         text_column("-d", lambda each: each.fit.board.name),
         text_column("Core", lambda each: CORE_TITLES[each.fit.board.core].removeprefix("Arm "), rank=5),
@@ -166,8 +169,8 @@ def boards_table(candidates: Sequence[Candidate], title: str = "Boards", *, once
         (Column(title="Latency", numeric=True, unit="s"), lambda each: _number(each, "latency")),
         # A limit is judged by the interval.
         (
-            Column(title="Interval", numeric=True, rank=0 if any(each.may_exceed for each in candidates) else 1),
-            _interval,
+            Column(title=interval, numeric=True, rank=0 if any(each.may_exceed for each in candidates) else 1),
+            lambda each: _interval(each, covered=len(coverages) != 1),
         ),
         (Column(title="Energy", numeric=True, rank=3, unit="J"), lambda each: _number(each, "energy")),
         (Column(title="Battery", numeric=True, unit="s"), lambda each: _number(each, "battery_life")),
@@ -184,7 +187,7 @@ def boards_table(candidates: Sequence[Candidate], title: str = "Boards", *, once
     ]
     empty = {
         "Battery": all(each.estimate.measurement("battery_life") is None for each in candidates),
-        "Interval": not any(_interval(each).text for each in candidates),
+        interval: not any(_interval(each).text for each in candidates),
     }
     columns = [column for column in columns if not empty.get(column[0].title)]
     notes = [note for need in usual.values() if need is not None for note in need.notes]
@@ -270,6 +273,6 @@ def _slower(candidate: Candidate) -> str:
     return f"can be longer, also beyond the interval: {candidate.fit.board.flash_beside}"
 
 
-def _interval(candidate: Candidate) -> Cell:
+def _interval(candidate: Candidate, *, covered: bool = True) -> Cell:
     row = candidate.estimate.measurement("latency")
-    return Cell(text="") if row is None else interval_cell(row, candidate.estimate)
+    return Cell(text="") if row is None else interval_cell(row, candidate.estimate, covered=covered)

@@ -31,6 +31,8 @@ _UNITS: dict[str, tuple[str, ...]] = {
     "TPU": ("tpu", "edgetpu", "coral"),
     "VPU": ("vpu", "myriad"),
 }  # fmt: skip
+_PROCESSOR = ("cpu", "interpreter")
+"""The providers that engines have unless another one is asked for: they say nothing but that it ran on the CPU."""
 
 
 def look_up(environment: Mapping[str, Any], *paths: str) -> str | None:
@@ -96,6 +98,19 @@ def provider_of(run: Run) -> str:
     if run.job.command:
         return one_line(f"{runtime.name}/{run.effective.get('mechanism', '?')}")
     return one_line(f"{runtime.name}/{runtime.provider}" if runtime.provider else runtime.name)
+
+
+def short_engines(names: Iterable[str]) -> dict[str, str]:
+    """``"litert"`` for ``"litert/interpreter"``: without the provider if it is the processor, and the engine's only
+    one here.
+    """
+    names = set(names)
+    engines = Counter(name.partition("/")[0] for name in names)
+    return {
+        name: engine if engines[engine] == 1 and provider in _PROCESSOR else name
+        for name in names
+        for engine, _, provider in [name.partition("/")]
+    }
 
 
 def mechanisms_of(runs: Sequence[Run]) -> set[str]:

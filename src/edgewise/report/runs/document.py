@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
+from types import MappingProxyType
 from typing import TYPE_CHECKING
 
 from edgewise.comparing.fairness import limits_text
@@ -38,7 +39,7 @@ from edgewise.report.runs.cells import (
     preparation_of,
     reason_of_absence,
 )
-from edgewise.report.runs.conditions import engine_of, file_of, flatten, own_words, path_of, scenario_of
+from edgewise.report.runs.conditions import engine_of, file_of, flatten, own_words, path_of, scenario_of, short_engines
 from edgewise.report.runs.provenance import how_of, provenance_of_column
 from edgewise.store.codec import parse_time
 from edgewise.text import one_line, printable
@@ -64,13 +65,17 @@ def listing_document(rows: Sequence[RunRow], *, id_size: int | None = None) -> D
     metrics = list(dict.fromkeys(row.metric for row in rows if row.metric))
     usual, mixed = (metrics[0] if metrics else None), len(metrics) > 1
     away = any(row.device not in (LOCAL, UNKNOWN_DEVICE) for row in rows)
-    result = Column(title=label_of(usual) if usual and not mixed else "Result", numeric=True)
+    title = label_of(usual) if usual and not mixed else "Result"
+    graded = any(map(_grade_of, rows))
+    result = Column(title=f"{title}, grade" if graded else title, numeric=True)
     machine = Column(title="Machine", name=not away, rank=0 if away else 6)
     own = own_words([tuple(row.model.split()) for row in rows if _is_program(row)])
+    engines = short_engines(map(_engine_of_row, rows))
 
     def result_cell(row: RunRow) -> Cell:
-        short = row.cause or _result(row, named=row.metric != usual and not _is_program(row))
-        return Cell(text=_result(row, named=mixed), short=short)
+        grade = f" {_grade_of(row)}".rstrip()
+        short = row.cause or _result(row, named=row.metric != usual and not _is_program(row)) + grade
+        return Cell(text=_result(row, named=mixed) + grade, short=short)
 
     columns: Columns[RunRow] = [
         text_column("Run", lambda row: row.id[:id_size]),
@@ -81,13 +86,15 @@ def listing_document(rows: Sequence[RunRow], *, id_size: int | None = None) -> D
                 text=row.model, short=own.get(tuple(row.model.split()), row.model.replace("(sha256 ", "("))
             ),
         ),
-        text_column("Runtime", _engine_words, name=id_size is None),
+        (
+            Column(title="Runtime", name=True),
+            lambda row: Cell(text=_engine_words(row), short=_engine_words(row, short=engines)),
+        ),
         text_column(
             "Shape", lambda row: row.shapes or "", name=True, rank=5, hidden=not any(row.shapes for row in rows)
         ),
         (result, result_cell),
         (machine, lambda row: _machine_cell(row, away=away)),
-        text_column("Grade", lambda row: row.grade or "", rank=1),
         text_column("Tags", lambda row: ", ".join(row.tags), rank=2, hidden=not any(row.tags for row in rows)),
     ]
     return Document(title="", tables=(table_of("", rows, columns),))
@@ -103,15 +110,25 @@ def _is_program(row: RunRow) -> bool:
     return row.scenario == row.runtime
 
 
-def _engine_words(row: RunRow) -> str:
-    """Runtime, provider and settings; a program has none of the latter two."""
+def _engine_of_row(row: RunRow) -> str:
+    return "/".join(dict.fromkeys(filter(None, (row.runtime, row.provider))))
+
+
+def _engine_words(row: RunRow, *, short: Mapping[str, str] = MappingProxyType({})) -> str:
+    """Runtime, provider and settings, a program's runtime alone; `short`: other words for a runtime with provider."""
     if _is_program(row):
         return row.runtime
-    words = ["/".join(dict.fromkeys(filter(None, (row.runtime, row.provider))))]
+    engine = _engine_of_row(row)
+    words = [short.get(engine, engine)]
     words += [f"{row.threads}T"] if row.threads else []
     words += [f"batch {row.batch}"] if row.batch != 1 else []
     words += [row.scenario] if row.scenario != "single-stream" else []
     return " ".join(words)
+
+
+def _grade_of(row: RunRow) -> str:
+    """Return the grade of a result; "" where there is none."""
+    return row.grade or "" if row.status == "done" else ""
 
 
 def _result(row: RunRow, *, named: bool) -> str:

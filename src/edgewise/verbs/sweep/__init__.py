@@ -8,8 +8,17 @@ from edgewise.verbs.verb import Verb
 class Sweep(Verb):
     """Measure every combination of models, devices, runtimes and settings that a suite names.
 
-    A suite is a YAML file. Its combinations are cells. A cell that fails does not stop the others. The same command
-    again goes on where the last one stopped: finished cells are not measured again.
+    A suite is a YAML file, such as:
+
+      models: ["model.*", "zoo:ds-cnn@0.5"]
+      runtimes: [onnxruntime, openvino, litert]
+      threads: [1, 2]
+      options: {iterations: 20, sessions: 1}
+      exclude:
+        - {runtime: openvino, threads: 2}
+
+    Its combinations are cells. A cell that fails does not stop the others. The same command again goes on where the
+    last one stopped: finished cells are not measured again.
     """
 
     name = "sweep"

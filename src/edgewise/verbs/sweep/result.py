@@ -17,9 +17,19 @@ from edgewise.record import Run
 from edgewise.record.caution import loads_of
 from edgewise.report.bench.page import environment_documents
 from edgewise.report.bench.ranking import UNRELIABLE
-from edgewise.report.document import Cell, Column, Document, Section, Table, absent, table_by_columns
-from edgewise.report.document.names import short_names
-from edgewise.report.document.text import GAP, SHORTEST_NAME
+from edgewise.report.document import (
+    Cell,
+    Column,
+    Columns,
+    Document,
+    Section,
+    Table,
+    absent,
+    table_by_columns,
+    table_of,
+    text_cell,
+)
+from edgewise.report.document.columns import text_column
 from edgewise.report.runs.cells import amount_cell, label_of
 from edgewise.store.exchange import write_file
 from edgewise.text import enumerate_few, listing, one_line
@@ -34,10 +44,8 @@ from edgewise.verbs.sweep.standing import Standing, standings_of
 from edgewise.verbs.sweep.values import Value, Values, sign_of, values_of
 
 SCHEMA = 1
-NAME_WIDTH = 28
-"""Most characters of the name of a row on a narrow terminal."""
-FEW_COLUMNS, NARROW = 4, 80
-"""Columns of values that a narrow terminal has room for, if their headings allow it; its cells."""
+FEW_COLUMNS = 4
+"""Places beyond which they are rows, if there are fewer models."""
 BEST, LIKE_BEST, BEYOND, VAGUE = "★", "≈", "!", "?"
 _LEGEND = {
     BEST: "best of its model",
@@ -220,72 +228,101 @@ def _short_place(place: str) -> str:
 def _matrix(metric: str, values: Values, standings: Mapping[str, Standing], limit: float | None, absence: str) -> Table:
     """Return a row per model and a column per place; the other way round where that makes fewer columns.
 
-    The best of each model is marked, what can't be told from it, and what is beyond the limit.
+    The best of each model is marked, what can't be told from it, and what is beyond the limit. A narrow terminal has a
+    row for each value.
 
     Args:
         absence: why a combination has no value.
     """
     every = [value for of_model in values.values() for value in of_model.values()]
     places = sorted({place for of_model in values.values() for place in of_model})
-    cells = [_cells_of(metric, of_model, standings[model], limit) for model, of_model in values.items()]
-    grid = [[of_model.get(place, absent(absence)) for place in places] for of_model in cells]
+    cells = {model: _cells_of(metric, of_model) for model, of_model in values.items()}
+    marks = {model: _marks_of_model(metric, values[model], standings[model], limit) for model in values}
+    grid = [
+        [
+            _marked(of_model[place], values[model][place].grade, marks[model][place])
+            if place in of_model
+            else absent(absence)
+            for place in places
+        ]
+        for model, of_model in cells.items()
+    ]
     titles, names, head = places, list(values), "Model"
     if len(values) < len(places) > FEW_COLUMNS:
         titles, names, head = names, places, "Place"
         grid = [list(column) for column in zip(*grid, strict=True)]
-    short = short_names(names, NAME_WIDTH, ends=True) if names is not places else [_short_place(name) for name in names]
-    rows = [(Cell(text=one_line(name), short=cut), *cells) for name, cut, cells in zip(names, short, grid, strict=True)]
     unit = f" ({METRICS[metric].unit})" if METRICS[metric].unit != "1" else ""
-    few = _most_columns(titles, grid, short if names is places else ())
     columns = (
-        Column(title=head, name=True, folds=names is places),
+        Column(title=head, name=True),
         *(
-            Column(
-                title=one_line(title),
-                numeric=True,
-                rank=max(0, at - few),
-                in_si=(f"{one_line(title)}: {label_of(metric)}{unit}", 1.0),
-            )
-            for at, title in enumerate(titles, 1)
+            Column(title=one_line(title), numeric=True, in_si=(f"{one_line(title)}: {label_of(metric)}{unit}", 1.0))
+            for title in titles
         ),
     )
+    rows = tuple((text_cell(name), *cells) for name, cells in zip(names, grid, strict=True))
     repeated = max((value.number for value in every), default=1)
-    marks = {
-        mark
-        for model, of_model in values.items()
-        for place, value in of_model.items()
-        for mark in _marks_of(metric, place, value, standings[model], limit)
-    }
+    used = {mark for of_model in marks.values() for own in of_model.values() for mark in own}
     notes = [
-        *(f"{mark} {words}" for mark, words in _LEGEND.items() if mark in marks),
+        *(f"{mark} {words}" for mark, words in _LEGEND.items() if mark in used),
         *([f"medians of {repeated} repeats; intervals hold all of theirs"] if repeated > 1 else []),
     ]
-    if limit is not None and BEYOND in marks:
+    if limit is not None and BEYOND in used:
         notes.append(f"{BEYOND} beyond the limit, {quantity(limit, METRICS[metric].unit)}")
-    return Table(title=label_of(metric), columns=columns, rows=tuple(rows), notes=tuple(notes), continues=True)
+    narrow = _list(metric, values, cells, marks, tuple(notes))
+    return Table(title=label_of(metric), columns=columns, rows=rows, notes=tuple(notes), narrow=narrow)
 
 
-def _most_columns(titles: Sequence[str], rows: Sequence[Sequence[Cell]], whole: Sequence[str]) -> int:
-    """Return the columns that a narrow terminal has room for beside the names `whole`, with no word of a heading
-    cut.
-    """
-    words = [word for title in titles for word in title.split()]
-    widest = max(map(len, [*words, *(cell.short or cell.text for row in rows for cell in row)]), default=1)
-    room = NARROW - max(map(len, whole), default=SHORTEST_NAME)
-    return max(1, min(FEW_COLUMNS, room // (widest + GAP)))
+def _list(
+    metric: str,
+    values: Values,
+    cells: Mapping[str, Mapping[str, Cell]],
+    marks: Mapping[str, Mapping[str, Sequence[str]]],
+    notes: tuple[str, ...],
+) -> Table:
+    """Return a row per value, model by model: the best, what can't be told from it, then from the best value on."""
+
+    def order(model: str, place: str) -> tuple[bool, bool, bool, float]:
+        own, value = marks[model][place], values[model][place]
+        return value.vague, BEST not in own, LIKE_BEST not in own, sign_of(metric) * value.value
+
+    pairs = [
+        (model, place)
+        for model, of_model in cells.items()
+        for place in sorted(of_model, key=lambda place, model=model: order(model, place))  # type: ignore[misc]
+    ]
+    graded = any(values[model][place].grade for model, place in pairs)
+
+    def judged(pair: tuple[str, str]) -> Cell:
+        model, place = pair
+        return Cell(text=" ".join(filter(None, (values[model][place].grade, "".join(marks[model][place])))))
+
+    columns: Columns[tuple[str, str]] = [
+        text_column("Model", lambda pair: pair[0], name=True),
+        (Column(title="Place", name=True), lambda pair: Cell(text=one_line(pair[1]), short=_short_place(pair[1]))),
+        (Column(title=label_of(metric), numeric=True), lambda pair: cells[pair[0]][pair[1]]),
+        (Column(title="Grade" if graded else "", hidden=not (graded or any(map(any, marks.values())))), judged),
+    ]
+    return table_of(label_of(metric), pairs, columns, notes=notes)
 
 
-def _cells_of(metric: str, of_model: Mapping[str, Value], standing: Standing, limit: float | None) -> dict[str, Cell]:
-    """Return the values of a model by place; one of grade D always with its interval."""
+def _cells_of(metric: str, of_model: Mapping[str, Value]) -> dict[str, Cell]:
+    """Return the values of a model by place, always with their intervals."""
     cells = {}
     for place, value in of_model.items():
         scale = scale_of(metric, METRICS[metric].unit, [value.value])
-        cell = amount_cell(metric, value.value, value.low, value.high, scale)
-        mark = f" {''.join(_marks_of(metric, place, value, standing, limit))}".rstrip()
-        cells[place] = replace(
-            cell, text=f"{cell.text}{mark}", short=f"{cell.text if value.vague else cell.short}{mark}"
-        )
+        cells[place] = replace(amount_cell(metric, value.value, value.low, value.high, scale), short="")
     return cells
+
+
+def _marked(cell: Cell, grade: str, marks: Sequence[str]) -> Cell:
+    """Return a value with its grade and marks behind it."""
+    return replace(cell, text=" ".join(filter(None, (cell.text, grade, "".join(marks)))))
+
+
+def _marks_of_model(
+    metric: str, of_model: Mapping[str, Value], standing: Standing, limit: float | None
+) -> dict[str, list[str]]:
+    return {place: _marks_of(metric, place, value, standing, limit) for place, value in of_model.items()}
 
 
 def _marks_of(metric: str, place: str, value: Value, standing: Standing, limit: float | None) -> list[str]:

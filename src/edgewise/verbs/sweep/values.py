@@ -17,7 +17,7 @@ class Value:
     """A metric of a model in a place: of repeats the median, and the ends of all their intervals.
 
     Attributes:
-        vague: whether a run of grade D is among them: only the order of magnitude is known.
+        grade: the worst of the runs whose first headline it is; "" where there is none.
         runs: those of which it is the headline, as far as they are at hand.
     """
 
@@ -25,8 +25,13 @@ class Value:
     low: float | None
     high: float | None
     number: int
-    vague: bool = False
+    grade: str = ""
     runs: tuple[Run, ...] = ()
+
+    @property
+    def vague(self) -> bool:
+        """Whether a run of grade D is among them: only the order of magnitude is known."""
+        return self.grade == "D"
 
 
 Values = Mapping[str, Mapping[str, Value]]
@@ -42,9 +47,9 @@ def values_of(rows: Sequence[Row], places: Sequence[str], metric: str, held: Map
     numbers: dict[str, dict[str, list[Mapping[str, Any]]]] = {}
     for row, place in zip(rows, places, strict=True):
         if (number := row["metrics"].get(metric)) is not None:
-            vague = row.get("grade") == "D" and metric == row["headlines"][0]
+            grade = (row.get("grade") or "") if metric == row["headlines"][0] else ""
             numbers.setdefault(row["named"], {}).setdefault(place, []).append(
-                {**number, "vague": vague, "run": None if held is None else held.get(row.get("run") or "")}
+                {**number, "grade": grade, "run": None if held is None else held.get(row.get("run") or "")}
             )
     return {
         model: {place: _joined(repeats, metric) for place, repeats in of_model.items()}
@@ -58,7 +63,7 @@ def _joined(repeats: Sequence[Mapping[str, Any]], metric: str) -> Value:
         low=min((one["low"] for one in repeats if one["low"] is not None), default=None),
         high=max((one["high"] for one in repeats if one["high"] is not None), default=None),
         number=len(repeats),
-        vague=any(one["vague"] for one in repeats),
+        grade=max(one["grade"] for one in repeats),
         runs=tuple(run for one in repeats if (run := one["run"]) is not None and run.headline == metric),
     )
 
