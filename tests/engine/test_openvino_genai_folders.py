@@ -94,6 +94,18 @@ def test_runs_of_both_make_the_same_tokens(folder):
     assert [run.value("kv_cache_bytes") for run in runs] == [bytes_kept, bytes_kept]
 
 
+def test_it_differs_from_the_file_in_gguf_by_no_probability(folder, tmp_path):
+    """The engine tells those of the text's own tokens alone."""
+    path = tmp_path / "prompts.jsonl"
+    path.write_text(json.dumps(TEXT))
+    pair = folder, folder / "llama.gguf"
+    found = edgewise.compare(pair, scenario="generate", input_data=path, new_tokens=2, rounds=1)
+    (row,) = found.to_document()["agreement"].values()
+    assert (row["share"], row["kl_places"]) == (1, len(TOKENS) - 1)
+    assert row["kl_absent_because"].startswith("not given by the engine")
+    assert row["log_probability_difference"] == pytest.approx(0, abs=1e-2)
+
+
 @pytest.mark.parametrize("task", ["perplexity", "multiple-choice", "text-generation"])
 def test_it_is_evaluated_as_the_file_in_gguf_is(folder, session, tmp_path, monkeypatch, task):
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
