@@ -96,6 +96,15 @@ def test_what_is_missing_or_damaged_is_named_before_loading(folder, name, conten
         edgewise.bench(folder, scenario="generate", prompt_tokens=4, new_tokens=2)
 
 
+def test_the_advice_makes_the_tokenizer_where_its_source_is_there(folder):
+    (folder / "openvino_tokenizer.xml").unlink()
+    for name, advice in (("notes.txt", "export the model again"), ("tokenizer.json", f"convert_tokenizer {folder} ")):
+        (folder / name).write_text("{}")
+        with pytest.raises(BadModel) as error:
+            open_model(folder)
+        assert advice in error.value.advice
+
+
 def test_the_network_without_a_tokenizer_is_one_like_any_other(folder):
     (folder / "openvino_tokenizer.xml").unlink()
     model = open_model(folder / "openvino_model.xml")

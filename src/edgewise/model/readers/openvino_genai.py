@@ -11,6 +11,7 @@ from dataclasses import dataclass, replace
 from functools import lru_cache
 from math import prod
 from pathlib import Path
+from shlex import quote
 from typing import Any
 
 from edgewise.model.graph import LANGUAGE_MODEL, Graph
@@ -187,10 +188,11 @@ def check_tokenizer(path: Path) -> None:
 
 def advise_tokenizer(folder: Path) -> str:
     """Return how to make the tokenizer of the model in `folder`."""
-    return (
-        f"export the model again with its tokenizer, or, where {folder.name} has a tokenizer.json: "
-        "pip install 'openvino-tokenizers[transformers]' and convert_tokenizer FOLDER --with-detokenizer -o FOLDER"
-    )
+    if not (folder / "tokenizer.json").is_file():
+        return "export the model again with its tokenizer"
+    place = quote(str(folder))
+    install = "pip install 'openvino-tokenizers[transformers]'"
+    return f"{install} && convert_tokenizer {place} --with-detokenizer -o {place}"
 
 
 def describe_folder(folder: OvGenAiFolder) -> dict[str, Any]:
