@@ -1,4 +1,4 @@
-"""Folders as ONNX Runtime GenAI takes them, written by tests: a Llama of two layers with random weights."""
+"""Language models as engines take them, written by tests: a Llama of two layers with random weights."""
 
 from __future__ import annotations
 
@@ -8,6 +8,8 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+
+from gguf_files import gguf
 
 WIDTH, HEADS, KEPT_HEADS, HEAD, INNER, LAYERS, CONTEXT = 64, 4, 2, 16, 96, 2, 320
 LETTERS = 256
@@ -176,4 +178,82 @@ def write_folder(
     texts = {"genai_config.json": config or configuration(), "tokenizer.json": tokenizer()}
     for name, content in {**texts, "tokenizer_config.json": settings}.items():
         (folder / name).write_text(json.dumps(content))
+    return folder
+
+
+def write_gguf(path: Path, weights: Weights | None = None) -> Path:
+    """Write the same Llama as a GGUF file with matrices in F16, and return its path."""
+    weights = weights or random_weights()
+    about: dict[str, Any] = {
+        "general.architecture": "llama", "general.name": "tiny", "general.file_type": 1,
+        **{f"llama.{key}": value for key, value in ABOUT.items()},
+        "llama.context_length": CONTEXT, "llama.embedding_length": WIDTH, "llama.feed_forward_length": INNER,
+        "llama.rope.dimension_count": HEAD, "tokenizer.ggml.model": "gpt2", "tokenizer.ggml.pre": "smollm",
+        "tokenizer.ggml.tokens": (*_letters(), "<s>", "</s>"),
+        "tokenizer.ggml.token_type": (*(1,) * LETTERS, 3, 3), "tokenizer.ggml.merges": (),
+        "tokenizer.ggml.bos_token_id": BEGIN, "tokenizer.ggml.eos_token_id": END,
+    }  # fmt: skip
+    rows = [(f"{name}.weight", each.shape[::-1], int(each.ndim == 2)) for name, each in weights.items()]
+    numbers = [each.astype(np.float16 if each.ndim == 2 else np.float32).tobytes() for each in weights.values()]
+    zeros = gguf(about, rows)
+    padded = b"".join(each + bytes(-len(each) % 32) for each in numbers)
+    path.write_bytes(zeros[: len(zeros) - len(padded)] + padded)
+    return path
+
+
+def as_halves(weights: Weights) -> Weights:
+    """The weights as `write_gguf` rounds them, in float64."""
+    return {
+        name: (each.astype(np.float16) if each.ndim == 2 else each).astype(np.float64) for name, each in weights.items()
+    }
+
+
+_NETWORK = """<?xml version="1.0"?>
+<net name="tiny" version="11"><layers>{layers}</layers><edges>{edges}</edges><rt_info>{info}</rt_info></net>
+"""
+
+
+def _layer_of(place: int, kind: str, name: str, options: str, ports: str) -> str:
+    return f'<layer id="{place}" name="{name}" type="{kind}" version="opset6"><data {options}/>{ports}</layer>'
+
+
+def _port(side: str, place: int, kind: str, names: str, *sizes: int) -> str:
+    dims = "".join(f"<dim>{size}</dim>" for size in sizes)
+    label = f' names="{names}"' if names else ""
+    return f'<{side}><port id="{place}" precision="{kind}"{label}>{dims}</port></{side}>'
+
+
+def write_openvino_folder(folder: Path, *, state: str = "?,2,?,16", context: int | None = CONTEXT) -> Path:
+    """Write the files of a model of OpenVINO GenAI and return its folder: they can be read, and not run.
+
+    Args:
+        state: shape of what the network keeps, its keys and its values alike.
+    """
+    folder.mkdir(exist_ok=True)
+    layers = [
+        _layer_of(0, "Parameter", "input_ids", 'shape="?,?" element_type="i64"', _port("output", 0, "I64", "input_ids", -1, -1)),
+        _layer_of(1, "Parameter", "beam_idx", 'shape="?" element_type="i32"', _port("output", 0, "I32", "beam_idx", -1)),
+        _layer_of(2, "Const", "table", 'element_type="u4" shape="258,64" offset="0" size="8256"', _port("output", 0, "U4", "", 258, 64)),
+        *(
+            _layer_of(place, "ReadValue", name, f'variable_id="{name}" variable_type="f32" variable_shape="{state}"', _port("output", 0, "FP32", "", -1, 2, -1, 16))
+            for place, name in ((3, "keys"), (4, "values"))
+        ),
+        _layer_of(6, "Unknown", "logits", "", _port("output", 0, "FP32", "", -1, -1, VOCABULARY)),
+        _layer_of(5, "Result", "out", "", _port("input", 0, "FP32", "", -1, -1, VOCABULARY)).replace('type="Result"', 'type="Result" output_names="logits"'),
+    ]  # fmt: skip
+    info = '<chat_template value="{{ x }}"/>'
+    words = _layer_of(
+        0, "Const", "words", 'element_type="u8" shape="9" offset="0" size="9"', _port("output", 0, "U8", "", 9)
+    )
+    result = _layer_of(1, "Result", "out", "", _port("input", 0, "U8", "", 9))
+    edge = '<edge from-layer="0" from-port="0" to-layer="1" to-port="0"/>'
+    made = edge.replace('"0"', '"6"', 1).replace('"1"', '"5"')
+    (folder / "openvino_model.xml").write_text(_NETWORK.format(layers="".join(layers), edges=made, info=""))
+    (folder / "openvino_model.bin").write_bytes(bytes(8256))
+    for name in ("tokenizer", "detokenizer"):
+        text = _NETWORK.format(layers=words + result, edges=edge, info=info if name == "tokenizer" else "")
+        (folder / f"openvino_{name}.xml").write_text(text)
+        (folder / f"openvino_{name}.bin").write_bytes(bytes(9))
+    if context is not None:
+        (folder / "config.json").write_text(json.dumps({"model_type": "llama", "max_position_embeddings": context}))
     return folder

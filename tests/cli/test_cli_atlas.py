@@ -335,6 +335,22 @@ def test_every_source_refuses_a_file_that_is_not_there(tmp_path):
         assert run(["atlas", "import", kind, str(tmp_path / "absent")]) == 2
 
 
+@pytest.mark.parametrize("kind", sorted(SOURCES))
+def test_a_folder_without_results_is_refused_with_what_to_give(tmp_path, capsys, kind):
+    """Kinds that are one file say so; the others look for theirs in the folder."""
+    assert run(["atlas", "import", kind, str(tmp_path)]) == 2
+    told = " ".join(capsys.readouterr().err.split())
+    assert "Errno" not in told
+    assert "is a folder, and results of the kind" in told or "has no results" in told
+    assert "try:" in told
+
+
+def test_the_file_in_a_folder_is_named(tmp_path, capsys):
+    (tmp_path / "measured.csv").write_text("x")
+    assert run(["atlas", "import", "table", str(tmp_path)]) == 2
+    assert f"give the file: {tmp_path / 'measured.csv'}" in " ".join(capsys.readouterr().err.split())
+
+
 def test_tables_are_listed_replaced_only_by_force_and_removed(tmp_path, capsys):
     write(tmp_path / "README.md", NCNN)
     importing = ["atlas", "import", "ncnn", "README.md", "--source", "Tencent/ncnn@1", "--licence", "BSD-3-Clause"]

@@ -122,6 +122,28 @@ def test_probabilities_are_those_of_the_definition(session, weights):
     assert session.log_probabilities(TOKENS[:5]) == pytest.approx(expected[:4], abs=1e-4)
 
 
+def test_the_divergence_of_two_roundings_is_that_of_the_definition(tmp_path, folder, weights):
+    """Against the same weights in steps of 1/8, on the text of the prompts."""
+    rough = {name: np.round(each * 8) / 8 for name, each in weights.items()}
+    other = write_folder(tmp_path / "rough", weights={name: each.astype(np.float32) for name, each in rough.items()})
+    texts = [TEXT, "Water freezes."]
+    path = tmp_path / "prompts.jsonl"
+    path.write_text("".join(f'"{text}"\n' for text in texts))
+    found = edgewise.compare(
+        (folder, other), scenario="generate", input_data=path, new_tokens=2, rounds=1, force=True
+    ).to_document()["agreement"]
+    (row,) = found.values()
+    pairs = [
+        [all_log_probabilities(ABOUT, each, list(text.encode()))[:-1] for each in (weights, rough)] for text in texts
+    ]
+    places = [(np.exp(a) * (a - b)).sum(axis=1) for a, b in pairs]
+    assert row["kl_divergence"] == pytest.approx(np.concatenate(places).mean(), rel=1e-3)
+    assert row["kl_divergence"] > 0.01
+    own = [np.abs(a - b)[np.arange(len(a)), list(text.encode())[1:]] for (a, b), text in zip(pairs, texts, strict=True)]
+    assert row["log_probability_difference"] == pytest.approx(np.concatenate(own).mean(), rel=1e-3)
+    assert row["kl_places"] == sum(map(len, texts)) - 2
+
+
 def test_a_network_that_gives_logits_of_the_last_token_scores_nothing(tmp_path, weights):
     session = load(write_folder(tmp_path / "m", weights=weights, last_logits=True))
     with pytest.raises(UnsupportedModel, match=says("network-gives-logits-tokens")):

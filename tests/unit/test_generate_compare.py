@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import replace
 
+import numpy as np
 import pytest
 
 import edgewise
-from edgewise.comparing.comparison import Variant
+from edgewise.comparing import divergence
+from edgewise.comparing.comparison import NO_KL, Variant
+from edgewise.comparing.divergence import NO_TEXT, divergence_of
 from edgewise.comparing.metrics import contrast_of
 from edgewise.comparing.token_agreement import agreement_of
 from edgewise.errors import BadInput
@@ -202,11 +206,93 @@ def test_the_first_lines_say_how_far_the_tokens_agree(tmp_path):
     )
     section = next(each for each in document.sections if each.title == "Agreement of the tokens")
     assert "14 of 20 greedy tokens" in section.lines[0]
-    assert "KL divergence" in section.lines[-1]
+    assert "KL divergence of the logits is not known" in section.lines[-1]
     row = found.to_document()["agreement"]["b.fake"]
     assert (row["share"], row["kl_divergence"], row["because"]) == (0.7, None, None)
     same = compare(model(tmp_path, "a"), model(tmp_path, "c"), **given)
     assert comparison_document(same).answer[0] == "the same tokens on 4 prompts, all 20"
+
+
+HALVES, QUARTER = [math.log(0.5)] * 2, [math.log(0.25), math.log(0.75)]
+KL = 0.5 * math.log(0.5 / 0.25) + 0.5 * math.log(0.5 / 0.75)
+
+
+def scored(folder, name, **told):
+    """A model that is fed with text alone, as those are that tell probabilities."""
+    return write_fake_model(folder / f"{name}.fake", inputs=[], outputs=[], generation={**TOLD, **told})
+
+
+def test_the_divergence_is_the_mean_over_all_places(tmp_path):
+    """Behind a token of an odd number b has other probabilities; a, c, e … have even numbers."""
+    file = prompts(tmp_path, "aceg", "bace", "a")
+    given = {"input_data": file, "prompt_tokens": None, "rounds": 1}
+    a = scored(tmp_path, "a", distributions=[HALVES, HALVES], log_probabilities=[-1.0])
+    b = scored(tmp_path, "b", distributions=[HALVES, QUARTER], log_probabilities=[-1.0, -3.0])
+    found = compare(a, b, **given)
+    row = found.to_document()["agreement"]["b.fake"]
+    assert (row["kl_places"], row["kl_absent_because"]) == (6, None)  # the prompt of one token predicts none
+    assert row["kl_divergence"] == pytest.approx(KL / 6, abs=1e-6)
+    assert (row["kl_low"], row["kl_high"]) == (None, None)
+    assert row["log_probability_difference"] == 0
+    lines = next(each for each in comparison_document(found).sections if each.title == "Agreement of the tokens").lines
+    assert any(f"KL divergence {KL / 6:.3g} nats a token" in line and "no interval" in line for line in lines)
+
+
+def test_engines_without_all_probabilities_tell_the_difference_of_the_text_s_own(tmp_path):
+    file = prompts(tmp_path, "abab", "bb")
+    given = {"input_data": file, "prompt_tokens": None, "rounds": 1}
+    found = compare(scored(tmp_path, "a"), scored(tmp_path, "b", log_probabilities=[-1.0, -3.0]), **given)
+    row = found.to_document()["agreement"]["b.fake"]
+    assert row["kl_divergence"] is None
+    assert row["kl_absent_because"].startswith("not given by the engine")
+    # The second letters b differ by 2, halved behind an a: b, a, b of the first prompt, b of the second.
+    assert row["log_probability_difference"] == pytest.approx((1 + 0 + 1 + 2) / 4)
+
+
+def test_random_prompts_and_stored_runs_have_no_divergence(tmp_path):
+    told = compare(model(tmp_path, "a"), model(tmp_path, "b"), rounds=1).to_document()["agreement"]["b.fake"]
+    assert (told["kl_divergence"], told["kl_absent_because"]) == (None, NO_TEXT)
+    stored = compare(bench(model(tmp_path, "a")), bench(model(tmp_path, "b")))
+    assert stored.to_document()["agreement"]["b.fake"]["kl_absent_because"] == NO_KL
+
+
+def test_an_interrupted_divergence_keeps_what_was_measured(tmp_path, monkeypatch):
+    def stop(*_, **__):
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(divergence, "Inference", stop)
+    given = {"input_data": prompts(tmp_path, "ab"), "prompt_tokens": None, "rounds": 1}
+    found = compare(scored(tmp_path, "a"), scored(tmp_path, "b"), **given)
+    assert found.interrupted and found.comparisons
+    assert found.agreement["b.fake"].divergence.because == "interrupted"
+
+
+def answer(tokens, rows):
+    return [np.array(tokens), np.zeros(len(tokens) - 1), np.array(rows, np.float32)]
+
+
+def test_an_interval_needs_ten_prompts_and_holds_the_value():
+    ours = [answer([0, 1], [HALVES])] * 12
+    theirs = [answer([0, 1], [QUARTER if place < 4 else HALVES]) for place in range(12)]
+    found = divergence_of(ours, theirs)
+    assert found.kl == pytest.approx(KL / 3, abs=1e-6)
+    assert 0 <= found.low < found.kl < found.high < KL
+    assert divergence_of(ours[:9], theirs[:9]).low is None
+    assert divergence_of(ours, ours).kl == 0
+
+
+@pytest.mark.parametrize(
+    ("theirs", "reason"),
+    [
+        (answer([0, 2], [HALVES]), "tokenizers"),
+        (answer([0, 1], [[math.log(1 / 3)] * 3]), "vocabularies have 2 and 3 tokens"),
+        (answer([0, 1], [[0.0, -math.inf]]), "the probability 0"),
+    ],
+)
+def test_what_can_not_be_set_against_each_other_says_why(theirs, reason):
+    found = divergence_of([answer([0, 1], [HALVES])], [theirs])
+    assert found.kl is None
+    assert reason in found.because
 
 
 def test_each_process_goes_on_with_other_prompts(tmp_path):

@@ -118,7 +118,7 @@ def test_an_unknown_format_lists_what_is_read(tmp_path):
     assert re.search(says("unknown-format"), error.message)
     assert error.advice == (
         "formats that edgewise reads: ExecuTorch, GGUF, Keras, ONNX, ONNX Runtime GenAI (genai_config.json), "
-        "OpenVINO IR (.xml), ONNX Runtime (.ort), Paddle (.pdmodel), "
+        "OpenVINO IR (.xml), OpenVINO GenAI (openvino_model.xml), ONNX Runtime (.ort), Paddle (.pdmodel), "
         "TensorFlow SavedModel, TensorFlow graph (.pb), TFLite, PyTorch export"
     )
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 
 import pytest
 
@@ -91,7 +92,7 @@ def changed(**decoder):
 @pytest.mark.parametrize(
     ("config", "message"),
     [
-        ('{"model": {"decoder": {"head_size": ', says("no-json")),
+        ('{"model": {"decoder": {"head_size": ', "it is no JSON: "),
         ({"model": {"decoder": ["head_size"]}}, says("no-section-decoder-section-model")),
         (changed(filename=""), says("names-no-file-network-model")),
         (changed(filename="other.onnx"), says("cant-used-weight-file-missing")),
@@ -107,6 +108,29 @@ def changed(**decoder):
 def test_what_is_more_or_less_than_one_decoder_of_text_is_refused(folder, tmp_path, config, message):
     with pytest.raises(BadModel, match=message):
         open_model(rewrite(folder, tmp_path, config))
+
+
+@pytest.mark.parametrize(
+    ("content", "message"),
+    [
+        ('{"model": {"decoder": {"head_si', "it is no JSON: "),
+        ("{}", "it has no section 'decoder'"),
+        ("[1]", "it is no JSON object"),
+        ("<html>", "it is no JSON: "),
+        (" " * (2**20 + 1), "it is longer than 1048576 bytes"),
+    ],
+)
+def test_a_damaged_configuration_is_named_with_what_is_wrong(folder, tmp_path, content, message):
+    with pytest.raises(BadModel, match=r"genai_config\.json can't be used: ") as error:
+        open_model(rewrite(folder, tmp_path, content))
+    assert re.search(message, error.value.message)
+
+
+def test_a_folder_without_its_network_says_which_file_is_missing(folder, tmp_path):
+    made = rewrite(folder, tmp_path, configuration())
+    (made / "model.onnx").unlink()
+    with pytest.raises(BadModel, match=r"genai_config\.json can't be used: its weight file 'model\.onnx' is missing"):
+        open_model(made)
 
 
 @pytest.mark.parametrize(

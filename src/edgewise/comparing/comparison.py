@@ -181,6 +181,27 @@ class Difference:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class Divergence:
+    """How far the probabilities of B are from those of A, on the same text.
+
+    Attributes:
+        kl: KL divergence of B from A, nats, the mean over `places`; None where an engine does not tell all
+            probabilities, and then `because` says why.
+        low, high: its 95 % interval for texts like these; None for fewer than 10 prompts.
+        prompts, places: of the text, and tokens that were predicted in it.
+        log_probability_difference: mean of |ln p_B − ln p_A| of the text's own tokens; None where nothing is known.
+    """
+
+    kl: float | None = None
+    low: float | None = None
+    high: float | None = None
+    prompts: int = 0
+    places: int = 0
+    log_probability_difference: float | None = None
+    because: str = ""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class TokenAgreement:
     """Greedy tokens of B against those of A, on the same prompts.
 
@@ -191,6 +212,7 @@ class TokenAgreement:
         first_difference: the earliest position, from 1, at which answers to a prompt differ; None where none do.
         unsteady: labels of variants that answered one prompt differently in different processes.
         because: why nothing is known; "" where something is.
+        divergence: of the probabilities, where the models were at hand.
     """
 
     prompts: int = 0
@@ -202,6 +224,7 @@ class TokenAgreement:
     first_difference: int | None = None
     unsteady: tuple[str, ...] = ()
     because: str = ""
+    divergence: Divergence = Divergence(because=NO_KL)
 
     @property
     def share(self) -> float | None:
@@ -210,8 +233,15 @@ class TokenAgreement:
 
     def to_document(self) -> dict[str, Any]:
         """Return the row of the JSON document."""
-        told = {"share": self.share, "kl_divergence": None, "kl_absent_because": NO_KL}
-        return {**asdict(self), **told, "because": self.because or None}
+        row = asdict(self)
+        del row["divergence"]
+        found = self.divergence
+        told = {
+            "share": self.share, "kl_divergence": found.kl, "kl_low": found.low, "kl_high": found.high,
+            "kl_absent_because": found.because or None, "kl_places": found.places,
+            "log_probability_difference": found.log_probability_difference,
+        }  # fmt: skip
+        return {**row, **told, "because": self.because or None}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, repr=False)

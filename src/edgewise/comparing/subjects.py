@@ -12,6 +12,7 @@ from edgewise.cancellation import Cancelled
 from edgewise.comparing.assessment import assess
 from edgewise.comparing.comparison import ComparisonResult, Variant
 from edgewise.comparing.criteria import Criteria, check_criteria
+from edgewise.comparing.divergence import with_divergence
 from edgewise.comparing.jobs import (
     AXES,
     JobSettings,
@@ -92,6 +93,8 @@ def compare_subjects(subjects: Sequence[Subject], settings: ComparisonSettings) 
         history=settings.history,
         holding=settings.holding,
     )
+    with settings.holding():
+        findings = with_divergence(findings, settings.save)
     return replace(findings, notes=(*findings.notes, *notes))
 
 

@@ -25,13 +25,16 @@ from edgewise.model.readers.base import (
     identify_version,
     readers,
 )
+from edgewise.model.readers.onnx_genai import CONFIG
+from edgewise.model.readers.openvino import DECODER, makes_text
+from edgewise.model.readers.openvino_genai import check_tokenizer
 from edgewise.model.recognition import advise_conversion, recognise_file, recognise_folder
 from edgewise.model.signature import Signature
 from edgewise.record import ModelRef
 from edgewise.registry import FOR_TESTS
 
 SAVED_MODEL = "saved_model.pb"
-_OF_FOLDERS = {"savedmodel": SAVED_MODEL, "onnx-genai": "genai_config.json"}
+_OF_FOLDERS = {"savedmodel": SAVED_MODEL, "onnx-genai": CONFIG, "openvino-genai": DECODER}
 """Format whose models are folders → the file that such a folder is read by."""
 _BLOCK_BYTES = 2**20
 _SETTLED_S = 2.0
@@ -192,6 +195,8 @@ def find_file(path: str | os.PathLike[str]) -> Path:
         if stat.S_ISDIR(mode) and (inside := _file_of_folder(file)):
             file = inside
             mode = file.stat().st_mode
+            if file.name == DECODER:
+                check_tokenizer(file)
     except FileNotFoundError:
         raise BadModel(f"no such file: {file}", advice="check the path to the model") from None
     except (OSError, ValueError) as error:  # ValueError: a NUL in the name
@@ -219,7 +224,8 @@ def is_model_folder(path: Path) -> bool:
 
 def _file_of_folder(folder: Path) -> Path | None:
     """Return the file that a folder is read by which is a model; None for others."""
-    return next((folder / name for name in _OF_FOLDERS.values() if (folder / name).is_file()), None)
+    files = (folder / name for name in _OF_FOLDERS.values())
+    return next((each for each in files if each.is_file() and (each.name != DECODER or makes_text(each))), None)
 
 
 def _name(reader: Reader, file: Path) -> str:

@@ -24,6 +24,11 @@ _SETTING = re.compile(r"\s*(num_threads|powersave|gpu_device)\s*=\s*(-?\d+)\s*")
 _TIMM = re.compile(r"benchmark-infer-([a-z0-9_]+)-(nchw|nhwc)-(pt\d+)-(?:(cpu|cu\d+)-)?(.+?)(-dynamo)?\.csv")
 _NO_TIME = (None, "", "null", "~")
 """Times of jobs that failed; edgewise reads scalars of YAML as text."""
+_FILES = {
+    "ncnn": "README.md", "litert-board": "*.jsonl", "tflite-hosted": "hosted_models.md", "rknn": "README.md",
+    "table": "*.csv", "runs": "*.json",
+}  # fmt: skip
+"""Kind of results that one file has, never a folder → what such a file is usually called."""
 _LATENCIES = {f"latency_{unit}": factor for unit, factor in UNITS["latency"].items()}
 
 
@@ -39,6 +44,15 @@ def read_source(kind: str, path: Path, *, source: str = "", licence: str = "") -
     """
     if kind not in SOURCES:
         raise BadInput(f"no source {kind!r}", advice=f"one of: {', '.join(SOURCES)}")
+    if path.is_dir() and kind in _FILES:
+        name = _FILES[kind]
+        inside = next(iter(sorted(path.glob(name))), None)
+        raise BadInput(
+            f"{path} is a folder, and results of the kind {kind!r} are one file",
+            advice=f"give the file: {inside}"
+            if inside
+            else f"give the file, such as {path / name.replace('*', 'results')}",
+        )
     rows = [
         replace(
             row,

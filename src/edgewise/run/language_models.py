@@ -8,6 +8,7 @@ from edgewise.device.devices import LOCAL
 from edgewise.errors import BadInput, BadModel
 from edgewise.model.readers.gguf import GgufHeader, GgufReader, read_header
 from edgewise.model.readers.onnx_genai import GenAiConfig, OnnxGenAiReader, read_config
+from edgewise.model.readers.openvino_genai import OpenVinoGenAiReader, OvGenAiFolder, read_folder
 from edgewise.record import Job, Measurement, ModelRef, Scenario, TargetSpec
 from edgewise.run.sandbox import available_memory
 from edgewise.runtime.base import RunsLanguageModels, Runtime
@@ -22,11 +23,13 @@ def generates(runtime: Runtime, form: str) -> bool:
     return isinstance(runtime, RunsLanguageModels) and form in runtime.language_formats
 
 
-def header_of(model: ModelRef) -> GgufHeader | GenAiConfig | None:
-    """Return the header of a language model, or the configuration in its folder; None for other formats.
+def header_of(model: ModelRef) -> GgufHeader | GenAiConfig | OvGenAiFolder | None:
+    """Return the header of a language model, or what the files in its folder tell; None for other formats.
 
     Raises `BadModel`.
     """
+    if model.format == OpenVinoGenAiReader.format:
+        return read_folder(Path(model.path))
     if model.format == OnnxGenAiReader.format:
         return read_config(Path(model.path))
     return read_header(Path(model.path)) if model.format == GgufReader.format else None
@@ -87,7 +90,8 @@ def kv_cache_row(job: Job, kind: str | None) -> Measurement:
     numbers, why = header.cached_numbers()
     if numbers is None:
         return Measurement.absent("kv_cache_bytes", why)
-    kind = header.kv_cache_type or kind
+    if "KV_CACHE_PRECISION" not in job.runtime.options:
+        kind = header.kv_cache_type or kind
     if kind not in BYTES:
         return Measurement.absent("kv_cache_bytes", f"the engine does not tell the type of its numbers ({kind})")
     count = tokens_of(scenario)

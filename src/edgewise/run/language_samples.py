@@ -13,7 +13,7 @@ from typing import Any
 
 import numpy as np
 
-from edgewise.runtime.base import Generates, ScoresTokens, UnsupportedModel
+from edgewise.runtime.base import Generates, ScoresTokens, TellsProbabilities, UnsupportedModel
 
 Array = np.ndarray[Any, np.dtype[Any]]
 
@@ -31,6 +31,16 @@ def pack_question(question: Mapping[str, Any]) -> list[Array]:
     return [np.frombuffer(json.dumps(question).encode(), np.uint8)]
 
 
+def pack_text(text: str, most: int) -> list[Array]:
+    """Return the question for all probabilities in a text, as the arrays of a sample.
+
+    The answer: the tokens of the text, at most `most`, int64 (n,); the natural logarithm of the probability of each but
+    the first, float64 (n − 1,); and of every token of the vocabulary at these places, float32 (n − 1, vocabulary), or
+    (0, 0) where the engine does not tell them.
+    """
+    return [np.frombuffer(json.dumps({"whole": text, "most": most}).encode(), np.uint8)]
+
+
 def answer_question(session: Generates, feed: Sequence[Array]) -> list[Array]:
     """Return the answer to a question of `pack_question`.
 
@@ -45,6 +55,8 @@ def answer_question(session: Generates, feed: Sequence[Array]) -> list[Array]:
     question = json.loads(feed[0].tobytes())
     if not isinstance(session, ScoresTokens):
         raise UnsupportedModel("the engine does not tell how probable given tokens are")
+    if "whole" in question:
+        return _tell_all(session, question["whole"], question["most"])
     if "new_tokens" in question:
         return _write(session, question["before"], question["new_tokens"], question["context"])
     rows = [_score(session, question["before"], text, question["context"]) for text in question["texts"]]
@@ -62,6 +74,16 @@ def _score(session: Any, before: str, text: str, context: int) -> tuple[float, i
     if own < 1 or own >= len(window):
         return math.nan, own, 0
     return math.fsum(session.log_probabilities(window)[-own:]), own, len(window) - own
+
+
+def _tell_all(session: Any, text: str, most: int) -> list[Array]:
+    tokens = [*session.beginning, *session.encode(text)][:most]
+    every = np.zeros((0, 0), np.float32)
+    if len(tokens) < 2:
+        return [np.array(tokens, np.int64), np.zeros(0), every]
+    if isinstance(session, TellsProbabilities):
+        every = np.asarray(session.all_log_probabilities(tokens), np.float32)
+    return [np.array(tokens, np.int64), np.array(session.log_probabilities(tokens), np.float64), every]
 
 
 def _write(session: Any, before: str, count: int, context: int) -> list[Array]:

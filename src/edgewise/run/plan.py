@@ -280,7 +280,7 @@ def _generating(model: Model, axes: Axes, registry: Registry[Runtime]) -> Axes:
     asked = [name for name in axes.runtimes or able if name.partition("/")[0] in able]
     if not asked:
         what = f"{model.ref.name} ({model.ref.format})"
-        other = "give a language model in GGUF, or a folder with genai_config.json"
+        other = "give a language model: a GGUF file, or a folder with genai_config.json or openvino_tokenizer.xml"
         raise BadInput(
             f"no runtime that was asked for makes text with {what}" if able else f"no runtime makes text with {what}",
             advice=f"use ⟦runtime={','.join(able)}⟧" if able else other,

@@ -508,6 +508,17 @@ class ScoresTokens(Protocol):
 
 
 @runtime_checkable
+class TellsProbabilities(Protocol):
+    """A session of a language model that tells the probabilities of all tokens. It is `ScoresTokens`, too."""
+
+    def all_log_probabilities(self, tokens: Sequence[int]) -> Any:
+        """Return the natural logarithm of the probability of every token behind each of `tokens` but the last.
+
+        An array of (tokens − 1, vocabulary).
+        """
+
+
+@runtime_checkable
 class RunsLanguageModels(Protocol):
     """A runtime whose sessions are `Generates`.
 

@@ -18,7 +18,7 @@ A model is a text file: a first line ``edgewise-fake 1``, then one JSON object w
 | ``speeds`` | a list of ``[ns, percent]``: from that reading of the session's clock on, an inference, a prompt or a new token takes this share of its time | ``[]`` |
 | ``graph`` | operators and tensors that the format's reader tells (`edgewise.model.readers.fake`) | absent |
 | ``outputs_value`` | a number, or a list with one number per output, that fills the outputs | a mix of the inputs |
-| ``generation`` | makes text: ``{"token_ns", "prefill_ns", "encode_ns", "decode_ns", "tokens", "depth", "other_from", "kv_cache_type", "beginning", "end", "log_probabilities"}``: times of new tokens, cycled through, of each token of a prompt, of making tokens of text and text of tokens; how many tokens it makes, whatever was asked; the depth that it takes; from which new token on others are made, unless the prompt begins with an a; tokens before each text, the token that ends one, and the log-probability of each token, by its number, halved behind the token 0 | absent |
+| ``generation`` | makes text: ``{"token_ns", "prefill_ns", "encode_ns", "decode_ns", "tokens", "depth", "other_from", "kv_cache_type", "beginning", "end", "log_probabilities", "distributions"}``: times of new tokens, cycled through, of each token of a prompt, of making tokens of text and text of tokens; how many tokens it makes, whatever was asked; the depth that it takes; from which new token on others are made, unless the prompt begins with an a; tokens before each text, the token that ends one, and the log-probability of each token, by its number, halved behind the token 0; and rows with the log-probabilities of all tokens, cycled through by the number of the token before | absent |
 | ``states`` | names of states: each inference adds the number of inferences since the last reset to the outputs | absent |
 | ``effective`` | an object that is added to what the session says came into force | ``{}`` |
 | ``behaviour`` | ``{"at", "after", "do", "touch"}``: when to misbehave and how, and a file made as it begins | absent |
@@ -156,6 +156,8 @@ class FakeSession:
             self.fill, self.generate = partial(self._fill, told), partial(self._generate, told, cycle(told["token_ns"]))
             self.beginning, self.ends = told["beginning"], () if told["end"] is None else (told["end"],)
             self.log_probabilities = partial(self._log_probabilities, told["log_probabilities"])
+            if rows := told["distributions"]:
+                self.all_log_probabilities = partial(self._all_log_probabilities, rows)
         if "layers" in script and options.profile:
             self.profile_layers = self._profile_layers
         self._latencies: Iterator[int] = chain(script["warmup_ns"], cycle(script["latency_ns"]))
@@ -230,6 +232,10 @@ class FakeSession:
         self._behaviour.invoked()
         pairs = pairwise(tokens)
         return [scripted[token % len(scripted)] / (1 if before else 2) for before, token in pairs]
+
+    def _all_log_probabilities(self, rows: Sequence[Any], tokens: Sequence[int]) -> list[Any]:
+        """By the number of the token before."""
+        return [rows[token % len(rows)] for token in tokens[:-1]]
 
     def _slowed(self, nanoseconds: int) -> int:
         """Return what takes this time by the script takes just now."""

@@ -142,8 +142,9 @@ _OPTIONAL = frozenset(
 GENERATION: Mapping[str, Any] = {
     "token_ns": [1_000_000], "prefill_ns": 0, "encode_ns": 0, "decode_ns": 0, "tokens": -1, "depth": 2**62,
     "other_from": 2**62, "beginning": [], "end": None, "log_probabilities": [-1.0],
+    "distributions": [],
 }  # fmt: skip
-_FREE = ("kv_cache_type", "beginning", "end", "log_probabilities")
+_FREE = ("kv_cache_type", "beginning", "end", "log_probabilities", "distributions")
 
 
 def _check_script(script: Mapping[str, Any]) -> None:

@@ -154,14 +154,25 @@ class OnnxGenAiSession:
         """As `ScoresTokens.log_probabilities`. Raises `UnsupportedModel` for a network with logits of one token."""
         import numpy as np
 
+        rows = zip(self._compute_logits(tokens), tokens[1:], strict=True)
+        return [float(row[token] - np.logaddexp.reduce(row, dtype=np.float64)) for row, token in rows]
+
+    def all_log_probabilities(self, tokens: Sequence[int]) -> Any:
+        """As `TellsProbabilities.all_log_probabilities`, float64. Raises as `log_probabilities`."""
+        import numpy as np
+
+        logits = np.asarray(self._compute_logits(tokens), np.float64)
+        return logits - np.logaddexp.reduce(logits, axis=1, keepdims=True)
+
+    def _compute_logits(self, tokens: Sequence[int]) -> Any:
+        """Return those behind each of `tokens` but the last."""
         try:
             logits = self._start(tokens, len(tokens) + 1).get_output("logits")[0]
         except Exception as error:
             raise _explain(error) from error
         if len(logits) != len(tokens):
             raise UnsupportedModel(f"the network gives logits of {len(logits)} of {len(tokens)} tokens")
-        rows = zip(logits[:-1], tokens[1:], strict=True)
-        return [float(row[token] - np.logaddexp.reduce(row, dtype=np.float64)) for row, token in rows]
+        return logits[:-1]
 
 
 def _ids(tokens: Sequence[int]) -> Any:

@@ -1,4 +1,4 @@
-"""OpenVINO GenAI: language models in GGUF, whose graph it builds itself.
+"""OpenVINO GenAI: language models in its own folders, and in GGUF, whose graph it builds itself.
 
 The pipeline with a KV cache of its own (``SDPA``) is used: it has no prefix cache, so that no prompt is computed from
 an earlier one. Its chat is the way to go on from a prompt; no template is applied, as it is given tokens. Probabilities
@@ -36,7 +36,7 @@ class OpenVinoGenAi:
 
     name = "openvino-genai"
     title = "OpenVINO GenAI"
-    formats: Sequence[str] = ("gguf",)
+    formats: Sequence[str] = ("gguf", "openvino-genai")
     language_formats = frozenset(formats)
     providers: Sequence[Provider] = (
         Provider(name="cpu", title="CPU", precisions=("f32", "bf16", "f16")),
@@ -75,7 +75,8 @@ class GenAiSession:
     outputs: Sequence[TensorSpec] = ()
 
     def __init__(self, path: Path, options: LoadOptions, config: Mapping[str, Any]) -> None:
-        self._given = str(path), options.provider.upper(), dict(config)
+        folder = path.suffix == ".xml"
+        self._given = str(path.parent if folder else path), options.provider.upper(), dict(config)
         self._pipeline: Any = self._open_pipeline()
         self._scorer: Any = None
         self._tokenizer = self._pipeline.get_tokenizer()
@@ -86,7 +87,7 @@ class GenAiSession:
         self.beginning: Sequence[int] = whole[: -len(self.encode("a"))]
         end = self._tokenizer.get_eos_token_id()
         self.ends: Collection[int] = (end,) if end >= 0 else ()
-        told = _probe(options.provider.upper(), config)
+        told = _probe(options.provider.upper(), config, network=path if folder else None)
         self.kv_cache_type = told.pop("kv_cache_type")
         self.effective: Mapping[str, Any] = {"provider": options.provider, "backend": _BACKEND, **told}
 
@@ -211,17 +212,24 @@ def _greedy(count: int) -> Any:
     return config
 
 
-def _probe(device: str, config: Mapping[str, Any]) -> dict[str, Any]:
+def _probe(device: str, config: Mapping[str, Any], *, network: Path | None) -> dict[str, Any]:
     """Threads, precision and type of the KV cache that the device has in force with `config`; None it does not tell.
 
     The pipeline tells nothing of its compiled model, so that a network of one operator is compiled in the same way.
+
+    Args:
+        network: file of the model's own network, which may have options for the engine in it.
     """
     import openvino
     from openvino import opset13
 
     given = opset13.parameter([1], openvino.Type.f32)
-    network = openvino.Model([opset13.relu(given)], [given], "probe")
-    compiled = openvino.Core().compile_model(network, device, dict(config))
+    core, place = openvino.Core(), ["runtime_options"]
+    small = openvino.Model([opset13.relu(given)], [given], "probe")
+    if network is not None and (stated := core.read_model(network)).has_rt_info(place):
+        for name, value in stated.get_rt_info(place).value.items():
+            small.set_rt_info(value, [*place, name])
+    compiled = core.compile_model(small, device, dict(config))
 
     def ask(name: str) -> Any:
         try:

@@ -16,7 +16,7 @@ Models = Annotated[
     argument(
         "models",
         ".onnx, .ort, .tflite, OpenVINO .xml, .pt2, .pte, .keras, .pb, .pdmodel, .gguf, the folder of a "
-        "SavedModel or of ONNX Runtime GenAI, or FILE.py:FUNCTION.",
+        "SavedModel, of ONNX Runtime GenAI or of OpenVINO GenAI, or FILE.py:FUNCTION.",
         list[str],
         metavar="MODEL",
     ),

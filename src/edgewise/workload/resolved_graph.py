@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from edgewise.errors import BadInput
-from edgewise.model.graph import Graph, Tensor
+from edgewise.model.graph import LANGUAGE_MODEL, Graph, Tensor
 from edgewise.model.identity import describe_file, read_graph
 from edgewise.model.signature import Signature, TensorSpec
 from edgewise.record import InputSpec
@@ -70,6 +70,8 @@ def resolve_shapes(
     graph: Graph, shapes: Mapping[str, tuple[int, ...]], *, attempt: int = 0
 ) -> tuple[dict[str, tuple[int, ...]], list[str]]:
     """Return concrete shapes for the inputs of `graph`, none where they are all fixed, and what had to be assumed."""
+    if not shapes and graph.states and LANGUAGE_MODEL in graph.metadata:
+        return {}, []  # the sizes of such inputs follow from what was kept of earlier ones
     specs = tuple(_spec(graph.tensors[name]) for name in graph.inputs)
     if not shapes and not any(spec.dynamic for spec in specs):
         return {}, []

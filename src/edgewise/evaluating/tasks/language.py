@@ -34,7 +34,7 @@ class PromptOptions(ContextOptions):
 def require_language_model(context: TaskContext, task: str) -> None:
     """Raise `BadInput` for a model that is fed arrays."""
     if not context.language:
-        advice = "give one in GGUF, a folder with genai_config.json, or another ⟦task⟧"
+        advice = "give a GGUF file, a folder with genai_config.json or openvino_tokenizer.xml, or another ⟦task⟧"
         raise BadInput(f"{task} needs a language model", advice=advice)
 
 

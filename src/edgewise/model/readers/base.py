@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import math
 from collections.abc import Iterator, Mapping, Sequence, Set
 from contextlib import contextmanager, suppress
@@ -9,7 +10,7 @@ from heapq import heapify, heappop, heappush
 from itertools import islice
 from pathlib import Path
 from shlex import quote
-from typing import Protocol, runtime_checkable
+from typing import Any, Protocol, runtime_checkable
 
 from edgewise.errors import BadInput, BadModel
 from edgewise.model.graph import Graph
@@ -234,6 +235,21 @@ def explain_damage(path: Path) -> Iterator[None]:
         raise damaged(path, str(error), advice=error.advice) from error
     except UnicodeDecodeError as error:
         raise damaged(path, "it contains text that is not UTF-8") from error
+
+
+def read_json(path: Path, most: int = 2**20) -> Mapping[str, Any]:
+    """Return the JSON object in the file at `path`. Raises `Wrong` for what is none, or has more than `most` bytes."""
+    with path.open("rb") as file:
+        text = file.read(most + 1)
+    if len(text) > most:
+        raise Wrong(f"it is longer than {most} bytes")
+    try:
+        found = json.loads(text)
+    except ValueError as error:
+        raise Wrong(f"it is no JSON: {error}") from error
+    if not isinstance(found, dict):
+        raise Wrong("it is no JSON object")
+    return found
 
 
 class MissingWeights(BadModel):

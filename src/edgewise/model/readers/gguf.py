@@ -95,7 +95,6 @@ class GgufHeader:
     version: int
     metadata: Mapping[str, Any] = field(default_factory=dict)
     tensors: tuple[GgufTensor, ...] = ()
-    kv_cache_type: None = None  # the engine chooses it
 
     @property
     def architecture(self) -> str:
@@ -112,6 +111,11 @@ class GgufHeader:
     def context_length(self) -> int | None:
         """Tokens that the model was made for; None where the file does not say."""
         return self.number("context_length") or None
+
+    @property
+    def kv_cache_type(self) -> str | None:
+        """Type of the KV cache that OpenVINO GenAI gives a file of floats, whatever its device's default is."""
+        return "f16" if self.metadata.get("general.file_type") in (0, 1) else None
 
     @property
     def tokenizer(self) -> str:

@@ -6,7 +6,6 @@ anywhere, and so is refused where it does. A chat template is a program: it is n
 
 from __future__ import annotations
 
-import json
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from functools import lru_cache
@@ -14,11 +13,19 @@ from pathlib import Path
 from typing import Any
 
 from edgewise.model.graph import LANGUAGE_MODEL, Graph
-from edgewise.model.readers.base import Wrong, check_inside, explain_damage, identify_version, missing_weights
+from edgewise.model.readers.base import (
+    Wrong,
+    check_inside,
+    explain_damage,
+    identify_version,
+    missing_weights,
+    read_json,
+)
 from edgewise.model.readers.onnx import OnnxReader
 from edgewise.model.signature import Signature
 
 MOST_BYTES = 2**20
+CONFIG = "genai_config.json"
 _MARKS = (b'"model"', b'"decoder"', b'"head_size"')
 _TOKENIZER = "tokenizer.json"
 _CHAT_TEMPLATE = "chat_template.jinja"
@@ -95,7 +102,7 @@ def _read_config(version: tuple[Path, int, int, int], network: tuple[Path, int, 
 
 def _read(path: Path) -> tuple[Mapping[str, Any], Mapping[str, Any], Path]:
     """Return the sections ``model`` and ``decoder``, and the file of the network. Raises `Wrong` or `BadModel`."""
-    config = _load(path)
+    config = read_json(path, MOST_BYTES)
     model = config.get("model")
     decoder = model.get("decoder") if isinstance(model, dict) else None
     if not isinstance(model, dict) or not isinstance(decoder, dict):
@@ -112,21 +119,6 @@ def _read(path: Path) -> tuple[Mapping[str, Any], Mapping[str, Any], Path]:
     if not (path.parent / _TOKENIZER).is_file():
         raise Wrong(f"it has no {_TOKENIZER} beside it", advice="convert the model again with its tokenizer")
     return model, decoder, network
-
-
-def _load(path: Path) -> Mapping[str, Any]:
-    """Return the JSON of a file. Raises `Wrong` for what is none, or longer than any configuration."""
-    with path.open("rb") as file:
-        text = file.read(MOST_BYTES + 1)
-    if len(text) > MOST_BYTES:
-        raise Wrong(f"it is longer than {MOST_BYTES} bytes")
-    try:
-        found = json.loads(text)
-    except ValueError as error:
-        raise Wrong(f"it is no JSON: {error}") from error
-    if not isinstance(found, dict):
-        raise Wrong("it is no JSON object")
-    return found
 
 
 def _check_parts(config: Mapping[str, Any], model: Mapping[str, Any]) -> None:
@@ -181,7 +173,11 @@ class OnnxGenAiReader:
     format, title = "onnx-genai", "ONNX Runtime GenAI (genai_config.json)"
 
     def sniff(self, head: bytes, path: Path) -> bool:
-        """Whether it is JSON with the sections of a configuration."""
+        """Whether it is JSON with the sections of a configuration, or a damaged file of the name that the engine
+        wants.
+        """
+        if path.name == CONFIG:
+            return True
         if not head.lstrip().startswith(b"{"):
             return False
         with path.open("rb") as file:

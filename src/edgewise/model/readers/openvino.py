@@ -6,6 +6,7 @@ https://docs.openvino.ai/2025/documentation/openvino-ir-format/operation-sets.ht
 
 from __future__ import annotations
 
+import mmap
 import re
 from collections.abc import Mapping
 from functools import lru_cache
@@ -22,6 +23,7 @@ from edgewise.model.readers.base import (
     missing_weights,
 )
 from edgewise.model.readers.openvino_layers import (
+    MAX_BYTES,
     IrFile,
     IrNetwork,
     choose_name,
@@ -36,6 +38,10 @@ _OLD = 10
 """Files of this version are presented with the types of OpenVINO's interface before 2022.1, whatever they declare."""
 
 
+DECODER, TOKENIZER = "openvino_model.xml", "openvino_tokenizer.xml"
+"""Names that OpenVINO GenAI gives the files of a language model."""
+
+
 class OpenVinoReader:
     """Reads OpenVINO IR."""
 
@@ -43,7 +49,12 @@ class OpenVinoReader:
     title = "OpenVINO IR (.xml)"
 
     def sniff(self, head: bytes, path: Path) -> bool:
-        """Whether this is XML whose root element is ``net``."""
+        """Whether this is XML whose root element is ``net``, and no language model with its tokenizer beside it."""
+        return self.is_ir(head) and not (has_tokenizer(path) and makes_text(path))
+
+    @staticmethod
+    def is_ir(head: bytes) -> bool:
+        """Whether a file that begins so is XML whose root element is ``net``."""
         text = head.removeprefix(b"\xef\xbb\xbf").lstrip()
         return text.startswith((b"<?xml", b"<!--", b"<net")) and re.search(rb"<net[\s>]", text) is not None
 
@@ -54,16 +65,7 @@ class OpenVinoReader:
 
     def weight_files(self, path: Path) -> tuple[Path, ...]:
         """Return the ``.bin`` file, where the model has constants."""
-        _, needed = _parse(identify_version(path))
-        weights = path.with_suffix(".bin")
-        check_inside(path, weights)  # the engine opens it in any case
-        if needed == 0:
-            return ()
-        if not weights.is_file():
-            raise missing_weights(path, weights.name, needed)
-        if (size := weights.stat().st_size) < needed:
-            raise damaged(path, f"{weights.name} is truncated: {size} bytes, at least {needed} are needed")
-        return (weights,)
+        return find_weights(path, _parse(identify_version(path))[1])
 
     def read_graph(self, path: Path, *, shapes: Mapping[str, tuple[int, ...]] | None = None) -> Graph:
         """Return the network; see `edgewise.model.readers.openvino_graph`.
@@ -81,12 +83,41 @@ class OpenVinoReader:
             return read_network(path, shapes=shapes or {})
 
 
+def find_weights(path: Path, needed: int) -> tuple[Path, ...]:
+    """Return the file with the weights of the IR at `path`, of which it needs `needed` bytes. Raises `BadModel`."""
+    weights = path.with_suffix(".bin")
+    check_inside(path, weights)  # the engine opens it in any case
+    if needed == 0:
+        return ()
+    if not weights.is_file():
+        raise missing_weights(path, weights.name, needed)
+    if (size := weights.stat().st_size) < needed:
+        raise damaged(path, f"{weights.name} is truncated: {size} bytes, at least {needed} are needed")
+    return (weights,)
+
+
+def has_tokenizer(path: Path) -> bool:
+    """Whether the tokenizer of a language model lies beside the IR at `path`."""
+    return path.name == DECODER and path.with_name(TOKENIZER).is_file()
+
+
+def makes_text(path: Path) -> bool:
+    """Whether the IR at `path` is the decoder of a language model: one that keeps keys and values, and takes the order
+    of its sequences.
+    """
+    size = path.stat().st_size
+    if not 0 < size <= MAX_BYTES:
+        return False
+    with path.open("rb") as file, mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ) as text:
+        return text.find(b'"beam_idx"') >= 0 and text.find(b'"ReadValue"') >= 0
+
+
 @lru_cache(maxsize=1)
 def _parse(version: tuple[Path, int, int, int]) -> tuple[Signature, int]:
     """Read inputs, outputs and the end of the weights; kept for the next call on the same file. Raises `BadModel`."""
     with explain_damage(version[0]):
         file = read_layers(version[0])
-        return _read_signature(version[0], file), _measure_weights(file.network)
+        return _read_signature(version[0], file), measure_weights(file.network)
 
 
 def _read_signature(path: Path, file: IrFile) -> Signature:
@@ -116,13 +147,13 @@ def _read_signature(path: Path, file: IrFile) -> Signature:
     return make_signature(path, inputs=inputs, outputs=outputs)
 
 
-def _measure_weights(network: IrNetwork) -> int:
-    """Where the constants end; the bodies of loops and branches keep theirs in the same file."""
+def measure_weights(network: IrNetwork) -> int:
+    """Return where the constants end, in bytes; the bodies of loops and branches keep theirs in the same file."""
     ends = [0]
     for layer in network.layers:
         if "offset" in layer.options and "size" in layer.options:
             ends.append(read_number(layer.options["offset"]) + read_number(layer.options["size"]))
-        ends += [_measure_weights(body) for body in layer.bodies.values()]
+        ends += [measure_weights(body) for body in layer.bodies.values()]
     return max(ends)
 
 

@@ -7,7 +7,7 @@ from dataclasses import replace
 from functools import partial
 from operator import attrgetter
 
-from edgewise.comparing.comparison import NO_KL, Comparison, ComparisonResult, Ranked, Ranking, Side
+from edgewise.comparing.comparison import Comparison, ComparisonResult, Ranked, Ranking, Side, TokenAgreement
 from edgewise.formatting import percent, ratio_text, scale_of, share_text
 from edgewise.grouping import by_key
 from edgewise.record import Run
@@ -176,7 +176,23 @@ def token_lines(findings: ComparisonResult) -> list[str]:
         lines += [
             f"{one_line(each)} itself made other tokens of one prompt in another process" for each in one.unsteady
         ]
-    return [*lines, f"the KL divergence of the logits is not known: {NO_KL}"] if lines else []
+    return [*lines, *(line for label, one in findings.agreement.items() for line in _divergence_lines(label, one))]
+
+
+def _divergence_lines(label: str, one: TokenAgreement) -> list[str]:
+    """How far the probabilities are apart, as far as the engines tell them."""
+    found, lines = one.divergence, []
+    where = f"over {found.places} tokens of {_prompts(found.prompts)}"
+    if found.kl is None:
+        lines.append(f"{one_line(label)}: the KL divergence of the logits is not known: {one_line(found.because)}")
+    else:
+        known = found.low is not None and found.high is not None
+        ends = f", 95 % interval {found.low:.3g} to {found.high:.3g}" if known else ", no interval below 10 prompts"
+        lines.append(f"{one_line(label)}: KL divergence {found.kl:.3g} nats a token from the first{ends}, {where}")
+    if found.log_probability_difference is not None:
+        apart = f"{found.log_probability_difference:.3g}"
+        lines.append(f"{one_line(label)}: ln p of the text's own tokens differs by {apart} in the mean, {where}")
+    return lines
 
 
 def failed_text(findings: ComparisonResult) -> str:

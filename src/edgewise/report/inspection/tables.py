@@ -111,7 +111,7 @@ def totals_table(inspection: Inspection) -> Table:
         *([] if quantised else [("Precision", _text(inspection.precision))]),
         *(("Input", _text(tensor_words(graph.tensors[name]))) for name in graph.inputs),
         *(("Output", _text(tensor_words(graph.tensors[name]))) for name in graph.outputs),
-        *([("State", _text(f"kept between inferences: {one_line(', '.join(graph.states))}"))] if graph.states else []),
+        *_state_rows(graph),
         ("File size", _amount(size, "B", str(source.get("size_absent_because", "it is not a file")))),
         ("Layers", value_cell(len(graph.operators), "{:,}".format)),
         *([] if LANGUAGE_MODEL in graph.metadata else [("Depth", value_cell(total.depth, "{:,}".format))]),
@@ -156,6 +156,13 @@ def _language_rows(graph: Graph) -> list[tuple[str, Cell]]:
             else Cell(text=f"{quantity(2 * numbers, 'B')} in f16 ({numbers:,} numbers)", value=2 * numbers),
         ),
     ]
+
+
+def _state_rows(graph: Graph) -> list[tuple[str, Cell]]:
+    """Return what is kept between inferences; of a language model it is the KV cache, which has a row of its own."""
+    if not graph.states or LANGUAGE_MODEL in graph.metadata:
+        return []
+    return [("State", _text(f"kept between inferences: {one_line(', '.join(graph.states))}"))]
 
 
 def _signature_rows(graph: Graph) -> Iterator[tuple[str, Cell]]:

@@ -34,7 +34,9 @@ class EvaluateRequest(LimitedTargetRequest, DataRequest):
     OTHER_OPTIONS = (OUTPUTS.worded("Also write .md, .html, .csv or .json; repeatable"), *REPORTING)
 
     verb: Literal["evaluate"] = "evaluate"
-    models: Annotated[Models, worded(".onnx, .tflite, OpenVINO .xml or .gguf files.")] = Field(min_length=1)
+    models: Annotated[
+        Models, worded(".onnx, .tflite, OpenVINO .xml or .gguf files, or folders of language models.")
+    ] = Field(min_length=1)
     data: Annotated[
         FilePath,
         option("--data PATH", DATA, "Class folders, .npz, CSV, COCO, IDX, WAV, .txt … or MODULE:FUNCTION", common=True),

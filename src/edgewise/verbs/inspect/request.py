@@ -45,8 +45,8 @@ class InspectRequest(Request):
         FilePath,
         argument(
             "model",
-            ".onnx, .tflite, OpenVINO .xml, .pt2, .pte, .keras, .gguf, a folder with "
-            "genai_config.json, or FILE.py:FUNCTION.",
+            ".onnx, .tflite, OpenVINO .xml, .pt2, .pte, .keras, .gguf, the folder "
+            "of a language model, or FILE.py:FUNCTION.",
             str,
             metavar="MODEL",
             optional=True,
