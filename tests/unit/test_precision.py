@@ -54,6 +54,15 @@ ONNX = {
         [node("DynamicQuantizeLinear", ["x"], ["a", "sa", "za"]), node("MatMulInteger", ["a", "q", "za", "zero"], ["b"]),
          node("Cast", ["b"], ["f"], to=FLOAT), node("Mul", ["f", "sa"], ["y"])],
     ),
+    "behind a mask": (  # the condition is the first input, and the constant is no data
+        "", "float32",
+        [node("Greater", ["x", "s"], ["mask"]), node("Where", ["mask", "s", "x"], ["a"]), node("MatMul", ["a", "w"], ["y"])],
+    ),
+    "QDQ behind a mask": (
+        "int8", "int8",
+        [*QDQ, node("Greater", ["x", "s"], ["mask"]), node("Where", ["mask", "s", "a"], ["m"]),
+         node("MatMul", ["m", "wq"], ["y"])],
+    ),
     "8-bit weights": (
         "float32 with int8 weights", "float32 with int8 weights", [QDQ[2], node("MatMul", ["x", "wq"], ["y"])]
     ),

@@ -11,10 +11,12 @@ import numpy as np
 import pytest
 
 from edgewise.errors import BadInput
+from edgewise.model.graph import Graph, Tensor
 from edgewise.model.signature import Signature, TensorSpec
 from edgewise.record import InputSpec
 from edgewise.workload.input_shapes import batch_of, other_inputs, parse_shape, resolve_inputs
 from edgewise.workload.inputs import load_arrays, make_arrays, read_arrays, read_shapes
+from edgewise.workload.resolved_graph import resolve_shapes
 from messages import has, says, wording
 
 
@@ -95,6 +97,23 @@ def test_an_open_first_dimension_is_the_batch_without_a_note(name):
 )  # fmt: skip
 def test_stated_defaults(shape, dtype, answer, note):
     assert resolve(("x", shape, dtype)) == (InputSpec(name="x", shape=answer, dtype=dtype, note=note),)
+
+
+@pytest.mark.parametrize(
+    ("given", "said"),
+    [
+        ({}, ["a: open dimension 2 'H' taken as 224 (image-like name)", "a: an open batch is assumed to be 1",
+              "b: an open batch is assumed to be 1"]),
+        ({"a": (4, 3, 8)}, []),  # the other input has the same name of a batch, so its size is given too
+    ],
+)  # fmt: skip
+def test_an_open_batch_is_named_beside_other_sizes(given, said):
+    tensors = {"a": Tensor(name="a", shape=("N", 3, "H"), dtype="float32"),
+               "b": Tensor(name="b", shape=("N", 5), dtype="float32")}  # fmt: skip
+    graph = Graph(name="g", format="onnx", tensors=tensors, operators=(), inputs=("a", "b"), outputs=())
+    shapes, notes = resolve_shapes(graph, given)
+    assert notes == said
+    assert shapes["b"] == (4 if given else 1, 5)
 
 
 CACHE = ("past_key_values.0.key", (None, 3, "past_sequence_length", 64))

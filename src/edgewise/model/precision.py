@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterator, Mapping
 
-from edgewise.model.graph import BITS, Graph, Operator
+from edgewise.model.graph import BITS, Graph, Operator, Tensor
 
 _PRODUCTS = ("convolution", "transposed-convolution", "matrix-multiplication", "recurrent", "attention")
 _HALVES = frozenset({"float16", "bfloat16"})
@@ -113,7 +113,7 @@ def _origin(name: str, graph: Graph, producers: Mapping[str, int]) -> tuple[str,
     """
     while (maker := producers.get(name)) is not None:
         operator = graph.operators[maker]
-        first = graph.tensors[operator.inputs[0]] if operator.inputs and operator.inputs[0] else None
+        first = _moved(operator, graph)
         if first is None:
             break
         if operator.kind == "dequantize":
@@ -127,6 +127,20 @@ def _origin(name: str, graph: Graph, producers: Mapping[str, int]) -> tuple[str,
             break
         name = first.name
     return graph.tensors[name].dtype, graph.tensors[name].constant
+
+
+def _moved(operator: Operator, graph: Graph) -> Tensor | None:
+    """Return the input whose values an operator passes on: the first, but no condition (Where) and no indices or axis
+    (EMBEDDING_LOOKUP, SPLIT) before the data.
+    """
+    inputs = [graph.tensors[name] for name in operator.inputs if name]
+    if operator.kind != "movement" or not inputs or not operator.outputs:
+        return inputs[0] if inputs else None
+    dtype = graph.tensors[operator.outputs[0]].dtype
+    alike = [each for each in inputs if each.dtype == dtype]
+    if inputs[0].dtype == dtype or not alike:
+        return inputs[0]
+    return min(alike, key=lambda each: each.constant)  # a fill value says nothing of the data beside it
 
 
 def _fake_quantized(operator: Operator) -> str:

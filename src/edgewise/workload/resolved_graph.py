@@ -14,7 +14,7 @@ from edgewise.model.graph import LANGUAGE_MODEL, Graph, Tensor
 from edgewise.model.identity import describe_file, read_graph
 from edgewise.model.signature import Signature, TensorSpec
 from edgewise.record import InputSpec
-from edgewise.workload.input_shapes import FEEDABLE, resolve_inputs
+from edgewise.workload.input_shapes import FEEDABLE, open_axes, resolve_inputs
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -81,7 +81,9 @@ def resolve_shapes(
     for given, spec in zip(feedable, resolved, strict=True):
         if spec.note:
             notes.append(f"{spec.name}: {spec.note}")
-        elif given.dynamic and spec.name not in shapes and "" not in shapes:
+        first, *_ = given.shape or (1,)
+        batch_open = not isinstance(first, int) and 0 not in open_axes(spec)
+        if batch_open and spec.shape[0] == 1 and spec.name not in shapes and "" not in shapes:
             notes.append(f"{spec.name}: an open batch is assumed to be 1")
     return {spec.name: spec.shape for spec in resolved}, notes
 
