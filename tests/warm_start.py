@@ -36,7 +36,8 @@ MODULES = frozenset({
     "edgewise.optimizing.microbenchmark_worker",
     "edgewise.optimizing.pass_worker", "edgewise.run.observation_worker", "edgewise.run.peak_worker",
     "edgewise.run.worker", "edgewise.runtime.describing", "edgewise.studio.catalogue", "edgewise.studio.draw",
-    "edgewise.studio.model_worker",
+    "edgewise.studio.model_worker", "edgewise.verbs.diff.tensor_worker", "edgewise.verbs.lab.child",
+    "edgewise.verbs.lab.gauge",
 })  # fmt: skip
 """What the nursery starts."""
 IMPORTED = (

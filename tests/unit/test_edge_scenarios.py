@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 import os
 from dataclasses import asdict, replace
 
@@ -131,6 +132,13 @@ def test_conditions_that_did_not_hold_are_cautions(scenario, facts, code, messag
 )
 def test_conditions_that_held_are_none(scenario, facts):
     assert not {"load-not-held", "cache-not-dropped"} & set(cautions(scenario, **facts))
+
+
+def test_a_job_makes_its_key_once_and_another_job_has_its_own():
+    one = run_of().job
+    assert one.key is one.key
+    assert replace(one, workload=replace(one.workload, batch=2)).key != one.key
+    assert replace(one).key == copy.deepcopy(one).key == one.key
 
 
 def test_jobs_of_before_keep_their_keys_and_every_condition_has_its_own():

@@ -5,6 +5,7 @@ from __future__ import annotations
 import ast
 import io
 import zipfile
+from collections.abc import Sequence
 from functools import cache
 from pathlib import Path
 
@@ -29,7 +30,7 @@ def make_bundle() -> bytes:
     """
     out = io.BytesIO()
     with zipfile.ZipFile(out, "w") as archive:
-        contents = {f"edgewise/{name}": _without_comments((_ROOT / name).read_bytes()) for name in _needed()}
+        contents = {f"edgewise/{name}": _without_comments(source, nodes) for name, (source, nodes) in _needed().items()}
         contents["__main__.py"] = _MAIN.encode()
         for name, content in sorted(contents.items()):
             entry = zipfile.ZipInfo(name, _EPOCH)
@@ -38,12 +39,11 @@ def make_bundle() -> bytes:
     return out.getvalue()
 
 
-def _without_comments(source: bytes) -> bytes:
+def _without_comments(source: bytes, nodes: Sequence[ast.AST]) -> bytes:
     """`source` with an empty line for each of comment, and an empty string for each string that is a statement, on as
-    many lines.
+    many lines; `nodes` are those of its syntax.
     """
     lines = source.splitlines(keepends=True)
-    nodes = list(ast.walk(ast.parse(source)))
     texts = [node for node in nodes if isinstance(node, ast.Constant | ast.JoinedStr)]
     kept = {line for node in texts for line in range(node.lineno, node.end_lineno or node.lineno)}
     for at, line in enumerate(lines):
@@ -58,19 +58,23 @@ def _without_comments(source: bytes) -> bytes:
     return b"".join(lines)
 
 
-def _needed() -> set[str]:
-    """Return the files of all modules that the entry modules import, by their paths below the package."""
+def _needed() -> dict[str, tuple[bytes, Sequence[ast.AST]]]:
+    """Return the files of all modules that the entry modules import, by their paths below the package: each with its
+    source and the nodes of its syntax.
+    """
     todo = [_ROOT / name for name in _ENTRY_MODULES]
     todo += [file for folder in _ENTRY_FOLDERS for file in (_ROOT / folder).glob("*.py")]
     todo = [file for file in todo if file.relative_to(_ROOT).as_posix() not in _OF_THE_HOST]
-    found: set[str] = set()
+    found: dict[str, tuple[bytes, Sequence[ast.AST]]] = {}
     while todo:
         file = todo.pop()
         name = file.relative_to(_ROOT).as_posix()
         if name in found:
             continue
-        found.add(name)
-        todo += [each for module in _imports(file) for each in _files(module)]
+        source = file.read_bytes()
+        tree = ast.parse(source)
+        found[name] = source, list(ast.walk(tree))
+        todo += [each for module in _imports(tree) for each in _files(module)]
         todo += [folder / "__init__.py" for folder in file.parents if folder.is_relative_to(_ROOT)]
     return found
 
@@ -81,10 +85,10 @@ def _files(module: str) -> list[Path]:
     return [each for each in (place / "__init__.py", place.with_suffix(".py")) if each.is_file()]
 
 
-def _imports(file: Path) -> set[str]:
-    """Names of modules of this package that a file imports, wherever in it, but not for type checkers alone."""
+def _imports(tree: ast.Module) -> set[str]:
+    """Names of modules of this package that a module imports, wherever in it, but not for type checkers alone."""
     names: set[str] = set()
-    todo: list[ast.AST] = [ast.parse(file.read_text(encoding="utf-8"))]
+    todo: list[ast.AST] = [tree]
     while todo:
         node = todo.pop()
         if isinstance(node, ast.If) and "TYPE_CHECKING" in ast.unparse(node.test):
@@ -94,5 +98,5 @@ def _imports(file: Path) -> set[str]:
         if isinstance(node, ast.ImportFrom) and node.module:
             names.add(node.module)
             names.update(f"{node.module}.{alias.name}" for alias in node.names)
-        todo += ast.iter_child_nodes(node)
+        todo += (each for each in ast.iter_child_nodes(node) if not isinstance(each, ast.expr))  # none is in one
     return {name for name in names if name.startswith("edgewise.")}

@@ -86,20 +86,26 @@ def _lent_names(folder: Path) -> dict[str, ModuleType]:
     """
     there = set[str]()
     with contextlib.suppress(OSError):
-        there |= {path.name.removesuffix(".py") for path in folder.iterdir()}
-    there -= {*sys.stdlib_module_names, "__main__", "edgewise"}
-    found = {}
-    for name, module in list(sys.modules.items()):
-        first = name.partition(".")[0]
-        if first not in there or name in _folders:
-            continue
-        file = getattr(sys.modules.get(first), "__file__", None)
-        own = next((each for each in _files_named(folder, first) if each.is_file()), None)
-        if file and own not in (None, Path(file).resolve()) and not _LIBRARIES & set(Path(file).parts):
-            found[name] = module
+        there |= {name.removesuffix(".py") for name in os.listdir(folder)}  # noqa: PTH208 (each call of a metric)
+    there = there - sys.stdlib_module_names - {"__main__", "edgewise"}
+    firsts = {first for first in there & sys.modules.keys() if _is_another(first, folder)}
+    if not firsts:
+        return {}
+    found = {
+        name: module
+        for name, module in list(sys.modules.items())
+        if name.partition(".")[0] in firsts and name not in _folders
+    }
     for name in found:
         del sys.modules[name]
     return found
+
+
+def _is_another(first: str, folder: Path) -> bool:
+    """Whether the module called `first` is neither a library's nor that of `folder`, which has one of that name."""
+    file = getattr(sys.modules[first], "__file__", None)
+    own = next((each for each in _files_named(folder, first) if each.is_file()), None)
+    return bool(file) and own not in (None, Path(file).resolve()) and not _LIBRARIES & set(Path(file).parts)
 
 
 def _files_named(folder: Path, module: str) -> tuple[Path, Path]:
@@ -108,6 +114,8 @@ def _files_named(folder: Path, module: str) -> tuple[Path, Path]:
 
 def _take_back(lent: Mapping[str, ModuleType], folder: Path) -> None:
     """Give the names to the modules that had them; those that `folder` gave them to meanwhile are set aside."""
+    if not lent:
+        return
     firsts = {name.partition(".")[0] for name in lent}
     for name in [each for each in sys.modules if each.partition(".")[0] in firsts]:
         _set_aside.setdefault(_folders.pop(name, folder), {})[name] = sys.modules.pop(name)

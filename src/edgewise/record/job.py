@@ -317,8 +317,15 @@ class Workload:
     stopping: Stopping = field(default_factory=Stopping)
 
 
+class _KeepsKey:
+    """A place for the key of a job, which is asked for with each reading of a history."""
+
+    __slots__ = ("_key",)
+    _key: str
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Job:
+class Job(_KeepsKey):
     """One cell of a plan.
 
     Attributes:
@@ -335,6 +342,13 @@ class Job:
     @property
     def key(self) -> str:
         """16 hex digits that identify the job. Equal jobs have equal keys, whatever the paths of their files."""
+        try:
+            return self._key
+        except AttributeError:
+            object.__setattr__(self, "_key", self._make_key())
+        return self._key
+
+    def _make_key(self) -> str:
         document = asdict(self)
         del document["model"]["path"]
         del document["model"]["origin"]
