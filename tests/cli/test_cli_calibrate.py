@@ -57,8 +57,11 @@ def own_folders(tmp_path, monkeypatch):
 
 def test_five_models_of_a_phone_predict_two_others(capsys, tmp_path):
     assert run(["calibrate", "phone", "--measurements", "measured.csv", "-o", "c.md", "-o", "c.json"]) == 0
-    assert "Predicted without it" in (tmp_path / "c.md").read_text()
-    capsys.readouterr()
+    table = (tmp_path / "c.md").read_text().replace("\\", "")
+    offs = dict(re.findall(r"^\| ([A-Z]\w+) .*\| (\S+)% \|$", table, re.MULTILINE))
+    most = r"on average where a model is left out, most for (\w+) \((\S+)%\)\."
+    name, worst = re.search(most, " ".join(capsys.readouterr().out.split())).groups()
+    assert len(offs) == 5 and offs[name] == worst and abs(float(worst)) == max(abs(float(off)) for off in offs.values())
     assert run(["estimate", "new.csv", "-d", "phone", "--target", "latency=200ms", "--json"]) == 0
     document = json.loads(capsys.readouterr().out)
     assert document["models"] == document["estimates"] and document["refused"] is None
@@ -67,8 +70,10 @@ def test_five_models_of_a_phone_predict_two_others(capsys, tmp_path):
     assert small["on_target"] > 0.9 > 0.1 > large["on_target"]
     assert document["undecided"] == {"latency": []}
     assert run(["estimate", "new.csv", "-d", "phone", "-o", "e.csv", "-o", "e.md"]) == 0
-    printed = capsys.readouterr().out
+    printed = " ".join(capsys.readouterr().out.split())
     assert "EfficientNet" in printed and "90% interval" in printed
+    said = re.search(rf"Its interval follows from the errors of the law: off by \d\.\d % {most}", printed)
+    assert said.groups() == (name, worst)
     assert (tmp_path / "e.csv").read_text().startswith("Model")
 
 
@@ -263,6 +268,8 @@ def test_files_without_a_value_of_this_machine_come_with_the_command_that_measur
         f"{said}a. 'edgewise bench 'my nets/a'' measures it here, then calibrate again."
     ]
     assert prediction._unmeasured(models[1:3], engine, "estimate again") == []
+    noisy = prediction._Model(subject=Subject(name="n"), path="n", noisy=True)
+    assert prediction._unmeasured([noisy], engine, "estimate again") == []
     assert prediction._unmeasured([prediction._Model(subject=Subject(name="e"))], engine, "estimate again") == []
 
 

@@ -99,7 +99,7 @@ def test_a_model_that_is_larger_than_every_board_tells_what_the_closest_lacks():
 
 def test_a_latency_above_the_limit_tells_the_fastest_board_and_a_model_in_float_what_helps():
     refused = Fits(model={}, candidates=rank(BOARDS, Limits(latency=0.05))).refused
-    assert refused.endswith("; the fastest with enough memory, quick, takes 100 ms")
+    assert refused.endswith("; the fastest with enough memory, quick, takes 100 ms (± 10 ms)")
     why = "operator 0 works on float32; quantise: 'edgewise optimize MODEL --data DATA -d DEVICE'"
     row = Measurement.absent("latency", why)
     boards = [

@@ -81,7 +81,9 @@ def test_networks_have_engine_threads_latency_grade_and_accuracy_and_what_else_t
     assert notes[0] == (
         "judged on words.npz (npz, test), 90 of 90 samples, task classification, data sha256 dddddddddddddddd",
     )
-    assert notes[1] == ("accuracy not measured: 'edgewise evaluate' does that",)
+    assert notes[1] == (
+        "accuracy not measured in this engine: 'edgewise evaluate MODEL -r ENGINE --data PATH' does that",
+    )
     table = field_document("networks", [make_run(1), make_run(2, batch=8)]).tables[0]
     assert [table.columns[index].title for index in table.visible][2:5] == ["Threads", "Batch", "Latency (ms)"]
     assert render_csv(table).startswith("Model,Runtime,Threads,Precision,Batch,Scenario,Device,Latency (ms),Grade,")
@@ -91,9 +93,10 @@ def test_networks_have_engine_threads_latency_grade_and_accuracy_and_what_else_t
 def test_programs_are_left_out_of_tables_of_networks(name):
     program = make_run(2, model=replace(KWS, name="python3", format="program"))
     program = replace(program, job=replace(program.job, command=("python3", "fir.py")))
-    table = field_document(name, [make_run(1), program]).tables[0]
+    with_model = replace(program, job=replace(program.job, model=KWS), id=make_run(3).id)
+    table = field_document(name, [make_run(1), program, with_model]).tables[0]
     assert [row[0].text for row in table.rows] == ["kws.onnx"]
-    assert table.notes[-1] == "Left out: 1 run of programs, which are no networks"
+    assert table.notes[-1] == "Left out: 2 runs of programs, which are no networks"
     with pytest.raises(BadInput, match=says("table-networks-these-runs-programs", name=name)):
         field_document(name, [program])
     assert len(field_document("platform", [make_run(1), program]).tables[0].rows) == 2
@@ -118,6 +121,25 @@ def test_of_one_network_with_the_same_settings_the_newest_run_of_the_best_grade_
     alone = field_document(name, runs).tables[0]
     assert "All values: run 0195f0c0-0000 of 2026-03-03" in alone.notes
     assert len(field_document("platform", runs).tables[0].rows) == 4
+
+
+def test_rows_of_a_network_stand_together_by_engine_and_threads_in_whatever_order_they_were_measured():
+    other = replace(KWS, name="other.onnx", sha256="e" * 64)
+    runs = [
+        make_run(1, runtime="litert", threads=2),
+        make_run(2, model=other),
+        make_run(3),
+        make_run(4, runtime="litert", threads=10),
+        make_run(5, runtime="litert"),
+    ]
+    table = field_document("networks", runs).tables[0]
+    assert [[cell.text for cell in row[:3]] for row in table.rows] == [
+        ["kws.onnx", "litert/cpu", "1"],
+        ["kws.onnx", "litert/cpu", "2"],
+        ["kws.onnx", "litert/cpu", "10"],
+        ["kws.onnx", "onnxruntime/cpu", "1"],
+        ["other.onnx", "onnxruntime/cpu", "1"],
+    ]
 
 
 def test_watch_metrics_are_the_fields_rows_and_runs_are_columns():
@@ -169,7 +191,9 @@ def test_what_is_not_known_says_why():
     zoo = cells("zoo", replace(make_run(1), environment={}))
     assert {name: cell.notes for name, cell in zoo.items() if cell.text == "n/a"} == {
         "Task": ("the task was not given (--task)",),
-        "Accuracy": ("accuracy not measured: 'edgewise evaluate' does that",),
+        "Accuracy": (
+            "accuracy not measured in this engine: 'edgewise evaluate MODEL -r ENGINE --data PATH' does that",
+        ),
         "Platform": ("the run's record does not name the platform",),
         "References": ("no reference was given (--reference)",),
     }

@@ -23,6 +23,7 @@ from edgewise.estimating.base import (
 )
 from edgewise.estimating.boards import Fit, kib
 from edgewise.estimating.memory_only import memory_estimates
+from edgewise.formatting import interval_text
 from edgewise.model.graph import Graph
 from edgewise.registry import availability_of
 from edgewise.shown import Shown
@@ -140,11 +141,14 @@ class Fits(Shown):
         """Return what keeps the boards out that have enough memory: the least latency, and why others have none."""
         held = [each for each in self.candidates if not each.fit.lacking]
         rows = [(row, each) for each in held if (row := each.estimate.measurement("latency")) is not None]
-        known = [(row.value, each.fit.board.name) for row, each in rows if row.value is not None]
+        known = [(row.value, each.fit.board.name, row, each) for row, each in rows if row.value is not None]
         found = []
         if known:
-            latency, name = min(known)
-            found.append(f"the fastest with enough memory, {name}, takes {format_duration(latency)}")
+            latency, name, row, each = min(known, key=lambda one: one[:2])
+            ends = interval_text(row.metric, row.unit, row.value, row.low, row.high)
+            coverage = each.estimate.coverage.get(row.metric)
+            told = f" ({f'{coverage:.0%}: ' if coverage else ''}{ends})" if ends else ""
+            found.append(f"the fastest with enough memory, {name}, takes {format_duration(latency)}{told}")
         advice = (f"; {each.estimate.advice}" for _, each in rows)
         whys = [(row.absent_because or "").removesuffix(end) for (row, _), end in zip(rows, advice, strict=True)]
         helped = next((why for why, (_, each) in zip(whys, rows, strict=True) if why and each.estimate.advice), "")

@@ -203,7 +203,8 @@ class Member:
     def equation(self) -> str:
         """The population, and how many values of this machine are known beside it."""
         words = f"as on {self.population.hardware} kinds of hardware: {self.population.title}"
-        return f"{words}, and this machine's values of {self.here.sum()} models" if self.here.any() else words
+        count = int(self.here.sum())
+        return f"{words}, and this machine's values of {count} model{'s' * (count != 1)}" if count else words
 
     def likelihood(self) -> float:
         """Return the logarithm of the density of the observations, up to a constant."""

@@ -77,12 +77,29 @@ def _way_on(calibration: Calibration) -> str:
 def _learnt(metric: str, choice: Choice, device: str) -> str:
     """How many models the law of `metric` was fitted to, which it was not and why, and how far off it is."""
     trial, number = choice.chosen, len(choice.points)
-    error = validation(trial, choice.points)["error"]
     words = f"{METRICS[metric].label} on {device} is learnt from {count_text(trial.number, number)} measured models"
-    words += f": off by {100 * error:.1f} % on average where a model is left out"
+    words += f": {_errors(choice)}"
     lacks = [(point.subject.name, trial.lacking(point.subject)) for point in choice.points]
     unused = [f"{one_line(name)} ({one_line(lack)})" for name, lack in lacks if lack]
     return f"{words}; not used: {enumerate_few(unused)}." if unused else f"{words}."
+
+
+def _errors(choice: Choice) -> str:
+    """``"off by 9.1 % on average where a model is left out, most for a.tflite (+22%)"``."""
+    words = (
+        f"off by {100 * validation(choice.chosen, choice.points)['error']:.1f} % on average where a model is left out"
+    )
+    shares = [
+        (share, point.subject.name) for at, point in enumerate(choice.points) if (share := _off(choice, at)) is not None
+    ]
+    worst, name = max(shares, key=lambda one: abs(one[0]))
+    return f"{words}, most for {one_line(name)} ({_off_text(worst)})"
+
+
+def _off(choice: Choice, at: int) -> float | None:
+    """How far the chosen law is off for the point when it is left out, as a share; None where it lacks something."""
+    share = float(choice.chosen.left_out[at]) / choice.points[at].value - 1
+    return None if math.isnan(share) else share
 
 
 def chosen_law(metric: str, choice: Choice) -> str:
@@ -207,8 +224,8 @@ def _points(metric: str, choice: Choice) -> Table:
         return Cell(text=show(value), value=value)
 
     def off(at: int) -> Cell:
-        share = float(choice.chosen.left_out[at]) / choice.points[at].value - 1
-        return absent() if math.isnan(share) else Cell(text=_off_text(share), value=share)
+        share = _off(choice, at)
+        return absent() if share is None else Cell(text=_off_text(share), value=share)
 
     def host(at: int) -> Cell:
         return value_cell(hosts[at], show)
@@ -277,7 +294,7 @@ def forecasts_document(found: Forecasts) -> Document:
     return Document(
         title=f"Estimates for {found.calibration.name}",
         answer=(
-            *filter(None, (told(found, metric) for metric in found.metrics for told in (_known, _least))),
+            *filter(None, (told(found, metric) for metric in found.metrics for told in (_known, _least, _rests_on))),
             *map(one_line, doubts),
         ),
         tables=tuple(_forecast_table(found, metric) for metric in found.metrics),
@@ -314,6 +331,13 @@ def _least(found: Forecasts, metric: str) -> str:
     doubtful = next((other for one, other in found.alike(metric) if one is first), None)
     rest = "" if doubtful is None else f"; {one_line(doubtful.subject.name)} may have less"
     return f"Least {label.lower()} on {found.calibration.name}: {value}{rest}."
+
+
+def _rests_on(found: Forecasts, metric: str) -> str:
+    """Return the errors from which the intervals follow, as a sentence; "" without a prediction."""
+    if not any(row.prediction for row in found.of(metric)):
+        return ""
+    return f"Its interval follows from the errors of the law: {_errors(found.calibration.choices[metric])}."
 
 
 def _forecast_table(found: Forecasts, metric: str) -> Table:

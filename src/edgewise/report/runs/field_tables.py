@@ -37,7 +37,6 @@ from edgewise.report.runs.cells import (
     times,
 )
 from edgewise.report.runs.conditions import (
-    command_of,
     device_of,
     labels_of,
     machine_of,
@@ -102,11 +101,11 @@ def field_tables(name: str, runs: Sequence[Run], *, options: Options) -> list[Ta
     Notes name the run of each row, the machine, and what was left out: runs that did not end, and of networks those of
     programs and all but one of the same settings; [] where nothing is left.
     """
-    networks = [run for run in runs if name not in _OF_NETWORKS or not command_of(run)]
+    networks = [run for run in runs if name not in _OF_NETWORKS or not run.job.command]
     done = told_apart([run for run in networks if run.status == "done"])
     if not done:
         return []
-    kept = _best_of_each(done) if name in _OF_NETWORKS else done
+    kept = _side_by_side(_best_of_each(done)) if name in _OF_NETWORKS else done
     joined = merge_runs(kept, JOINED[name], known=(*options.known, *done))
     rows = [each.run for each in joined]
     first, *others = FIELD_TABLES[name](rows, options)
@@ -141,6 +140,18 @@ def _best_of_each(runs: Sequence[Run]) -> list[Run]:
     groups = by_key((_settings(run), run) for run in runs).values()
     best = {min(group, key=lambda run: (run.value("latency") is None, *preference_of(run))).id for group in groups}
     return [run for run in runs if run.id in best]
+
+
+def _side_by_side(runs: Sequence[Run]) -> list[Run]:
+    """Return `runs` with those of each network together, and of these those of each engine, by number of threads."""
+    place: dict[tuple[str, ...], int] = {}
+
+    def order(run: Run) -> tuple[int, int, int]:
+        model = (run.job.model.sha256, run.job.model.name)
+        engine = (*model, provider_of(run))
+        return place.setdefault(model, len(place)), place.setdefault(engine, len(place)), threads_of(run) or 0
+
+    return sorted(runs, key=order)
 
 
 def _settings(run: Run) -> tuple[object, ...]:
@@ -269,7 +280,7 @@ def _accuracy(run: Run, *, sign: bool = False) -> Cell:
     """Return the main accuracy metric in percent; a footnote names it where it is not the top-1 accuracy."""
     metric = chief_metric(run)
     if metric is None:
-        return absent("accuracy not measured: 'edgewise evaluate' does that")
+        return absent("accuracy not measured in this engine: 'edgewise evaluate MODEL -r ENGINE --data PATH' does that")
     if metric == "accuracy_top1":
         return _percent(run, "accuracy_top1", sign=sign)
     if metric == "agreement_top1":

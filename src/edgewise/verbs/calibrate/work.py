@@ -184,10 +184,12 @@ def _measuring(files: Sequence[str], engine: str = "") -> str:
 def _unmeasured(models: Sequence[_Model], engine: str, again: str) -> list[str]:
     """State which files have no value of this machine by `engine`, and the command for it, as a sentence; [] for none.
 
+    Files whose runs here all have grade D are left out: another caution tells them.
+
     Args:
         again: what to do afterwards.
     """
-    lacking = [model for model in models if not _is_known_here(model, "latency", engine)]
+    lacking = [model for model in models if not model.noisy and not _is_known_here(model, "latency", engine)]
     files = list(dict.fromkeys(model.path for model in lacking if model.path))[:MOST_TO_MEASURE]
     if not files:
         return []
