@@ -315,14 +315,15 @@ INT8 = Capabilities(kind="quantisation", reads=("onnx",), writes="onnx", arithme
     ("stage", "why", "path", "said"),
     [
         ("planned", "gave up: it took longer than 9 s", False, "no int8 file was made"),
-        ("sliced", "not judged: the time budget ended after 3 of 9 samples", True, "no int8 file came as far as the race"),
+        ("sliced", "not judged: the time budget ended after 3 of 9 samples", True, "int8 was made, but not judged in time"),
+        ("judged", "not raced: the time budget left no room", True, "int8 was made and judged, but no race decided on it"),
     ],
 )  # fmt: skip
 def test_the_first_line_says_how_far_int8_came(stage, why, path, said):
     """What was made is kept, but nothing was."""
     one = late("nncf-ptq", why, stage=stage)
     task = SimpleNamespace(one=SimpleNamespace(name="nncf-ptq"), capabilities=INT8)
-    one = replace(one, task=task, passes=one.passes if path else (), model=one.model if path else None)
+    one = replace(one, unreached=True, task=task, passes=one.passes if path else (), model=one.model if path else None)
     result = replace(nothing_found(), candidates=(one,))
     headline, evidence = headline_of(result)
     assert headline == f"No variant is proven faster; 1 of 1 was not decided in 240 s (→ --time-budget 8min); {said}"

@@ -404,7 +404,11 @@ def _tell_no_race_of_int8(result: Optimization) -> tuple[str, str]:
     if not int8:
         return "", ""
     best = max(int8, key=lambda one: STAGES.index(one.stage))
-    words = "no int8 file was made" if best.model is None else "no int8 file came as far as the race"
+    words = "no int8 file was made" if best.model is None else "int8 was made, but not judged in time"
+    if STAGES.index(best.stage) >= STAGES.index("judged"):
+        words = "int8 was made and judged, but no race decided on it"
+    elif best.model is not None and best.rejected and not best.unreached:
+        words = "int8 was made, but rejected"
     return f"; {words}", f"{one_line(best.id)}: {one_line(best.why)}"
 
 
