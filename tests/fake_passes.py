@@ -351,3 +351,30 @@ class Looking(Faster):
 
     def apply(self, task):
         return replace(super().apply(task), notes=(f"looked at {task.calibration.name}",))
+
+
+class Converted(Faster):
+    """Three files that are as fast as the original, of a pass that comes before quantisation."""
+
+    name = "converted"
+    capabilities = replace(FUSION, kind="conversion", exact=False)
+    labels = ("", "second", "third")
+
+    def change(self, script, task):
+        script["latency_ns"] = [number - len(str(task.folder.name)) for number in script["latency_ns"]]
+
+
+class Int8(Faster):
+    """What its name says, for the search."""
+
+    name = "int8"
+    capabilities = replace(FUSION, kind="quantisation", exact=False, arithmetic="int8", calibrates=True)
+
+
+class FailingInt8(Int8):
+    """It comes first of all, and makes nothing."""
+
+    name = "a-failing-int8"
+
+    def apply(self, task):
+        raise OddError("first")

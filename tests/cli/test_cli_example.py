@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import numpy as np
 import pytest
 
@@ -9,6 +11,7 @@ from edgewise.cli.example.command import FILES
 from edgewise.cli.main import run
 from edgewise.data import path
 from edgewise.errors import ExitCode
+from edgewise.evaluating.data_options import DataOptions, read_instructions
 from messages import wording
 
 
@@ -22,7 +25,17 @@ def test_the_files_are_written_and_written_again(tmp_path, monkeypatch, capsys):
             "x_train": 128, "y_train": 128, "x_test": 540, "y_test": 540
         }  # fmt: skip
     assert run(["example"]) == ExitCode.DONE
-    assert capsys.readouterr().err.splitlines()[-1] == "wrote model.onnx, model.tflite, model_int8.tflite, digits.npz"
+    written = "wrote model.onnx, model.tflite, model_int8.tflite, digits.npz, model.yaml, model_int8.yaml"
+    assert capsys.readouterr().err.splitlines()[-1] == written
+
+
+@pytest.mark.parametrize("name", ["model.onnx", "model.tflite", "model_int8.tflite"])
+def test_the_files_say_their_task_and_how_they_are_fed(tmp_path, name):
+    """So that `evaluate` and `optimize` need nothing but the model and the data, at a terminal and in the studio."""
+    assert run(["example", str(tmp_path)]) == ExitCode.DONE
+    found = read_instructions(tmp_path / name, DataOptions(source=str(tmp_path / "digits.npz")))
+    assert found.task == "classification" and found.origins[-1] == f"{Path(name).stem}.yaml"
+    assert [str(step) for steps in found.steps.values() for step in steps] == ["by=['1/255'] axis=None"]
 
 
 def test_a_file_of_ones_own_stays(tmp_path, capsys):

@@ -72,6 +72,9 @@ def test_ends_of_binary_fractions_stay_what_they_are():
          "No verdict on B against A in latency (one process only)"),
         ({"verdict": "inconclusive", "ratio": 1.02, "low": 0.24, "high": 4.43, "because": "B has grade D"},
          "No verdict on B against A in latency (ratio 1.020, 95 % interval 0.240 to 4.430)"),
+        # An interval without 1 looks like a verdict: the reason stands beside it.
+        ({"verdict": "inconclusive", "ratio": 1.4, "low": 1.081, "high": 1.943, "because": "adjusted p 0.07"},
+         "No verdict on B against A in latency (ratio 1.400, 95 % interval 1.081 to 1.943, adjusted p 0.07)"),
         ({"metric": "energy", "ratio": 0.5, "low": 0.4, "high": 0.6},
          "B needs 2.00× less energy than A (ratio 0.500, 95 % interval 0.400 to 0.600)"),
         ({"metric": "model_size", "ratio": 0.25, "low": 0.25, "high": 0.25},

@@ -199,7 +199,7 @@ def test_nothing_beats_the_original_names_the_nearest_miss_and_why():
     headline, evidence = headline_of(nothing_found())
     assert headline == "Nothing beats the original"
     assert evidence.startswith("the closest variant is ort-dynamic @ onnxruntime: slower: 0.410×")
-    assert "0.41× the speed [0.40, 0.42] (slower)" in optimization_text(nothing_found())
+    assert "2.44× slower [2.38, 2.50]" in optimization_text(nothing_found())
 
 
 SLOWER = replace(number(0.98, 0.96, 0.999), verdict="inconclusive")
@@ -308,6 +308,30 @@ def test_where_the_time_was_too_short_nothing_is_decided(one, said):
     assert headline_of(sized)[0].startswith("No variant is proven better; 2 of 9")
 
 
+INT8 = Capabilities(kind="quantisation", reads=("onnx",), writes="onnx", arithmetic="int8")
+
+
+@pytest.mark.parametrize(
+    ("stage", "why", "path", "said"),
+    [
+        ("planned", "gave up: it took longer than 9 s", False, "no int8 file was made"),
+        ("sliced", "not judged: the time budget ended after 3 of 9 samples", True, "int8 was made, but not judged in time"),
+        ("judged", "not raced: the time budget left no room", True, "int8 was made and judged, but no race decided on it"),
+    ],
+)  # fmt: skip
+def test_the_first_line_says_how_far_int8_came(stage, why, path, said):
+    """What was made is kept, but nothing was."""
+    one = late("nncf-ptq", why, stage=stage)
+    task = SimpleNamespace(one=SimpleNamespace(name="nncf-ptq"), capabilities=INT8)
+    one = replace(one, unreached=True, task=task, passes=one.passes if path else (), model=one.model if path else None)
+    result = replace(nothing_found(), candidates=(one,))
+    headline, evidence = headline_of(result)
+    assert headline == f"No variant is proven faster; 1 of 1 was not decided in 240 s (→ --time-budget 8min); {said}"
+    assert evidence == (
+        f"the most promising of them is nncf-ptq @ onnxruntime (3.41× predicted): {why}{'; what was made is kept' if path else ''}"
+    )
+
+
 def test_what_should_be_slower_and_was_not_tried_leaves_nothing_open():
     result = replace(nothing_found(), candidates=(*losers()[:1], late(predicted=0.5)))
     assert headline_of(result)[0] == "Nothing beats the original"
@@ -366,6 +390,12 @@ def test_where_size_is_the_aim_it_comes_first():
     )
 
 
+def test_a_path_wider_than_the_terminal_is_one_line_that_can_be_copied():
+    path = f"/out/{'long-folder/' * 8}model.tflite"
+    lines = optimization_text(replace(nothing_found(), files={"chosen": path}), width=80).splitlines()
+    assert path in lines and lines[lines.index(path) - 1] == "  chosen:"
+
+
 def test_factors_are_rounded_outwards():
     assert factor_text(2.9651, 2.9149, 3.0251) == "2.97× [2.91, 3.03]"
     assert factor_text(1.0041, 1.0002, 1.0079) == "1.004× [1.0002, 1.008]"
@@ -379,7 +409,8 @@ def test_factors_are_rounded_outwards():
 def test_a_speed_up_has_a_word_only_where_it_is_proven():
     assert speed_text(number(2.0, 1.9, 2.1)) == "2.00× faster [1.90, 2.10]"
     assert speed_text(number(1.016, 1.011, 1.02)) == "1.02× the speed [1.01, 1.02]"  # too little to matter
-    assert speed_text(number(0.5, 0.4, 0.8)) == "0.50× the speed [0.40, 0.80] (slower)"
+    assert speed_text(number(0.5, 0.4, 0.8)) == "2.00× slower [1.25, 2.50]"
+    assert speed_text(number(0.055, 0.05, 0.06)) == "18.2× slower [16.6, 20.0]"
     assert speed_text(replace(number(1.04, 1.01, 1.08), verdict="inconclusive")) == (
         "1.04× the speed [1.01, 1.08] (not proven faster)"
     )
@@ -664,7 +695,7 @@ def test_where_int8_gains_nothing_the_line_under_the_conclusion_says_what_makes_
     steps = [("ort-static", "int8", LOST), ("weights", "weight compression", SAME)]
     line = (
         "litert makes it 1.76× faster [1.65, 1.81]; int8 and weight compression gain no speed over kws.tflite @ litert: "
-        "weights: 1.00× the speed [0.98, 1.02], 3.50× smaller; ort-static: 0.71× the speed [0.69, 0.73] (slower), "
+        "weights: 1.00× the speed [0.98, 1.02], 3.50× smaller; ort-static: 1.41× slower [1.36, 1.45], "
         "3.50× smaller"
     )
     for chosen in ("kws.tflite", "weights"):

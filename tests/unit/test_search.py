@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import re
 import shlex
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -21,7 +22,7 @@ from edgewise.progress import SessionStarted, VariantTested
 from edgewise.run.host import LiveSession
 from messages import says, wording
 from search_bench import CLASSES, COUNT, Watching, labelled, original
-from small_selections import Rows, rows
+from small_selections import Rows, rows, selection
 from threaded_workers import living
 
 pytestmark = pytest.mark.usefixtures("few_turns")
@@ -255,6 +256,41 @@ def test_with_no_time_nothing_is_tried_and_it_says_so(bench, clock):
     result = bench.search(scripted.Faster, scripted.Slower, budget_s=0.5, progress=lambda event: clock.let_pass(1.0))
     assert result.chosen is None and result.stopped_because == "the time budget"
     assert set(whys(result).values()) == {"not tried: the time budget left no room"}
+
+
+def _search_int8(bench, clock, *classes, budget_s, each_s):
+    """Search on samples to calibrate with; each test of a variant takes `each_s` seconds. Ids in order of their tests."""
+    tested = []
+
+    def watch(event):
+        if isinstance(event, VariantTested) and event.id != "original":
+            tested.append(event.id.removesuffix(" @ fake"))
+            clock.let_pass(each_s)
+
+    samples = replace(selection(labelled()), indices=tuple(range(8)))
+    return bench.search(*classes, budget_s=budget_s, calibration=samples, races=False, progress=watch), tested
+
+
+def test_of_a_budget_for_two_variants_one_is_int8(bench, clock):
+    """Conversions and other passes come before quantisation where there is time for all."""
+    result, tested = _search_int8(bench, clock, scripted.Converted, scripted.Int8, budget_s=100.0, each_s=31.0)
+    assert tested[:2] == ["int8", "converted"]
+    assert result.candidate("int8 @ fake").stage == "judged"
+    assert whys(result)["converted second"] == "not tried: the time budget left no room"
+
+
+def test_int8_comes_first_once_and_nothing_else_changes(bench, clock):
+    result, tested = _search_int8(bench, clock, scripted.Converted, scripted.Int8, budget_s=3000.0, each_s=0.0)
+    assert tested == ["int8", "converted", "converted second", "converted third"]
+    assert set(whys(result)) == {"int8", "converted", "converted second", "converted third"}
+
+
+def test_int8_that_fails_is_followed_by_the_next_int8(bench, clock):
+    passes = scripted.Converted, scripted.FailingInt8, scripted.Int8
+    result, tested = _search_int8(bench, clock, *passes, budget_s=100.0, each_s=31.0)
+    assert whys(result)["a-failing-int8"].startswith("the pass failed: ")
+    assert tested == ["a-failing-int8", "int8"]
+    assert whys(result)["converted"] == "not tried: the time budget left no room"
 
 
 def test_of_every_pass_something_comes_before_more_of_one(bench, monkeypatch):

@@ -18,6 +18,7 @@ from edgewise.optimizing.accuracy import AccuracyChecker
 from edgewise.optimizing.base import EngineSettings, Facts, PassKind, PassResult, passes
 from edgewise.optimizing.candidate_checks import CandidateChecks, job_of
 from edgewise.optimizing.choice import limit_of
+from edgewise.optimizing.plain_int8 import PASSES
 from edgewise.optimizing.planning import (
     PassCatalog,
     PlannedTask,
@@ -108,6 +109,7 @@ class Search:
         self._with_data: dict[str, Prediction] = {}
         self._sensitivity: tuple[LayerSensitivity, ...] = ()
         self._notes: list[str] = []
+        self._begun: set[tuple[str, str]] = set()
         self._stopped = ""
 
     def run(self) -> Standings:
@@ -207,6 +209,7 @@ class Search:
 
     def _plan_and_make(self) -> None:
         """Make and judge all variants except those with spared layers."""
+        self._try_int8()
         self._try_engines()
         self._try_given()
         self._try_precisions()
@@ -223,6 +226,33 @@ class Search:
         self._make_by_rank([*tasks, *self._module_tasks(LOSSY)])
         for name in [name for name, one in self._found.items() if one.may_race and one.kind in TRAINED]:
             self._make_all([task for task in self._choose(name, ("quantisation",)) if task.recipe.rank == 0])
+
+    def _try_int8(self) -> None:
+        """Make and judge one int8 file before anything else: whether it pays is what most searches are to find out, and
+        a tight budget may leave no room for more.
+
+        It is the same file as without this haste: of the simplified original, where there is a simplified one.
+        """
+        if not self._catalog.calibrates:
+            return
+        root = ORIGINAL
+        if self._export is not None:
+            root = self._try_file(self._export, EXPORT, find_readers(self._export.format, self._engines)[0])
+        first = self._everything[root].runtime.name
+        simplifying = self._choose(root, ("simplification",))
+        self._make_all([replace(task, engines=(first,)) for task in simplifying if first in task.engines], rest=True)
+        base = self._find_bases([root])[:1]
+        if not base:
+            return
+        tasks = [task for task in self._choose(base[0], ("quantisation",)) if _is_plain_int8(task)]
+        usual = PASSES.get(self._source(base[0]).format, ("",))[0]
+        for task in sorted(tasks, key=lambda one: (one.recipe.rank, one.one.name != usual)):
+            self._make_all([task], rest=True)
+            if self._left() <= 0 or any(
+                one.task is not None and one.task.one.name == task.one.name and one.stage not in ("planned", "made")
+                for one in self._found.values()
+            ):
+                break
 
     def _choose(self, name: str, kinds: Sequence[PassKind]) -> list[PlannedTask]:
         """Return the tasks on the file of a variant."""
@@ -277,10 +307,12 @@ class Search:
                 self._try_file(model, name, engine)
             self._roots.append(f"{name} @ {engines[0]}")
 
-    def _try_file(self, model: ModelRef, name: str, engine: str) -> None:
-        """Check a given file."""
-        runtime = RuntimeSpec(name=engine)
-        self._check(Candidate(id=f"{name} @ {engine}", parent=ORIGINAL, model=model, runtime=runtime))
+    def _try_file(self, model: ModelRef, name: str, engine: str) -> str:
+        """Check a given file, once. Return the id."""
+        known = f"{name} @ {engine}"
+        if known not in self._found:
+            self._check(Candidate(id=known, parent=ORIGINAL, model=model, runtime=RuntimeSpec(name=engine)))
+        return known
 
     def _try_precisions(self) -> None:
         """Check the given files in the other precisions of their engines, which needs no pass; one may be the default.
@@ -304,13 +336,16 @@ class Search:
         self._found[candidate.id] = candidate = self._checks.check(candidate)
         return candidate
 
-    def _find_bases(self) -> list[str]:
+    def _find_bases(self, roots: Sequence[str] | None = None) -> list[str]:
         """Variants that are inputs of lossy passes: the given files, and one conversion per further format.
 
         The simplified file replaces a given one.
+
+        Args:
+            roots: ids of given files; None is all of them.
         """
         known = self._everything
-        found = {root: root for root in self._roots if known[root].may_race}
+        found = {root: root for root in (self._roots if roots is None else roots) if known[root].may_race}
         formats = {model.format for root in found if (model := known[root].model) is not None}
         for name, one in self._found.items():
             if one.task is None or one.model is None or not one.may_race or one.parent not in found:
@@ -322,8 +357,13 @@ class Search:
                 found[one.parent] = name
         return list(found.values())
 
-    def _make_all(self, tasks: Sequence[PlannedTask]) -> None:
-        """Make and check the variants of `tasks` while there is time."""
+    def _make_all(self, tasks: Sequence[PlannedTask], *, rest: bool = False) -> None:
+        """Make and check the variants of `tasks` while there is time; those that were begun before are not made again.
+
+        Args:
+            rest: whether other tasks wait besides these, to which the last one must leave time.
+        """
+        tasks = [left_over for task in tasks if (left_over := self._without_begun(task)).engines]
         if tasks:
             emit(StageStarted(title=f"Variants: {', '.join(dict.fromkeys(task.one.name for task in tasks))}"))
         for place, task in enumerate(tasks):
@@ -334,9 +374,22 @@ class Search:
                     self._found[one.id] = one
                 self._stopped = "the time budget"
                 continue
-            most = left if place == len(tasks) - 1 else min(left, max(LEAST_S, ONE_SHARE * left))
+            self._begun |= {(task.source.variant, task.result_name(engine)) for engine in task.engines}
+            most = left if place == len(tasks) - 1 and not rest else min(left, max(LEAST_S, ONE_SHARE * left))
             for result in self._cache.make([task], seconds=max(5.0, most)):
                 self._take(task, result)
+
+    def _without_begun(self, task: PlannedTask) -> PlannedTask:
+        """Return the task with the engines for which it was not begun; the others' variants get what was predicted."""
+        left = []
+        for engine in task.engines:
+            name = task.result_name(engine)
+            if (task.source.variant, name) not in self._begun:
+                left.append(engine)
+            elif name in self._found:
+                told = self._predictions.get(name, self._found[name].predicted)
+                self._found[name] = replace(self._found[name], predicted=told)
+        return replace(task, engines=tuple(left))
 
     def _candidate(
         self, task: PlannedTask, engine: str, *, suffix: str = "", result: PassResult | None = None
@@ -439,6 +492,12 @@ def _find_same(own: Candidate, known: Mapping[str, Candidate]) -> str:
         if other.model.sha256 == own.model.sha256 and other.runtime.name == own.runtime.name:
             return name
     return ""
+
+
+def _is_plain_int8(task: PlannedTask) -> bool:
+    """Whether it makes weights and activations int8, with ranges from samples and without training."""
+    needs = task.capabilities
+    return needs.arithmetic == "int8" and needs.calibrates and not needs.trains
 
 
 def _can_spare(one: Candidate) -> bool:

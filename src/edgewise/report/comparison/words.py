@@ -136,7 +136,8 @@ def headline_text(row: Comparison) -> str:
 
 def evidence_text(row: Comparison) -> str:
     """Return what the headline rests on: ``"ratio 0.412, 95 % interval 0.405 to 0.419"``, the reason where there is
-    none. Why a known interval decides nothing stands beside the verdict in the table, of programs also here.
+    none. Why a known interval decides nothing stands beside the verdict in the table; here too of programs, and where
+    the interval leaves 1 out.
     """
     if row.design == "same-run":
         return one_line(row.method)
@@ -155,10 +156,17 @@ def evidence_text(row: Comparison) -> str:
             words.append(f"at another time {rerun.removesuffix(')')}{_MAY_TURN if may_turn else ''}")
         words += ["although the two values differ the other way"] if proven and _is_opposite(row) else []
     if row.verdict == "inconclusive":
-        is_in_table = is_explained_in_table(row) and row.metric not in ("total_time", "cpu_time")
+        # An interval without 1 looks like a verdict, so the reason why it is none stands beside it.
+        is_in_table = (
+            is_explained_in_table(row) and row.metric not in ("total_time", "cpu_time") and not _leaves_1_out(row)
+        )
         because = "" if is_in_table else one_line(row.because)
         words += [text for text in (because, waiting_text(row)) if text]
     return ", ".join(words)
+
+
+def _leaves_1_out(row: Comparison) -> bool:
+    return (row.low is not None and row.low > 1.0) or (row.high is not None and row.high < 1.0)
 
 
 def is_explained_in_table(row: Comparison) -> bool:

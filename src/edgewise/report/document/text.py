@@ -8,6 +8,7 @@ import textwrap
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
+from itertools import groupby
 from types import MappingProxyType
 from typing import TYPE_CHECKING
 
@@ -369,15 +370,28 @@ def _table(table: Table, shown: tuple[int, ...], numbers: dict[str, int], *, wid
     return rich_table
 
 
+_PATH = re.compile(r"[\w.~@+-]*(/[\w.~@+-]+)+")
+"""A path as passes and searches write it; names of the user may hold anything."""
+
+
 def _print_section(section: Section, console: Console) -> None:
+    from rich.cells import cell_len
     from rich.text import Text
 
     console.print()
     console.print(Text(one_line(section.title), style=_bold(section)))
     for line in section.drawing:
         console.print(Text(f"  {line}"), no_wrap=True, crop=True)
-    for line in section.lines:
-        console.print(_hanging(Text("  "), Text(one_line(line))))
+    for line in map(one_line, section.lines):
+        words = line.split(" ")
+        # A path wider than the terminal has a line of its own, which the terminal folds, so that it can be copied.
+        room = console.width - 2
+        for is_wide, some in groupby(words, key=lambda word: bool(_PATH.fullmatch(word)) and cell_len(word) > room):
+            text = Text(" ".join(some))
+            if is_wide:
+                console.print(text, soft_wrap=True)
+            else:
+                console.print(_hanging(Text("  "), text))
 
 
 def _bold(section: Section) -> str:

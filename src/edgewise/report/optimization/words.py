@@ -78,17 +78,17 @@ def speedup_text(value: float | None, low: float | None = None, high: float | No
 
 
 def speed_text(speed: MetricValue) -> str:
-    """``"2.97× faster [2.91, 3.03]"``, ``"0.41× the speed [0.40, 0.42] (slower)"``: always the variant's speed over the
-    original's, with a word for what is proven.
+    """``"2.97× faster [2.91, 3.03]"``, ``"2.44× slower [2.38, 2.50]"``, ``"0.98× the speed [0.96, 1.01]"``: a word
+    for what is proven, or else the variant's speed over the original's.
     """
     if speed.value is None:
         return f"speed-up {ABSENT}"
     standing = standing_of(speed)
     if standing == "faster":
         return in_words(speed, "faster")
+    if standing == "slower" and speed.value:
+        return in_words(_inverse(speed), "slower")
     text, apart = in_words(speed, "the speed"), _standing_alone(speed)
-    if standing == "slower":
-        return f"{text} (slower)"
     return f"{text} (not proven {apart})" if standing == "inconclusive" and apart in ("faster", "slower") else text
 
 
@@ -101,9 +101,14 @@ def memory_text(reduction: MetricValue) -> str:
     if standing == "faster":
         return in_words(reduction, "smaller")
     if standing == "slower" and reduction.value:
-        growth = MetricValue(value=1.0 / reduction.value, low=1.0 / reduction.high, high=1.0 / reduction.low)
-        return in_words(growth, "larger")
+        return in_words(_inverse(reduction), "larger")
     return "about the same" if standing == "same" else "not told apart"
+
+
+def _inverse(factor: MetricValue) -> MetricValue:
+    assert factor.value is not None
+    low, high = (1.0 / end if end else None for end in (factor.high, factor.low))
+    return MetricValue(value=1.0 / factor.value, low=low, high=high)
 
 
 def standing_of(factor: MetricValue) -> Verdict:
@@ -252,7 +257,7 @@ def precision_line(result: Optimization) -> str:
 
 
 def _step_words(result: Optimization, step: Factor) -> str:
-    """``"litert-static: 0.71× the speed [0.69, 0.73] (slower), 3.50× smaller"``."""
+    """``"litert-static: 1.41× slower [1.36, 1.45], 3.50× smaller"``."""
     size = bytes_text(*(number_of(result.candidate(name), "model_size") for name in (step.before, step.after)))
     size = f"size {size}" if size in _ALIKE else size
     return f"{step.what}: {', '.join(filter(None, (speed_text(step.number), size)))}"
@@ -354,8 +359,9 @@ def _conclude(result: Optimization) -> tuple[str, str]:
     if result.best_int8 is not None:
         begun += "; " if undecided else ": "
         return _conclude_int8(result, result.best_int8, begun=begun, promising=promising)
+    int8, about_int8 = _tell_no_race_of_int8(result)
     if undecided:
-        return begun, promising
+        return begun + int8, _joined("" if about_int8.partition(": ")[0] in promising else about_int8, promising)
     nearest = nearest_of(result)
     if nearest is None and result.candidates:
         first = result.candidates[0]
@@ -385,10 +391,25 @@ def _conclude_undecided(result: Optimization, undecided: Sequence[Candidate]) ->
     else:
         why = f" in {budget_s:g} s (→ --time-budget {duration_flag(2 * budget_s)})" if budget_s else ""
     count = f"{len(undecided)} of {len(result.candidates)} {'was' if len(undecided) == 1 else 'were'} not decided"
-    kept = "" if best.is_undecided else "what was made is kept"
+    is_made = any(one.passes and one.model is not None for one in result.candidates)
+    kept = "what was made is kept" if is_made and not best.is_undecided else ""
     known = len(hopeful) == 1 or _hoped(best)
     most = f"the most promising of them is {_promise(best)}: {one_line(best.why)}" if known else ""
     return f"No variant is proven {better}; {count}{why}", "; ".join(filter(None, (most, kept)))
+
+
+def _tell_no_race_of_int8(result: Optimization) -> tuple[str, str]:
+    """Return how far int8 came that was not raced, for the end of the first line, and why; empty without int8."""
+    int8 = [one for one in result.candidates if one.family == "int8"]
+    if not int8:
+        return "", ""
+    best = max(int8, key=lambda one: STAGES.index(one.stage))
+    words = "no int8 file was made" if best.model is None else "int8 was made, but not judged in time"
+    if STAGES.index(best.stage) >= STAGES.index("judged"):
+        words = "int8 was made and judged, but no race decided on it"
+    elif best.model is not None and best.rejected and not best.unreached:
+        words = "int8 was made, but rejected"
+    return f"; {words}", f"{one_line(best.id)}: {one_line(best.why)}"
 
 
 def _conclude_int8(result: Optimization, best: Candidate, *, begun: str, promising: str) -> tuple[str, str]:
