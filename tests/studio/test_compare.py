@@ -103,6 +103,8 @@ def test_runs_measured_apart_lead_to_a_comparison_in_turns(client):
     page = client.get("/compare", params={"run": [A, C]}).text
     assert "measured one after the other, from 2026-03-04 05:06 to 2026-03-06 05:06 UTC." in page
     assert f'href="/new/compare?model={A}&amp;model={C}"' in page
+    # The answer comes first.
+    assert page.index("</h1>") < page.index("one after the other")
 
 
 def test_two_profiles_lead_to_their_graph_and_those_that_took_turns_need_no_others(filled, client):

@@ -9,7 +9,7 @@ from urllib.parse import quote_plus
 
 import pytest
 
-from edgewise.record import Measurement, ModelRef
+from edgewise.record import Caution, Measurement, ModelRef
 from edgewise.store import from_document
 from made_runs import HOSTILE, made_run, rows_of
 from sample_runs import failed_run, make_run, run_id, single_session
@@ -228,6 +228,17 @@ def test_every_number_has_its_basis_method_interval_samples_conditions_and_cauti
                   "Example CPU @ 2.00 GHz", "single-stream, batch 1"):  # fmt: skip
         assert words in html.unescape(more), words
     assert len(re.findall(r'popovertarget="m\d+">', text)) == len(rows) + 1  # the headline stands above, too
+
+
+def test_a_throughput_of_a_mean_far_above_the_median_says_so(studio, client):
+    run = make_run(1, cautions=(Caution.of("mean-above-median", "far above"),))
+    latency = run.measurement("latency")
+    skewed = replace(latency, summary=replace(latency.summary, mean=1.02e-3))
+    rows = tuple(skewed if each is latency else each for each in run.measurements)
+    studio.store.save(replace(run, measurements=rows))
+    text = client.get(f"/runs/{run_id(1)}").text
+    assert text.count("of the mean latency, 1.02 ms; the latency of 420 µs is the median") == 1
+    assert text.index(">Throughput<br>") < text.index("of the mean latency") < text.index("</tbody>")
 
 
 def test_cautions_stand_with_the_numbers_that_they_concern(studio, client):

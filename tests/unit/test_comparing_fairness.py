@@ -270,6 +270,9 @@ def test_the_same_file_with_the_same_settings_is_noted():
     assert check(make_run(1), make_run(2)).notes == (
         "A and B are the same file with the same settings: what differs is noise or the conditions",
     )
+    assert check(make_run(1), make_run(2), make_run(3)).notes == (
+        "A, B and C are the same file with the same settings: what differs is noise or the conditions",
+    )
     assert check(make_run(1), make_run(2, threads=2)).notes == ()
     assert check(make_run(1), make_run(2, model=VWW)).notes == ()
     newer = make_run(2)

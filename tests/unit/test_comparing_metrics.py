@@ -557,7 +557,7 @@ def test_few_processes_decide_by_intervals_that_hold_for_a_re_run(processes):
     unknown = reruns(1.5e-3, number=2, processes=processes[1], variation=None)
     assert only(a, unknown, metric="latency").verdict == "inconclusive"
     doubtful = replace(b, trust=Trust(grade="D"))
-    assert only(a, doubtful, metric="latency").because == "the run of after has grade D"
+    assert only(a, doubtful, metric="latency").because == "after has grade D"
 
 
 def test_a_floor_is_the_same_in_both_directions():

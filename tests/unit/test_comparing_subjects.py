@@ -13,6 +13,7 @@ from edgewise.comparing.comparison import ComparisonResult
 from edgewise.comparing.trial import ComparisonInterrupted
 from edgewise.errors import BadInput, BadModel, EdgewiseError
 from edgewise.record import Run
+from edgewise.report.comparison.document import variants_table
 from edgewise.run.dispatch import Interrupted
 from edgewise.run.interleaving import Interleaver
 from edgewise.testing import write_fake_model
@@ -195,12 +196,29 @@ def test_runs_alone_are_compared_by_their_samples(tmp_path, transport):
     assert any("apart, not in turns" in text for text in findings.not_excluded)
 
 
-def test_a_run_is_told_by_when_it_was_measured(tmp_path):
+@pytest.mark.parametrize(
+    ("moments", "wanted"),
+    [
+        (("2026-11-30T14:02:09Z", "2026-11-30T14:05:00Z"), ["run 1 (14:02)", "run 2 (14:05)"]),
+        (("2026-11-29T14:02:09Z", "2026-11-30T14:02:09Z"), ["run 1 (2026-11-29)", "run 2 (2026-11-30)"]),
+        # A time that does not tell the runs apart is no part of their names.
+        (("2026-11-30T14:02:09Z", "2026-11-30T14:02:30Z"), ["run 1", "run 2"]),
+    ],
+)
+def test_runs_of_one_setting_have_their_place_and_the_shortest_time(tmp_path, moments, wanted):
     path = fake(tmp_path, "a.fake")
-    first, second = recorded(path), recorded(path)
-    findings = edgewise.compare([first, second])
-    size = next(size for size in (13, 18, 23) if first.id[:size] != second.id[:size])
-    assert labels(findings) == [f"{run.created_at[:16].replace('T', ' ')} {run.id[:size]}" for run in (first, second)]
+    runs = [replace(recorded(path), created_at=moment) for moment in moments]
+    findings = edgewise.compare(runs)
+    assert labels(findings) == wanted
+    # Their ids and times are told once.
+    found = variants_table(findings)
+    titles = [column.title for column in found.columns]
+    rows = [dict(zip(titles, (cell.text for cell in row), strict=True)) for row in found.rows]
+    assert [(row["Variant"], row["Run"]) for row in rows] == [
+        (name, run.id) for name, run in zip(wanted, runs, strict=True)
+    ]
+    assert [row["Measured (UTC)"] for row in rows] == [moment[:19].replace("T", " ") for moment in moments]
+    assert not found.detail
 
 
 def test_a_run_with_itself_is_the_same_run(tmp_path):

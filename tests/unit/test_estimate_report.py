@@ -63,7 +63,8 @@ def test_cycles_without_a_clock_say_how_to_get_a_latency(tmp_path):
     clockless = Measurement.absent("latency", "no clock is given: --device toy-core@120MHz, for example")
     (answer,) = estimate_document(replace(whole, measurements=(clockless, *whole.measurements[1:]))).answer
     assert answer == (
-        "1,000 CPU cycles on toy-core (estimated); no latency: no clock is given: --device toy-core@120MHz, for example"
+        "1,000 CPU cycles on toy-core, no interval is known (estimated); "
+        "no latency: no clock is given: --device toy-core@120MHz, for example"
     )
 
 

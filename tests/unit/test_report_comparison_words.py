@@ -70,7 +70,7 @@ def test_ends_of_binary_fractions_stay_what_they_are():
          "would decide)"),
         ({"verdict": "inconclusive", "ratio": None, "because": "one process only"},
          "No verdict on B against A in latency (one process only)"),
-        ({"verdict": "inconclusive", "ratio": 1.02, "low": 0.24, "high": 4.43, "because": "the run of B has grade D"},
+        ({"verdict": "inconclusive", "ratio": 1.02, "low": 0.24, "high": 4.43, "because": "B has grade D"},
          "No verdict on B against A in latency (ratio 1.020, 95 % interval 0.240 to 4.430)"),
         ({"metric": "energy", "ratio": 0.5, "low": 0.4, "high": 0.6},
          "B needs 2.00× less energy than A (ratio 0.500, 95 % interval 0.400 to 0.600)"),

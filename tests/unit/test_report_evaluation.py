@@ -109,7 +109,7 @@ def test_every_footnote_is_told(make):
 def test_one_model_has_its_accuracy_in_the_headline():
     assert title_of(one_model()) == (
         "kws.onnx: top-1 accuracy 94.56 % [92.85, 95.86] on 900 of 1000 samples, "
-        "2 could not be used (a.wav: truncated; …), --limit 902, latency 420 µs"
+        "2 could not be used (a.wav: truncated; …), --limit 902, latency 420 ± 11 µs"
     )  # fmt: skip
 
 

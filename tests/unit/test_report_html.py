@@ -96,6 +96,8 @@ def test_every_measurement_is_there_with_its_method_or_reason():
         assert METRICS[row.metric].label in text
         assert (row.method or row.absent_because) in text
         assert METRICS[row.metric].definition in text
+    # How a value is made of samples is told where it is made of several.
+    assert "(median, lower is better)" in text and "(last" not in text and "(ratio" not in text
 
 
 def test_a_number_says_how_it_is_known_once_however_many_tables_show_it(without_charts):

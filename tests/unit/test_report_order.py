@@ -209,7 +209,7 @@ def test_two_runs_have_the_ratio_and_the_open_verdict_that_comparing_them_has():
     assert (row.metric, row.verdict) == ("latency", "inconclusive")
     told = (
         "which is faster than openvino/cpu can't be told: onnxruntime/cpu takes 1.15× its time by the medians shown, "
-        "1.149× over all processes (95 % interval 1.132 to 1.167: the run of openvino/cpu has grade D; the run of "
+        "1.149× over all processes (95 % interval 1.132 to 1.167: openvino/cpu has grade D; "
         f"onnxruntime/cpu has grade D); {NOT_PROVEN}"
     )
     assert order_line(poor) == order_line(poor[::-1]) == told

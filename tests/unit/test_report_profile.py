@@ -878,6 +878,21 @@ def test_names_in_charts_are_text():
     assert "alert(1)&lt;/script&gt;" in svg or "alert(1)&lt;" in svg
 
 
+def test_cut_names_on_the_timeline_name_one_layer_each():
+    def texts(*names, seconds=100e-6):
+        layers = [
+            layer_of(index, name, "Conv", seconds * 1e6, start=index * seconds, operators=(index,))
+            for index, name in enumerate(names)
+        ]
+        spec = chart_of(replace(profiled_run(), layers=tuple(layers)), "timeline").spec
+        return [row["short"] for row in spec["layer"][1]["data"]["values"]]
+
+    shared = "the_same_end_of_the_name_of_a_long_layer"
+    assert texts(f"a/{shared}", "short", f"b/{shared}") == ["short"]
+    (own,) = texts(f"a/{shared}", f"another_{shared}_x", f"b/{shared}")
+    assert own.startswith("…") and own.endswith("_layer_x")
+
+
 @pytest.mark.parametrize("kind", KINDS)
 def test_what_is_not_known_is_not_drawn(kind):
     bare = replace(profiled_run(), layers=(), profile=replace(sample_profile(), peaks=(), memory=None))

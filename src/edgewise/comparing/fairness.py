@@ -11,12 +11,13 @@ from typing import Any, Generic, TypeVar
 from edgewise.comparing.comparison import Variant
 from edgewise.comparing.environments import engine_version, environment_differences, same_hardware
 from edgewise.formatting import quantity
+from edgewise.grouping import by_key
 from edgewise.record import ABOUT_DATA, Constraints, Job, Run, Stopping
 from edgewise.record.facts import floats_of, precision_of, threads_of, uses_int8, variable_words
 from edgewise.record.job import UNKNOWN_DEVICE
 from edgewise.record.names import model_names
 from edgewise.store.codec import parse_time
-from edgewise.text import one_line
+from edgewise.text import listing, one_line
 from edgewise.units import format_bytes, format_limit
 
 _MOST_NAMED = 8
@@ -463,12 +464,16 @@ def _notes(runs: Sequence[tuple[str, Run]]) -> list[str]:
         if each.code in ABOUT_DATA
     ]
     for (label, a), (other_label, b) in combinations(runs, 2):
-        both = f"{label} and {other_label} are"
         if a.id == b.id:
-            found.append(f"{both} the same run: it is compared with itself")
-        elif _settings(a) == _settings(b) and a.job.model.is_known:
-            cause = "noise" if is_together(a, b) else "noise or the conditions"
-            found.append(f"{both} the same file with the same settings: what differs is {cause}")
+            found.append(f"{label} and {other_label} are the same run: it is compared with itself")
+    settings = [_settings(run) for _, run in runs]
+    known = [(settings.index(own), one) for own, one in zip(settings, runs, strict=True) if one[1].job.model.is_known]
+    for alike in by_key(known).values():
+        each = {run.id: (label, run) for label, run in alike}
+        if len(each) > 1:
+            cause = "noise" if all(is_together(alike[0][1], run) for _, run in alike[1:]) else "noise or the conditions"
+            who = listing([label for label, _ in each.values()])
+            found.append(f"{who} are the same file with the same settings: what differs is {cause}")
     return found
 
 

@@ -339,7 +339,7 @@ def _grade_d(run: Run, name: str) -> str:
     if run.trust is None or not is_unreliable(run):
         return ""
     reason = next((each.removesuffix(" (at best D)") for each in run.trust.reasons if each.endswith("(at best D)")), "")
-    return f"the run of {name} has grade D" + (f": {one_line(reason)}" if reason else "")
+    return f"{name} has grade D" + (f": {one_line(reason)}" if reason else "")
 
 
 def is_same_run(a: Run, b: Run) -> bool:

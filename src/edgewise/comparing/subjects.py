@@ -28,7 +28,7 @@ from edgewise.device.environments import engine_in, names_of
 from edgewise.errors import BadInput
 from edgewise.model.identity import open_model
 from edgewise.record import Job, Run, Scenario, Stopping, TargetSpec
-from edgewise.record.run import ID_SIZES
+from edgewise.record.names import run_names
 from edgewise.run.dispatch import Dispatcher, Interrupted
 from edgewise.run.facts import availability_at
 from edgewise.run.plan import Axes, NetworkFile, Plan, make_plan
@@ -98,16 +98,10 @@ def compare_subjects(subjects: Sequence[Subject], settings: ComparisonSettings) 
 def compare_stored(subjects: Sequence[Subject], criteria: Criteria, *, notes: Sequence[str] = ()) -> ComparisonResult:
     """Compare runs by their stored samples. Raises `BadInput`."""
     runs = runs_among(subjects)
-    number = len({run.id for run in runs})
-    size = next((size for size in ID_SIZES if len({run.id[:size] for run in runs}) == number), None)
-    hints = [one.word or f"{_moment(run)} {run.id[:size]}" for one, run in zip(subjects, runs, strict=True)]
+    hints = [one.word or name for one, name in zip(subjects, run_names(runs), strict=True)]
     labels = label_jobs([run.job for run in runs], [one.label for one in subjects], hints=hints)
     variants = [Variant(label=label, run=run) for label, run in zip(labels, runs, strict=True)]
     return assess(variants, criteria, notes=notes)
-
-
-def _moment(run: Run) -> str:
-    return run.created_at[:16].replace("T", " ")
 
 
 def compare_matched(

@@ -1,4 +1,4 @@
-"""What models are called wherever several are named: in lists, tables, reports, progress and on pages."""
+"""What models and runs are called wherever several are named: in lists, tables, reports, progress and on pages."""
 
 from __future__ import annotations
 
@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from pathlib import Path, PurePath
 
 from edgewise.record.job import ModelRef
+from edgewise.record.run import Run
 from edgewise.text import one_line
 
 
@@ -35,6 +36,22 @@ def model_names(models: Sequence[ModelRef], *, hashed: bool = True) -> list[str]
                 for index in here:
                     found[index] = f"{label} (sha256 {models[index].sha256[:8]})"
     return found
+
+
+def run_names(runs: Sequence[Run]) -> list[str]:
+    """Return ``"run 2 (14:02)"`` for each run, by its place in this view; one run keeps its number.
+
+    The time (UTC) is there where it differs between all of them: the hour and minute within a day, else the date, else
+    both.
+    """
+    places = {run.id: place for place, run in enumerate({run.id: run for run in runs}.values(), start=1)}
+    moments = {run.id: run.created_at[:16].replace("T", " ") for run in runs}
+    one_day = len({moment[:10] for moment in moments.values()}) == 1
+    for part in (slice(11, 16),) if one_day else (slice(0, 10), slice(0, 16)):
+        told = {key: moment[part] for key, moment in moments.items()}
+        if len(set(told.values())) == len(told) > 1:
+            return [f"run {places[run.id]} ({told[run.id]})" for run in runs]
+    return [f"run {places[run.id]}" for run in runs]
 
 
 def _folders(model: ModelRef) -> tuple[str, ...]:

@@ -12,6 +12,8 @@ from edgewise.formatting import percent, ratio_text, scale_of, share_text
 from edgewise.grouping import by_key
 from edgewise.record import Run
 from edgewise.record.facts import precision_of, threads_of
+from edgewise.record.names import run_names
+from edgewise.record.run import ID_SIZES
 from edgewise.report.bench.document import input_sections
 from edgewise.report.bench.ranking import LOAD, load_lines
 from edgewise.report.bench.recommendation import headline_text, use_of
@@ -290,16 +292,23 @@ def variants_table(findings: ComparisonResult) -> Table | None:
     unsaid, ungraded = "chosen and not reported by the engine", "the run was not graded"
     threads = [value_cell(threads_of(run), str, failure_of(run) or unsaid) for run in runs]
     grades = [text_cell(run.trust.grade) if run.trust else absent(failure_of(run) or ungraded) for run in runs]
+    labels = [variant.label for variant in findings.variants]
+    # Names by place and time say nothing elsewhere: here they have their runs.
+    by_place = any(label.endswith(name) for label, name in zip(labels, run_names(runs), strict=True))
+    short = next((size for size in ID_SIZES if len({run.id[:size] for run in runs}) == len(runs)), None)
+    ids = [Cell(text=one_line(run.id), short=one_line(run.id[:short])) for run in runs]
+    when = [text_cell(run.created_at[:19].replace("T", " ")) for run in runs]
     columns = [
-        (Column(title="Variant"), [text_cell(variant.label) for variant in findings.variants]),
+        (Column(title="Variant"), list(map(text_cell, labels))),
         (Column(title="Model"), [Cell(text=name) for name in names_of(runs)]),
         (Column(title="Runtime"), [Cell(text=engine_of(run)) for run in runs]),
         (Column(title="Threads", numeric=True, rank=2), threads),
         (Column(title="Precision", rank=3), list(map(_precision, runs))),
         (Column(title="Grade", rank=1), grades),
-        (Column(title="Run", rank=4), [text_cell(run.id) for run in runs]),
+        *([(Column(title="Measured (UTC)"), when)] if by_place else []),
+        (Column(title="Run", rank=0 if by_place else 4), ids),
     ]
-    return table_by_columns("What was compared", columns, detail=bool(findings.comparisons))
+    return table_by_columns("What was compared", columns, detail=bool(findings.comparisons) and not by_place)
 
 
 def _precision(run: Run) -> Cell:

@@ -83,8 +83,8 @@ def _answer(estimate: Estimate) -> tuple[str, ...]:
     if estimate.bound or row is None:
         return tuple(filter(None, (f"Latency: {estimate.bound}." if estimate.bound else "", fit)))
     unit = "" if row.metric == "latency" else f" {METRICS[row.metric].label}"
-    interval = interval_cell(row, estimate).text
-    first = f"{_text(row)}{unit} on {estimate.device.name}{interval and f', {interval}'} ({row.basis})"
+    interval = interval_cell(row, estimate).text or "no interval is known"
+    first = f"{_text(row)}{unit} on {estimate.device.name}, {interval} ({row.basis})"
     if rows[0] is not None and row.metric != "latency":
         first += f"; no latency: {one_line(rows[0].absent_because or '')}"
     return tuple(filter(None, (first, fit)))

@@ -11,7 +11,7 @@ from edgewise.evaluating.evaluation import EvaluationResults, ModelEvaluation
 from edgewise.evaluating.plausibility import CODE
 from edgewise.evaluating.run_records import are_converted_alike
 from edgewise.evaluating.scores import MetricDifference, Score
-from edgewise.formatting import p_text, points_range, points_text, value_text, with_range
+from edgewise.formatting import amount_text, p_text, points_range, points_text, value_text, with_range
 from edgewise.grouping import by_key
 from edgewise.metrics import METRICS
 from edgewise.record import ABOUT_DATA, Evaluation
@@ -281,8 +281,9 @@ def _conclusion(one: ModelEvaluation) -> str:
     words += f" on {samples_words(score.n, one.run.evaluation)}"
     words += f"; {doubt}" if (doubt := doubt_order(one.run.evaluation)) else ""
     words += " as one sequence (--keep-state)" if one.run.job.workload.keep_state else ""
-    latency, rate = one.run.value("latency"), one.run.value("decode_rate")
-    words += f", latency {format_duration(latency)}" if latency is not None else ""
+    latency, rate = one.run.measurement("latency"), one.run.value("decode_rate")
+    if latency is not None and latency.value is not None:
+        words += f", latency {amount_text('s', latency.value, latency.low, latency.high)}"
     words += f", {significant(rate)} tokens/s" if rate is not None else ""
     return words + (" (interrupted)" if one.run.status == "cancelled" else "")
 

@@ -372,12 +372,10 @@ def _undecided(result: Optimization) -> list[Candidate]:
 
 
 def _conclude_undecided(result: Optimization, undecided: Sequence[Candidate]) -> tuple[str, str]:
-    """Return how many variants are undecided, with what to do, and the most promising of them."""
+    """Return how many variants are undecided, with what to do, and the most promising of them where that is known."""
     hopeful = [one for one in undecided if (number_of(one, "speedup").value or 1.0) >= 1.0] or undecided
     # What nothing is known of comes before what was seen to be no faster.
     best = max(hopeful, key=lambda one: _hoped(one) or 1.0)
-    known = len(hopeful) == 1 or _hoped(best)
-    most = "the most promising of them is" if known else "one of them is"
     budget_s, better = (
         result.conditions.get("budget_s"),
         "better" if result.conditions.get("aim") == "size" else "faster",
@@ -387,8 +385,10 @@ def _conclude_undecided(result: Optimization, undecided: Sequence[Candidate]) ->
     else:
         why = f" in {budget_s:g} s (→ --time-budget {duration_flag(2 * budget_s)})" if budget_s else ""
     count = f"{len(undecided)} of {len(result.candidates)} {'was' if len(undecided) == 1 else 'were'} not decided"
-    kept = "" if best.is_undecided else "; what was made is kept"
-    return f"No variant is proven {better}; {count}{why}", f"{most} {_promise(best)}: {one_line(best.why)}{kept}"
+    kept = "" if best.is_undecided else "what was made is kept"
+    known = len(hopeful) == 1 or _hoped(best)
+    most = f"the most promising of them is {_promise(best)}: {one_line(best.why)}" if known else ""
+    return f"No variant is proven {better}; {count}{why}", "; ".join(filter(None, (most, kept)))
 
 
 def _conclude_int8(result: Optimization, best: Candidate, *, begun: str, promising: str) -> tuple[str, str]:

@@ -11,6 +11,7 @@ level one a peak of arithmetic.
 from __future__ import annotations
 
 import math
+from collections import Counter
 from collections.abc import Iterable, Sequence
 
 from edgewise.errors import BadInput
@@ -305,7 +306,10 @@ def timeline_chart(run: Run) -> Chart | None:
         | {"op": op_of(layer, colours)}
         for layer, lane, ts, dur in spans
     ]
-    labels = [row | {"x": (row["x"] + row["x2"]) / 2} for row in rows if row["short"]]
+    texts = Counter(row["short"] for row in rows)
+    # A cut name that several bars have says nothing of any.
+    told = [row for row in rows if row["short"] and (texts[row["short"]] == 1 or not row["short"].startswith("…"))]
+    labels = [row | {"x": (row["x"] + row["x2"]) / 2} for row in told]
     y = {"field": "lane", "type": "nominal", "title": None, "sort": names,
          "axis": {"ticks": False, "domain": False, "labelPadding": 8}}  # fmt: skip
     end_of_axis = _short(end * scale)

@@ -65,10 +65,10 @@ def notes_of(run: Run, row: Measurement) -> tuple[str, ...]:
     """Return what limits a value of `run`: a time of other processes than the latency below it, a very wide interval,
     and a throughput that is not that of the median.
     """
-    return (*_engine_notes(run, row), *_vague_notes(row), *mean_notes(run, row.metric))
+    return (*engine_notes(run, row), *_vague_notes(row), *mean_notes(run, row.metric))
 
 
-def _engine_notes(run: Run, row: Measurement) -> tuple[str, ...]:
+def engine_notes(run: Run, row: Measurement) -> tuple[str, ...]:
     """Say why a profile's inferences take longer by the engine's clock than by ours; empty elsewhere."""
     latency = run.value("latency")
     if run.profile is None or row.metric != "latency_engine" or not latency or (row.value or 0.0) <= latency:

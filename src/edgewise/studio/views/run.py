@@ -14,7 +14,7 @@ from edgewise.errors import BadInput
 from edgewise.formatting import interval_text, value_text, width_text
 from edgewise.metrics import METRICS
 from edgewise.record import Measurement, Run
-from edgewise.report.runs.cells import failure_of, label_of
+from edgewise.report.runs.cells import engine_notes, failure_of, label_of, mean_notes
 from edgewise.report.runs.conditions import flatten, input_text, processing_unit_of
 from edgewise.report.runs.provenance import cautions_of, conditions_of, measurement_facts
 from edgewise.studio.pages import attachment, page
@@ -123,6 +123,7 @@ def _row(found: Run, row: Measurement, identity: str) -> dict[str, Any]:
         "interval": interval_text(row.metric, row.unit, row.value, row.low, row.high),
         "basis": row.basis or "absent",
         "spread": _relative(row),
+        "notes": (*engine_notes(found, row), *mean_notes(found, row.metric)),
         "headline": row.metric == found.headline,
         "reason": row.absent_because or "no reason was recorded",
         "facts": [meaning, *measurement_facts(found, row, summary=True)],

@@ -82,9 +82,9 @@ def vague_sections(runs: Sequence[Run], rows: Sequence[Row], outcomes: Mapping[s
         who = f"all {len(cells)} cells" if len(cells) == len(every) > 1 else many
         load = f": {worst_load([held[row['run']] for row in some])}" if reason == _BUSY else ""
         lines.append(f"{who}: {reason}{load}")
-    only = [as_flag("only", quote(name)) for name in names]
-    if len(names) > MOST_AGAIN:
-        only = [] if len(names) == len(every) else [as_flag("only", "PATTERN")]
+    only = [] if len(names) == len(every) else [as_flag("only", quote(name)) for name in names]
+    if only and len(names) > MOST_AGAIN:
+        only = [as_flag("only", "PATTERN")]
     again = "measures cells again whose names match" if only and len(names) > MOST_AGAIN else "measures them again"
     again = f"{' '.join([as_flag('again'), *only])} {again}"
     lines = [f"{lines[0]}; {again}"] if len(lines) == 1 else [*lines, again]
