@@ -260,17 +260,33 @@ def test_files_without_a_value_of_this_machine_come_with_the_command_that_measur
         )
     ]  # fmt: skip
     said = "Without a value of this machine, which makes predictions mostly better: "
-    assert prediction._unmeasured(models, engine, "estimate again") == [
+    lacking = prediction._lacking_here(models, engine)
+    assert prediction._unmeasured(lacking, engine, "estimate again") == [
         f"{said}a and d. 'edgewise bench 'my nets/a' 'my nets/d' -r litert/interpreter -t 2' measures them here, then "
         "estimate again."
     ]
-    assert prediction._unmeasured(models, "", "calibrate again") == [
+    assert prediction._unmeasured(prediction._lacking_here(models, ""), "", "calibrate again") == [
         f"{said}a. 'edgewise bench 'my nets/a'' measures it here, then calibrate again."
     ]
-    assert prediction._unmeasured(models[1:3], engine, "estimate again") == []
+    assert prediction._unmeasured({"new.onnx": "new"}, "", "calibrate again", learnt=["nets/a", "b"]) == [
+        f"{said}new, a and b. 'edgewise bench new.onnx nets/a b' measures them here, then calibrate again."
+    ]
+    assert prediction._unmeasured(prediction._lacking_here(models[1:3], engine), engine, "estimate again") == []
     noisy = prediction._Model(subject=Subject(name="n"), path="n", noisy=True)
-    assert prediction._unmeasured([noisy], engine, "estimate again") == []
-    assert prediction._unmeasured([prediction._Model(subject=Subject(name="e"))], engine, "estimate again") == []
+    assert prediction._lacking_here([noisy, prediction._Model(subject=Subject(name="e"))], engine) == {}
+
+
+def test_one_command_measures_the_new_model_and_the_files_that_the_device_was_learnt_from(tmp_path):
+    digits = edgewise.data.path("digits_cnn.onnx").read_bytes()
+    for name in ("a", "b", "c", "new"):
+        (tmp_path / f"{name}.onnx").write_bytes(digits)
+    (tmp_path / "k.csv").write_text("model,latency_ms\na.onnx,5\nb.onnx,6\nc.onnx,7\n")
+    learnt = edgewise.calibrate("board", "k.csv")
+    assert learnt.unmeasured == ("a.onnx", "b.onnx", "c.onnx")
+    found = edgewise.predict("new.onnx", "board")
+    (said,) = [each for each in (*found.calibration.cautions, *found.cautions) if "bench" in each]
+    command = "'edgewise bench new.onnx a.onnx b.onnx c.onnx' measures them here"
+    assert said.endswith(f": new.onnx, a.onnx, b.onnx and c.onnx. {command}, then calibrate and estimate again.")
 
 
 def test_runs_of_several_devices_engines_or_batches_are_told_apart(capsys, tmp_path):

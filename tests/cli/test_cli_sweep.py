@@ -638,7 +638,8 @@ def test_cells_of_grade_d_are_named_with_the_load_and_the_command_that_repeats_t
         return {section.title: section.lines for section in replace(vague, **changed).describe().sections}["Grade D"]
 
     one, two = (f"nets/fast.fake on fake, {words}" for words in ("1 thread", "2 threads"))
-    again = "--again measures them again"
+    command = "edgewise sweep suite.yaml --again"
+    again = f"{command} measures them again"
     assert lines(held=held) == (
         f"{one}: the machine was busy: other processes used up to 80% of the processor time",
         f"{two}: only 9 samples: unreliable",
@@ -657,11 +658,17 @@ def test_cells_of_grade_d_are_named_with_the_load_and_the_command_that_repeats_t
     good = [replace(vague.outcomes[0], rows=[{**rows[0], "grade": "A"}]), vague.outcomes[1]]
     assert lines(held=held, outcomes=good) == (
         f"{two}: the machine was busy: other processes used up to 85% of the processor time; "
-        f"--again --only '{two}' measures them again",
+        f"{command} --only '{two}' measures them again",
     )
+    two_runs = replace(vague.outcomes[1], rows=[rows[1], {**rows[1], "grade": "C"}])
+    assert lines(held=held, outcomes=[vague.outcomes[0], two_runs], only=["fast"])[0].startswith(
+        "2 of 3 runs of all 2 cells: the machine was busy: "
+    )
+    assert lines(held=held, only=["fast"])[0].endswith(f"; {command} --only fast measures them again")
     document = replace(vague, held=held).describe()
     assert document.answer[0] == (
-        "Latency: no best can be named: all 2 values have grade D, as the machine was busy; measure again with --again"
+        "Latency: no best can be named: all 2 values have grade D, as the machine was busy; measure again "
+        "with edgewise sweep suite.yaml --again"
     )
     assert document.tables[0].notes == ("? grade D: only the order of magnitude is known; not ranked",)
     assert "Grade D" not in {section.title for section in found.describe().sections}

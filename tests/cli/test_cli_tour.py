@@ -41,7 +41,7 @@ def test_the_tour_ends_in_tables_pages_stored_runs_a_faster_variant_and_a_compar
     assert run(["tour", "-o", "here", *store, "-q"]) == 0
     captured = capsys.readouterr()
     assert re.match(
-        "Fastest: |Fastest of the ranked runs: |Take |Not decided: |Of the ranked runs take ",
+        "Fastest: |Fastest of the ranked runs: |Among the fastest: |Not decided: |Among the fastest of the ranked runs: ",
         " ".join(captured.out.split()),
     )
     written = {path.name for path in (tmp_path / "here").iterdir()}

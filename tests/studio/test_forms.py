@@ -21,11 +21,14 @@ from edgewise.cli.main import run
 from edgewise.estimating.base import device_names, estimators
 from edgewise.registry import availability_of
 from edgewise.runtime.base import runtimes
+from edgewise.studio import work
 from edgewise.studio.catalogue import catalogue
 from edgewise.studio.forms import PICKED
+from edgewise.studio.jobs.messages import End
 from edgewise.studio.models import Models
 from edgewise.units import parse_duration, parse_size
 from edgewise.verbs import words
+from edgewise.verbs.fits.request import FitsRequest
 from edgewise.verbs.shared_options import OUTPUT
 from edgewise.verbs.verb import command_of
 from messages import has, is_in, says, wording
@@ -297,6 +300,26 @@ def test_a_profile_of_a_device_that_is_not_at_hand_is_an_estimate(models):
     assert (made.verb, made.device) == ("estimate", "cortex-m4@80MHz")
     here = FORMS["profile"].fill({"model": [OTHER], "device": ["pi4"]}, models).request
     assert (here.verb, here.device) == ("profile", "pi4")
+
+
+def test_a_file_that_the_device_does_not_take_is_refused_before_a_job_is_made(models):
+    ((name, error),) = FORMS["estimate"].fill({"model": [MODEL], "device": ["ethos-u55-128"]}, models).problems.items()
+    assert name == "device" and error.message == "digits_cnn.onnx: Device ethos-u55-128 takes .tflite files only"
+    assert "edgewise convert FILE.onnx --to tflite" in error.advice and str(DATA) not in error.message + error.advice
+    assert FORMS["estimate"].fill({"model": [OTHER], "device": ["ethos-u55-128"]}, models).request
+
+
+def test_the_end_of_a_job_tells_no_folder_of_the_machine(tmp_path):
+    request = FitsRequest(model="/srv/alice/nets/m.onnx")
+    (tmp_path / "request.json").write_text(json.dumps(request.to_document()))
+    told = "/srv/alice/nets/m.onnx: .tflite files only"
+    end = End(status="failed", message=told, advice=f"edgewise convert {told}")
+    found = work._without_folders(end, tmp_path)
+    assert (found.message, found.advice) == (
+        "m.onnx: .tflite files only",
+        "edgewise convert m.onnx: .tflite files only",
+    )
+    assert work._without_folders(End(status="done"), tmp_path / "none") == End(status="done")
 
 
 def test_a_calibrated_device_is_predicted(models, tmp_path, monkeypatch):

@@ -437,6 +437,16 @@ def test_a_narrow_screen_has_no_sideways_scrolling(show):
     assert page.locator("#graph-stage").bounding_box()["y"] < 500  # on the first screen, below the answer
 
 
+@pytest.mark.long
+def test_rows_of_the_table_are_low_on_a_narrow_screen(show):
+    page = show(profiled_run(), viewport={"width": 400, "height": 800})
+    rows = page.locator("table.layers tbody tr")
+    heights = [rows.nth(at).bounding_box()["height"] for at in range(rows.count())]
+    assert max(heights) < 100  # three lines of a name, or of a reason with its n/a
+    name = page.locator("table.layers tbody th a", has_text="MobilenetV2/expanded_conv_7")
+    assert name.get_attribute("title") == name.text_content()
+
+
 def test_without_a_script_the_table_is_there(open_page, filled):
     page = open_page(f"/runs/{profiled_run().id}/graph", at=filled, java_script_enabled=False)
     assert page.locator("table.layers tbody tr").count() == 11

@@ -122,6 +122,26 @@ def test_workloads_do_not_mix(studio, client):
     assert rows_of(client.get("/atlas?workload=latency/single-stream/1").text)[0][1].startswith("420 µs")
 
 
+def test_runs_of_grade_d_are_counted_beside_the_best_with_the_command_that_repeats_them(studio, client):
+    studio.store.save(made_run(1, device="pi4", latency=3.95e-3))
+    for number, latency in ((2, 100e-6), (3, 63e-6)):
+        studio.store.save(replace(made_run(number, device="pi4", latency=latency), trust=Trust(grade="D")))
+    other = made_run(4, device="pi4", latency=1e-6)
+    of_batch = replace(other.job, workload=replace(other.job.workload, batch=8))
+    studio.store.save(replace(other, job=of_batch, trust=Trust(grade="D")))
+    studio.store.save(made_run(5, device="jetson", model="vww_net.onnx"))
+    studio.store.save(replace(made_run(6, device="jetson", latency=1e-3), trust=Trust(grade="D")))
+    text = client.get("/atlas?workload=latency/single-stream/1").text
+    kws, vww = rows_of(text)
+    again = "measure again: edgewise bench kws.onnx -r onnxruntime -d"
+    assert kws[2].startswith("3.95 ms B")
+    assert kws[2].endswith(f"left out: 2 runs of grade D, the smallest 63.0 µs ; {again} pi4")
+    assert kws[1].startswith("no best") and kws[1].endswith(f"1 run of grade D, the smallest 1.00 ms ; {again} jetson")
+    assert f'<a href="/runs/{run_id(3)}">63.0 µs</a>' in text
+    assert "grade D" not in " ".join(vww)
+    assert "1 run of grade D" not in client.get("/atlas?workload=latency/single-stream/1&model=vww").text
+
+
 def test_shapes_of_one_file_do_not_mix_in_the_atlas_and_in_trends(studio, client):
     for number, side in enumerate((224, 320, 224, None)):
         one = made_run(number, device="pi4", latency=1e-3 * (number + 1))

@@ -116,6 +116,26 @@ def test_a_latency_above_the_limit_tells_the_fastest_board_and_a_model_in_float_
     assert listed.named_advice("m") == listed.advice == "use a smaller model, or raise the limits"
 
 
+def test_the_first_line_is_the_answer_where_no_board_is_listed():
+    boards = [on_board(name, ram=ram, needed=5000) for name, ram in (("small", 1024), ("large", 3976), ("mid", 2048))]
+    (none,) = fits_document(Fits(model={}, candidates=rank(boards, Limits()))).answer
+    assert none == (
+        "No board of 3 holds the model; the nearest is large: the model needs 4.9 KiB of RAM where it has 3.9 KiB."
+    )
+    (late,) = fits_document(Fits(model={}, candidates=rank(BOARDS, Limits(latency=0.05)))).answer
+    assert late == (
+        "No board of 6 holds the model within the limits; the nearest is quick: the model needs 1.0 KiB of RAM and "
+        "2 KiB of flash, and takes 100 ms (holds it, latency above 50.0 ms); the latency of 2 is not known: not known."
+    )
+    (large,) = fits_document(Fits(model={}, candidates=rank(BOARDS, Limits(ram=999)))).answer
+    assert large.endswith("(RAM of the model above 1.0 KiB).")
+
+
+def test_boards_left_out_for_an_unknown_latency_have_its_reason():
+    (left_out, *_) = fits_document(Fits(model={}, candidates=rank(BOARDS, Limits(latency=0.15)))).sections
+    assert "holds it, latency not known: 1 (unknown); not known" in left_out.lines
+
+
 def test_a_model_that_must_be_converted_names_the_commands_in_its_first_line(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     (tmp_path / "m.onnx").write_bytes(data.path("digits_cnn.onnx").read_bytes())

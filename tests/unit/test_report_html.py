@@ -20,6 +20,7 @@ from edgewise.errors import Unavailable
 from edgewise.formatting import quantity
 from edgewise.metrics import METRICS
 from edgewise.record import Caution
+from edgewise.record.run import Trust
 from edgewise.report.bench import charts
 from edgewise.report.bench.charts import Series
 from edgewise.report.charts import colour_of, render_svg
@@ -255,6 +256,27 @@ def test_charts_hold_the_runs_numbers_and_say_what_they_leave_out():
     assert "229 of 1200 samples are picked: of each of 60 equal stretches" in charts.series_chart(group[0]).caption
     edges = [row["i"] for row in drawn(charts.series_chart(group[0])) if set(row) == {"i"}]
     assert edges == [240, 480, 720, 960]
+
+
+@pytest.mark.parametrize("zoomed", [False, True])
+def test_an_interval_of_grade_d_does_not_stretch_the_axis(zoomed):
+    steady, vague = (replace(make_run(number), measurements=(sampled("latency", 63e-6, half=1e-6, seed=7),))
+                     for number in (1, 2))  # fmt: skip
+    wide = replace(vague.measurements[0], low=1e-7, high=0.445)
+    vague = replace(vague, measurements=(wide,), trust=Trust(grade="D", reasons=()))
+    chart = charts.distribution_chart(series([steady, vague]), zoomed=zoomed)
+    axis = chart.spec["layer"][0]["encoding"]["x"]["scale"]
+    lower, upper = axis["domain"] if zoomed else (axis["domainMin"], axis["domainMax"])
+    assert upper < 100  # µs
+    box = next(row for row in drawn(chart) if row["run"] == "run 1" and "value" in row)
+    assert (box["value"], box["low"], box["high"]) == (63.0, lower if zoomed else 0.1, upper)
+    ends = {row[end] for row in drawn(chart) for end in ("left", "right") if end in row}
+    assert ends == ({lower, upper} if zoomed else {upper})
+    assert box["beyond"] == "[0.100, 445000] µs"
+    assert "An arrow marks an interval of grade D that goes on beyond the axis." in chart.caption
+    assert charts.curve_chart(series([steady, vague])).spec["layer"][0]["encoding"]["x"]["scale"]["domainMax"] < 100
+    graded = replace(vague, trust=Trust(grade="C", reasons=()))
+    assert "arrow" not in charts.distribution_chart(series([steady, graded]), zoomed=zoomed).caption
 
 
 def test_thinned_series_keep_the_extremes_of_every_stretch():

@@ -205,7 +205,7 @@ def test_grade_d_that_turns_do_not_decide_is_tied_and_more_threads_may_gain():
     other, two = turns_between(other, two, 1.0, "inconclusive", low=0.6, high=1.8)
     line, others, gain, *_ = answer_of([one, two, other])
     assert line == (
-        "Take vww.tflite on litert/cpu with 1 thread (best grade, least peak memory), 2.41 ± 0.05 ms; "
+        "Among the fastest: vww.tflite on litert/cpu with 1 thread (best grade, least peak memory), 2.41 ± 0.05 ms; "
         "2 others can't be told apart from it in turns"
     )
     assert others == (
@@ -235,7 +235,7 @@ def test_of_many_ties_three_are_named_and_all_with_their_threads():
     runs = [replace(run, job=replace(run.job, model=VWW)) if run is runs[0] else run for run in runs]
     line, others, *_ = answer_of(runs)
     assert line == (
-        "Take kws.onnx on engine2/cpu with 1 thread (fewest threads), 1.00 ± 0.03 ms; "
+        "Among the fastest: kws.onnx on engine2/cpu with 1 thread (fewest threads), 1.00 ± 0.03 ms; "
         "5 others can't be told apart from it"
     )
     assert others == (
@@ -608,7 +608,7 @@ def test_more_threads_that_took_turns_do_not_win_over_one_thread_that_did_not():
     runs = [leader, two, make_run(3, latency=112e-6, half=5e-6)]
     line, after, *_ = answer_of(runs)
     assert line == (
-        "Take vww.tflite on litert/cpu with 1 thread (fewest threads), 87.7 ± 2.9 µs; kws.onnx on onnxruntime/cpu with "
+        "Among the fastest: vww.tflite on litert/cpu with 1 thread (fewest threads), 87.7 ± 2.9 µs; kws.onnx on onnxruntime/cpu with "
         "2 threads (118 µs) can't be told apart from it in turns"
     )
     assert after == "Next kws.onnx on onnxruntime/cpu with 1 thread, 112 ± 5 µs (1.28× [1.20, 1.36] slower)"

@@ -60,6 +60,7 @@ class EthosU:
     """Estimates Ethos-U55, U65 and U85."""
 
     name = "ethos-u"
+    reads = "tflite"
     title = "Arm Ethos-U NPUs, by Arm's compiler Vela"
     settings: Mapping[str, str] = {
         "system_config": "System configuration of Vela: clock, memories and their speed.",

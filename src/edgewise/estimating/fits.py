@@ -130,12 +130,23 @@ class Fits(Shown):
             return None
         lacking = [each for each in self.candidates if each.fit.lacking]
         if len(lacking) == len(self.candidates):
-            closest = min((each.fit for each in lacking), key=_most_lacking)
+            closest = self.nearest.fit
             lacks = ", ".join(f"{kib(size)} KiB {memory}" for memory, size in closest.lacking.items())
             return f"the model fits none of the {len(lacking)} boards: the closest, {closest.board.name}, lacks {lacks}"
         counts = ", ".join(f"{reason} ({number})" for reason, number in self.left_out.items())
         words = f"none of the {len(self.candidates)} boards holds the model within the limits: {counts}"
         return "; ".join([words, *self._closest()])
+
+    @property
+    def nearest(self) -> Candidate:
+        """The board that lacks the least memory; of those with enough the one with the fewest reasons, the fastest."""
+
+        def distance(each: Candidate) -> tuple[int, int, float]:
+            row = each.estimate.measurement("latency")
+            latency = math.inf if row is None or row.value is None else row.value
+            return _most_lacking(each.fit), len(each.left_out), latency
+
+        return min(self.candidates, key=distance)
 
     def _closest(self) -> list[str]:
         """Return what keeps the boards out that have enough memory: the least latency, and why others have none."""

@@ -59,6 +59,7 @@ class Mvp:
     """Estimates microcontrollers with the accelerator MVP."""
 
     name = "mvp"
+    reads = "tflite"
     title = "Silicon Labs MVP accelerators, by edgewise's model of their programs"
     settings: Mapping[str, str] = {"software": f"Driver of the accelerator: {_DEFAULT} or gecko-sdk-4.0."}
 

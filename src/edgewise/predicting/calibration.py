@@ -41,6 +41,7 @@ class Calibration(Shown):
         sources: the tables and runs that the points are from.
         cautions: sentences about the measurements.
         doubts: those of `cautions` that say that values look wrong.
+        unmeasured: files of the models without a value of this machine.
         written: how many of the models have values of this machine that somebody wrote down.
         replaced: the calibration of this name that this one took the place of, in words; "" where there was none.
         path: where it is kept; None where it is not.
@@ -55,6 +56,7 @@ class Calibration(Shown):
     sources: tuple[str, ...] = ()
     cautions: tuple[str, ...] = field(default=())
     doubts: tuple[str, ...] = ()
+    unmeasured: tuple[str, ...] = ()
     written: int = 0
     replaced: str = ""
     path: Path | None = None
@@ -82,6 +84,7 @@ class Calibration(Shown):
             "sources": list(self.sources),
             "cautions": list(self.cautions),
             "doubts": list(self.doubts),
+            "host_missing": list(self.unmeasured),
             "host_written": self.written,
             "replaced": self.replaced or None,
             "atlas_device": self.atlas_device or None,
@@ -236,6 +239,7 @@ def load(name: str, store: str | Store | None = None) -> Calibration:
             sources=tuple(map(str, document["sources"])),
             cautions=tuple(map(str, document["cautions"])),
             doubts=tuple(map(str, document.get("doubts", ()))),  # earlier files have none
+            unmeasured=tuple(map(str, document.get("host_missing", ()))),  # earlier files have none
             written=int(document.get("host_written", 0)),
             path=path,
             atlas_device=str(document.get("atlas_device") or ""),  # earlier files have none

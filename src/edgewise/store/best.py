@@ -109,6 +109,26 @@ class Best:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class LeftOut:
+    """The finished runs of grade D of a model file on a machine with values of one basis, which no cell has.
+
+    Attributes:
+        runs: number of them.
+        run, device, runtime: the one with the best value, which is `value` in `unit`.
+    """
+
+    file: ModelFile
+    machine: str
+    basis: str
+    runs: int
+    run: str
+    device: str
+    runtime: str
+    value: float
+    unit: str | None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Matrix:
     """The best runs of models × machines under one workload.
 
@@ -118,6 +138,7 @@ class Matrix:
         models, machines: rows and columns; the most measured ones, sorted.
         cells: at most one per row, column and basis.
         more_models, more_machines: whether there are others, or may be.
+        left_out: runs of grade D of the cells' models on their machines.
     """
 
     workload: Workload | None
@@ -127,6 +148,7 @@ class Matrix:
     cells: tuple[Best, ...]
     more_models: bool = False
     more_machines: bool = False
+    left_out: tuple[LeftOut, ...] = ()
 
 
 class _Candidate(NamedTuple):
@@ -231,6 +253,7 @@ def matrix(
         cells=_cells(connection, [*wanted, best.c.machine.in_(shown_machines)], shown_files),
         more_models=more_models or len(files) > most_models,
         more_machines=len(columns) > most_machines,
+        left_out=_left_out(connection, workload, shown_files, shown_machines, runtime=runtime, precision=precision),
     )
 
 
@@ -292,6 +315,50 @@ def _cells(
             told = dict(zip(names, values, strict=True))
             cells.append(Best(run=run, machine=machine, runs=whole(total), **told))
     return tuple(sorted(cells, key=lambda cell: (*ModelFile.of(cell), cell.machine, cell.basis or "")))
+
+
+def _left_out(
+    connection: Connection,
+    workload: Workload,
+    files: Sequence[ModelFile],
+    machines: Sequence[str],
+    *,
+    runtime: str | None,
+    precision: str | None,
+) -> tuple[LeftOut, ...]:
+    """Return what is left out beside the cells of `files` and `machines`, by file, machine and basis."""
+    same = [runs.c.model, runs.c.sha256, _KEY["shapes"], _KEY["machine"], _KEY["basis"]]
+    wanted: list[ColumnElement[bool]] = [
+        unindexed(runs.c.status) == "done",
+        runs.c.grade == _WORST,
+        runs.c.value.is_not(None),
+        _KEY["machine"].in_(machines),
+        *(_KEY[name] == value for name, value in zip(Workload._fields, workload, strict=True)),
+    ]
+    wanted += [] if runtime is None else [unindexed(runs.c.runtime) == runtime]
+    wanted += [] if precision is None else [_KEY["precision"] == precision]
+    value = case((runs.c.metric.in_(_HIGHER), runs.c.value), else_=-runs.c.value)
+    place = func.row_number().over(partition_by=same, order_by=[value.desc(), runs.c.id.desc()])
+    number = func.count().over(partition_by=same)
+    told = (runs.c.id, runs.c.device, runs.c.runtime, runs.c.value, runs.c.unit)
+    shown, found = set(files), []
+    models = sorted({file.model for file in files})
+    for first in range(0, len(models), _PART):
+        of_some = [runs.c.model.in_(models[first : first + _PART]), *wanted]
+        ranked = select(
+            *(column.label(f"key{at}") for at, column in enumerate(same)), number.label("number"), *told,
+            place.label("place"),
+        ).where(*of_some).subquery()  # fmt: skip
+        for *key, count, run, device, engine, best_value, unit, _ in connection.execute(
+            select(ranked).where(ranked.c.place == 1)
+        ):
+            file = ModelFile(*key[:3])
+            if file in shown and isinstance(best_value, float | int):
+                found.append(
+                    LeftOut(file=file, machine=key[3], basis=key[4], runs=whole(count), run=run, device=device,
+                            runtime=engine, value=best_value, unit=unit)
+                )  # fmt: skip
+    return tuple(sorted(found, key=lambda one: (*one.file, one.machine, one.basis)))
 
 
 def _key_of(row: Mapping[Any, Any]) -> tuple[Any, ...] | None:

@@ -284,11 +284,19 @@ class Form:
         if problems:
             return Filled(problems=problems)
         try:
-            return Filled(request=self._request(values))
+            request = self._request(values)
+            request.check_formats(self._formats(fields, texts, models))
+            return Filled(request=request)
         except BadInput as error:
             field = self._field_of(error, fields)
             name_fields(error, self.name_field)
             return Filled(problems={field: error})
+
+    def _formats(self, fields: Sequence[Field], texts: Texts, models: Models) -> dict[str, str]:
+        """Return the models that are chosen → their formats."""
+        keys = [key.strip() for one in fields if one.name == "model" for key in texts.get("model", ()) if key.strip()]
+        entries = [models.get(key, "models") for key in keys if not _RUN.fullmatch(key)]
+        return {entry.name: entry.format for entry in entries}
 
     def _request(self, values: Values) -> Request:
         request: Request = self.verb.read(values).in_effect()

@@ -16,6 +16,7 @@ import sys
 import threading
 import traceback
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -51,8 +52,22 @@ def main(folder: Path) -> int:
 
     token = CancelToken()
     threading.Thread(target=_obey, args=(control, token), daemon=True).start()
-    say(carry_out(folder, say, token).to_message())
+    say(_without_folders(carry_out(folder, say, token), folder).to_message())
     return 0
+
+
+def _without_folders(end: End, folder: Path) -> End:
+    """Return `end` as a browser shows it: of a file its name, not where it lies on this machine."""
+    from edgewise.store.redaction import redact_paths
+    from edgewise.verbs.reading import read_request
+
+    paths = [folder / "x"]
+    with contextlib.suppress(EdgewiseError, OSError, ValueError):
+        request = read_request(json.loads((folder / "request.json").read_bytes()))
+        for field in request.fields_with_paths:
+            value = getattr(request, field)
+            paths += map(Path, [value] if isinstance(value, str) else value or ())
+    return replace(end, message=redact_paths(end.message, paths), advice=redact_paths(end.advice, paths))
 
 
 def _obey(control: int, token: CancelToken) -> None:

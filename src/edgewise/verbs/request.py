@@ -7,7 +7,7 @@ import json
 import numbers
 import operator
 import os
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Annotated, Any, ClassVar, Final, Literal, Self, get_origin
 
@@ -144,6 +144,13 @@ class Request(BaseModel):
             ):
                 found[field] = value
         return found
+
+    def check_formats(self, formats: Mapping[str, str]) -> None:
+        """Reject files that can't be used, before they are read.
+
+        Args:
+            formats: names of the files → their formats.
+        """
 
     @property
     def fields_with_paths(self) -> tuple[str, ...]:

@@ -48,6 +48,7 @@ class CortexM:
     """Executes int8 models on emulated Cortex-M cores, or predicts their costs from a table."""
 
     name = "cortex-m"
+    reads = "tflite"
     title = "Arm Cortex-M cores, by running the model on CMSIS-NN in QEMU, or from a table of operator costs"
     settings: Mapping[str, str] = {
         "arena": "Size of tflite-micro's arena in bytes, which the model must run in; 0 finds the smallest one.",

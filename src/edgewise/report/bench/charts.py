@@ -7,7 +7,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
 
-from edgewise.formatting import quantity, time_unit_of, with_range
+from edgewise.formatting import interval_text, quantity, time_unit_of, with_range
 from edgewise.metrics import METRICS
 from edgewise.record import Measurement, Run
 from edgewise.report import charts
@@ -47,11 +47,10 @@ def distribution_chart(group: Sequence[Series], *, zoomed: bool = False) -> char
     if not found:
         return None
     metric = found[0][1].metric
-    rows = [row for _, row in found]
-    scale, unit, limit = _axis(rows)
+    scale, unit, limit = _axis(found)
     lower = 0.0
     if zoomed:
-        lower, limit = _bulk(rows)
+        lower, limit = _bulk(found)
     points, boxes, beyond, thinned = [], [], 0, False
     for one, row in found:
         ordered = sorted(row.samples)
@@ -59,7 +58,9 @@ def distribution_chart(group: Sequence[Series], *, zoomed: bool = False) -> char
         beyond += len(ordered) - len(inside)
         thinned |= len(inside) > STRIP_POINTS
         points += _strip(one.label, inside, scale=scale)
-        boxes.append(_box(one.label, row, ordered, scale))
+        box = _box(one.label, row, ordered, scale)
+        words = interval_text(row.metric, row.unit, row.value, row.low, row.high)
+        boxes.append(charts.cut_interval(box, _short(lower * scale), _short(limit * scale), words))
     shared = {"y": _rows([one for one, _ in found]), "color": _colours(group)}
     title = f"{METRICS[metric].label} ({unit})"
     logarithmic = lower > 0.0 and limit / lower >= LOGARITHMIC_FROM
@@ -82,11 +83,17 @@ def distribution_chart(group: Sequence[Series], *, zoomed: bool = False) -> char
         ),
         {"data": {"values": boxes}, **charts.interval_lines(place, strokeWidth=4, color=charts.INK)},
         charts.layer("tick", {**place, "x": {**x, "field": "value"}}, boxes, thickness=2, size=24, color=charts.INK),
+        *charts.arrows_beyond(place, boxes),
     ]
     caption = (
         "Dots are samples, the band is their middle half, the line the headline value, the thick bar its 95 % interval."
         + (f" Of a run with more than {STRIP_POINTS} samples, {STRIP_POINTS} are drawn, {_BY_RANK}." if thinned else "")
         + (" The axis is logarithmic." if logarithmic else "")
+        + (
+            " An arrow marks an interval of grade D that goes on beyond the axis."
+            if any("beyond" in box for box in boxes)
+            else ""
+        )
     )
     return charts.wide_chart(
         f"{METRICS[metric].label} by run",
@@ -102,7 +109,7 @@ def curve_chart(group: Sequence[Series]) -> charts.Chart | None:
     found = [(one, row) for one in group if (row := one.row) is not None and row.samples and row.unit == "s"]
     if not found:
         return None
-    scale, unit, limit = _axis([row for _, row in found])
+    scale, unit, limit = _axis(found)
     values, beyond, thinned = [], 0, False
     for one, row in found:
         inside = [value for value in sorted(row.samples) if value <= limit]
@@ -167,7 +174,7 @@ def series_chart(one: Series) -> charts.Chart | None:
     row = one.row
     if row is None or not row.samples:
         return None
-    scale, unit, limit = _axis([row])
+    scale, unit, limit = _axis([(one, row)])
     picked = _stretches(row.samples, SERIES_POINTS)
     values = [{"i": index, "x": _short(row.samples[index] * scale)} for index in picked if row.samples[index] <= limit]
     beyond = sum(value > limit for value in row.samples)
@@ -196,24 +203,31 @@ def series_chart(one: Series) -> charts.Chart | None:
     )
 
 
-def _axis(rows: Sequence[Measurement]) -> tuple[float, str, float]:
+def _axis(found: Sequence[tuple[Series, Measurement]]) -> tuple[float, str, float]:
     """Return the factor to the unit of the axis, the unit, and the largest SI value that is drawn."""
-    limit = max(max(_at(sorted(row.samples), 0.995), row.high or 0.0, row.value or 0.0) for row in rows) * 1.02
+    limit = max(max(_at(sorted(row.samples), 0.995), *_known_ends(one, row)) for one, row in found) * 1.02
+    rows = [row for _, row in found]
     if rows[0].unit != "s":
         return 1.0, rows[0].unit, limit
     unit, factor = time_unit_of(limit)
     return factor, unit, limit
 
 
-def _bulk(rows: Sequence[Measurement]) -> tuple[float, float]:
+def _known_ends(one: Series, row: Measurement) -> list[float]:
+    """Return the value, and the ends of its interval unless its grade is D: that may be thousands of times as wide."""
+    vague = one.run.trust is not None and one.run.trust.grade == "D"
+    return [end for end in ((row.value,) if vague else (row.low, row.value, row.high)) if end is not None]
+
+
+def _bulk(found: Sequence[tuple[Series, Measurement]]) -> tuple[float, float]:
     """Return the part of the axis with the bulk of all samples and every interval; far tails would squeeze the rest."""
     ends = []
-    for row in rows:
+    for one, row in found:
         ordered = sorted(row.samples)
         quarter, three = _at(ordered, 0.25), _at(ordered, 0.75)
         reach = 6.0 * (three - quarter)
         ends += [max(_at(ordered, 0.002), quarter - reach), min(_at(ordered, 0.99), three + reach)]
-        ends += [end for end in (row.low, row.value, row.high) if end is not None]
+        ends += _known_ends(one, row)
     lower, upper = min(ends), max(ends)
     room = 0.03 * (upper - lower) or 0.01 * abs(upper) or 1.0
     return (lower - room if lower > room else lower), upper + room

@@ -501,7 +501,9 @@ def _of_ranked(runs: Sequence[Run], ranked: Sequence[RankedModel]) -> tuple[list
     family = [one for one in every if one.run.job.model.family == chosen.run.job.model.family]
     of = OF_RANKED if undecided or any(may_be_as_fast(run, chosen) for run in overlooked) else ""
     is_apart = not tied or all(one in family for one in tied)
-    lead = f"Fastest{of}: " if is_apart else "Of the ranked runs take " if of else "Take "
+    # Programs that are compared do one work. Which network somebody needs is not known.
+    take = ("Of the ranked runs take " if of else "Take ") if command_of(chosen.run) else f"Among the fastest{of}: "
+    lead = f"Fastest{of}: " if is_apart else take
     if tied and is_apart:
         lead += f"{one_line(chosen.run.job.model.name)}; of its runs take "
     if tied:

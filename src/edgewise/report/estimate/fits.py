@@ -21,6 +21,8 @@ from edgewise.units import format_si
 
 MOST_NAMED = 3
 """Boards that the answer names."""
+_UNKNOWN = "latency not known"
+"""How the reason ends for which a board without a latency is left out."""
 _HOW_MEMORY = partial(
     provenance_of_column, "Memory", "estimated", "by the estimate / by the board's data sheet", "none"
 )
@@ -57,6 +59,7 @@ def _has_latency(candidates: Sequence[Candidate]) -> bool:
 
 def _why_no_latency(candidates: Sequence[Candidate]) -> str:
     """Return the reason that most of the boards have, with the first of them in its commands."""
+    candidates = [each for each in candidates if not _has_latency([each])]
     rows = [(each.fit.board.name, each.estimate.measurement("latency")) for each in candidates]
     reasons = [one_line(row.absent_because or "").replace(name, "this board") for name, row in rows if row is not None]
     return Counter(reasons).most_common(1)[0][0].replace("-d DEVICE", f"-d {candidates[0].fit.board.name}")
@@ -65,7 +68,7 @@ def _why_no_latency(candidates: Sequence[Candidate]) -> str:
 def _answer(fits: Fits, sure: Sequence[Candidate]) -> tuple[str, ...]:
     """How many boards hold the model, the fastest of them, and what is not sure of them."""
     if fits.refused is not None:
-        return ()
+        return (_refused(fits),) if fits.candidates else ()
     able, others = len(sure), fits.listed[len(sure) :]
     words = [f"{able} of {len(fits.candidates)} boards {'has' if able == 1 else 'have'} enough memory{_named(sure)}"]
     words += [f"{len(others)} may have{_named(others)}"] if others else []
@@ -84,6 +87,26 @@ def _answer(fits: Fits, sure: Sequence[Candidate]) -> tuple[str, ...]:
     elif row is not None and not _has_latency(fits.listed):
         words.append(f"no latency is known: {_why_no_latency(fits.listed)}")
     return (f"{'; '.join(words)}.",)
+
+
+def _refused(fits: Fits) -> str:
+    """State that no board is listed, what the nearest one would need, and why latencies are not known."""
+    nearest = fits.nearest
+    lacking = nearest.fit.lacking
+    within = "" if all(each.fit.lacking for each in fits.candidates) else " within the limits"
+    needs = [
+        f"{_need(nearest.fit, memory).text} KiB of {memory}"
+        + (f" where it has {kib(_sizes(nearest.fit, memory)[1])} KiB" if memory in lacking else "")
+        for memory in lacking or ("RAM", "flash")
+    ]
+    row = nearest.estimate.measurement("latency")
+    takes = "" if lacking or row is None or row.value is None else f", and takes {quantity(row.value, row.unit)}"
+    reasons = "" if lacking else f" ({', '.join(nearest.left_out)})"
+    words = f"the nearest is {nearest.fit.board.name}: the model needs {listing(needs)}{takes}{reasons}"
+    answer = f"No board of {len(fits.candidates)} holds the model{within}; {words}"
+    if unknown := [each for each in fits.candidates if each.left_out and each.left_out[0].endswith(_UNKNOWN)]:
+        answer += f"; the latency of {len(unknown)} is not known: {_why_no_latency(unknown)}"
+    return f"{answer.removesuffix('.')}."
 
 
 def _fastest(listed: Sequence[Candidate], *, whose: int, of: int) -> str:
@@ -134,8 +157,11 @@ def _with_latency(candidate: Candidate) -> str:
 
 def _counted(fits: Fits, reason: str, count: int) -> str:
     """Return a reason with its number of boards, by name where they are few or only their latency is in the way."""
-    names = [each.fit.board.name for each in fits.candidates if each.left_out[:1] == (reason,)]
-    return f"{reason}: {count}" + (f" ({', '.join(names)})" if "hold" in reason or count <= MOST_NAMED else "")
+    those = [each for each in fits.candidates if each.left_out[:1] == (reason,)]
+    names = ", ".join(each.fit.board.name for each in those)
+    named = f" ({names})" if "hold" in reason or count <= MOST_NAMED else ""
+    why = f"; {_why_no_latency(those)}" if reason.endswith(_UNKNOWN) and fits.listed else ""
+    return f"{reason}: {count}{named}{why}"
 
 
 def csv_table(fits: Fits) -> Table:

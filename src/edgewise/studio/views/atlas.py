@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import csv
 import json
+import shlex
 from collections.abc import Iterator
 from functools import lru_cache
 from pathlib import Path
@@ -14,17 +15,20 @@ from starlette.requests import Request
 from starlette.responses import Response
 
 from edgewise.device import calibrations
+from edgewise.device.devices import LOCAL
 from edgewise.errors import BadInput
 from edgewise.formatting import interval_text, percent, value_text
+from edgewise.metrics import METRICS
 from edgewise.report.runs.cells import label_of
 from edgewise.report.runs.provenance import BASES
 from edgewise.store import Store
-from edgewise.store.best import Best, Matrix, ModelFile, Workload
+from edgewise.store.best import Best, LeftOut, Matrix, ModelFile, Workload
 from edgewise.store.location import default_path
 from edgewise.studio.estimates import Estimated, newest_estimates
 from edgewise.studio.pages import page
 from edgewise.studio.studio import studio_of
 from edgewise.studio.views.runs import GRADE_TONES
+from edgewise.text import one_line
 
 ESTIMATED = Workload("latency", "single-stream", 1)
 """Estimates are of one inference at a time."""
@@ -94,7 +98,36 @@ def cells_of(matrix: Matrix) -> dict[tuple[ModelFile, str], list[dict[str, Any]]
     cells: dict[tuple[ModelFile, str], list[dict[str, Any]]] = {}
     for best in matrix.cells:
         cells.setdefault((ModelFile.of(best), best.machine), []).append(_cell(best))
+    if matrix.workload:
+        for one in matrix.left_out:
+            basis = one.basis or "unknown basis"
+            there = cells.setdefault((one.file, one.machine), [])
+            cell = next((cell for cell in there if cell["basis"] == basis), None)
+            if cell is None:
+                # A device with runs of grade D alone has no best, but it was measured.
+                cell = {"link": f"/runs/{one.run}", "basis": basis, "value": "no best", "interval": "", "grade": None,
+                        "how": "all runs have grade D", "runs": 0}  # fmt: skip
+                there.append(cell)
+            cell["left_out"] = _left_out(one, matrix.workload)
     return cells
+
+
+def _left_out(one: LeftOut, workload: Workload) -> dict[str, Any]:
+    """Return what the page says of runs of grade D."""
+    return {
+        "runs": f"{one.runs} run{'' if one.runs == 1 else 's'}",
+        "link": f"/runs/{one.run}",
+        "value": value_text(workload.metric, one.unit or "1", one.value),
+        "end": "largest" if METRICS[workload.metric].better == "higher" else "smallest",
+        "command": _again(one, workload.batch),
+    }
+
+
+def _again(one: LeftOut, batch: int) -> str:
+    """Return the command that measures the model of a run again on its device, by the name of its file."""
+    words = ["edgewise", "bench", one.file.model, "-r", one.runtime]
+    words += [] if one.device == LOCAL else ["-d", one.device]
+    return one_line(shlex.join([*words, *(["--batch", str(batch)] if batch > 1 else [])]))
 
 
 def _cell(best: Best) -> dict[str, Any]:

@@ -65,6 +65,7 @@ MOST_READ = 20
 """Stored runs of a model with one engine and number of threads among which its limits are looked for."""
 MOST_TO_MEASURE = 10
 """Files in a command to measure them; more tell little beside them."""
+_UNMEASURED = "Without a value of this machine, which makes predictions mostly better"
 NOISY = "Runs on this machine of grade D alone, which are not used (measure again when it is quiet)"
 
 
@@ -114,7 +115,8 @@ def calibrate(request: CalibrateRequest, context: Context) -> Calibration:
     machine, engine = _with_host_values(models, context, notes, wanted=request.host, required=True)
     _note_missing_files(models, notes)
     points = {metric: _points(models, metric, engine) for metric in UNITS}
-    unmeasured = _unmeasured([one for one in models if "latency" in one.values], engine, "calibrate again")
+    lacking = _lacking_here([one for one in models if "latency" in one.values], engine)
+    unmeasured = _unmeasured(lacking, engine, "calibrate again")
     device = _check_atlas(request.atlas_device)
     points = {metric: [replace(one, device=device) for one in found] for metric, found in points.items() if found}
     if not points:
@@ -141,6 +143,7 @@ def calibrate(request: CalibrateRequest, context: Context) -> Calibration:
         sources=tuple(given.sources),
         cautions=tuple(dict.fromkeys([*doubts, *misfits, *trends, *unmeasured, *notes.sentences, *cautions, *reasons])),
         doubts=(*doubts, *misfits),
+        unmeasured=tuple(lacking),
         written=len({model.subject.name for model in models if model.hosts.keys() & kept.keys()}),
         atlas_device=device,
     )
@@ -181,23 +184,29 @@ def _measuring(files: Sequence[str], engine: str = "") -> str:
     return f"'edgewise bench {shlex.join(words)}' measures {'it' if len(files) == 1 else 'them'} here"
 
 
-def _unmeasured(models: Sequence[_Model], engine: str, again: str) -> list[str]:
-    """State which files have no value of this machine by `engine`, and the command for it, as a sentence; [] for none.
+def _lacking_here(models: Sequence[_Model], engine: str) -> dict[str, str]:
+    """Return the files without a value of this machine by `engine` → the names of their models.
 
     Files whose runs here all have grade D are left out: another caution tells them.
-
-    Args:
-        again: what to do afterwards.
     """
     lacking = [model for model in models if not model.noisy and not _is_known_here(model, "latency", engine)]
-    files = list(dict.fromkeys(model.path for model in lacking if model.path))[:MOST_TO_MEASURE]
-    if not files:
+    return {model.path: model.subject.name for model in lacking if model.path}
+
+
+def _unmeasured(lacking: Mapping[str, str], engine: str, again: str, *, learnt: Sequence[str] = ()) -> list[str]:
+    """State which files have no value of this machine by `engine`, and the command for it, as a sentence; [] for none.
+
+    Args:
+        lacking: files → names.
+        again: what to do afterwards.
+        learnt: files without one that the device was learnt from, which are in the same command.
+    """
+    if not lacking:
         return []
-    names = enumerate_few([model.subject.name for model in lacking if model.path])
-    return [
-        f"Without a value of this machine, which makes predictions mostly better: {names}. "
-        f"{_measuring(files, engine)}, then {again}."
-    ]
+    files = [*lacking][:MOST_TO_MEASURE]
+    files += [file for file in learnt if file not in files][:MOST_TO_MEASURE]
+    names = enumerate_few([*lacking.values(), *(Path(file).name for file in learnt if file not in lacking)])
+    return [f"{_UNMEASURED}: {names}. {_measuring(files, engine)}, then {again}."]
 
 
 def _check(models: Sequence[_Model], points: Mapping[str, list[Point]]) -> tuple[list[str], list[str]]:
@@ -264,7 +273,13 @@ def predict(request: PredictRequest, context: Context) -> Forecasts:
     notes = Notes()
     if calibration.runtime:
         _with_host_values(models, context, notes, wanted=calibration.runtime)
-    unmeasured = _unmeasured(models, calibration.runtime, "estimate again") if calibration.runtime else []
+    learnt = calibration.unmeasured
+    lacking = _lacking_here(models, calibration.runtime) if calibration.runtime or learnt else {}
+    again = "calibrate and estimate again" if learnt else "estimate again"
+    unmeasured = _unmeasured(lacking, calibration.runtime, again, learnt=learnt)
+    if unmeasured:  # the command for the files of the calibration alone would be run in vain
+        others = tuple(each for each in calibration.cautions if not each.startswith(_UNMEASURED))
+        calibration = replace(calibration, cautions=others)
     _note_missing_files(models, notes)
     for metric in request.targets:
         if metric not in calibration.points:

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Annotated, Literal
 
 from pydantic import Field
 
-from edgewise.errors import BadField, Unavailable
+from edgewise.errors import BadField, BadInput, Unavailable
 from edgewise.verbs import choices
 from edgewise.verbs.fields import Cases, InputShapes, Signature
 from edgewise.verbs.option import argument, option, worded
@@ -122,3 +123,14 @@ class EstimateRequest(EstimatedRequest):
             common=True,
         ),
     ]
+
+    def check_formats(self, formats: Mapping[str, str]) -> None:
+        """Reject a model whose format the device's estimator does not read."""
+        others = [name for name, each in formats.items() if each != "tflite"]
+        if not others:  # which every estimator reads: those need not be loaded
+            return
+        from edgewise.estimating.base import AS_TFLITE, find_device
+
+        estimator, _ = find_device(self.device, self.set)
+        if getattr(estimator, "reads", "") == "tflite":
+            raise BadInput(f"{others[0]}: ⟦device⟧ {self.device} takes .tflite files only", advice=AS_TFLITE)

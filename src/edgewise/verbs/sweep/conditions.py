@@ -66,8 +66,20 @@ def sections_of_runs(runs: Sequence[Run], rows: Sequence[Row]) -> list[Section]:
     return [Section(title=facts.title, lines=facts.lines, brief=""), *caution_sections(runs), *lacking]
 
 
-def vague_sections(runs: Sequence[Run], rows: Sequence[Row], outcomes: Mapping[str, Outcome]) -> list[Section]:
-    """Return why cells have grade D, and how they are measured again; nothing where none has it."""
+def vague_sections(
+    runs: Sequence[Run],
+    rows: Sequence[Row],
+    outcomes: Mapping[str, Outcome],
+    *,
+    command: str,
+    chosen: Sequence[str],
+) -> list[Section]:
+    """Return why cells have grade D, and how they are measured again; nothing where none has it.
+
+    Args:
+        command: what carries the whole suite out; "" where that is not known.
+        chosen: what chose the cells among those of the suite.
+    """
     held = {run.id: run for run in runs}
     vague = [row for row in rows if row.get("grade") == "D"]
     names = list(dict.fromkeys(outcomes[row["cell"]].cell for row in vague))
@@ -80,15 +92,24 @@ def vague_sections(runs: Sequence[Run], rows: Sequence[Row], outcomes: Mapping[s
         cells = list(dict.fromkeys(outcomes[row["cell"]].cell for row in some))
         many = f"{len(cells)} of {len(every)} cells" if len(cells) > MOST_AGAIN else enumerate_few(cells)
         who = f"all {len(cells)} cells" if len(cells) == len(every) > 1 else many
+        # A cell may have several runs, of which not each has grade D.
+        of_cells = sum(outcomes[row["cell"]].cell in cells for row in rows)
+        if of_cells > len(vague):
+            who = f"{len(some)} of {of_cells} runs of {who}"
         load = f": {worst_load([held[row['run']] for row in some])}" if reason == _BUSY else ""
         lines.append(f"{who}: {reason}{load}")
-    only = [] if len(names) == len(every) else [as_flag("only", quote(name)) for name in names]
-    if only and len(names) > MOST_AGAIN:
-        only = [as_flag("only", "PATTERN")]
-    again = "measures cells again whose names match" if only and len(names) > MOST_AGAIN else "measures them again"
-    again = f"{' '.join([as_flag('again'), *only])} {again}"
+    part = len(names) < len(every)
+    by_pattern = part and len(names) > MOST_AGAIN
+    only = ["PATTERN"] if by_pattern else names if part else chosen
+    words = "measures cells again whose names match" if by_pattern else "measures them again"
+    again = f"{again_command(command, only)} {words}"
     lines = [f"{lines[0]}; {again}"] if len(lines) == 1 else [*lines, again]
     return [Section(title="Grade D", lines=tuple(map(one_line, lines)), tone="poor")]
+
+
+def again_command(command: str, only: Sequence[str]) -> str:
+    """Return the command that measures cells again, all or those that `only` names; without `command` its options."""
+    return " ".join(filter(None, (command, as_flag("again"), *(as_flag("only", quote(name)) for name in only))))
 
 
 def _why_vague(run: Run | None) -> str:

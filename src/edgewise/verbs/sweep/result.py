@@ -10,7 +10,6 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
-from edgewise.errors import as_flag
 from edgewise.formatting import quantity, scale_of
 from edgewise.metrics import METRICS
 from edgewise.record import Run
@@ -38,7 +37,7 @@ from edgewise.verbs.outcome import Outcome
 from edgewise.verbs.rows import Row
 from edgewise.verbs.sweep.cells import Cell as SuiteCell
 from edgewise.verbs.sweep.cells import name_place, words_of_threads
-from edgewise.verbs.sweep.conditions import cells_tables, sections_of_runs, vague_sections
+from edgewise.verbs.sweep.conditions import again_command, cells_tables, sections_of_runs, vague_sections
 from edgewise.verbs.sweep.front import fronts_of
 from edgewise.verbs.sweep.standing import Standing, standings_of
 from edgewise.verbs.sweep.values import Value, Values, sign_of, values_of
@@ -68,6 +67,8 @@ class SweepResult:
         folder: where results are kept; "" for none.
         in_lab: whether a lab carries out what is left.
         held: the runs of the cells that the store of this machine has.
+        command: what carries the whole suite out; "" where that is not known.
+        only: what chose the cells among those of the suite.
         emitted: the files that were written for a scheduler, and what to do with them.
     """
 
@@ -83,6 +84,8 @@ class SweepResult:
     emitted: Sequence[str] = ()
     in_lab: bool = False
     held: Sequence[Run] = ()
+    command: str = ""
+    only: Sequence[str] = ()
 
     @property
     def failed(self) -> list[Outcome]:
@@ -133,9 +136,11 @@ class SweepResult:
         found = {name: values for name in metrics if (values := values_of(rows, places, name, held))}
         standings = {name: standings_of(name, values) for name, values in found.items()}
         fronts = fronts_of(rows, places, whole)
-        sections = [Section(title="Failed", lines=_failures(self.failed), tone="poor")] if self.failed else []
+        sections = (
+            [Section(title="Failed", lines=_failures(self.failed, self._again), tone="poor")] if self.failed else []
+        )
         by_keys = {one.key: one for one in self.outcomes if one is not None}
-        sections += vague_sections(self.held, rows, by_keys)
+        sections += vague_sections(self.held, rows, by_keys, command=self.command, chosen=self.only)
         if self.not_counted:
             sections.append(Section(title="Results that do not count", lines=tuple(map(one_line, self.not_counted))))
         sections += [front.section() for front in fronts]
@@ -144,7 +149,8 @@ class SweepResult:
         if self.folder:
             sections.append(Section(title="Files", lines=tuple(self.emitted) or (kept,)))
         best = [
-            _best_line(name, values, standings[name], whole, self.limits.get(name)) for name, values in found.items()
+            _best_line(name, values, standings[name], whole, self.limits.get(name), again=self._again)
+            for name, values in found.items()
         ]
         matrices = [
             _matrix(name, values, standings[name], self.limits.get(name), self._absence)
@@ -171,6 +177,11 @@ class SweepResult:
             for at, column in enumerate(table.columns[1:], 1):
                 columns.append((column, [rows[name][at] if name in rows else absent(self._absence) for name in names]))
         return table_by_columns("", columns)
+
+    @property
+    def _again(self) -> str:
+        """Return the command that measures all cells again; where it is not known, what it needs."""
+        return again_command(self.command, self.only)
 
     @property
     def _absence(self) -> str:
@@ -342,12 +353,19 @@ def _is_beyond(metric: str, value: Value, limit: float | None) -> bool:
 
 
 def _best_line(
-    metric: str, values: Values, standings: Mapping[str, Standing], whole: Mapping[str, str], limit: float | None
+    metric: str,
+    values: Values,
+    standings: Mapping[str, Standing],
+    whole: Mapping[str, str],
+    limit: float | None,
+    *,
+    again: str,
 ) -> str:
     """``"Latency: best for 3 of 4 models: litert, 1 thread; 2 of 8 values are beyond 5 ms"``; "" if it says nothing.
 
     Args:
         whole: place → its full name.
+        again: the command that measures again.
     """
     words = []
     winners = {model: whole[standings[model].best or ""] for model in values if standings[model].best is not None}
@@ -364,7 +382,7 @@ def _best_line(
         held = len(first) * most
         doubt = f" (can't be told from other places for {'any' if tied == held else tied} of them)" if tied else ""
         words.append(f"best for {whose}: {_listed(first)}{doubt}")
-    words += _without_best(values, standings, whole)
+    words += _without_best(values, standings, whole, again)
     unranked: dict[str, list[str]] = {}
     for model, standing in standings.items():
         if standing.best is None:
@@ -382,7 +400,7 @@ def _best_line(
     return one_line(f"{label_of(metric)}: {'; '.join(words)}") if words else ""
 
 
-def _without_best(values: Values, standings: Mapping[str, Standing], whole: Mapping[str, str]) -> list[str]:
+def _without_best(values: Values, standings: Mapping[str, Standing], whole: Mapping[str, str], again: str) -> list[str]:
     """Return why no best of some models can be named; empty where each has one, or is in one place."""
     without = [model for model, standing in standings.items() if standing.best is None and standing.unranked]
     none = [model for model in without if standings[model].sole is None]
@@ -394,12 +412,14 @@ def _without_best(values: Values, standings: Mapping[str, Standing], whole: Mapp
         runs = [run for value in left for run in value.runs]
         busy = ", as the machine was busy" if runs and all(loads_of(run.cautions) for run in runs) else ""
         whose = "" if len(models) == len(standings) else f" for {enumerate_few(models)}"
-        have = f"all {len(left)} values have" if whys == [UNRELIABLE] else f"{len(left)} values:"
+        total = sum(len(values[model]) for model in models)
+        many = f"all {total}" if len(left) == total else f"{len(left)} of {total}"
+        have = f"{many} values have" if whys == [UNRELIABLE] else f"{len(left)} values:"
         why = f"{have} {listing(whys)}{busy}"
         if models is one:
             places = list(dict.fromkeys(whole[standings[model].sole or ""] for model in models))
             why = f"only {_listed(places)} could be ranked (elsewhere {listing(whys)}{busy})"
-        words.append(f"no best can be named{whose}: {why}; measure again with {as_flag('again')}")
+        words.append(f"no best can be named{whose}: {why}; measure again with {again}")
     return words
 
 
@@ -414,11 +434,11 @@ def _listed(places: Sequence[str]) -> str:
     return listing(places if len(places) == 1 else [_short_place(place) for place in places])
 
 
-def _failures(failed: Sequence[Outcome]) -> tuple[str, ...]:
+def _failures(failed: Sequence[Outcome], command: str) -> tuple[str, ...]:
     """Return a line per cause, with the cells that it stopped."""
     cells: dict[str, list[str]] = {}
     for one in failed:
         advice = f" ({one.advice})" if one.advice else ""
-        again = "" if one.status != "refused" else f"; it is not tried again without {as_flag('again')}"
+        again = "" if one.status != "refused" else f"; it is tried again by: {command}"
         cells.setdefault(f"{one.cause}{advice}{again}", []).append(one.cell)
     return tuple(one_line(f"{enumerate_few(names)}: {cause}") for cause, names in cells.items())

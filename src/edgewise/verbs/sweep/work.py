@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+import shlex
 import time
 from collections import Counter
 from collections.abc import Mapping, Sequence
@@ -26,7 +27,7 @@ from edgewise.verbs.sweep.cells import Cell, Model, Requests, cells_of, unreadab
 from edgewise.verbs.sweep.ledger import RESULTS, Ledger
 from edgewise.verbs.sweep.result import SweepResult
 from edgewise.verbs.sweep.suite import read_suite
-from edgewise.verbs.verb import carry_out
+from edgewise.verbs.verb import carry_out, words_of
 
 if TYPE_CHECKING:
     from edgewise.verbs.context import Context
@@ -58,6 +59,8 @@ class Plan:
     waiting: Sequence[int]
     left_out: Mapping[str, int]
     limits: Mapping[str, float]
+    command: str
+    only: Sequence[str]
 
     def name_of(self, at: int) -> str:
         """Return what the ledger calls a cell: its key, or its name where its model can't be read."""
@@ -128,6 +131,8 @@ def plan_of(request: SweepRequest, store: str | None = None) -> Plan:
     return Plan(
         folder=folder, requests=requests, cells=kept, keys=keys, unread=unread, ledger=ledger, collected=collected,
         not_counted=not_counted, waiting=waiting, left_out=left_out, limits=limits,
+        command=shlex.join(["edgewise", "sweep", *words_of(request, only=("suite", "folder", "lab", "most_cells"))]),
+        only=request.only,
     )  # fmt: skip
 
 
@@ -279,6 +284,8 @@ def _result(plan: Plan, left: Sequence[int]) -> SweepResult:
         cells=tuple(plan.cells),
         outcomes=outcomes,
         held=_runs_of(outcomes, plan.requests.store),
+        command=plan.command,
+        only=plan.only,
     )
 
 
