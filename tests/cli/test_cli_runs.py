@@ -11,7 +11,7 @@ from edgewise.cli.main import run as edgewise
 from edgewise.cli.runs.command import _parse_time
 from edgewise.errors import BadInput
 from edgewise.metrics import METRICS
-from edgewise.record import SCHEMA, Failure, RuntimeSpec, Scenario
+from edgewise.record import SCHEMA, Failure, Measurement, RuntimeSpec, Scenario
 from edgewise.store import from_document, open_store, to_document
 from edgewise.store.redaction import redact_run
 from messages import has, says, wording
@@ -229,6 +229,23 @@ def test_a_list_of_several_metrics_names_each_and_is_not_headed_by_one():
     time, score = row("latency", "s", 1e-3), row("accuracy_top1", "1", 0.87)
     assert results(time) == ["Latency", "1.00 ms"]
     assert results(time, time, score) == ["Result", "Latency 1.00 ms", "Latency 1.00 ms", "Top-1 accuracy 87.00 %"]
+
+
+def test_a_list_has_the_score_of_a_run_that_was_timed_and_evaluated(call, monkeypatch):
+    score = Measurement(
+        metric="accuracy_top1", unit="1", basis="measured", method="m", value=0.902, low=0.882, high=0.919
+    )
+    judged = replace(RUNS[0], id="019aaaaa-0000-7000-8000-000000000001", measurements=(*RUNS[0].measurements, score))
+    with open_store() as store:
+        store.save(judged)
+        scores = store.scores(list(store.rows()))
+    assert [(run, row.metric, row.value, row.low, row.high) for run, row in scores.items()] == [
+        (judged.id, "accuracy_top1", 0.902, 0.882, 0.919)
+    ]
+    narrow = call("list")[1]
+    assert "90.20 %" in narrow and "[88.20, 91.90]" not in narrow
+    monkeypatch.setenv("COLUMNS", "200")
+    assert call("list")[1].count("90.20 % [88.20, 91.90]") == 1
 
 
 def test_a_narrow_list_leaves_out_a_provider_only_where_it_is_the_processor_and_the_engines_only_one():

@@ -17,6 +17,7 @@ from typing import Any
 from sqlalchemy import Connection, Select, bindparam, delete, false, func, literal, select, tuple_, union_all
 from sqlalchemy import text as sql
 
+from edgewise.metrics import is_score
 from edgewise.store.filters import (
     Condition,
     RunFilter,
@@ -27,7 +28,7 @@ from edgewise.store.filters import (
     unindexed,
     whole,
 )
-from edgewise.store.tables import FACETS, NEWEST, run_counts, runs, tags
+from edgewise.store.tables import FACETS, NEWEST, measurements, run_counts, runs, tags
 
 COUNTED = 10_000
 """Runs that are counted, where the store does not keep their number."""
@@ -172,6 +173,20 @@ def tags_of(connection: Connection, ids: Sequence[str]) -> dict[str, tuple[str, 
         for run, name in connection.execute(select(tags.c.run, tags.c.name).where(some).order_by(tags.c.name)):
             tagged[run] = (*tagged.get(run, ()), name)
     return tagged
+
+
+def scores_of(connection: Connection, ids: Sequence[str]) -> dict[str, dict[str, Any]]:
+    """Run → metric, value, low, high, unit and basis of its first known score, for those of `ids` that have one."""
+    told = dict[str, dict[str, Any]]()
+    columns = [measurements.c[name] for name in ("metric", "value", "low", "high", "unit", "basis")]
+    for first in range(0, len(ids), _PART):
+        some = measurements.c.run.in_(ids[first : first + _PART]), measurements.c.value.is_not(None)
+        query = select(measurements.c.run, *columns).where(*some).order_by(measurements.c.position)
+        for run, metric, *rest in connection.execute(query):
+            if run not in told and is_score(metric):
+                names = (column.name for column in columns)
+                told[run] = dict(zip(names, (metric, *rest), strict=True))
+    return told
 
 
 def _tags_of_all(conditions: Sequence[Condition]) -> Any:

@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING, Any, Literal, Self, Unpack
 from sqlalchemy import Connection, delete, select, tuple_
 
 from edgewise.errors import BadInput, StoreError
+from edgewise.metrics import is_score
 from edgewise.record import Run
 from edgewise.record.reference import Reading
 from edgewise.store import best, counts, tables, trends
@@ -270,6 +271,13 @@ class Store:
         with self._database.reading() as connection:
             return named(connection, rows)
 
+    def scores(self, rows: Sequence[RunRow]) -> dict[str, RunRow]:
+        """Return the runs of `rows` that were timed and evaluated: id → the row with its first score as its value."""
+        timed = {row.id: row for row in rows if row.status != "failed" and row.metric and not is_score(row.metric)}
+        with self._database.reading() as connection:
+            told = counts.scores_of(connection, list(timed))
+        return {run: replace(timed[run], **columns) for run, columns in told.items()}
+
     def count(self, *, most: int = 10_000, **wanted: Unpack[RunFilter]) -> Count:
         """Return the number of runs that match everything in `wanted` but its page (`before`, `after`, `limit`).
 
@@ -417,7 +425,8 @@ class Store:
         if not _TAG.fullmatch(name) or name in _RESERVED:
             raise BadInput(
                 f"{name!r} can't be a tag",
-                advice="use a letter, then letters, digits and . _ / + -; 'all' and 'last' are reserved",
+                advice="give the tag, then the run; a tag is a letter, then letters, digits and . _ / + -; "
+                "'all' and 'last' are reserved",
             )
         with self._writing() as (connection, writer):
             one = find_one(connection, reference)

@@ -85,11 +85,12 @@ def list_runs(values: Values) -> None:
         more = len(rows) > shown
         rows = opened.named(rows[:shown])
         id_size = opened.id_size([row.id for row in rows])
+        scores = opened.scores(rows)
     if rows:
         from edgewise.report.document.text import print_document
         from edgewise.report.runs.document import listing_document
 
-        print_document(listing_document(rows, id_size=id_size), out())
+        print_document(listing_document(rows, id_size=id_size, scores=scores), out())
     filtered = any(value is not None for name, value in wanted.items() if name != "limit")
     what = "no runs match" if filtered and not rows else "no runs yet" if not rows else _count(len(rows))
     _say(

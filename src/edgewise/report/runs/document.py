@@ -60,8 +60,15 @@ _HOW_ROWS = partial(
 )  # fmt: skip
 
 
-def listing_document(rows: Sequence[RunRow], *, id_size: int | None = None) -> Document:
-    """One line per run, with `id_size` characters of its id or all; the heading names the metric, or each cell."""
+def listing_document(
+    rows: Sequence[RunRow], *, id_size: int | None = None, scores: Mapping[str, RunRow] = MappingProxyType({})
+) -> Document:
+    """One line per run; the heading names the metric, or each cell.
+
+    Args:
+        id_size: characters of an id; None shows all.
+        scores: see `Store.scores`.
+    """
     metrics = list(dict.fromkeys(row.metric for row in rows if row.metric))
     usual, mixed = (metrics[0] if metrics else None), len(metrics) > 1
     away = any(row.device not in (LOCAL, UNKNOWN_DEVICE) for row in rows)
@@ -71,6 +78,13 @@ def listing_document(rows: Sequence[RunRow], *, id_size: int | None = None) -> D
     machine = Column(title="Machine", name=not away, rank=0 if away else 6)
     own = own_words([tuple(row.model.split()) for row in rows if _is_program(row)])
     engines = short_engines(map(_engine_of_row, rows))
+    scored = list(dict.fromkeys(score.metric for score in scores.values()))
+
+    def score_cell(row: RunRow) -> Cell:
+        if row.id not in scores:
+            return Cell(text="")
+        score, named = scores[row.id], len(scored) > 1
+        return Cell(text=_result(score, named=named), short=_result(replace(score, low=None, high=None), named=named))
 
     def result_cell(row: RunRow) -> Cell:
         grade = f" {_grade_of(row)}".rstrip()
@@ -94,6 +108,14 @@ def listing_document(rows: Sequence[RunRow], *, id_size: int | None = None) -> D
             "Shape", lambda row: row.shapes or "", name=True, rank=5, hidden=not any(row.shapes for row in rows)
         ),
         (result, result_cell),
+        (
+            Column(
+                title=label_of(scored[0]) if len(scored) == 1 and scored[0] else "Score",
+                numeric=True,
+                hidden=not scored,
+            ),
+            score_cell,
+        ),
         (machine, lambda row: _machine_cell(row, away=away)),
         text_column("Tags", lambda row: ", ".join(row.tags), rank=2, hidden=not any(row.tags for row in rows)),
     ]
