@@ -67,7 +67,7 @@ def test_the_document_has_every_metric_with_its_interval_and_nothing_else_is_on_
 def test_latency_and_accuracy_stand_in_one_row_of_the_store_and_of_the_table(capsys, place):
     assert evaluate(accuracy_only=False) == ExitCode.DONE
     out = capsys.readouterr().out
-    assert "2.00 ms" in out and "90.0" in out
+    assert "2.00 ± 0.01 ms" in " ".join(out.split()) and "90.0" in out
     with open_store(str(place / "runs.db")) as store:
         (kept,) = store.resolve(["all"])
     assert kept.value("latency") == pytest.approx(2e-3) and kept.value("accuracy_top1") == 0.9

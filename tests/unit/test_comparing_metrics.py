@@ -14,7 +14,7 @@ from edgewise.comparing.comparison import Variant
 from edgewise.comparing.criteria import METRICS_COMPARED, Criteria, check_criteria
 from edgewise.comparing.metrics import compare_pairs, compare_runs, contrast_of
 from edgewise.errors import BadInput
-from edgewise.record import Scenario, Trust, Variation
+from edgewise.record import Caution, Scenario, Trust, Variation
 from edgewise.run.variation import FLOOR
 from edgewise.stats.comparison import LOOKS, RISK_FACTOR, replicates_to_decide
 from edgewise.store.codec import from_document, to_document
@@ -89,6 +89,21 @@ def test_no_verdict_on_a_time_rests_on_a_run_of_grade_d_that_was_measured_apart(
     assert [row.verdict for row in rows] == ["slower"]
     sizes = [replace(run_of(measured("model_size", 1e6 * n), number=n), trust=bad, group=f"g{n}") for n in (1, 2)]
     assert only(*sizes, metric="model_size").verdict == "slower"
+
+
+def test_a_very_wide_interval_of_the_latency_leaves_other_times_their_verdicts():
+    bad = Trust(grade="D", reasons=("the interval spans more than a factor of 2 (at best D)",))
+    wide = Caution.of("very-wide-interval", "the interval spans more than a factor of 2")
+    few = Caution.of("too-few-samples", "1 sample")
+    loads = (noise(5, seed=3), noise(5, seed=4, scale=4e-3))
+    a, b = (
+        replace(run, measurements=(*run.measurements, row_of("load_time", [[value] for value in load])), trust=bad)
+        for run, load in zip(apart("latency", noise(5, seed=1), noise(5, seed=2, scale=4e-3)), loads, strict=True)
+    )
+    for codes, load in (((wide,), "slower"), ((wide, few), "inconclusive"), ((), "inconclusive")):
+        runs = [replace(run, cautions=codes) for run in (a, b)]
+        assert only(*runs, metric="latency").verdict == "inconclusive"
+        assert only(*runs, metric="load_time").verdict == load
 
 
 def test_memory_does_not_drift_between_commands():

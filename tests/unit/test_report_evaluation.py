@@ -258,6 +258,18 @@ def test_csv_has_a_row_a_model_and_metric():
     assert "Einsum" in failed["Notes"]
 
 
+def test_csv_names_the_file_beside_the_engine_of_one_model_in_two():
+    first = two_models().models[0]
+    runtime = replace(first.run.job.runtime, name="openvino")
+    told = {**first.run.effective, "threads": 2}
+    run = replace(first.run, id="other", job=replace(first.run.job, runtime=runtime), effective=told)
+    other = replace(first, run=run)
+    results = replace(two_models(), models=(first, other))
+    rows = list(csv.DictReader(io.StringIO(EVALUATION.render(results, ".csv"))))
+    assert {row["Model"] for row in rows} == {"kws.onnx"}
+    assert {(row["Runtime"], row["Threads"]) for row in rows} == {("onnxruntime", "1"), ("openvino", "2")}
+
+
 def test_markdown_escapes_what_is_hostile():
     text = EVALUATION.render(hostile_evaluation(), ".md")
     assert "<script>" not in text

@@ -98,6 +98,8 @@ class _Relation:
         itself: both are one run.
         doubt: why no verdict on a time can rest on runs measured apart: one has grade D, or they differ in a limit
             alone that neither reached; else "".
+        doubted: the one metric that `doubt` is about, where the grades follow from the width of its interval; None is
+            all times.
         unlike: why their accuracies can't be compared; "" where they can.
         names: what reasons call them.
         more: how to get more samples of a program; "" for models.
@@ -110,6 +112,7 @@ class _Relation:
     watched: bool
     itself: bool
     doubt: str
+    doubted: str | None
     unlike: str
     names: tuple[str, str]
     more: str
@@ -318,6 +321,9 @@ def _relation(a: Run, b: Run, names: tuple[str, str]) -> _Relation:
     told = a.variation is not None or b.variation is not None
     apart = not watched and (told or not same_command)
     error = math.hypot(reach_of(a.variation), reach_of(b.variation)) / Z95 if apart else 0.0
+    limit = describe_unused_limit(a, b)
+    grades = () if watched else tuple((run, _grade_d(run, name)) for run, name in zip((a, b), names, strict=True))
+    vague = {run.headline if _is_only_vague(run) else None for run, doubt in grades if doubt}
     return _Relation(
         together=together,
         pairs=len(a.sessions),
@@ -325,9 +331,8 @@ def _relation(a: Run, b: Run, names: tuple[str, str]) -> _Relation:
         of_reruns=apart and a.variation is not None and b.variation is not None,
         watched=watched,
         itself=is_same_run(a, b),
-        doubt="; ".join(
-            filter(None, (describe_unused_limit(a, b), *(() if watched else map(_grade_d, (a, b), names))))
-        ),
+        doubt="; ".join(filter(None, (limit, *(doubt for _, doubt in grades)))),
+        doubted=next(iter(vague)) if len(vague) == 1 and not limit else None,
         unlike=describe_unlike((names[0], a), (names[1], b)),
         names=names,
         more=f": exec with {as_flag('repeat')} 3 or more gives several" if a.job.command and b.job.command else "",
@@ -342,6 +347,12 @@ def _grade_d(run: Run, name: str) -> str:
     return f"{name} has grade D" + (f": {one_line(reason)}" if reason else "")
 
 
+def _is_only_vague(run: Run) -> bool:
+    """Whether a grade D says no more than that the interval of the headline is very wide."""
+    codes = {caution.code for caution in run.cautions}
+    return "very-wide-interval" in codes and "too-few-samples" not in codes
+
+
 def is_same_run(a: Run, b: Run) -> bool:
     """Whether both are the same run: then the ratio is 1 by definition."""
     return a.id == b.id and a.measurements == b.measurements and a.environment == b.environment
@@ -352,6 +363,8 @@ def _contrast(a: Evidence, b: Evidence, metric: str, *, relation: _Relation) -> 
     found = _contrast_of_evidence(a, b, metric, relation=relation)
     timed = METRICS[metric].unit in _OF_TIME and found.design in ("sessions", "intervals")
     if found.contrast is None or found.contrast.doubt or not relation.doubt or not timed:
+        return found
+    if relation.doubted not in (None, metric):
         return found
     return replace(found, contrast=replace(found.contrast, doubt=relation.doubt))
 

@@ -5,6 +5,10 @@ from __future__ import annotations
 from edgewise.comparing.comparison import Comparison, Side, Variant
 
 NO_P_VALUE = "measured in turns when both runs were made; their records keep no p-value"
+UNPROVEN = (
+    "in turns, when both runs were made, no difference was proven; "
+    "to compare the files instead of the runs measures more of them"
+)
 
 
 def compare_in_turns(a: Variant, b: Variant) -> Comparison | None:
@@ -29,6 +33,6 @@ def compare_in_turns(a: Variant, b: Variant) -> Comparison | None:
         high=told.high,
         design="interleaved",
         method=told.method,
-        because=NO_P_VALUE,
+        because=UNPROVEN if told.verdict == "inconclusive" else NO_P_VALUE,
         disagreement=told.disagreement,
     )

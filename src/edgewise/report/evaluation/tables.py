@@ -11,6 +11,7 @@ from edgewise.formatting import interval_text, p_text, points_range, points_text
 from edgewise.metrics import METRICS
 from edgewise.optimizing.changed_answers import ChangedAnswers
 from edgewise.record import Evaluation, Run
+from edgewise.record.facts import precision_of, threads_of
 from edgewise.report.bench.tables import metric_column
 from edgewise.report.document import (
     Cell,
@@ -175,16 +176,16 @@ def csv_table(results: EvaluationResults) -> Table:
 
     What was measured beside the accuracy, such as the latency, has its rows behind those of the accuracy.
     """
-    titles = ("Model", "Runtime", "Provider", "Metric", "Label", "Unit", "Value", "n", "Of", "Left out", "Method",
-              "Difference to the first", "p", "Method of the difference", "Data", "Split", "Data sha256", "Status",
-              "Run")  # fmt: skip
-    numeric = {"Value", "n", "Of", "Left out", "Difference to the first", "p"}
+    titles = ("Model", "Runtime", "Provider", "Threads", "Precision", "Metric", "Label", "Unit", "Value", "n", "Of",
+              "Left out", "Method", "Difference to the first", "p", "Method of the difference", "Data", "Split",
+              "Data sha256", "Status", "Run")  # fmt: skip
+    numeric = {"Threads", "Value", "n", "Of", "Left out", "Difference to the first", "p"}
     columns = [Column(title=title, numeric=title in numeric) for title in titles]
     there = any(one.run.job.target.device != LOCAL for one in results.models)
     columns += [Column(title="Device")] if there else []
     rows = [
-        (*_csv_row(one, label, score), *([_text(one.run.job.target.device)] if there else []))
-        for one, label in zip(results.models, model_labels(results), strict=True)
+        (*_csv_row(one, name, score), *([_text(one.run.job.target.device)] if there else []))
+        for one, name in zip(results.models, names_of([one.run for one in results.models]), strict=True)
         for score in (*(one.scores or (None,)), *_measured(one))
     ]
     return Table(title="Evaluation", columns=tuple(columns), rows=tuple(rows))
@@ -199,7 +200,7 @@ def _measured(one: ModelEvaluation) -> list[Score]:
     ]
 
 
-def _csv_row(one: ModelEvaluation, label: str, score: Score | None) -> tuple[Cell, ...]:
+def _csv_row(one: ModelEvaluation, name: str, score: Score | None) -> tuple[Cell, ...]:
     evaluation, none = one.run.evaluation, absent()
     metric = one.headline if score is None else score.metric
     gap = next((each for each in one.differences if each.metric == metric), None)
@@ -209,9 +210,11 @@ def _csv_row(one: ModelEvaluation, label: str, score: Score | None) -> tuple[Cel
         counts = raw_cell(data.size), raw_cell(evaluation.skipped_count)
         known = (_text(data.name), _text(data.split), _text(data.sha256))
     return (
-        _text(label),
+        _text(name),
         _text(one.run.job.runtime.name),
         _text(one.run.job.runtime.provider or ""),
+        raw_cell(threads_of(one.run)),
+        _text(precision_of(one.run) or ""),
         _text(metric),
         _text(label_of(metric)) if metric else none,
         _text(METRICS[metric].unit) if metric else none,
