@@ -530,9 +530,12 @@ def test_the_exit_code_is_that_of_the_worst(verdicts, policy, code):
 
 
 def test_conclusions_say_what_they_rest_on():
-    assert outcome("pass").conclusion == "passed: the requirement is met"
-    assert outcome("pass", "pass").conclusion == "passed: all 2 requirements are met"
-    assert outcome("pass", "fail").conclusion == "failed: latency failed: x (limit +3 %); latency met"
+    told = "latency: x (limit +3 %)"
+    assert outcome("pass").conclusion == f"passed: the requirement is met: {told}"
+    assert outcome("pass", "pass").conclusion == f"passed: all 2 requirements are met: {told}; {told}"
+    assert outcome(*["pass"] * 5).conclusion == "passed: all 5 requirements are met"
+    ends = "failed: latency failed: x (limit +3 %); latency met: x (limit +3 %)"
+    assert outcome("pass", "fail").conclusion == ends
     mixed = outcome("inconclusive", "unmeasured", "fail").conclusion
     assert mixed == "failed: " + "; ".join(
         f"latency {word}: x (limit +3 %)" for word in ("failed", "not measured", "inconclusive")
@@ -544,7 +547,7 @@ def test_conclusions_say_what_they_rest_on():
         "failed, as it could not be ruled out that a limit is exceeded: latency inconclusive: x (limit +3 %)"
     )
     several = outcome("pass", *["unmeasured"] * 6).conclusion
-    assert several.count("latency not measured: x") == 4 and several.endswith("; 2 more; latency met")
+    assert several.count("latency not measured: x") == 4 and several.endswith("; 2 more; latency met: x (limit +3 %)")
 
 
 def test_limits_are_named_in_short():
