@@ -26,8 +26,11 @@ types:
     {{ bin }}mypy
 
 # Write the generated pages and build the documentation into docs/_build; warnings are errors
-docs:
+docs: && html
     {{ bin }}python docs/generate.py
+
+# Build the documentation from the generated pages as they are
+html:
     {{ bin }}python -m sphinx -q -W --keep-going -b html docs docs/_build
 
 # Fail where a generated page is out of date
