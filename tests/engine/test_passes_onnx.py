@@ -261,6 +261,26 @@ def test_networks_of_old_operator_sets_are_quantised(tmp_path, name):
     assert infer(result.model, [image])[0].shape == infer(path, [image])[0].shape
 
 
+def test_a_bias_that_is_one_row_of_a_matrix_is_quantised(tmp_path):
+    random = np.random.default_rng(0)
+    weights, bias = random.normal(size=(8, 3)).astype(np.float32), random.normal(size=(1, 3)).astype(np.float32)
+    graph = onnx.helper.make_graph(
+        [onnx.helper.make_node("Gemm", ["x", "w", "b"], ["y"], name="product")],
+        "row",
+        [onnx.helper.make_tensor_value_info("x", onnx.TensorProto.FLOAT, [1, 8])],
+        [onnx.helper.make_tensor_value_info("y", onnx.TensorProto.FLOAT, [1, 3])],
+        [onnx.numpy_helper.from_array(weights, "w"), onnx.numpy_helper.from_array(bias, "b")],
+    )
+    path = tmp_path / "row.onnx"
+    onnx.save(onnx.helper.make_model(graph, opset_imports=[onnx.helper.make_opsetid("", 17)], ir_version=8), path)
+    feeds = [random.normal(size=(1, 8)).astype(np.float32) for _ in range(8)]
+    samples = tmp_path / "samples.npz"
+    write_calibration(samples, [[feed] for feed in feeds], None)
+    made = apply("ort-static", describe(path), tmp_path / "made", samples=samples, settings={"per_channel": True})
+    assert "1 of 1 heavy operators quantised (Gemm)" in made.notes
+    assert snr_db(feeds[0] @ weights + bias, infer(made.model, [feeds[0]])[0]) > 25
+
+
 def test_batch_normalisation_is_merged_and_names_still_find_their_layers(tmp_path):
     from onnx import TensorProto, helper, numpy_helper
 

@@ -79,6 +79,7 @@ def _fold(source: Path, path: Path, *, threads: int) -> Any:
     if not _is_typed(model):
         model = _infer_symbolically(model) or model
     _name_rest(model)
+    _flatten_biases(model)
     add_pre_process_metadata(model)
     save_model(model, path)
     return model
@@ -138,6 +139,23 @@ def _name_rest(model: Any) -> None:
             while node.name in names:
                 node.name += "'"
             names.add(node.name)
+
+
+def _flatten_biases(model: Any) -> None:
+    """Give Gemm nodes a bias of one dimension in place of one row of a matrix; the quantiser fails on a row."""
+    constants = {tensor.name: tensor for tensor in model.graph.initializer}
+    for node in model.graph.node:
+        bias = constants.get(node.input[2]) if node.op_type == "Gemm" and len(node.input) > 2 else None
+        if bias is None or len(bias.dims) != 2 or bias.dims[0] != 1 or bias.dims[1] == 1:
+            continue
+        name = f"{bias.name} flat"
+        if name not in constants:
+            constants[name] = type(bias)()
+            constants[name].CopyFrom(bias)
+            constants[name].name = name
+            del constants[name].dims[0]
+            model.graph.initializer.append(constants[name])
+        node.input[2] = name
 
 
 def find_stem(graph: Graph, *, most: int = FEW_CHANNELS) -> list[str]:
