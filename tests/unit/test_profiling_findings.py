@@ -165,6 +165,8 @@ def test_layers_far_from_their_roof_with_denormal_weights():
     assert [(each.code, each.layers) for each in found] == [("denormal-weights", (0,)), ("far-from-roof", (1,))]
     assert found[0].suggestion.startswith("30 of the 112 weights of these layers are denormal")
     assert "--set session.set_denormal_as_zero=1" in found[0].suggestion
+    few = find(layers, profile(), graph=convnet(), denormals={"w0": 0.1})  # less than one in a thousand
+    assert [each.code for each in few] == ["far-from-roof"]
     near = [layer(0, operators=[0], time=4e-3, roof=25e9, roof_share=1.0)]
     assert find(near, profile(), graph=convnet(), denormals={"w0": 30}) == ()
 
