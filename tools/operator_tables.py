@@ -44,6 +44,8 @@ ATTRIBUTES: dict[str, dict[str, Any]] = {
     "BitShift": {"direction": "LEFT"},
     "Einsum": {"equation": "ij,jk->ik"},
     "Constant": {"value_float": 1.0},
+    "DictVectorizer": {"int64_vocabulary": [1]},
+    "ZipMap": {"classlabels_int64s": [1]},
 }
 GIVEN = {"INT": 1, "FLOAT": 1.0, "STRING": "x", "INTS": [1, 1], "FLOATS": [1.0], "STRINGS": ["x"],
          "TENSOR": helper.make_tensor("t", TensorProto.FLOAT, [1], [1.0])}  # fmt: skip
@@ -88,6 +90,10 @@ def type_of(text: str) -> onnx.TypeProto:
         answer.tensor_type.elem_type = TYPES[inner][0]
     elif outer == "seq":
         answer.sequence_type.elem_type.CopyFrom(type_of(inner + ")"))
+    elif outer == "map":
+        key, _, value = inner.partition(", ")
+        answer.map_type.key_type = TYPES[key][0]
+        answer.map_type.value_type.CopyFrom(type_of(value if value.startswith("tensor(") else f"tensor({value})"))
     elif outer == "optional":
         answer.optional_type.elem_type.CopyFrom(type_of(inner + "))" if inner.count("(") > 1 else inner + ")"))
     else:
@@ -219,7 +225,9 @@ def kernels_of(schema: Any) -> Iterator[dict[str, list[str]]]:
     for kernel in kernels().get((schema.domain, schema.name), []):
         first, last = kernel.version_range
         if first == schema.since_version or (last != FOREVER and first < schema.since_version <= last):
-            yield {name: sorted(kinds) for name, kinds in sorted(kernel.type_constraints.items())}
+            taken = sorted(kernel.type_constraints.items())
+            # Kernels write map(int64,tensor(float)) where definitions have map(int64, float).
+            yield {name: sorted(re.sub(r",tensor\((\w+)\)", r", \1", kind) for kind in kinds) for name, kinds in taken}
 
 
 def has_kernel(schema: Any, types: dict[str, str]) -> bool:

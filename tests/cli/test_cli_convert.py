@@ -15,6 +15,7 @@ from onnx import helper, numpy_helper
 import edgewise
 from edgewise.cli.main import run
 from edgewise.errors import BadInput, ExitCode
+from edgewise.run.agreement import NOT_FINITE
 from messages import has, is_in, says, wording
 
 pytest.importorskip("openvino", reason="OpenVINO converts here")
@@ -103,6 +104,44 @@ def test_files_are_overwritten_only_with_force(place: Path, capsys):
     assert code == ExitCode.BAD_INPUT and re.search(says("exists-already", output=has("net.bin")), errors)
     assert (place / "net.bin").read_text() == "mine" and not (place / "net.xml").exists()
     assert convert(capsys, "net.onnx", "-o", "net.xml", "--force")[0] == ExitCode.DONE
+
+
+def write_root(path: Path, *, finite: bool = False) -> Path:
+    """r = √(low − 9), m = x · w · r: NaN for each random `low`; with `finite`, x · w is an output too."""
+    nodes = [
+        helper.make_node("Sub", ["low", "nine"], ["less"]),
+        helper.make_node("Sqrt", ["less"], ["r"]),
+        helper.make_node("MatMul", ["x", "w"], ["m"]),
+        helper.make_node("Mul", ["m", "r"], ["y"]),
+    ]
+    infos = {name: helper.make_tensor_value_info(name, 1, shape) for name, shape in
+             {"x": [1, 4], "low": [], "y": [1, 4], "m": [1, 4]}.items()}  # fmt: skip
+    constants = [numpy_helper.from_array(np.float32(9), "nine"), numpy_helper.from_array(np.eye(4, dtype="f4"), "w")]
+    outputs = [infos[name] for name in (("y", "m") if finite else ("y",))]
+    graph = helper.make_graph(nodes, "net", [infos["x"], infos["low"]], outputs, constants)
+    onnx.save(helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)], ir_version=8), str(path))
+    return path
+
+
+def test_outputs_that_are_nan_on_random_inputs_are_not_called_equal(place: Path, capsys):
+    write_root(place / "net.onnx")
+    code, document, _ = convert(capsys, "net.onnx", "--to", "openvino")
+    assert code == ExitCode.DONE and document["agreement"]["close"] is None
+    assert document["agreement"]["absent_because"] == (
+        f"{NOT_FINITE} (3 random inputs, seeds 0 to 2): give real inputs with --input-data"
+    )
+    np.savez(place / "real.npz", x=np.ones((1, 4), "f4"), low=np.float32(13))
+    code, document, _ = convert(capsys, "net.onnx", "--to", "openvino", "--force", "--input-data", "real.npz")
+    (output,) = document["agreement"]["outputs"]
+    assert code == ExitCode.DONE and output["close"] and output["max_abs"] == 0
+
+
+def test_one_output_of_nan_beside_another_says_why_it_was_not_compared(place: Path, capsys):
+    write_root(place / "net.onnx", finite=True)
+    assert run(["convert", "net.onnx", "--to", "openvino"]) == ExitCode.DONE
+    told = capsys.readouterr().out
+    assert re.search(r"y +n/a \[1\].*not compared", told) and re.search(r"m +0 .*yes", told)
+    assert NOT_FINITE in " ".join(told.split())
 
 
 @pytest.mark.long

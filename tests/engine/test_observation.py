@@ -14,12 +14,14 @@ import pytest
 from edgewise import inspect
 from edgewise.cli.main import run as edgewise_cli
 from edgewise.model.cost import total_of
+from edgewise.model.inspection import inspect_graph
 from edgewise.record import InputSpec
 from edgewise.registry import Availability
 from edgewise.run import observation
 from edgewise.run.complexity import complexity_of
 from edgewise.runtime.onnxruntime import OnnxRuntime
 from edgewise.workload.inputs import make_arrays
+from edgewise.workload.resolved_graph import read_resolved_graph
 from messages import says
 from sample_runs import same_model_runs
 
@@ -222,10 +224,84 @@ def test_a_shape_that_depends_on_values_is_measured(tmp_path):
     document = found.to_dict()
     assert document["totals"]["basis"] == document["memory_plan"]["basis"] == "measured"
     assert "one unoptimised run of ONNX Runtime" in document["totals"]["method"]
+    assert document["totals"]["method"].endswith("; other inputs give other shapes of 'rows' and 2 more")
+
+
+def inspect_run(path):
+    """An inspection of what a run on these inputs alone shows, as a job has it."""
+    network = read_resolved_graph(path, shapes={})
+    return inspect_graph(observation.observe(network.graph, path, network.inputs), source=network.source)
+
+
+@pytest.mark.parametrize(
+    ("write", "why"),
+    [
+        (write_branches, "which branch runs depends on the data"),
+        (write_loop, "the number of repetitions depends on the data"),
+    ],
+)
+def test_what_is_otherwise_on_other_inputs_is_unknown(tmp_path, write, why):
+    found = inspect(write(tmp_path / "m.onnx"))
+    assert (found.total.macs, found.total.ops) == (None, None)
+    assert found.total.why.endswith(f": {why}")
+
+
+def test_repetitions_that_an_input_decides_are_unknown(tmp_path):
+    """The trip count goes through a Squeeze from the model's input into the loop."""
+    model = onnx.load(write_loop(tmp_path / "m.onnx"))
+    del model.graph.node[:3]
+    model.graph.input.append(value("times", INT, [1]))
+    model.graph.node.insert(0, node("Squeeze", ["times"], ["count"]))
+    onnx.save(model, tmp_path / "m.onnx")
+    found = inspect(tmp_path / "m.onnx")
+    assert (found.total.macs, found.total.why) == (None, "y: the number of repetitions is decided by the input 'times'")
+    once = observation.observe(
+        found.graph,
+        tmp_path / "m.onnx",
+        [
+            InputSpec(name="x", shape=(4, 6), dtype="float32"),
+            InputSpec(name="times", shape=(1,), dtype="int64", value=3),
+        ],
+    )
+    assert total_of(once).macs == 3 * 4 * 6 * 6
+
+
+def test_a_branch_that_an_input_decides_is_unknown(tmp_path):
+    model = onnx.load(write_branches(tmp_path / "m.onnx"))
+    del model.graph.node[:2]
+    model.graph.input.append(value("positive", BOOL, []))
+    onnx.save(model, tmp_path / "m.onnx")
+    found = inspect(tmp_path / "m.onnx")
+    assert (found.total.macs, found.total.why) == (None, "y: the branch that runs is decided by the input 'positive'")
+
+
+def test_repetitions_that_no_input_changes_are_counted(tmp_path):
+    """As often as the input has elements, 24 times."""
+    model = onnx.load(write_loop(tmp_path / "m.onnx"))
+    del model.graph.node[:3]
+    model.graph.node.insert(0, node("Size", ["x"], ["count"]))
+    onnx.save(model, tmp_path / "m.onnx")
+    found = inspect(tmp_path / "m.onnx")
+    assert (found.basis, found.total.macs) == ("measured", 24 * 4 * 6 * 6)
+
+
+def test_repetitions_stay_unknown_where_the_other_run_fails(tmp_path, monkeypatch):
+    ran, once = [], observation._run
+
+    def run_once(*given):
+        ran.append(given)
+        if len(ran) > 1:
+            raise observation._Unobserved("no")
+        return once(*given)
+
+    monkeypatch.setattr(observation, "_run", run_once)
+    found = inspect(write_loop(tmp_path / "m.onnx"))
+    assert len(ran) == 2 and found.total.macs is None
+    assert found.method.endswith("; a run on other inputs failed, so branches and repetitions stay unknown")
 
 
 def test_the_branch_that_runs_is_counted(tmp_path):
-    found = inspect(write_branches(tmp_path / "branches.onnx"))
+    found = inspect_run(write_branches(tmp_path / "branches.onnx"))
     assert (found.basis, found.total.macs) == ("measured", 4 * 6 * 100 * 2)
     # While the branch runs its own activation [4, 100] lives beside the input and the output.
     branch = next(each for each in found.plan.placements if each.tensor.startswith("inside "))
@@ -234,7 +310,7 @@ def test_the_branch_that_runs_is_counted(tmp_path):
 
 
 def test_repetitions_are_counted(tmp_path):
-    found = inspect(write_loop(tmp_path / "loop.onnx"))
+    found = inspect_run(write_loop(tmp_path / "loop.onnx"))
     count = int((feed_of(found)["x"] > 0.5).sum())
     assert count > 1
     assert (found.basis, found.total.macs) == ("measured", count * 4 * 6 * 6)

@@ -3,7 +3,15 @@
 import numpy as np
 import pytest
 
-from edgewise.run.agreement import BEYOND, NO_MAJORITY, Outputs, check_finite, compare_outputs, difference_of
+from edgewise.run.agreement import (
+    BEYOND,
+    NO_MAJORITY,
+    NOT_FINITE,
+    Outputs,
+    check_finite,
+    compare_outputs,
+    difference_of,
+)
 from messages import wording
 
 
@@ -100,9 +108,22 @@ def test_whoever_equals_the_reference_is_not_beyond_it_where_there_is_no_majorit
     assert beyond == {"a": False, "b": False, "c": True, "d": True}
 
 
-def test_nan_in_the_same_place_is_equal():
+def test_nan_in_the_same_place_is_equal_and_counted():
     a = np.array([[np.nan, 1.0]])
-    assert difference_of(outputs("a", a), outputs("b", a.copy())).max_abs == 0.0
+    found = difference_of(outputs("a", a), outputs("b", a.copy()))
+    assert found.max_abs == 0.0 and found.close
+    assert found.allowed.endswith("; 1 of 2 elements are NaN or infinite in both")
+
+
+@pytest.mark.parametrize("value", [np.nan, np.inf])
+def test_outputs_without_a_finite_element_are_not_compared(value):
+    nothing = np.full((1, 3), value, np.float32)
+    verdicts = compare_outputs([outputs("a", nothing), outputs("b", nothing.copy())])
+    assert verdicts["a"].cautions == verdicts["b"].cautions == ()
+    told = {(row.value, row.absent_because) for row in verdicts["b"].measurements}
+    assert told == {(None, f"{NOT_FINITE}: give real inputs with --input-data")}
+    beside = difference_of(outputs("a", nothing, ROW), outputs("b", nothing.copy(), ROW))
+    assert beside.max_abs == 0.0 and beside.allowed.endswith("; 3 of 6 elements are NaN or infinite in both")
 
 
 @pytest.mark.parametrize(("own", "difference"), [(2.5, 0.0), (2.0, 0.5), (np.nan, None), (np.inf, None)])

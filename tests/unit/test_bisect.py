@@ -18,7 +18,7 @@ from edgewise.errors import BadInput, Unavailable
 from edgewise.model.identity import read_graph
 from edgewise.record import Scenario, Stopping, TargetSpec
 from edgewise.report.document.markdown import render_markdown
-from edgewise.run.agreement import Outputs
+from edgewise.run.agreement import NOT_FINITE, Outputs
 from edgewise.run.plan import Axes, make_plan
 from edgewise.testing import write_fake_model
 from edgewise.verbs.bisect import work
@@ -276,7 +276,7 @@ def outputs(monkeypatch, tmp_path):
         if isinstance(told[version], BaseException):
             raise told[version]
         value = next(told[version]) if isinstance(told[version], itertools.count) else told[version]
-        return Outputs(run_id=version, label=version, arrays=(np.array([[1.0, value]]),))
+        return Outputs(run_id=version, label=version, arrays=(np.array([[1.0 + 0.0 * value, value]]),))
 
     monkeypatch.setattr(OutputSearch, "_outputs", outputs_of)
     model = write_fake_model(tmp_path / "m.fake")
@@ -333,6 +333,11 @@ def test_outputs_with_infinity_differ_without_a_number(outputs):
     assert found.first == "1.24.0" and found.releases[4].difference is None
     assert "NaN or infinity in different places" in found.describe().answer[1]
     json.dumps(found.to_document(), allow_nan=False)
+
+
+def test_releases_whose_outputs_are_no_numbers_can_t_be_told_apart(outputs):
+    with pytest.raises(BadInput, match=NOT_FINITE):
+        outputs([math.nan] * 9)
 
 
 @pytest.mark.parametrize("broken", [0, 8])

@@ -99,8 +99,6 @@ def test_unknown_is_never_zero():
         (op("C", "convolution", ["x"], ["open"], reduction=3), "open"),
         (op("C", "convolution", ["x"], ["y"]), "reduction"),
         (op("C", "convolution", ["x"], []), wording("no-output")),
-        (op("D", "reduction", [""], ["y"]), wording("input-missing")),
-        (op("A", "activation", ["x"], ["y"], activation="frobnicate"), "frobnicate"),
         (op("L", "loop", ["x"], ["y"]), wording("number-repetitions-depends-data")),
         (op("B", "branch", ["x"], ["y"]), wording("branches-not-model")),
     ],
@@ -108,6 +106,20 @@ def test_unknown_is_never_zero():
 def test_what_is_lacking_is_named(operator, word):
     found = cost(operator, X, Y, tensor("open", "batch", 3))
     assert found.macs is None and word in found.why
+
+
+@pytest.mark.parametrize(
+    ("operator", "word"),
+    [
+        (op("D", "reduction", [""], ["y"]), wording("input-missing")),
+        (op("A", "activation", ["x"], ["y"], activation="frobnicate"), "frobnicate"),
+        (op("E", "elementwise", ["x"], ["open"], per_element=1), "open"),
+        (op("P", "pooling", ["x"], ["y"]), "window"),
+    ],
+)
+def test_what_multiplies_nothing_has_no_macs_whatever_its_shapes_are(operator, word):
+    found = cost(operator, X, Y, tensor("open", "batch", 3))
+    assert (found.macs, found.ops) == (0, None) and word in found.why
 
 
 def body(macs):

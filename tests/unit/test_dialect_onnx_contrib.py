@@ -198,7 +198,7 @@ OTHERS = [
     ours("WhisperBeamSearch", [X], [ints(1, 4, 20)], None, None, why="until the text ends"),
     ours("EPContext", [X], [X], None, None, why="compiled"),
     ours("Snpe", [X], [X], None, None, why="compiled"),
-    ours("Tokenizer", [X], [X], None, None, why="strings"),
+    ours("Tokenizer", [X], [X], 0, None, why="strings"),
 ]  # fmt: skip
 
 
@@ -232,6 +232,14 @@ def classical(op, inputs, outputs, macs, ops, **more):
     return Case(op, inputs, outputs, macs, ops, domain="ai.onnx.ml", **more)
 
 
+def linear(macs, ops, why="", **options):
+    """A classifier of two rows of 6 features and 3 classes."""
+    options = {"coefficients": (1.0,) * 18, **options}
+    return classical("LinearClassifier", [(2, 6)], [ints(2), (2, 3)], macs, ops, why=why, options=options)
+
+
+VECTORS = {"support_vectors": (1.0,) * 30, "coefficients": (1.0,) * 10}
+
 CLASSICAL = [
     classical("ArrayFeatureExtractor", [(2, 6), ints(3)], [(2, 3)], 0, 0),
     classical("FeatureVectorizer", [(2, 3), (2, 4)], [(2, 7)], 0, 0),
@@ -251,18 +259,36 @@ CLASSICAL = [
         options={"intercepts": (1.0,) * 3, "post_transform": "LOGISTIC"},
     ),
     classical("LinearRegressor", [(2, 6)], [(2, 3)], None, None, why="'PROBIT'", options={"post_transform": "PROBIT"}),
-    classical("LinearClassifier", [(2, 6)], [ints(2), (2, 3)], None, None, why="labels"),
-    classical("TreeEnsemble", [(2, 6)], [(2, 1)], None, None, why="tree"),
-    classical("TreeEnsembleClassifier", [(2, 6)], [ints(2), (2, 3)], None, None, why="tree"),
-    classical("TreeEnsembleRegressor", [(2, 6)], [(2, 1)], None, None, why="tree"),
-    classical("SVMClassifier", [(2, 6)], [ints(2), (2, 3)], None, None, why="support vectors"),
-    classical("SVMRegressor", [(2, 6)], [(2, 1)], None, None, why="support vectors"),
-    classical("CategoryMapper", [(2,)], [ints(2)], None, None, why="table"),
-    classical("LabelEncoder", [(2,)], [ints(2)], None, None, why="table"),
-    classical("OneHotEncoder", [(2,)], [(2, 3)], None, None, why="table"),
-    classical("DictVectorizer", ["rank unknown"], [(2, 3)], None, None, why="table"),
-    classical("CastMap", ["rank unknown"], [(2, 3)], None, None, why="maps"),
-    classical("ZipMap", [(2, 3)], ["rank unknown"], None, None, why="maps"),
+    # 36 products, 6 intercepts, and per score one comparison and 5 operations of the softmax.
+    linear(36, 72 + 6 + 6 * 6, intercepts=(0.0,) * 3, post_transform="SOFTMAX"),
+    linear(36, 72 + 6 * 5, post_transform="LOGISTIC"),
+    linear(36, None, why="'PROBIT'", post_transform="PROBIT"),
+    linear(12, None, why="one score", coefficients=(1.0,) * 6),
+    linear(None, None, why="not divisible", coefficients=(1.0,) * 7),
+    linear(None, None, why="no coefficients", coefficients=()),
+    classical(
+        "LinearClassifier",
+        [("n", 6)],
+        [ints("n"), ("n", 3)],
+        None,
+        None,
+        why="open",
+        options={"coefficients": (1.0,) * 18},
+    ),
+    classical("TreeEnsemble", [(2, 6)], [(2, 1)], 0, None, why="tree"),
+    classical("TreeEnsembleClassifier", [(2, 6)], [ints(2), (2, 3)], 0, None, why="tree"),
+    classical("TreeEnsembleRegressor", [(2, 6)], [(2, 1)], 0, None, why="tree"),
+    # Each of 2 rows: 6 features with each of 5 vectors, whose products 2 sums (of 3 classes) weight.
+    classical("SVMClassifier", [(2, 6)], [ints(2), (2, 3)], 2 * (30 + 10), None, why="votes", options=VECTORS),
+    classical("SVMRegressor", [(2, 6)], [(2, 1)], 2 * 6, None, why="votes", options={"coefficients": (1.0,) * 6}),
+    classical("SVMRegressor", [("n", 6)], [("n", 1)], None, None, why="open", options={"coefficients": (1.0,) * 6}),
+    classical("SVMRegressor", [(2, 6)], [(2, 1)], None, None, why="no coefficients"),
+    classical("CategoryMapper", [(2,)], [ints(2)], 0, None, why="table"),
+    classical("LabelEncoder", [(2,)], [ints(2)], 0, None, why="table"),
+    classical("OneHotEncoder", [(2,)], [(2, 3)], 0, None, why="table"),
+    classical("DictVectorizer", ["rank unknown"], [(2, 3)], 0, None, why="table"),
+    classical("CastMap", ["rank unknown"], [(2, 3)], 0, None, why="maps"),
+    classical("ZipMap", [(2, 3)], ["rank unknown"], 0, None, why="maps"),
 ]
 
 OF_TRAINING = [

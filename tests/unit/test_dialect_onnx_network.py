@@ -88,12 +88,12 @@ PRODUCTS = [
 
 POOLING = [
     Case("MaxPool", [(1, 3, 4, 4)], [(1, 3, 2, 2)], 0, 12 * 4, kind="pooling", options={"kernel_shape": (2, 2)}),
-    Case("MaxPool", [(1, 3, 4, 4)], [(1, 3, 2, 2)], None, None, kind="pooling", why="window"),
+    Case("MaxPool", [(1, 3, 4, 4)], [(1, 3, 2, 2)], 0, None, kind="pooling", why="window"),
     Case("AveragePool", [(1, 3, 4, 4)], [(1, 3, 2, 2)], 0, 12 * (9 + 1), options={"kernel_shape": (3, 3)}),
     # Squares and sums of 4 elements each, and a root; absolute values and no root; powers.
     Case("GlobalMaxPool", [(1, 3, 4, 5)], [(1, 3, 1, 1)], 0, 3 * 20, kind="pooling"),
     Case("GlobalAveragePool", [(1, 3, 4, 5)], [(1, 3, 1, 1)], 0, 3 * (20 + 1), kind="pooling"),
-    Case("GlobalAveragePool", [(1, 3, "h", 5)], [(1, 3, 1, 1)], None, None, why="window"),
+    Case("GlobalAveragePool", [(1, 3, "h", 5)], [(1, 3, 1, 1)], 0, None, why="window"),
     Case("LpPool", [(1, 3, 4, 4)], [(1, 3, 2, 2)], 0, None, why="rare", options={"kernel_shape": (2, 2)}),
     Case("GlobalLpPool", [(1, 3, 4, 5)], [(1, 3, 1, 1)], 0, None, why="rare"),
 ]
@@ -130,7 +130,7 @@ RESIZING = [
     Case("Resize", [(1, 2, 4, 4, 4)], [(1, 2, 8, 8, 8)], 0, 1024 * 15, options=LINEAR),
     Case("Resize", [SMALL], [SMALL], 0, 0, options=LINEAR),
     # Open dimensions: the scales tell how many change, the outputs are still open.
-    Case("Resize", [("n", 2, 4, 4), None, (4,)], [("n", 2, 8, 8)], None, None, why="open", options=LINEAR),
+    Case("Resize", [("n", 2, 4, 4), None, (4,)], [("n", 2, 8, 8)], 0, None, why="open", options=LINEAR),
     Case("Resize", [SMALL], [BIG], None, None, kind="", why="antialiased", options={"antialias": 1, **LINEAR}),
     Case("Resize", [SMALL], [BIG], None, None, kind="", why="regions",
          options={"coordinate_transformation_mode": "tf_crop_and_resize", **LINEAR}),

@@ -97,8 +97,9 @@ SORTING = [
     "NonMaxSuppressionIEInternal", "Proposal", "TopK", "Unique",
 ]  # fmt: skip
 UNKNOWN = [
-    "BGRtoNV12", "CTCLoss", "Multinomial", "RGBtoNV12", "RandomUniform",
+    "BGRtoNV12", "CTCLoss", "RGBtoNV12",
 ]  # fmt: skip
+RANDOM = ["Multinomial", "RandomUniform"]
 RARE = [
     "Bucketize", "ConvertPromoteTypes", "DFT", "DeformablePSROIPooling", "ExperimentalDetectronROIFeatureExtractor",
     "IDFT", "IRDFT", "ISTFT", "PSROIPooling", "RDFT", "ROIAlign", "ROIAlignRotated", "ROIPooling", "RegionYolo", "STFT",
@@ -282,6 +283,12 @@ def test_what_has_no_formula_says_why(op):
     assert semantics.why
 
 
+@pytest.mark.parametrize("op", RANDOM)
+def test_random_numbers_take_no_macs(op):
+    found, semantics = cost(op, [X], [X])
+    assert found == (0, None) and "generator" in semantics.why
+
+
 @pytest.mark.parametrize(("op", "macs"), [*((op, 0) for op in RARE), *((op, None) for op in RARE_PRODUCTS)])
 def test_operations_of_rare_operators_are_not_counted(op, macs):
     found, semantics = cost(op, [X], [X])
@@ -305,6 +312,7 @@ def test_every_operation_has_a_case():
         *ONCE,
         *SORTING,
         *UNKNOWN,
+        *RANDOM,
         *RARE,
         *RARE_PRODUCTS,
         *BODIES,

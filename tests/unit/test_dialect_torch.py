@@ -301,9 +301,14 @@ CASES = [
     Case("higher_order.cond", [("", ())], [(4, 2)], None, None),
     Case("higher_order.while_loop", [("", (4, 2))], [(4, 2)], None, None),
     *[
-        Case(name, [("self", (2, 3))], [(2, 3)], None, None)
+        Case(name, [("self", (2, 3))], [(2, 3)], 0, None)
         for name in (
             "rand", "randn", "randint", "randperm", "rand_like", "randn_like", "bernoulli", "normal", "uniform",
+        )
+    ],
+    *[
+        Case(name, [("self", (2, 3))], [(2, 3)], None, None)
+        for name in (
             "_upsample_bilinear2d_aa", "_upsample_bicubic2d_aa", "auto_functionalized", "auto_functionalized_v2",
         )
     ],

@@ -798,6 +798,47 @@ def test_parameters_in_options_may_be_tensors(read):
     assert (total.parameters, total.weight_bytes) == (5, 40)
 
 
+@pytest.mark.parametrize("op", ["ScatterElements", "ScatterND"])
+@pytest.mark.parametrize("reduction", ["none", "add"])
+def test_of_a_scattered_weight_the_stored_updates_are_the_parameters(read, op, reduction):
+    """A matrix of 50 zeros, which the file does not store, into which it scatters 2 rows of 5 numbers."""
+    indices = [[3] * 5, [7] * 5] if op == "ScatterElements" else [[3], [7]]
+    steps = [
+        node("ConstantOfShape", ["shape"], ["base"]),
+        node(op, ["base", "places", "updates"], ["w"], reduction=reduction),
+        node("MatMul", ["x", "w"], ["y"]),
+    ]
+    constants = [
+        array("shape", [10, 5], np.int64), array("places", indices, np.int64), array("updates", np.ones((2, 5))),
+    ]  # fmt: skip
+    total = total_of(read(steps, inputs=[value("x", FLOAT, [1, 10])], constants=constants, opset=18))
+    assert (total.parameters, total.weight_bytes, total.macs) == (10, 40, 50)
+
+
+def test_a_base_that_the_file_stores_is_a_parameter_beside_its_updates(read):
+    steps = [node("ScatterND", ["base", "places", "updates"], ["w"]), node("MatMul", ["x", "w"], ["y"])]
+    constants = [array("base", np.ones((4, 5))), array("places", [[3]], np.int64), array("updates", np.ones((1, 5)))]
+    assert total_of(read(steps, constants=constants)).parameters == 20 + 5
+
+
+def test_long_coefficients_are_counted_too(read):
+    """Of 9,000 coefficients only their number is read."""
+    steps = [
+        node(
+            "LinearClassifier", ["x"], ["label", "y"], domain="ai.onnx.ml", coefficients=[0.5] * 9000, intercepts=[0.0] * 3,
+            classlabels_ints=[0, 1, 2], post_transform="NONE",
+        ),
+        node("ZipMap", ["y"], ["z"], domain="ai.onnx.ml", classlabels_int64s=[0, 1, 2]),
+    ]  # fmt: skip
+    outputs = [value("label", INT64, [2]), value("y", FLOAT, [2, 3])]
+    found = read(steps, inputs=[value("x", FLOAT, [2, 3000])], outputs=outputs, domains=["ai.onnx.ml"])
+    # Of both rows: the products, one addition per score, one comparison per score.
+    costs = [cost_of(operator, found) for operator in found.operators]
+    assert [(each.macs, each.ops) for each in costs] == [(18_000, 36_000 + 6 + 6), (0, None)]
+    total = total_of(found)
+    assert (total.macs, total.ops, total.parameters) == (18_000, None, 9003)
+
+
 def test_linear_models_have_parameters(read):
     steps = [
         node("Scaler", ["x"], ["a"], domain="ai.onnx.ml", offset=[0.0] * 4, scale=[1.0] * 4),

@@ -117,12 +117,18 @@ def test_openvino_takes_operators_in_the_models_and_with_the_options_that_were_t
     assert found is None if word is None else word in found
 
 
+@pytest.mark.parametrize("name", ["ZipMap", "CastMap", "DictVectorizer"])
+def test_onnx_runtime_takes_the_operators_on_maps(name):
+    assert ask(OnnxRuntimeCpu(), name, domain="ai.onnx.ml") is None
+    assert unsure(OnnxRuntimeCpu(), name, domain="ai.onnx.ml") is None
+
+
 def test_what_was_not_tried_is_unknown_and_never_a_refusal():
     assert re.search(says("not-tried"), unsure(OpenVinoOnnx(), "Frobnicate", domain="com.example", custom=True))
     assert re.search(
         says("trial-inconclusive"), unsure(OnnxRuntimeCpu(), "CenterCropPad", version="opset 18", dtype="float64")
     )
-    assert re.search(says("trial-opset-inconclusive"), unsure(OnnxRuntimeCpu(), "CastMap", domain="ai.onnx.ml"))
+    assert re.search(says("trial-opset-inconclusive"), unsure(OnnxRuntimeCpu(), "SequenceMap", version="opset 17"))
     assert re.search(says("which-depends-input"), unsure(OpenVinoOnnx(), "Dropout"))
     assert re.search(says("custom-operator-not-tried"), unsure(LiteRtInterpreter(), "MyOp", custom=True))
     assert re.search(says("not-tried"), unsure(LiteRtInterpreter(), "A_BUILTIN_OF_TOMORROW"))

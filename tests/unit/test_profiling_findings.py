@@ -156,6 +156,21 @@ def test_the_bandwidth_of_the_right_size():
     assert peak_of(PEAKS, "float16") is None
 
 
+def test_layers_far_from_their_roof_with_denormal_weights():
+    # Conv0 has 108 weights and 4 biases, Conv1 16 weights; both reach 1 % of their roof.
+    layers = [
+        layer(at, operators=[operator], time=4e-3, roof=25e11, roof_share=0.01) for at, operator in ((0, 0), (1, 2))
+    ]
+    found = find(layers, profile(), graph=convnet(), denormals={"w0": 30})
+    assert [(each.code, each.layers) for each in found] == [("denormal-weights", (0,)), ("far-from-roof", (1,))]
+    assert found[0].suggestion.startswith("30 of the 112 weights of these layers are denormal")
+    assert "--set session.set_denormal_as_zero=1" in found[0].suggestion
+    few = find(layers, profile(), graph=convnet(), denormals={"w0": 0.1})  # less than one in a thousand
+    assert [each.code for each in few] == ["far-from-roof"]
+    near = [layer(0, operators=[0], time=4e-3, roof=25e9, roof_share=1.0)]
+    assert find(near, profile(), graph=convnet(), denormals={"w0": 30}) == ()
+
+
 def test_nothing_to_find():
     assert codes([layer(0, operators=[0]), layer(1, operators=[2])]) == []
 

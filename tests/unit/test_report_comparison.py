@@ -182,6 +182,16 @@ def test_stored_runs_say_what_cant_be_excluded():
     assert "pairs" not in text and "stopped because" not in text
 
 
+def test_variants_with_outputs_that_are_no_numbers_are_named_in_the_first_lines():
+    findings = two_variants()
+    caution = Caution.of("output-not-finite", "33% of the outputs of B are NaN or infinite")
+    first, second = findings.variants
+    broken = replace(second, run=replace(second.run, cautions=(caution,)))
+    assert comparison_document(replace(findings, variants=(first, broken))).answer == (
+        "outputs of B are NaN or infinite with these inputs, so they can't be compared: give real inputs with --input-data",
+    )
+
+
 def test_four_variants_are_ranked():
     text = comparison_text(four_variants())
     assert text.startswith("C and D share the first place of 4 in latency: they can't be told apart\n")

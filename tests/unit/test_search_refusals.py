@@ -73,6 +73,13 @@ def test_an_original_with_outputs_that_are_no_numbers_is_told(bench):
         bench.search(scripted.Faster, model=original(bench.folder, behaviour={"at": "outputs", "do": "nan"}))
 
 
+def test_an_original_with_outputs_that_are_no_numbers_on_random_inputs_needs_real_ones(bench):
+    broken = original(bench.folder, behaviour={"at": "outputs", "do": "nan"})
+    with pytest.raises(BadInput, match="with random inputs the original's outputs are NaN or infinite") as caught:
+        bench.search(scripted.Faster, model=broken, data=False)
+    assert "--data" in caught.value.advice
+
+
 def test_a_folder_that_can_t_be_written_is_told_before_anything(bench):
     (bench.folder / "file").write_text("")
     with pytest.raises(BadInput, match=says("cant-write")):

@@ -12,7 +12,7 @@ import torch_weights
 from edgewise.errors import BadModel
 from edgewise.model import sparsity
 from edgewise.model.identity import read_graph
-from edgewise.model.sparsity import LayerSparsity, count_zeros
+from edgewise.model.sparsity import LayerSparsity, count_denormals, count_zeros
 from edgewise.report.inspection.tables import sparsity_section
 from exported_programs import graph as torch_graph
 from exported_programs import meta, node, program
@@ -51,6 +51,17 @@ def look(path, graph=None):
 def only(path, graph=None) -> LayerSparsity:
     (found,) = look(path, graph).layers
     return found
+
+
+@pytest.mark.parametrize("external", [False, True])
+def test_denormal_weights_are_counted(tmp_path, monkeypatch, external):
+    monkeypatch.setattr(sparsity, "PIECE_ELEMENTS", 5)
+    array = weights(4, 4)
+    array[0] = [1e-39, -1e-40, 0.0, np.finfo(np.float32).tiny]
+    path = write_onnx(tmp_path / "m.onnx", "MatMul", array, external=external)
+    assert count_denormals(read_graph(path), model=path) == {"w": 2}
+    half = write_onnx(tmp_path / "h.onnx", "MatMul", array.astype(np.float16))
+    assert count_denormals(read_graph(half), model=half) == {}
 
 
 @pytest.mark.parametrize("external", [False, True])

@@ -22,6 +22,8 @@ from edgewise.model.precision import reduced_precision
 from edgewise.record import Measurement, Run
 from edgewise.run.agreement import (
     METRICS_OF_AGREEMENT,
+    NOT_FINITE,
+    REAL_INPUTS,
     REFERENCE,
     Outputs,
     absent_measurements,
@@ -176,5 +178,6 @@ def _compare(
     )
     if not math.isfinite(difference.max_rel):
         why = difference.why or "its outputs are 0 throughout"
+        why += f": {REAL_INPUTS}" if why == NOT_FINITE else ""
         return absent_measurements(not_compared(first.job.model.name) + why)
     return measurements_of_difference(difference, first.job.model.name)

@@ -17,7 +17,7 @@ from edgewise.model.precision import reduced_precision
 from edgewise.model.signature import TensorSpec, channels_last, shapes_fit
 from edgewise.record import Job, Scenario, Stopping, TargetSpec
 from edgewise.registry import availability_of
-from edgewise.run.agreement import Outputs, difference_of
+from edgewise.run.agreement import NOT_FINITE, Outputs, difference_of
 from edgewise.run.inference import Inference, InferenceFailed
 from edgewise.run.plan import Axes, make_plan
 from edgewise.run.run_builder import METERS_OFF, RunBuilder
@@ -44,8 +44,8 @@ class OutputAgreement:
             output.
         top1: share of rows whose largest element is in the same place; None where there are no rows.
         close: whether the difference is within what rounding explains.
-        why: of an infinite difference, its cause.
-        allowed: the tolerance of `max_rel`, and why it is this one.
+        why: of an infinite difference, its cause; why there is none.
+        allowed: the tolerance of `max_rel`, why it is this one, and how many elements are finite in neither.
     """
 
     name: str
@@ -61,6 +61,11 @@ class OutputAgreement:
         """JSON-shaped; infinite differences are None, with their cause in ``why``."""
         found = asdict(self)
         return found | {name: _finite(found[name]) for name in ("max_abs", "max_rel")}
+
+    @property
+    def compared(self) -> bool:
+        """Whether any element is finite in source or result."""
+        return self.why != NOT_FINITE
 
     @property
     def words(self) -> str:

@@ -31,6 +31,7 @@ from edgewise.model.identity import SAVED_MODEL, describe_file, list_files, open
 from edgewise.model.random_operators import random_words
 from edgewise.progress import StageStarted, emit
 from edgewise.record import ModelRef
+from edgewise.run.agreement import NOT_FINITE, REAL_INPUTS
 from edgewise.run.sample_mode import read_feeds
 from edgewise.run.sandbox import available_memory
 
@@ -189,6 +190,8 @@ def _compare(task: ConversionTask, made: _Made, comparer: Comparer) -> Agreement
     outputs = compare_answers(
         made.answer["outputs"], wanted, found, open_model(made.path).signature.outputs, reduced=_reduced(task, made)
     )
+    if outputs and not any(each.compared for each in outputs):
+        return Agreement(inputs=inputs, absent_because=f"{NOT_FINITE} ({inputs}): {REAL_INPUTS}")
     return Agreement(outputs=outputs, inputs=inputs, source_engine=engine, result_engine=own)
 
 

@@ -38,7 +38,7 @@ class Agreement:
     @property
     def worst(self) -> OutputAgreement | None:
         """The output that is the farthest from the source's."""
-        return max(self.outputs, key=lambda each: (not each.close, each.max_rel), default=None)
+        return max(self.outputs, key=lambda each: (not each.close, each.compared, each.max_rel), default=None)
 
     def to_document(self) -> dict[str, Any]:
         """JSON-shaped."""

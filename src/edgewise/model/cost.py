@@ -194,7 +194,7 @@ def _branch(operator: Operator, graph: Graph) -> Cost:
     if not found:
         raise _Unknown("its branches are not in the model")
     macs, ops = {each.macs for each in found}, {each.ops for each in found}
-    why = "which branch runs depends on the data"
+    why = operator.unknown_because or "which branch runs depends on the data"
     same = Cost(macs.pop() if len(macs) == 1 else None, ops.pop() if len(ops) == 1 else None)
     return same if same.macs is not None and same.ops is not None else Cost(same.macs, same.ops, why)
 
@@ -328,6 +328,14 @@ KINDS: dict[str, Kind] = {
 }  # fmt: skip
 """Every kind of operator and what its formula needs (`Operator.geometry`)."""
 
+_WITH_MACS = frozenset(
+    {
+        "convolution", "transposed-convolution", "matrix-multiplication", "attention", "recurrent", "counted", "branch",
+        "loop",
+    }
+)  # fmt: skip
+"""Kinds that may accumulate products, or run operators that do; the others have 0 MACs whatever their shapes are."""
+
 
 def cost_of(operator: Operator, graph: Graph) -> Cost:
     """MACs and ops of one operator; unknown ones say why."""
@@ -337,7 +345,8 @@ def cost_of(operator: Operator, graph: Graph) -> Cost:
     try:
         return KINDS[operator.kind].compute(operator, graph)
     except _Unknown as lack:
-        return Cost(None, None, operator.unknown_because or str(lack))
+        macs = None if operator.kind in _WITH_MACS else 0
+        return Cost(macs, None, operator.unknown_because or str(lack))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -83,6 +83,7 @@ class Tensor:
         sparsity: share of a constant's elements that its sparse encoding leaves out; None where it is dense.
         data: where a constant's elements lie (of a sparse encoding: those that it keeps); None where the file has them
             in another form, or the reader gives no place.
+        repeated: whether all elements of a constant are the one value that the file stores.
     """
 
     name: str
@@ -96,6 +97,7 @@ class Tensor:
     scales: Mapping[str, int | None] = field(default_factory=dict, compare=False)
     sparsity: float | None = None
     data: StoredData | None = field(default=None, compare=False, repr=False)
+    repeated: bool = False
 
     @property
     def elements(self) -> int | None:

@@ -191,6 +191,26 @@ def _find_weights(operator: Operator, graph: Graph, producers: Mapping[str, int]
     return found
 
 
+def count_denormals(graph: Graph, *, model: Path) -> dict[str, int]:
+    """Return weight → how many of its elements are denormal: not 0, and nearer to it than a float of full precision.
+
+    Reads the weights of the outermost graph that are float32 or float64. Raises as `count_zeros`.
+    """
+    import numpy as np
+
+    found: dict[str, int] = {}
+    for name in dict.fromkeys(name for operator in graph.operators for name in operator.weights):
+        place = graph.tensors[name].data
+        if place is None or place.dtype not in ("float32", "float64"):
+            continue
+        data = open_elements(place, model)
+        least = np.finfo(data.dtype).tiny
+        pieces = (data[start : start + PIECE_ELEMENTS] for start in range(0, data.size, PIECE_ELEMENTS))
+        count = sum(int(np.count_nonzero((np.abs(piece) < least) & (piece != 0))) for piece in pieces)
+        found |= {name: count} if count else {}
+    return found
+
+
 def _axes(operator: Operator, position: int | None, graph: Graph, rank: int) -> tuple[int, int] | None:
     """Dimensions of filters and of input channels of a product's weight; None if it has none."""
     tflite, options = graph.format == "tflite", operator.attributes

@@ -59,6 +59,12 @@ class CandidateChecks:
                 f"the original does not run in {job.runtime.name}: {check.failure.message}",
                 advice=check.failure.advice or "try another engine with ⟦runtime⟧",
             )
+        if check.broken and self._settings.judged is None and self._settings.fed is None:
+            raise BadInput(
+                "with random inputs the original's outputs are NaN or infinite, so no variant can be compared with it "
+                f"({check.broken.removeprefix('broken: ')})",
+                advice="give real inputs with ⟦data⟧; if their outputs are such too, check the model",
+            )
         if check.broken:
             raise BadInput(
                 f"the original is {check.broken}",

@@ -6,7 +6,7 @@ worth a reader's time and is left out.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 
@@ -26,6 +26,9 @@ TINY_SHARE = 0.005
 """A layer with less of the latency than this, and fewer than `TINY_OPS` operations, is tiny."""
 TINY_OPS = 20_000
 STORM_LAYERS = 20
+LEAST_DENORMALS = 1e-3
+"""Share of a layer's weights: with so many, convolutions of ONNX Runtime 1.32 took four times as long on an x86 server;
+with a tenth of it no longer."""
 SLOW_START = 5.0
 """A first inference that compiles or allocates is at least this many times slower than the steady state."""
 LEAST_START_S = 0.010
@@ -39,6 +42,7 @@ FINDINGS: dict[str, str] = {
     "unfused-batch-norm": "a batch normalization runs as a separate step after the layer that makes its input",
     "depthwise-far-from-roof": "depthwise convolutions are far below the machine's limits",
     "far-from-roof": "layers with much arithmetic are far below the machine's limits",
+    "denormal-weights": "layers far below the machine's limits have denormal weights, which are slow to compute with",
     "dynamic-shapes": "the engine computes shapes at run time because of open dimensions",
     "int8-held-back": "much of a quantised model's time is not int8 arithmetic",
     "integer-run-as-float": "quantised layers are computed in floating point",
@@ -58,6 +62,7 @@ class _ProfileView:
         settled: the profile's latency is that of the run.
         instructions: of the processor; None where they are not known.
         threads: that the run used; None where that is not known.
+        denormals: weight → how many of its elements are denormal, where the engine computes with them.
     """
 
     layers: Sequence[Layer]
@@ -68,6 +73,7 @@ class _ProfileView:
     settled: bool
     instructions: Collection[str] | None
     threads: int | None
+    denormals: Mapping[str, int]
 
     def operators(self, layer: Layer) -> list[Operator]:
         """Return the operators in `layer`."""
@@ -117,6 +123,19 @@ class _ProfileView:
             return (None,)
         return shape[-2:] if operator.kind == "matrix-multiplication" else shape[:1]
 
+    def count_denormals(self, layers: Sequence[Layer]) -> tuple[int, int]:
+        """Return how many weights of `layers` are denormal, and how many there are."""
+        names = dict.fromkeys(
+            name for layer in layers for operator in self.operators(layer) for name in operator.weights
+        )
+        sizes = [self.graph.tensors[name].elements or 0 for name in names]
+        return sum(self.denormals.get(name, 0) for name in names), sum(sizes)
+
+    def has_denormals(self, layer: Layer) -> bool:
+        """Whether so many weights of `layer` are denormal that they surely make it slow."""
+        count, weights = self.count_denormals([layer])
+        return count > 0 and count >= LEAST_DENORMALS * weights
+
     def share(self, layers: Sequence[Layer]) -> str:
         """Return the time of `layers` and its share of the whole, in words."""
         seconds = time_of(layers)
@@ -132,6 +151,7 @@ def find(
     latency: float | None = None,
     instructions: Collection[str] | None = None,
     threads: int | None = None,
+    denormals: Mapping[str, int] | None = None,
 ) -> tuple[Finding, ...]:
     """All findings in a profile, what is won with every inference before what is won once.
 
@@ -140,6 +160,7 @@ def find(
         latency: as the run measured it, s. Where the profile's own is another, what is left over is not known.
         instructions: that the processor lists; None where it lists none.
         threads: that the run used; None where that is not known.
+        denormals: weight → how many of its elements are denormal, where the engine computes with them.
     """
     settled = latency is None or abs(profile.latency / latency - 1) <= TOLERANCE
     sure = [replace(layer, time=None) if layer.is_bounded else layer for layer in layers]
@@ -152,6 +173,7 @@ def find(
         settled=settled,
         instructions=instructions,
         threads=threads,
+        denormals=denormals or {},
     )
     found = [finding for rule in _RULES for finding in rule(view)]
     worth = [each for each in found if each.once or each.saving >= LEAST_SHARE * profile.latency]
@@ -345,10 +367,18 @@ def _far(view: _ProfileView) -> list[Finding]:
         for layer in view.layers
         if layer.roof and layer.ops and layer.macs and layer.time and _quickest(layer) < FAR_FROM_ROOF
     ]
+    slowed = [layer for layer in far if view.has_denormals(layer)]
+    far = [layer for layer in far if layer not in slowed]
     deep = [layer for layer in far if any(each.geometry.get("depthwise") for each in view.operators(layer))]
     others = [layer for layer in far if layer not in deep]
     channels = _CHANNELS if any(view.may_have_better_channels(layer) for layer in others) else ""
+    count, weights = view.count_denormals(slowed)
     return [
+        *_far_from_roof(
+            view, slowed, "denormal-weights", "layer with arithmetic",
+            f"{count} of the {weights} weights of these layers are denormal, nearer to 0 than 1e-38, and the processor "
+            f"is slow with such numbers: measure again with {_DENORMALS_AS_ZERO}, or make them 0 in the file",
+        ),
         *_far_from_roof(
             view, deep, "depthwise-far-from-roof", "depthwise convolution",
             "merge each with its pointwise neighbour if the engine can, use more channels at lower resolution, or try "
@@ -361,6 +391,7 @@ def _far(view: _ProfileView) -> list[Finding]:
     ]  # fmt: skip
 
 
+_DENORMALS_AS_ZERO = f"{as_flag('set')} session.set_denormal_as_zero=1"
 _CHANNELS = "channel counts inside the network that are multiples of 8 or 16 suit most kernels; "
 
 

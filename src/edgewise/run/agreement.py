@@ -9,6 +9,7 @@ from itertools import combinations
 import numpy as np
 from numpy.typing import NDArray
 
+from edgewise.errors import as_flag
 from edgewise.record import Caution, Measurement
 
 EXACT_TOLERANCE = 2e-3
@@ -46,12 +47,12 @@ class Difference:
     """How far one run's outputs are from another's.
 
     Attributes:
-        max_abs: largest absolute difference of any element.
+        max_abs: largest absolute difference of any element; NaN where no element is finite.
         max_rel: the same over the largest magnitude (quantised: the type's range) of that output in the reference.
         top1: share of rows whose largest element is in the same place; None where there are no rows to speak of.
         close: whether the difference is within what roundings explain.
-        why: of an infinite difference, what makes it one.
-        allowed: the tolerance of `max_rel`, and why it is this one.
+        why: of an infinite difference, what makes it one; why there is none.
+        allowed: the tolerance of `max_rel`, why it is this one, and how many elements are finite in neither.
     """
 
     max_abs: float
@@ -107,13 +108,16 @@ def check_finite(outputs: Outputs) -> tuple[Caution, ...]:
     """Return a caution where any output holds NaN or infinity: for such inputs neither speed nor agreement means
     much.
     """
-    broken = [
-        array for array in outputs.arrays if np.issubdtype(array.dtype, np.floating) and not np.isfinite(array).all()
-    ]
-    if not broken:
+    lost = sum(map(_count_lost, outputs.arrays))
+    if not lost:
         return ()
-    share = sum(int(np.count_nonzero(~np.isfinite(array))) for array in broken) / sum(a.size for a in outputs.arrays)
+    share = lost / sum(array.size for array in outputs.arrays)
     return (Caution.of("output-not-finite", f"{share:.0%} of the outputs of {outputs.label} are NaN or infinite"),)
+
+
+def _count_lost(array: NDArray[np.generic]) -> int:
+    """Return how many elements are NaN or infinite."""
+    return int(np.count_nonzero(~np.isfinite(array))) if np.issubdtype(array.dtype, np.floating) else 0
 
 
 def difference_of(own: Outputs, reference: Outputs) -> Difference:
@@ -151,6 +155,11 @@ def difference_of(own: Outputs, reference: Outputs) -> Difference:
     reduced = own.reduced or reference.reduced
     tolerance = REDUCED_TOLERANCE if reduced else EXACT_TOLERANCE
     allowed = f"{tolerance:.1%} is allowed: {reduced or 'everything computes in float32, as far as known'}"
+    if not reasons and (lost := sum(map(_count_lost, reference.arrays))):
+        size = sum(array.size for array in reference.arrays)
+        if lost == size:
+            return Difference(float("nan"), float("nan"), None, close=True, why=NOT_FINITE)
+        allowed += f"; {lost} of {size} elements are NaN or infinite in both"
     rows = np.concatenate(tops) if tops else np.empty(0)
     top1 = float(rows.mean()) if rows.size else None
     return Difference(
@@ -239,6 +248,8 @@ def difference_words(difference: Difference) -> str:
     return f"max abs error {difference.max_abs:.3g}, {share if np.isfinite(difference.max_rel) else ALL_ZERO}{top1}"
 
 
+NOT_FINITE = "all outputs are NaN or infinite with these inputs, so there is nothing to compare"
+REAL_INPUTS = f"give real inputs with {as_flag('input_data')}"
 ALL_ZERO = "the reference's output is 0 everywhere, so there is no scale"
 NO_MAJORITY = "there is no majority, so it is unknown which is right"
 BEYOND = "more than rounding explains"
@@ -277,5 +288,6 @@ def measurements_of_difference(difference: Difference, label: str) -> tuple[Meas
             rows.append(Measurement.of(metric, value, method))
             continue
         nothing = "no output has rows of class scores without NaN" if value is None else ALL_ZERO
-        rows.append(Measurement.absent(metric, difference.why or nothing))
+        why = f"{NOT_FINITE}: {REAL_INPUTS}" if difference.why == NOT_FINITE else difference.why
+        rows.append(Measurement.absent(metric, why or nothing))
     return tuple(rows)

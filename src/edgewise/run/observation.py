@@ -1,4 +1,4 @@
-"""What one run of a model shows: shapes that depend on values, branches taken, repetitions of loops.
+"""What runs of a model show: shapes that depend on values, branches taken, repetitions of loops.
 
 The model runs in a process of its own with limits, on ONNX Runtime without optimisations, so that every node of the
 file runs as it stands.
@@ -13,7 +13,7 @@ from contextlib import suppress
 from dataclasses import replace
 from functools import lru_cache
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from edgewise.child_process import run_child
 from edgewise.errors import BadInput, EdgewiseError, as_flag
@@ -32,6 +32,9 @@ from edgewise.workload.input_shapes import ATTEMPTS
 from edgewise.workload.inputs import load_arrays, make_arrays
 from edgewise.workload.resolved_graph import ResolvedGraph, read_resolved_graph
 
+if TYPE_CHECKING:
+    from edgewise.workload.arrays import Array
+
 TIMEOUT_S = 120.0
 REFUSED = "the model could not be run on inputs of these shapes"
 _ENGINE = "onnxruntime"
@@ -43,7 +46,13 @@ class _Unobserved(Exception):
 
 
 def observe(
-    graph: Graph, path: Path, inputs: Sequence[InputSpec], *, seed: int = 0, input_data: Path | None = None
+    graph: Graph,
+    path: Path,
+    inputs: Sequence[InputSpec],
+    *,
+    seed: int = 0,
+    input_data: Path | None = None,
+    again: bool = False,
 ) -> Graph:
     """`graph` with what its file's rules leave open completed from one run; as it was, where nothing is open.
 
@@ -53,18 +62,45 @@ def observe(
         graph: of the file at `path`, with `inputs` as its shapes.
         inputs: all inputs of the model, in its order.
         seed, input_data: of what it is fed, as in `edgewise.record.Workload`.
+        again: whether it is run on other inputs too, as no job has these: only the branches and repetitions that are
+            the same there count.
     """
     if graph.format != "onnx" or not is_open(graph):
         return graph
     try:
-        answer = _run(graph, path, inputs, seed=seed, input_data=input_data)
+        arrays = load_arrays(input_data, inputs) if input_data else make_arrays(inputs, seed=seed)
+        engine, observed = _run(graph, path, inputs, arrays)
+        note = ""
+        if again:
+            observed, note = _compare_runs(observed, graph, path, inputs, [*map(_make_other, arrays, inputs)])
         shapes = {spec.name: spec.shape for spec in inputs}
-        complete = OnnxReader().read_graph(path, shapes=shapes, observed=_parse(answer))
+        complete = OnnxReader().read_graph(path, shapes=shapes, observed=observed)
     except (_Unobserved, EdgewiseError) as reason:
         return replace(graph, metadata={**graph.metadata, "unobserved": str(reason)})
     fed = f"the data in {input_data.name}" if input_data else f"random inputs (seed {seed})"
-    method = f"shapes, branches and repetitions observed in one unoptimised run of {answer['engine']} on {fed}"
+    method = f"shapes, branches and repetitions observed in one unoptimised run of {engine} on {fed}{note}"
     return replace(complete, metadata={**complete.metadata, "observed": method})
+
+
+def _compare_runs(
+    first: Observed, graph: Graph, path: Path, inputs: Sequence[InputSpec], others: Sequence[Array]
+) -> tuple[Observed, str]:
+    """Return `first` without the times that are others in a run on `others`, and what is to be said of that run."""
+    try:
+        _, second = _run(graph, path, inputs, others)
+    except _Unobserved:
+        unknown = "; a run on other inputs failed, so branches and repetitions stay unknown"
+        return replace(first, times={}), unknown if first.times else ""
+    differing = [
+        name
+        for place, values in first.shapes.items()
+        for name, found in values.items()
+        if second.shapes.get(place, {}).get(name, found) != found
+    ]
+    more = f" and {len(differing) - 1} more" if differing[1:] else ""
+    note = f"; other inputs give other shapes of {differing[0]!r}{more}" if differing else ""
+    same = {place: count for place, count in first.times.items() if second.times.get(place) == count}
+    return replace(first, times=same), note
 
 
 def read_run_graph(job: Job) -> Graph:
@@ -96,7 +132,7 @@ def observe_file(
         BadModel, BadInput: as `read_resolved_graph`.
     """
     network = read_resolved_graph(path, shapes=shapes, signature=signature, hash_weights=hash_weights)
-    graph = observe(network.graph, path, network.inputs)
+    graph = observe(network.graph, path, network.inputs, again=True)
     tried = {network.inputs}
     for attempt in range(1, ATTEMPTS):
         if not graph.metadata.get("unobserved", "").startswith(REFUSED) or not network.source["assumed"]:
@@ -107,7 +143,7 @@ def observe_file(
             )
             if other.inputs not in tried:
                 tried.add(other.inputs)
-                seen = observe(other.graph, path, other.inputs)
+                seen = observe(other.graph, path, other.inputs, again=True)
                 if "unobserved" not in seen.metadata:
                     return seen, other
     return graph, network
@@ -121,10 +157,8 @@ def is_open(graph: Graph) -> bool:
     return any(cost_of(operator, graph).ops is None for operator in bodies)
 
 
-def _run(
-    graph: Graph, path: Path, inputs: Sequence[InputSpec], *, seed: int, input_data: Path | None
-) -> Mapping[str, Any]:
-    """Return what the worker answers. Raises `_Unobserved`."""
+def _run(graph: Graph, path: Path, inputs: Sequence[InputSpec], arrays: Sequence[Array]) -> tuple[str, Observed]:
+    """Return the engine with its version, and what the worker answers. Raises `_Unobserved`."""
     availability = availability_of(runtimes().get(_ENGINE))
     if not availability:
         raise _Unobserved(f"a run of the model would show it, but {availability.reason} ({availability.install_hint})")
@@ -136,7 +170,6 @@ def _run(
     import numpy as np
     import psutil
 
-    arrays = load_arrays(input_data, inputs) if input_data else make_arrays(inputs, seed=seed)
     request = {
         "model": str(path.resolve()),
         "inputs": [spec.name for spec in inputs],
@@ -152,9 +185,18 @@ def _run(
     if done.failure:
         raise _Unobserved(f"a run of the model {done.failure}")
     try:
-        return dict(json.loads(done.output))
-    except (TypeError, ValueError, RecursionError) as error:
+        answer = dict(json.loads(done.output))
+        return str(answer["engine"]), _parse(answer)
+    except (KeyError, TypeError, ValueError, RecursionError) as error:
         raise _Unobserved("a run of the model gave no answer") from error
+
+
+def _make_other(array: Array, spec: InputSpec) -> Array:
+    """Return an array that differs from a random one and is as safe: floats are 0, indices and booleans 1 − x."""
+    if spec.value is not None:
+        return array
+    other: Array = (array == 0).astype(array.dtype) if array.dtype.kind != "f" else array * 0
+    return other
 
 
 def _parse(answer: Mapping[str, Any]) -> Observed:

@@ -4,11 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import replace
+from pathlib import Path
 from typing import Any, Protocol, get_args
 
 from edgewise.errors import EdgewiseError
 from edgewise.model.graph import Graph
 from edgewise.model.memory_plan import describe_totals, plan_memory
+from edgewise.model.sparsity import count_denormals
 from edgewise.profiling.findings import find
 from edgewise.profiling.layers import build_profile
 from edgewise.profiling.module_operators import graph_of_steps
@@ -76,9 +78,24 @@ def with_layers(run: Run, sessions: Sequence[SessionResult], *, find_peaks: Find
         latency=latency,
         instructions=(run.environment.get("cpu") or {}).get("flags"),
         threads=threads_of(run),
+        denormals=_count_denormals(run, graph),
     )
     profile = replace(profile, findings=findings)
     return replace(run, layers=layers, profile=profile, cautions=(*run.cautions, *cautions))
+
+
+def _count_denormals(run: Run, graph: Graph) -> dict[str, int]:
+    """Return weight → number of denormal elements, where ONNX Runtime computes with them on the processor."""
+    spec = run.job.runtime
+    if spec.name != "onnxruntime" or _accelerated(run) or str(spec.options.get(_FLUSHED, "0")) not in ("0", "False"):
+        return {}
+    try:
+        return count_denormals(graph, model=Path(run.job.model.path))
+    except (EdgewiseError, OSError):  # what can't be read tells nothing
+        return {}
+
+
+_FLUSHED = "session.set_denormal_as_zero"
 
 
 def _under_roofs(

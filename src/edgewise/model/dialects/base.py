@@ -38,6 +38,7 @@ class RawOperator:
         attributes: its options by the format's own names, as plain values (int, float, str, tuples of them).
         inputs, outputs: in the format's order; None for one that is left out.
         values: elements of small constant inputs.
+        lengths: number of entries of options that are lists too long to be read.
     """
 
     op: str
@@ -47,6 +48,7 @@ class RawOperator:
     inputs: Sequence[Tensor | None] = ()
     outputs: Sequence[Tensor | None] = ()
     values: Values = lambda at: None
+    lengths: Mapping[str, int] = field(default_factory=dict)
 
     def input(self, at: int | None) -> Tensor | None:
         """Return the input at a position, None where it is left out."""
@@ -111,6 +113,13 @@ class RawOperator:
         if found is not None and not all(isinstance(each, int) and 0 <= each <= MAX_SIZE for each in found):
             raise Unclear(f"its option {name!r} has an entry that is not a size")
         return found
+
+    def length(self, name: str) -> int:
+        """Return how many entries an option that is a list has. Raises `Unclear` where it is something else."""
+        value = self.attributes.get(name, ())
+        if not isinstance(value, tuple | list):
+            raise Unclear(f"its option {name!r} is not a list")
+        return len(value) or self.lengths.get(name, 0)
 
     def constant_size(self, at: int) -> int | None:
         """Return the size in a constant input, None where the input is no constant.
@@ -293,7 +302,7 @@ def data_dependent(why: str = "") -> Semantics:
 
 RARE = "edgewise does not count the operations of this rare operator"
 OPEN = "its cost depends on an open dimension"
-RANDOM = unknown("the cost of a random number depends on the generator")
+RANDOM = data_dependent("the cost of a random number depends on the generator")
 
 
 def each(names: str | Iterable[str], rule: Rule) -> dict[str, Rule]:

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
+from edgewise.model.cost import ACTIVATIONS
 from edgewise.model.dialects import (
     onnx_arithmetic,
     onnx_contrib,
@@ -15,16 +16,23 @@ from edgewise.model.dialects import (
     onnx_sequence,
 )
 from edgewise.model.dialects.base import (
+    OPEN,
     RawOperator,
     Rule,
     Semantics,
     Unclear,
     apply,
+    counted,
+    data_dependent,
+    divide,
     drop_indices,
     each,
+    elements,
     mean,
     moving,
+    multiply,
     per_element,
+    product_of,
     size,
     unknown,
 )  # fmt: skip
@@ -52,9 +60,41 @@ def read_normalizer(raw: RawOperator) -> Semantics:
     return per_element(operations, kind="normalization")
 
 
+def read_linear_classifier(raw: RawOperator) -> Semantics:
+    """Features × classes, the function of the scores, and the largest of them; the coefficients are an option."""
+    weights, scores = raw.length("coefficients"), elements(raw.output(1))
+    rows, targets = product_of(raw.input(0), 0, -1), divide(weights, size(raw.input(0), -1))
+    if not weights:
+        raise Unclear(_NO_COEFFICIENTS)
+    macs = multiply(rows, weights)
+    afterwards = raw.text("post_transform", "NONE")
+    per_score = {"NONE": 0, "LOGISTIC": ACTIVATIONS["sigmoid"], "SOFTMAX": 5}.get(afterwards)
+    if macs is None or scores is None:
+        return mean("counted", macs=macs, why=OPEN)
+    if per_score is None:
+        return mean("counted", macs=macs, why=f"the function {afterwards!r} has no known cost")
+    if multiply(rows, targets) != scores:
+        return mean("counted", macs=macs, why="how one score becomes those of two classes is the engine's affair")
+    single = multiply(rows, raw.length("intercepts")) or 0
+    return counted(macs, 2 * macs + single + scores * (per_score + 1))
+
+
+def read_svm(raw: RawOperator) -> Semantics:
+    """Return the MACs of the kernels (features × support vectors) and of the sums that the coefficients weight.
+
+    Without support vectors the coefficients are those of a linear model.
+    """
+    weights = raw.length("support_vectors") + raw.length("coefficients")
+    if not weights:
+        raise Unclear(_NO_COEFFICIENTS)
+    macs = multiply(product_of(raw.input(0), 0, -1), weights)
+    return mean("counted", macs=macs, why=OPEN if macs is None else _KERNELS)
+
+
+_NO_COEFFICIENTS = "it has no coefficients"
+_KERNELS = "the operations of the kernels' functions, of votes and of probabilities are not counted"
 _TREES = "the depth that it reaches in each tree depends on the data"
 _TABLE = "the length of the table search depends on the data"
-_VECTORS = "its support vectors are in options of the operator, so their number is not in a shape"
 _STEP = "it is a step of training"
 
 CLASSICAL: dict[str, Rule] = {
@@ -65,11 +105,11 @@ CLASSICAL: dict[str, Rule] = {
     "Scaler": per_element(2),
     "Normalizer": read_normalizer,
     "LinearRegressor": read_linear_regressor,
-    "LinearClassifier": unknown("the cost of computing labels from scores depends on the data"),
-    **each("TreeEnsemble TreeEnsembleClassifier TreeEnsembleRegressor", unknown(_TREES)),
-    **each("SVMClassifier SVMRegressor", unknown(_VECTORS)),
-    **each("CategoryMapper LabelEncoder OneHotEncoder DictVectorizer", unknown(_TABLE)),
-    **each("CastMap ZipMap", unknown("it works on maps, whose sizes depend on the data")),
+    "LinearClassifier": read_linear_classifier,
+    **each("TreeEnsemble TreeEnsembleClassifier TreeEnsembleRegressor", data_dependent(_TREES)),
+    **each("SVMClassifier SVMRegressor", read_svm),
+    **each("CategoryMapper LabelEncoder OneHotEncoder DictVectorizer", data_dependent(_TABLE)),
+    **each("CastMap ZipMap", data_dependent("it works on maps, whose sizes depend on the data")),
 }
 """Operator of ``ai.onnx.ml`` → what it means."""
 

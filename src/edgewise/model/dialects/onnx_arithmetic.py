@@ -92,10 +92,16 @@ def read_reduction(raw: RawOperator) -> Semantics:
 
 
 def read_scatter(raw: RawOperator) -> Semantics:
-    """Movement, or one operation per update where updates are combined with what is there."""
+    """Movement, or one operation per update where updates are combined with what is there.
+
+    What a value is repeated in all over holds no parameters: the file stores the updates alone.
+    """
+    base = raw.input(0)
+    repeated = base is not None and base.repeated
+    weights = (2,) if repeated else (0, 2)
     if raw.text("reduction", "none") == "none":
-        return moving(0)
-    return reducing(data=2, weights=(0,))
+        return moving(*weights)
+    return reducing(data=2, weights=weights)
 
 
 def read_loop(raw: RawOperator) -> Semantics:
@@ -188,7 +194,7 @@ TABLE: dict[str, Rule] = {
     "Loop": read_loop,
     "Scan": read_scan,
     "SequenceMap": Semantics(kind="loop"),
-    **each("StringConcat StringNormalizer StringSplit RegexFullMatch", unknown(_STRINGS)),
+    **each("StringConcat StringNormalizer StringSplit RegexFullMatch", data_dependent(_STRINGS)),
     "ImageDecoder": unknown("the cost of decoding depends on the image"),
     **each("DFT STFT RoiAlign", rare()),
     **each("NegativeLogLikelihoodLoss SoftmaxCrossEntropyLoss", rare(2)),

@@ -181,7 +181,7 @@ MICROSOFT: dict[str, Rule] = {
     "Unique": data_dependent(),
     **each("BeamSearch GreedySearch Sampling WhisperBeamSearch", unknown(_GENERATION)),
     **each("EPContext Snpe", unknown(_OPAQUE)),
-    "Tokenizer": unknown("it works on strings, whose lengths depend on the data"),
+    "Tokenizer": data_dependent("it works on strings, whose lengths depend on the data"),
 }
 """Operator of ``com.microsoft`` → what it means."""
 

@@ -145,6 +145,8 @@ class _GraphReader:
         constants: messages of constants, those of the graphs around it with them.
         path: of the graph, as `Observed` has it.
         tensors: of this graph.
+        inputs: names of its inputs that are no constants.
+        made_by: value → the node that makes it.
     """
 
     source: Source
@@ -152,12 +154,15 @@ class _GraphReader:
     constants: dict[str, Proto] = field(default_factory=dict)
     path: str = ""
     tensors: dict[str, Tensor] = field(default_factory=dict)
+    inputs: list[str] = field(default_factory=list)
+    made_by: dict[str, OnnxNode] = field(default_factory=dict)
 
     def read(self, block: Block) -> Graph:
         """Return the graph of `block`. Raises as `make_graph`."""
         graph = block.proto
         observed = self.source.observed.shapes.get(self.path, {})
-        inputs = self._read_constants_and_inputs(block, observed)
+        inputs = self.inputs = self._read_constants_and_inputs(block, observed)
+        self.made_by = {name: step for step in block.steps for name in step.outputs}
         types = {info.name: read_type(info.type, self.source.dtypes) for info in (*graph.value_info, *graph.output)}
         for step in block.steps:
             for name in step.outputs:
@@ -272,7 +277,7 @@ class _GraphReader:
         if step.inputs[0] not in self.constants or made is None or made.size_bytes is None or made.name in results:
             return False
         element = BITS.get(made.dtype, 0) // 8
-        self.tensors[made.name] = replace(made, constant=True, stored_bytes=element)
+        self.tensors[made.name] = replace(made, constant=True, stored_bytes=element, repeated=True)
         return True
 
     def _read_inner(self, step: OnnxNode, name: str) -> dict[str, Graph]:
@@ -286,6 +291,7 @@ class _GraphReader:
 
     def _read_operator(self, step: OnnxNode, name: str, index: int, *, subgraphs: tuple[str, ...]) -> Operator:
         plain, shown = self._read_attributes(step.attributes) if step.attributes else ({}, {})
+        long = [(each.name, self._left_out(each)) for each in step.attributes] if step.domain == "ai.onnx.ml" else []
         inputs, outputs = step.inputs, step.outputs
         semantics = interpret(
             RawOperator(
@@ -296,6 +302,7 @@ class _GraphReader:
                 inputs=[self._look_up(each) if each else None for each in inputs],
                 outputs=[self._look_up(each) if each else None for each in outputs],
                 values=lambda at: self._read_values(inputs, at),
+                lengths={name: gone.count for name, gone in long if gone is not None and gone.field},
             )
         )
         there = [inputs[at] for at in semantics.weights if at < len(inputs) and inputs[at]]
@@ -317,7 +324,7 @@ class _GraphReader:
             domain=step.domain,
             custom=step.domain not in STANDARD,
             subgraphs=subgraphs,
-            unknown_because=semantics.why,
+            unknown_because=semantics.why or self._name_source(step),
             label=_find_label(step, name, weights) or step.path,
         )
 
@@ -332,6 +339,17 @@ class _GraphReader:
         if step.op == "Loop" and _may_stop(step):
             return {key: value for key, value in geometry.items() if key != "trips"}
         return geometry
+
+    def _name_source(self, step: OnnxNode) -> str:
+        """Which input of the model decides how often a loop runs or which branch does; "" where none does directly."""
+        noun = {"Loop": "the number of repetitions", "If": "the branch that runs"}.get(step.op)
+        name = step.inputs[0] if noun and step.inputs and not self.path else ""
+        for _ in range(len(_SAME_VALUE)):
+            before = self.made_by.get(name)
+            if before is None or before.op not in _SAME_VALUE or not before.inputs:
+                break
+            name = before.inputs[0]
+        return f"{noun} is decided by the input {name!r}" if name in self.inputs else ""
 
     def _find_option_weights(self, step: OnnxNode, name: str) -> tuple[str, ...]:
         """Add the parameters that stand in an operator's options to the constants, and name them."""
@@ -450,6 +468,10 @@ def _find_label(step: OnnxNode, name: str, weights: Sequence[str]) -> str:
     modules = [text for text in re.findall(r"'([^']*)'", note[:_MAX_TEXT])[:-1] if text]
     modules = modules or [text for each in weights if (text := each.rpartition(".")[0])]
     return f"{modules[-1]}/{own}" if modules else ""
+
+
+_SAME_VALUE = frozenset({"Cast", "Identity", "Reshape", "Squeeze", "Unsqueeze"})
+"""Operators that leave a number as it is."""
 
 
 def _may_stop(step: OnnxNode) -> bool:

@@ -70,7 +70,7 @@ from edgewise.report.runs.conditions import (
     scenario_of,
     told_apart,
 )
-from edgewise.run.agreement import BEYOND, REFERENCE, compared_with, not_compared
+from edgewise.run.agreement import BEYOND, REAL_INPUTS, REFERENCE, compared_with, not_compared
 from edgewise.stats.turns import Turns, log_ratios
 from edgewise.text import enumerate_few, listing, one_line
 from edgewise.units import format_limit, significant
@@ -339,7 +339,9 @@ def _remarks(chosen: Candidate, candidates: Sequence[Candidate]) -> list[str]:
         others = "; there was no other run to compare with" if len(candidates) == 1 else ""
         lines.append(f"its outputs were not compared with another runtime's{others}")
     if any(caution.code == "output-not-finite" for caution in chosen.run.cautions):
-        lines.append("its outputs contain NaN or infinity for the inputs used, so agreement means little")
+        lines.append(
+            f"its outputs contain NaN or infinity for the inputs used, so agreement means little: {REAL_INPUTS}"
+        )
     precisions = {one.label: precision_of(one.run) for one in candidates}
     known = {precision for precision in precisions.values() if precision}
     if len(known) > 1:

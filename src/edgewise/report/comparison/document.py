@@ -41,6 +41,7 @@ from edgewise.report.runs.cautions import merge_cautions
 from edgewise.report.runs.cells import failure_of, label_of, reason_of_absence
 from edgewise.report.runs.conditions import elsewhere, engine_of, names_of
 from edgewise.report.runs.provenance import how_of, provenance_of_column
+from edgewise.run.agreement import REAL_INPUTS
 from edgewise.stats.comparison import RISK
 from edgewise.text import listing, one_line
 from edgewise.units import format_duration, significant
@@ -85,7 +86,14 @@ def comparison_document(findings: ComparisonResult) -> Document:
         title=title_of(findings),
         tables=tuple(tables),
         sections=tuple(filled(sections)),
-        answer=lines_of([*variant_lines(findings), *agreement_lines(findings), *reason_lines(findings)]),
+        answer=lines_of(
+            [
+                *variant_lines(findings),
+                *agreement_lines(findings),
+                *reason_lines(findings),
+                *not_finite_lines(findings),
+            ]
+        ),
         lead=tuple(filled([Section(title=LOAD, lines=load, tone="poor")])),
         charts=lambda: [make(findings) for make in CHARTS],
     )
@@ -128,6 +136,17 @@ def reason_lines(findings: ComparisonResult) -> list[str]:
     """Why variants are faster or slower, in a line each."""
     several = len(compared_labels(findings)) > 1
     return [f"{label}: {why}" if several else why for label, why in findings.reasons.items() if why]
+
+
+def not_finite_lines(findings: ComparisonResult) -> list[str]:
+    """Say which variants compute NaN or infinity, and what helps; nothing where all outputs are numbers."""
+    labels = [
+        one_line(each.label)
+        for each in findings.variants
+        if any(caution.code == "output-not-finite" for caution in each.run.cautions)
+    ]
+    told = f"outputs of {listing(labels)} are NaN or infinite with these inputs, so they can't be compared"
+    return [f"{told}: {REAL_INPUTS}"] if labels else []
 
 
 def agreement_lines(findings: ComparisonResult) -> list[str]:

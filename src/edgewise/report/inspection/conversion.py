@@ -51,7 +51,7 @@ def _table(outputs: tuple[OutputAgreement, ...]) -> Table:
         ),
         number_column("SNR (dB)", lambda each: each.snr_db, significant, why="no difference, or no output"),
         number_column("Top-1 match", lambda each: each.top1, "{:.0%}".format, why="no rows of class scores"),
-        text_column("Agrees", lambda each: "yes" if each.close else "no"),
+        text_column("Agrees", lambda each: ("yes" if each.close else "no") if each.compared else "not compared"),
     ]
     return table_of("Agreement with the source", outputs, columns)
 

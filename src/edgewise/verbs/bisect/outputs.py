@@ -18,7 +18,7 @@ from edgewise.model.identity import read_graph
 from edgewise.model.precision import reduced_precision
 from edgewise.progress import StageStarted, emit
 from edgewise.record import Job, Scenario, Stopping
-from edgewise.run.agreement import Outputs, difference_of, difference_words
+from edgewise.run.agreement import NOT_FINITE, Outputs, difference_of, difference_words
 from edgewise.run.executor import facts_of
 from edgewise.run.inference import Inference, InferenceFailed
 from edgewise.run.plan import Axes, make_plan
@@ -55,7 +55,13 @@ class OutputSearch:
         emit(StageStarted(title=f"{self.request.engine} {release.version} against {self.request.good}"))
         if self.good is None:
             self.good, again = (self._outputs(self.releases[0].version) for _ in range(2))
-            if not difference_of(again, self.good).close:
+            told = difference_of(again, self.good)
+            if told.why == NOT_FINITE:
+                raise BadInput(
+                    f"releases can't be told apart by the outputs of {self.request.model}: {NOT_FINITE}",
+                    advice="compare ⟦on=latency⟧ or ⟦on=memory⟧",
+                )
+            if not told.close:
                 raise BadInput(
                     f"the outputs of {self.request.model} differ between two runs of {self.releases[0].version}",
                     advice="no release can be found by them; does the model draw random numbers?",
