@@ -14,6 +14,7 @@ from edgewise.comparing.comparison import NO_KL, Variant
 from edgewise.comparing.divergence import NO_TEXT, divergence_of
 from edgewise.comparing.metrics import contrast_of
 from edgewise.comparing.token_agreement import agreement_of
+from edgewise.comparing.trial import ComparisonInterrupted
 from edgewise.errors import BadInput
 from edgewise.record import Scenario
 from edgewise.report.comparison.document import comparison_document
@@ -262,7 +263,9 @@ def test_an_interrupted_divergence_keeps_what_was_measured(tmp_path, monkeypatch
 
     monkeypatch.setattr(divergence, "Inference", stop)
     given = {"input_data": prompts(tmp_path, "ab"), "prompt_tokens": None, "rounds": 1}
-    found = compare(scored(tmp_path, "a"), scored(tmp_path, "b"), **given)
+    with pytest.raises(ComparisonInterrupted) as stopped:
+        compare(scored(tmp_path, "a"), scored(tmp_path, "b"), **given)
+    found = stopped.value.findings
     assert found.interrupted and found.comparisons
     assert found.agreement["b.fake"].divergence.because == "interrupted"
 
