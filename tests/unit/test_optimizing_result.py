@@ -244,4 +244,9 @@ def test_where_nothing_was_chosen_the_best_int8_file_is_named_if_it_is_smaller(s
     assert result.best_int8 == tuned and result.made(tuned) == best
     found = _find_smaller_int8(result)
     assert (None if found is None else found.path) == ("/out/b, 2 threads" if there else None)
-    assert replace(result, chosen="float").best_int8 is None
+    chosen = replace(result, chosen="float")
+    assert chosen.best_int8 is None and chosen.fastest_int8 == tuned
+    assert _find_smaller_int8(chosen) == found
+    assert _find_smaller_int8(replace(result, chosen=tuned.id)) is None
+    slower = replace(best, accepted=True)  # within every bound
+    assert replace(result, candidates=(slower, tuned)).fastest_int8 == slower

@@ -21,7 +21,7 @@ from edgewise.model.identity import describe_file, open_model
 from edgewise.optimizing.changed_answers import ChangedAnswers
 from edgewise.optimizing.choice import SMALLER, check_bounds, find_closest
 from edgewise.optimizing.elsewhere import with_device_memory
-from edgewise.optimizing.factors import find_factors, find_precision_steps
+from edgewise.optimizing.factors import find_factors, find_precision_steps, tell_slower
 from edgewise.optimizing.loader import write_loader
 from edgewise.optimizing.search_settings import SearchSettings
 from edgewise.optimizing.selection import Selection, Standings
@@ -60,6 +60,14 @@ def build_result(
     everything, others = standings.everything, tuple(standings.candidates.values())
     choice = selection.decide(standings)
     chosen = None if choice is None else choice.id
+    if choice is not None:
+        best = everything[choice.id]
+        others = tuple(
+            replace(one, behind=tell_slower(one, best, standings.races, apart=choice.apart))
+            if one.accepted and one.id != choice.id
+            else one
+            for one in others
+        )
     members, metrics = selection.find_pareto_front(standings)
     unmet, closest = _find_unmet(standings, settings, chosen)
     # Without labels only variants have an evaluation.
@@ -76,7 +84,7 @@ def build_result(
         reason="" if chosen is None else _explain(everything[chosen], everything),
         chosen_because="" if choice is None else choice.because,
         factors=() if chosen is None else find_factors(chosen, everything, standings.races),
-        precision_steps=find_precision_steps(everything, standings.races),
+        precision_steps=find_precision_steps(everything, standings.races, chosen),
         not_tried=_find_not_tried(others, settings),
         with_data=_find_prediction_with_data(standings.with_data, everything[chosen or ORIGINAL].runtime.name),
         bounds=settings.bounds,
@@ -110,10 +118,10 @@ def build_result(
         result = replace(result, thumbnails=draw_thumbnails(settings.judged.data, samples))
     if chosen is not None:
         result = _with_files(result, settings, everything[chosen])
-    elif (int8 := _find_smaller_int8(result)) is not None:
+    if (int8 := _find_smaller_int8(result)) is not None:
         file, folder = Path(int8.path), settings.folder.resolve()
         file = settings.folder / file.relative_to(folder) if file.is_relative_to(folder) else file
-        result = replace(result, files={"int8": str(file)})
+        result = replace(result, files={**result.files, "int8": str(file)})
     for one in everything.values():
         if one.measured is not None:
             save(_with_provenance(one, one.measured, result))
@@ -130,9 +138,11 @@ def _explain(chosen: Candidate, everything: Mapping[str, Candidate]) -> str:
 
 
 def _find_smaller_int8(result: Optimization) -> ModelRef | None:
-    """Return the file of the best int8 variant, where nothing was chosen and it is smaller than the original's."""
-    int8, original = result.best_int8, result.baseline.model
+    """Return the file of the best int8 variant, where it is not the chosen one and is smaller than the original's."""
+    int8, original = result.fastest_int8, result.baseline.model
     if int8 is None or int8.model is None or original is None:
+        return None
+    if result.chosen is not None and result.candidate(result.chosen).model == int8.model:
         return None
     return int8.model if int8.model.size_bytes <= SMALLER * original.size_bytes else None
 

@@ -26,7 +26,7 @@ from edgewise.optimizing.choice import (
     judged_words,
 )
 from edgewise.optimizing.elsewhere import choose_estimated, judge_all
-from edgewise.optimizing.factors import find_engine_step
+from edgewise.optimizing.factors import find_apart, find_engine_step
 from edgewise.optimizing.planning import PlannedTask
 from edgewise.optimizing.race import (
     EACH_S,
@@ -233,7 +233,8 @@ class Selection:
             return choose_estimated(standings.candidates, headline=self.headline, aim=self.settings.aim)
         ranking = None if standings.ranked is None else standings.ranked.ranking
         found = list(standings.candidates.values())
-        return choose(found, ranking, headline=self.headline, aim=self.settings.aim)
+        apart = find_apart([one.id for one in found if one.accepted], standings.races)
+        return choose(found, ranking, headline=self.headline, aim=self.settings.aim, apart=apart)
 
     def find_pareto_front(self, standings: Standings) -> tuple[tuple[str, ...], tuple[str, ...]]:
         """Ids and metrics of the Pareto front over all raced variants and the original."""
