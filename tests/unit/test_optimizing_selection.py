@@ -332,6 +332,19 @@ def test_a_variant_that_lost_the_short_race_has_its_ratio(course, monkeypatch):
     assert "speedup" not in one[names[-1]].metrics and "it crashed" in one[names[-1]].why
 
 
+def test_the_unchanged_file_stays_in_the_race_in_the_engine_of_an_int8_file_that_races(course, monkeypatch):
+    plain, int8 = f"{ORIGINAL} @ openvino", "ort-static @ openvino"
+    task = PlannedTask(one=Static(), recipe=Recipe(), source=SOURCE)
+    slow = [f"v{place} @ litert" for place in range(9)]
+    times = {int8: 0.5, plain: 1.2} | dict.fromkeys(slow, 1.3)
+    monkeypatch.setattr(selection, "screen", lambda original, others, **settings: Screening(times=times, failures={}))
+    variants = [judged(plain, engine="openvino"), judged(int8, engine="openvino", task=task,
+                passes=(AppliedPass(name="ort-static"),)), *map(judged, slow)]  # fmt: skip
+    asked, one = course([judged(ORIGINAL), *variants], {int8: (2.0, 1.9, 2.1), plain: (0.8, 0.7, 0.9)})
+    one.race()
+    assert asked == [[ORIGINAL, plain, int8]] and one[slow[0]].stage == "screened"
+
+
 def test_a_variant_that_was_slow_on_a_busy_machine_is_undecided_and_a_note_says_so(course, monkeypatch):
     names = [f"v{place} @ openvino" for place in range(10)]
     times = {name: 0.5 if place == 0 else 4.0 for place, name in enumerate(names)}
