@@ -374,7 +374,7 @@ def _find_references(original: Candidate, runners: Sequence[Candidate], short: S
 def _find_unchanged(kept: Collection[str], known: Mapping[str, Candidate], short: Screening) -> set[str]:
     """Return ids of the unchanged file in the engines of int8 files that race: what int8 alone gains there."""
     steps = {find_engine_step(known[name], known) for name in kept if known[name].family == "int8"}
-    return {name for name in steps if name in short.times and not short.is_slower(name)}
+    return {name for name in steps if name is not None and name in short.times and not short.is_slower(name)}
 
 
 def _note_on_load(undecided: Sequence[Candidate], short: Screening) -> str:

@@ -15,6 +15,7 @@ from edgewise.formatting import ABSENT, factor_text, points_range, points_text, 
 from edgewise.grouping import by_key
 from edgewise.metrics import METRICS
 from edgewise.optimizing.choice import SMALLER, UNPROVEN, drop_of, in_words, judged_words
+from edgewise.optimizing.elsewhere import NO_ESTIMATE
 from edgewise.optimizing.variant import (
     ABSENT_ENGINES,
     UNTRIED_SETTINGS,
@@ -67,6 +68,8 @@ def number_of(candidate: Candidate, metric: str) -> MetricValue:
         return found
     if candidate.elsewhere is not None:
         refused = candidate.elsewhere.refused
+        if refused and candidate.parent is None:
+            return MetricValue(value=None, absent_because=NO_ESTIMATE)
         return MetricValue(value=None, absent_because=f"no estimate: {refused}" if refused else "not estimated")
     because = candidate.why if candidate.unreached else NOT_REACHED
     return MetricValue(value=None, absent_because=NO_RACE if candidate.parent is None else because)
