@@ -212,6 +212,7 @@ class Search:
         """Make and judge all variants except those with spared layers."""
         self._try_int8()
         self._try_engines()
+        self._try_unchanged()
         self._try_given()
         self._try_precisions()
         for root in self._roots:
