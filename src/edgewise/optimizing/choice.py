@@ -297,12 +297,14 @@ def choose(
     plain = _best(small, lambda one: one.kind == "tuning")
     fast = time or (lambda one: -(one.value("speedup") or 0.0))
     best = min(plain, key=lambda one: (fast(one), _size(one)))
+    equal = [one for one in plain if fast(one) == fast(best)]
     stages = (
         ("less accurate", left, accurate),
         ("changed by an inexact pass", accurate, exact),
         ("larger", exact, small),
         ("with a further setting of the engine", small, plain),
-        ("with a lower speed-up" if time is None else "with a longer time", plain, [best]),
+        ("with a lower speed-up" if time is None else "with a longer estimated time", plain, equal),
+        ("", equal, [best]),
     )
     lost = {lack: [one for one in before if one not in after] for lack, before, after in stages}
     said = [_loss_words(some, best, lack, headline) for lack, some in lost.items() if some]
@@ -321,7 +323,7 @@ def _loss_words(some: Sequence[Candidate], best: Candidate, lack: str, headline:
         return f"{one.id} ({', '.join(words)})" if words else one.id
 
     # How much larger stands beside each.
-    return listing([named(one) for one in some]) + ("" if lack == "larger" else f", {lack}")
+    return listing([named(one) for one in some]) + ("" if lack in ("", "larger") else f", {lack}")
 
 
 def _differences(one: Candidate, best: Candidate) -> list[str]:
