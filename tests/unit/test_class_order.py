@@ -8,6 +8,7 @@ import pytest
 from edgewise.evaluating.class_order import BY_NAME, SAME_NAMES, find_better_order
 from edgewise.evaluating.class_order import ORDER as DOUBT
 from edgewise.evaluating.run_records import cautions_of
+from edgewise.optimizing.candidate_checks import note_on
 from edgewise.record import DataRef, Evaluation
 
 NAMES = ("bag", "boot", "coat", "dress")
@@ -42,6 +43,19 @@ def test_what_is_not_certain_of_the_order_stands_behind_it():
     told = "the model's file does not name its classes"
     (caution,) = cautions_of(replace(evaluation_of(36), settings={"class_order": told}))
     assert caution.message.endswith(f": likely the order is wrong; {told}")
+
+
+def test_classes_that_no_file_names_are_a_note_for_the_task_and_no_doubt_about_the_original():
+    """Four lines, with advice on detection, stood between the conclusion of a classification and its table, twice."""
+    told = "the model's file does not name its classes: they are taken in the data's order, a, b"
+    usual = replace(evaluation_of(36, order=(0, 1, 2, 3)), settings={"class_order": told})
+    (caution,) = cautions_of(usual)
+    assert "class_map" not in caution.advice
+    (boxes,) = cautions_of(replace(usual, task="detection"))
+    assert boxes.advice == f"{caution.advice}, and --task-option class_map=identity"
+    assert note_on(caution, usual) == f"{told}; --classes FILE gives another order"
+    wrong = replace(evaluation_of(36), settings={"class_order": told})
+    assert note_on(cautions_of(wrong)[0], wrong).startswith("the original: 2.50 % as the classes are ordered now")
 
 
 @pytest.mark.parametrize(

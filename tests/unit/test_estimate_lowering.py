@@ -44,6 +44,9 @@ def chain_of(kinds, codes, *, weights=None):
          "each of 2 operators (TANH and 1 other type; the first is operator 0) works on float32",
          "quantise the model to int8: 'edgewise convert MODEL --precision int8 --data DATA', or with a check of its "
          "accuracy and speed 'edgewise optimize MODEL --data DATA --task TASK -d DEVICE'"),
+        ([INT8, FLOAT, FLOAT, FLOAT], ["DEQUANTIZE", "TANH", "RELU"], None,
+         "each of 2 of 3 operators (TANH and 1 other type; the first is operator 1) works on float32",
+         "quantise the model to int8"),
         ([FLOAT] * 2, ["FULLY_CONNECTED"], np.int8, "operator 0 (FULLY_CONNECTED) works on float32",
          "only the weights are int8: quantise the activations, too"),
         ([INT8, INT8, FLOAT, FLOAT, INT8], ["RELU", "DEQUANTIZE", "TANH", "QUANTIZE"], None,

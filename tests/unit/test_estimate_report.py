@@ -36,6 +36,10 @@ def test_the_most_expensive_layers_are_those_whose_time_is_known(partly):
     table = layer_table(partly, top=2)
     assert [row[1].text for row in table.rows] == ["n0", "n2", "… 4 more layers"]
     assert table.title == "The 2 most expensive of 6 layers, in order of execution; the cost of 2 is not known"
+    # What the runtime does besides is none of the model's layers, which inspect counts, too.
+    start = EstimatedLayer(index=None, name="start", op="", unit="CPU", time=1e-6)
+    table = layer_table(replace(partly, layers=(*partly.layers, start)), top=2)
+    assert table.title.startswith("The 2 most expensive of 6 layers and the start, in order of execution")
 
 
 def test_what_is_known_of_a_latency_is_said_first_and_in_its_cell(partly):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import shlex
 from dataclasses import replace
 from pathlib import Path
@@ -10,6 +11,7 @@ from types import SimpleNamespace
 import pytest
 
 from edgewise.evaluating.instructions import Instructions
+from edgewise.model.graph import Quantization, Tensor
 from edgewise.model.identity import open_model
 from edgewise.optimizing.base import Capabilities, EngineSettings, Recipe
 from edgewise.optimizing.pipeline import _tell_conversions
@@ -21,11 +23,15 @@ from edgewise.optimizing.result_builder import (
     _find_not_tried,
     _find_prediction_with_data,
     _find_smaller_int8,
+    _tell_fixed_sizes,
+    _tell_integers,
+    _with_summary,
 )
 from edgewise.optimizing.search import Search
 from edgewise.optimizing.search_settings import SearchSettings
 from edgewise.optimizing.variant import ORIGINAL, AppliedPass, Candidate, MetricValue, Optimization, Prediction
-from edgewise.record import ModelRef, RuntimeSpec
+from edgewise.record import InputSpec, ModelRef, RuntimeSpec
+from sample_runs import make_run
 from tiny_models import write_tiny_onnx
 
 
@@ -244,4 +250,75 @@ def test_where_nothing_was_chosen_the_best_int8_file_is_named_if_it_is_smaller(s
     assert result.best_int8 == tuned and result.made(tuned) == best
     found = _find_smaller_int8(result)
     assert (None if found is None else found.path) == ("/out/b, 2 threads" if there else None)
-    assert replace(result, chosen="float").best_int8 is None
+    chosen = replace(result, chosen="float")
+    assert chosen.best_int8 is None and chosen.fastest_int8 == tuned
+    assert _find_smaller_int8(chosen) == found
+    assert _find_smaller_int8(replace(result, chosen=tuned.id)) is None
+    slower = replace(best, accepted=True)  # within every bound
+    assert replace(result, candidates=(slower, tuned)).fastest_int8 == slower
+
+
+def test_the_folder_says_which_file_is_chosen_and_which_is_of_an_earlier_search(tmp_path):
+    """After a second search the folder had two chosen files, and nothing said which counted."""
+
+    def write(name, **document):
+        place = tmp_path / f"{name}.provenance.json"
+        place.write_text(json.dumps(document))
+        return {"chosen": str(tmp_path / name), "provenance": str(place)}
+
+    write("net.tflite")  # of `convert`
+    none = Optimization(baseline=Candidate(id=ORIGINAL, parent=None, runtime=RuntimeSpec(name="x")))
+    assert _with_summary(none, tmp_path) == none and not (tmp_path / "chosen.md").exists()
+    first = _with_summary(replace(none, chosen="a", files=write("net.a.onnx", variant="a")), tmp_path)
+    summary = Path(first.files["summary"])
+    assert summary == tmp_path / "chosen.md" and first.notes == ()
+    assert summary.read_text().endswith(": `net.a.onnx` (a).\n")
+    second = _with_summary(replace(none, chosen="b", files=write("net.b.onnx", variant="b")), tmp_path)
+    assert second.notes == ("net.a.onnx is of an earlier search; chosen.md names the last one's",)
+    text = summary.read_text()
+    assert ": `net.b.onnx` (b).\n" in text and text.endswith("earlier searches, and kept:\n\n- `net.a.onnx`\n")
+    third = _with_summary(none, tmp_path)
+    assert third.notes == ("net.a.onnx and net.b.onnx are of an earlier search; chosen.md names the last one's",)
+    assert ": nothing was chosen.\n" in summary.read_text()
+    # A file that could not be written to the folder is none of it.
+    lost = replace(none, chosen="b", files={"chosen": "/elsewhere/net.b.onnx"})
+    assert _with_summary(lost, tmp_path) == lost
+
+
+def graph_of(*tensors):
+    """A graph of inputs, and of outputs that are called y…."""
+    names = [one.name for one in tensors]
+    return SimpleNamespace(
+        tensors={one.name: one for one in tensors},
+        inputs=[name for name in names if name[0] != "y"], outputs=[name for name in names if name[0] == "y"],
+    )  # fmt: skip
+
+
+def test_sizes_that_openvino_got_fixed_are_told():
+    """1.28× of the open batch alone: compile_model without the reshape gave 1.04×, and no line said so."""
+    graph = graph_of(
+        Tensor(name="x", shape=("batch", 1, 32, 32), dtype="float32"), Tensor(name="z", shape=(1, 4), dtype="float32")
+    )
+    job = make_run(1).job
+    inputs = (InputSpec(name="x", shape=(1, 1, 32, 32), dtype="float32"), InputSpec(name="z", shape=(1, 4), dtype="f"))
+    job = replace(job, runtime=RuntimeSpec(name="openvino"), workload=replace(job.workload, inputs=inputs))
+    loader = Path("net.onnx.load.py")
+    assert _tell_fixed_sizes(graph, job, loader) == [
+        "open sizes fixed for openvino: x from batch×1×32×32 to 1×1×32×32: its speed was measured with that "
+        "(net.onnx.load.py does it)"
+    ]
+    assert _tell_fixed_sizes(graph, replace(job, runtime=RuntimeSpec(name="onnxruntime")), loader) == []
+    assert _tell_fixed_sizes(graph, job, None) == _tell_fixed_sizes(graph_of(), job, loader) == []
+
+
+def test_how_integers_are_fed_and_read_is_told():
+    """The first line named an int8-in-and-out file, and nothing said what firmware has to write into its input."""
+    graph = graph_of(
+        Tensor(name="x", shape=(1, 4), dtype="int8", quantization=Quantization(scale=1 / 255, zero_point=-128)),
+        Tensor(name="w", shape=(1, 4), dtype="float32"),
+        Tensor(name="y", shape=(1, 2), dtype="int8", quantization=Quantization(scale=0.25, zero_point=3)),
+    )
+    assert _tell_integers(graph) == [
+        "input x: int8 = round(x / 0.00392156863) − 128, of each prepared value x, within the type's range",
+        "output y: value = 0.25 × (int8 − 3)",
+    ]

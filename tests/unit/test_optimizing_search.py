@@ -135,3 +135,31 @@ def test_precisions_of_an_engine_are_checked_on_the_given_files():
     search._settings.judge = object()  # for another device nothing is measured
     Search._try_precisions(search)
     assert len(checked) == 1
+
+
+@pytest.mark.parametrize(
+    ("alive", "readers", "races", "tried"),
+    [
+        (True, ("litert", "openvino"), True, ["original @ openvino"]),
+        (False, ("litert", "openvino"), True, []),  # what was rejected does not race
+        (True, ("litert",), True, []),  # that engine does not read the file as it was given
+        (True, ("litert", "openvino"), False, []),
+    ],
+)
+def test_the_unchanged_file_races_in_the_engine_of_an_int8_file_though_passes_were_named(alive, readers, races, tried):
+    """With --passes the winner's engine and its precision were "not told apart"."""
+    job = make_run(1).job
+    original = Candidate(id=ORIGINAL, parent=None, runtime=RuntimeSpec(name="litert"), model=job.model, stage="judged",
+                         job=job)  # fmt: skip
+    files = [replace(checked(Static, 30.0, alive=alive, name=f"static @ {engine}"), runtime=RuntimeSpec(name=engine),
+                     passes=("static",)) for engine in ("litert", "openvino")]  # fmt: skip
+    known = {one.id: one for one in (original, *files)}
+    asked: list[Candidate] = []
+    search = SimpleNamespace(
+        _settings=SimpleNamespace(judge=None, races=races), _everything=known, _found=known, _check=asked.append,
+        _facts_of=lambda model: SimpleNamespace(runtimes=readers),
+    )  # fmt: skip
+    search._try_file = lambda *facts: Search._try_file(search, *facts)
+    Search._try_unchanged(search)
+    assert [one.id for one in asked] == tried
+    assert all(one.model == job.model and not one.passes for one in asked)

@@ -263,6 +263,60 @@ def test_each_int8_file_is_set_against_the_unchanged_one_in_its_engine(course, m
     assert factors.find_precision_steps(everything, []) == ()
 
 
+def test_int8_files_are_also_set_against_the_chosen_file_in_another_precision(course, monkeypatch):
+    """The best int8 was 1.60× and the unchanged file in bf16, which was chosen, 1.65×: no line said that int8 lost."""
+    plain, int8 = f"{ORIGINAL} @ openvino", "ort-static @ openvino"
+    fast, tuned = f"{plain}, bf16", f"{int8}, 2 threads"
+    task = PlannedTask(one=Int8(), recipe=Recipe(), source=SOURCE, engines=("openvino",))
+    setting = PlannedTask(one=Tuning(), recipe=Recipe(), source=SOURCE)
+    known = {plain: (1.3, 1.2, 1.4), fast: (1.65, 1.6, 1.7), int8: (1.5, 1.48, 1.55), tuned: (1.6, 1.5, 1.7)}
+    _, one = course(
+        [judged(ORIGINAL), judged(plain, engine="openvino"),
+         judged(fast, engine="openvino", task=setting, passes=(AppliedPass(name="tune"),), parent=plain),
+         judged(int8, engine="openvino", task=task, passes=(AppliedPass(name="ort-static"),)),
+         judged(tuned, engine="openvino", task=setting, passes=(AppliedPass(name="tune"),), parent=int8)],
+        known,
+    )  # fmt: skip
+    one.race()
+
+    def compare_pairs(variants, pairs, metrics, *, criteria):
+        ratios = [known[variants[b].label][0] / known[variants[a].label][0] for a, b in pairs]
+        # Too few rounds for a verdict, though the interval leaves 1 out.
+        return [replace(row("v", ratio, 0.97 * ratio, 1.03 * ratio), verdict="inconclusive") for ratio in ratios]
+
+    monkeypatch.setattr(factors, "compare_pairs", compare_pairs)
+    found = factors.find_precision_steps(one.standings.everything, one.standings.races, fast)
+    assert [(each.before, each.after, each.number.verdict) for each in found] == [
+        (plain, int8, "faster"), (fast, int8, "slower"), (fast, tuned, "inconclusive")
+    ]  # fmt: skip
+
+
+def test_what_a_race_proved_of_two_variants_decides_and_how_much_is_said(course, monkeypatch):
+    a, b, c = "a @ litert", "b @ litert", "c @ litert"
+    known = {a: (1.5, 1.2, 1.8), b: (1.3, 1.1, 1.5), c: (1.49, 1.3, 1.7)}
+    _, one = course([judged(ORIGINAL), *map(judged, known)], known)
+    one.race()
+    verdicts = {(a, b): "slower", (a, c): "inconclusive", (b, c): "faster"}
+
+    def compare_pairs(variants, pairs, metrics, *, criteria):
+        names = [(variants[first].label, variants[second].label) for first, second in pairs]
+        return [
+            replace(row("v", known[second][0] / known[first][0], 1.1, 1.2), a=first, b=second,
+                    verdict=verdicts.get((first, second), "inconclusive"))
+            for first, second in names
+        ]  # fmt: skip
+
+    monkeypatch.setattr(factors, "compare_pairs", compare_pairs)
+    choice = one.selection.decide(one.standings)
+    assert (choice.id, choice.apart) == (a, {(b, a), (b, c)})
+    told = [factors.tell_slower(one[name], one[a], one.standings.races, apart=choice.apart) for name in (b, c)]
+    assert told == ["1.15× slower [1.10, 1.20] than the chosen one", ""]
+    # Of two races, the table's numbers say it.
+    assert factors.tell_slower(one[b], one[a], [], apart=choice.apart) == (
+        "slower than the chosen one: 1.30× [1.10, 1.50] against 1.50× [1.20, 1.80]"
+    )
+
+
 def test_a_variant_that_lost_the_short_race_has_its_ratio(course, monkeypatch):
     """20 of 24 rows said "n/a: rejected before this was measured" beside "took 2.5× the time of the slowest"."""
     names = [f"v{place} @ litert" for place in range(9)]
@@ -276,6 +330,19 @@ def test_a_variant_that_lost_the_short_race_has_its_ratio(course, monkeypatch):
     assert (lost.value, lost.low, lost.high, lost.basis) == (0.8, None, None, "derived")
     assert "short race" in lost.method and "no interval" in lost.method
     assert "speedup" not in one[names[-1]].metrics and "it crashed" in one[names[-1]].why
+
+
+def test_the_unchanged_file_stays_in_the_race_in_the_engine_of_an_int8_file_that_races(course, monkeypatch):
+    plain, int8 = f"{ORIGINAL} @ openvino", "ort-static @ openvino"
+    task = PlannedTask(one=Static(), recipe=Recipe(), source=SOURCE)
+    slow = [f"v{place} @ litert" for place in range(9)]
+    times = {int8: 0.5, plain: 1.2} | dict.fromkeys(slow, 1.3)
+    monkeypatch.setattr(selection, "screen", lambda original, others, **settings: Screening(times=times, failures={}))
+    variants = [judged(plain, engine="openvino"), judged(int8, engine="openvino", task=task,
+                passes=(AppliedPass(name="ort-static"),)), *map(judged, slow)]  # fmt: skip
+    asked, one = course([judged(ORIGINAL), *variants], {int8: (2.0, 1.9, 2.1), plain: (0.8, 0.7, 0.9)})
+    one.race()
+    assert asked == [[ORIGINAL, plain, int8]] and one[slow[0]].stage == "screened"
 
 
 def test_a_variant_that_was_slow_on_a_busy_machine_is_undecided_and_a_note_says_so(course, monkeypatch):

@@ -37,6 +37,7 @@ from edgewise.report.optimization.words import (
     accuracy_text,
     bytes_text,
     headline_of,
+    int8_line,
     memory_text,
     number_of,
     precision_line,
@@ -715,6 +716,52 @@ def test_where_int8_gains_or_was_in_no_race_beside_the_float_file_no_line_says_t
     won = ("ort-static", "int8", replace(number(1.4, 1.3, 1.5), verdict="faster"))
     assert precision_line(engine_search(won, ("weights", "weight compression", SAME))) == ""
     assert precision_line(engine_search()) == precision_line(found()) == precision_line(nothing_found()) == ""
+
+
+def test_the_first_lines_say_whether_int8_is_worth_it():
+    """Nobody said so: int8 was 1.60×, and the unchanged file in the chosen precision 1.65×."""
+    size = {"model_size": number(53_936.0), "speedup": replace(number(1.65, 1.6, 1.7), verdict="faster")}
+    plain = variant("kws.tflite", engine="litert", accepted=True, passes=(), metrics=size)
+    plain = replace(plain, id="original @ litert, bf16", runtime=replace(plain.runtime, precision="bf16"))
+    small = {"model_size": number(15_410.0), "speedup": replace(number(1.6, 1.5, 1.7), verdict="faster"),
+             "accuracy_top1": number(0.9), "accuracy_drop": number(0.0167, 0.01, 0.03)}  # fmt: skip
+    int8 = variant("ort-static", engine="litert", accepted=True, metrics=small)
+    int8 = replace(int8, task=SimpleNamespace(capabilities=SimpleNamespace(family="int8", kind="quantisation")))
+    step = Factor(kind="int8", what="ort-static", before=plain.id, after=int8.id,
+                  number=replace(number(0.97, 0.93, 1.01), verdict="inconclusive"))  # fmt: skip
+    chosen = replace(found(), candidates=(plain, int8), chosen=plain.id, precision_steps=(step,),
+                     files={"chosen": "/out/kws.as-it-is.onnx", "int8": "/out/variants/a/kws.onnx"})  # fmt: skip
+    against = "against the original: 1.60× faster [1.50, 1.70], 3.50× smaller, Top-1 accuracy 90.00 %"
+    assert precision_line(chosen) == (
+        "int8 is not proven to gain speed over original @ litert, bf16: "
+        "ort-static: 0.97× the speed [0.93, 1.01], 3.50× smaller"
+    )
+    assert int8_line(chosen).startswith(f"the best int8 file, ort-static @ litert: {against}")
+    assert int8_line(chosen).endswith("; /out/variants/a/kws.onnx")
+    assert int8_line(chosen) in optimization_text(chosen, width=400).splitlines()[2]
+    assert "int8: /out/variants/a/kws.onnx" in optimization_text(chosen, width=400)
+    unlinked = int8_line(replace(chosen, precision_steps=()))
+    assert unlinked.startswith(f"the best int8 file, ort-static @ litert: in no race with the chosen one; {against}")
+    # Where int8 was chosen, the first line has its file, and this one what int8 adds to the engine.
+    gained = replace(step, before="original @ litert", number=replace(number(1.17, 1.1, 1.24), verdict="faster"))
+    bare = replace(plain, id="original @ litert", runtime=replace(plain.runtime, precision=None))
+    won = replace(chosen, chosen=int8.id, candidates=(bare, int8), precision_steps=(gained,))
+    assert int8_line(won) == "int8: 1.17× faster [1.10, 1.24] against the unchanged file, original @ litert"
+    assert int8_line(replace(won, precision_steps=())) == int8_line(nothing_found()) == ""
+
+
+def test_an_accepted_variant_that_is_slower_than_the_chosen_one_says_by_how_much():
+    other = variant("nncf-ptq", engine="openvino", accepted=True, why="faster: 1.24× [1.21, 1.27]",
+                    behind="1.20× slower [1.14, 1.27] than the chosen one")  # fmt: skip
+    result = replace(found(), candidates=(chosen_variant(), other))
+    text = optimization_text(result, width=200, details=True)
+    assert "nncf-ptq @ openvino: 1.20× slower [1.14, 1.27] than the chosen one" in text
+    assert "faster; 1.20× slower [1.14, 1.27] than the chosen one" in OPTIMIZATION.render(result, ".md").replace(
+        "\\", ""
+    )
+    assert result.to_document()["variants"][1]["why"] == (
+        "faster: 1.24× [1.21, 1.27]; 1.20× slower [1.14, 1.27] than the chosen one"
+    )
 
 
 def test_an_engine_that_took_no_part_is_in_the_first_lines_and_not_in_the_notes():

@@ -148,6 +148,8 @@ def cautions_of(evaluation: Evaluation, processors: Mapping[str, str] = MappingP
     better, unsure = find_better_order(evaluation), evaluation.settings.get(ORDER)
     if doubts := [*([] if better is None else [better.words]), *([str(unsure)] if unsure else [])]:
         caution = Caution.of("class-order", "; ".join(doubts))
+        if evaluation.task == "detection":
+            caution = replace(caution, advice=f"{caution.advice}, and ⟦task_option=class_map=identity⟧")
         found.append(replace(caution, advice=better.advice) if better is not None and better.advice else caution)
     return tuple(found)
 

@@ -7,6 +7,7 @@ from dataclasses import replace
 
 from edgewise.errors import BadInput, EdgewiseError, RunFailed, as_flag
 from edgewise.evaluating.agreement import WORST
+from edgewise.evaluating.class_order import find_better_order
 from edgewise.evaluating.run_records import are_converted_alike, cautions_of
 from edgewise.formatting import value_text
 from edgewise.metrics import METRICS
@@ -15,7 +16,7 @@ from edgewise.optimizing.choice import check_bounds, is_identical, judged_words,
 from edgewise.optimizing.search_settings import LEAST_SNR_DB, SearchSettings
 from edgewise.optimizing.variant import ABOUT_ORIGINAL, ORIGINAL, Candidate, MetricValue, emit_candidate
 from edgewise.progress import LogLine, emit
-from edgewise.record import Failure, Job, ModelRef, RuntimeSpec, Scenario, Stopping
+from edgewise.record import Caution, Evaluation, Failure, Job, ModelRef, RuntimeSpec, Scenario, Stopping
 from edgewise.run.plan import Axes, make_plan
 from edgewise.units import significant
 
@@ -81,8 +82,7 @@ class CandidateChecks:
         if accuracy is not None:
             about_data = () if accuracy.evaluation is None else cautions_of(accuracy.evaluation)
             for doubt in (*accuracy.doubts, *about_data):
-                usual = doubt.code == "samples-changed" and are_converted_alike(accuracy.evaluation)
-                self.notes.append(f"{'' if usual else ABOUT_ORIGINAL}{doubt.message}; {doubt.advice}")
+                self.notes.append(note_on(doubt, accuracy.evaluation))
         return Candidate(
             id=ORIGINAL,
             parent=None,
@@ -229,3 +229,14 @@ def job_of(model: ModelRef, runtime: RuntimeSpec, settings: SearchSettings) -> J
     job = plan.jobs[0]
     renamed = replace(job.model, name=model.name, signatures=model.signatures)
     return replace(job, model=renamed, runtime=replace(job.runtime, options=dict(runtime.options)))
+
+
+def note_on(doubt: Caution, evaluation: Evaluation | None) -> str:
+    """Return what a caution on the original's accuracy says; as one on the original where it may be wrong.
+
+    Samples of another type that are all converted alike are usual, as are files that name no classes.
+    """
+    if doubt.code == "class-order" and evaluation is not None and find_better_order(evaluation) is None:
+        return f"{doubt.message}; {as_flag('classes')} FILE gives another order"
+    usual = doubt.code == "samples-changed" and are_converted_alike(evaluation)
+    return f"{'' if usual else ABOUT_ORIGINAL}{doubt.message}; {doubt.advice}"

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Literal
 
@@ -11,7 +11,7 @@ from edgewise.comparing.allowed_loss import LimitCheck, check_loss
 from edgewise.comparing.comparison import Comparison, Ranking
 from edgewise.comparing.criteria import THRESHOLD
 from edgewise.evaluating.agreement import WORST
-from edgewise.formatting import ends_text, factor_text, points_range, points_text, quantity, value_text
+from edgewise.formatting import ends_text, factor_text, points_range, points_text, value_text
 from edgewise.metrics import METRICS, SHARES
 from edgewise.optimizing.variant import Bound, Candidate, MetricValue, made_of
 from edgewise.text import listing
@@ -239,11 +239,13 @@ class Choice:
 
     Attributes:
         id: of the variant.
-        because: why it, of those whose latency can't be told apart from its own; empty where there are none.
+        because: why it, of those that no race tells from the fastest; empty where there are none.
+        apart: ids of two variants that a race proved different, the slower first.
     """
 
     id: str
     because: str = ""
+    apart: frozenset[tuple[str, str]] = frozenset()
 
 
 def choose(
@@ -253,24 +255,30 @@ def choose(
     headline: str,
     aim: Aim = "latency",
     time: Callable[[Candidate], float] | None = None,
+    apart: Collection[tuple[str, str]] = (),
 ) -> Choice | None:
     """Return the best accepted variant; None where none is accepted.
 
     With the aim ``latency``: the best place of the ranking, which several variants share if their difference is not
-    proven; of these the most accurate, then those that no inexact pass changed, then the smallest (within 5 %), then
-    those without a further setting of the engine, then the fastest. Accuracies within the interval of the most accurate
-    variant's change count as equal. With the aim ``size``: first the smallest, then the same. The ranking is that of
-    the last race; accepted variants of earlier races are placed relative to its first variant by their speed-ups over
-    the original.
+    proven, without those that are slower than another of them by `is_slower`; of these the most accurate, then those
+    that no inexact pass changed, then the smallest (within 5 %), then those without a further setting of the engine,
+    then the fastest. Accuracies within the interval of the most accurate variant's change count as equal. With the aim
+    ``size``: first the smallest, then the same. The ranking is that of the last race; accepted variants of earlier
+    races are placed relative to its first variant by their speed-ups over the original.
 
     Args:
         time: of a variant, which tells the fastest; None where speed-ups do.
+        apart: ids of two variants that a race proved different, the slower first.
     """
     left = [one for one in candidates if one.accepted]
     if not left:
         return None
     places = {} if ranking is None else {one.label: one.place for one in ranking.places}
-    first = min((one for one in left if one.id in places), key=lambda one: places[one.id], default=None)
+    first = min(
+        (one for one in left if one.id in places),
+        key=lambda one: (places[one.id], -(one.value("speedup") or 0.0)),
+        default=None,
+    )
 
     def place(one: Candidate) -> float:
         # There is no ranking if only one variant raced.
@@ -281,6 +289,7 @@ def choose(
     if aim == "size":
         left = smallest(left)
     left = _best(left, place)
+    left = [one for one in left if not any(is_slower(one, other, apart) for other in left)] or left
     accurate = _most_accurate(left, headline)
     known = {one.id: one for one in candidates}
     exact = _best(accurate, lambda one: bool(made_of(one, known).family))
@@ -288,31 +297,74 @@ def choose(
     plain = _best(small, lambda one: one.kind == "tuning")
     fast = time or (lambda one: -(one.value("speedup") or 0.0))
     best = min(plain, key=lambda one: (fast(one), _size(one)))
+    equal = [one for one in plain if fast(one) == fast(best)]
     stages = (
         ("less accurate", left, accurate),
-        ("not exact", accurate, exact),
+        ("changed by an inexact pass", accurate, exact),
         ("larger", exact, small),
         ("with a further setting of the engine", small, plain),
-        ("with no other difference", plain, [best]),
+        ("with a lower speed-up" if time is None else "with a longer estimated time", plain, equal),
+        ("", equal, [best]),
     )
     lost = {lack: [one for one in before if one not in after] for lack, before, after in stages}
     said = [_loss_words(some, best, lack, headline) for lack, some in lost.items() if some]
-    return Choice(best.id, f"as fast, as far as can be told: {'; '.join(said)}" if said else "")
+    because = f"as fast, as far as can be told: {'; '.join(said)}" if said else ""
+    return Choice(best.id, because, frozenset(apart))
 
 
 def _loss_words(some: Sequence[Candidate], best: Candidate, lack: str, headline: str) -> str:
-    """``"nncf-ptq @ openvino (98.70 %), smaller, but less accurate"``."""
+    """``"nncf-ptq @ openvino (98.70 %, 2.13× smaller), less accurate"``: with what else differs and matters."""
 
     def named(one: Candidate) -> str:
-        number = ""
+        words = []
         if lack == "less accurate":
-            number = f" ({value_text(headline, METRICS[headline].unit, one.value(headline))})"
-        elif lack in ("larger", "not exact"):
-            number = f" ({quantity(_size(one), 'B')})"
-        return f"{one.id}{number}"
+            words.append(value_text(headline, METRICS[headline].unit, one.value(headline)))
+        words += _differences(one, best)
+        return f"{one.id} ({', '.join(words)})" if words else one.id
 
-    small = lack in ("less accurate", "not exact") and all(_size(one) < SMALLER * _size(best) for one in some)
-    return f"{listing([named(one) for one in some])}, {'smaller, but ' if small else ''}{lack}"
+    # How much larger stands beside each.
+    return listing([named(one) for one in some]) + ("" if lack in ("", "larger") else f", {lack}")
+
+
+def _differences(one: Candidate, best: Candidate) -> list[str]:
+    """Return in what `one` differs from `best`, beside its engine, which its name has: size, peak memory, inputs."""
+    words = [_size_words(_size(best) / _size(one), "")] if _size(one) and _size(best) < math.inf > _size(one) else []
+    own, other = (each.metrics.get("memory_peak") for each in (one, best))
+    if own is not None and other is not None and own.value and other.value and _is_told(own, other):
+        words.append(_size_words(other.value / own.value, "peak memory "))
+    types = [[] if each.job is None else [spec.dtype for spec in each.job.workload.inputs] for each in (one, best)]
+    if all(types) and types[0] != types[1]:
+        own_type, other_type = (listing(list(dict.fromkeys(each))) for each in types)
+        words.append(
+            f"input {own_type}, not {other_type}" if own_type != other_type else f"inputs {' '.join(types[0])}"
+        )
+    return [word for word in words if word]
+
+
+def _size_words(ratio: float, what: str) -> str:
+    """``"peak memory 1.20× smaller"`` for a `ratio` of the best one's over its own; "" where it is about the same."""
+    if SMALLER <= ratio <= 1.0 / SMALLER:
+        return ""
+    return f"{what}{factor_text(max(ratio, 1.0 / ratio))} {'smaller' if ratio > 1.0 else 'larger'}"
+
+
+def _is_told(a: MetricValue, b: MetricValue) -> bool:
+    """Whether the intervals of two numbers are disjoint; also where one has none."""
+    if a.low is None or a.high is None or b.low is None or b.high is None:
+        return True
+    return a.high < b.low or b.high < a.low
+
+
+def is_slower(one: Candidate, other: Candidate, apart: Collection[tuple[str, str]] = ()) -> bool:
+    """Whether a race tells that `one` is slower: of the two, or of each with the original, by disjoint intervals.
+
+    Args:
+        apart: ids of two variants that a race proved different, the slower first.
+    """
+    if (one.id, other.id) in apart:
+        return True
+    a, b = one.metrics.get("speedup"), other.metrics.get("speedup")
+    return a is not None and b is not None and a.high is not None and b.low is not None and a.high < b.low
 
 
 def _most_accurate(candidates: Sequence[Candidate], headline: str) -> list[Candidate]:

@@ -24,6 +24,8 @@ from edgewise.progress import StageStarted, emit
 
 TIMES = ("latency", "cpu_cycles", "accelerator_cycles")
 """What tells which of two variants is faster on a device, the best first."""
+NO_ESTIMATE = "the original has no estimate there"
+"""Why it has no numbers of the device; what refused it is told once, with the conclusion."""
 AS_FAST = 1.05
 """Estimates that differ by at most this factor count as equal."""
 
@@ -141,7 +143,7 @@ def _speedup(one: Candidate, original: Candidate) -> MetricValue:
     """Return the original's time over the variant's, by the first number that both have."""
     assert original.elsewhere is not None
     if original.elsewhere.refused:
-        return MetricValue(value=None, absent_because=f"the original has no estimate: {original.elsewhere.refused}")
+        return MetricValue(value=None, absent_because=NO_ESTIMATE)
     for each, name in ((original, "the original"), (one, "the variant")):
         if each.elsewhere is not None and each.elsewhere.untimed:
             return MetricValue(

@@ -6,14 +6,16 @@ Steps whose variants were in no common race are one factor.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+import math
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import replace
+from itertools import combinations
 
 from edgewise.comparing.comparison import ComparisonResult
 from edgewise.comparing.criteria import Criteria
 from edgewise.comparing.metrics import compare_pairs
-from edgewise.optimizing.choice import factor_of
-from edgewise.optimizing.variant import ORIGINAL, Candidate, Factor, MetricValue, root_of
+from edgewise.optimizing.choice import factor_of, in_words, is_slower
+from edgewise.optimizing.variant import ORIGINAL, Candidate, Factor, MetricValue, made_of, root_of
 
 _TERMS = Criteria(metrics=("latency",), force=True)
 _ARITHMETIC = ("quantisation", "compression")
@@ -71,24 +73,73 @@ def find_factors(chosen: str, known: Mapping[str, Candidate], races: Sequence[Co
     return tuple(found) if found[-1].number.value is not None else ()
 
 
-def find_precision_steps(known: Mapping[str, Candidate], races: Sequence[ComparisonResult]) -> tuple[Factor, ...]:
+def find_precision_steps(
+    known: Mapping[str, Candidate], races: Sequence[ComparisonResult], chosen: str | None = None
+) -> tuple[Factor, ...]:
     """Return what inexact passes alone gain: each raced file that one made against the unchanged file in its engine.
 
-    The verdicts of a race are adjusted for all of these comparisons in it; the last race with both files counts.
+    Where the chosen variant has a file that no such pass changed, in another precision say, each is also held against
+    that. The verdicts of a race are adjusted for all of these comparisons in it; the last race with both files counts.
     """
-    steps = {name: find_engine_step(one, known) for name, one in known.items() if one.family and one.model}
-    found: dict[str, Factor] = {}
+    files = [name for name, one in known.items() if one.family and one.model]
+    steps = [(find_engine_step(known[name], known) or "", name) for name in files]
+    if chosen is not None and not made_of(known[chosen], known).family:
+        changed = [name for name, one in known.items() if made_of(one, known).family and one.model]
+        steps += [(chosen, name) for name in changed if (chosen, name) not in steps]
+    found: dict[tuple[str, str], Factor] = {}
     for findings in reversed(races):
         places = _places(findings)
-        names = [name for name, step in steps.items() if name not in found and name in places and step in places]
-        pairs = [(places[steps[name] or ""], places[name]) for name in names]
+        open_steps = [step for step in steps if step not in found and {*step} <= places.keys()]
+        pairs = [(places[before], places[after]) for before, after in open_steps]
         rows = compare_pairs(findings.variants, pairs, ["latency"], criteria=_TERMS)
-        found |= {
-            name: Factor(kind=known[name].family, what=name.rpartition(" @ ")[0], before=steps[name] or "", after=name,
-                         number=factor_of(row))
-            for name, row in zip(names, rows, strict=True)
-        }  # fmt: skip
+        for (before, after), row in zip(open_steps, rows, strict=True):
+            number = factor_of(row)
+            ends = number.low or 0.0, number.high or math.inf
+            # The verdict that decides on the choice, which this one must not contradict.
+            if number.verdict == "inconclusive" and ends[0] > 1.0 and is_slower(known[before], known[after]):
+                number = replace(number, verdict="faster")
+            if number.verdict == "inconclusive" and ends[1] < 1.0 and is_slower(known[after], known[before]):
+                number = replace(number, verdict="slower")
+            what = after.rpartition(" @ ")[0]
+            found[before, after] = Factor(
+                kind=made_of(known[after], known).family, what=what, before=before, after=after, number=number
+            )
     return tuple(one for one in found.values() if one.number.value is not None)
+
+
+def find_apart(names: Collection[str], races: Sequence[ComparisonResult]) -> frozenset[tuple[str, str]]:
+    """Return the ids of every two variants that a race proved different, the slower first; the last one with both
+    counts, and its verdicts are adjusted for all of these comparisons in it.
+    """
+    found: set[tuple[str, str]] = set()
+    seen: set[frozenset[str]] = set()
+    for findings in reversed(races):
+        places = _places(findings)
+        pairs = [pair for pair in combinations([one for one in names if one in places], 2) if {*pair} not in seen]
+        seen |= set(map(frozenset, pairs))
+        rows = compare_pairs(
+            findings.variants, [(places[a], places[b]) for a, b in pairs], ["latency"], criteria=_TERMS
+        )
+        found |= {(row.a, row.b) if row.verdict == "faster" else (row.b, row.a)
+                  for row in rows if row.verdict in ("faster", "slower")}  # fmt: skip
+    return frozenset(found)
+
+
+def tell_slower(
+    one: Candidate, best: Candidate, races: Sequence[ComparisonResult], *, apart: Collection[tuple[str, str]]
+) -> str:
+    """``"1.20× slower [1.14, 1.27] than the chosen one"``: how much slower an accepted variant is than the chosen one;
+    empty where no race tells.
+    """
+    if not is_slower(one, best, apart):
+        return ""
+    number = _ratio(one.id, best.id, races)
+    if number.low is not None and number.low > 1.0:
+        return f"{in_words(number, 'slower')} than the chosen one"
+    speeds = [each.metrics["speedup"] for each in (one, best)]
+    if any(each.value is None for each in speeds):
+        return "slower than the chosen one"
+    return "slower than the chosen one: " + " against ".join(map(in_words, speeds))
 
 
 def _places(findings: ComparisonResult) -> dict[str, int]:

@@ -7,6 +7,7 @@ import json
 import shlex
 import shutil
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import asdict, replace
 from datetime import UTC, datetime
 from pathlib import Path
@@ -17,11 +18,12 @@ from edgewise.errors import EdgewiseError, as_flag
 from edgewise.evaluating.calibrated import shorten_digests
 from edgewise.evaluating.instructions import write_instructions
 from edgewise.evaluating.output_format import OutputFormat
-from edgewise.model.identity import describe_file, open_model
+from edgewise.model.graph import Graph
+from edgewise.model.identity import describe_file, open_model, read_graph
 from edgewise.optimizing.changed_answers import ChangedAnswers
 from edgewise.optimizing.choice import SMALLER, check_bounds, find_closest
 from edgewise.optimizing.elsewhere import with_device_memory
-from edgewise.optimizing.factors import find_factors, find_precision_steps
+from edgewise.optimizing.factors import find_factors, find_precision_steps, tell_slower
 from edgewise.optimizing.loader import write_loader
 from edgewise.optimizing.search_settings import SearchSettings
 from edgewise.optimizing.selection import Selection, Standings
@@ -37,7 +39,8 @@ from edgewise.optimizing.variant import (
     file_words_of,
     made_of,
 )
-from edgewise.record import DataRef, ModelRef, Run
+from edgewise.record import DataRef, Job, ModelRef, Run
+from edgewise.text import listing
 
 SCHEMA = 1
 MOST_CHANGED = 8
@@ -60,6 +63,14 @@ def build_result(
     everything, others = standings.everything, tuple(standings.candidates.values())
     choice = selection.decide(standings)
     chosen = None if choice is None else choice.id
+    if choice is not None:
+        best = everything[choice.id]
+        others = tuple(
+            replace(one, behind=tell_slower(one, best, standings.races, apart=choice.apart))
+            if one.accepted and one.id != choice.id
+            else one
+            for one in others
+        )
     members, metrics = selection.find_pareto_front(standings)
     unmet, closest = _find_unmet(standings, settings, chosen)
     # Without labels only variants have an evaluation.
@@ -76,7 +87,7 @@ def build_result(
         reason="" if chosen is None else _explain(everything[chosen], everything),
         chosen_because="" if choice is None else choice.because,
         factors=() if chosen is None else find_factors(chosen, everything, standings.races),
-        precision_steps=find_precision_steps(everything, standings.races),
+        precision_steps=find_precision_steps(everything, standings.races, chosen),
         not_tried=_find_not_tried(others, settings),
         with_data=_find_prediction_with_data(standings.with_data, everything[chosen or ORIGINAL].runtime.name),
         bounds=settings.bounds,
@@ -110,10 +121,11 @@ def build_result(
         result = replace(result, thumbnails=draw_thumbnails(settings.judged.data, samples))
     if chosen is not None:
         result = _with_files(result, settings, everything[chosen])
-    elif (int8 := _find_smaller_int8(result)) is not None:
+    result = _with_summary(result, settings.folder)
+    if (int8 := _find_smaller_int8(result)) is not None:
         file, folder = Path(int8.path), settings.folder.resolve()
         file = settings.folder / file.relative_to(folder) if file.is_relative_to(folder) else file
-        result = replace(result, files={"int8": str(file)})
+        result = replace(result, files={**result.files, "int8": str(file)})
     for one in everything.values():
         if one.measured is not None:
             save(_with_provenance(one, one.measured, result))
@@ -130,9 +142,11 @@ def _explain(chosen: Candidate, everything: Mapping[str, Candidate]) -> str:
 
 
 def _find_smaller_int8(result: Optimization) -> ModelRef | None:
-    """Return the file of the best int8 variant, where nothing was chosen and it is smaller than the original's."""
-    int8, original = result.best_int8, result.baseline.model
+    """Return the file of the best int8 variant, where it is not the chosen one and is smaller than the original's."""
+    int8, original = result.fastest_int8, result.baseline.model
     if int8 is None or int8.model is None or original is None:
+        return None
+    if result.chosen is not None and result.candidate(result.chosen).model == int8.model:
         return None
     return int8.model if int8.model.size_bytes <= SMALLER * original.size_bytes else None
 
@@ -249,11 +263,81 @@ def _with_files(result: Optimization, settings: SearchSettings, candidate: Candi
             title = _loader_title(file, candidate)
             loader = write_loader(file, candidate.job, settings.instructions, kind=kind, title=title)
             files |= {} if loader is None else {"loader": str(loader)}
+            with suppress(EdgewiseError):  # not every engine's model has a graph that can be read
+                graph = read_graph(Path(candidate.job.model.path))
+                notes = [*_tell_fixed_sizes(graph, candidate.job, loader), *_tell_integers(graph)]
+                result = replace(result, notes=(*result.notes, *notes))
     except (OSError, EdgewiseError) as error:
         reason = error.message if isinstance(error, EdgewiseError) else error.strerror or str(error)
         note = f"the chosen file could not be copied to {settings.folder}: {reason}"
         return replace(result, command=command, notes=(*result.notes, note), files={"chosen": candidate.model.path})
     return replace(result, command=command, files=files)
+
+
+def _tell_fixed_sizes(graph: Graph, job: Job, loader: Path | None) -> list[str]:
+    """Return that OpenVINO ran a file with sizes that it leaves open, which is faster, and who fixes them."""
+    if job.runtime.name != "openvino" or loader is None:
+        return []
+    told = []
+    for spec in job.workload.inputs:
+        tensor = graph.tensors.get(spec.name)
+        sizes = () if tensor is None else tensor.shape or ()
+        if any(not isinstance(size, int) for size in sizes):
+            told.append(f"{spec.name} from {'×'.join(map(str, sizes))} to {'×'.join(map(str, spec.shape))}")
+    words = f"{listing(told)}: its speed was measured with that ({loader.name} does it)"
+    return [f"open sizes fixed for openvino: {words}"] if told else []
+
+
+def _tell_integers(graph: Graph) -> list[str]:
+    """Return how to feed and read integers that stand for real numbers, one line each, as firmware must do it."""
+    told = []
+    for name in graph.inputs:
+        tensor = graph.tensors[name]
+        if (found := tensor.quantization) is not None and "int" in tensor.dtype and found.channels == 1:
+            words = f"round(x / {found.scale:.9g}) {_signed(found.zero_point)}"
+            told.append(f"input {name}: {tensor.dtype} = {words}, of each prepared value x, within the type's range")
+    for name in graph.outputs:
+        tensor = graph.tensors[name]
+        if (found := tensor.quantization) is not None and "int" in tensor.dtype and found.channels == 1:
+            told.append(f"output {name}: value = {found.scale:.9g} × ({tensor.dtype} {_signed(-found.zero_point)})")
+    return told
+
+
+def _signed(number: int) -> str:
+    return f"{'−' if number < 0 else '+'} {abs(number)}"
+
+
+def _with_summary(result: Optimization, folder: Path) -> Optimization:
+    """Return the result with a summary in the folder: which file is chosen, and which are of earlier searches."""
+    own = result.files.get("provenance")
+    found = [*folder.glob("*.provenance.json"), *folder.glob("*/*.provenance.json")]
+    found = [path for path in found if own is None or path.resolve() != Path(own).resolve()]
+    earlier = sorted(path for path in found if _is_of_search(path))
+    if own is None and (result.chosen is not None or not earlier):
+        return result
+    names = [str(path.relative_to(folder)).removesuffix(".provenance.json") for path in earlier]
+    when, summary = datetime.now(UTC).isoformat(sep=" ", timespec="minutes"), folder / "chosen.md"
+    chosen = "nothing was chosen"
+    if own is not None:
+        chosen = f"`{Path(result.files['chosen']).relative_to(folder)}` ({result.chosen})"
+    lines = [f"The last search of `edgewise optimize`, {when}: {chosen}."]
+    lines += ["", "Chosen by earlier searches, and kept:", "", *(f"- `{name}`" for name in names)] if names else []
+    try:
+        summary.write_text("\n".join(lines) + "\n", encoding="utf-8")
+    except OSError as error:
+        return replace(result, notes=(*result.notes, f"{summary.name} could not be written: {error.strerror}"))
+    are = "are" if len(names) > 1 else "is"
+    note = [f"{listing(names)} {are} of an earlier search; {summary.name} names the last one's"] if names else []
+    return replace(result, files={**result.files, "summary": str(summary)}, notes=(*result.notes, *note))
+
+
+def _is_of_search(provenance: Path) -> bool:
+    """Whether a search wrote the file; `convert` writes some, too."""
+    try:
+        document = json.loads(provenance.read_text(encoding="utf-8"))
+    except (OSError, ValueError):
+        return False
+    return isinstance(document, dict) and "variant" in document
 
 
 def _loader_title(file: Path, candidate: Candidate) -> str:

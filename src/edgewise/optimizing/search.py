@@ -18,6 +18,7 @@ from edgewise.optimizing.accuracy import AccuracyChecker
 from edgewise.optimizing.base import EngineSettings, Facts, PassKind, PassResult, passes
 from edgewise.optimizing.candidate_checks import CandidateChecks, job_of
 from edgewise.optimizing.choice import limit_of
+from edgewise.optimizing.factors import find_engine_step
 from edgewise.optimizing.plain_int8 import PASSES
 from edgewise.optimizing.planning import (
     PassCatalog,
@@ -211,6 +212,7 @@ class Search:
         """Make and judge all variants except those with spared layers."""
         self._try_int8()
         self._try_engines()
+        self._try_unchanged()
         self._try_given()
         self._try_precisions()
         for root in self._roots:
@@ -226,6 +228,7 @@ class Search:
         self._make_by_rank([*tasks, *self._module_tasks(LOSSY)])
         for name in [name for name, one in self._found.items() if one.may_race and one.kind in TRAINED]:
             self._make_all([task for task in self._choose(name, ("quantisation",)) if task.recipe.rank == 0])
+        self._try_unchanged()
 
     def _try_int8(self) -> None:
         """Make and judge one int8 file before anything else: whether it pays is what most searches are to find out, and
@@ -295,6 +298,21 @@ class Search:
         for name in self._engines:
             if name != self._job.runtime.name and name in self._facts_of(own).runtimes:
                 self._try_file(own, ORIGINAL, name)
+
+    def _try_unchanged(self) -> None:
+        """Check the unchanged file in the engines of int8 files, so that the race tells what int8 adds to the engine.
+
+        Named passes leave it out otherwise.
+        """
+        if self._settings.judge is not None or not self._settings.races:
+            return
+        for one in [one for one in self._found.values() if one.may_race and one.family == "int8"]:
+            known, engine = self._everything, one.runtime.name
+            root = root_of(one.id, known)
+            if find_engine_step(one, known) is not None or engine not in self._facts_of(root).runtimes:
+                continue
+            given = next(name for name, other in known.items() if other.model == root and not other.passes)
+            self._try_file(root, given.partition(" @ ")[0], engine)
 
     def _try_given(self) -> None:
         """Check the further given files in every engine that reads them; with named passes, in the first only."""

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from itertools import islice
 
@@ -26,7 +26,7 @@ from edgewise.optimizing.choice import (
     judged_words,
 )
 from edgewise.optimizing.elsewhere import choose_estimated, judge_all
-from edgewise.optimizing.factors import find_engine_step
+from edgewise.optimizing.factors import find_apart, find_engine_step
 from edgewise.optimizing.planning import PlannedTask
 from edgewise.optimizing.race import (
     EACH_S,
@@ -151,6 +151,7 @@ class Selection:
             each = max(LEAST_ROUNDS * round_s, min(EACH_S, ROUNDS * round_s))
             first = short.order[: how_many(left - took, each)]
             kept = {*first, *_find_references(standings.original, runners, short)}
+            kept |= _find_unchanged(kept, standings.everything, short)
             behind = {one.id: _leave_behind(one, short, first) for one in runners if one.id not in kept}
             open_ = [one for one in behind.values() if one.is_undecided]
             notes = (*standings.notes, *([_note_on_load(open_, short)] if open_ else []))
@@ -233,7 +234,8 @@ class Selection:
             return choose_estimated(standings.candidates, headline=self.headline, aim=self.settings.aim)
         ranking = None if standings.ranked is None else standings.ranked.ranking
         found = list(standings.candidates.values())
-        return choose(found, ranking, headline=self.headline, aim=self.settings.aim)
+        apart = find_apart([one.id for one in found if one.accepted], standings.races)
+        return choose(found, ranking, headline=self.headline, aim=self.settings.aim, apart=apart)
 
     def find_pareto_front(self, standings: Standings) -> tuple[tuple[str, ...], tuple[str, ...]]:
         """Ids and metrics of the Pareto front over all raced variants and the original."""
@@ -367,6 +369,12 @@ def _find_references(original: Candidate, runners: Sequence[Candidate], short: S
         exports = []
     tuned = [one.id for one in runners if one.kind == "tuning" and short.times.get(one.id, 1.0) < 1.0]
     return [min(names, key=lambda name: short.times[name]) for names in (int8, exports, tuned) if names]
+
+
+def _find_unchanged(kept: Collection[str], known: Mapping[str, Candidate], short: Screening) -> set[str]:
+    """Return ids of the unchanged file in the engines of int8 files that race: what int8 alone gains there."""
+    steps = {find_engine_step(known[name], known) for name in kept if known[name].family == "int8"}
+    return {name for name in steps if name is not None and name in short.times and not short.is_slower(name)}
 
 
 def _note_on_load(undecided: Sequence[Candidate], short: Screening) -> str:

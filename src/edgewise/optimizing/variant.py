@@ -181,6 +181,7 @@ class Candidate:
         quality: whether its loss is proven to be within its bound; None where it was not accepted, or none is known.
         elsewhere: its estimate for a device that is not at hand; None where variants are raced.
         rejected: whether the variant is out, because of `why`.
+        behind: of an accepted one, how much slower than the chosen one it is, in words; empty where no race tells.
         unreached: whether it is out only because the search ended before its next step, by its time or by Ctrl-C.
     """
 
@@ -204,11 +205,17 @@ class Candidate:
     elsewhere: DeviceEstimate | None = field(default=None, repr=False, compare=False)
     rejected: bool = False
     unreached: bool = False
+    behind: str = ""
 
     @property
     def may_race(self) -> bool:
         """Whether it passed every check so far."""
         return self.stage == "judged" and not self.rejected and self.job is not None
+
+    @property
+    def whole_why(self) -> str:
+        """The reason for the decision, and how much slower than the chosen one it is."""
+        return "; ".join(filter(None, (self.why, self.behind)))
 
     @property
     def is_undecided(self) -> bool:
@@ -264,7 +271,7 @@ class Candidate:
             "predicted": None if self.predicted is None else asdict(self.predicted),
             "stage": self.stage,
             "accepted": self.accepted,
-            "why": self.why,
+            "why": self.whole_why,
             "metrics": {name: number.to_document() for name, number in self.metrics.items()},
             "model": None if self.model is None else asdict(self.model),
             "run": self.run,
@@ -390,10 +397,11 @@ class Optimization(Shown):
         chosen: id of the recommended variant; None where none beats the original.
         reason: why the chosen variant is faster: the kernels of its layers, else how its file differs; empty where
             neither is known.
-        chosen_because: why it, of those whose latency can't be told apart from its own; empty where there are none.
+        chosen_because: why it, of those that no race tells from the fastest; empty where there are none.
         factors: of the chosen variant's speed-up; empty where there is only one.
         precision_steps: each raced file that an inexact pass made, against the unchanged file in the same engine: what
-            the pass alone gains; empty where no race had both.
+            the pass alone gains; also against the chosen variant where its file is unchanged; empty where no race had
+            both.
         with_data: without samples, the best prediction of a pass that needs some; else None.
         unmet: why no variant meets the bounds, nor the original; empty where one does.
         closest: id of the variant closest to meeting the bounds; None where they are met.
@@ -408,8 +416,8 @@ class Optimization(Shown):
             on the Pareto front and other judged ones, 8 at most; empty where answers are not classes.
         thumbnails: pictures of the samples of `changed_most`, as `draw_thumbnails` returns them; not in the document.
         sensitivity: layers, the most fragile first; empty where it was not measured.
-        files: written files: ``chosen``, ``provenance``, ``instructions``, ``loader`` → path; where nothing was chosen,
-            ``int8``, the file of `best_int8` if it is smaller than the original.
+        files: written files: ``chosen``, ``provenance``, ``instructions``, ``loader`` → path; and ``int8``, the file of
+            `fastest_int8` if it is not the chosen one and smaller than the original.
         command: command line that makes the chosen file again; "" where none was chosen.
         stopped_because: why the search ended.
         device: that is not at hand, for which variants are estimated; "" where they were raced.
@@ -474,9 +482,14 @@ class Optimization(Shown):
     @property
     def best_int8(self) -> Candidate | None:
         """The fastest raced variant whose file computes in int8, where nothing was chosen; else None."""
+        return None if self.chosen is not None else self.fastest_int8
+
+    @property
+    def fastest_int8(self) -> Candidate | None:
+        """The fastest raced variant whose file computes in int8, an accepted one before others; None without one."""
         raced = [one for one in self.candidates if one.stage == "raced" and one.value("speedup")]
         int8 = [one for one in raced if self.made(one).family == "int8"]
-        return None if self.chosen is not None else max(int8, key=lambda one: one.value("speedup") or 0.0, default=None)
+        return max(int8, key=lambda one: (one.accepted, one.value("speedup") or 0.0), default=None)
 
     def made(self, one: Candidate) -> Candidate:
         """Return the variant that has the file of `one`, without further settings of the engine."""

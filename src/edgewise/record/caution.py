@@ -114,8 +114,7 @@ CAUTIONS: dict[str, tuple[str, str]] = {
     ),
     "class-order": (
         "A",
-        "give the data's names of the classes in the order of the model's outputs: ⟦classes⟧ FILE, one per line; for "
-        "detection also ⟦task_option=class_map=identity⟧",
+        "give the data's names of the classes in the order of the model's outputs: ⟦classes⟧ FILE, one per line",
     ),
     "output-not-finite": ("C", "the outputs contain NaN or infinity; use real data with ⟦input_data⟧"),
     "precision-differs": ("B", "the runtimes computed in different precisions; set one with ⟦precision⟧"),

@@ -80,7 +80,7 @@ def lower(network: IntNetwork, offsets: Mapping[int, int]) -> Lowered:
         else:
             lowered.calls.append(call)
     if refused:
-        reasons = [_reason(why, operators) for why, operators in refused.items()]
+        reasons = [_reason(why, operators, of=len(network.operators)) for why, operators in refused.items()]
         reasons.sort(key=lambda reason: not reason.startswith(_NOT_SUPPORTED))
         more = [f"and {len(reasons) - _MOST} more reasons"] if len(reasons) > _MOST else []
         advice = advice_of(network) or (_REPLACE if _NOT_SUPPORTED in refused else "")
@@ -97,7 +97,8 @@ def lower(network: IntNetwork, offsets: Mapping[int, int]) -> Lowered:
     return lowered
 
 
-def _reason(why: str, operators: Sequence[IntOperator]) -> str:
+def _reason(why: str, operators: Sequence[IntOperator], *, of: int) -> str:
+    """Return `why` these operators, of as many in the model, can't be lowered."""
     codes = dict.fromkeys(operator.code for operator in operators)
     if why == _NOT_SUPPORTED:
         places = {code: ", ".join(str(each.index) for each in operators if each.code == code) for code in sorted(codes)}
@@ -106,7 +107,8 @@ def _reason(why: str, operators: Sequence[IntOperator]) -> str:
         return OperatorRefused(operators[0], why).message
     code, *others = codes
     more = f" and {len(others)} other {'type' if len(others) == 1 else 'types'}" if others else ""
-    return f"each of {len(operators)} operators ({code}{more}; the first is operator {operators[0].index}) {why}"
+    count = f"{of}" if len(operators) == of else f"{len(operators)} of {of}"
+    return f"each of {count} operators ({code}{more}; the first is operator {operators[0].index}) {why}"
 
 
 def advice_of(network: IntNetwork) -> str:

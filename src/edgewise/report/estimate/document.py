@@ -35,7 +35,7 @@ from edgewise.report.document import (
 from edgewise.report.document.bars import describe_memory
 from edgewise.report.document.columns import number_column, text_column
 from edgewise.report.runs.provenance import basis_text, interval_facts, provenance_of_column
-from edgewise.text import one_line
+from edgewise.text import listing, one_line
 from edgewise.units import format_si
 
 
@@ -346,11 +346,18 @@ def layer_table(estimate: Estimate, *, top: int | None = None) -> Table:
     title = (
         "Layers"
         if shown is layers
-        else f"The {len(shown) - 1} most expensive of {len(layers)} layers, in order of execution"
+        else f"The {len(shown) - 1} most expensive of {_count_words(layers)}, in order of execution"
     )
     if unknown := sum(bool(layer.unit) and work(layer) is None for layer in layers):
         title += f"; the cost of {unknown} is not known"
     return table_of(title, shown, [column for column in columns if column[0].title not in lacking])
+
+
+def _count_words(layers: Sequence[EstimatedLayer]) -> str:
+    """``"37 layers and the start"``: operators of the model, and what the runtime does besides."""
+    others = [one.name for one in layers if one.index is None and not one.op]
+    count = f"{len(layers) - len(others)} layers"
+    return f"{count} and {listing([f'the {one_line(name)}' for name in others])}" if others else count
 
 
 def _sum(layers: Sequence[EstimatedLayer]) -> EstimatedLayer:

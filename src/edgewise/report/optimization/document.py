@@ -26,6 +26,7 @@ from edgewise.report.optimization.words import (
     condition_lines,
     folded_notes,
     headline_of,
+    int8_line,
     loss_lines,
     number_of,
     precision_line,
@@ -45,7 +46,7 @@ def print_optimization(result: Optimization, console: Console, *, details: bool 
 
     headline, evidence = headline_of(result)
     _print_line(console, headline, style="bold")
-    for line in filter(None, (precision_line(result), reason_line(result), evidence)):
+    for line in filter(None, (precision_line(result), int8_line(result), reason_line(result), evidence)):
         _print_line(console, line)
     document = describe_optimization(result, width=console.width)
     if not document.lead:  # a section begins with an empty line
@@ -77,7 +78,9 @@ def describe_optimization(result: Optimization, *, width: int | None = None) -> 
         None if narrow else provenance_table(result),
     ]
     return Document(
-        title="; ".join(filter(None, (headline, precision_line(result), reason_line(result), evidence))),
+        title="; ".join(
+            filter(None, (headline, precision_line(shown), int8_line(shown), reason_line(shown), evidence))
+        ),
         tables=tuple(table for table in tables if table is not None),
         sections=tuple(section for section in sections if section.tone != "poor"),
         lead=tuple(section for section in sections if section.tone == "poor"),

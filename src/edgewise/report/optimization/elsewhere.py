@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from edgewise.formatting import value_text, with_range
 from edgewise.metrics import METRICS
+from edgewise.optimizing.elsewhere import NO_ESTIMATE
 from edgewise.optimizing.variant import Candidate, Optimization
 from edgewise.report.comparison.words import lower_label
 from edgewise.report.runs.cells import label_of
@@ -107,7 +108,7 @@ def _original_words(result: Optimization) -> str:
     if found is None:
         return "the original was not estimated"
     if found.refused:
-        return f"the original has no estimate there: {one_line(found.refused)}"
+        return f"{NO_ESTIMATE}: {one_line(found.refused)}"
     return f"the original there: {needs_of(result, result.baseline)}"
 
 

@@ -156,7 +156,8 @@ def _change_cell(result: Optimization, other: Candidate, metric: str) -> Cell:
             return _worded_cell("memory_reduction", less, text, notes=notes)
     text = bytes_text(before, after)
     if not text or before.value is None or after.value is None:
-        return absent("one of the two is not known")
+        reasons = [one.absent_because for one in (before, after) if one.value is None and one.absent_because]
+        return absent(one_line(reasons[0]) if reasons else "one of the two is not known")
     exact = after.low == after.high == after.value and before.low == before.high == before.value
     notes = () if exact or text == "not told apart" else (_NO_RATIO_INTERVAL,)
     notes = ("both intervals overlap",) if text == "not told apart" else notes

@@ -15,6 +15,7 @@ from edgewise.formatting import ABSENT, factor_text, points_range, points_text, 
 from edgewise.grouping import by_key
 from edgewise.metrics import METRICS
 from edgewise.optimizing.choice import SMALLER, UNPROVEN, drop_of, in_words, judged_words
+from edgewise.optimizing.elsewhere import NO_ESTIMATE
 from edgewise.optimizing.variant import (
     ABSENT_ENGINES,
     UNTRIED_SETTINGS,
@@ -67,6 +68,8 @@ def number_of(candidate: Candidate, metric: str) -> MetricValue:
         return found
     if candidate.elsewhere is not None:
         refused = candidate.elsewhere.refused
+        if refused and candidate.parent is None:
+            return MetricValue(value=None, absent_because=NO_ESTIMATE)
         return MetricValue(value=None, absent_because=f"no estimate: {refused}" if refused else "not estimated")
     because = candidate.why if candidate.unreached else NOT_REACHED
     return MetricValue(value=None, absent_because=NO_RACE if candidate.parent is None else because)
@@ -241,19 +244,50 @@ def precision_line(result: Optimization) -> str:
     if result.chosen is None:
         return ""
     engine = result.candidate(result.chosen).runtime.name
-    steps = [one for one in result.precision_steps if result.candidate(one.before).runtime.name == engine]
+    steps = [one for one in result.precision_steps
+             if {result.candidate(name).runtime.name for name in (one.before, one.after)} == {engine}]  # fmt: skip
+    beside_chosen = [one for one in steps if one.before == result.chosen]
+    steps = beside_chosen or steps
     standings = {standing_of(one.number) for one in steps}
     if not steps or "faster" in standings:
         return ""
     plain = result.candidate(steps[0].before)
     gain = number_of(plain, "speedup")
-    made = f"{engine} makes it {speed_text(gain)}; " if standing_of(gain) == "faster" else ""
+    made = (
+        f"{engine} makes it {speed_text(gain)}; "
+        if standing_of(gain) == "faster" and not plain.runtime.precision
+        else ""
+    )
     families = list(dict.fromkeys(one.kind for one in steps))
     gains = ("gains", "is") if len(families) == 1 else ("gain", "are")
     proven = f"{gains[1]} not proven to gain" if "inconclusive" in standings else f"{gains[0]} no"
     beside = sorted((one for one in steps if one.before == plain.id), key=lambda one: -(one.number.value or 0.0))
     told = "; ".join(_step_words(result, one) for one in beside[:_MOST_STEPS])
     return one_line(f"{made}{listing(families)} {proven} speed over {plain.id}: {told}")
+
+
+def int8_line(result: Optimization) -> str:
+    """``"int8: 1.17× faster [1.10, 1.24] against the unchanged file, original @ openvino"``: what the chosen int8 file
+    gains; else what the best one does over the chosen file and over the original, and where it is.
+
+    Empty where nothing was chosen or no int8 raced.
+    """
+    best = result.fastest_int8
+    if result.chosen is None or best is None:
+        return ""
+    chosen = result.candidate(result.chosen)
+    made = result.made(chosen)
+    if made.family == "int8":
+        step = next((one for one in result.precision_steps if one.after == made.id), None)
+        gain = "" if step is None else f"{speed_text(step.number)} against the unchanged file, {step.before}"
+        return one_line(f"int8: {gain}") if gain and not precision_line(result) else ""
+    told = {(one.before, one.after): one for one in result.precision_steps}
+    step = told.get((chosen.id, best.id))
+    beside = "in no race with the chosen one" if step is None else f"{speed_text(step.number)} against the chosen one"
+    against = f"against the original: {', '.join(gains_of(result, best))}"
+    words = [against] if step is not None and precision_line(result) else [beside, against]
+    file = result.files.get("int8", "")
+    return one_line("; ".join([f"the best int8 file, {best.id}: {words[0]}", *words[1:], *([file] if file else [])]))
 
 
 def _step_words(result: Optimization, step: Factor) -> str:
@@ -486,13 +520,16 @@ def reason_of(candidate: Candidate) -> str:
         return one_line(candidate.why)
     told = candidate.predicted
     because = told.because if told is not None and told.speedup is not None else ""
-    return one_line(": ".join(word for word in (candidate.why.partition(":")[0], because) if word))
+    why = ": ".join(word for word in (candidate.why.partition(":")[0], because) if word)
+    return one_line("; ".join(filter(None, (why, candidate.behind))))
 
 
 def loss_lines(result: Optimization) -> list[str]:
-    """Why each variant that was not accepted lost; those that share a reason share a line."""
-    lost = [one for one in result.candidates if not one.accepted]
-    by_reason = by_key((one_line(one.why) or verdict_of(result, one), one_line(one.id)) for one in lost)
+    """Why each variant that was not accepted lost, or how much slower than the chosen one it is; those that share a
+    reason share a line.
+    """
+    lost = [one for one in result.candidates if not one.accepted or one.behind]
+    by_reason = by_key((one_line(one.behind or one.why) or verdict_of(result, one), one_line(one.id)) for one in lost)
     return [f"{listing(names)}: {why}" for why, names in by_reason.items()]
 
 
