@@ -105,7 +105,9 @@ def _is_another(first: str, folder: Path) -> bool:
     """Whether the module called `first` is neither a library's nor that of `folder`, which has one of that name."""
     file = getattr(sys.modules[first], "__file__", None)
     own = next((each for each in _files_named(folder, first) if each.is_file()), None)
-    return bool(file) and own not in (None, Path(file).resolve()) and not _LIBRARIES & set(Path(file).parts)
+    if not file or own is None:
+        return False
+    return own != Path(file).resolve() and not _LIBRARIES & set(Path(file).parts)
 
 
 def _files_named(folder: Path, module: str) -> tuple[Path, Path]:
