@@ -22,7 +22,7 @@ from edgewise.converting.localizing import WrongOperator, find_operator
 from edgewise.converting.losses import only_signature
 from edgewise.converting.onnx_tflite import find_program
 from edgewise.converting.paths import KERAS_MODEL, MODULE, SEPARATE, find_path
-from edgewise.converting.result import Agreement, Conversion
+from edgewise.converting.result import RANDOM_INPUTS, Agreement, Conversion
 from edgewise.converting.signature_file import take_signature
 from edgewise.errors import BadInput, EdgewiseError, RunFailed, Unavailable, error_of
 from edgewise.folders import check_place, job_folder
@@ -176,7 +176,9 @@ def _run_converter(task: ConversionTask, folder: Path, *, expose: Sequence[str] 
 
 
 def _compare(task: ConversionTask, made: _Made, comparer: Comparer) -> Agreement:
-    inputs = f"{task.input_data.name}" if task.input_data else f"3 random inputs, seeds {task.seed} to {task.seed + 2}"
+    inputs = (
+        f"{task.input_data.name}" if task.input_data else f"3 {RANDOM_INPUTS}, seeds {task.seed} to {task.seed + 2}"
+    )
     try:
         feeds, names = made.arrays("feeds"), made.answer["inputs"]
         try:

@@ -12,6 +12,8 @@ from edgewise.converting.localizing import WrongOperator
 from edgewise.record import SCHEMA
 from edgewise.shown import Shown
 
+RANDOM_INPUTS = "random inputs"
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Agreement:

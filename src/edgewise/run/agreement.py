@@ -145,7 +145,7 @@ def difference_of(own: Outputs, reference: Outputs) -> Difference:
             gap[a == b] = 0.0  # equal infinities
             worst = max(worst, float(np.where(np.isnan(gap), np.inf, gap).max()))
         if worst == float("inf"):
-            reasons["NaN or infinity in different places"] = None
+            reasons[ELSEWHERE] = None
         scale = _scale(theirs)
         largest = max(largest, worst)
         # What is below any engine's rounding is no difference, however small the outputs are.
@@ -249,6 +249,7 @@ def difference_words(difference: Difference) -> str:
 
 
 NOT_FINITE = "all outputs are NaN or infinite with these inputs, so there is nothing to compare"
+ELSEWHERE = "NaN or infinity in different places"
 REAL_INPUTS = f"give real inputs with {as_flag('input_data')}"
 ALL_ZERO = "the reference's output is 0 everywhere, so there is no scale"
 NO_MAJORITY = "there is no majority, so it is unknown which is right"

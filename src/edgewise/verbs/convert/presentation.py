@@ -37,7 +37,13 @@ class ConvertPresentation(Presentation["Conversion"]):
         """Why a result was refused."""
         if result.accepted:
             return ()
+        from edgewise.converting.result import RANDOM_INPUTS
+        from edgewise.run.agreement import ELSEWHERE
+
         advice = "replace the operator, or convert to another format; report it to the converter's authors"
         if as_flag("precision", "f16") in result.command:
             advice = "convert without ⟦precision=f16⟧"
+        worst = result.agreement.worst
+        if worst is not None and worst.why == ELSEWHERE and RANDOM_INPUTS in result.agreement.inputs:
+            advice = f"give real inputs with ⟦input_data⟧: with random ones outputs are NaN or infinite; else {advice}"
         return (RunFailed(f"nothing was written: {result.refused_because}", advice=advice),)

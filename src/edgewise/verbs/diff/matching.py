@@ -159,8 +159,19 @@ def _by_name(one: _View, two: _View) -> Iterator[Match]:
             twin = two.maker.get(name)
             if name and twin is not None and 0 < one.sizes(name) == two.sizes(name):
                 # A quantised network's own tensor, and what the layers behind it see of it.
-                yield Match(operator.name, operator.op, twin.name, (one.seen(name),), (two.seen(name),))
+                first: tuple[str, ...] = (one.seen(name),)
+                second: tuple[str, ...] = (two.seen(name),)
+                # A converter may give the product the name of what was joined with the activation, or the reverse.
+                if _is_fused(operator) != _is_fused(twin):
+                    first = first if _is_fused(operator) else one.following(operator)
+                    second = second if _is_fused(twin) else two.following(twin)
+                yield Match(operator.name, operator.op, twin.name, first, second)
                 break
+
+
+def _is_fused(operator: Operator) -> bool:
+    """Whether an activation is joined with another operator."""
+    return operator.kind != "activation" and operator.geometry.get("activation", "none") != "none"
 
 
 def _named_after_products(matches: Sequence[Match], view: _View) -> list[Match]:
