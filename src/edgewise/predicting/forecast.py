@@ -81,7 +81,7 @@ class Forecasts(Shown):
     Attributes:
         targets: metric → largest value wanted.
         cautions: sentences about what is known of the models.
-        doubts: those of `cautions` that say that values look wrong.
+        doubts: those of `cautions` that say that values look wrong, or are not used.
     """
 
     calibration: Calibration
