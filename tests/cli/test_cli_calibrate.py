@@ -24,13 +24,21 @@ from edgewise.predicting.base import Point, Subject
 from edgewise.predicting.calibration import Calibration
 from edgewise.predicting.forecast import forecast
 from edgewise.predicting.laws import Scale
+from edgewise.record.caution import Caution
 from edgewise.record.job import Constraints, RuntimeSpec
 from edgewise.record.run import Trust
 from edgewise.report.estimate.forecast import _off_text
 from edgewise.store.exchange import export_runs, read_runs
 from edgewise.verbs.calibrate import work as prediction
 from edgewise.verbs.calibrate.device_runs import ModelFiles, Notes, engine_text, of_one_engine
-from edgewise.verbs.calibrate.host_engine import choose_engine, engine_here, is_told, tell_not_used, tell_unmeasured
+from edgewise.verbs.calibrate.host_engine import (
+    choose_engine,
+    engine_here,
+    error_of_grade_d,
+    is_told,
+    tell_grade_d,
+    tell_unmeasured,
+)
 from edgewise.verbs.context import Context
 from edgewise.verbs.optimize.request import OptimizeRequest
 from edgewise.verbs.optimize.work import _find_judge
@@ -273,7 +281,7 @@ def test_files_without_a_value_of_this_machine_come_with_the_command_that_measur
         f"{said}new, a and b. 'edgewise bench new.onnx nets/a b' measures them here, then calibrate again."
     ]
     assert tell_unmeasured(prediction._lacking_here(models[1:3], engine), engine, "estimate again") == []
-    noisy = prediction._Model(subject=Subject(name="n"), path="n", noisy={engine})
+    noisy = prediction._Model(subject=Subject(name="n"), path="n", noisy={engine: None})
     both = [noisy, prediction._Model(subject=Subject(name="e"))]
     lacking = prediction._lacking_here(both, engine)
     assert lacking == {"n": "n"} and prediction._count_runs_here([*both, *models], engine) == (1, 2)
@@ -282,12 +290,49 @@ def test_files_without_a_value_of_this_machine_come_with_the_command_that_measur
         "Without a value of this machine by litert/interpreter, the device's engine, which makes predictions mostly "
         "better: n. 'edgewise bench n -r litert/interpreter -t 2 --sessions 10' measures it here"
     )
-    not_used = tell_not_used(1, 2, engine)
+    not_used = tell_grade_d(1, 2, engine, used=False)
     assert not_used == [
         "1 of 2 runs here by litert/interpreter has grade D and is not used: a quieter machine and more sessions help "
         "(--sessions 10)."
     ]
-    assert all(map(is_told, (told, *not_used))) and tell_not_used(0, 2, engine) == []
+    assert all(map(is_told, (told, *not_used))) and tell_grade_d(0, 2, engine, used=True) == []
+
+
+def test_runs_of_grade_d_give_values_only_where_too_few_are_better():
+    engine = "litert/interpreter, 1 thread"
+
+    def hosts(*grades, wide=True):
+        """Host, its error and whether it is noisy, of models with runs of these grades."""
+        models = [
+            prediction._Model(
+                subject=Subject(name=str(at)),
+                values={"latency": 2.0, "energy": 1.0},
+                stored={engine: {"latency": 1.0, "energy": 3.0}} if grade == "B" else {},
+                noisy={engine: (1.5, 0.2) if wide else None} if grade == "D" else {},
+            )
+            for at, grade in enumerate(grades)
+        ]
+        points = [each.subject for each in prediction._points(models, "latency", engine)]
+        assert not any(point.subject.host_error for point in prediction._points(models, "energy", engine))
+        return [(each.host, each.host_error, each.noisy) for each in points]
+
+    good, used, unused = (1.0, 0.0, False), (1.5, 0.2, False), (None, 0.0, True)
+    assert hosts("B", "B", "D") == [good, good, used]
+    assert hosts("B", "B", "B", "D") == [good, good, good, unused]
+    assert hosts("B", "B", "D", wide=False) == [good, good, unused]
+
+
+def test_the_error_of_a_run_of_grade_d_is_that_of_its_interval_alone():
+    base = next(run for run in all_runs() if run.status == "done" and run.value("latency"))
+    rows = [replace(row, low=row.value / 2, high=row.value * 2) if row.metric == "latency" else row
+            for row in base.measurements]  # fmt: skip
+
+    def error(*codes):
+        cautions = tuple(Caution.of(code, "told") for code in codes)
+        return error_of_grade_d(replace(base, measurements=tuple(rows), cautions=cautions))
+
+    assert error("very-wide-interval", "single-session") == pytest.approx(math.log(4) / (2 * 1.96), rel=1e-4)
+    assert error("very-wide-interval", "too-few-samples") is None and error() is None
 
 
 def own_of(**changes):

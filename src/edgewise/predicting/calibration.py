@@ -275,6 +275,7 @@ def _point(found: Mapping[str, Any]) -> Point:
         subject=Subject(
             name=str(found["name"]),
             host=None if host is None else float(host),
+            host_error=float(found.get("host_error", 0.0)),  # earlier files do not say
             profile=None
             if profile is None
             else OperatorProfile(

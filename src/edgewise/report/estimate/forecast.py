@@ -229,7 +229,8 @@ def _points(metric: str, choice: Choice) -> Table:
         return absent() if share is None else Cell(text=_off_text(share), value=share)
 
     def host(at: int) -> Cell:
-        return value_cell(hosts[at], show)
+        cell = value_cell(hosts[at], show)
+        return replace(cell, notes=("of a run of grade D",)) if choice.points[at].subject.host_error else cell
 
     def measured(at: int) -> Cell:
         return value_cell(choice.points[at].value, show)

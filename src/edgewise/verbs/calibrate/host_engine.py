@@ -2,14 +2,18 @@
 
 from __future__ import annotations
 
+import math
 import re
 import shlex
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 
+from edgewise.record import Run
+from edgewise.record.caution import CAUTIONS
 from edgewise.record.job import Job, RuntimeSpec
 from edgewise.runtime.base import runtimes
+from edgewise.stats.distributions import normal_quantile
 from edgewise.text import enumerate_few
 from edgewise.verbs.calibrate.device_runs import engine_text
 
@@ -19,7 +23,13 @@ MOST_TO_MEASURE = 10
 """Files in a command to measure them; more tell little beside them."""
 MORE_SESSIONS = 10
 UNMEASURED = "Without a value of this machine"
-NOT_USED = "grade D and {} not used: a quieter machine and more sessions help"
+GRADE_D = "grade D and {}: a quieter machine and more sessions help"
+_WORDS = {
+    (one, used): f"{'is' if one else 'are'} {'used, with more doubt, as too few are better' if used else 'not used'}"
+    for one in (True, False)
+    for used in (True, False)
+}
+"""Whether it is one run, and whether they are used → what is said of them."""
 _AS_HERE: Mapping[tuple[str, str | None], tuple[str, str | None]] = {
     # TensorFlow Lite takes XNNPACK unless it is told otherwise, and so does LiteRT's interpreter.
     ("benchmark_model", None): ("litert", "interpreter"),
@@ -96,6 +106,7 @@ def tell_unmeasured(
     learnt: Sequence[str] = (),
     again: bool = False,
     is_own: bool = False,
+    used: bool = False,
 ) -> list[str]:
     """State which files have no value of this machine by `engine`, and the command for it, as a sentence; [] for none.
 
@@ -104,6 +115,7 @@ def tell_unmeasured(
         then: what to do afterwards.
         learnt: files without one that the device was learnt from, which are in the same command.
         again: as for `measuring`.
+        used: whether values of grade D are used as long as there is no better one.
         is_own: whether `engine` is that of the device, and another one's values are taken as long as it has too few.
     """
     if not lacking:
@@ -112,19 +124,31 @@ def tell_unmeasured(
     files += [file for file in learnt if file not in files][:MOST_TO_MEASURE]
     names = enumerate_few([*lacking.values(), *(Path(file).name for file in learnt if file not in lacking)])
     by = f" by {engine.partition(',')[0]}, the device's engine" if is_own else ""
-    which = f"{UNMEASURED}{by}, which makes predictions mostly better"
+    which = f"{UNMEASURED}{by}{' above grade D' if used else ''}, which makes predictions mostly better"
     return [f"{which}: {names}. {measuring(files, engine, again=again)}, then {then}."]
 
 
-def tell_not_used(noisy: int, total: int, engine: str) -> list[str]:
-    """State how many of the runs here by `engine`, "" is any, are not used as they have grade D; [] for none."""
+def tell_grade_d(noisy: int, total: int, engine: str, *, used: bool) -> list[str]:
+    """State how many of the runs here by `engine`, "" is any, have grade D, and whether they are used; [] for none."""
     if not noisy:
         return []
     by = f" by {engine.partition(',')[0]}" if engine else ""
     which = f"{noisy} of {total} run{'' if total == 1 else 's'} here{by} {'has' if noisy == 1 else 'have'}"
-    return [f"{which} {NOT_USED.format('is' if noisy == 1 else 'are')} (--sessions {MORE_SESSIONS})."]
+    return [f"{which} {GRADE_D.format(_WORDS[noisy == 1, used])} (--sessions {MORE_SESSIONS})."]
 
 
 def is_told(sentence: str) -> bool:
-    """Whether `sentence` is one of `tell_unmeasured` or `tell_not_used`."""
-    return sentence.startswith(UNMEASURED) or any(NOT_USED.format(word) in sentence for word in ("is", "are"))
+    """Whether `sentence` is one of `tell_unmeasured` or `tell_grade_d`."""
+    return sentence.startswith(UNMEASURED) or any(GRADE_D.format(words) in sentence for words in _WORDS.values())
+
+
+def error_of_grade_d(run: Run) -> float | None:
+    """Return the standard deviation of the logarithm of a latency of grade D; None where more than its interval is bad.
+
+    The interval is of 95 %, and contains what other processes on this machine take.
+    """
+    worst = {caution.code for caution in run.cautions if CAUTIONS[caution.code][0] == "D"}
+    row = run.measurement("latency")
+    if worst != {"very-wide-interval"} or row is None or row.low is None or row.high is None or row.low <= 0:
+        return None
+    return math.log(row.high / row.low) / (2 * normal_quantile(0.975))

@@ -54,9 +54,10 @@ from edgewise.verbs.calibrate.device_runs import (
 from edgewise.verbs.calibrate.host_engine import (
     choose_engine,
     engine_here,
+    error_of_grade_d,
     is_told,
     measuring,
-    tell_not_used,
+    tell_grade_d,
     tell_unmeasured,
 )
 from edgewise.verbs.calibrate.host_values import Written, contradiction, contradictions
@@ -80,7 +81,8 @@ class _Model:
     Attributes:
         sha256, path: of its file; "" where only its name is known.
         stored: engine and its settings → metric → value, from stored runs on this machine.
-        noisy: engines and settings whose runs on this machine all have grade D.
+        noisy: engines and settings whose runs on this machine all have grade D → the latency of the newest, and the
+            standard deviation of its logarithm; None where it can't be used.
         hosts: metric → value, as somebody wrote it down.
         columns, place: of `hosts`: metric → name of its column, and the line and its file; empty without a table.
     """
@@ -93,7 +95,7 @@ class _Model:
     columns: Mapping[str, str] = field(default_factory=dict)
     place: str = ""
     stored: dict[str, dict[str, float]] = field(default_factory=dict)
-    noisy: set[str] = field(default_factory=set)
+    noisy: dict[str, tuple[float, float] | None] = field(default_factory=dict)
 
 
 def calibrate(request: CalibrateRequest, context: Context) -> Calibration:
@@ -123,8 +125,9 @@ def calibrate(request: CalibrateRequest, context: Context) -> Calibration:
     points = {metric: _points(models, metric, engine) for metric in UNITS}
     timed, by = [one for one in models if "latency" in one.values], own or engine
     lacking, (noisy, known) = _lacking_here(timed, by), _count_runs_here(timed, by)
-    not_used = tell_not_used(noisy, known, by)
-    unmeasured = tell_unmeasured(lacking, by, "calibrate again", again=bool(noisy), is_own=by != engine)
+    is_own, used = by != engine, by == engine and _uses_grade_d(points)
+    grade_d = tell_grade_d(noisy, known, by, used=used)
+    unmeasured = tell_unmeasured(lacking, by, "calibrate again", again=bool(noisy), is_own=is_own, used=used)
     device = _check_atlas(request.atlas_device)
     points = {metric: [replace(one, device=device) for one in found] for metric, found in points.items() if found}
     if not points:
@@ -139,7 +142,7 @@ def calibrate(request: CalibrateRequest, context: Context) -> Calibration:
     try:
         kept, reasons, misfits, trends = _predictable(kept, method=request.method)
     except BadInput as error:
-        told = [sentence.removesuffix(".") for sentence in not_used]
+        told = [sentence.removesuffix(".") for sentence in grade_d]
         advice = error.marked.advice
         if isinstance(error, Unrelated):
             advice = _advice_to_relate(models, next(iter(kept)), by, again=bool(noisy))
@@ -152,9 +155,9 @@ def calibrate(request: CalibrateRequest, context: Context) -> Calibration:
         runtime=engine,
         sources=tuple(given.sources),
         cautions=tuple(
-            dict.fromkeys([*not_used, *doubts, *misfits, *trends, *unmeasured, *notes.sentences, *cautions, *reasons])
+            dict.fromkeys([*grade_d, *doubts, *misfits, *trends, *unmeasured, *notes.sentences, *cautions, *reasons])
         ),
-        doubts=(*not_used, *doubts, *misfits),
+        doubts=(*grade_d, *doubts, *misfits),
         unmeasured=tuple(lacking),
         measured_by=by,
         runs_here=(noisy, known),
@@ -188,6 +191,11 @@ def _advice_to_relate(models: Sequence[_Model], metric: str, engine: str, *, aga
 def _is_known_here(model: _Model, metric: str, engine: str = "") -> bool:
     """Whether a value of this machine is known, by `engine`; "" is any."""
     return metric in model.hosts or (engine in model.stored if engine else bool(model.stored))
+
+
+def _uses_grade_d(points: Mapping[str, Sequence[Point]]) -> bool:
+    """Whether the value of this machine of a point is of a run of grade D."""
+    return any(point.subject.host_error for found in points.values() for point in found)
 
 
 def _is_noisy(model: _Model, engine: str = "") -> bool:
@@ -278,8 +286,9 @@ def predict(request: PredictRequest, context: Context) -> Forecasts:
     noisy, total = (before + more for before, more in zip(calibration.runs_here, counts, strict=True))
     then = "calibrate and estimate again" if learnt else "estimate again"
     is_own = by != calibration.runtime
-    unmeasured = tell_unmeasured(lacking, by, then, learnt=learnt, again=bool(noisy), is_own=is_own)
-    not_used = tell_not_used(noisy, total, by)
+    used = not is_own and _uses_grade_d(calibration.points)
+    unmeasured = tell_unmeasured(lacking, by, then, learnt=learnt, again=bool(noisy), is_own=is_own, used=used)
+    grade_d = tell_grade_d(noisy, total, by, used=used)
     if unmeasured:  # the command for the files of the calibration alone would be run in vain
         calibration = replace(
             calibration,
@@ -287,7 +296,7 @@ def predict(request: PredictRequest, context: Context) -> Forecasts:
             doubts=tuple(each for each in calibration.doubts if not is_told(each)),
         )
     else:
-        not_used = []
+        grade_d = []
     _note_missing_files(models, notes)
     for metric in request.targets:
         if metric not in calibration.points:
@@ -297,7 +306,7 @@ def predict(request: PredictRequest, context: Context) -> Forecasts:
     rows = [
         forecast(
             replace(calibration, points={metric: points}),
-            [_subject(model, metric, calibration.runtime) for model in models],
+            [_subject(model, metric, calibration.runtime, grade_d=used) for model in models],
             targets=request.targets,
             anyway=request.anyway,
         ).rows
@@ -308,22 +317,27 @@ def predict(request: PredictRequest, context: Context) -> Forecasts:
         calibration=calibration,
         rows=tuple(row for part in rows for row in part),
         targets=request.targets,
-        cautions=(*not_used, *doubts, *unmeasured, *notes.sentences),
-        doubts=(*not_used, *doubts),
+        cautions=(*grade_d, *doubts, *unmeasured, *notes.sentences),
+        doubts=(*grade_d, *doubts),
     )
 
 
 def _points(models: Sequence[_Model], metric: str, engine: str) -> list[Point]:
+    """Return the points of `metric`. Where too few have a better value of this machine, runs of grade D give one."""
+    models = [model for model in models if metric in model.values]
+    known = sum(metric in model.hosts or metric in model.stored.get(engine, {}) for model in models)
+    grade_d = known < enough_points(len(models))
     return join_repeats(
-        Point(subject=_subject(model, metric, engine), value=model.values[metric])
-        for model in models
-        if metric in model.values
+        Point(subject=_subject(model, metric, engine, grade_d=grade_d), value=model.values[metric]) for model in models
     )
 
 
-def _subject(model: _Model, metric: str, engine: str) -> Subject:
-    host = model.hosts.get(metric, model.stored.get(engine, {}).get(metric))
-    return replace(model.subject, host=host, noisy=host is None and _is_noisy(model, engine))
+def _subject(model: _Model, metric: str, engine: str, *, grade_d: bool) -> Subject:
+    """Return what is known of a model; its value of this machine may be of a run of grade D where `grade_d` says so."""
+    host, error = model.hosts.get(metric, model.stored.get(engine, {}).get(metric)), 0.0
+    if host is None and grade_d and metric == "latency":
+        host, error = model.noisy.get(engine) or (None, 0.0)
+    return replace(model.subject, host=host, host_error=error, noisy=host is None and _is_noisy(model, engine))
 
 
 def _from_word(word: str) -> list[_Model]:
@@ -421,7 +435,8 @@ def _take_runs_here(
             engine = engine_text(run.job)
             if run.job.model.sha256 == model.sha256 and engine.startswith(engines):
                 if grade_of(run) == "D":
-                    model.noisy.add(engine)
+                    value, error = _values_of(run).get("latency"), error_of_grade_d(run)
+                    model.noisy[engine] = None if value is None or error is None else (value, error)
                 else:
                     model.stored[engine] = _values_of(run)
     return runs
@@ -444,7 +459,9 @@ def _host_engine(
             a value of this machine in a table, whose engine `wanted` names then.
         own: the device's engine on this machine; "" where none is known.
     """
-    counts = Counter(engine for model in models for engine in model.stored if engine.startswith(wanted or ""))
+    known = Counter(engine for model in models for engine in model.stored)
+    doubtful = [engine for model in models for engine, found in model.noisy.items() if found is not None]
+    counts = {engine: known[engine] for engine in (*known, *doubtful) if engine.startswith(wanted or "")}
     written = [model.subject.name for model in models if model.hosts]
     if wanted and not counts:
         # The user names the engine of the table's values: one that may have runs here later.
