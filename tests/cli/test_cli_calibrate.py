@@ -24,12 +24,21 @@ from edgewise.predicting.base import Point, Subject
 from edgewise.predicting.calibration import Calibration
 from edgewise.predicting.forecast import forecast
 from edgewise.predicting.laws import Scale
-from edgewise.record.job import Constraints
+from edgewise.record.caution import Caution
+from edgewise.record.job import Constraints, RuntimeSpec
 from edgewise.record.run import Trust
 from edgewise.report.estimate.forecast import _off_text
 from edgewise.store.exchange import export_runs, read_runs
 from edgewise.verbs.calibrate import work as prediction
 from edgewise.verbs.calibrate.device_runs import ModelFiles, Notes, engine_text, of_one_engine
+from edgewise.verbs.calibrate.host_engine import (
+    choose_engine,
+    engine_here,
+    error_of_grade_d,
+    is_told,
+    tell_grade_d,
+    tell_unmeasured,
+)
 from edgewise.verbs.context import Context
 from edgewise.verbs.optimize.request import OptimizeRequest
 from edgewise.verbs.optimize.work import _find_judge
@@ -261,19 +270,102 @@ def test_files_without_a_value_of_this_machine_come_with_the_command_that_measur
     ]  # fmt: skip
     said = "Without a value of this machine, which makes predictions mostly better: "
     lacking = prediction._lacking_here(models, engine)
-    assert prediction._unmeasured(lacking, engine, "estimate again") == [
+    assert tell_unmeasured(lacking, engine, "estimate again") == [
         f"{said}a and d. 'edgewise bench 'my nets/a' 'my nets/d' -r litert/interpreter -t 2' measures them here, then "
         "estimate again."
     ]
-    assert prediction._unmeasured(prediction._lacking_here(models, ""), "", "calibrate again") == [
+    assert tell_unmeasured(prediction._lacking_here(models, ""), "", "calibrate again") == [
         f"{said}a. 'edgewise bench 'my nets/a'' measures it here, then calibrate again."
     ]
-    assert prediction._unmeasured({"new.onnx": "new"}, "", "calibrate again", learnt=["nets/a", "b"]) == [
+    assert tell_unmeasured({"new.onnx": "new"}, "", "calibrate again", learnt=["nets/a", "b"]) == [
         f"{said}new, a and b. 'edgewise bench new.onnx nets/a b' measures them here, then calibrate again."
     ]
-    assert prediction._unmeasured(prediction._lacking_here(models[1:3], engine), engine, "estimate again") == []
-    noisy = prediction._Model(subject=Subject(name="n"), path="n", noisy=True)
-    assert prediction._lacking_here([noisy, prediction._Model(subject=Subject(name="e"))], engine) == {}
+    assert tell_unmeasured(prediction._lacking_here(models[1:3], engine), engine, "estimate again") == []
+    noisy = prediction._Model(subject=Subject(name="n"), path="n", noisy={engine: None})
+    both = [noisy, prediction._Model(subject=Subject(name="e"))]
+    lacking = prediction._lacking_here(both, engine)
+    assert lacking == {"n": "n"} and prediction._count_runs_here([*both, *models], engine) == (1, 2)
+    (told,) = tell_unmeasured(lacking, engine, "estimate again", again=True, is_own=True)
+    assert told.startswith(
+        "Without a value of this machine by litert/interpreter, the device's engine, which makes predictions mostly "
+        "better: n. 'edgewise bench n -r litert/interpreter -t 2 --sessions 10' measures it here"
+    )
+    not_used = tell_grade_d(1, 2, engine, used=False)
+    assert not_used == [
+        "1 of 2 runs here by litert/interpreter has grade D and is not used: a quieter machine and more sessions help "
+        "(--sessions 10)."
+    ]
+    assert all(map(is_told, (told, *not_used))) and tell_grade_d(0, 2, engine, used=True) == []
+
+
+def test_runs_of_grade_d_give_values_only_where_too_few_are_better():
+    engine = "litert/interpreter, 1 thread"
+
+    def hosts(*grades, wide=True):
+        """Host, its error and whether it is noisy, of models with runs of these grades."""
+        models = [
+            prediction._Model(
+                subject=Subject(name=str(at)),
+                values={"latency": 2.0, "energy": 1.0},
+                stored={engine: {"latency": 1.0, "energy": 3.0}} if grade == "B" else {},
+                noisy={engine: (1.5, 0.2) if wide else None} if grade == "D" else {},
+            )
+            for at, grade in enumerate(grades)
+        ]
+        points = [each.subject for each in prediction._points(models, "latency", engine)]
+        assert not any(point.subject.host_error for point in prediction._points(models, "energy", engine))
+        return [(each.host, each.host_error, each.noisy) for each in points]
+
+    good, used, unused = (1.0, 0.0, False), (1.5, 0.2, False), (None, 0.0, True)
+    assert hosts("B", "B", "D") == [good, good, used]
+    assert hosts("B", "B", "B", "D") == [good, good, good, unused]
+    assert hosts("B", "B", "D", wide=False) == [good, good, unused]
+
+
+def test_the_error_of_a_run_of_grade_d_is_that_of_its_interval_alone():
+    base = next(run for run in all_runs() if run.status == "done" and run.value("latency"))
+    rows = [replace(row, low=row.value / 2, high=row.value * 2) if row.metric == "latency" else row
+            for row in base.measurements]  # fmt: skip
+
+    def error(*codes):
+        cautions = tuple(Caution.of(code, "told") for code in codes)
+        return error_of_grade_d(replace(base, measurements=tuple(rows), cautions=cautions))
+
+    assert error("very-wide-interval", "single-session") == pytest.approx(math.log(4) / (2 * 1.96), rel=1e-4)
+    assert error("very-wide-interval", "too-few-samples") is None and error() is None
+
+
+def own_of(**changes):
+    """What is the engine here of a device's run with this engine, provider and threads."""
+    job = next(run for run in all_runs() if run.status == "done").job
+    return engine_here(replace(job, runtime=RuntimeSpec(**changes)))
+
+
+def test_the_engine_of_a_device_has_one_here_unless_it_is_an_accelerators():
+    assert own_of(name="benchmark_model", threads=1) == "litert/interpreter, 1 thread"
+    assert own_of(name="benchmark_model", provider="xnnpack", threads=4) == "litert/interpreter, 4 threads"
+    assert own_of(name="benchmark_model", provider="builtin") == "litert/interpreter-noxnnpack, 1 thread"
+    assert own_of(name="litert", provider="cpu", threads=2) == "litert/compiled, 2 threads"
+    assert own_of(name="litert", provider="interpreter", threads=2) == "litert/interpreter, 2 threads"
+    none = [("benchmark_model", "gpu"), ("onnxruntime_perf_test", "qnn"), ("ncnn", None), ("litert", "npu")]
+    assert [own_of(name=name, provider=provider) for name, provider in none] == [""] * 4
+
+
+def test_the_engine_of_the_device_is_taken_and_without_enough_values_the_one_that_predicts_best():
+    own, other, third = "litert/interpreter, 1 thread", "openvino/cpu, 1 thread", "litert/interpreter, 2 threads"
+    errors = {own: 0.3, other: 0.2, third: 0.2004}
+
+    def chosen(of_device, **counts):
+        named = {"own": own, "other": other, "third": third}
+        found = {named[name]: count for name, count in counts.items()}
+        return choose_engine(found, own=of_device, enough=3, error_with=lambda engine: errors[engine])
+
+    assert chosen(own, own=3, other=9) == own
+    assert chosen(own, own=2, other=3) == other
+    assert chosen(own, own=2, other=9, third=3) == third  # as good, and more like the device's
+    assert chosen("", own=9, other=3) == other
+    errors[own] = 0.2
+    assert chosen(own, other=9) == own  # without any value: the others' make nothing better
 
 
 def test_one_command_measures_the_new_model_and_the_files_that_the_device_was_learnt_from(tmp_path):
@@ -326,7 +418,7 @@ def test_values_of_this_machine_are_of_one_engine_within_the_same_limits(tmp_pat
         opened.save(measured)
         opened.save(replace(measured, id=measured.id[:-1] + "z", job=halved, measurements=tuple(slower)))
     (tmp_path / "own.csv").write_text(f"model,latency_ms,host_latency_ms\n{digits},5,\nb,10,2\nc,15,3\n")
-    for host, times in ((None, 1), (prediction.engine_text(halved), 3)):
+    for host, times in ((engine_text(measured.job), 1), (engine_text(halved), 3)):
         found = edgewise.calibrate("board", "own.csv", host=host, store=store, keep=False)
         assert found.points["latency"][0].subject.host == pytest.approx(times * measured.value("latency"))
         assert ("within 0.5 CPUs, 2.15 GB" in found.runtime) == (times == 3)
@@ -617,14 +709,17 @@ def test_of_the_runs_on_this_machine_the_newest_of_the_best_grade_is_taken(tmp_p
     (tmp_path / "own.csv").write_text(f"model,latency_ms,host_latency_ms\n{digits},50,\nb,10,2\nc,15,3\n")
     with edgewise.open_store() as opened:
         opened.save(with_times(base, day=4, grade="D", ms=19.6))
-    with pytest.raises(edgewise.BadInput, match=r"nothing relates .* of grade D alone.*digits_cnn.onnx"):
+    with pytest.raises(
+        edgewise.BadInput, match=r"nothing relates .*digits_cnn.onnx.*; 1 of 1 run here has grade D and is not used"
+    ):
         edgewise.calibrate("board", "own.csv", keep=False)
     with (tmp_path / "own.csv").open("a") as table:
         table.write("d,20,4\n")
     found = edgewise.calibrate("board", "own.csv", keep=False)
     assert found.points["latency"][0].subject.host is None
     assert Scale().lacking(found.points["latency"][0].subject).startswith("its runs on this machine have grade D")
-    assert any("grade D alone" in caution and digits.name in caution for caution in found.cautions)
+    assert found.doubts[0].startswith("1 of 1 run here has grade D and is not used: a quieter machine")
+    assert found.cautions[0] == found.doubts[0] and found.unmeasured == (str(digits),)
     with edgewise.open_store() as opened:
         opened.save(with_times(base, day=1, grade="B", ms=11.0))
         opened.save(with_times(base, day=2, grade="B", ms=11.6))
@@ -684,6 +779,69 @@ def test_a_folder_of_a_tools_outputs_is_related_to_the_models_in_another_folder(
     assert any("notes.txt" in caution for caution in told)
     assert run(["calibrate", "phone", "--measurements", "nets"]) == 2
     assert "nets holds no measurements" in capsys.readouterr().err
+
+
+def test_values_here_are_of_the_devices_engine_and_runs_of_grade_d_are_counted_first(capsys, tmp_path):
+    """Outputs of TensorFlow Lite's tool beside runs here: all by OpenVINO, of LiteRT three of grade D, then none."""
+    names = ["mobilenet-v1", "squeezenet-1.1", "resnet-18", "mobilenet-v2", "ds-cnn"]
+    resolution = ["--resolution", "64"]
+    assert run(["zoo", "build", *names[:4], "--width", "0.5", *resolution, "--format", "tflite", "-o", "nets"]) == 0
+    assert run(["zoo", "build", names[4], "--format", "tflite", "-o", "nets"]) == 0
+    files = sorted((tmp_path / "nets").glob("*.tflite"))
+    assert len(files) == 5
+    (tmp_path / "logs").mkdir()
+    base = next(run for run in all_runs() if run.status == "done" and run.value("latency"))
+    here = [2000.0, 1500.0, 5000.0, 1700.0, 300.0]
+    for file, micros in zip(files[:4], here, strict=False):
+        (tmp_path / "logs" / f"{file.stem}.txt").write_text(LOG.format(name=file.stem, average=2 * micros))
+
+    def store(runtime, provider, grades, day, factor):
+        with edgewise.open_store() as opened:
+            for at, (file, grade) in enumerate(zip(files, grades, strict=True)):
+                model = replace(
+                    base.job.model,
+                    name=file.name, path=str(file), sha256=hashlib.sha256(file.read_bytes()).hexdigest(),
+                )  # fmt: skip
+                spec = RuntimeSpec(name=runtime, provider=provider, threads=1)
+                target = replace(base.job.target, device="local", constraints=None)
+                job = replace(base.job, model=model, runtime=spec, target=target)
+                off = factor * (1.5 if at % 2 else 1.0)
+                times = {"day": day + at, "grade": grade, "ms": here[at] * off / 1e3}
+                opened.save(with_times(replace(base, job=job), **times))
+
+    def told(*command):
+        capsys.readouterr()
+        assert run([*command, "--json"]) == 0
+        document = json.loads(capsys.readouterr().out)
+        assert run([*command]) == 0
+        return document, " ".join(capsys.readouterr().out.split())
+
+    calibrate = ["calibrate", "phone", "--measurements", "logs", "--model-dir", "nets"]
+    document, text = told(*calibrate)
+    assert (document["runtime"], document["host"]) == ("litert/interpreter, 1 thread", "")
+    assert "-r litert/interpreter' measures them here" in text and "Points Measured: logs. Kept" in text
+    store("openvino", "cpu", "BBBBB", 1, 1.0)
+    store("litert", "interpreter", "DDDBD", 11, 1.0)
+    document, text = told(*calibrate)
+    used = "3 of 4 runs here by litert/interpreter have grade D and are not used: a quieter machine"
+    assert text.index(used) < text.index("Latency by ") and text.count("grade D and are not used") == 1
+    assert (document["host_engine"], document["host_runs"], document["host_runs_grade_d"]) == (
+        "litert/interpreter, 1 thread", 4, 3,
+    )  # fmt: skip
+    (said,) = [each for each in document["cautions"] if each.startswith("Without a value of this machine")]
+    listed = f"{files[0].name}, {files[1].name} and {files[2].name}. "
+    assert f": {listed}'edgewise bench" in said and "-r litert/interpreter --sessions 10'" in said
+    assert f": 4 models ({files[0].name}, {files[1].name} and 2 others)." in text
+    document, text = told("estimate", str(files[4]), "-d", "phone")
+    assert text.index("4 of 5 runs here by litert/interpreter have grade D and") < text.index("Latency, estimated")
+    assert text.count("grade D and are not used") == 1 and "-r openvino" not in text
+    assert f"edgewise bench {files[4]} " in text
+    store("litert", "interpreter", "BBBBB", 21, 1.0)
+    document, text = told(*calibrate)
+    points = document["metrics"]["latency"]["points"]
+    assert document["runtime"] == "litert/interpreter, 1 thread" and "grade D" not in text
+    assert [point["host"] for point in points] == pytest.approx([micros * (1.5 if at % 2 else 1.0) / 1e6
+                                                                 for at, micros in enumerate(here[:4])])  # fmt: skip
 
 
 def test_weights_that_are_stored_in_half_precision_are_predicted_as_the_same_network(tmp_path):

@@ -12,7 +12,7 @@ import edgewise
 from edgewise import data
 from edgewise.cli.main import run as edgewise_command
 from edgewise.errors import BadInput
-from edgewise.estimating.boards import boards
+from edgewise.estimating.boards import MVP, boards
 from edgewise.estimating.fits import Fits, Limits, boards_by_core, rank
 from edgewise.estimating.memory_only import UPPER_BOUNDS
 from edgewise.record import Measurement
@@ -313,7 +313,7 @@ def test_what_most_boards_need_is_told_above_the_table_and_a_board_that_needs_mo
     usual = [replace(one, fit=replace(one.fit, at_least={"RAM": "arena"}, at_most={"RAM": 2048})) for one in usual]
     listed = rank([*usual, other], Limits(latency=0.105))
     table = boards_table(listed, "Boards", once=True)
-    assert table.title == "Boards (it needs ≤ 2 KiB of RAM and 2 KiB of flash)"
+    assert table.title == "Boards (it needs ≤ 2 KiB of RAM and 2 KiB of flash; not this RAM on d: see the footnote)"
     assert table.notes == (f"RAM ≤: {UPPER_BOUNDS['RAM']}",)
     ram = [(row[3].text, row[3].notes, row[3].value) for row in table.rows]
     assert ram == [("3", (), 1.0)] * 3 + [("3", ("needs 2 KiB of RAM",), 2.0)]
@@ -350,6 +350,48 @@ def test_boards_that_are_as_fast_or_perhaps_and_as_small_are_named_or_counted():
         "1 of them may take longer than the limit, by their intervals; the smallest whose intervals are within it: a (100 ± 10 ms) and b"
         in shown
     )
+
+
+def test_within_a_limit_the_smallest_boards_come_first_and_the_smallest_that_may_meet_it_is_named():
+    """Latencies with an interval of ± 10 %; the limit is 115 ms."""
+    boards = [
+        on_board("large", ram=9216, latency=0.02),
+        on_board("safe", ram=3072, latency=0.1),
+        on_board("small", ram=2048, flash=8192, latency=0.11),
+        on_board("smaller", ram=2048, latency=0.112),
+        on_board("slow", ram=1024, latency=0.2),
+    ]
+    limited = Fits(model={}, candidates=rank(boards, Limits(latency=0.115)))
+    assert names(limited.candidates) == ["smaller", "small", "safe", "large", "slow"]
+    (answer,) = fits_document(limited).answer
+    assert "the smallest whose intervals are within it: safe (100 ± 10 ms): 3 KiB of RAM, 4 KiB of flash; " in answer
+    assert "; smaller, and perhaps within it: smaller (112 ± 12 ms): 2 KiB of RAM, 4 KiB of flash; " in answer
+    assert "; the fastest is large: 20.0 ms" in answer
+    every = Fits(model={}, candidates=rank(boards, Limits()))
+    assert names(every.candidates) == ["large", "safe", "small", "smaller", "slow"]
+    assert "perhaps within" not in fits_document(every).answer[0]
+
+
+def test_what_computes_is_told_first_and_marked_where_it_is_something_else():
+    def with_software(name, software, **changes):
+        found = on_board(name, ram=3072, latency=0.1)
+        device = replace(found.device, settings={"software": software})
+        return replace(found, device=device, fit=replace(found.fit, board=replace(found.fit.board, **changes)))
+
+    usual = [with_software(name, "cmsis-nn") for name in "ab"]
+    listed = rank([*usual, with_software("x", "gecko-sdk-4.1", accelerator=MVP)], Limits())
+    told = fits_document(Fits(model={}, candidates=listed)).answer[1]
+    assert told == (
+        "Latencies are with cmsis-nn (Arm's CMSIS-NN kernels under tflite-micro or TVM), on x with its accelerator, "
+        "Silicon Labs MVP (gecko-sdk-4.1); other software: --set software=NAME (tflm-reference, edge-impulse or "
+        "vendor)."
+    )
+    table = boards_table(listed)
+    at = {column.title: number for number, column in enumerate(table.columns)}
+    marks = [row[at["Latency"]].notes for row in table.rows]
+    assert marks == [(), (), ("with its accelerator, Silicon Labs MVP (gecko-sdk-4.1)",)]
+    assert [row[at["Software"]].text for row in table.rows[1:]] == ["cmsis-nn", marks[2][0].removeprefix("with ")]
+    assert len(fits_document(Fits(model={}, candidates=rank([on_board("a", ram=3072)], Limits()))).answer) == 1
 
 
 def test_one_coverage_of_all_intervals_stands_in_the_heading_and_several_in_the_cells():

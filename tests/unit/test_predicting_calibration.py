@@ -464,6 +464,34 @@ def test_without_a_value_of_this_machine_the_reason_is_said():
     assert row.prediction is None and "not measured on this machine" in row.refused
 
 
+def test_a_value_of_this_machine_of_grade_d_widens_the_interval_by_its_own_error():
+    known = tuple(replace(each, subject=replace(each.subject, host_error=0.1)) for each in points())
+    calibration = Calibration(name="phone", points={"latency": known}, method="scale")
+    subjects = [Subject(name="new", host=0.03, host_error=error) for error in (0.0, 0.3)]
+    sure, doubtful = forecast(calibration, subjects).rows
+    assert sure.prediction.value == doubtful.prediction.value and sure.cautions == ()
+    assert doubtful.spread == pytest.approx(math.hypot(sure.spread, 0.3))
+    assert doubtful.cautions == ("Its run on this machine has grade D: the interval is wider for that.",)
+
+
+def test_intervals_hold_where_values_of_this_machine_have_grade_d():
+    """Two of five values here, and that of the new model, are off by 30 %: with this error, 90 % intervals hold."""
+    random, errors = np.random.default_rng(1), np.array([0.3, 0.3, 0.05, 0.05, 0.05, 0.3])
+    held = {0.0: 0, 0.3: 0}
+    for _ in range(300):
+        true = np.exp(random.uniform(math.log(1e-3), math.log(2e-3), 6))
+        values, hosts = 2 * true * np.exp(random.normal(0, 0.1, 6)), true * np.exp(random.normal(0, errors))
+        known = tuple(
+            Point(subject=Subject(name=str(at), host=hosts[at], host_error=errors[at]), value=values[at])
+            for at in range(5)
+        )
+        calibration = Calibration(name="phone", points={"latency": known}, method="scale")
+        for error in held:
+            (row,) = forecast(calibration, [Subject(name="new", host=hosts[5], host_error=error)]).rows
+            held[error] += row.prediction.low <= values[5] <= row.prediction.high
+    assert held[0.3] >= 270 > held[0.0]
+
+
 def test_rank_correlation_averages_ranks_of_equal_values():
     assert rank_correlation([1, 2, 3, 4], [10, 30, 20, 40]) == pytest.approx(0.8)
     assert rank_correlation([1, 1, 2], [1, 2, 3]) == pytest.approx(0.8660254)

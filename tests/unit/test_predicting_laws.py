@@ -58,8 +58,8 @@ def test_the_line_has_the_least_relative_error_and_no_negative_intercept():
         (Linear(), "s", "3 × host + 259 ns"),
         (Linear(), "J", "3 × host + 259 nJ"),
         (Linear(), "", "3 × host + 2.59e-07"),
-        (OperatorCosts(), "s", "24.4 ps per pointwise"),
-        (OperatorCosts(), "B", "2.44e-05 B per pointwise"),
+        (OperatorCosts(), "s", "24.4 ps per MAC of 1×1 convolutions"),
+        (OperatorCosts(), "B", "2.44e-05 B per MAC of 1×1 convolutions"),
     ],
 )
 def test_constants_of_equations_have_their_unit(law, unit, told):

@@ -100,7 +100,7 @@ class Candidate:
 
 @dataclass(frozen=True, slots=True, kw_only=True, repr=False)
 class Fits(Shown):
-    """The boards of the catalogue in their order: those that hold the model, by latency; then those left out.
+    """The boards of the catalogue in their order, see `rank`: those that hold the model, then those left out.
 
     Attributes:
         model: as `Estimate.model`.
@@ -193,13 +193,15 @@ def _most_lacking(fit: Fit) -> int:
 
 def rank(estimates: Sequence[Estimate], limits: Limits) -> tuple[Candidate, ...]:
     """Return the boards of `estimates`: those that fit, those that may fit, those left out; each by latency, then
-    by RAM.
+    by memory. Within a limit of the latency, which all boards that are listed meet, the smallest come first.
     """
 
-    def place(candidate: Candidate) -> tuple[bool, bool, float, int, str]:
-        row, board = candidate.estimate.measurement("latency"), candidate.fit.board
+    def place(candidate: Candidate) -> tuple[bool, bool, tuple[int, int], float, tuple[int, int], str]:
+        row, name = candidate.estimate.measurement("latency"), candidate.fit.board.name
         latency = math.inf if row is None or row.value is None else row.value
-        return bool(candidate.left_out), candidate.fit.fits is None, latency, board.ram_bytes, board.name
+        is_left_out, size = bool(candidate.left_out), size_of(candidate)
+        first = (0, 0) if limits.latency is None or is_left_out else size
+        return is_left_out, candidate.fit.fits is None, first, latency, size, name
 
     found = [
         Candidate(
@@ -209,6 +211,11 @@ def rank(estimates: Sequence[Estimate], limits: Limits) -> tuple[Candidate, ...]
         if each.fit is not None
     ]
     return tuple(sorted(found, key=place))
+
+
+def size_of(candidate: Candidate) -> tuple[int, int]:
+    """RAM and flash of the board in bytes: by them, one board is smaller than another."""
+    return candidate.fit.board.ram_bytes, candidate.fit.board.flash_bytes
 
 
 Groups = Sequence[tuple[Estimator, Sequence[EstimatedDevice]]]

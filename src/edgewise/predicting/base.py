@@ -21,6 +21,8 @@ class Subject:
 
     Attributes:
         host: the same metric of the model on this machine; None where it was not measured.
+        host_error: standard deviation of the logarithm of `host`, beyond what measurements mostly have: of a run of
+            grade D; 0 of others.
         noisy: whether it was measured on this machine, but only with grade D, so that `host` is None.
         profile: what its operators do; None where only its name is known.
         precision: of its weights, such as ``int8``; "" where unknown.
@@ -29,6 +31,7 @@ class Subject:
 
     name: str
     host: float | None = None
+    host_error: float = 0.0
     profile: OperatorProfile | None = None
     precision: str = ""
     family: str = ""

@@ -37,11 +37,15 @@ class Calibration(Shown):
         points: metric → points.
         method: the law that the user chose; None chooses one for each metric.
         host: the machine whose values the points have; "" where somebody wrote them down.
-        runtime: on which the host's values were measured; "" where unknown.
+        runtime: on which the host's values were measured, or are to be where there are none; "" where unknown.
         sources: the tables and runs that the points are from.
         cautions: sentences about the measurements.
-        doubts: those of `cautions` that say that values look wrong.
-        unmeasured: files of the models without a value of this machine.
+        doubts: those of `cautions` that say that values look wrong, or are not used.
+        unmeasured: files of the models without a value of this machine by `measured_by`.
+        measured_by: the engine that files are to be measured with on this machine: that of the device where it is
+            known, else `runtime`.
+        runs_here: how many models have runs on this machine by `measured_by` that all have grade D, and how many have
+            any.
         written: how many of the models have values of this machine that somebody wrote down.
         replaced: the calibration of this name that this one took the place of, in words; "" where there was none.
         path: where it is kept; None where it is not.
@@ -57,6 +61,8 @@ class Calibration(Shown):
     cautions: tuple[str, ...] = field(default=())
     doubts: tuple[str, ...] = ()
     unmeasured: tuple[str, ...] = ()
+    measured_by: str = ""
+    runs_here: tuple[int, int] = (0, 0)
     written: int = 0
     replaced: str = ""
     path: Path | None = None
@@ -85,6 +91,9 @@ class Calibration(Shown):
             "cautions": list(self.cautions),
             "doubts": list(self.doubts),
             "host_missing": list(self.unmeasured),
+            "host_engine": self.measured_by or None,
+            "host_runs": self.runs_here[1],
+            "host_runs_grade_d": self.runs_here[0],
             "host_written": self.written,
             "replaced": self.replaced or None,
             "atlas_device": self.atlas_device or None,
@@ -240,6 +249,8 @@ def load(name: str, store: str | Store | None = None) -> Calibration:
             cautions=tuple(map(str, document["cautions"])),
             doubts=tuple(map(str, document.get("doubts", ()))),  # earlier files have none
             unmeasured=tuple(map(str, document.get("host_missing", ()))),  # earlier files have none
+            measured_by=str(document.get("host_engine") or ""),
+            runs_here=(int(document.get("host_runs_grade_d", 0)), int(document.get("host_runs", 0))),
             written=int(document.get("host_written", 0)),
             path=path,
             atlas_device=str(document.get("atlas_device") or ""),  # earlier files have none
@@ -264,6 +275,7 @@ def _point(found: Mapping[str, Any]) -> Point:
         subject=Subject(
             name=str(found["name"]),
             host=None if host is None else float(host),
+            host_error=float(found.get("host_error", 0.0)),  # earlier files do not say
             profile=None
             if profile is None
             else OperatorProfile(

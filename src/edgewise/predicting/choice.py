@@ -359,11 +359,16 @@ def _variance(trial: Trial) -> float:
     return (squares + further) / (CHOICE_POINTS + trial.number - 1)
 
 
+def enough_points(number: int) -> int:
+    """Return of how many of `number` points a law must lack nothing: `FEWEST_POINTS`, and half of all."""
+    return max(FEWEST_POINTS, math.ceil(number / 2))
+
+
 def try_law(law: Predictor, points: Sequence[Point]) -> Trial:
     """`law` on `points`, with the value of each point as predicted without it.
 
     A point is left out together with those of its family, see `without_kin`. Points of which the law lacks something
-    are not used where at least `FEWEST_POINTS`, and half of all, remain.
+    are not used where `enough_points` remain.
     """
     left_out = np.full(len(points), np.nan)
     known, missing = list(range(len(points))), ""
@@ -372,7 +377,7 @@ def try_law(law: Predictor, points: Sequence[Point]) -> Trial:
         lacks = {at: lacking(points[at].subject) for at in known}
         missing = missing or next((f"{points[at].subject.name}: {lack}" for at, lack in lacks.items() if lack), "")
         known = [at for at, lack in lacks.items() if not lack]
-        if missing and len(known) < max(FEWEST_POINTS, len(points) / 2):
+        if missing and len(known) < enough_points(len(points)):
             return Trial(predictor=law, left_out=left_out, because=missing)
         used = [points[at] for at in known]
         fitted = law.fit(used)

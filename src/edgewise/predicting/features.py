@@ -14,6 +14,11 @@ from edgewise.model.graph import Graph, Operator
 TERMS = ("pointwise", "spatial", "depthwise", "dense", "elements", "operators")
 """Of a profile: MACs of 1×1 convolutions, of other convolutions, of depthwise ones, of matrix products and recurrent
 layers; elements that all other operators write; and the number of operators."""
+UNITS_OF_WORK = (
+    "MAC of 1×1 convolutions", "MAC of larger convolutions", "MAC of depthwise convolutions", "MAC of matrix products",
+    "element that other operators write", "operator",
+)  # fmt: skip
+"""What one of each of `TERMS` is."""
 RELATIVE_COSTS = np.array([1.0, 1.0, 2.2, 2.5, 1.0, 2000.0])
 """What a unit of each term takes on a CPU, relative to a MAC of a 1×1 convolution: a starting point, from which the
 points of a device move it."""

@@ -81,7 +81,7 @@ class Forecasts(Shown):
     Attributes:
         targets: metric → largest value wanted.
         cautions: sentences about what is known of the models.
-        doubts: those of `cautions` that say that values look wrong.
+        doubts: those of `cautions` that say that values look wrong, or are not used.
     """
 
     calibration: Calibration
@@ -212,7 +212,8 @@ def _forecast(subject: Subject, metric: str, choice: Choice, target: float | Non
         return Forecast(subject=subject, metric=metric, refused=f"no law applies: {lacks}")
     best = trial
     for trial in (best, *_next_laws(subject, choice, best)):
-        further = _beyond(subject, choice.points) ** 2 + (doubt / trial.error) ** 2
+        apart = math.hypot(doubt, _host_error(subject, trial)) / trial.error
+        further = _beyond(subject, choice.points) ** 2 + apart**2
         (prediction,), (spread,) = choice.predict_by(trial, [subject], further=further)
         if prediction.high <= MOST_SPAN * prediction.low:
             break
@@ -233,7 +234,9 @@ def _forecast(subject: Subject, metric: str, choice: Choice, target: float | Non
             f"The better law {best.predictor.name} predicts nothing for a model so unlike the measured ones; "
             f"{trial.predictor.name} does."
         )
-    elif trial is not choice.chosen:
+    if _host_error(subject, trial):
+        cautions.append("Its run on this machine has grade D: the interval is wider for that.")
+    if trial is best and trial is not choice.chosen:
         lack = choice.chosen.lacking(subject)
         cautions.append(f"The better law {choice.chosen.predictor.name} can't be used: {lack}.")
     if others := _others_beside(subject, metric, choice, trial, prediction):
@@ -253,6 +256,19 @@ def _forecast(subject: Subject, metric: str, choice: Choice, target: float | Non
         doubt=unlike,
         on_target=on_target,
     )
+
+
+def _host_error(subject: Subject, trial: Trial) -> float:
+    """Return the standard deviation that the value of this machine adds to a prediction; 0 by a law without it.
+
+    Those of the points are part of the law's error: they add to what it is off by for left-out models.
+    """
+    if not subject.host_error or trial.fitted is None:
+        return 0.0
+    without = replace(subject, host=None, host_error=0.0)
+    if not trial.lacking(without) and trial.fitted.predict([without])[0] == trial.fitted.predict([subject])[0]:
+        return 0.0
+    return subject.host_error
 
 
 def _others_beside(subject: Subject, metric: str, choice: Choice, trial: Trial, prediction: Prediction) -> str:

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from edgewise.predicting.base import Floats, Point, Subject
-from edgewise.predicting.features import RELATIVE_COSTS, TERMS, OperatorProfile
+from edgewise.predicting.features import RELATIVE_COSTS, TERMS, UNITS_OF_WORK, OperatorProfile
 from edgewise.units import format_si, significant
 
 _SWEEPS = 200
@@ -298,8 +298,8 @@ class OperatorCosts:
         )
         costs = factors * generic
         shown = ", ".join(
-            f"{_told(cost, points)} per {term}"
-            for term, cost, amount in zip(TERMS, costs, amounts.sum(axis=0), strict=True)
+            f"{_told(cost, points)} per {unit}"
+            for unit, cost, amount in zip(UNITS_OF_WORK, costs, amounts.sum(axis=0), strict=True)
             if cost and amount
         )
         return Law(

@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+import math
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from functools import partial
 
-from edgewise.estimating.boards import CORE_TITLES, Fit, kib
-from edgewise.estimating.fits import Candidate, Fits
+from edgewise.errors import as_flag
+from edgewise.estimating.boards import CORE_TITLES, MVP, Fit, kib
+from edgewise.estimating.fits import Candidate, Fits, size_of
+from edgewise.estimating.mcu.timing import fitted
 from edgewise.estimating.memory_only import UPPER_BOUNDS
 from edgewise.formatting import amount_text, quantity
 from edgewise.report.document import DASH, Cell, Column, Columns, Document, Section, Table, absent, table_of
@@ -86,7 +89,39 @@ def _answer(fits: Fits, sure: Sequence[Candidate]) -> tuple[str, ...]:
         words.append(_fastest(fits.listed, whose=sum(_has_latency([each]) for each in sure), of=able))
     elif row is not None and not _has_latency(fits.listed):
         words.append(f"no latency is known: {_why_no_latency(fits.listed)}")
-    return (f"{'; '.join(words)}.",)
+    return tuple(filter(None, (f"{'; '.join(words)}.", _computed_with(fits.listed))))
+
+
+def _software_of(candidate: Candidate) -> str:
+    """Return what computes the model in the estimate of its latency, in words; "" where that is not known."""
+    software = candidate.estimate.device.settings.get("software", "") if _has_latency([candidate]) else ""
+    return f"its accelerator, {MVP} ({software})" if software and candidate.fit.board.accelerator == MVP else software
+
+
+def _usual_software(candidates: Sequence[Candidate]) -> str:
+    """Return what computes the model on most of the boards; "" where no latency is known."""
+    found = Counter(filter(None, map(_software_of, candidates)))
+    return found.most_common(1)[0][0] if found else ""
+
+
+def _computed_with(candidates: Sequence[Candidate]) -> str:
+    """State what computes the model, on which boards it is something else, and which software else there is."""
+    usual, titles = _usual_software(candidates), fitted()["software"]
+    if not usual:
+        return ""
+    those: dict[str, list[str]] = {}
+    for each in candidates:
+        if (own := _software_of(each)) and own != usual:
+            those.setdefault(own, []).append(each.fit.board.name)
+    words = [f"{usual} ({titles[usual]['title']})" if usual in titles else usual]
+    words += [f"on {_few(names)} with {own}" for own, names in those.items()]
+    others = [name for name in titles if name != usual]
+    rest = f"; other software: {as_flag('set', 'software=NAME')} ({listing(others, 'or')})" if usual in titles else ""
+    return f"Latencies are with {', '.join(words)}{rest}."
+
+
+def _few(names: Sequence[str]) -> str:
+    return listing(names) if len(names) <= MOST_NAMED else f"{len(names)} boards"
 
 
 def _refused(fits: Fits) -> str:
@@ -113,10 +148,10 @@ def _fastest(listed: Sequence[Candidate], *, whose: int, of: int) -> str:
     """Return the fastest of the boards, those that are as fast, and how many can't be told apart from it.
 
     Args:
-        listed: by latency; that of the first is known.
+        listed: at least one with a known latency.
         whose, of: number of boards that surely hold the model with a known latency, and in all.
     """
-    first, *others = [each for each in listed if _has_latency([each])]
+    first, *others = sorted((each for each in listed if _has_latency([each])), key=_latency)
     row, latency = first.estimate.measurement("latency"), _number(first, "latency").text
     assert row is not None
     equal = [each for each in others if _number(each, "latency").text == latency]
@@ -131,6 +166,11 @@ def _fastest(listed: Sequence[Candidate], *, whose: int, of: int) -> str:
     return f"the fastest{known} {'are' if equal else 'is'} {names}: {latency}{slower}{alike}"
 
 
+def _latency(candidate: Candidate) -> float:
+    row = candidate.estimate.measurement("latency")
+    return math.inf if row is None or row.value is None else row.value
+
+
 def _named(candidates: Sequence[Candidate]) -> str:
     """``": b, c"``: the boards, if they are few."""
     few = 0 < len(candidates) <= MOST_NAMED
@@ -138,13 +178,21 @@ def _named(candidates: Sequence[Candidate]) -> str:
 
 
 def _smallest(sure: Sequence[Candidate]) -> str:
-    """Return the boards with the least RAM, of those the ones with the least flash, whose latency holds the limit."""
+    """Return the boards with the least RAM, of those the ones with the least flash, whose latency holds the limit; and
+    the smaller ones that hold it by their values, but not by their intervals.
+    """
     within = [each for each in sure if not each.may_exceed] or sure
-    sizes = {each.fit.board.name: (each.fit.board.ram_bytes, each.fit.board.flash_bytes) for each in within}
-    ram, flash = min(sizes.values())
-    smallest = [each for each in within if sizes[each.fit.board.name] == (ram, flash)]
-    words = f"{listing([_with_latency(each) for each in smallest])}: {kib(ram)} KiB of RAM, {kib(flash)} KiB of flash"
-    return f"the smallest{' whose intervals are within it' if len(within) < len(sure) else ''}: {words}"
+    words = f"the smallest{' whose intervals are within it' if len(within) < len(sure) else ''}: {_with_sizes(within)}"
+    if min(map(size_of, sure)) < min(map(size_of, within)):
+        words += f"; smaller, and perhaps within it: {_with_sizes(sure)}"
+    return words
+
+
+def _with_sizes(candidates: Sequence[Candidate]) -> str:
+    """Return the smallest of the boards, with their latencies and memories."""
+    ram, flash = min(map(size_of, candidates))
+    smallest = [each for each in candidates if size_of(each) == (ram, flash)]
+    return f"{listing([_with_latency(each) for each in smallest])}: {kib(ram)} KiB of RAM, {kib(flash)} KiB of flash"
 
 
 def _with_latency(candidate: Candidate) -> str:
@@ -177,6 +225,7 @@ def boards_table(candidates: Sequence[Candidate], title: str = "Boards", *, once
             is in their footnotes.
     """
     usual = {memory: _usual_need(candidates, memory) if once else None for memory in ("RAM", "flash")}
+    software = _usual_software(candidates)
     coverages = {each.estimate.coverage.get("latency") for each in candidates if _interval(each).text}
     (coverage,) = coverages if len(coverages) == 1 else (None,)
     interval = "Interval" if coverage is None else f"{coverage:.0%} interval"
@@ -192,7 +241,10 @@ def boards_table(candidates: Sequence[Candidate], title: str = "Boards", *, once
             Column(title="Flash (KiB)", numeric=True, how=_HOW_MEMORY),
             lambda each: _memory(each.fit, "flash", usual["flash"]),
         ),
-        (Column(title="Latency", numeric=True, unit="s"), lambda each: _number(each, "latency")),
+        (
+            Column(title="Latency", numeric=True, unit="s"),
+            lambda each: _marked(_number(each, "latency"), each, software),
+        ),
         # A limit is judged by the interval.
         (
             Column(title=interval, numeric=True, rank=0 if any(each.may_exceed for each in candidates) else 1),
@@ -208,6 +260,7 @@ def boards_table(candidates: Sequence[Candidate], title: str = "Boards", *, once
             Column(title="Flash of the board (KiB)", numeric=True, hidden=True),
             lambda each: _kib(each.fit.board.flash_bytes),
         ),
+        text_column("Software", _software_of, hidden=True),
         text_column("Fits", lambda each: _FITS[each.fit.fits], hidden=True),
         text_column("Left out", lambda each: ", ".join(each.left_out), hidden=True),
     ]
@@ -217,16 +270,32 @@ def boards_table(candidates: Sequence[Candidate], title: str = "Boards", *, once
     }
     columns = [column for column in columns if not empty.get(column[0].title)]
     notes = [note for need in usual.values() if need is not None for note in need.notes]
-    return table_of(f"{title} ({_memory_words(usual)})", candidates, columns, notes=notes)
+    return table_of(f"{title} ({_memory_words(usual, candidates)})", candidates, columns, notes=notes)
 
 
-def _memory_words(usual: Mapping[str, Cell | None]) -> str:
+def _marked(cell: Cell, candidate: Candidate, usual: str) -> Cell:
+    """`cell`, a latency, with a footnote where something else computes than on most boards."""
+    own = _software_of(candidate)
+    return replace(cell, notes=(*cell.notes, f"with {own}")) if own not in ("", usual) else cell
+
+
+def _memory_words(usual: Mapping[str, Cell | None], candidates: Sequence[Candidate]) -> str:
     """Return what most boards need of the memories, as far as that is not in the cells, and what these have."""
     apart = [memory for memory, need in usual.items() if need is None]
     if len(apart) == len(usual):
         return "memory: needed / of the board"
     needs = listing([f"{need.text} KiB of {memory}" for memory, need in usual.items() if need is not None])
-    return "; ".join([f"it needs {needs}", *(f"{memory}: needed / of the board" for memory in apart)])
+    unlike = [_except(need, memory, candidates) for memory, need in usual.items() if need is not None]
+    return "; ".join(
+        [f"it needs {needs}", *filter(None, unlike), *(f"{memory}: needed / of the board" for memory in apart)]
+    )
+
+
+def _except(usual: Cell, memory: str, candidates: Sequence[Candidate]) -> str:
+    """State on which boards it needs something else, which their footnotes tell; "" where there are none."""
+    needs = [(each, _need(each.fit, memory)) for each in candidates]
+    names = [each.fit.board.name for each, need in needs if (need.short or need.text) != usual.text]
+    return f"not this {memory} on {_few(names)}: see the footnote{'' if len(names) == 1 else 's'}" if names else ""
 
 
 _FITS = {True: "yes", False: "no", None: "maybe"}

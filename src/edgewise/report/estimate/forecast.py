@@ -138,9 +138,10 @@ def _joined_by_text(cautions: Sequence[str]) -> list[str]:
 def _origin(calibration: Calibration, more: Sequence[str] = (), *, said: Sequence[str]) -> list[Section]:
     """Return the cautions of the calibration and `more`, but those that are `said`, and where its points are from."""
     lines = [f"Measured: {one_line(', '.join(calibration.sources))}."]
-    if calibration.runtime:
+    has_hosts = any(point.subject.host for points in calibration.points.values() for point in points)
+    if calibration.runtime and has_hosts:
         lines.append(_hosts(calibration))
-    elif any(point.subject.host for points in calibration.points.values() for point in points):
+    elif has_hosts:
         lines.append("host is the value in the table.")
     if calibration.path is not None:
         lines.append(f"Kept in {one_line(str(calibration.path))}.")
@@ -228,7 +229,8 @@ def _points(metric: str, choice: Choice) -> Table:
         return absent() if share is None else Cell(text=_off_text(share), value=share)
 
     def host(at: int) -> Cell:
-        return value_cell(hosts[at], show)
+        cell = value_cell(hosts[at], show)
+        return replace(cell, notes=("of a run of grade D",)) if choice.points[at].subject.host_error else cell
 
     def measured(at: int) -> Cell:
         return value_cell(choice.points[at].value, show)

@@ -18,7 +18,7 @@ from edgewise.record import Run
 from edgewise.record.job import UNKNOWN_DEVICE, Job
 from edgewise.store import Store, open_store
 from edgewise.store.preference import grade_of, preference, preference_of
-from edgewise.text import enumerate_few
+from edgewise.text import enumerate_few, listing
 from edgewise.units import format_si
 from edgewise.verbs.subjects import read_subjects
 
@@ -29,7 +29,8 @@ TABLE = ".csv"
 MODELS = (".onnx", ".ort", ".tflite", ".xml", ".bin", ".pt2", ".pte", ".keras", ".h5", ".param", ".data", ".npz")
 """Endings of files in a folder of measurements that are none."""
 MOST_FILES = 1000
-SHOWN = 5
+MOST_NAMED, SHOWN = 3, 2
+"""Models that a caution names; of more, their number and the first few."""
 
 
 class Notes:
@@ -44,8 +45,14 @@ class Notes:
 
     @property
     def sentences(self) -> list[str]:
-        """A sentence for each `what`, with the names."""
-        return [f"{what}: {enumerate_few(list(dict.fromkeys(names)), SHOWN)}." for what, names in self._names.items()]
+        """A sentence for each `what`, with the names; of many, their number and the first."""
+        return [f"{what}: {_named(list(dict.fromkeys(names)))}." for what, names in self._names.items()]
+
+
+def _named(names: list[str]) -> str:
+    if len(names) <= MOST_NAMED:
+        return listing(names)
+    return f"{len(names)} models ({enumerate_few(names, SHOWN)})"
 
 
 def engine_text(job: Job) -> str:

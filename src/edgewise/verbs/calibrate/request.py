@@ -64,7 +64,7 @@ class CalibrateRequest(Request):
             "--host ENGINE",
             MEASURE,
             "Engine whose stored runs on this machine are taken, such as litert or 'litert/cpu, 1 thread', and that "
-            "measured a table's host_ columns (default: the one with the most runs)",
+            "measured a table's host_ columns (default: the device's, or the one that predicts best)",
         ),
     ] = None
     runtime: Annotated[

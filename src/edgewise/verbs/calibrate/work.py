@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
+import math
 import re
-import shlex
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
@@ -20,7 +20,7 @@ from edgewise.model.precision import find_precision
 from edgewise.predicting.atlas import stamp, tables
 from edgewise.predicting.base import Point, Subject
 from edgewise.predicting.calibration import Calibration, load, save
-from edgewise.predicting.choice import FEWEST_POINTS, Unrelated, choose
+from edgewise.predicting.choice import FEWEST_POINTS, Unrelated, choose, enough_points
 from edgewise.predicting.features import profile_of
 from edgewise.predicting.fleet import Catalogue
 from edgewise.predicting.forecast import Forecasts, forecast
@@ -38,7 +38,7 @@ from edgewise.record import Run
 from edgewise.run.observation import observe_file
 from edgewise.run.peaks import known_rates
 from edgewise.runtime.base import runtimes
-from edgewise.store.preference import preference
+from edgewise.store.preference import grade_of, preference
 from edgewise.text import enumerate_few, listing
 from edgewise.verbs.calibrate.device_runs import (
     MODELS,
@@ -50,6 +50,15 @@ from edgewise.verbs.calibrate.device_runs import (
     of_one_engine,
     read_measurements,
     reading,
+)
+from edgewise.verbs.calibrate.host_engine import (
+    choose_engine,
+    engine_here,
+    error_of_grade_d,
+    is_told,
+    measuring,
+    tell_grade_d,
+    tell_unmeasured,
 )
 from edgewise.verbs.calibrate.host_values import Written, contradiction, contradictions
 from edgewise.verbs.estimate.work import advising_conversion
@@ -63,10 +72,6 @@ if TYPE_CHECKING:
 MOST_MODELS = 500
 MOST_READ = 20
 """Stored runs of a model with one engine and number of threads among which its limits are looked for."""
-MOST_TO_MEASURE = 10
-"""Files in a command to measure them; more tell little beside them."""
-_UNMEASURED = "Without a value of this machine, which makes predictions mostly better"
-NOISY = "Runs on this machine of grade D alone, which are not used (measure again when it is quiet)"
 
 
 @dataclass(kw_only=True)
@@ -76,9 +81,10 @@ class _Model:
     Attributes:
         sha256, path: of its file; "" where only its name is known.
         stored: engine and its settings → metric → value, from stored runs on this machine.
+        noisy: engines and settings whose runs on this machine all have grade D → the latency of the newest, and the
+            standard deviation of its logarithm; None where it can't be used.
         hosts: metric → value, as somebody wrote it down.
         columns, place: of `hosts`: metric → name of its column, and the line and its file; empty without a table.
-        noisy: whether it has runs on this machine, all of grade D.
     """
 
     subject: Subject
@@ -89,7 +95,7 @@ class _Model:
     columns: Mapping[str, str] = field(default_factory=dict)
     place: str = ""
     stored: dict[str, dict[str, float]] = field(default_factory=dict)
-    noisy: bool = False
+    noisy: dict[str, tuple[float, float] | None] = field(default_factory=dict)
 
 
 def calibrate(request: CalibrateRequest, context: Context) -> Calibration:
@@ -112,11 +118,16 @@ def calibrate(request: CalibrateRequest, context: Context) -> Calibration:
         raise BadInput(f"{len(models)} measured models", advice=f"give {MOST_MODELS} at most; 10 are mostly enough")
     if not models:
         raise BadInput("no measurements given", advice=f"give a CSV file or runs: {', '.join(request.measurements)}")
-    machine, engine = _with_host_values(models, context, notes, wanted=request.host, required=True)
+    here = _take_runs_here(models, context, notes)
+    own = engine_here(runs[0].job) if runs and not request.host else ""
+    machine, engine = _host_engine(models, here, notes, wanted=request.host, own=own, method=request.method)
     _note_missing_files(models, notes)
     points = {metric: _points(models, metric, engine) for metric in UNITS}
-    lacking = _lacking_here([one for one in models if "latency" in one.values], engine)
-    unmeasured = _unmeasured(lacking, engine, "calibrate again")
+    timed, by = [one for one in models if "latency" in one.values], own or engine
+    lacking, (noisy, known) = _lacking_here(timed, by), _count_runs_here(timed, by)
+    is_own, used = by != engine, by == engine and _uses_grade_d(points)
+    grade_d = tell_grade_d(noisy, known, by, used=used)
+    unmeasured = tell_unmeasured(lacking, by, "calibrate again", again=bool(noisy), is_own=is_own, used=used)
     device = _check_atlas(request.atlas_device)
     points = {metric: [replace(one, device=device) for one in found] for metric, found in points.items() if found}
     if not points:
@@ -131,9 +142,11 @@ def calibrate(request: CalibrateRequest, context: Context) -> Calibration:
     try:
         kept, reasons, misfits, trends = _predictable(kept, method=request.method)
     except BadInput as error:
-        noisy = [sentence.removesuffix(".") for sentence in notes.sentences if sentence.startswith(NOISY)]
-        advice = _advice_to_relate(models, next(iter(kept))) if isinstance(error, Unrelated) else error.marked.advice
-        raise BadInput("; ".join((error.marked.message, *noisy)), advice=advice) from None
+        told = [sentence.removesuffix(".") for sentence in grade_d]
+        advice = error.marked.advice
+        if isinstance(error, Unrelated):
+            advice = _advice_to_relate(models, next(iter(kept)), by, again=bool(noisy))
+        raise BadInput("; ".join((error.marked.message, *told)), advice=advice) from None
     found = Calibration(
         name=request.name,
         points={metric: tuple(rows) for metric, rows in kept.items()},
@@ -141,9 +154,13 @@ def calibrate(request: CalibrateRequest, context: Context) -> Calibration:
         host=machine,
         runtime=engine,
         sources=tuple(given.sources),
-        cautions=tuple(dict.fromkeys([*doubts, *misfits, *trends, *unmeasured, *notes.sentences, *cautions, *reasons])),
-        doubts=(*doubts, *misfits),
+        cautions=tuple(
+            dict.fromkeys([*grade_d, *doubts, *misfits, *trends, *unmeasured, *notes.sentences, *cautions, *reasons])
+        ),
+        doubts=(*grade_d, *doubts, *misfits),
         unmeasured=tuple(lacking),
+        measured_by=by,
+        runs_here=(noisy, known),
         written=len({model.subject.name for model in models if model.hosts.keys() & kept.keys()}),
         atlas_device=device,
     )
@@ -160,14 +177,14 @@ def _check_atlas(device: str | None) -> str:
     return device or ""
 
 
-def _advice_to_relate(models: Sequence[_Model], metric: str) -> str:
+def _advice_to_relate(models: Sequence[_Model], metric: str, engine: str, *, again: bool) -> str:
     """Return what gives the models values of this machine, which most laws need: a column, or a command."""
     lacking = [model for model in models if not _is_known_here(model, metric)]
     names = enumerate_few([model.subject.name for model in lacking])
     files = list(dict.fromkeys(model.path for model in lacking))
     column = f"add the column host_{metric}_{list(UNITS[metric])[1]} with what {names} took on this machine"
     if all(files):
-        return f"{_measuring(files)}, then calibrate again; or {column}"
+        return f"{measuring(files, engine, again=again)}, then calibrate again; or {column}"
     return f"give the folder of their files to ⟦model_dir⟧; or {column}"
 
 
@@ -176,37 +193,26 @@ def _is_known_here(model: _Model, metric: str, engine: str = "") -> bool:
     return metric in model.hosts or (engine in model.stored if engine else bool(model.stored))
 
 
-def _measuring(files: Sequence[str], engine: str = "") -> str:
-    """Return the command that measures `files` here by `engine`, see `engine_text`; "" is any."""
-    runtime, *settings = engine.split(", ")
-    threads = next((word.split()[0] for word in settings if re.fullmatch(r"\d+ threads?", word)), "1")
-    words = [*files, *(["-r", runtime] if runtime else []), *(["-t", threads] if threads != "1" else [])]
-    return f"'edgewise bench {shlex.join(words)}' measures {'it' if len(files) == 1 else 'them'} here"
+def _uses_grade_d(points: Mapping[str, Sequence[Point]]) -> bool:
+    """Whether the value of this machine of a point is of a run of grade D."""
+    return any(point.subject.host_error for found in points.values() for point in found)
+
+
+def _is_noisy(model: _Model, engine: str = "") -> bool:
+    """Whether no value of this machine is known, by `engine` or by any, as its runs have grade D."""
+    return not _is_known_here(model, "latency", engine) and (engine in model.noisy if engine else bool(model.noisy))
 
 
 def _lacking_here(models: Sequence[_Model], engine: str) -> dict[str, str]:
-    """Return the files without a value of this machine by `engine` → the names of their models.
-
-    Files whose runs here all have grade D are left out: another caution tells them.
-    """
-    lacking = [model for model in models if not model.noisy and not _is_known_here(model, "latency", engine)]
+    """Return the files without a value of this machine by `engine` → the names of their models."""
+    lacking = [model for model in models if not _is_known_here(model, "latency", engine)]
     return {model.path: model.subject.name for model in lacking if model.path}
 
 
-def _unmeasured(lacking: Mapping[str, str], engine: str, again: str, *, learnt: Sequence[str] = ()) -> list[str]:
-    """State which files have no value of this machine by `engine`, and the command for it, as a sentence; [] for none.
-
-    Args:
-        lacking: files → names.
-        again: what to do afterwards.
-        learnt: files without one that the device was learnt from, which are in the same command.
-    """
-    if not lacking:
-        return []
-    files = [*lacking][:MOST_TO_MEASURE]
-    files += [file for file in learnt if file not in files][:MOST_TO_MEASURE]
-    names = enumerate_few([*lacking.values(), *(Path(file).name for file in learnt if file not in lacking)])
-    return [f"{_UNMEASURED}: {names}. {_measuring(files, engine)}, then {again}."]
+def _count_runs_here(models: Sequence[_Model], engine: str) -> tuple[int, int]:
+    """Return how many models have runs here by `engine` that all have grade D, and how many have runs here by it."""
+    noisy = sum(_is_noisy(model, engine) for model in models)
+    return noisy, noisy + sum(engine in model.stored if engine else bool(model.stored) for model in models)
 
 
 def _check(models: Sequence[_Model], points: Mapping[str, list[Point]]) -> tuple[list[str], list[str]]:
@@ -271,15 +277,26 @@ def predict(request: PredictRequest, context: Context) -> Forecasts:
     for path in request.models:
         models += _from_word(path)
     notes = Notes()
+    by, learnt = calibration.measured_by or calibration.runtime, calibration.unmeasured
     if calibration.runtime:
-        _with_host_values(models, context, notes, wanted=calibration.runtime)
-    learnt = calibration.unmeasured
-    lacking = _lacking_here(models, calibration.runtime) if calibration.runtime or learnt else {}
-    again = "calibrate and estimate again" if learnt else "estimate again"
-    unmeasured = _unmeasured(lacking, calibration.runtime, again, learnt=learnt)
+        _take_runs_here(models, context, notes, engines=(calibration.runtime, by))
+    lacking = _lacking_here(models, by) if by or learnt else {}
+    known = {point.subject.name for point in calibration.points.get("latency", ())}
+    counts = _count_runs_here([model for model in models if model.subject.name not in known], by)
+    noisy, total = (before + more for before, more in zip(calibration.runs_here, counts, strict=True))
+    then = "calibrate and estimate again" if learnt else "estimate again"
+    is_own = by != calibration.runtime
+    used = not is_own and _uses_grade_d(calibration.points)
+    unmeasured = tell_unmeasured(lacking, by, then, learnt=learnt, again=bool(noisy), is_own=is_own, used=used)
+    grade_d = tell_grade_d(noisy, total, by, used=used)
     if unmeasured:  # the command for the files of the calibration alone would be run in vain
-        others = tuple(each for each in calibration.cautions if not each.startswith(_UNMEASURED))
-        calibration = replace(calibration, cautions=others)
+        calibration = replace(
+            calibration,
+            cautions=tuple(each for each in calibration.cautions if not is_told(each)),
+            doubts=tuple(each for each in calibration.doubts if not is_told(each)),
+        )
+    else:
+        grade_d = []
     _note_missing_files(models, notes)
     for metric in request.targets:
         if metric not in calibration.points:
@@ -289,7 +306,7 @@ def predict(request: PredictRequest, context: Context) -> Forecasts:
     rows = [
         forecast(
             replace(calibration, points={metric: points}),
-            [_subject(model, metric, calibration.runtime) for model in models],
+            [_subject(model, metric, calibration.runtime, grade_d=used) for model in models],
             targets=request.targets,
             anyway=request.anyway,
         ).rows
@@ -300,22 +317,27 @@ def predict(request: PredictRequest, context: Context) -> Forecasts:
         calibration=calibration,
         rows=tuple(row for part in rows for row in part),
         targets=request.targets,
-        cautions=(*doubts, *unmeasured, *notes.sentences),
-        doubts=tuple(doubts),
+        cautions=(*grade_d, *doubts, *unmeasured, *notes.sentences),
+        doubts=(*grade_d, *doubts),
     )
 
 
 def _points(models: Sequence[_Model], metric: str, engine: str) -> list[Point]:
+    """Return the points of `metric`. Where too few have a better value of this machine, runs of grade D give one."""
+    models = [model for model in models if metric in model.values]
+    known = sum(metric in model.hosts or metric in model.stored.get(engine, {}) for model in models)
+    grade_d = known < enough_points(len(models))
     return join_repeats(
-        Point(subject=_subject(model, metric, engine), value=model.values[metric])
-        for model in models
-        if metric in model.values
+        Point(subject=_subject(model, metric, engine, grade_d=grade_d), value=model.values[metric]) for model in models
     )
 
 
-def _subject(model: _Model, metric: str, engine: str) -> Subject:
-    host = model.hosts.get(metric, model.stored.get(engine, {}).get(metric))
-    return replace(model.subject, host=host, noisy=host is None and model.noisy)
+def _subject(model: _Model, metric: str, engine: str, *, grade_d: bool) -> Subject:
+    """Return what is known of a model; its value of this machine may be of a run of grade D where `grade_d` says so."""
+    host, error = model.hosts.get(metric, model.stored.get(engine, {}).get(metric)), 0.0
+    if host is None and grade_d and metric == "latency":
+        host, error = model.noisy.get(engine) or (None, 0.0)
+    return replace(model.subject, host=host, host_error=error, noisy=host is None and _is_noisy(model, engine))
 
 
 def _from_word(word: str) -> list[_Model]:
@@ -398,53 +420,84 @@ def _latency_of(run: Run) -> str:
     return run.headline if run.source is not None and run.headline.startswith("latency") else "latency"
 
 
-def _with_host_values(
-    models: Sequence[_Model], context: Context, notes: Notes, *, wanted: str | None, required: bool = False
-) -> tuple[str, str]:
-    """Fill `_Model.stored`; returns this machine and the engine and settings of which most models have runs.
+def _take_runs_here(
+    models: Sequence[_Model], context: Context, notes: Notes, *, engines: tuple[str, ...] = ("",)
+) -> list[tuple[Run, str]]:
+    """Fill `_Model.stored` and `_Model.noisy`; returns the runs of `models` on this machine, see `_best_here`.
 
     Args:
-        wanted: the engine and its settings, or the beginning of it; None takes those with the most models.
-        required: whether it is an error that no model has a run with `wanted`, nor a value of this machine in a table,
-            whose engine `wanted` names then.
+        engines: and their settings, or the beginnings of them, which are taken.
     """
-    machines: dict[str, str] = {}
     with reading(context) as store:
         runs = [] if store is None else _runs_here(models, store, notes)
     for model in models:
-        for run, machine in runs:
+        for run, _ in runs:
             engine = engine_text(run.job)
-            if run.job.model.sha256 == model.sha256 and engine.startswith(wanted or ""):
-                model.stored[engine] = _values_of(run)
-                machines.setdefault(engine, machine)
-        if model.noisy and not model.stored and not model.hosts:
-            notes.add(NOISY, model.subject.name)
+            if run.job.model.sha256 == model.sha256 and engine.startswith(engines):
+                if grade_of(run) == "D":
+                    value, error = _values_of(run).get("latency"), error_of_grade_d(run)
+                    model.noisy[engine] = None if value is None or error is None else (value, error)
+                else:
+                    model.stored[engine] = _values_of(run)
+    return runs
+
+
+def _host_engine(
+    models: Sequence[_Model],
+    runs: Sequence[tuple[Run, str]],
+    notes: Notes,
+    *,
+    wanted: str | None,
+    own: str,
+    method: str | None,
+) -> tuple[str, str]:
+    """Return this machine and the engine and settings whose values are taken, see `choose_engine`.
+
+    Args:
+        runs: of the models on this machine, with the machine.
+        wanted: the engine and its settings, or the beginning of it; it is an error that no model has a run with it, nor
+            a value of this machine in a table, whose engine `wanted` names then.
+        own: the device's engine on this machine; "" where none is known.
+    """
     known = Counter(engine for model in models for engine in model.stored)
+    doubtful = [engine for model in models for engine, found in model.noisy.items() if found is not None]
+    counts = {engine: known[engine] for engine in (*known, *doubtful) if engine.startswith(wanted or "")}
     written = [model.subject.name for model in models if model.hosts]
-    if required and not wanted:
-        for name in written:
-            notes.add(_unnamed(known), name)
-    if not known:
+    if wanted and not counts:
         # The user names the engine of the table's values: one that may have runs here later.
-        if wanted and required and written and re.split("[/,]", wanted)[0].strip() in runtimes().names():
+        if written and re.split("[/,]", wanted)[0].strip() in runtimes().names():
             notes.add(f"Measured on this machine with {wanted}, as the command says", enumerate_few(written))
             return "", wanted
-        if wanted and required:
-            engines = sorted({engine_text(run.job) for run, _ in runs})
-            raise BadInput(
-                f"this machine has no runs of the models with {wanted}",
-                advice=f"stored are runs with: {'; '.join(engines)}" if engines else "run 'edgewise bench MODEL' here",
-            )
-        return "", ""
-    engine = wanted if wanted is not None and wanted in known else max(sorted(known), key=lambda each: known[each])
-    return machines[engine], engine
+        engines = sorted({engine_text(run.job) for run, _ in runs})
+        raise BadInput(
+            f"this machine has no runs of the models with {wanted}",
+            advice=f"stored are runs with: {'; '.join(engines)}" if engines else "run 'edgewise bench MODEL' here",
+        )
+    engine = own
+    if wanted in counts:
+        engine = wanted or ""
+    elif counts:
+        metric = next((each for each in UNITS if any(each in model.values for model in models)), "latency")
+        measured = sum(metric in model.values for model in models)
+
+        def error_with(engine: str) -> float:
+            try:
+                return choose(_points(models, metric, engine), method=method).chosen.expected_error
+            except BadInput:
+                return math.inf
+
+        engine = choose_engine(counts, own=own, enough=enough_points(measured), error_with=error_with)
+    if not wanted:
+        for name in written:
+            notes.add(_unnamed(engine), name)
+    return next((machine for run, machine in runs if engine and engine_text(run.job) == engine), ""), engine
 
 
-def _unnamed(stored: Mapping[str, int]) -> str:
+def _unnamed(engine: str) -> str:
     """State that the engine of a table's values of this machine is not known, and what follows."""
     follows = "so that estimates take no stored runs beside them"
-    if stored:
-        follows = f"and values of other models are of {max(sorted(stored), key=lambda each: stored[each])}"
+    if engine:
+        follows = f"and values of other models are of {engine}"
     name = as_flag("host", "ENGINE")
     return f"No engine is named for values of this machine in a table, {follows} ({name} names it)"
 
@@ -454,13 +507,7 @@ def _runs_here(models: Sequence[_Model], store: Store, notes: Notes) -> list[tup
     for model in models:
         if not model.sha256:
             _relate_by_name(model, store, notes)
-    found = []
-    for sha256 in sorted({model.sha256 for model in models} - {""}):
-        best, noisy = _best_here(sha256, store)
-        found += best
-        for model in models:
-            model.noisy = model.noisy or (noisy and model.sha256 == sha256)
-    return found
+    return [each for sha256 in sorted({model.sha256 for model in models} - {""}) for each in _best_here(sha256, store)]
 
 
 def _relate_by_name(model: _Model, store: Store, notes: Notes) -> None:
@@ -479,24 +526,23 @@ def _relate_by_name(model: _Model, store: Store, notes: Notes) -> None:
             model.subject = replace(own, profile=found.subject.profile, precision=precision)
 
 
-def _best_here(sha256: str, store: Store) -> tuple[list[tuple[Run, str]], bool]:
-    """Finished runs of a file on this machine, one input at a time, and the machine; whether all are of grade D.
+def _best_here(sha256: str, store: Store) -> list[tuple[Run, str]]:
+    """Finished runs of a file on this machine, one input at a time, and the machine.
 
-    For each engine, number of threads and limits, the newest run of the best grade, and never one of grade D. Of the
-    same engine and number of threads, `MOST_READ` are read.
+    For each engine, number of threads and limits, the newest run of the best grade. Of the same engine and number of
+    threads, `MOST_READ` are read.
     """
     rows = [
         row
         for row in store.rows(model=sha256, device=LOCAL, status="done")
         if row.batch == 1 and row.scenario == "single-stream" and row.value
     ]
-    trusted = sorted((row for row in rows if row.grade != "D"), key=lambda row: preference(row, row.grade))
     best: dict[str, tuple[Run, str]] = {}
     read: Counter[tuple[str | int | None, ...]] = Counter()
-    for row in trusted:
+    for row in sorted(rows, key=lambda row: preference(row, row.grade)):
         key = row.runtime, row.provider, row.threads
         read[key] += 1
         if read[key] <= MOST_READ:
             run = store.get(row.id)
             best.setdefault(engine_text(run.job), (run, row.machine or ""))
-    return list(best.values()), bool(rows) and not trusted
+    return list(best.values())

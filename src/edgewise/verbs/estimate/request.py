@@ -61,9 +61,15 @@ class EstimatedRequest(Request):
         ),
     ]
     cases: Annotated[Cases, worded("Keyword argument of the factory; repeatable")] = ({},)
-    set: Annotated[dict[str, str], option("--set NAME=VALUE", VARY, "Setting of the estimator; repeatable")] = Field(
-        default_factory=dict
-    )
+    set: Annotated[
+        dict[str, str],
+        option(
+            "--set NAME=VALUE",
+            VARY,
+            "Setting of the estimator, such as software=tflm-reference; repeatable",
+            common=True,
+        ),
+    ] = Field(default_factory=dict)
     shapes: InputShapes = Field(default_factory=dict)
     signature: Signature = ""
 
