@@ -16,6 +16,7 @@ from edgewise.report.bench.recommendation import answer_of, recommendation, reco
 from edgewise.report.document.markdown import render_markdown
 from edgewise.report.document.text import to_text
 from edgewise.report.files import runs_document
+from edgewise.run.agreement import METRICS_OF_AGREEMENT, REFERENCE, absent_measurements
 from messages import has, says, wording
 from report_pages import render_html
 from sample_runs import (
@@ -220,12 +221,12 @@ def test_grade_d_wins_with_a_proof_in_turns():
     two, one = turns_between(two, one, 1 / 1.5, "faster", low=1 / 1.6, high=1 / 1.4)
     other = of_threads(3, 1, 9e-3, model=VWW, runtime="litert")
     assert answer_of([one, two, other])[:2] == (
-        "Fastest: kws.onnx on onnxruntime/cpu with 2 threads, 1.55 ms (grade D alone; "
+        "Fastest: kws.onnx on onnxruntime/cpu with 2 threads, 1.55 [0.387, 9.30] ms (measured alone: grade D; "
         "1.50× [1.40, 1.60] faster than kws.onnx on onnxruntime/cpu with 1 thread in turns)",
         "2 threads: twice the cores for 1.50× [1.40, 1.60] in turns",
     )
     assert answer_of([one, two])[0] == (
-        "Recommended: onnxruntime/cpu · 2 threads, latency 1.55 ms (grade D alone); "
+        "Recommended: onnxruntime/cpu · 2 threads, latency 1.55 [0.387, 9.30] ms (measured alone: grade D); "
         "2 threads: twice the cores for 1.50× [1.40, 1.60] in turns"
     )
 
@@ -686,6 +687,33 @@ def test_of_several_files_the_first_line_has_engine_and_threads_and_what_the_sec
         "2 threads are 2.00× [1.97, 2.03] slower, by their processes",
         "kws.onnx on onnxruntime/cpu with 1 thread is 1.50× [1.48, 1.53] slower, by their processes",
     )
+
+
+def test_the_second_engine_stands_with_its_best_setting_in_turns():
+    """Its single thread has the better value alone, and its 2 threads cost less in the turns, which decide."""
+    first = make_run(1, latency=2e-4, half=1e-6, runtime="openvino", threads=2)
+    one, two = make_run(2, latency=2.5e-4, half=1e-6), make_run(3, latency=2.6e-4, half=1e-6, threads=2)
+    one, first = turns_between(one, first, 1.27, "slower")
+    two, first = turns_between(two, first, 1.16, "slower")
+    line = "onnxruntime/cpu · 2 threads is 1.16× [1.14, 1.18] slower in turns"
+    assert line in " ".join(answer_of([first, one, two]))
+    assert "1.27×" not in " ".join(answer_of([first, one, two]))
+    far = make_run(4, latency=9e-4, half=1e-6, model=VWW, runtime="openvino", threads=2)
+    assert "kws.onnx on onnxruntime/cpu with 2 threads is 1.16× [1.14, 1.18] slower in turns" in answer_of(
+        [first, one, two, far]
+    )
+
+
+@pytest.mark.parametrize(("count", "words"), [(1, "the reference"), (2, "2 references")])
+def test_outputs_say_how_many_runs_were_references(count, words):
+    def is_reference(run):
+        kept = (row for row in run.measurements if row.metric not in METRICS_OF_AGREEMENT)
+        return replace(run, measurements=(*kept, *absent_measurements(REFERENCE)))
+
+    runs = [make_run(1), make_run(2, model=VWW, runtime="litert"), *(make_run(3 + at) for at in range(count))]
+    document = bench_document([*runs[:2], *map(is_reference, runs[2:])])
+    (section,) = (each for each in document.sections if each.title == "Outputs")
+    assert section.brief == f"agree between the runs of each network (2 compared with {words})"
 
 
 def test_proofs_in_a_circle_are_said_to_contradict():

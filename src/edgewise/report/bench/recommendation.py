@@ -270,9 +270,9 @@ def _of_threads(chosen: Candidate, ranked: Sequence[Candidate]) -> str:
         return ""
     least = min(alike)
     if least > own:
-        best = next(one for one in ranked if one in alike.values())
-        said = _beside(best, chosen)
-        return f"{threads_of(best.run)} threads are {said}{_how_apart(best, chosen)}" if said else ""
+        best = _nearest(chosen, [one for one in ranked if one in alike.values()])
+        said = _beside(best, chosen) if best is not None else ""
+        return f"{threads_of(best.run)} threads are {said}{_how_apart(best, chosen)}" if best and said else ""
     other, cores = alike[least], "twice" if own == 2 * least else f"{own / least:.3g} times"
     proven, turned = is_faster(chosen, other), turns_of(chosen, other) is not None
     gain = factor_of(chosen, other) if proven or turned else f"{_times(chosen, other)}×"
@@ -299,11 +299,17 @@ def _of_more_threads(chosen: Candidate, ranked: Sequence[Candidate]) -> str:
 
 
 def _of_second_engine(chosen: Candidate, ranked: Sequence[Candidate]) -> str:
-    """Return what the fastest other engine costs; "" where there is none, or that can't be told."""
+    """Return what the fastest other engine costs in its best setting; "" where there is none, or that can't be told."""
     own = provider_of(chosen.run)
-    other = next((one for one in ranked if provider_of(one.run) != own), None)
+    other = _nearest(chosen, [one for one in ranked if provider_of(one.run) != own])
     said = _beside(other, chosen) if other is not None else ""
     return f"{other.label} is {said}{_how_apart(other, chosen)}" if other is not None and said else ""
+
+
+def _nearest(chosen: Candidate, others: Sequence[Candidate]) -> Candidate | None:
+    """Return the fastest of `others`: by their ratios in turns with `chosen` where any has one, else the first."""
+    turned = [one for one in others if turns_of(one, chosen) is not None]
+    return max(turned or others[:1], key=lambda one: speed_of(one, chosen)[0] or 0.0, default=None)
 
 
 def _of_not_told(chosen: Candidate, ranked: Sequence[Candidate]) -> str:
@@ -526,7 +532,7 @@ def _of_ranked(runs: Sequence[Run], ranked: Sequence[RankedModel]) -> tuple[list
             first += f"; n{words}"
         shown.append(own[after.id])
     told = {provider_of(one.run) for one in shown}
-    second = next((one for one in every if provider_of(one.run) not in told), None) if len(told) < 2 else None
+    second = _nearest(chosen, [one for one in every if provider_of(one.run) not in told]) if len(told) < 2 else None
     if second is not None and ((said := _beside(second, chosen)) or second not in family):
         words = f"is {said}" if said else _not_told(second, chosen)
         facts.append(f"{name(second.run)} {words}{_how_apart(second, chosen)}")
@@ -589,13 +595,18 @@ def _subject_of(run: Run) -> str:
     return ",".join([*words, *([f"precision={runtime.precision}"] if runtime.precision else [])])
 
 
+_ALONE = f"measured alone: {UNRELIABLE}"
+
+
 def _value_of_chosen(chosen: Candidate, every: Sequence[Candidate], name: Callable[[Run], str]) -> str:
-    """``100 ± 1 µs``; of grade D ``1.55 ms (grade D alone; 1.50× [1.4, 1.6] faster than A in turns)``."""
+    """``100 ± 1 µs``; of grade D ``1.55 [0.4, 9.3] ms (measured alone: grade D; 1.50× [1.4, 1.6] faster than A in
+    turns)``.
+    """
     if not is_unreliable(chosen.run):
         return headline_text(chosen.run)
     turned = [one for one in every if is_faster(chosen, one) and turns_of(chosen, one) is not None]
     proof = f"; {factor_of(chosen, turned[0])} faster than {name(turned[0].run)} in turns" if turned else ""
-    return f"{headline_text(chosen.run, interval=False)} ({UNRELIABLE} alone{proof})"
+    return f"{headline_text(chosen.run)} ({_ALONE}{proof})"
 
 
 def _smallest_of(ranked: Sequence[RankedModel], runs: Sequence[Run]) -> list[str]:
@@ -771,7 +782,7 @@ def _of_runtimes(runs: Sequence[Run], *, alone: bool = True) -> list[str]:
     overlooked, undecided = _overlooked(runs, chosen, ranked), _undecided(runs, chosen, ranked)
     value = _judged_text(chosen.run)
     if is_unreliable(chosen.run):  # the proof stands behind it
-        value = f"{headline_text(chosen.run, interval=False)} ({UNRELIABLE} alone)"
+        value = f"{headline_text(chosen.run)} ({_ALONE})"
     lead = f"Recommended{OF_RANKED if undecided else ''}: {found.label}, {noun_of(chosen.run)} {value}"
     doubt = _lines_of_undecided(undecided, chosen.run, name) if undecided else []
     rest = _lines_of_overlooked([run for run in overlooked if run is not undecided], chosen, name)
