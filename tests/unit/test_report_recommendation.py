@@ -9,10 +9,12 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from edgewise.comparing.judging import judge
 from edgewise.record import Caution, Disagreement, InTurns, Scenario, Trust
 from edgewise.report.bench.document import bench_document
 from edgewise.report.bench.ranking import candidates_of, comparable_groups, finalists, may_be_as_fast, rank_models
 from edgewise.report.bench.recommendation import answer_of, recommendation, recommendations
+from edgewise.report.comparison.words import conclusion
 from edgewise.report.document.markdown import render_markdown
 from edgewise.report.document.text import to_text
 from edgewise.report.files import runs_document
@@ -527,12 +529,16 @@ def test_a_run_that_took_no_turns_is_a_peer_where_its_interval_overlaps():
     )
 
 
-def turns_between(one, other, ratio, verdict, *, low=None, high=None):
+def turns_between(one, other, ratio, verdict, *, low=None, high=None, rerun=(None, None)):
     """`one` and `other` with what their turns found, from the side of `one`; other turns of theirs stay."""
+    ends = {"rerun_low": rerun[0], "rerun_high": rerun[1]}
+    back_ends = {"rerun_low": rerun[1] and 1 / rerun[1], "rerun_high": rerun[0] and 1 / rerun[0]}
     low, high = low or ratio * 0.985, high or ratio * 1.015
     back = {"faster": "slower", "slower": "faster"}.get(verdict, verdict)
-    first = InTurns(against=other.id, ratio=ratio, low=low, high=high, verdict=verdict, method="5 pairs")
-    second = InTurns(against=one.id, ratio=1 / ratio, low=1 / high, high=1 / low, verdict=back, method="5 pairs")
+    first = InTurns(against=other.id, ratio=ratio, low=low, high=high, verdict=verdict, method="5 pairs", **ends)
+    second = InTurns(
+        against=one.id, ratio=1 / ratio, low=1 / high, high=1 / low, verdict=back, method="5 pairs", **back_ends
+    )
     return replace(one, in_turns=(*one.in_turns, first)), replace(other, in_turns=(*other.in_turns, second))
 
 
@@ -701,6 +707,52 @@ def test_the_second_engine_stands_with_its_best_setting_in_turns():
     far = make_run(4, latency=9e-4, half=1e-6, model=VWW, runtime="openvino", threads=2)
     assert "kws.onnx on onnxruntime/cpu with 2 threads is 1.16× [1.14, 1.18] slower in turns" in answer_of(
         [first, one, two, far]
+    )
+
+
+@pytest.mark.parametrize(
+    ("ratio", "low", "high", "rerun", "words"),
+    [
+        (1.12, 1.081, 1.171, (0.714, 1.771), "0.714 to 1.771"),
+        (1.12, 1.081, 1.171, (1.01, 1.3), ""),
+        (1.12, 1.081, 1.171, (None, None), ""),
+    ],
+)
+def test_bench_is_as_sure_of_another_time_as_compare_of_the_same_turns(ratio, low, high, rerun, words):
+    one, two = make_run(1, latency=2e-4), make_run(2, latency=2.2e-4, threads=2)
+    two, one = turns_between(two, one, ratio, "slower", low=low, high=high, rerun=rerun)
+    turned = f" in these minutes, at another time {words}, when it may be the other way round" if words else ""
+    (line, *_) = answer_of([one, two])
+    assert line.endswith(f"; 2 threads are 1.12× [1.08, 1.18] slower in turns{turned}")
+    assert (turned or " within these minutes") in recommendation([one, two]).why[0]
+    assert ((turned and f"{turned})") or "interval 1.081 to 1.171") in conclusion(judge(one, two))
+
+
+def test_a_gain_of_threads_that_may_turn_says_so():
+    one, two = make_run(1, latency=2.2e-4), make_run(2, latency=2e-4, threads=2)
+    two, one = turns_between(two, one, 1 / 1.22, "faster", low=1 / 1.32, high=1 / 1.12, rerun=(0.5, 1.25))
+    assert answer_of([one, two])[0].endswith(
+        "2 threads: twice the cores for 1.22× [1.12, 1.32] in turns in these minutes, at another time 0.800 to 2.000, "
+        "when it may be the other way round"
+    )
+
+
+def test_a_run_at_two_speeds_says_so_beside_the_recommendation():
+    one, two = make_run(1, latency=7e-5), make_run(2, latency=6e-5, threads=2)
+    two, one = turns_between(two, one, 1 / 1.22, "faster", low=1 / 1.32, high=1 / 1.12)
+    speeds = (5.6e-5,) * 80 + (8.6e-5,) * 120
+    rows = tuple(replace(row, samples=speeds) if row.metric == "latency" else row for row in one.measurements)
+    split = with_caution(replace(one, measurements=rows), "multimodal", "samples form 2 clusters")
+    line = (
+        "onnxruntime/cpu · 1 thread runs at two speeds, 56.0 µs (40 %) and 86.0 µs (60 %): its ratio depends on which of "
+        "them it has"
+    )
+    assert answer_of([split, two])[1] == line
+    assert line not in answer_of([one, two])
+    other = make_run(3, latency=9e-4, model=VWW)
+    assert any(
+        said.startswith("kws.onnx on onnxruntime/cpu with 1 thread runs at two speeds, ")
+        for said in answer_of([split, other, make_run(4, latency=8e-4, model=VWW, threads=2)])
     )
 
 

@@ -33,6 +33,7 @@ from edgewise.report.bench.ranking import (
     Candidate,
     RankedModel,
     are_apart,
+    at_another_time,
     candidates_of,
     comparable_groups,
     every_candidate,
@@ -71,6 +72,7 @@ from edgewise.report.runs.conditions import (
     told_apart,
 )
 from edgewise.run.agreement import BEYOND, REFERENCE, compared_with, not_compared
+from edgewise.stats.diagnosis import modes
 from edgewise.stats.turns import Turns, log_ratios
 from edgewise.text import enumerate_few, listing, one_line
 from edgewise.units import format_limit, significant
@@ -223,7 +225,8 @@ def _of_turns(turns: InTurns, chosen: Candidate, other: Candidate) -> str:
     """Return what measuring in turns says of `chosen` against `other`."""
     factor = factor_of(chosen, other, slow=turns.verdict == "slower")
     if turns.verdict in ("faster", "slower"):
-        return f"{factor} {turns.verdict} than {other.label}, measured in turns within these minutes"
+        lasting = at_another_time(chosen, other, slow=turns.verdict == "slower") or " within these minutes"
+        return f"{factor} {turns.verdict} than {other.label}, measured in turns{lasting}"
     word = "as fast as" if turns.verdict == "same" else "can't be told apart from"
     return f"{word} {other.label}: {factor} its speed, measured in turns within these minutes{why_open(turns)}"
 
@@ -244,8 +247,10 @@ def _beside(other: Candidate, chosen: Candidate) -> str:
     verdict = judged(other, chosen).verdict
     if verdict in ("same", "inconclusive"):
         return "as fast" if verdict == "same" else ""
-    in_turns = f" in turns{_against_values(other, chosen)}" if turns_of(other, chosen) is not None else ""
-    return f"{factor_of(other, chosen, slow=verdict == 'slower')} {verdict}{in_turns}"
+    in_turns, is_slow = "", verdict == "slower"
+    if turns_of(other, chosen) is not None:
+        in_turns = f" in turns{at_another_time(other, chosen, slow=is_slow)}{_against_values(other, chosen)}"
+    return f"{factor_of(other, chosen, slow=is_slow)} {verdict}{in_turns}"
 
 
 _OF_DESIGN = {"sessions": ", by their processes", "intervals": ", by their 95 % intervals"}
@@ -276,7 +281,7 @@ def _of_threads(chosen: Candidate, ranked: Sequence[Candidate]) -> str:
     other, cores = alike[least], "twice" if own == 2 * least else f"{own / least:.3g} times"
     proven, turned = is_faster(chosen, other), turns_of(chosen, other) is not None
     gain = factor_of(chosen, other) if proven or turned else f"{_times(chosen, other)}×"
-    gain += f" in turns{_against_values(chosen, other)}" if turned else ""
+    gain += f" in turns{at_another_time(chosen, other)}{_against_values(chosen, other)}" if turned else ""
     doubt = "" if proven else ", which is not proven"
     return f"{own} threads: {cores} the cores for {gain}{doubt}"
 
@@ -542,7 +547,9 @@ def _of_ranked(runs: Sequence[Run], ranked: Sequence[RankedModel]) -> tuple[list
     facts += _lines_of_overlooked([run for run in overlooked if run is not undecided], chosen, name)
     doubt = _lines_of_undecided(undecided, chosen.run, name) if undecided else []
     facts += turns_lines(chosen, every, name)
-    return [*doubt, lead + first, *others, *load_lines(runs), *filter(None, facts)], overlooked
+    named_shown = [replace(one, label=name(one.run)) for one in shown]
+    front = [*doubt, lead + first, *others, *_lines_of_speeds(named_shown), *load_lines(runs)]
+    return [*front, *filter(None, facts)], overlooked
 
 
 OF_RANKED = " of the ranked runs"
@@ -748,7 +755,27 @@ def _of_group(runs: Sequence[Run]) -> list[str]:
     chosen = next((one for one in ranked if one.run.id == found), None)
     turns = turns_lines(chosen, ranked, lambda run: labels[run.id]) if chosen is not None else []
     first, *facts = _of_runtimes(runs)
-    return [first, *load_lines(runs), *facts, *turns]
+    return [first, *_lines_of_speeds(ranked), *load_lines(runs), *facts, *turns]
+
+
+MOST_SPEEDS = 2
+"""Number of runs of several speeds with a line each."""
+_NUMBERS = {2: "two", 3: "three"}
+
+
+def _lines_of_speeds(shown: Sequence[Candidate]) -> list[str]:
+    """Return which of the first runs have several speeds, so that their ratios depend on which of them they have."""
+    lines = []
+    for one in shown:
+        if all(each.code != "multimodal" for each in one.run.cautions) or one.row.unit != "s":
+            continue
+        found = modes(np.asarray(one.row.samples))
+        speeds = listing([f"{quantity(each.value, 's')} ({percent(each.share)})" for each in found])
+        if len(found) > 1:
+            number = _NUMBERS.get(len(found), str(len(found)))
+            lines.append(f"{one.label} runs at {number} speeds, {speeds}: its ratio depends on which of them it has")
+    left = len(lines) - MOST_SPEEDS
+    return lines[:MOST_SPEEDS] + ([f"{left} more have several speeds: see multimodal"] if left > 0 else [])
 
 
 def _of_runtimes(runs: Sequence[Run], *, alone: bool = True) -> list[str]:

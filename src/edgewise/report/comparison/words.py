@@ -25,7 +25,7 @@ _RATIO_OF = {
 }
 """Design → what its ratio is of, where that is not the two values."""
 _RATIO_OF_TURNS = "neighbours in time, which share what slows the machine"
-_MAY_TURN = ", when it may be the other way round"
+MAY_TURN = ", when it may be the other way round"
 """Ends a proven order whose interval at another time contains 1."""
 UNSEEN = 0.005
 """A relative difference of two ratios that three digits hardly show."""
@@ -153,7 +153,7 @@ def evidence_text(row: Comparison) -> str:
             _, _, rerun = ratio_text(row.ratio, row.rerun_low, row.rerun_high).partition(" (")
             may_turn = proven and row.rerun_low <= 1.0 <= row.rerun_high
             words[-1] += " in these minutes" if may_turn else ""
-            words.append(f"at another time {rerun.removesuffix(')')}{_MAY_TURN if may_turn else ''}")
+            words.append(f"at another time {rerun.removesuffix(')')}{MAY_TURN if may_turn else ''}")
         words += ["although the two values differ the other way"] if proven and _is_opposite(row) else []
     if row.verdict == "inconclusive":
         # An interval without 1 looks like a verdict, so the reason why it is none stands beside it.
