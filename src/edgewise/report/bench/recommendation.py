@@ -449,7 +449,7 @@ _SAME_BELOW = 1e-7
 _PERCENT_FROM = 1e-4
 
 
-def _share_of_scale(share: float) -> str:
+def share_of_scale(share: float) -> str:
     """``"0.38 %"``, ``"0.901 parts per million"``: a share without a row of zeros."""
     if share < _SAME_BELOW:
         return f"at most {_SAME_BELOW * 1e6:g} parts per million"
@@ -466,7 +466,7 @@ def _of_files(runs: Sequence[Run]) -> list[str]:
             said.append(f"{run.job.model.name} {row.absent_because}")
         elif row.value is not None and row.method.startswith(compared_with(name)):
             words = "differs from {} by" if row.method.endswith(BEYOND) else "agrees with {} within"
-            said.append(f"{run.job.model.name} {words.format(name)} {_share_of_scale(row.value)} of their scale")
+            said.append(f"{run.job.model.name} {words.format(name)} {share_of_scale(row.value)} of their scale")
     return [f"Outputs: {one_line('; '.join(dict.fromkeys(said)))}"] if said else []
 
 
