@@ -583,3 +583,16 @@ def test_of_three_files_each_that_computes_something_else_has_a_line():
     document = comparison_document(replace(two, variants=(*two.variants[:2], third)))
     assert "does not compute" not in document.title
     assert document.answer[0].startswith("B does not compute the same as A (outputs differ by 50.0 % of their scale")
+
+
+@pytest.mark.parametrize(
+    ("half", "shown"),
+    [(80e-6, ["257 µs", "257 µs"]), (0.3e-6, ["257.1 µs", "257.1 µs"]), (None, ["257.08 µs", "257.11 µs"])],
+)
+def test_values_have_the_digits_that_their_intervals_leave(half, shown):
+    sides = [
+        Side(value=value, low=half and value - half, high=half and value + half) for value in (257.08e-6, 257.11e-6)
+    ]
+    findings = replace(two_variants(), comparisons=(latency_row(before=sides[0], after=sides[1], ratio=1.0001),))
+    (cells,) = before_after_table(findings, "B").rows
+    assert [cell.short or cell.text for cell in cells[1:3]] == shown
