@@ -737,6 +737,39 @@ def test_a_gain_of_threads_that_may_turn_says_so():
     )
 
 
+def test_the_table_has_the_ratios_in_turns_that_decide_and_is_ordered_by_them():
+    first = make_run(1, latency=2.07e-4, half=1e-6, runtime="openvino", threads=2)
+    one, two = make_run(2, latency=2.56e-4, half=1e-6), make_run(3, latency=2.66e-4, half=1e-6, threads=2)
+    far = make_run(4, latency=9e-4, half=1e-6, runtime="litert")
+    one, first = turns_between(one, first, 1.27, "slower")
+    two, first = turns_between(two, first, 1.16, "slower")
+    (table,) = bench_document([far, one, first, two]).tables
+    (place,) = (at for at, column in enumerate(table.columns) if column.title == "In turns")
+    assert [row[place].text for row in table.rows] == ["1", "1.16× [1.14, 1.18]", "1.27× [1.25, 1.29]", "–"]
+    assert table.notes == (
+        "in turns: latency as a multiple of that of the first row, within these minutes, which decides",
+    )
+    assert [row[0].text for row in table.rows] == [first.id, two.id, one.id, far.id]
+    other = replace(far, job=replace(far.job, model=VWW))
+    *_, table = bench_document([other, one, first, two]).tables
+    assert [row[0].text for row in table.rows] == [first.id, two.id, one.id, other.id]
+
+
+def test_without_turns_the_table_has_no_ratio_and_keeps_its_order():
+    runs = [make_run(2, latency=9e-4), make_run(1)]
+    (table,) = bench_document(runs).tables
+    assert "In turns" not in [column.title for column in table.columns]
+    assert [row[0].text for row in table.rows] == [run.id for run in runs]
+
+
+def test_throughputs_in_turns_stand_in_the_table_best_first():
+    one, two = offline_run(7), offline_run(8)
+    two = replace(two, job=replace(two.job, runtime=replace(two.job.runtime, name="litert")))
+    one, two = turns_between(one, two, 2.0, "faster", low=1.9, high=2.1)
+    (table,) = bench_document([two, one]).tables
+    assert [row[-1].text for row in table.rows] == ["1", "0.50× [0.47, 0.53]"]
+
+
 def test_a_run_at_two_speeds_says_so_beside_the_recommendation():
     one, two = make_run(1, latency=7e-5), make_run(2, latency=6e-5, threads=2)
     two, one = turns_between(two, one, 1 / 1.22, "faster", low=1 / 1.32, high=1 / 1.12)

@@ -501,6 +501,16 @@ def _of_models(runs: Sequence[Run]) -> list[str]:
     return [*lines, *([f"Not ranked: {enumerate_few(left)}"] if left else []), *_smallest_of(ranked, runs)]
 
 
+def chosen_of(runs: Sequence[Run]) -> Run | None:
+    """Return the run of one of `sweeps` that the answer says to take; None where it names none."""
+    if len(comparable_groups(runs)) == 1:
+        return next((run for run in runs if run.id == recommendations(runs)[0].run), None)
+    every = every_candidate(runs)
+    leading = {one.run.id for one in rank_models(runs) if one.place == 1}
+    leaders = [one for one in in_order(every) if one.run.id in leading]
+    return prefer(leaders, every)[0].run if leaders else None
+
+
 def _of_ranked(runs: Sequence[Run], ranked: Sequence[RankedModel]) -> tuple[list[str], list[Run]]:
     """Return what to take of models of which one is the first, a line for each fact; and the `_overlooked` runs."""
     every, name = in_order(every_candidate(runs)), _namer(runs)
