@@ -755,6 +755,13 @@ def test_the_table_has_the_ratios_in_turns_that_decide_and_is_ordered_by_them():
     assert [row[0].text for row in table.rows] == [first.id, two.id, one.id, other.id]
 
 
+def test_a_ratio_in_turns_that_proves_nothing_says_so_in_the_table():
+    one, two = make_run(1, latency=2e-4), make_run(2, latency=2.1e-4, threads=2)
+    two, one = turns_between(two, one, 1.03, "inconclusive", low=0.9, high=1.2)
+    (table,) = bench_document([one, two]).tables
+    assert [row[-1].notes for row in table.rows] == [(), ("no order of the two is proven",)]
+
+
 def test_without_turns_the_table_has_no_ratio_and_keeps_its_order():
     runs = [make_run(2, latency=9e-4), make_run(1)]
     (table,) = bench_document(runs).tables

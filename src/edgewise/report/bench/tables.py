@@ -134,7 +134,9 @@ def _in_turns(run: Run, chosen: Run) -> Cell:
     if (turns := run.turns_against(chosen)) is None:
         return DASH
     text = factor_text(turns.ratio, turns.low, turns.high)
-    return Cell(text=text, short=text.partition(" ")[0], value=turns.ratio, low=turns.low, high=turns.high)
+    notes = ("no order of the two is proven",) if turns.verdict == "inconclusive" else ()
+    short = text.partition(" ")[0]
+    return Cell(text=text, short=short, value=turns.ratio, low=turns.low, high=turns.high, notes=notes)
 
 
 def ranking_table(runs: Sequence[Run], *, where: str = "") -> Table:
