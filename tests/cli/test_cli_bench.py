@@ -522,6 +522,31 @@ def test_a_dry_run_measures_nothing_and_says_what_would_be_measured(tmp_path, ca
     assert run(["bench", fake(tmp_path), "--batch", "0", "--dry-run"]) == 2
 
 
+def test_another_precision_is_advised_for_all_files_that_it_can_change(tmp_path, capsys, monkeypatch):
+    monkeypatch.setattr("edgewise.run.run_builder._is_of_integers", lambda model: model.name == "int8.fake")
+    effective = {"precision": "f32", "default_precision": "bf16"}
+    files = [fake(tmp_path, f"{name}.fake", effective=effective) for name in ("a", "int8", "b")]
+    assert run(["bench", *files, "--iterations", "9", "--sessions", "1", "--no-store"]) == 0
+    told = " ".join(capsys.readouterr().out.split())
+    assert "measures both: edgewise bench a.fake b.fake -r fake --precision f32,bf16" in told
+    assert told.count("edgewise bench") == 1
+
+
+def test_a_batch_that_the_file_leaves_open_is_said(tmp_path, capsys):
+    """It is 1 unless another one is asked for; a size that is given is no choice of edgewise."""
+    model = fake(tmp_path, inputs=[{"name": "x", "shape": [None, 4], "dtype": "float32"}])
+    line = "m.fake leaves the batch open, which is 1 here → another one: --batch N"
+    words = ["bench", model, "--iterations", "9", "--sessions", "1", "--no-store"]
+    for more, said in (
+        ([], True), (["--dry-run"], True), (["--batch", "2", "--dry-run"], False), (["--batch", "1,2", "--dry-run"], False),
+        (["--shape", "x=1x4", "--dry-run"], False),
+    ):  # fmt: skip
+        assert run([*words, *more]) == 0
+        assert (line in " ".join(capsys.readouterr().err.split())) == said, more
+    assert run([*words[:1], fake(tmp_path, "fixed.fake"), *words[2:], "--dry-run"]) == 0
+    assert "leaves the batch open" not in capsys.readouterr().err
+
+
 def test_a_request_is_written_by_a_dry_run_and_carried_out_later(tmp_path, capsys, monkeypatch):
     fake(tmp_path, latency_ns=[3 * MS])
     assert run(["bench", "m.fake", "--iterations", "9", "--seed", "7", "--dry-run", "--json"]) == 0

@@ -57,6 +57,11 @@ def test_ratios_of_finalists_are_those_of_their_turns(tmp_path):
     low, high = (getattr(told[first.id][second.id], name) for name in ("low", "high"))
     assert low <= 1 / 1.09 + 1e-9 and high >= 1 / 1.09 - 1e-9
     assert re.search(says("fresh-processes", pairs=has("pairs")), told[first.id][second.id].method)
+    ends = told[second.id][first.id].rerun_low, told[second.id][first.id].rerun_high
+    assert ends[0] < 1.09 < ends[1]  # what compare says of another time
+    assert (told[first.id][second.id].rerun_low, told[first.id][second.id].rerun_high) == pytest.approx(
+        (1 / ends[1], 1 / ends[0])
+    )
     assert not events  # rows of progress would look like a second run
 
 

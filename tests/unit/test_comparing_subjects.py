@@ -65,6 +65,32 @@ def test_two_models_take_turns(tmp_path, transport):
     assert {variant.run.job.runtime.threads for variant in findings.variants} == {1}
 
 
+def test_the_outputs_of_two_files_are_compared_and_kept(tmp_path, monkeypatch):
+    files = [fake(tmp_path, "a.fake"), fake(tmp_path, "b.fake", 1.1)]
+    asked = []
+
+    def compare_files(runs, save):
+        asked.append([run.job.model.name for run in runs])
+        return [replace(run, effective={"held": True}) for run in runs]
+
+    monkeypatch.setattr("edgewise.comparing.subjects.compare_files", compare_files)
+    findings = edgewise.compare(files)
+    assert asked == [["a.fake", "b.fake"]]
+    assert all(variant.run.effective == {"held": True} for variant in findings.variants)
+    edgewise.compare([f"{files[0]},threads=1", f"{files[0]},threads=2"])
+    assert len(asked) == 1  # one file
+
+
+def test_ctrl_c_while_outputs_are_compared_keeps_the_verdict(tmp_path, monkeypatch):
+    def compare_files(runs, save):
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr("edgewise.comparing.subjects.compare_files", compare_files)
+    with pytest.raises(ComparisonInterrupted) as stopped:
+        edgewise.compare([fake(tmp_path, "a.fake"), fake(tmp_path, "b.fake", 1.1)])
+    assert ratio(stopped.value.findings) == pytest.approx(1.1, rel=1e-6)
+
+
 def test_text_is_a_path_too(tmp_path):
     findings = edgewise.compare([str(fake(tmp_path, "a.fake")), str(fake(tmp_path, "b.fake"))], rounds=1)
     assert labels(findings) == ["a.fake", "b.fake"]

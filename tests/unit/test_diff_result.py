@@ -13,6 +13,7 @@ from edgewise.stats.differences import Sums
 from edgewise.verbs.diff.result import NO_TWIN, NOT_ALONE, DiffResult, LayerGap, change_line
 from edgewise.verbs.diff.structure import LoneOperator, branches_of
 from edgewise.verbs.diff.tensor_worker import NOT_FINITE
+from graphs import convnet
 from sample_diffs import diffed
 
 
@@ -192,9 +193,23 @@ def test_the_graph_is_coloured_by_what_each_layer_loses():
 
 @pytest.mark.parametrize(("reweighted", "is_another"), [(10, True), (6, True), (5, False), (0, False)])
 def test_a_network_with_other_weights_has_no_error(reweighted, is_another):
-    told = replace(of_many(SAME, layer("c", loss=30)), weighted=10, reweighted=reweighted).describe()
-    line = "Its values differ from c (Conv) on" if is_another else "The error of new.onnx begins in c (Conv): "
-    assert told.answer[0].startswith(line)
+    found = replace(of_many(SAME, layer("c", loss=30)), weighted=10, reweighted=reweighted, graph=convnet())
+    told = replace(found, typed=["old.onnx", "other/new.onnx"]).describe()
+    if not is_another:
+        assert told.answer[0].startswith("The error of new.onnx begins in c (Conv): ")
+        assert len(told.tables) == 1 and told.graph is not None
+        return
+    assert told.answer[0] == (
+        "The outputs of its layers can't be compared; how good both are: edgewise evaluate old.onnx other/new.onnx "
+        "--data DATA"
+    )
+    assert found.begins is None and told.tables == () and told.graph is None
+
+
+def test_nan_in_another_network_is_still_named():
+    broken = LayerGap(name="n", op="Add", other="n", why=NOT_FINITE)
+    told = replace(of_many(SAME, broken), weighted=10, reweighted=10).describe()
+    assert told.answer[0] == "Values are NaN or infinite from n (Add) on"
 
 
 @pytest.mark.parametrize(

@@ -9,7 +9,7 @@ import pytest
 from onnx import TensorProto, helper, numpy_helper
 
 from edgewise.model.identity import read_graph
-from edgewise.model.precision import find_precision, reduced_precision
+from edgewise.model.precision import find_precision, is_of_integers, reduced_precision
 from edgewise.record import ModelRef
 from edgewise.run.agreement import Outputs
 from openvino_writer import Ir, const, layer, parameter, port, result
@@ -100,6 +100,8 @@ def test_onnx(tmp_path, name):
     graph = read_graph(write_onnx(tmp_path, name))
     assert reduced_precision(graph) == reduced
     assert find_precision(graph) == label
+    integers = {"QDQ", "QDQ behind a transpose", "QOperator", "dynamic", "QDQ behind a mask"}
+    assert is_of_integers(graph) == (name in integers)
 
 
 def test_a_product_in_a_branch_counts(tmp_path):

@@ -10,6 +10,7 @@ import re
 import sys
 from dataclasses import replace
 from html.parser import HTMLParser
+from pathlib import Path
 
 import pytest
 
@@ -18,10 +19,16 @@ from edgewise.comparing.comparison import ComparisonResult, ParetoFront, Side, V
 from edgewise.comparing.criteria import Criteria
 from edgewise.errors import BadInput, StoreError
 from edgewise.metrics import METRICS
-from edgewise.record import Caution
+from edgewise.record import Caution, ModelRef
 from edgewise.report.comparison.document import comparison_document, front_lines, ranking_table, title_of
 from edgewise.report.comparison.tables import before_after_table
 from edgewise.report.document.text import to_text
+from edgewise.run.agreement import (
+    METRICS_OF_AGREEMENT,
+    Difference,
+    absent_measurements,
+    measurements_of_difference,
+)
 from edgewise.stats.turns import OF_NEIGHBOURS
 from edgewise.verbs.compare.presentation import FORMAT as COMPARISON
 from messages import says
@@ -544,3 +551,58 @@ def test_a_percentile_of_too_few_samples_says_so_and_not_that_nobody_measured_it
     found = p99_row(after=Side(value=None), ratio=None, because=few, design="none")
     row = before_after_table(replace(two_variants(), comparisons=(found,)), "B").rows[0]
     assert row[2].notes == row[3].notes == (few,)
+
+
+def of_two_files(*rows) -> ComparisonResult:
+    """A and B are two files of a network; `rows` are the measurements of the outputs of B."""
+    models = [ModelRef(name="a.onnx", path=str(Path.cwd() / place / "a.onnx"), format="onnx", sha256=place, size_bytes=1)
+              for place in ("old", "new")]  # fmt: skip
+    a, b = (make_run(number, model=model) for number, model in enumerate(models, 1))
+    kept = tuple(row for row in b.measurements if row.metric not in METRICS_OF_AGREEMENT)
+    variants = (Variant(label="A", run=a), Variant(label="B", run=replace(b, measurements=(*kept, *rows))))
+    return ComparisonResult(variants=variants, comparisons=(latency_row(),))
+
+
+def test_files_that_compute_something_else_are_named_before_the_verdict_on_speed():
+    difference = Difference(max_abs=3.0, max_rel=0.817, top1=0.1, close=False)
+    document = comparison_document(of_two_files(*measurements_of_difference(difference, "a.onnx")))
+    assert document.title == (
+        "B does not compute the same as A (outputs differ by 81.7 % of their scale, more than rounding explains); B is "
+        "2.43× faster than A (ratio 0.412, 95 % interval 0.405 to 0.419)"
+    )
+    assert document.answer[0] == (
+        "more: edgewise diff old/a.onnx new/a.onnx, and edgewise evaluate old/a.onnx new/a.onnx --data DATA"
+    )
+
+
+def test_files_that_agree_say_so_first_and_those_not_compared_why():
+    close = Difference(max_abs=1e-6, max_rel=9.01e-7, top1=1.0, close=True)
+    found = of_two_files(*measurements_of_difference(close, "a.onnx"))
+    document = comparison_document(found)
+    assert document.title.startswith("B is 2.43× faster than A")
+    assert document.answer[0] == "Outputs: B agrees with A within 0.901 parts per million of their scale"
+    lacking = of_two_files(*absent_measurements("not compared with those of a.onnx: no scale is known"))
+    assert comparison_document(lacking).answer[0] == "Outputs: B not compared with those of a.onnx: no scale is known"
+    assert not any(line.startswith("Outputs") for line in comparison_document(of_two_files()).answer)
+
+
+def test_of_three_files_each_that_computes_something_else_has_a_line():
+    difference = Difference(max_abs=3.0, max_rel=0.5, top1=None, close=False)
+    two = of_two_files(*measurements_of_difference(difference, "a.onnx"))
+    third = replace(two.variants[0], label="C")
+    document = comparison_document(replace(two, variants=(*two.variants[:2], third)))
+    assert "does not compute" not in document.title
+    assert document.answer[0].startswith("B does not compute the same as A (outputs differ by 50.0 % of their scale")
+
+
+@pytest.mark.parametrize(
+    ("half", "shown"),
+    [(80e-6, ["257 µs", "257 µs"]), (0.3e-6, ["257.1 µs", "257.1 µs"]), (None, ["257.08 µs", "257.11 µs"])],
+)
+def test_values_have_the_digits_that_their_intervals_leave(half, shown):
+    sides = [
+        Side(value=value, low=half and value - half, high=half and value + half) for value in (257.08e-6, 257.11e-6)
+    ]
+    findings = replace(two_variants(), comparisons=(latency_row(before=sides[0], after=sides[1], ratio=1.0001),))
+    (cells,) = before_after_table(findings, "B").rows
+    assert [cell.short or cell.text for cell in cells[1:3]] == shown

@@ -72,9 +72,23 @@ def test_ends_of_binary_fractions_stay_what_they_are():
          "No verdict on B against A in latency (one process only)"),
         ({"verdict": "inconclusive", "ratio": 1.02, "low": 0.24, "high": 4.43, "because": "B has grade D"},
          "No verdict on B against A in latency (ratio 1.020, 95 % interval 0.240 to 4.430)"),
-        # An interval without 1 looks like a verdict: the reason stands beside it.
-        ({"verdict": "inconclusive", "ratio": 1.4, "low": 1.081, "high": 1.943, "because": "adjusted p 0.07"},
-         "No verdict on B against A in latency (ratio 1.400, 95 % interval 1.081 to 1.943, adjusted p 0.07)"),
+        # An interval without 1 looks like a verdict: what is probable is said, and why it is not proven in the table.
+        ({"verdict": "inconclusive", "ratio": 1.4, "low": 1.081, "high": 1.943, "because": "adjusted p 0.07",
+          "p_adjusted": 0.07},
+         "B is probably 1.40× slower than A, which is not proven"),
+        ({"verdict": "inconclusive", "ratio": 1.4, "low": 1.081, "high": 1.943, "p_adjusted": 0.07,
+          "decides_in_s": 11.0, "rerun_low": 0.9, "rerun_high": 2.1},
+         "B is probably 1.40× slower than A, which is not proven (in these minutes, at another time 0.900 to 2.100, "
+         "≈ 11 s more would decide)"),
+        ({"metric": "throughput", "verdict": "inconclusive", "ratio": 1.4, "low": 1.081, "high": 1.943,
+          "p_adjusted": 0.07},
+         "B is probably 1.40× faster than A in throughput, which is not proven"),
+        ({"metric": "energy", "verdict": "inconclusive", "ratio": 0.5, "low": 0.4, "high": 0.9, "p_adjusted": 0.07},
+         "B probably needs 2.00× less energy than A, which is not proven"),
+        # Where something else speaks against the interval, nothing is probable.
+        ({"verdict": "inconclusive", "ratio": 1.4, "low": 1.081, "high": 1.943, "because": "B has grade D",
+          "p_value": None, "p_adjusted": None},
+         "No verdict on B against A in latency (ratio 1.400, 95 % interval 1.081 to 1.943, B has grade D)"),
         ({"metric": "energy", "ratio": 0.5, "low": 0.4, "high": 0.6},
          "B needs 2.00× less energy than A (ratio 0.500, 95 % interval 0.400 to 0.600)"),
         ({"metric": "model_size", "ratio": 0.25, "low": 0.25, "high": 0.25},
@@ -97,6 +111,22 @@ def test_an_order_that_may_turn_at_another_time_says_so():
     assert conclusion(latency_row(rerun_low=1.01, **apart)) == (
         "B is 1.13× slower than A (ratio 1.133, 95 % interval 1.048 to 1.226, at another time 1.010 to 1.622)"
     )
+
+
+@pytest.mark.parametrize(
+    ("rerun", "sentence"),
+    [
+        ((0.899, 1.126), "in these minutes within ± 3 %, ratio 1.002, 95 % interval 0.991 to 1.013, at another time 0.899 "
+                         "to 1.126, when one may be faster"),
+        ((0.98, 1.02), "within ± 3 %, ratio 1.002, 95 % interval 0.991 to 1.013, at another time 0.980 to 1.020"),
+    ],
+)  # fmt: skip
+def test_as_fast_holds_in_these_minutes_where_another_time_may_differ(rerun, sentence):
+    same = latency_row(
+        verdict="same", ratio=1.002, low=0.991, high=1.013, rerun_low=rerun[0], rerun_high=rerun[1],
+        before=Side(value=1.0), after=Side(value=1.002),
+    )  # fmt: skip
+    assert conclusion(same) == f"B is as fast as A ({sentence})"
 
 
 def test_what_turns_the_picture_is_said():

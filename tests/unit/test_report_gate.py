@@ -126,7 +126,10 @@ def test_the_comment_begins_with_the_marker_and_the_verdict():
     lines = comment.splitlines()
     assert lines[0] == MARKER == "<!-- edgewise gate -->"
     named = "latency failed: 9.55 % worse, at least 5.70 % worse (limit +3 %); energy not measured: "
-    assert lines[1].startswith(f"### ✗ edgewise gate failed: {named}") and "; model size met: 52.7 KiB is exact" in lines[1]
+    assert (
+        lines[1].startswith(f"### ✗ edgewise gate failed: {named}")
+        and "; model size met: 52.7 KiB is exact" in lines[1]
+    )
     assert "| Verdict | Requirement | Baseline | Candidate | Ratio | Why |" in lines
     head, details = comment.split("<details>")
     assert "✗ fail" in head and "✓ pass" in head and "? unmeasured" in head

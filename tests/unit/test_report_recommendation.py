@@ -9,13 +9,16 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from edgewise.comparing.judging import judge
 from edgewise.record import Caution, Disagreement, InTurns, Scenario, Trust
 from edgewise.report.bench.document import bench_document
 from edgewise.report.bench.ranking import candidates_of, comparable_groups, finalists, may_be_as_fast, rank_models
 from edgewise.report.bench.recommendation import answer_of, recommendation, recommendations
+from edgewise.report.comparison.words import conclusion
 from edgewise.report.document.markdown import render_markdown
 from edgewise.report.document.text import to_text
 from edgewise.report.files import runs_document
+from edgewise.run.agreement import METRICS_OF_AGREEMENT, REFERENCE, absent_measurements
 from messages import has, says, wording
 from report_pages import render_html
 from sample_runs import (
@@ -220,12 +223,12 @@ def test_grade_d_wins_with_a_proof_in_turns():
     two, one = turns_between(two, one, 1 / 1.5, "faster", low=1 / 1.6, high=1 / 1.4)
     other = of_threads(3, 1, 9e-3, model=VWW, runtime="litert")
     assert answer_of([one, two, other])[:2] == (
-        "Fastest: kws.onnx on onnxruntime/cpu with 2 threads, 1.55 ms (grade D alone; "
+        "Fastest: kws.onnx on onnxruntime/cpu with 2 threads, 1.55 [0.387, 9.30] ms (measured alone: grade D; "
         "1.50× [1.40, 1.60] faster than kws.onnx on onnxruntime/cpu with 1 thread in turns)",
         "2 threads: twice the cores for 1.50× [1.40, 1.60] in turns",
     )
     assert answer_of([one, two])[0] == (
-        "Recommended: onnxruntime/cpu · 2 threads, latency 1.55 ms (grade D alone); "
+        "Recommended: onnxruntime/cpu · 2 threads, latency 1.55 [0.387, 9.30] ms (measured alone: grade D); "
         "2 threads: twice the cores for 1.50× [1.40, 1.60] in turns"
     )
 
@@ -526,12 +529,16 @@ def test_a_run_that_took_no_turns_is_a_peer_where_its_interval_overlaps():
     )
 
 
-def turns_between(one, other, ratio, verdict, *, low=None, high=None):
+def turns_between(one, other, ratio, verdict, *, low=None, high=None, rerun=(None, None)):
     """`one` and `other` with what their turns found, from the side of `one`; other turns of theirs stay."""
+    ends = {"rerun_low": rerun[0], "rerun_high": rerun[1]}
+    back_ends = {"rerun_low": rerun[1] and 1 / rerun[1], "rerun_high": rerun[0] and 1 / rerun[0]}
     low, high = low or ratio * 0.985, high or ratio * 1.015
     back = {"faster": "slower", "slower": "faster"}.get(verdict, verdict)
-    first = InTurns(against=other.id, ratio=ratio, low=low, high=high, verdict=verdict, method="5 pairs")
-    second = InTurns(against=one.id, ratio=1 / ratio, low=1 / high, high=1 / low, verdict=back, method="5 pairs")
+    first = InTurns(against=other.id, ratio=ratio, low=low, high=high, verdict=verdict, method="5 pairs", **ends)
+    second = InTurns(
+        against=one.id, ratio=1 / ratio, low=1 / high, high=1 / low, verdict=back, method="5 pairs", **back_ends
+    )
     return replace(one, in_turns=(*one.in_turns, first)), replace(other, in_turns=(*other.in_turns, second))
 
 
@@ -686,6 +693,119 @@ def test_of_several_files_the_first_line_has_engine_and_threads_and_what_the_sec
         "2 threads are 2.00× [1.97, 2.03] slower, by their processes",
         "kws.onnx on onnxruntime/cpu with 1 thread is 1.50× [1.48, 1.53] slower, by their processes",
     )
+
+
+def test_the_second_engine_stands_with_its_best_setting_in_turns():
+    """Its single thread has the better value alone, and its 2 threads cost less in the turns, which decide."""
+    first = make_run(1, latency=2e-4, half=1e-6, runtime="openvino", threads=2)
+    one, two = make_run(2, latency=2.5e-4, half=1e-6), make_run(3, latency=2.6e-4, half=1e-6, threads=2)
+    one, first = turns_between(one, first, 1.27, "slower")
+    two, first = turns_between(two, first, 1.16, "slower")
+    line = "onnxruntime/cpu · 2 threads is 1.16× [1.14, 1.18] slower in turns"
+    assert line in " ".join(answer_of([first, one, two]))
+    assert "1.27×" not in " ".join(answer_of([first, one, two]))
+    far = make_run(4, latency=9e-4, half=1e-6, model=VWW, runtime="openvino", threads=2)
+    assert "kws.onnx on onnxruntime/cpu with 2 threads is 1.16× [1.14, 1.18] slower in turns" in answer_of(
+        [first, one, two, far]
+    )
+
+
+@pytest.mark.parametrize(
+    ("ratio", "low", "high", "rerun", "words"),
+    [
+        (1.12, 1.081, 1.171, (0.714, 1.771), "0.714 to 1.771"),
+        (1.12, 1.081, 1.171, (1.01, 1.3), ""),
+        (1.12, 1.081, 1.171, (None, None), ""),
+    ],
+)
+def test_bench_is_as_sure_of_another_time_as_compare_of_the_same_turns(ratio, low, high, rerun, words):
+    one, two = make_run(1, latency=2e-4), make_run(2, latency=2.2e-4, threads=2)
+    two, one = turns_between(two, one, ratio, "slower", low=low, high=high, rerun=rerun)
+    turned = f" in these minutes, at another time {words}, when it may be the other way round" if words else ""
+    (line, *_) = answer_of([one, two])
+    assert line.endswith(f"; 2 threads are 1.12× [1.08, 1.18] slower in turns{turned}")
+    assert (turned or " within these minutes") in recommendation([one, two]).why[0]
+    assert ((turned and f"{turned})") or "interval 1.081 to 1.171") in conclusion(judge(one, two))
+
+
+def test_a_gain_of_threads_that_may_turn_says_so():
+    one, two = make_run(1, latency=2.2e-4), make_run(2, latency=2e-4, threads=2)
+    two, one = turns_between(two, one, 1 / 1.22, "faster", low=1 / 1.32, high=1 / 1.12, rerun=(0.5, 1.25))
+    assert answer_of([one, two])[0].endswith(
+        "2 threads: twice the cores for 1.22× [1.12, 1.32] in turns in these minutes, at another time 0.800 to 2.000, "
+        "when it may be the other way round"
+    )
+
+
+def test_the_table_has_the_ratios_in_turns_that_decide_and_is_ordered_by_them():
+    first = make_run(1, latency=2.07e-4, half=1e-6, runtime="openvino", threads=2)
+    one, two = make_run(2, latency=2.56e-4, half=1e-6), make_run(3, latency=2.66e-4, half=1e-6, threads=2)
+    far = make_run(4, latency=9e-4, half=1e-6, runtime="litert")
+    one, first = turns_between(one, first, 1.27, "slower")
+    two, first = turns_between(two, first, 1.16, "slower")
+    (table,) = bench_document([far, one, first, two]).tables
+    (place,) = (at for at, column in enumerate(table.columns) if column.title == "In turns")
+    assert [row[place].text for row in table.rows] == ["1", "1.16× [1.14, 1.18]", "1.27× [1.25, 1.29]", "–"]
+    assert table.notes == (
+        "in turns: latency as a multiple of that of the first row, within these minutes, which decides",
+    )
+    assert [row[0].text for row in table.rows] == [first.id, two.id, one.id, far.id]
+    other = replace(far, job=replace(far.job, model=VWW))
+    *_, table = bench_document([other, one, first, two]).tables
+    assert [row[0].text for row in table.rows] == [first.id, two.id, one.id, other.id]
+
+
+def test_a_ratio_in_turns_that_proves_nothing_says_so_in_the_table():
+    one, two = make_run(1, latency=2e-4), make_run(2, latency=2.1e-4, threads=2)
+    two, one = turns_between(two, one, 1.03, "inconclusive", low=0.9, high=1.2)
+    (table,) = bench_document([one, two]).tables
+    assert [row[-1].notes for row in table.rows] == [(), ("no order of the two is proven",)]
+
+
+def test_without_turns_the_table_has_no_ratio_and_keeps_its_order():
+    runs = [make_run(2, latency=9e-4), make_run(1)]
+    (table,) = bench_document(runs).tables
+    assert "In turns" not in [column.title for column in table.columns]
+    assert [row[0].text for row in table.rows] == [run.id for run in runs]
+
+
+def test_throughputs_in_turns_stand_in_the_table_best_first():
+    one, two = offline_run(7), offline_run(8)
+    two = replace(two, job=replace(two.job, runtime=replace(two.job.runtime, name="litert")))
+    one, two = turns_between(one, two, 2.0, "faster", low=1.9, high=2.1)
+    (table,) = bench_document([two, one]).tables
+    assert [row[-1].text for row in table.rows] == ["1", "0.50× [0.47, 0.53]"]
+
+
+def test_a_run_at_two_speeds_says_so_beside_the_recommendation():
+    one, two = make_run(1, latency=7e-5), make_run(2, latency=6e-5, threads=2)
+    two, one = turns_between(two, one, 1 / 1.22, "faster", low=1 / 1.32, high=1 / 1.12)
+    speeds = (5.6e-5,) * 80 + (8.6e-5,) * 120
+    rows = tuple(replace(row, samples=speeds) if row.metric == "latency" else row for row in one.measurements)
+    split = with_caution(replace(one, measurements=rows), "multimodal", "samples form 2 clusters")
+    line = (
+        "onnxruntime/cpu · 1 thread runs at two speeds, 56.0 µs (40 %) and 86.0 µs (60 %): its ratio depends on which of "
+        "them it has"
+    )
+    assert answer_of([split, two])[1] == line
+    assert line not in answer_of([one, two])
+    other = make_run(3, latency=9e-4, model=VWW)
+    assert any(
+        said.startswith("kws.onnx on onnxruntime/cpu with 1 thread runs at two speeds, ")
+        for said in answer_of([split, other, make_run(4, latency=8e-4, model=VWW, threads=2)])
+    )
+
+
+@pytest.mark.parametrize(("count", "words"), [(1, "the reference"), (2, "2 references")])
+def test_outputs_say_how_many_runs_were_references(count, words):
+    def is_reference(run):
+        kept = (row for row in run.measurements if row.metric not in METRICS_OF_AGREEMENT)
+        return replace(run, measurements=(*kept, *absent_measurements(REFERENCE)))
+
+    runs = [make_run(1), make_run(2, model=VWW, runtime="litert"), *(make_run(3 + at) for at in range(count))]
+    document = bench_document([*runs[:2], *map(is_reference, runs[2:])])
+    (section,) = (each for each in document.sections if each.title == "Outputs")
+    assert section.brief == f"agree between the runs of each network (2 compared with {words})"
 
 
 def test_proofs_in_a_circle_are_said_to_contradict():

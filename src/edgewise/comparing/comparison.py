@@ -125,6 +125,12 @@ class Comparison:
         low, high = (None if end is None or end <= 0.0 else 1.0 / end for end in (self.high, self.low))
         return 1.0 / self.ratio, low, high
 
+    def rerun_of(self, label: str) -> tuple[float | None, float | None]:
+        """Return the interval at another time of the ratio that `ratio_of` gives."""
+        if label == self.b or not self.rerun_low or not self.rerun_high:
+            return self.rerun_low, self.rerun_high
+        return 1.0 / self.rerun_high, 1.0 / self.rerun_low
+
     def to_document(self) -> dict[str, Any]:
         """Return the row of the JSON document."""
         return {**asdict(self), "unit": self.unit, "word": self.word, "because": self.because or None}

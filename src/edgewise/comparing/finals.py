@@ -9,6 +9,7 @@ from itertools import combinations
 from edgewise.comparing.comparison import Comparison, Variant
 from edgewise.comparing.criteria import Criteria
 from edgewise.comparing.metrics import compare_pairs
+from edgewise.comparing.rerun import rows_with_reruns
 from edgewise.comparing.trial import TrialSettings, run_trial
 from edgewise.progress import reporting_to
 from edgewise.record import InTurns, Run
@@ -67,6 +68,7 @@ def with_turns(finalists: Sequence[Run], history: History, *, each_s: float = EA
     if found.interrupted:
         raise KeyboardInterrupt
     rows = [row for some in _of_leader_and_rest(found.variants, criteria) for row in some if row.ratio is not None]
+    rows = rows_with_reruns(rows, found.variants, history)
     return [
         replace(run, in_turns=tuple(_told(row, run.id) for row in rows if run.id in (row.a, row.b)))
         for run in finalists
@@ -97,6 +99,8 @@ def _told(row: Comparison, own: str) -> InTurns:
     against, verdict, apart = row.a, row.verdict, row.disagreement
     if own == row.a:
         against, verdict, apart = row.b, _OPPOSITE[row.verdict], apart and apart.inverse()
+    rerun_low, rerun_high = row.rerun_of(own)
     return InTurns(
-        against=against, ratio=ratio, low=low, high=high, verdict=verdict, method=row.method, disagreement=apart
-    )
+        against=against, ratio=ratio, low=low, high=high, verdict=verdict, method=row.method, disagreement=apart,
+        rerun_low=rerun_low, rerun_high=rerun_high,
+    )  # fmt: skip

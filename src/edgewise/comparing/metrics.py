@@ -26,7 +26,6 @@ from edgewise.comparing.session_values import (
 )
 from edgewise.comparing.turns import compare_in_turns
 from edgewise.errors import BadInput, as_flag
-from edgewise.formatting import p_text
 from edgewise.metrics import METRICS, SHARES
 from edgewise.record import Disagreement, Run
 from edgewise.record.facts import is_unreliable
@@ -271,7 +270,7 @@ def _row(
     apart = low is not None and high is not None and not low <= 1.0 <= high
     if verdict == "inconclusive" and apart and not contrast.doubt and p[1] is not None:
         because += "; the 95 % interval leaves 1 out, but it is not adjusted for the number of metrics, and a verdict "
-        because += f"needs an adjusted p below {RISK:g}: it is {p_text(p[1])}"
+        because += f"needs an adjusted p below {RISK:g}"
     return replace(
         nothing,
         verdict=verdict,

@@ -16,7 +16,7 @@ from dataclasses import replace
 
 import numpy as np
 
-from edgewise.comparing.comparison import Comparison, ComparisonResult
+from edgewise.comparing.comparison import Comparison, ComparisonResult, Variant
 from edgewise.errors import StoreError
 from edgewise.record import Run, Variation
 from edgewise.record.reference import KERNELS, Reading, machine_key, readings_of
@@ -48,19 +48,33 @@ def with_reruns(findings: ComparisonResult, history: History) -> ComparisonResul
         history: readings of earlier runs on a machine, given its key.
     """
     runs = {variant.label: variant.run for variant in findings.variants}
-    first = next(iter(runs.values()), None)
-    if first is None or not any(row.design == "interleaved" for row in findings.comparisons):
+    if not any(row.design == "interleaved" for row in findings.comparisons):
         return findings
-    key, earlier = machine_key(first.environment), list[Reading]()
-    with suppress(StoreError):  # a store that can't be read tells nothing
-        earlier = [] if key is None else [each for each in history(key) if each.group != first.group]
+    earlier = _earlier(list(runs.values()), history)
     rows = tuple(_with_rerun(row, runs, earlier) for row in findings.comparisons)
     return replace(findings, comparisons=rows, conditions=tuple(_kernel_lines(list(runs.values()), earlier)))
+
+
+def rows_with_reruns(rows: Sequence[Comparison], variants: Sequence[Variant], history: History) -> list[Comparison]:
+    """`rows` of `variants` that took turns, each with its interval for another time; `history` as of `with_reruns`."""
+    runs = {variant.label: variant.run for variant in variants}
+    earlier = _earlier(list(runs.values()), history)
+    return [_with_rerun(row, runs, earlier) for row in rows]
+
+
+def _earlier(runs: Sequence[Run], history: History) -> list[Reading]:
+    """Return the readings of earlier commands on the machine of `runs`; a store that can't be read tells none."""
+    key = machine_key(runs[0].environment) if runs else None
+    with suppress(StoreError):
+        return [] if key is None else [each for each in history(key) if each.group != runs[0].group]
+    return []
 
 
 def _with_rerun(row: Comparison, runs: Mapping[str, Run], earlier: Sequence[Reading]) -> Comparison:
     """`row` with its interval for another time, where its sides took turns and the metric is their headline."""
     a, b = runs.get(row.a), runs.get(row.b)
+    if row.rerun_low is not None:  # known since their turns
+        return row
     if a is None or b is None or row.design != "interleaved" or row.metric != a.headline:
         return row
     if row.ratio is None or row.low is None or row.high is None or row.low <= 0.0:

@@ -13,6 +13,7 @@ from edgewise.comparing.assessment import assess
 from edgewise.comparing.comparison import ComparisonResult, Variant
 from edgewise.comparing.criteria import Criteria, check_criteria
 from edgewise.comparing.divergence import with_divergence
+from edgewise.comparing.files_agreement import compare_files
 from edgewise.comparing.jobs import (
     AXES,
     JobSettings,
@@ -94,8 +95,21 @@ def compare_subjects(subjects: Sequence[Subject], settings: ComparisonSettings) 
         holding=settings.holding,
     )
     with settings.holding():
-        findings = with_divergence(findings, settings.save)
+        findings = _with_outputs_compared(with_divergence(findings, settings.save), settings.save)
     return replace(findings, notes=(*findings.notes, *notes))
+
+
+def _with_outputs_compared(findings: ComparisonResult, save: Callable[[Run], None]) -> ComparisonResult:
+    """Hold the outputs of several files of one network against each other; the runs get how far these are apart."""
+    runs = [variant.run for variant in findings.variants]
+    if len({run.job.model.family for run in runs}) < 2 or findings.interrupted:
+        return findings
+    try:
+        found = compare_files(runs, save)
+    except KeyboardInterrupt:
+        return replace(findings, interrupted=True)
+    variants = (replace(variant, run=run) for variant, run in zip(findings.variants, found, strict=True))
+    return replace(findings, variants=tuple(variants))
 
 
 def compare_stored(subjects: Sequence[Subject], criteria: Criteria, *, notes: Sequence[str] = ()) -> ComparisonResult:

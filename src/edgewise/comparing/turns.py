@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from edgewise.comparing.comparison import Comparison, Side, Variant
 
+WITH_TURNS = "estimated when both were measured in turns"
 NO_P_VALUE = "measured in turns when both runs were made; their records keep no p-value"
 UNPROVEN = (
     "in turns, when both runs were made, no difference was proven; "
@@ -31,6 +32,9 @@ def compare_in_turns(a: Variant, b: Variant) -> Comparison | None:
         ratio=told.ratio,
         low=told.low,
         high=told.high,
+        rerun_low=told.rerun_low,
+        rerun_high=told.rerun_high,
+        rerun_method=WITH_TURNS if told.rerun_low is not None else "",
         design="interleaved",
         method=told.method,
         because=UNPROVEN if told.verdict == "inconclusive" else NO_P_VALUE,

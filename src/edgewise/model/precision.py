@@ -51,6 +51,12 @@ def find_precision(graph: Graph) -> str:
     return ", ".join(word for word, _ in found.most_common())
 
 
+def is_of_integers(graph: Graph) -> bool:
+    """Whether all products of a network work on integers, so that the format of real numbers hardly matters to it."""
+    found = count_products(graph)
+    return bool(found) and all(_is_quantized(word.removesuffix(" weights").partition(" with ")[0]) for word in found)
+
+
 def reduced_precision(graph: Graph) -> str:
     """Which of a network's arithmetic is narrower than float32, such as ``int8``; "" where none is.
 

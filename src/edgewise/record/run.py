@@ -231,6 +231,7 @@ class InTurns:
         ratio, low, high: this run's headline over the other's, and its 95 % interval; None where there is none.
         verdict: of this run: ``faster`` is the better side, ``same`` within what doesn't matter.
         method: how that came about, in words.
+        rerun_low, rerun_high: its 95 % interval at another time; None where it is not known.
         disagreement: why the interval spans the ratios of several statistics; None where it is that of one.
     """
 
@@ -240,6 +241,8 @@ class InTurns:
     high: float | None
     verdict: RatioVerdict
     method: str
+    rerun_low: float | None = None
+    rerun_high: float | None = None
     disagreement: Disagreement | None = None
 
 

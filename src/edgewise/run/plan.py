@@ -40,7 +40,7 @@ from edgewise.runtime.base import (
     settings_of,
 )
 from edgewise.text import listing
-from edgewise.workload.input_shapes import ASSUMED, batch_of, open_axes, other_inputs, resolve_inputs
+from edgewise.workload.input_shapes import ASSUMED, batch_of, has_open_batch, open_axes, other_inputs, resolve_inputs
 from edgewise.workload.inputs import read_arrays, read_shapes
 from edgewise.workload.prompts import read_prompts
 
@@ -135,10 +135,12 @@ class Plan:
 
     Attributes:
         skipped: what was asked for and could not become a job, each with the reason.
+        open_batches: names of the models that leave the batch open and run with a batch of 1 alone.
     """
 
     jobs: tuple[Job, ...]
     skipped: tuple[str, ...] = ()
+    open_batches: tuple[str, ...] = ()
 
 
 def make_plan(
@@ -197,10 +199,12 @@ def make_plan(
         return Plan(
             jobs=tuple(job for plan in plans for job in plan.jobs),
             skipped=tuple(dict.fromkeys(reason for plan in plans for reason in plan.skipped)),
+            open_batches=tuple(dict.fromkeys(name for plan in plans for name in plan.open_batches)),
         )
     registry = runtimes()
     jobs: list[Job] = []
     skipped: list[str] = []
+    open_batches: list[str] = []
     taken: dict[str, Collection[str]] = {}
     for path, signature in product(paths, axes.signatures or ("",)):
         model, wanted = open_model(path, signature), axes
@@ -241,6 +245,8 @@ def make_plan(
                 stopping=stopping,
             )
             workloads.append(workload)
+            if inputs and data is None and not wanted.shapes and workload.batch == 1 == max(axes.batches):
+                open_batches += [model.ref.name] if has_open_batch(model.signature) else []
         for (name, runtime, provider, precision), threads, workload in product(
             choices, axes.threads or (_default_threads(scenario, target),), workloads
         ):
@@ -262,7 +268,9 @@ def make_plan(
     skipped += _unknown_settings(axes.settings, taken)
     if paths and not jobs:
         raise BadInput("no engine can run it with these settings", advice="; ".join(dict.fromkeys(skipped)))
-    return Plan(jobs=tuple(jobs), skipped=tuple(dict.fromkeys(skipped)))
+    return Plan(
+        jobs=tuple(jobs), skipped=tuple(dict.fromkeys(skipped)), open_batches=tuple(dict.fromkeys(open_batches))
+    )
 
 
 def _scenarios(scenario: Scenario, axes: Axes, model: Model, target: TargetSpec) -> list[Scenario]:

@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 from edgewise.device.devices import LOCAL
 from edgewise.errors import EdgewiseError
 from edgewise.model.identity import read_graph
-from edgewise.model.precision import reduced_precision
+from edgewise.model.precision import is_of_integers, reduced_precision
 from edgewise.model.random_operators import random_words
 from edgewise.progress import HeadlineUpdated, LogLine, emit, is_watched
 from edgewise.record import Caution, Constraints, Job, Measurement, ModelRef, Run, TargetSpec, Variation, new_run_id
@@ -33,7 +33,7 @@ from edgewise.run.power_meter.meter import meter_of
 from edgewise.run.protocol import Mode
 from edgewise.run.sample_mode import MAX_OUTPUT_BYTES, load_outputs
 from edgewise.run.sustained.result import completed, sustained_of, without_interval
-from edgewise.run.trust import NOT_REPEATABLE, about_emulation, cautions_of, grade_of
+from edgewise.run.trust import NOT_DEFAULT, NOT_REPEATABLE, about_emulation, cautions_of, grade_of
 from edgewise.run.variation import History, SpeedHistory, cautions_about, stored_history
 from edgewise.runtime.base import LoadOptions, runtimes
 from edgewise.units import format_bytes
@@ -215,6 +215,8 @@ class RunBuilder:
                 layered=layered,
             )
             cautions += about_emulation(place.environment)
+            if any(each.code == NOT_DEFAULT for each in cautions) and _is_of_integers(job.model):
+                cautions = tuple(each for each in cautions if each.code != NOT_DEFAULT)
         python = sessions[0].python if sessions else ""
         run = Run(
             id=run_id or new_run_id(),
@@ -354,6 +356,14 @@ def _judge(group: Sequence[Outputs], model: ModelRef, changing: Set[str]) -> dic
     if not word:
         return verdicts
     return compare_outputs([replace(each, reduced=each.reduced or f"the model computes in {word}") for each in group])
+
+
+def _is_of_integers(model: ModelRef) -> bool:
+    """Whether another format of real numbers would leave all products of the model as they are."""
+    try:
+        return is_of_integers(read_graph(model))
+    except EdgewiseError:  # it is gone, or its reader tells no network
+        return False
 
 
 def _mixed_precisions(runs: Sequence[Run]) -> dict[str, tuple[Caution, ...]]:

@@ -43,6 +43,7 @@ STILL_CACHED = 0.05
 CLOCK_OFF, LEAST_CLOCK_S = 0.05, 0.5
 """Both lines with the times of a window cross the port, which delays each by some milliseconds."""
 NOT_REPEATABLE = "not-repeatable"
+NOT_DEFAULT = "not-default-precision"
 TOLD_BY_SESSIONS = frozenset({"graph-breaks", "keeps-state", NOT_REPEATABLE})
 """Cautions that an engine's session finds (`edgewise.runtime.base.TellsCautions`)."""
 LOAD_SHARE = 0.5
@@ -312,7 +313,7 @@ def _about_settings(job: Job, sessions: Sequence[SessionResult]) -> Iterator[Cau
     default, used = effective.get("default_precision"), effective.get("precision")
     if job.runtime.precision is None and default and used and default != used:
         yield Caution.of(
-            "not-default-precision",
+            NOT_DEFAULT,
             f"{job.runtime.name}'s own default on this device is {default}, and this ran in {used}; "
             f"⟦precision={used},{default}⟧ measures both",
         )

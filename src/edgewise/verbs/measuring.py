@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, Literal
 
 from edgewise.device.devices import LOCAL, transport_of
 from edgewise.device.target import find_target
-from edgewise.errors import BadInput, EdgewiseError, RunFailed, StoreError, Unavailable
+from edgewise.errors import BadInput, EdgewiseError, RunFailed, StoreError, Unavailable, as_flag
 from edgewise.model.callable_loader import is_factory
 from edgewise.model.identity import open_model
 from edgewise.progress import StageStarted, emit
@@ -41,6 +41,7 @@ class Measured:
     Attributes:
         runs: one per job, in the plan's order; a job that failed is a run too.
         skipped: what was asked for and could not become a job, each with the reason.
+        open_batches: names of the models that leave the batch open and ran with a batch of 1 alone.
         convertible: which installed engines could measure a model in another format, and the command that makes it.
         save_errors: why runs could not be saved; empty when all are.
         interrupted: whether the work was cancelled; `runs` are those finished, and the one in progress.
@@ -55,6 +56,7 @@ class Measured:
 
     runs: Sequence[Run]
     skipped: Sequence[str] = ()
+    open_batches: Sequence[str] = ()
     convertible: Sequence[str] = ()
     save_errors: Sequence[StoreError] = ()
     interrupted: bool = False
@@ -244,6 +246,7 @@ def _measure_on(requests: Sequence[BenchRequest], context: Context) -> Measured:
         ],
         runs=[run for each in done for run in each.runs],
         skipped=(*dict.fromkeys(line for each in done for line in each.skipped), *named),
+        open_batches=tuple(dict.fromkeys(name for each in done for name in each.open_batches)),
         convertible=tuple(dict.fromkeys(line for each in done for line in each.convertible)),
         save_errors=[error for each in done for error in each.save_errors],
         interrupted=done[-1].interrupted,
@@ -282,6 +285,7 @@ def execute(
     return Measured(
         runs=runs,
         skipped=plan.skipped,
+        open_batches=plan.open_batches,
         save_errors=saver.errors,
         interrupted=interrupted,
         first=_missing(runs, rest) if interrupted else (),
@@ -321,6 +325,14 @@ def _take_turns(runs: Sequence[Run], save: Callable[[Run], None], context: Conte
 
 
 _NOT_MEASURED = "not measured: {}"
+
+
+def _open_batch_lines(names: Sequence[str]) -> list[str]:
+    """Which models leave the batch open, so that it was chosen; empty for none."""
+    if not names:
+        return []
+    verb = "leaves" if len(names) == 1 else "leave"
+    return [one_line(f"{listing(names)} {verb} the batch open, which is 1 here → another one: {as_flag('batch')} N")]
 
 
 def _job_line(job: Job) -> str:
@@ -386,6 +398,7 @@ class RunPresentation(Presentation["Measured"]):
                 jobs += map(_job_line, plan.jobs)
                 jobs += _turns_lines(each, plan)
                 notes += map(_NOT_MEASURED.format, (*plan.skipped, *_convertible(each, plan)))
+                notes += _open_batch_lines(plan.open_batches)
         return jobs, notes
 
     def document(self, result: Measured) -> Any:
@@ -404,8 +417,9 @@ class RunPresentation(Presentation["Measured"]):
             print_document(document, console, details=view.details)
 
     def notes(self, result: Measured) -> Sequence[str]:
-        """Return what could not be measured."""
-        return list(map(_NOT_MEASURED.format, (*result.skipped, *result.convertible)))
+        """Return what could not be measured, and whose batch was chosen."""
+        left_out = map(_NOT_MEASURED.format, (*result.skipped, *result.convertible))
+        return [*left_out, *_open_batch_lines(result.open_batches)]
 
     def write(self, result: Measured, path: Path, *, overwrite: bool) -> None:
         """In the format of the extension; nothing without runs."""

@@ -192,6 +192,11 @@ def batch_of(signature: Signature, specs: Sequence[InputSpec]) -> int:
     return sizes.pop() if len(sizes) == 1 else 1
 
 
+def has_open_batch(signature: Signature) -> bool:
+    """Whether an input leaves its batch open, so that whoever measures chooses it."""
+    return any(_is_batch(axis, size) for spec in signature.inputs for axis, size in enumerate(spec.shape or ()))
+
+
 def _name_overrides(signature: Signature, overrides: Mapping[str, tuple[int, ...]]) -> Mapping[str, tuple[int, ...]]:
     """Return the overrides by real names. Raises `BadInput` for a name the model doesn't have."""
     names = [spec.name for spec in signature.inputs]

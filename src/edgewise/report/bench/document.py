@@ -328,7 +328,11 @@ def _agreement(runs: Sequence[Run]) -> Section:
     else:
         is_one = len({run.job.model.name for run in runs}) == 1
         with_what = "between runtimes" if is_one else "between the runs of each network"
-    brief = "; ".join(unequal) if unequal else f"agree {with_what} ({sum(map(len, found.values()))} compared)"
+    rows = [row for run in runs if (row := run.measurement("output_max_abs_error")) is not None]
+    references = sum(row.absent_because == REFERENCE for row in rows)
+    count = f"{sum(map(len, found.values()))} compared"
+    count += f" with {'the reference' if references == 1 else f'{references} references'}" if references else ""
+    brief = "; ".join(unequal) if unequal else f"agree {with_what} ({count})"
     return Section(title="Outputs", lines=tuple(lines), brief=brief)
 
 

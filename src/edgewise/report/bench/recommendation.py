@@ -33,6 +33,7 @@ from edgewise.report.bench.ranking import (
     Candidate,
     RankedModel,
     are_apart,
+    at_another_time,
     candidates_of,
     comparable_groups,
     every_candidate,
@@ -71,6 +72,7 @@ from edgewise.report.runs.conditions import (
     told_apart,
 )
 from edgewise.run.agreement import BEYOND, REAL_INPUTS, REFERENCE, compared_with, not_compared
+from edgewise.stats.diagnosis import modes
 from edgewise.stats.turns import Turns, log_ratios
 from edgewise.text import enumerate_few, listing, one_line
 from edgewise.units import format_limit, significant
@@ -223,7 +225,8 @@ def _of_turns(turns: InTurns, chosen: Candidate, other: Candidate) -> str:
     """Return what measuring in turns says of `chosen` against `other`."""
     factor = factor_of(chosen, other, slow=turns.verdict == "slower")
     if turns.verdict in ("faster", "slower"):
-        return f"{factor} {turns.verdict} than {other.label}, measured in turns within these minutes"
+        lasting = at_another_time(chosen, other, slow=turns.verdict == "slower") or " within these minutes"
+        return f"{factor} {turns.verdict} than {other.label}, measured in turns{lasting}"
     word = "as fast as" if turns.verdict == "same" else "can't be told apart from"
     return f"{word} {other.label}: {factor} its speed, measured in turns within these minutes{why_open(turns)}"
 
@@ -244,8 +247,10 @@ def _beside(other: Candidate, chosen: Candidate) -> str:
     verdict = judged(other, chosen).verdict
     if verdict in ("same", "inconclusive"):
         return "as fast" if verdict == "same" else ""
-    in_turns = f" in turns{_against_values(other, chosen)}" if turns_of(other, chosen) is not None else ""
-    return f"{factor_of(other, chosen, slow=verdict == 'slower')} {verdict}{in_turns}"
+    in_turns, is_slow = "", verdict == "slower"
+    if turns_of(other, chosen) is not None:
+        in_turns = f" in turns{at_another_time(other, chosen, slow=is_slow)}{_against_values(other, chosen)}"
+    return f"{factor_of(other, chosen, slow=is_slow)} {verdict}{in_turns}"
 
 
 _OF_DESIGN = {"sessions": ", by their processes", "intervals": ", by their 95 % intervals"}
@@ -270,13 +275,13 @@ def _of_threads(chosen: Candidate, ranked: Sequence[Candidate]) -> str:
         return ""
     least = min(alike)
     if least > own:
-        best = next(one for one in ranked if one in alike.values())
-        said = _beside(best, chosen)
-        return f"{threads_of(best.run)} threads are {said}{_how_apart(best, chosen)}" if said else ""
+        best = _nearest(chosen, [one for one in ranked if one in alike.values()])
+        said = _beside(best, chosen) if best is not None else ""
+        return f"{threads_of(best.run)} threads are {said}{_how_apart(best, chosen)}" if best and said else ""
     other, cores = alike[least], "twice" if own == 2 * least else f"{own / least:.3g} times"
     proven, turned = is_faster(chosen, other), turns_of(chosen, other) is not None
     gain = factor_of(chosen, other) if proven or turned else f"{_times(chosen, other)}×"
-    gain += f" in turns{_against_values(chosen, other)}" if turned else ""
+    gain += f" in turns{at_another_time(chosen, other)}{_against_values(chosen, other)}" if turned else ""
     doubt = "" if proven else ", which is not proven"
     return f"{own} threads: {cores} the cores for {gain}{doubt}"
 
@@ -299,11 +304,17 @@ def _of_more_threads(chosen: Candidate, ranked: Sequence[Candidate]) -> str:
 
 
 def _of_second_engine(chosen: Candidate, ranked: Sequence[Candidate]) -> str:
-    """Return what the fastest other engine costs; "" where there is none, or that can't be told."""
+    """Return what the fastest other engine costs in its best setting; "" where there is none, or that can't be told."""
     own = provider_of(chosen.run)
-    other = next((one for one in ranked if provider_of(one.run) != own), None)
+    other = _nearest(chosen, [one for one in ranked if provider_of(one.run) != own])
     said = _beside(other, chosen) if other is not None else ""
     return f"{other.label} is {said}{_how_apart(other, chosen)}" if other is not None and said else ""
+
+
+def _nearest(chosen: Candidate, others: Sequence[Candidate]) -> Candidate | None:
+    """Return the fastest of `others`: by their ratios in turns with `chosen` where any has one, else the first."""
+    turned = [one for one in others if turns_of(one, chosen) is not None]
+    return max(turned or others[:1], key=lambda one: speed_of(one, chosen)[0] or 0.0, default=None)
 
 
 def _of_not_told(chosen: Candidate, ranked: Sequence[Candidate]) -> str:
@@ -440,7 +451,7 @@ _SAME_BELOW = 1e-7
 _PERCENT_FROM = 1e-4
 
 
-def _share_of_scale(share: float) -> str:
+def share_of_scale(share: float) -> str:
     """``"0.38 %"``, ``"0.901 parts per million"``: a share without a row of zeros."""
     if share < _SAME_BELOW:
         return f"at most {_SAME_BELOW * 1e6:g} parts per million"
@@ -457,7 +468,7 @@ def _of_files(runs: Sequence[Run]) -> list[str]:
             said.append(f"{run.job.model.name} {row.absent_because}")
         elif row.value is not None and row.method.startswith(compared_with(name)):
             words = "differs from {} by" if row.method.endswith(BEYOND) else "agrees with {} within"
-            said.append(f"{run.job.model.name} {words.format(name)} {_share_of_scale(row.value)} of their scale")
+            said.append(f"{run.job.model.name} {words.format(name)} {share_of_scale(row.value)} of their scale")
     return [f"Outputs: {one_line('; '.join(dict.fromkeys(said)))}"] if said else []
 
 
@@ -490,6 +501,16 @@ def _of_models(runs: Sequence[Run]) -> list[str]:
     unranked = [one for one in ranked if one.place is None and one.run.job.model.family not in seen]
     left = [f"{one.model} ({objection_of(one.run).brief})" for one in unranked]
     return [*lines, *([f"Not ranked: {enumerate_few(left)}"] if left else []), *_smallest_of(ranked, runs)]
+
+
+def chosen_of(runs: Sequence[Run]) -> Run | None:
+    """Return the run of one of `sweeps` that the answer says to take; None where it names none."""
+    if len(comparable_groups(runs)) == 1:
+        return next((run for run in runs if run.id == recommendations(runs)[0].run), None)
+    every = every_candidate(runs)
+    leading = {one.run.id for one in rank_models(runs) if one.place == 1}
+    leaders = [one for one in in_order(every) if one.run.id in leading]
+    return prefer(leaders, every)[0].run if leaders else None
 
 
 def _of_ranked(runs: Sequence[Run], ranked: Sequence[RankedModel]) -> tuple[list[str], list[Run]]:
@@ -528,7 +549,7 @@ def _of_ranked(runs: Sequence[Run], ranked: Sequence[RankedModel]) -> tuple[list
             first += f"; n{words}"
         shown.append(own[after.id])
     told = {provider_of(one.run) for one in shown}
-    second = next((one for one in every if provider_of(one.run) not in told), None) if len(told) < 2 else None
+    second = _nearest(chosen, [one for one in every if provider_of(one.run) not in told]) if len(told) < 2 else None
     if second is not None and ((said := _beside(second, chosen)) or second not in family):
         words = f"is {said}" if said else _not_told(second, chosen)
         facts.append(f"{name(second.run)} {words}{_how_apart(second, chosen)}")
@@ -538,7 +559,9 @@ def _of_ranked(runs: Sequence[Run], ranked: Sequence[RankedModel]) -> tuple[list
     facts += _lines_of_overlooked([run for run in overlooked if run is not undecided], chosen, name)
     doubt = _lines_of_undecided(undecided, chosen.run, name) if undecided else []
     facts += turns_lines(chosen, every, name)
-    return [*doubt, lead + first, *others, *load_lines(runs), *filter(None, facts)], overlooked
+    named_shown = [replace(one, label=name(one.run)) for one in shown]
+    front = [*doubt, lead + first, *others, *_lines_of_speeds(named_shown), *load_lines(runs)]
+    return [*front, *filter(None, facts)], overlooked
 
 
 OF_RANKED = " of the ranked runs"
@@ -591,13 +614,18 @@ def _subject_of(run: Run) -> str:
     return ",".join([*words, *([f"precision={runtime.precision}"] if runtime.precision else [])])
 
 
+_ALONE = f"measured alone: {UNRELIABLE}"
+
+
 def _value_of_chosen(chosen: Candidate, every: Sequence[Candidate], name: Callable[[Run], str]) -> str:
-    """``100 ± 1 µs``; of grade D ``1.55 ms (grade D alone; 1.50× [1.4, 1.6] faster than A in turns)``."""
+    """``100 ± 1 µs``; of grade D ``1.55 [0.4, 9.3] ms (measured alone: grade D; 1.50× [1.4, 1.6] faster than A in
+    turns)``.
+    """
     if not is_unreliable(chosen.run):
         return headline_text(chosen.run)
     turned = [one for one in every if is_faster(chosen, one) and turns_of(chosen, one) is not None]
     proof = f"; {factor_of(chosen, turned[0])} faster than {name(turned[0].run)} in turns" if turned else ""
-    return f"{headline_text(chosen.run, interval=False)} ({UNRELIABLE} alone{proof})"
+    return f"{headline_text(chosen.run)} ({_ALONE}{proof})"
 
 
 def _smallest_of(ranked: Sequence[RankedModel], runs: Sequence[Run]) -> list[str]:
@@ -739,7 +767,27 @@ def _of_group(runs: Sequence[Run]) -> list[str]:
     chosen = next((one for one in ranked if one.run.id == found), None)
     turns = turns_lines(chosen, ranked, lambda run: labels[run.id]) if chosen is not None else []
     first, *facts = _of_runtimes(runs)
-    return [first, *load_lines(runs), *facts, *turns]
+    return [first, *_lines_of_speeds(ranked), *load_lines(runs), *facts, *turns]
+
+
+MOST_SPEEDS = 2
+"""Number of runs of several speeds with a line each."""
+_NUMBERS = {2: "two", 3: "three"}
+
+
+def _lines_of_speeds(shown: Sequence[Candidate]) -> list[str]:
+    """Return which of the first runs have several speeds, so that their ratios depend on which of them they have."""
+    lines = []
+    for one in shown:
+        if all(each.code != "multimodal" for each in one.run.cautions) or one.row.unit != "s":
+            continue
+        found = modes(np.asarray(one.row.samples))
+        speeds = listing([f"{quantity(each.value, 's')} ({percent(each.share)})" for each in found])
+        if len(found) > 1:
+            number = _NUMBERS.get(len(found), str(len(found)))
+            lines.append(f"{one.label} runs at {number} speeds, {speeds}: its ratio depends on which of them it has")
+    left = len(lines) - MOST_SPEEDS
+    return lines[:MOST_SPEEDS] + ([f"{left} more have several speeds: see multimodal"] if left > 0 else [])
 
 
 def _of_runtimes(runs: Sequence[Run], *, alone: bool = True) -> list[str]:
@@ -773,7 +821,7 @@ def _of_runtimes(runs: Sequence[Run], *, alone: bool = True) -> list[str]:
     overlooked, undecided = _overlooked(runs, chosen, ranked), _undecided(runs, chosen, ranked)
     value = _judged_text(chosen.run)
     if is_unreliable(chosen.run):  # the proof stands behind it
-        value = f"{headline_text(chosen.run, interval=False)} ({UNRELIABLE} alone)"
+        value = f"{headline_text(chosen.run)} ({_ALONE})"
     lead = f"Recommended{OF_RANKED if undecided else ''}: {found.label}, {noun_of(chosen.run)} {value}"
     doubt = _lines_of_undecided(undecided, chosen.run, name) if undecided else []
     rest = _lines_of_overlooked([run for run in overlooked if run is not undecided], chosen, name)

@@ -8,13 +8,13 @@ from dataclasses import replace
 from statistics import median
 
 from edgewise.comparing.fairness import limits_text
-from edgewise.formatting import quantity, value_text
+from edgewise.formatting import factor_text, quantity, value_text
 from edgewise.metrics import METRICS, SHARES
 from edgewise.record import Run
 from edgewise.record.facts import environment_words, precision_of, threads_of, variable_words
 from edgewise.report.bench.generated import GENERATED_COLUMNS, GENERATED_ENERGY, depth_of, is_generated, prompt_of
-from edgewise.report.bench.ranking import RankedModel, comparable_groups, rank_models
-from edgewise.report.bench.recommendation import group_title
+from edgewise.report.bench.ranking import RankedModel, comparable_groups, rank_models, sweeps
+from edgewise.report.bench.recommendation import chosen_of, group_title
 from edgewise.report.document import DASH, Cell, Column, Table, Tone, absent, table_by_columns
 from edgewise.report.runs.cells import Scale, basis_notes, cell_of, chief_metric, failure_of, reason_of_absence, times
 from edgewise.report.runs.conditions import (
@@ -74,11 +74,19 @@ _WIDEST = 1e5
 def bench_tables(runs: Sequence[Run]) -> list[Table]:
     """One table per kind of scenario, each with the columns of that scenario."""
     kinds = dict.fromkeys(run.job.workload.scenario.kind for run in runs)
-    return [bench_table([run for run in runs if run.job.workload.scenario.kind == kind]) for kind in kinds]
+    return [
+        bench_table([run for run in runs if run.job.workload.scenario.kind == kind], by_turns=True) for kind in kinds
+    ]
 
 
-def bench_table(runs: Sequence[Run]) -> Table:
-    """One row per run; columns with one value in every row are hidden, and only CSV files have them."""
+def bench_table(runs: Sequence[Run], *, by_turns: bool = False) -> Table:
+    """One row per run; columns with one value in every row are hidden, and only CSV files have them.
+
+    Args:
+        by_turns: where runs took turns with the one to take, a column has their ratios to it, which order the rows.
+    """
+    chosen = _first_in_turns(runs) if by_turns else None
+    runs = runs if chosen is None else _in_order_of_turns(runs, chosen)
     columns = _identity(runs)
     exported = any(run.job.model.origin is not None for run in runs)
     if exported:
@@ -90,7 +98,45 @@ def bench_table(runs: Sequence[Run]) -> Table:
         if interval and is_time and (found := _percentile_column(runs, metric, "p99")):
             columns.append(found)
     columns.append((Column(title="Grade", rank=0), [_grade(run) for run in runs]))
-    return table_by_columns(_table_title(runs), columns)
+    notes = []
+    if chosen is not None:
+        columns.append((Column(title="In turns", numeric=True), [_in_turns(run, chosen) for run in runs]))
+        what = METRICS[chosen.headline].label.lower()
+        notes = [f"in turns: {what} as a multiple of that of the first row, within these minutes, which decides"]
+    return table_by_columns(_table_title(runs), columns, notes=notes)
+
+
+def _first_in_turns(runs: Sequence[Run]) -> Run | None:
+    """Return the run to take, where others of the table took turns with it; else None."""
+    if not any(run.in_turns for run in runs) or len(sweeps(runs)) != 1:
+        return None
+    chosen = chosen_of(runs)
+    return chosen if chosen is not None and any(run.turns_against(chosen) for run in runs) else None
+
+
+def _in_order_of_turns(runs: Sequence[Run], chosen: Run) -> list[Run]:
+    """Return `chosen`, those that took turns with it by their ratios, and the rest as they were."""
+    is_rate = METRICS[chosen.headline].better == "higher"
+
+    def place(run: Run) -> tuple[int, float]:
+        turns = run.turns_against(chosen)
+        if run.id == chosen.id or turns is None:
+            return (0 if run.id == chosen.id else 2), 0.0
+        return 1, -turns.ratio if is_rate else turns.ratio
+
+    return sorted(runs, key=place)
+
+
+def _in_turns(run: Run, chosen: Run) -> Cell:
+    """Return the ratio in turns to the run to take."""
+    if run.id == chosen.id:
+        return Cell(text="1", value=1.0)
+    if (turns := run.turns_against(chosen)) is None:
+        return DASH
+    text = factor_text(turns.ratio, turns.low, turns.high)
+    notes = ("no order of the two is proven",) if turns.verdict == "inconclusive" else ()
+    short = text.partition(" ")[0]
+    return Cell(text=text, short=short, value=turns.ratio, low=turns.low, high=turns.high, notes=notes)
 
 
 def ranking_table(runs: Sequence[Run], *, where: str = "") -> Table:

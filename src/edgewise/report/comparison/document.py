@@ -2,21 +2,23 @@
 
 from __future__ import annotations
 
+import shlex
 from collections.abc import Sequence
 from dataclasses import replace
 from functools import partial
+from itertools import permutations
 from operator import attrgetter
 
-from edgewise.comparing.comparison import Comparison, ComparisonResult, Ranked, Ranking, Side, TokenAgreement
+from edgewise.comparing.comparison import Comparison, ComparisonResult, Ranked, Ranking, Side, TokenAgreement, Variant
 from edgewise.formatting import percent, ratio_text, scale_of, share_text
 from edgewise.grouping import by_key
-from edgewise.record import Run
+from edgewise.record import Measurement, Run
 from edgewise.record.facts import precision_of, threads_of
 from edgewise.record.names import run_names
 from edgewise.record.run import ID_SIZES
 from edgewise.report.bench.document import input_sections
 from edgewise.report.bench.ranking import LOAD, load_lines
-from edgewise.report.bench.recommendation import headline_text, use_of
+from edgewise.report.bench.recommendation import headline_text, share_of_scale, use_of
 from edgewise.report.comparison.charts import CHARTS
 from edgewise.report.comparison.tables import NO_REASON, before_after_table, compared_labels, conclusion_of
 from edgewise.report.comparison.words import disagreement_text, lower_label, quotient_note, ranking_conclusion
@@ -37,11 +39,11 @@ from edgewise.report.document import (
     value_cell,
 )
 from edgewise.report.document.columns import text_column
-from edgewise.report.runs.cautions import merge_cautions
+from edgewise.report.runs.cautions import merge_cautions, typed_path
 from edgewise.report.runs.cells import failure_of, label_of, reason_of_absence
 from edgewise.report.runs.conditions import elsewhere, engine_of, names_of
 from edgewise.report.runs.provenance import how_of, provenance_of_column
-from edgewise.run.agreement import REAL_INPUTS
+from edgewise.run.agreement import BEYOND, REAL_INPUTS, compared_with, not_compared
 from edgewise.stats.comparison import RISK
 from edgewise.text import listing, one_line
 from edgewise.units import format_duration, significant
@@ -88,6 +90,7 @@ def comparison_document(findings: ComparisonResult) -> Document:
         sections=tuple(filled(sections)),
         answer=lines_of(
             [
+                *output_lines(findings),
                 *variant_lines(findings),
                 *agreement_lines(findings),
                 *reason_lines(findings),
@@ -105,7 +108,49 @@ def title_of(findings: ComparisonResult) -> str:
     mark = "; " if findings.comparisons else ": "
     first, further, rest = _conclusion(findings).partition("; ")
     where = elsewhere(variant.run for variant in findings.variants)
-    return f"{first}{where}{further}{rest}" + (f"{mark}{failed}" if failed else "")
+    unlike = _unlike_of(findings)
+    told = f"{unlike[0]}; " if len(unlike) == 1 and len(findings.variants) == 2 else ""
+    return f"{told}{first}{where}{further}{rest}" + (f"{mark}{failed}" if failed else "")
+
+
+def _outputs_of(findings: ComparisonResult) -> list[tuple[Variant, Variant, Measurement]]:
+    """Return which file's outputs were held against which other one's, and how far they are apart."""
+    found = []
+    for one, other in permutations(findings.variants, 2):
+        row = one.run.measurement("output_max_rel_error")
+        if row is None or one.run.job.model.family == other.run.job.model.family:
+            continue
+        name = other.run.job.model.name
+        if row.method.startswith(compared_with(name)) or (row.absent_because or "").startswith(not_compared(name)):
+            found.append((one, other, row))
+    return found
+
+
+def _unlike_of(findings: ComparisonResult) -> list[str]:
+    """``"B does not compute the same as A (outputs differ by 81.7 % of their scale, more than rounding explains)"``."""
+    return [
+        f"{one_line(one.label)} does not compute the same as {one_line(other.label)} (outputs differ by "
+        f"{share_of_scale(row.value)} of their scale, {BEYOND})"
+        for one, other, row in _outputs_of(findings)
+        if row.value is not None and row.method.endswith(BEYOND)
+    ]
+
+
+def output_lines(findings: ComparisonResult) -> list[str]:
+    """Whether the files compute the same, as far as that was tried; of those that don't, what tells more."""
+    lines = _unlike_of(findings) if len(findings.variants) > 2 else []  # of two the title has it
+    for one, other, row in _outputs_of(findings):
+        names = one_line(one.label), one_line(other.label)
+        if row.value is None:
+            lines.append(f"Outputs: {names[0]} {one_line(row.absent_because or NO_REASON)}")
+        elif row.method.endswith(BEYOND):
+            paths = shlex.join([typed_path(other.run), typed_path(one.run)])
+            lines.append(one_line(f"more: edgewise diff {paths}, and edgewise evaluate {paths} --data DATA"))
+        else:
+            lines.append(
+                f"Outputs: {names[0]} agrees with {names[1]} within {share_of_scale(row.value)} of their scale"
+            )
+    return lines
 
 
 def variant_lines(findings: ComparisonResult) -> list[str]:

@@ -10,7 +10,7 @@ from functools import partial
 from edgewise.comparing.comparison import Comparison, ComparisonResult, Side
 from edgewise.comparing.fairness import describe_apart, is_together
 from edgewise.device.devices import LOCAL
-from edgewise.formatting import p_text, percent, ratio_text, value_text
+from edgewise.formatting import DIGITS, p_text, percent, ratio_text, value_text
 from edgewise.record import Run
 from edgewise.report.comparison.words import (
     conclusion,
@@ -94,7 +94,8 @@ def before_after_table(findings: ComparisonResult, label: str) -> Table:
 def sides_of(findings: ComparisonResult, row: Comparison) -> tuple[Cell, Cell]:
     """Both values in one unit, chosen by the smaller one, so that they can be compared; short without intervals."""
     known = [value for side in (row.before, row.after) if (value := _finite(side.value)) is not None]
-    scales, digits = scales_of_two(row.metric, row.unit, known), _digits_apart(known)
+    scales = scales_of_two(row.metric, row.unit, known)
+    digits = min(_digits_apart(known), *map(_digits_known, (row.before, row.after)))
     runs = {variant.label: variant.run for variant in findings.variants}
     before, after = (
         replace(
@@ -148,6 +149,15 @@ def _digits_apart(values: Sequence[float]) -> int:
         if len(set(values)) == len({significant(value, digits) for value in values}):
             return digits
     return MOST_DIGITS
+
+
+def _digits_known(side: Side) -> int:
+    """Return the number of digits of a value that its interval leaves something to; `MOST_DIGITS` without one."""
+    value, low, high = _finite(side.value), _finite(side.low), _finite(side.high)
+    half = 0.0 if value is None or low is None or high is None else max(value - low, high - value)
+    if not value or half <= 0.0:
+        return MOST_DIGITS
+    return min(MOST_DIGITS, max(DIGITS, math.ceil(math.log10(abs(value) / half)) + 1))
 
 
 def _reasons(row: Comparison, label: str, run: Run | None, findings: ComparisonResult) -> tuple[str, ...]:

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
+from dataclasses import replace
 
 from edgewise.comparing.comparison import Comparison, Ranking
 from edgewise.comparing.session_values import LEAST_FOR_PERCENTILE, PERCENTILE_METRIC
 from edgewise.formatting import factor_text, percent, ratio_text, time_text
-from edgewise.metrics import in_sentence
+from edgewise.metrics import METRICS, in_sentence
 from edgewise.record import Disagreement
 from edgewise.report.runs.cells import label_of
 from edgewise.stats.turns import OF_NEIGHBOURS
@@ -25,8 +26,10 @@ _RATIO_OF = {
 }
 """Design → what its ratio is of, where that is not the two values."""
 _RATIO_OF_TURNS = "neighbours in time, which share what slows the machine"
-_MAY_TURN = ", when it may be the other way round"
+MAY_TURN = ", when it may be the other way round"
 """Ends a proven order whose interval at another time contains 1."""
+_MAY_DIFFER = ", when one may be faster"
+"""Ends "the same" where the interval at another time reaches beyond what is too small to matter."""
 UNSEEN = 0.005
 """A relative difference of two ratios that three digits hardly show."""
 _SPEEDS = frozenset({"latency", "latency_mean", "latency_p99", "throughput", "tpot", "decode_rate"})
@@ -127,10 +130,15 @@ def headline_text(row: Comparison) -> str:
         return f"{b} and {a} are one run, compared with itself"
     if row.verdict == "same":
         return f"{b} is {_GOOD_AS.get(row.unit, 'as good as')} {a}{where}"
+    verb = "needs" if row.unit in ("J", "J/token", "W") else "is"
+    if is_probable(row):
+        is_better = ((row.ratio or 0.0) < 1.0) == (METRICS[row.metric].better == "lower")
+        row = replace(row, verdict="faster" if is_better else "slower")
+        verb = "is probably" if verb == "is" else f"probably {verb}"
+        return f"{b} {verb} {verdict_text(row)} than {a}{metric_phrase(row)}, which is not proven"
     if row.verdict == "inconclusive":
         yet = " yet" if row.decides_in_s is not None else ""
         return f"No verdict{yet} on {b} against {a}{where or ' in latency'}"
-    verb = "needs" if row.unit in ("J", "J/token", "W") else "is"
     return f"{b} {verb} {verdict_text(row)} than {a}{where}"
 
 
@@ -142,8 +150,14 @@ def evidence_text(row: Comparison) -> str:
     if row.design == "same-run":
         return one_line(row.method)
     words = []
+    known = row.rerun_low is not None and row.rerun_high is not None
+    if is_probable(row):  # the ratio and why it is not proven stand in the table
+        at_another_time = ratio_text(row.ratio, row.rerun_low, row.rerun_high).partition(" (")[2].removesuffix(")")
+        told = ("in these minutes", f"at another time {at_another_time}") if known else ()
+        return ", ".join(filter(None, (*told, waiting_text(row))))
+    may_differ = known and row.verdict == "same" and _reaches_beyond(row)
     if row.verdict == "same" and row.margin is not None:
-        words.append(f"within ± {percent(row.margin)}")
+        words.append(f"{'in these minutes ' if may_differ else ''}within ± {percent(row.margin)}")
     if row.ratio is not None:
         ratio, _, interval = ratio_text(row.ratio, row.low, row.high).partition(" (")
         words.append(f"ratio {ratio}")
@@ -153,7 +167,8 @@ def evidence_text(row: Comparison) -> str:
             _, _, rerun = ratio_text(row.ratio, row.rerun_low, row.rerun_high).partition(" (")
             may_turn = proven and row.rerun_low <= 1.0 <= row.rerun_high
             words[-1] += " in these minutes" if may_turn else ""
-            words.append(f"at another time {rerun.removesuffix(')')}{_MAY_TURN if may_turn else ''}")
+            ending = MAY_TURN if may_turn else _MAY_DIFFER if may_differ else ""
+            words.append(f"at another time {rerun.removesuffix(')')}{ending}")
         words += ["although the two values differ the other way"] if proven and _is_opposite(row) else []
     if row.verdict == "inconclusive":
         # An interval without 1 looks like a verdict, so the reason why it is none stands beside it.
@@ -163,6 +178,19 @@ def evidence_text(row: Comparison) -> str:
         because = "" if is_in_table else one_line(row.because)
         words += [text for text in (because, waiting_text(row)) if text]
     return ", ".join(words)
+
+
+def is_probable(row: Comparison) -> bool:
+    """Whether nothing speaks against an order but that it is not proven: the interval leaves 1 out, and can be relied
+    on.
+    """
+    return row.verdict == "inconclusive" and row.p_adjusted is not None and bool(row.ratio) and _leaves_1_out(row)
+
+
+def _reaches_beyond(row: Comparison) -> bool:
+    """Whether the interval at another time reaches beyond what is too small to matter."""
+    most = 1.0 + (row.margin or 0.0)
+    return (row.rerun_low or 1.0) < 1.0 / most or (row.rerun_high or 1.0) > most
 
 
 def _leaves_1_out(row: Comparison) -> bool:

@@ -64,14 +64,12 @@ def default_precision_lines(runs: Sequence[Run], *, verb: str = "", places: bool
         places: whether the command has the path of a model that is not below the current folder; else it has the name
             of its file.
     """
-    lines: dict[str, str] = {}
-    for run in runs:
-        for each in run.cautions:
-            if each.code == "not-default-precision" and each.message not in lines:
-                engines = dict.fromkeys(one.job.runtime.name for one in runs if one.job.model == run.job.model)
-                command = _command_of(run, verb, list(engines), places=places) if verb else ""
-                lines[each.message] = f"not measured: {one_line(each.message)}{command and f': {command}'}"
-    return list(lines.values())
+    told = by_key((each.message, run) for run in runs for each in run.cautions if each.code == "not-default-precision")
+    lines = []
+    for message, some in told.items():
+        command = _command_of(some, runs, verb, places=places) if verb else ""
+        lines.append(f"not measured: {one_line(message)}{command and f': {command}'}")
+    return lines
 
 
 def typed_path(run: Run, *, places: bool = False) -> str:
@@ -80,12 +78,17 @@ def typed_path(run: Run, *, places: bool = False) -> str:
     return str(path.relative_to(here)) if path.is_relative_to(here) else str(path) if places else path.name
 
 
-def _command_of(run: Run, verb: str, engines: Sequence[str], *, places: bool) -> str:
-    """Return the command that measures the model of `run` also in the precision that its engine takes by itself."""
-    job, told = run.job, run.effective
+def _command_of(some: Sequence[Run], runs: Sequence[Run], verb: str, *, places: bool) -> str:
+    """Return the command that measures the models of `some` also in the precision that their engine takes by itself,
+    in all engines that they ran in.
+    """
+    job, told = some[0].job, some[0].effective
     if "default_precision" not in told:
         return ""
-    words = ["edgewise", verb, typed_path(run, places=places), "-r", ",".join(engines)]
+    families = {run.job.model.family for run in some}
+    engines = dict.fromkeys(run.job.runtime.name for run in runs if run.job.model.family in families)
+    files = dict.fromkeys(typed_path(run, places=places) for run in some)
+    words = ["edgewise", verb, *files, "-r", ",".join(engines)]
     words += [] if job.target.device == LOCAL else ["-d", job.target.device]
     words += ["--threads", str(job.runtime.threads)] if (job.runtime.threads or 1) > 1 else []
     words += ["--batch", str(job.workload.batch)] if job.workload.batch > 1 else []

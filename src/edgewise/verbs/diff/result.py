@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import shlex
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
 from functools import partial
@@ -126,6 +127,7 @@ class DiffResult(Shown):
         reweighted: those of them with weights of other values or shapes.
         retyped: those with weights of another type alone, in words: ``float32 → int8``, and their number.
         graph: of the reference, which pages draw; None where it has too many operators.
+        typed: how a command names both files; empty where that is their names.
         basis: ``simulated`` where an emulator executed one of them.
     """
 
@@ -142,6 +144,7 @@ class DiffResult(Shown):
     retyped: Mapping[str, int] = field(default_factory=dict)
     top: int = 15
     graph: Graph | None = None
+    typed: Sequence[str] = ()
     basis: Basis = "measured"
 
     @property
@@ -152,7 +155,12 @@ class DiffResult(Shown):
 
     @property
     def steps(self) -> list[LayerGap]:
-        """The layers that add a noticeable error, the worst first; not those that only make an error larger."""
+        """The layers that add a noticeable error, the worst first; not those that only make an error larger.
+
+        Of another network there is none: its layers compute other values by intention.
+        """
+        if self._is_another:
+            return []
         found = [
             layer for layer in self.layers
             if (layer.loss_db or 0.0) >= STEP_DB and (layer.own_loss_db is None or layer.own_loss_db >= STEP_DB)
@@ -189,9 +197,9 @@ class DiffResult(Shown):
         return Document(
             title=f"{two} against {one}",
             answer=tuple(self._answer(two)),
-            tables=(self._table(),),
+            tables=() if self._is_another else (self._table(),),
             sections=tuple(sections),
-            graph=None if self.graph is None else partial(draw_gaps, self.graph, self.layers),
+            graph=None if self.graph is None or self._is_another else partial(draw_gaps, self.graph, self.layers),
         )
 
     @property
@@ -248,8 +256,9 @@ class DiffResult(Shown):
         ends = ", ".join(f"{one_line(output)} {_decibels(value)}" for output, value in self.outputs.items())
         told = [f"Outputs: {ends} (signal to noise)"] if ends else []
         first = self.begins
-        if self._is_another and not (first and first.why):
-            return [f"Its values differ from {first.title} on" if first else "", *told]
+        if self._is_another and first is None:
+            command = shlex.join(["edgewise", "evaluate", *(self.typed or self._names), "--data", "DATA"])
+            return [f"The outputs of its layers can't be compared; how good both are: {one_line(command)}", *told]
         if first is None:
             return [f"{self._none_stands_out(name)}: {self._none_lines()}", *told]
         if first.why:

@@ -101,6 +101,10 @@ def diff(request: DiffRequest, context: Context) -> DiffResult:
         lone=lone,
         top=request.top,
         graph=one if len(one.operators) <= MOST_NODES else None,
+        typed=[
+            side.name if Path(word).is_absolute() else word
+            for side, word in zip(sides, (request.reference, request.other or request.reference), strict=True)
+        ],
         basis="simulated" if any(side.engine in CORES for side in sides) else "measured",
     )
 
