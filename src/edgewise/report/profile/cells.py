@@ -389,7 +389,7 @@ def _taken_words(layers: Sequence[Layer], run: Run, more: str) -> str:
     """
     unit, factor = time_unit_of(seconds_of(layers))
     time, share = total_cell(layers, factor, time_left(layers, run)), sum_cells(layers, run, 1.0)[1]
-    is_known = not share.text.startswith(("<", DASH.text)) and (share.high or 0.0) <= 100.0
+    is_known = not share.text.startswith(("<", DASH.text)) and max(share.high or 0.0, share.value or 0.0) <= 100.0
     text = time.text if has_bound(layers) else plus_minus(time.value or 0.0, time.low, time.high)
     return f"{f' {share.text} %' if is_known else ''} ({', '.join(filter(None, (f'{text} {unit}', more)))})"
 
