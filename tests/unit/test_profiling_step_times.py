@@ -251,6 +251,21 @@ def test_what_the_ratio_and_the_latency_may_be_off_by_widens_the_intervals():
     assert found.high - found.value == pytest.approx(math.hypot(0.1, half / 0.8))
 
 
+@pytest.mark.parametrize(("uncertainty", "least"), [(0.4, 0.6), (0.7, 0.5), (1.12, 1 / 2.12), (9.0, 0.1)])
+def test_a_latency_known_to_a_factor_leaves_a_step_its_time(uncertainty, least):
+    """Layers of 50 ms by a clock of µs were only below a bound, as the latency was 120 [64.7, 254] ms."""
+    told = in_turns([[80_000] * 8], wholes=[100_000] * 8, plain=(100_000,) * 8, pairs=[(100, 100)] * 8, truncates=True)
+    found = StepTimings([told], latency=0.12, uncertainty=uncertainty).duration([0])
+    assert found.value == pytest.approx(0.12 * 80.5 / 100)
+    assert found.low == pytest.approx(least * found.value, rel=0.01)
+    assert found.high == pytest.approx((1 + uncertainty) * found.value, rel=0.01)
+
+
+def test_a_step_that_the_clock_does_not_tell_is_bounded_whatever_the_latency():
+    told = in_turns([[0] * 8], wholes=[1000] * 8, plain=(1000,) * 8, pairs=[(10, 10)] * 8, truncates=True)
+    assert StepTimings([told], latency=1e-6, uncertainty=1.12).duration([0]).low == 0.0
+
+
 def test_one_interruption_is_cut_out_of_the_step_that_it_hit():
     steps = [[100_000.0] * 8, [50_000.0] * 8]
     steps[0][3] += 4e6

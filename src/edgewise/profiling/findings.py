@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
+from statistics import median
 
 from edgewise.errors import as_flag
 from edgewise.model.graph import Graph, Operator
@@ -41,6 +42,7 @@ FINDINGS: dict[str, str] = {
     "element-wise-chains": "element-wise operators in a row run one by one, each reading and writing all of its data",
     "unfused-batch-norm": "a batch normalization runs as a separate step after the layer that makes its input",
     "depthwise-far-from-roof": "depthwise convolutions are far below the machine's limits",
+    "channel-counts": "slow layers have channel counts that are no multiples of 8",
     "far-from-roof": "layers with much arithmetic are far below the machine's limits",
     "denormal-weights": "layers far below the machine's limits have denormal weights, which are slow to compute with",
     "dynamic-shapes": "the engine computes shapes at run time because of open dimensions",
@@ -111,10 +113,15 @@ class _ProfileView:
     def may_have_better_channels(self, layer: Layer) -> bool:
         """Whether a product of `layer` has sizes that the network is free to choose, and that are no multiples of 8."""
         return any(
-            any(not isinstance(size, int) or size % 8 for size in self._channels(operator))
+            any(isinstance(size, int) and size % 8 for size in self._channels(operator))
             for operator in self.operators(layer)
             if operator.kind in PRODUCTS and operator.index not in self.last_products
         )
+
+    def has_even_channels(self, layer: Layer) -> bool:
+        """Whether all products of `layer`, at least one, have sizes that are known multiples of 8."""
+        sizes = [size for each in self.operators(layer) if each.kind in PRODUCTS for size in self._channels(each)]
+        return bool(sizes) and all(isinstance(size, int) and not size % 8 for size in sizes)
 
     def _channels(self, operator: Operator) -> Sequence[object]:
         """Return the output channels of a convolution, both sizes of a matrix; an unknown one where no weights tell."""
@@ -176,6 +183,8 @@ def find(
         denormals=denormals or {},
     )
     found = [finding for rule in _RULES for finding in rule(view)]
+    # Where layers are timed as longer than the whole, no more than the whole can be saved.
+    found = [each if each.once else replace(each, saving=min(each.saving, profile.latency)) for each in found]
     worth = [each for each in found if each.once or each.saving >= LEAST_SHARE * profile.latency]
     return tuple(sorted(worth, key=lambda each: (each.once, -each.saving, each.code)))
 
@@ -384,15 +393,60 @@ def _far(view: _ProfileView) -> list[Finding]:
             "merge each with its pointwise neighbour if the engine can, use more channels at lower resolution, or try "
             "another engine, because depthwise kernels differ widely",
         ),
-        *_far_from_roof(
-            view, others, "far-from-roof", "layer with arithmetic",
-            f"{channels}try more work per call (batch), another layout or another engine",
-        ),
+        *_slow_layers(view, others, channels),
     ]  # fmt: skip
 
 
 _DENORMALS_AS_ZERO = f"{as_flag('set')} session.set_denormal_as_zero=1"
 _CHANNELS = "channel counts inside the network that are multiples of 8 or 16 suit most kernels; "
+
+
+def _slow_layers(view: _ProfileView, layers: Sequence[Layer], channels: str) -> list[Finding]:
+    """Return what is known of layers far from their roofs: channel counts, other findings, or nothing."""
+    by_channels = _odd_channels(view, layers, channels)
+    told = {at for finding in by_channels for at in finding.layers}
+    rest = [layer for layer in layers if layer.index not in told]
+    known = {at for rule in (_fallback, _as_float, _held_back) for finding in rule(view) for at in finding.layers}
+    ways = "try more work per call (batch), another layout or another engine"
+    if any(layer.index not in known for layer in rest):
+        ways = (
+            f"{NOT_KNOWN}: a profile in two engines ({as_flag('runtime', 'ENGINE,ENGINE')}) shows whether another one "
+            "runs them faster; more work per call (batch) or another layout may help"
+        )
+    return [*by_channels, *_far_from_roof(view, rest, "far-from-roof", "layer with arithmetic", ways)]
+
+
+NOT_KNOWN = "why these layers are slow is not known"
+
+
+def _odd_channels(view: _ProfileView, layers: Sequence[Layer], channels: str) -> list[Finding]:
+    """Return those of `layers` that have channel counts that suit few kernels, if these cost much."""
+    others = [layer for layer in view.layers if layer.roof and layer.macs and layer.time]
+    reached = [layer.roof_share for layer in others if layer.roof_share and view.has_even_channels(layer)]
+    if not reached:
+        return []
+    usual = min(1.0, median(reached))
+    gains = {
+        layer.index: (layer.time or 0.0) - _least_time(layer) / usual
+        for layer in layers
+        if view.may_have_better_channels(layer)
+    }
+    odd = [layer for layer in layers if gains.get(layer.index, 0.0) > 0.0]
+    saving = sum(gains[layer.index] for layer in odd)
+    if saving < LEAST_SHARE * view.profile.latency:
+        return []
+    most = max(odd, key=lambda layer: gains[layer.index])
+    return _finding(
+        "channel-counts",
+        f"{_several(odd, 'layer')} with channel counts that are no multiples of 8, surely below {FAR_FROM_ROOF:.0%} of "
+        f"the machine's limit: {view.share(odd)}; half of the layers with such multiples reach {usual:.0%} of theirs. "
+        f"The most is lost in {most.name!r}",
+        f"{channels}try the next multiple in these layers",
+        odd,
+        saving=saving,
+        method="their time minus the time at the share of the limit that half of the layers with multiples of 8 reach",
+        usual_share=usual,
+    )
 
 
 def _quickest(layer: Layer) -> float:
@@ -404,13 +458,14 @@ def _quickest(layer: Layer) -> float:
 def _far_from_roof(view: _ProfileView, layers: Sequence[Layer], code: str, noun: str, suggestion: str) -> list[Finding]:
     if not layers:
         return []
-    least = sum((layer.ops or 0) / layer.roof for layer in layers if layer.roof)
-    worst = min(layers, key=lambda layer: layer.roof_share or 0.0)
+    least = sum(map(_least_time, layers))
+    worst = max(layers, key=lambda layer: (layer.time or 0.0) - _least_time(layer))
     return _finding(
         code,
         f"{_several(layers, noun)} surely below {FAR_FROM_ROOF:.0%} of the machine's limit: {view.share(layers)}, "
         f"which at the limit would be {format_quantity(least, 's')}. "
-        f"The furthest is {worst.name!r} at {worst.roof_share:.1%}",
+        f"The most is lost in {worst.name!r}: {format_quantity(worst.time or 0.0, 's')} at {worst.roof_share:.1%} of "
+        "its limit",
         suggestion,
         layers,
         saving=time_of(layers) - least,
@@ -418,6 +473,11 @@ def _far_from_roof(view: _ProfileView, layers: Sequence[Layer], code: str, noun:
         time_at_roof=least,
         worst=worst.roof_share or 0.0,
     )
+
+
+def _least_time(layer: Layer) -> float:
+    """Return what a layer would take at its roof, s."""
+    return (layer.ops or 0) / layer.roof if layer.roof else 0.0
 
 
 _SHAPE_OPS = frozenset(

@@ -22,6 +22,8 @@ _SUFFIX = "_quant"
 LOADED, NEAR = 1.2, 1.1
 """The machine's speed between two runs matters beyond the first factor; a layer's factor is that speed, or 1, within
 the second."""
+LEAST_BOUND = 0.01
+"""Bounds that add a smaller part to a sum of times leave it a value."""
 _ALIKE = 0.01
 """How far the multiplications of two runs may be apart (paddings, strides) and still be the same work."""
 
@@ -91,7 +93,7 @@ class LayerPair:
     @property
     def is_bounded(self) -> bool:
         """Whether a time in it is only known to be below a bound: its change has ends, but no value of its own."""
-        return any(layer.is_bounded for layer in (*self.before, *self.after))
+        return has_bound(self.before) or has_bound(self.after)
 
     @property
     def is_paired(self) -> bool:
@@ -117,12 +119,27 @@ class LayerPair:
         return self.is_paired and abs(first - second) <= _ALIKE * max(first, second)
 
 
+def join_pairs(pairs: Sequence[LayerPair]) -> LayerPair:
+    """`pairs` as one piece of work."""
+    before = tuple(layer for pair in pairs for layer in pair.before)
+    return replace(pairs[0], kind="operator", before=before, after=tuple(one for pair in pairs for one in pair.after))
+
+
 def total(layers: Iterable[Layer]) -> float | None:
     """Sum of the times, s; None where one is not known."""
     # An operator that was not matched was computed all the same, by a step that could not be told.
     times = [layer.time for layer in layers if layer.kind != "eliminated"]
     known = [time for time in times if time is not None and math.isfinite(time)]
     return sum(known) if len(known) == len(times) else None
+
+
+def has_bound(layers: Iterable[Layer]) -> bool:
+    """Whether the sum of their times is only bounded: those that are may add more than `LEAST_BOUND` to the others."""
+    bounded = rest = 0.0
+    for layer in layers:
+        bounded += (layer.high or 0.0) if layer.is_bounded else 0.0
+        rest += 0.0 if layer.is_bounded else layer.time or 0.0
+    return bounded > LEAST_BOUND * rest
 
 
 def ends(layers: Iterable[Layer]) -> tuple[float, float] | None:

@@ -14,6 +14,10 @@ the work, that is known in processor time; else it is the mean of the profiled o
 the median over pairs of adjacent windows of both. A step's time is its share of the latency, which is measured in the
 same windows.
 
+What the latency and the ratio may be off by multiplies all times alike. Where an interval reaches further down than
+half of its time, its lower end is therefore one of ratios: a step of which the clock tells much more than its own error
+has a time above 0, however much inferences, processes and the latency differ.
+
 Where a profiler adds to the steps that it times, the engine's module takes that out (`EngineNode.taken_out_ns`). Their
 total is measured; how it is shared out is an assumption, so the interval of a step is widened by its part.
 """
@@ -154,10 +158,12 @@ class StepTimings:
         # Corrections that the whole leaves no room for are off together; others each in their own way.
         bias = sum(biases) if self._half_s < self._step_s / 2 else math.hypot(*biases)
         widening = _ONE_PROCESS if self.sessions == 1 else 1.0
-        bias = math.hypot(bias, value * self._uncertainty, *self._taken_out[list(steps)])
-        below = math.hypot(widening * (float(samples.mean()) - interval.low), bias)
-        above = math.hypot(widening * (interval.high - float(samples.mean())), bias)
-        return MeanDuration(value=value, low=max(0.0, value - below), high=value + above)
+        bias, mean = math.hypot(bias, *self._taken_out[list(steps)]), float(samples.mean())
+        below = math.hypot(widening * (mean - interval.low), bias, value * self._uncertainty)
+        above = math.hypot(widening * (interval.high - mean), bias, value * self._uncertainty)
+        ratio = max(0.0, interval.low / mean) ** widening / (1.0 + self._uncertainty) if mean else 0.0
+        least = min(value / 2, (value - bias) * ratio)
+        return MeanDuration(value=value, low=max(0.0, value - below, least), high=value + above)
 
     def correction(self, steps: Sequence[int]) -> float:
         """Return what readings of `steps` by a clock that cuts are too short by on average, s."""

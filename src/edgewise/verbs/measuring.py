@@ -179,7 +179,7 @@ def _again(request: ProfileRequest) -> dict[str, list[str]]:
     """`Measured.again`."""
     from edgewise.verbs.verb import words_of
 
-    fields = {"optimize": ("shapes",), "bench": ("shapes", "input_data")}
+    fields = {"optimize": ("shapes",), "bench": ("shapes", "input_data"), "profile": ("shapes", "input_data")}
     return {verb: words_of(request, only=only) for verb, only in fields.items()}
 
 

@@ -15,11 +15,11 @@ from itertools import takewhile
 from operator import mul
 
 from edgewise.errors import BadInput
-from edgewise.profiling.layer_matching import LayerPair, pair_layers
+from edgewise.profiling.layer_matching import LayerPair, join_pairs, pair_layers
 from edgewise.profiling.roofline import share_of_roof
 from edgewise.record import Layer, Profile, Run
 from edgewise.report.profile.cells import roof_reason, with_layers_told
-from edgewise.report.profile.diff import BEFORE_AFTER, NO_ENDS, headings_of_two, join_pairs
+from edgewise.report.profile.diff import BEFORE_AFTER, NO_ENDS, headings_of_two
 from edgewise.text import one_line
 
 FIRST_VISIBLE = 120

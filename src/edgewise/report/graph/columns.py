@@ -10,6 +10,7 @@ from operator import attrgetter
 from typing import Any
 
 from edgewise.formatting import interval_text
+from edgewise.profiling.layer_matching import has_bound
 from edgewise.record import Layer, LayerTensor, Run
 from edgewise.report.graph import (
     Graph,
@@ -17,7 +18,7 @@ from edgewise.report.graph import (
     chief_of,
     short_line,
 )
-from edgewise.report.profile.cells import BELOW, PARTLY_BELOW, has_bound, roof_words, sum_text, time_left, whole_left
+from edgewise.report.profile.cells import BELOW, PARTLY_BELOW, roof_words, sum_text, time_left, whole_left
 from edgewise.report.profile.diff import change_cell, is_proven, verdict_cell
 from edgewise.report.profile.trace import place_in_latency
 from edgewise.report.runs.conditions import labels_of

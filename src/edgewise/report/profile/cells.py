@@ -7,9 +7,9 @@ from collections.abc import Iterable, Sequence
 from dataclasses import replace
 from functools import partial
 
-from edgewise.formatting import bound_text, ends_text, plus_minus
+from edgewise.formatting import bound_text, ends_text, plus_minus, time_unit_of
 from edgewise.grouping import by_key
-from edgewise.profiling.layer_matching import ends
+from edgewise.profiling.layer_matching import ends, has_bound
 from edgewise.profiling.roofline import has_limit, share_of_roof
 from edgewise.record import Layer, Peak, Profile, Run
 from edgewise.report.document import DASH, Cell, Column, How, Provenance, Table, absent, value_cell
@@ -123,17 +123,14 @@ def time_cell(layer: Layer, factor: float, most: float = math.inf) -> Cell:
     return Cell(text=plus_minus(value, low, high), value=value, low=low, high=high)
 
 
-def has_bound(layers: Iterable[Layer]) -> bool:
-    """Whether the sum of their times is bounded, as a time in it is only known to be below a bound."""
-    return any(layer.is_bounded for layer in layers)
-
-
 def sum_ends(layers: Iterable[Layer], most: float = math.inf) -> tuple[float, float]:
     """Return the sum of the known times without and with those that are only bounded, s; bounds add `most` at most.
 
-    The other times count as measured, without their intervals.
+    The other times count as measured, without their intervals; so do bounds that hardly change the sum (`has_bound`).
     """
     timed = [layer for layer in layers if layer.time is not None]
+    if not has_bound(timed):
+        return seconds_of(timed), seconds_of(timed)
     least = sum(layer.time or 0.0 for layer in timed if not layer.is_bounded)
     return least, max(least, min(most, least + sum(layer.high or 0.0 for layer in timed if layer.is_bounded)))
 
@@ -377,7 +374,9 @@ def time_line(run: Run) -> str:
             count = f"{len(found[op])} layer{'s' if len(found[op]) > 1 else ''}"
             parts.append(f"{op}{_taken_words(found[op], run, '' if found[op] is overheads else count)}")
     heaviest = max(timed, key=lambda layer: layer.time or 0.0)
-    rivals = sum(_may_be_as_heavy(layer, heaviest) for layer in timed if layer is not heaviest)
+    latency = run.measurement("latency")
+    common = (latency and latency.within_half_width) or 0.0
+    rivals = sum(_may_be_as_heavy(layer, heaviest, common) for layer in timed if layer is not heaviest)
     taken = _taken_words([heaviest], run, f"{rivals} more may be as heavy" if rivals else "")
     vague = "only upper bounds are known: " if all(layer.is_bounded for layer in timed) else ""
     return f"{vague}{', '.join(parts)}; heaviest layer: {one_line(heaviest.title)}{taken}"
@@ -388,16 +387,23 @@ def _taken_words(layers: Sequence[Layer], run: Run, more: str) -> str:
 
     No share stands where the times are only upper bounds, or where their sum passes the whole.
     """
-    unit, factor = time_unit([seconds_of(layers)])
+    unit, factor = time_unit_of(seconds_of(layers))
     time, share = total_cell(layers, factor, time_left(layers, run)), sum_cells(layers, run, 1.0)[1]
-    is_known = not share.text.startswith(("<", DASH.text)) and (share.high or 0.0) <= 100.0
+    is_known = not share.text.startswith(("<", DASH.text)) and max(share.high or 0.0, share.value or 0.0) <= 100.0
     text = time.text if has_bound(layers) else plus_minus(time.value or 0.0, time.low, time.high)
     return f"{f' {share.text} %' if is_known else ''} ({', '.join(filter(None, (f'{text} {unit}', more)))})"
 
 
-def _may_be_as_heavy(layer: Layer, heaviest: Layer) -> bool:
-    """Whether the intervals of two layers overlap."""
-    return layer.high is not None and heaviest.low is not None and layer.high >= heaviest.low
+def _may_be_as_heavy(layer: Layer, heaviest: Layer, common: float) -> bool:
+    """Whether the intervals of two layers overlap, without the half-width of the latency, `common` to both."""
+    if layer.is_bounded or heaviest.is_bounded:
+        return layer.high is not None and heaviest.low is not None and layer.high >= heaviest.low
+    reach = 1.0
+    for one in (layer, heaviest):
+        if not one.time or one.high is None:
+            return False
+        reach *= 1.0 + math.sqrt(max(0.0, (one.high / one.time - 1.0) ** 2 - common**2))
+    return seconds_of([layer]) * reach >= seconds_of([heaviest])
 
 
 def by_type(layers: Sequence[Layer]) -> dict[str, list[Layer]]:

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from edgewise.formatting import plus_minus
-from edgewise.profiling.layer_matching import LOADED, LayerPair, are_alike, pair_layers, speed_between
+from edgewise.formatting import plus_minus, round_outwards, time_unit_of
+from edgewise.profiling.layer_matching import LOADED, LayerPair, are_alike, join_pairs, pair_layers, speed_between
 from edgewise.record import Run
 from edgewise.report.document.names import keep_end
 from edgewise.report.profile.diff import (
@@ -18,8 +18,6 @@ from edgewise.report.profile.diff import (
     change_of_whole,
     headings_of_two,
     is_proven,
-    join_pairs,
-    signed_micros,
     verdict_cell,
     whole_verdict,
 )
@@ -27,7 +25,11 @@ from edgewise.report.profile.findings import BEFORE_AND_AFTER
 from edgewise.text import one_line
 from edgewise.units import significant
 
+LARGEST = "largest "
+"""How the line on layers begins that belongs to the answer."""
 MOST_NAMED = 3
+LEAST_EXPLAINED = 0.1
+"""Layers that together make up a smaller share of the change of the whole do not explain it."""
 NAME_WIDTH = 32
 
 Ends = tuple[float | None, float | None]
@@ -62,7 +64,7 @@ def change_lines(runs: Sequence[Run]) -> list[str]:
     """Which layers differ most between two profiles of like models, and the sum of all; empty for other runs.
 
     A layer's change has its verdict, the kernels that the engines name, and its share of the whole's change where both
-    are proven.
+    are proven. Layers are named where their change is clear and explains at least `LEAST_EXPLAINED` of a proven one.
     """
     profiled = [run for run in runs if run.profile is not None]
     if len(profiled) != BEFORE_AND_AFTER or not are_alike(*profiled):
@@ -78,16 +80,33 @@ def change_lines(runs: Sequence[Run]) -> list[str]:
     ]  # fmt: skip
     slowed = [pair for pair in known if pair.is_of_load]
     known = [pair for pair in known if not pair.is_of_load]
-    named = ([pair for pair in known if is_proven(pair)] or known)[:MOST_NAMED]
+    named = [pair for pair in known if is_proven(pair)][:MOST_NAMED]
+    explained = abs(sum(pair.change or 0.0 for pair in named))
+    if whole is not None and whole.verdict in PROVEN and explained < LEAST_EXPLAINED * abs(whole.value):
+        named = []
     said = []
     for pair in named:
         verdict = _only_in(pair, profiled) if pair.is_added_or_removed else verdict_cell(pair).text
         words = filter(None, (verdict, _kernel_words(pair), _share_words(pair, shares, change)))
-        moved = signed_micros(pair.change or 0.0, *pair.change_ends)
-        said.append(f"{keep_end(one_line(pair.name), NAME_WIDTH)} {moved} µs ({'; '.join(words)})")
+        moved = _signed(pair.change or 0.0, *pair.change_ends)
+        said.append(f"{keep_end(one_line(pair.name), NAME_WIDTH)} {moved} ({'; '.join(words)})")
     sides = "" if names == BEFORE_AFTER else f", {names[1]} less {names[0]}"
-    largest = [f"largest {change}s by layer{sides}: {', '.join(said)}"] if said else []
+    largest = [f"{LARGEST}{change}s by layer{sides}: {', '.join(said)}"] if said else []
     return [*largest, *_load_lines(slowed), *summed]
+
+
+def _signed(seconds: float, low: float | None = None, high: float | None = None) -> str:
+    """``"-58.4 ± 3.1 ms"``, in the unit of its size; a plus before what is more."""
+    unit, factor = time_unit_of(seconds)
+    ends = (None if end is None else end * factor for end in (low, high))
+    return f"{'+' if seconds > 0 else ''}{plus_minus(seconds * factor, *ends)} {unit}"
+
+
+def _signed_ends(low: float, high: float) -> str:
+    """``"-226 to +22.4 ms"``, in the unit of the larger one."""
+    unit, factor = time_unit_of(max(abs(low), abs(high)))
+    texts = zip((low, high), round_outwards(low * factor, high * factor), strict=True)
+    return f"{' to '.join(('+' if end > 0 else '') + text for end, text in texts)} {unit}"
 
 
 def _load_lines(pairs: Sequence[LayerPair]) -> list[str]:
@@ -150,19 +169,19 @@ def _sum_lines(
         return [], None
     summed = join_pairs(timed)
     total, ends = summed.change or 0.0, summed.change_ends
-    told = signed_micros(total, *ends)
+    told = _signed(total, *ends)
     share = whole.share_text(total, ends) if whole.value else ""
     is_opposite = total * whole.value <= 0
     bounds = [total if end is None else end for end in ends]
     if summed.is_bounded:
         cell = change_of_sums(summed)
-        bounds = [(cell.value if end is None else end) or 0.0 for end in (cell.low, cell.high)]
-        told, is_opposite = cell.text, all(end * whole.value <= 0 for end in bounds)
-        shares = sorted(end * 1e-4 / whole.value for end in bounds) if whole.value else []
+        bounds = [((cell.value if end is None else end) or 0.0) * 1e-6 for end in (cell.low, cell.high)]
+        told, is_opposite = _signed_ends(*bounds), all(end * whole.value <= 0 for end in bounds)
+        shares = sorted(end * 100 / whole.value for end in bounds) if whole.value else []
         share = f"{' to '.join(map(significant, shares))} %"
-    text = f"the {change}s of the layers add up to {told} µs"
+    text = f"the {change}s of the layers add up to {told}"
     text += f" ({len(pairs) - len(timed)} without a time left out)" if len(timed) < len(pairs) else ""
-    of = f"{signed_micros(whole.value, whole.low, whole.high)} µs{', measured in turns' if whole.in_turns else ''}"
+    of = f"{_signed(whole.value, whole.low, whole.high)}{', measured in turns' if whole.in_turns else ''}"
     is_told = whole.verdict in PROVEN and not is_opposite
     speed = speed_between(*runs)
     if is_told and speed is not None and max(speed, 1.0 / speed) > LOADED and not _reaches(whole, bounds):

@@ -12,7 +12,16 @@ from dataclasses import replace
 from functools import partial
 
 from edgewise.formatting import plus_minus, ratio_text
-from edgewise.profiling.layer_matching import LayerPair, are_alike, are_reliable, drift_between, ends, pair_layers
+from edgewise.profiling.layer_matching import (
+    LayerPair,
+    are_alike,
+    are_reliable,
+    drift_between,
+    ends,
+    has_bound,
+    join_pairs,
+    pair_layers,
+)
 from edgewise.record import Layer, Run
 from edgewise.record.facts import threads_of
 from edgewise.report.document import DASH, Cell, Column, Table, Tone, absent
@@ -21,7 +30,6 @@ from edgewise.report.profile.cells import (
     FUSED_NOTE,
     OVERHEADS,
     by_type,
-    has_bound,
     how_times,
     layers_of,
     seconds_of,
@@ -275,12 +283,6 @@ def _rest_row(rest: Sequence[LayerPair]) -> tuple[Cell, ...]:
     whole = join_pairs(rest)
     title = Cell(text=f"… {len(rest)} more with smaller changes")
     return title, DASH, *_sums(whole), change_cell(whole), DASH, DASH
-
-
-def join_pairs(pairs: Sequence[LayerPair]) -> LayerPair:
-    """`pairs` as one piece of work."""
-    before = tuple(layer for pair in pairs for layer in pair.before)
-    return replace(pairs[0], kind="operator", before=before, after=tuple(one for pair in pairs for one in pair.after))
 
 
 def _sums(whole: LayerPair) -> list[Cell]:

@@ -39,7 +39,7 @@ from edgewise.report.profile.cells import (
     untimed_notes,
     with_layers_told,
 )
-from edgewise.report.profile.changes import change_lines
+from edgewise.report.profile.changes import LARGEST, change_lines
 from edgewise.report.profile.diff import diff_tables
 from edgewise.report.profile.findings import (
     Known,
@@ -52,6 +52,7 @@ from edgewise.report.profile.findings import (
     saving_words,
     titled,
     unmeasured_words,
+    with_others,
 )
 from edgewise.report.profile.order import compared_by_layer, disagreement_line, leader_of, order_line
 from edgewise.report.runs.cautions import caution_sections, default_precision_lines
@@ -145,12 +146,12 @@ def profile_document(
 def answer_lines(runs: Sequence[Run], known: Mapping[str, Known] = MappingProxyType({})) -> tuple[list[str], list[str]]:
     """Return the lines that say where the time goes and which run is faster, and those on each run and its limits."""
     lead = leader_of(runs)
-    asked = [(engine, order_line(two), change_lines(two), two) for engine, two in compared_by_layer(runs)]
+    asked = [(engine, order_line(two), _led_by_largest(two), two) for engine, two in compared_by_layer(runs)]
     named = any(engine for engine, *_ in asked)
-    where = [where_lines(run, name, known) for run, name in zip(runs, labels_of(runs), strict=True)]
+    where = [where_lines(run, name, known, runs) for run, name in zip(runs, labels_of(runs), strict=True)]
     if lead:
         leading, rest = (
-            where_lines(*lead, known),
+            where_lines(*lead, known, runs),
             [[] if run is lead[0] else lines for run, lines in zip(runs, where, strict=True)],
         )
     else:
@@ -173,6 +174,12 @@ def answer_lines(runs: Sequence[Run], known: Mapping[str, Known] = MappingProxyT
     return list(filter(None, first)), list(filter(None, more))
 
 
+def _led_by_largest(runs: Sequence[Run]) -> list[str]:
+    """Return `change_lines`, the first one on layers, or else empty."""
+    lines = change_lines(runs)
+    return lines if lines and lines[0].startswith(LARGEST) else ["", *lines]
+
+
 def titled_line(engine: str, line: str) -> str:
     """`line`, with the engine that it is about where there are several and it names none."""
     return f"{engine}: {line}" if line and engine not in line else line
@@ -183,7 +190,9 @@ def with_differences(runs: Sequence[Run], own: Sequence[Table], differences: Seq
     return (*own, *differences) if leader_of(runs) else (*differences, *own)
 
 
-def where_lines(run: Run, name: str, known: Mapping[str, Known] = MappingProxyType({})) -> list[str]:
+def where_lines(
+    run: Run, name: str, known: Mapping[str, Known] = MappingProxyType({}), others: Sequence[Run] = ()
+) -> list[str]:
     """Where the time of `name` goes, the largest saving that was found, and what was not measured; empty where no layer
     has a time.
     """
@@ -192,8 +201,8 @@ def where_lines(run: Run, name: str, known: Mapping[str, Known] = MappingProxyTy
     _, latency, unit = latency_parts(run)
     saved = [
         f"largest saving among the findings: {saving_words(each, run.profile)}: {one_line(each.suggestion)} "
-        f"({one_line(each.code)}){unmeasured_words(run, known.get(run.id, MappingProxyType({})))}"
-        for each in ranked_findings(run.profile)[:1]
+        f"({one_line(each.code)}){unmeasured_words(run, known.get(run.id, MappingProxyType({})), others)}"
+        for each in (with_others(one, run, others) for one in ranked_findings(run.profile)[:1])
     ]
     return [f"{name}{f' takes {latency} {unit}' if unit else ''}: {parts}", *saved]
 
@@ -258,13 +267,13 @@ def layer_table(run: Run, *, top: int | None = MOST_ROWS, label: str = "") -> Ta
     columns = (
         Column(title="#", numeric=True, rank=3),
         Column(title="Layer", name=True, ends=True),
-        Column(title="Op", name=True),
+        Column(title="Op", name=True, rank=1),
         Column(title=f"Time ({unit})", numeric=True, how=how["Time"]),
         Column(title="%", numeric=True, how=how["%"]),
         Column(title="Σ %", numeric=True, rank=5, how=how["Σ %"]),
         Column(title="MACs", numeric=True, rank=2, how=how["MACs"]),
         Column(title="GOP/s", numeric=True, rank=4, how=how["GOP/s"]),
-        Column(title="Of limit (%)", numeric=True, rank=1 if is_limited else 7, how=how["Of limit (%)"]),
+        Column(title="Of limit (%)", numeric=True, rank=0 if is_limited else 7, how=how["Of limit (%)"]),
         Column(title="dtype", rank=6),
     )
     found = ranked(layers_of(run, "operator"))

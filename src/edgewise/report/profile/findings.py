@@ -9,19 +9,23 @@ from dataclasses import replace
 from types import MappingProxyType
 
 from edgewise.errors import as_flag
-from edgewise.formatting import plus_minus, quantity, time_unit_of
+from edgewise.formatting import VERY_WIDE, is_very_wide, plus_minus, quantity, time_unit_of
 from edgewise.grouping import by_key
-from edgewise.profiling.findings import LEAST_SHARE
+from edgewise.optimizing.processor import Processor
+from edgewise.profiling.findings import LEAST_SHARE, NOT_KNOWN
+from edgewise.profiling.layer_matching import join_pairs, pair_layers
 from edgewise.profiling.limits import LimitedTime, divide_at_roofs, has_arithmetic
 from edgewise.profiling.slowdown import explain_slowdown
 from edgewise.record import Finding, Profile, Run
 from edgewise.record.caution import loads_of
-from edgewise.record.facts import threads_of, uses_int8
+from edgewise.record.facts import floats_of, threads_of, uses_int8
 from edgewise.record.layer import Bound
+from edgewise.registry import FOR_TESTS
 from edgewise.report.document import Section, lines_of
 from edgewise.report.document.names import layer_names
 from edgewise.report.profile.cells import FEW_SESSIONS, has_bounds_alone, layers_of, most_time, roof_reason, whole_left
-from edgewise.report.runs.conditions import engine_of, labels_of, look_up
+from edgewise.report.runs.conditions import differ_in_engine, engine_of, labels_of, look_up
+from edgewise.runtime.base import runtimes
 from edgewise.text import listing, one_line
 from edgewise.units import format_bytes, format_duration, format_si, significant
 
@@ -33,6 +37,8 @@ _LIMITS: Mapping[Bound, str] = {"compute": "arithmetic at its peak", "memory": "
 _MORE_SESSIONS = f"give {as_flag('sessions')} 5"
 _NO_NAMES: Mapping[str, str] = MappingProxyType({})
 Known = Mapping[str, str]
+MOST_OF = 0.9
+"""Share of the time of slow layers for which another engine must have the same work in rows of its own."""
 BEFORE_AND_AFTER = 2
 """Number of runs of a comparison before and after."""
 
@@ -43,10 +49,10 @@ def titled(title: str, label: str) -> str:
 
 
 def finding_sections(run: Run, label: str = "", *, others: Sequence[Run] = ()) -> list[Section]:
-    """Possible savings, the largest first, and what `others` fuse of it."""
+    """Possible savings, the largest first, and what is known of them from `others`."""
     if run.profile is None:
         return []
-    found = [with_fusions(finding, run, others) for finding in ranked_findings(run.profile)]
+    found = [with_others(finding, run, others) for finding in ranked_findings(run.profile)]
     if not found:
         return [Section(title=titled("Findings", label), lines=nothing_found(run))]
     short = layer_names(run, NAME_WIDTH)
@@ -67,9 +73,8 @@ def nothing_found(run: Run) -> tuple[str, ...]:
     if run.source is not None or run.profile is None:
         return ("not searched: layers of another tool",)
     least = LEAST_SHARE * run.profile.latency
-    layers = [
-        each for each in run.layers if has_arithmetic(each) and (not each.is_bounded or (each.high or 0.0) >= least)
-    ]
+    every = list(filter(has_arithmetic, run.layers))
+    layers = [each for each in every if not each.is_bounded or (each.high or 0.0) >= least]
     lacking = [layer for layer in layers if not layer.roof]
     lines = []
     if len(lacking) < len(layers) or not layers:
@@ -81,8 +86,11 @@ def nothing_found(run: Run) -> tuple[str, ...]:
         reasons = "; ".join(dict.fromkeys(roof_reason(layer, run.profile) for layer in lacking))
         most = min(sum(layer.high or layer.time or 0.0 for layer in lacking), whole_left(lacking, run))
         most /= run.profile.latency or math.inf
-        part = f" ({most * 100:.1f} % of the time at most)" if most else ""
-        lines.append(f"not known for {len(lacking)} of {len(layers)} layers with arithmetic{part}: {reasons}")
+        part = [f"{most * 100:.1f} % of the time at most"] if most else []
+        small = len(every) - len(layers)
+        part += [f"{small} more take less than {LEAST_SHARE:.0%} each".replace("%", " %")] if small else []
+        words = f" ({'; '.join(part)})" if part else ""
+        lines.append(f"not known for {len(lacking)} of the {len(every)} layers with arithmetic{words}: {reasons}")
     return tuple(lines)
 
 
@@ -96,9 +104,12 @@ def limit_lines(run: Run) -> list[str]:
             "two sessions are too few for layers: their times have no intervals here, and their order is not proven; "
             f"{_MORE_SESSIONS}"
         ]
-    vague = [layer.is_bounded for layer in run.layers if has_arithmetic(layer)]
-    if profile.sessions == FEW_SESSIONS and 2 * sum(vague) > len(vague):
-        return [f"most times have only upper bounds: two processes hardly show how a third differs; {_MORE_SESSIONS}"]
+    timed = list(filter(has_arithmetic, run.layers))
+    vague = [layer.is_bounded for layer in timed]
+    if profile.sessions == FEW_SESSIONS and 2 * sum(is_very_wide(one.low, one.high) for one in timed) > len(timed):
+        return [
+            f"the interval of most layers {VERY_WIDE}: two processes hardly show how a third differs; {_MORE_SESSIONS}"
+        ]
     if divided is None:
         absent = one_line(profile.peaks_absent_because or "") if vague and run.source is None else ""
         return [f"the machine's limit is not known: {absent}"] if absent else []
@@ -176,13 +187,15 @@ def _ways(run: Run) -> list[str]:
     return ways + (["more threads"] if _idle_cores(run) else [])
 
 
-def unmeasured_words(run: Run, known: Known = _NO_NAMES) -> str:
-    """``"; what int8 and 2 threads would save was not measured: see Next"``; empty where neither can be tried.
+def unmeasured_words(run: Run, known: Known = _NO_NAMES, others: Sequence[Run] = ()) -> str:
+    """``"; what int8, bf16 and 2 threads would save was not measured: see Next"``; empty where none can be tried.
 
     Args:
+        others: runs of which some may be of the same model in a lower precision.
         known: what stored runs measured of them already, a line by ``threads`` and ``int8``.
     """
     ways = ["int8"] if _may_be_quantised(run) and "int8" not in known else []
+    ways += [precision] if (precision := _lower_precision(run, others)) else []
     ways += [f"{cores} threads"] if (cores := _idle_cores(run)) and "threads" not in known else []
     stored = listing([line.partition(" (")[0] for line in known.values()])
     stored = f"; measured before: {stored}, see Next" if stored else ""
@@ -193,6 +206,22 @@ def _may_be_quantised(run: Run) -> bool:
     """Whether `edgewise optimize` could try int8 on the model here."""
     is_read = run.job.target.device == "local" and run.job.model.format in ("onnx", "tflite", "openvino")
     return is_read and not uses_int8(run)
+
+
+def _lower_precision(run: Run, others: Sequence[Run]) -> str:
+    """Return the precision in which the processor computes faster than in f32 and an engine can run the model.
+
+    "" where there is none, or one of `others` has it.
+    """
+    model, flags = run.job.model, (run.environment.get("cpu") or {}).get("flags")
+    processor = Processor(model="", architecture="", flags=frozenset(flags) if flags else None)
+    fast = [word for word, dtype in (("bf16", "bfloat16"), ("f16", "float16")) if processor.instructions(dtype)]
+    measured = {floats_of(other) for other in others if other.job.model.sha256 == model.sha256}
+    if not fast or measured & {*fast} or floats_of(run) not in (None, "f32") or run.job.target.device != "local":
+        return ""
+    engines = [runtime for name, runtime in runtimes() if name not in FOR_TESTS and model.format in runtime.formats]
+    has = {word for one in engines if one.availability() for word in one.providers[0].precisions}
+    return next((word for word in fast if word in has), "")
 
 
 def _idle_cores(run: Run) -> int:
@@ -216,11 +245,19 @@ def next_section(
         known: by id of a run, what stored runs measured already.
     """
     profiled = [run for run in runs if run.source is None and run.profile is not None]
-    lines = lines_of(line for run in profiled for line in _next_lines(run, again, typed, known.get(run.id, _NO_NAMES)))
+    lines = lines_of(
+        line for run in profiled for line in _next_lines(run, runs, again, typed, known.get(run.id, _NO_NAMES))
+    )
     return Section(title="Next", lines=lines)
 
 
-def _next_lines(run: Run, again: Mapping[str, Sequence[str]], typed: Mapping[str, str], known: Known) -> list[str]:
+def _next_lines(
+    run: Run,
+    runs: Sequence[Run],
+    again: Mapping[str, Sequence[str]],
+    typed: Mapping[str, str],
+    known: Known,
+) -> list[str]:
     model, device = run.job.model, run.job.target.device
     name = one_line(model.origin.target if model.origin else typed.get(model.sha256, model.file_name))
     own = ["--signature", one_line(model.signature)] if model.signature else []
@@ -230,14 +267,26 @@ def _next_lines(run: Run, again: Mapping[str, Sequence[str]], typed: Mapping[str
         asked = "--data DATA --task TASK --prepare STEP=VALUE"
         lines.append(f"'{words} {asked}' tries int8 and other variants; these options are those of 'edgewise evaluate'")
     there = [] if device == "local" else ["-d", one_line(device)]
+    unknown = run.profile is not None and any(NOT_KNOWN in each.suggestion for each in run.profile.findings)
+    if unknown and not any(other.job.model == model and differ_in_engine(run, other) for other in runs):
+        words = shlex.join(["edgewise", "profile", name, *there, *own, *again.get("profile", ())])
+        lines.append(
+            f"'{words}' times the slow layers in every engine: if another one is faster, the kernels here are slow"
+        )
     threads = ["--threads", f"1,{cores}"] if (cores := _idle_cores(run)) and "threads" not in known else []
-    words = shlex.join(["edgewise", "bench", name, *there, *threads, *own, *again.get("bench", ())])
-    how = f", with 1 thread as here and with {cores}" if threads else ""
-    return [*lines, f"'{words}' measures it on every engine{how}"]
+    lower = ["--precision", f"f32,{precision}"] if (precision := _lower_precision(run, runs)) else []
+    words = shlex.join(["edgewise", "bench", name, *there, *threads, *lower, *own, *again.get("bench", ())])
+    how = [f"with 1 thread as here and with {cores}"] if threads else []
+    how += [f"in f32 and, where it can, in {precision}, in which this processor computes faster"] if lower else []
+    return [*lines, f"'{words}' measures it on every engine{''.join(f', {each}' for each in how)}"]
 
 
-def with_fusions(finding: Finding, run: Run, others: Sequence[Run]) -> Finding:
-    """Return `finding`, where it is of element-wise chains with how many of them other runs of the model fuse."""
+def with_others(finding: Finding, run: Run, others: Sequence[Run]) -> Finding:
+    """Return `finding` with what other runs of the model show: which chains they fuse, which slow layers they do not
+    have.
+    """
+    if NOT_KNOWN in finding.suggestion:
+        return _with_faster(finding, run, others)
     if finding.code != "element-wise-chains":
         return finding
     chained = [set(layer.nodes) for layer in run.layers if layer.index in finding.layers]
@@ -250,6 +299,30 @@ def with_fusions(finding: Finding, run: Run, others: Sequence[Run]) -> Finding:
         if fused:
             message += f"; {engine_of(other)} runs {fused} of these {len(chained)} together with other operators"
     return replace(finding, message=message)
+
+
+def _with_faster(finding: Finding, run: Run, others: Sequence[Run]) -> Finding:
+    """Return the finding of slow layers with what the other engine that needs least for them takes."""
+    found = []
+    for other in others:
+        if other.profile is None or other.job.model.sha256 != run.job.model.sha256 or not differ_in_engine(run, other):
+            continue
+        pairs = [pair for pair in pair_layers(run, other) if any(one.index in finding.layers for one in pair.before)]
+        alike = [pair for pair in pairs if pair.is_paired and pair.is_alike and all(pair.times)]
+        if alike and sum(pair.times[0] or 0.0 for pair in alike) >= MOST_OF * sum(p.times[0] or 0.0 for p in pairs):
+            found.append((join_pairs(alike), engine_of(other)))
+    if not found:
+        return finding
+    pair, engine = min(found, key=lambda each: each[0].times[1] or 0.0)
+    before, after = (time or 0.0 for time in pair.times)
+    words = f"{engine} takes {quantity(after, 's')} for the same work"
+    if after >= before:
+        said = f"{NOT_KNOWN}, and no other engine of this profile is faster with them"
+    elif pair.is_clear:
+        said = f"{NOT_KNOWN}, but it lies in this engine: {words}, {significant(before / after, 2)} times less"
+    else:
+        said = f"{NOT_KNOWN}; {words}, which is not proven here: profile again on a quiet machine"
+    return replace(finding, suggestion=said)
 
 
 def headline_of(runs: Sequence[Run]) -> str:

@@ -62,7 +62,7 @@ from edgewise.report.profile.findings import (
     next_section,
     ranked_findings,
     titled,
-    with_fusions,
+    with_others,
 )
 from edgewise.report.profile.mltk import mltk_tables
 from edgewise.report.profile.order import compared_by_layer, leader_of
@@ -305,7 +305,7 @@ def _findings_tables(run: Run, label: str, place: int, runs: Sequence[Run]) -> l
     return [
         table_of(
             titled("Findings", label),
-            [with_fusions(finding, run, runs) for finding in ranked_findings(profile)],
+            [with_others(finding, run, runs) for finding in ranked_findings(profile)],
             [
                 (Column(title="Finding"), lambda finding: text_cell(finding.message)),
                 (
