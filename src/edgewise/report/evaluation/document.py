@@ -29,7 +29,7 @@ from edgewise.report.evaluation.tables import (
     model_labels,
     overview_table,
 )
-from edgewise.report.runs.cautions import caution_lines
+from edgewise.report.runs.cautions import FIXED, caution_lines
 from edgewise.report.runs.cells import failure_of, label_of, preparation_of
 from edgewise.report.runs.conditions import elsewhere, engine_of, flatten
 from edgewise.runtime.base import KEEPS_STATE
@@ -147,6 +147,7 @@ def sections_of(results: EvaluationResults) -> list[Section]:
         ),
         Section(title="One sample", lines=_shared(results, example_lines), brief=""),
         Section(title="State", lines=_caution_lines(results, (KEEPS_STATE,))),
+        Section(title="Fixed sizes", lines=_caution_lines(results, (FIXED,))),
         Section(title="Data", lines=_shared(results, data_lines), brief=next(iter(_shared(results, data_lines)), "")),
         Section(title="How samples were prepared", lines=_shared(results, preparation_lines), brief=""),
         Section(title="Task", lines=_shared(results, task_lines), brief=""),
@@ -404,7 +405,8 @@ def _caution_lines(
 
 def _latency_cautions(results: EvaluationResults) -> tuple[str, ...]:
     """Return what is to be known of the latencies; cautions on the accuracy have sections of their own."""
-    kept = [tuple(each for each in one.run.cautions if each.code not in (CODE, *ABOUT_DATA)) for one in results.models]
+    told_apart = (CODE, FIXED, *ABOUT_DATA)
+    kept = [tuple(each for each in one.run.cautions if each.code not in told_apart) for one in results.models]
     # Their advice names options of `bench`, which `evaluate` lacks.
     plain = [tuple(replace(each, advice="") for each in cautions) for cautions in kept]
     runs = [replace(one.run, cautions=cautions) for one, cautions in zip(results.models, plain, strict=True)]
