@@ -16,7 +16,7 @@ from edgewise.record.names import run_names
 from edgewise.record.run import ID_SIZES
 from edgewise.report.bench.document import input_sections
 from edgewise.report.bench.ranking import LOAD, load_lines
-from edgewise.report.bench.recommendation import headline_text, use_of
+from edgewise.report.bench.recommendation import headline_text, use_of, why_programs_differ
 from edgewise.report.comparison.charts import CHARTS
 from edgewise.report.comparison.tables import NO_REASON, before_after_table, compared_labels, conclusion_of
 from edgewise.report.comparison.words import disagreement_text, lower_label, quotient_note, ranking_conclusion
@@ -81,7 +81,7 @@ def comparison_document(findings: ComparisonResult) -> Document:
         Section(title="Notes", lines=lines_of(findings.notes)),
         Section(title="Cautions about the variants' own numbers", lines=cautions, tone="poor", brief=codes),
     ]
-    said = [*variant_lines(findings), *agreement_lines(findings), *reason_lines(findings)]
+    said = [*variant_lines(findings), *agreement_lines(findings), *reason_lines(findings), *why_programs_differ(runs)]
     return Document(
         title=title_of(findings),
         tables=tuple(tables),
