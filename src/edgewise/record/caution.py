@@ -14,7 +14,7 @@ CAUTIONS: dict[str, tuple[str, str]] = {
     "wide-interval": ("C", "measure longer, or stop other work; ignore differences smaller than the interval"),
     "very-wide-interval": (
         "D",
-        "only the order of magnitude is known; raise ⟦sessions⟧ (five or more), measure longer or stop other work",
+        "ignore smaller differences; raise ⟦sessions⟧ (five or more), measure longer or stop other work",
     ),
     "variation-assumed": (
         "B",

@@ -132,7 +132,6 @@ def _confusion(evaluation: Evaluation | None) -> dict[str, Any] | None:
 
 def sections_of(results: EvaluationResults) -> list[Section]:
     """Failures first, then the most frequent confusions, then the conditions."""
-    several = len(results.models) > 1
     grades = ", ".join(f"{label} grade {one.run.trust.grade}" for one, label in _pairs(results) if one.run.trust)
     found = [
         Section(title="Failed", lines=_failures(results), tone="bad"),
@@ -140,11 +139,7 @@ def sections_of(results: EvaluationResults) -> list[Section]:
         Section(title=IMPLAUSIBLE, lines=_doubts(results), tone="poor"),
         Section(title=ABOUT_ACCURACY, lines=_caution_lines(results, ABOUT_DATA, advice=True), tone="poor"),
         Section(title=ALIKE, lines=_caution_lines(results, ABOUT_DATA, advice=True, alike=True)),
-        *(
-            Section(title=f"Most confused: {label}" if several else "Most confused", lines=lines, brief=lines[0])
-            for one, label in _pairs(results)
-            if one.run.evaluation is not None and (lines := tuple(confused_lines(one.run.evaluation)))
-        ),
+        Section(title="Most confused", lines=_shared(results, confused_lines), brief=_brief_confused(results)),
         Section(title="One sample", lines=_shared(results, example_lines), brief=""),
         Section(title="State", lines=_caution_lines(results, (KEEPS_STATE,))),
         Section(title="Fixed sizes", lines=_caution_lines(results, (FIXED,))),
@@ -310,6 +305,22 @@ def confused_lines(evaluation: Evaluation) -> list[str]:
     if rest := wrong[MOST_CONFUSED:]:
         lines.append(f"{len(rest)} other pairs with {sum(count for count, _, _ in rest)} samples")
     return lines
+
+
+def _brief_confused(results: EvaluationResults) -> str:
+    """``"0_tshirt taken for 6_shirt: 8 of 100"``: the first line of each model; those that agree on it are one."""
+    first = [
+        (told[0].rpartition(": ")[::2], label)
+        for one, label in _pairs(results)
+        if one.run.evaluation is not None and (told := confused_lines(one.run.evaluation))
+    ]
+    found = by_key((pair or count, (count if pair else "", label)) for (pair, count), label in first)
+    lines = []
+    for what, some in found.items():
+        counts = listing(list(dict.fromkeys(count for count, _ in some if count)))
+        names = "" if len(some) == len(results.models) else f" ({listing([label for _, label in some])})"
+        lines.append(f"{what}{f': {counts}' if counts else ''}{names}")
+    return "; ".join(lines)
 
 
 def example_lines(evaluation: Evaluation) -> list[str]:
