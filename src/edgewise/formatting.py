@@ -21,7 +21,7 @@ _MOST_PLACES = 6
 """Decimals at most: finer differences are no finding."""
 _WIDEST_FIXED = 1e6
 FACTOR_WIDE = 2.0
-"""Ratio of an interval's ends above which the value is only an order of magnitude."""
+"""Ratio of an interval's ends above which a value is known only within a factor."""
 VERY_WIDE = f"spans more than a factor of {FACTOR_WIDE:g}"
 
 _PERCENT = SHARES | {"cpu_utilization"}
@@ -88,10 +88,19 @@ def width_text(value: float, low: float, high: float, unit: str) -> str:
 
 
 def is_very_wide(low: float | None, high: float | None) -> bool:
-    """Whether an interval leaves only the order of magnitude of its value."""
+    """Whether an interval leaves its value known only within a factor."""
     if low is None or high is None:
         return False
     return high > FACTOR_WIDE * low if high > 0.0 else low < FACTOR_WIDE * high
+
+
+def known_within(value: float | None, low: float | None, high: float | None) -> str:
+    """``"known only within a factor of 3"``: how far a very wide interval reaches from its value; "" for others."""
+    if not value or low is None or high is None or not is_very_wide(low, high):
+        return ""
+    furthest = max(value / low, low / value, high / value, value / high) if low * high > 0.0 else math.inf
+    factor = next((one for one in (2, 3, 5, 10) if furthest <= one), None)
+    return f"known only within a factor of {factor}" if factor else "not even known within a factor of 10"
 
 
 def share_text(share: float, *, unit: bool = True, places: int = 2) -> str:

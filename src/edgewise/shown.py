@@ -41,10 +41,12 @@ class Shown:
     def to_frame(self) -> Any:
         """Return `as_rows` as a ``DataFrame`` of pandas or, where that is not installed, of Polars.
 
+        Columns that say nothing in any row are left out: no value is known, or both ends of an interval are the value.
+
         Raises:
             Unavailable: neither is installed.
         """
-        rows = self.as_rows()
+        rows = _without_empty(self.as_rows())
         with suppress(ImportError):
             return import_module("pandas").DataFrame(rows)
         with suppress(ImportError):
@@ -70,6 +72,17 @@ class Shown:
             BadInput: for another extension, a file that exists, or one that can't be written.
         """
         _presenter().write(self, path, overwrite=overwrite)
+
+
+def _without_empty(rows: list[dict[str, Any]]) -> list[dict[str, Any]]:
+    """Return the rows with the keys that have a value in one of them, and both ends of intervals that have a width."""
+    kept: set[str] = set()
+    for row in rows:
+        for key, value in row.items():
+            of = key.removesuffix(" low").removesuffix(" high")
+            if value not in (None, "") and (of == key or value != row.get(of)):
+                kept |= {key} if of == key else {f"{of} low", f"{of} high"}
+    return [{key: value for key, value in row.items() if key in kept} for row in rows]
 
 
 presenter: Callable[[], Presenter] | None = None

@@ -197,7 +197,7 @@ def test_a_model_measured_in_one_place_has_no_best_and_a_vague_value_is_marked()
         "Latency: no best can be named for nets/fast.fake: only fake, 1 thread could be ranked (elsewhere grade D); "
         "measure again with --again"
     )
-    assert document.tables[0].notes == ("? grade D: only the order of magnitude is known; not ranked",)
+    assert document.tables[0].notes == ("? grade D: too uncertain to be ranked",)
 
 
 def test_a_value_of_grade_d_is_never_the_best():
@@ -237,7 +237,7 @@ def test_a_better_value_of_grade_d_is_said_not_to_be_ranked():
     )
     assert vague.tables[0].notes == (
         "★ best of its model",
-        "? grade D: only the order of magnitude is known; not ranked",
+        "? grade D: too uncertain to be ranked",
     )
     (unreliable,) = [cell for cell in vague.tables[0].rows[0] if cell.text.endswith("?")]
     assert unreliable.text == "200 ± 20 µs D ?"
@@ -670,7 +670,7 @@ def test_cells_of_grade_d_are_named_with_the_load_and_the_command_that_repeats_t
         "Latency: no best can be named: all 2 values have grade D, as the machine was busy; measure again "
         "with edgewise sweep suite.yaml --again"
     )
-    assert document.tables[0].notes == ("? grade D: only the order of magnitude is known; not ranked",)
+    assert document.tables[0].notes == ("? grade D: too uncertain to be ranked",)
     assert "Grade D" not in {section.title for section in found.describe().sections}
 
 

@@ -46,3 +46,19 @@ def test_a_repeated_flag_changes_nothing_and_help_is_always_given(words, tmp_pat
 def test_what_stands_behind_two_dashes_is_the_other_programs_own(capsys):
     assert run(["exec", "--dry-run", "--", "tool", "--memory", "1", "--memory", "2"]) == 0
     assert "--memory 1 --memory 2" in capsys.readouterr().out
+
+
+@pytest.mark.parametrize(
+    ("word", "advice"),
+    [
+        ("list", "edgewise runs list or edgewise devices list or edgewise atlas list"),
+        ("ls", "edgewise runs list or edgewise devices list or edgewise atlas list"),
+        ("tag", "edgewise runs tag"),
+        ("benhc", "edgewise bench"),
+        ("zzz", "see 'edgewise --help'"),
+    ],
+)
+def test_an_unknown_command_is_looked_for_in_the_groups_too(word, advice, capsys):
+    assert run([word]) == ExitCode.BAD_INPUT
+    error, told = capsys.readouterr().err.splitlines()
+    assert (error, told) == (f"error: No such command '{word}'.", f"try: {advice}")

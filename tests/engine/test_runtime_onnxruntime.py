@@ -108,6 +108,15 @@ def test_threads_are_shared_out(asked, requests, inside):
     assert _split_threads(LoadOptions(provider="cpu", **asked)) == (requests, inside)
 
 
+def test_open_dimensions_stay_open_and_are_told(write, double):
+    closed = RUNTIME.load(double, LoadOptions(provider="cpu", shapes={"x": (1, 4)}))
+    assert "open_dimensions" not in closed.effective
+    path = write(("Relu", ["x"], ["y"]), inputs=[("x", "FLOAT", ["n", 4])], outputs=[("y", "FLOAT", ["n", 4])])
+    session = RUNTIME.load(path, LoadOptions(provider="cpu", shapes={"x": (2, 4)}))
+    assert session.inputs[0].shape == ("n", 4)
+    assert session.effective["open_dimensions"] == {"x": {"0": 2}}
+
+
 def test_requests_in_flight_run_on_threads_of_their_own(double):
     session = RUNTIME.load(double, LoadOptions(provider="cpu", threads=3, offline=True))
     assert isinstance(session, RunsConcurrently)

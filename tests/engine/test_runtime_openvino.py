@@ -71,6 +71,29 @@ def test_a_dynamic_model_takes_shapes_when_they_come(difference):
         assert session.read_outputs()[0].tolist() == [[rows, rows]] * rows
 
 
+def test_open_dimensions_are_fixed_unless_they_are_to_stay_open(difference, write):
+    shapes = {"a": (3, 2), "b": (3, 2)}
+    fixed = RUNTIME.load(difference, options(shapes=shapes))
+    assert fixed.effective["fixed_dimensions"] == {"a": {"0": 3}, "b": {"0": 3}}
+    assert "open_dimensions" not in fixed.effective
+    kept = RUNTIME.load(difference, options(shapes=shapes, extra={"keep_open_dimensions": True}))
+    assert [spec.shape for spec in kept.inputs] == [(None, 2), (None, 2)]
+    assert kept.effective["open_dimensions"] == {"a": {"0": 3}, "b": {"0": 3}}
+    assert "fixed_dimensions" not in kept.effective
+    kept.bind([np.full((3, 2), 1, "float32"), np.full((3, 2), 10, "float32")])
+    kept.invoke()
+    assert kept.read_outputs()[0].tolist() == [[9, 9]] * 3
+    with pytest.raises(UnsupportedModel, match="true or false"):
+        RUNTIME.load(difference, options(shapes=shapes, extra={"keep_open_dimensions": "yes"}))
+
+
+def test_a_fixed_batch_is_reshaped_where_open_dimensions_stay_open(write):
+    path = write(("Relu", ["x"], ["y"]), inputs=["x"], outputs=["y"], shape=(1, 2))
+    session = RUNTIME.load(path, options(shapes={"x": (4, 2)}, extra={"keep_open_dimensions": True}))
+    assert session.inputs[0].shape == (4, 2)
+    assert not {"open_dimensions", "fixed_dimensions"} & session.effective.keys()
+
+
 def test_what_came_into_force(difference):
     effective = RUNTIME.load(difference, options(shapes={"a": (1, 2), "b": (1, 2)})).effective
     assert effective["precision"] == "f32"  # whatever the processor would like better

@@ -23,15 +23,13 @@ from edgewise.optimizing.result_builder import (
     _find_not_tried,
     _find_prediction_with_data,
     _find_smaller_int8,
-    _tell_fixed_sizes,
     _tell_integers,
     _with_summary,
 )
 from edgewise.optimizing.search import Search
 from edgewise.optimizing.search_settings import SearchSettings
 from edgewise.optimizing.variant import ORIGINAL, AppliedPass, Candidate, MetricValue, Optimization, Prediction
-from edgewise.record import InputSpec, ModelRef, RuntimeSpec
-from sample_runs import make_run
+from edgewise.record import ModelRef, RuntimeSpec
 from tiny_models import write_tiny_onnx
 
 
@@ -292,23 +290,6 @@ def graph_of(*tensors):
         tensors={one.name: one for one in tensors},
         inputs=[name for name in names if name[0] != "y"], outputs=[name for name in names if name[0] == "y"],
     )  # fmt: skip
-
-
-def test_sizes_that_openvino_got_fixed_are_told():
-    """1.28× of the open batch alone: compile_model without the reshape gave 1.04×, and no line said so."""
-    graph = graph_of(
-        Tensor(name="x", shape=("batch", 1, 32, 32), dtype="float32"), Tensor(name="z", shape=(1, 4), dtype="float32")
-    )
-    job = make_run(1).job
-    inputs = (InputSpec(name="x", shape=(1, 1, 32, 32), dtype="float32"), InputSpec(name="z", shape=(1, 4), dtype="f"))
-    job = replace(job, runtime=RuntimeSpec(name="openvino"), workload=replace(job.workload, inputs=inputs))
-    loader = Path("net.onnx.load.py")
-    assert _tell_fixed_sizes(graph, job, loader) == [
-        "open sizes fixed for openvino: x from batch×1×32×32 to 1×1×32×32: its speed was measured with that "
-        "(net.onnx.load.py does it)"
-    ]
-    assert _tell_fixed_sizes(graph, replace(job, runtime=RuntimeSpec(name="onnxruntime")), loader) == []
-    assert _tell_fixed_sizes(graph, job, None) == _tell_fixed_sizes(graph_of(), job, loader) == []
 
 
 def test_how_integers_are_fed_and_read_is_told():

@@ -11,7 +11,7 @@ from edgewise.comparing.assessment import assess
 from edgewise.comparing.comparison import Variant
 from edgewise.comparing.criteria import Criteria
 from edgewise.constraints.base import Usage
-from edgewise.record import Constraints, Job, ModelRef, RuntimeSpec, Scenario, TargetSpec, Workload
+from edgewise.record import Constraints, Job, Measurement, ModelRef, RuntimeSpec, Scenario, TargetSpec, Workload
 from edgewise.report.bench.document import bench_document
 from edgewise.report.comparison.document import comparison_document, title_of
 from edgewise.report.files import render_report
@@ -23,7 +23,7 @@ from edgewise.run.counters import usable_cores
 from sample_runs import make_run
 
 
-def run_of(script, *, cpus=None, seconds=2.0, busy=(1.0, 0.8), paused_s=None, others=None):
+def run_of(script, *, cpus=None, seconds=2.0, busy=(1.0, 0.8), paused_s=None, others=None, memory=50 * 2**20):
     """A run of ``python SCRIPT``, an execution for each of the processor times `busy`, beside the load `others`."""
     job = Job(
         model=ModelRef(name="python", path="/usr/bin/python", format="program", sha256="ab" * 32, size_bytes=17600),
@@ -36,7 +36,7 @@ def run_of(script, *, cpus=None, seconds=2.0, busy=(1.0, 0.8), paused_s=None, ot
     executions = [
         Execution(
             started_at="2026-01-01T00:00:00Z", mechanism="cgroup-v1", cannot_hold="", seconds=total,
-            counters={"busy_share_of_others": others}, usage=Usage(cpu_s=one, throttled_s=paused_s, memory_peak_bytes=50 * 2**20, oom_kills=0),
+            counters={"busy_share_of_others": others}, usage=Usage(cpu_s=one, throttled_s=paused_s, memory_peak_bytes=memory, oom_kills=0),
         )
         for one, total in zip(busy, times, strict=True)
     ]  # fmt: skip
@@ -58,6 +58,45 @@ def test_what_starts_a_program_is_no_model_with_a_size():
     document = bench_document([run_of("burn.py"), run_of("rest.py", seconds=4.0)])
     assert not any("Smallest" in line for line in document.answer)
     assert any("burn.py" in line for line in document.answer)
+
+
+def as_model(run, size=180):
+    """Return `run` with its script in place of ``{model}``, as records of earlier versions have it, too."""
+    name = run.job.command[-1]
+    model = ModelRef(name=name, path=f"/{name}", format="py", sha256=name * 8, size_bytes=size)
+    size_row = Measurement.of("model_size", float(size), "size of the file")
+    return replace(run, job=replace(run.job, model=model), measurements=(*run.measurements, size_row))
+
+
+WHY = (
+    "Why one is faster is not measured; of programs that run a network, this shows what starting costs (import, "
+    "load, first inference): edgewise bench MODEL --scenario cold-start -r A,B"
+)
+
+
+def test_of_scripts_memory_is_ranked_and_not_the_length_of_the_file():
+    small, large = as_model(run_of("a.py")), as_model(run_of("b.py", seconds=4.0, memory=80 * 2**20), size=205)
+    answer = bench_document([small, large]).answer
+    assert not any("Smallest" in line for line in answer)
+    assert "Least peak memory: a.py, 50.0 MiB (b.py 80.0 MiB)" in answer
+    assert WHY in answer
+    alike = as_model(run_of("b.py", seconds=4.0, memory=51 * 2**20))
+    assert not any("Least peak memory" in line for line in bench_document([small, alike]).answer)
+
+
+def test_variants_of_one_program_start_alike():
+    assert WHY not in bench_document(variants_of(PLAIN, FFT, STRIDE)).answer
+    assert WHY not in bench_document([run_of("a.py", cpus=cpus) for cpus in (1, 0.5)]).answer
+
+
+def test_two_scripts_are_compared_by_memory():
+    runs = [as_model(run_of("a.py")), as_model(run_of("b.py", memory=80 * 2**20), size=205)]
+    findings = assess([Variant(label=run.job.model.name, run=run) for run in runs], Criteria())
+    assert [row.metric for row in findings.comparisons] == ["total_time", "cpu_time", "memory_group_peak"]
+    assert WHY in comparison_document(findings).answer
+    models = [replace(run, job=replace(run.job, model=replace(run.job.model, format="onnx"))) for run in runs]
+    findings = assess([Variant(label=run.job.model.name, run=run) for run in models], Criteria())
+    assert "model_size" in [row.metric for row in findings.comparisons]
 
 
 def test_each_line_of_the_answer_says_which_program_it_is_about():
@@ -222,6 +261,7 @@ def test_a_limit_that_never_held_a_program_back_made_it_neither_faster_nor_slowe
     assert {(row.metric, row.verdict, row.because) for row in found.comparisons} == {
         ("total_time", "inconclusive", why),
         ("cpu_time", "inconclusive", why),
+        ("memory_group_peak", "same", ""),
     }
 
 

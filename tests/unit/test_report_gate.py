@@ -17,6 +17,7 @@ from edgewise.record.caution import Caution
 from edgewise.report.comparison.gate import (
     MARKER,
     gate_document,
+    gate_page,
     render_gate_markdown,
 )
 from edgewise.report.comparison.junit import render_junit
@@ -47,6 +48,12 @@ def suite_of(outcome: GateResult) -> ElementTree.Element:
 
 
 # --- JUnit ---
+
+
+def test_the_page_has_each_chart_once():
+    page = gate_page(judged())
+    ((_, (part,)),) = page.parts()
+    assert any(chart is not None for chart in page.charts()) and list(part.charts()) == []
 
 
 def test_junit_has_a_case_per_check():

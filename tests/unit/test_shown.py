@@ -21,7 +21,7 @@ from edgewise.record import Failure
 from edgewise.report.bench.document import bench_document
 from edgewise.report.document.text import to_text
 from edgewise.report.files import DESCRIBED
-from edgewise.shown import Shown
+from edgewise.shown import Shown, _without_empty
 from edgewise.verbs import shown_in_python
 from estimates import estimated
 from messages import says
@@ -257,4 +257,27 @@ def test_a_frame_has_the_rows(runs, monkeypatch, library):
         runs.to_frame()
     assert error.value.advice.startswith("pip install pandas")
     monkeypatch.setitem(sys.modules, library, SimpleNamespace(DataFrame=lambda rows, **_: ("frame", rows)))
-    assert runs.to_frame() == ("frame", runs.as_rows())
+    kind, (row, *_) = runs.to_frame()
+    whole = runs.as_rows()[0]
+    assert kind == "frame" and row == {key: whole[key] for key in row}
+    assert {"latency (s)", "latency (s) low", "latency (s) high"} <= row.keys()
+    assert "energy (J)" in whole and not {"energy (J)", "model_size (B) low", "model_size (B) high"} & row.keys()
+
+
+def test_a_frame_has_the_columns_that_tell_something_in_one_of_its_rows():
+    rows = [
+        {
+            "model": "a",
+            "x": 0.0,
+            "x low": 0.0,
+            "x high": 0.0,
+            "y": 2.0,
+            "y low": 2.0,
+            "y high": 3.0,
+            "z": None,
+            "n": "",
+        },
+        {"model": "b", "x": 1.0, "x low": None, "x high": None, "y": None, "y low": None, "y high": None, "z": None},
+    ]
+    assert [list(row) for row in _without_empty(rows)] == [["model", "x", "y", "y low", "y high"]] * 2
+    assert _without_empty([]) == []

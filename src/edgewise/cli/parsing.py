@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import shlex
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
 from itertools import pairwise
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -12,7 +13,7 @@ import click
 
 from edgewise.cli.completing import completions
 from edgewise.cli.project import FILE, Project
-from edgewise.errors import BadInput, ExitCode
+from edgewise.errors import BadInput, EdgewiseError, ExitCode
 from edgewise.verbs.command import Command
 from edgewise.verbs.option import Option, Values
 
@@ -176,6 +177,10 @@ def _tell_project_defaults(options: Sequence[Option], ctx: click.Context) -> Non
         err().print(f"{FILE} sets {shlex.join(words)}", style="dim", markup=False, highlight=False, soft_wrap=True)
 
 
+MOST_NEAR = 3
+"""Number of commands that are named where there is none of a name."""
+
+
 class Group(click.Group):
     """Commands by name.
 
@@ -227,10 +232,26 @@ class Group(click.Group):
 
             near = [word for words in _SYNONYMS if name in words for word in words if word in self.members]
             near = [self._synonyms[name]] if name in self._synonyms else near
-            near = near or get_close_matches(name, self.members, 1)
-            advice = f"{ctx.command_path} {near[0]}" if near else f"see '{ctx.command_path} --help'"
+            near = near or self._within_groups(name) or get_close_matches(name, self.members, 1)
+            # A line that can be typed as it is; of several groups with such a command, all.
+            advice = " or ".join(f"{ctx.command_path} {each}" for each in near[:MOST_NEAR])
+            advice = advice or f"see '{ctx.command_path} --help'"
             raise BadInput(f"No such command {name!r}.", advice=advice)
         return super().resolve_command(ctx, args)
+
+    def _within_groups(self, name: str) -> list[str]:
+        """Return ``["runs list"]``: commands of that name, or a word for it, of the groups among the members.
+
+        The group with the most commands comes first.
+        """
+        groups: list[tuple[str, Group]] = []
+        for each in self.members:
+            with suppress(EdgewiseError):  # a plug-in that can't be loaded
+                if isinstance(command := self._load(each), Group):
+                    groups.append((each, command))
+        same = next((words for words in _SYNONYMS if name in words), (name,))
+        groups.sort(key=lambda found: -len(found[1].members))
+        return [f"{each} {word}" for each, group in groups for word in same if word in group.members]
 
     def shell_complete(self, ctx: click.Context, incomplete: str) -> list[CompletionItem]:
         """Names of commands with their help, without importing them; then flags."""

@@ -28,7 +28,7 @@ from edgewise.comparing.turns import compare_in_turns
 from edgewise.errors import BadInput, as_flag
 from edgewise.metrics import METRICS, SHARES
 from edgewise.record import Disagreement, Run
-from edgewise.record.facts import is_unreliable
+from edgewise.record.facts import NOT_A_MODEL, is_unreliable
 from edgewise.run.measurements import Z95
 from edgewise.run.variation import reach_of
 from edgewise.stats.comparison import (
@@ -187,10 +187,13 @@ def choose_metrics(variants: Sequence[Variant], criteria: Criteria) -> tuple[str
     # An imported run may have another headline than its scenario's, such as a mean.
     headlines = [variants[0].run.headline, *(each.run.headline for each in variants if each.run.source is not None)]
     evidence = evidence_of(variants)
+    # Records of scripts had the size of the script, which says nothing of what they do.
+    programs = any(each.run.job.command and each.run.job.model.format in NOT_A_MODEL for each in variants)
     told = [
         metric
         for metric in METRICS_COMPARED
-        if any(evidence(index, metric).side.value is not None for index in range(len(variants)))
+        if not (programs and metric == "model_size")
+        and any(evidence(index, metric).side.value is not None for index in range(len(variants)))
     ]
     return tuple(dict.fromkeys((*headlines, *told)))
 

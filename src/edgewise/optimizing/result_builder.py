@@ -39,7 +39,7 @@ from edgewise.optimizing.variant import (
     file_words_of,
     made_of,
 )
-from edgewise.record import DataRef, Job, ModelRef, Run
+from edgewise.record import DataRef, ModelRef, Run
 from edgewise.text import listing
 
 SCHEMA = 1
@@ -265,27 +265,12 @@ def _with_files(result: Optimization, settings: SearchSettings, candidate: Candi
             files |= {} if loader is None else {"loader": str(loader)}
             with suppress(EdgewiseError):  # not every engine's model has a graph that can be read
                 graph = read_graph(Path(candidate.job.model.path))
-                notes = [*_tell_fixed_sizes(graph, candidate.job, loader), *_tell_integers(graph)]
-                result = replace(result, notes=(*result.notes, *notes))
+                result = replace(result, notes=(*result.notes, *_tell_integers(graph)))
     except (OSError, EdgewiseError) as error:
         reason = error.message if isinstance(error, EdgewiseError) else error.strerror or str(error)
         note = f"the chosen file could not be copied to {settings.folder}: {reason}"
         return replace(result, command=command, notes=(*result.notes, note), files={"chosen": candidate.model.path})
     return replace(result, command=command, files=files)
-
-
-def _tell_fixed_sizes(graph: Graph, job: Job, loader: Path | None) -> list[str]:
-    """Return that OpenVINO ran a file with sizes that it leaves open, which is faster, and who fixes them."""
-    if job.runtime.name != "openvino" or loader is None:
-        return []
-    told = []
-    for spec in job.workload.inputs:
-        tensor = graph.tensors.get(spec.name)
-        sizes = () if tensor is None else tensor.shape or ()
-        if any(not isinstance(size, int) for size in sizes):
-            told.append(f"{spec.name} from {'×'.join(map(str, sizes))} to {'×'.join(map(str, spec.shape))}")
-    words = f"{listing(told)}: its speed was measured with that ({loader.name} does it)"
-    return [f"open sizes fixed for openvino: {words}"] if told else []
 
 
 def _tell_integers(graph: Graph) -> list[str]:

@@ -14,7 +14,7 @@ CAUTIONS: dict[str, tuple[str, str]] = {
     "wide-interval": ("C", "measure longer, or stop other work; ignore differences smaller than the interval"),
     "very-wide-interval": (
         "D",
-        "only the order of magnitude is known; raise ⟦sessions⟧ (five or more), measure longer or stop other work",
+        "ignore smaller differences; raise ⟦sessions⟧ (five or more), measure longer or stop other work",
     ),
     "variation-assumed": (
         "B",
@@ -119,6 +119,11 @@ CAUTIONS: dict[str, tuple[str, str]] = {
     "output-not-finite": ("C", "the outputs contain NaN or infinity; use real data with ⟦input_data⟧"),
     "precision-differs": ("B", "the runtimes computed in different precisions; set one with ⟦precision⟧"),
     "assumed-shape": ("A", "an open dimension got an assumed size; set it with ⟦shape=NAME=…⟧"),
+    "fixed-dimensions": (
+        "A",
+        "⟦set=keep_open_dimensions=true⟧ measures the file as it is; a program gets this speed if it fixes the sizes, "
+        "too, with reshape()",
+    ),
     "input-converted": ("A", "the data was converted to the model's input type; store it in that type"),
     "slower-call": (
         "A",

@@ -8,8 +8,10 @@ from typing import Any
 from edgewise.record.run import Run
 from edgewise.text import one_line
 
-NOT_A_MODEL = ("program", "name")
-"""Formats of `ModelRef` that stand for a program, or for a word in a command that names no file."""
+SCRIPTS = ("py", "sh", "js", "pl", "rb", "jar", "exe")
+"""Endings of files that are programs."""
+NOT_A_MODEL = ("program", "name", *SCRIPTS)
+"""Formats of `ModelRef` that stand for a program or a script, or for a word in a command that names no file."""
 
 
 def is_unreliable(run: Run) -> bool:

@@ -18,7 +18,7 @@ _SHAPES: Mapping[str, Any] = {
     **dict.fromkeys(("memory_baseline", "memory_load", "memory_peak", "counters", "file_cache"), _NUMBERS),
     "reference": {"start": _NUMBERS, "end": _NUMBERS, "version": _Number},
     "steady": {"stopped_because": _Text, **dict.fromkeys(TURN_LISTS, list), "*": _Number},
-    "effective": {"threads": _Number, "requests": _Number, "precision": _Text},
+    "effective": {"threads": _Number, "requests": _Number, "precision": _Text, "fixed_dimensions": {"*": {"*": int}}},
     "compiled": {"*": bool},
     "cautions": {"*": _Text},
     "background_cpu": _Number,

@@ -22,8 +22,9 @@ from edgewise.run.stopping import TIME_BUDGET
 from edgewise.runtime.arrays import MOST_TOLD
 from edgewise.stats import diagnosis
 from edgewise.stats.summary import outlier_mask
+from edgewise.text import listing
 from edgewise.units import format_quantity
-from edgewise.workload.input_shapes import ASSUMED
+from edgewise.workload.input_shapes import ASSUMED, open_axes
 from edgewise.workload.inputs import CONVERTED
 
 LEAST_SAMPLES = 9
@@ -317,6 +318,8 @@ def _about_settings(job: Job, sessions: Sequence[SessionResult]) -> Iterator[Cau
             f"{job.runtime.name}'s own default on this device is {default}, and this ran in {used}; "
             f"⟦precision={used},{default}⟧ measures both",
         )
+    if fixed := _fixed_dimensions(job, effective.get("fixed_dimensions")):
+        yield Caution.of("fixed-dimensions", fixed)
     fell_back = next((session.facts["fell_back"] for session in sessions if "fell_back" in session.facts), None)
     if fell_back:
         yield Caution.of("slower-call", str(fell_back))
@@ -329,3 +332,20 @@ def _about_settings(job: Job, sessions: Sequence[SessionResult]) -> Iterator[Cau
     converted = [f"{spec.name}: {spec.note}" for spec in job.workload.inputs if CONVERTED in spec.note]
     if converted:
         yield Caution.of("input-converted", "; ".join(converted))
+
+
+def _fixed_dimensions(job: Job, told: Mapping[str, Mapping[str, int]] | None) -> str:
+    """Return which open dimensions the engine had fixed before it compiled the file; "" for none."""
+    others = {(spec.name, axis) for spec in job.workload.inputs for axis in open_axes(spec)}
+    sizes: dict[str, int] = {}
+    for name, axes in (told or {}).items():
+        for axis, size in axes.items():
+            is_batch = axis == "0" and (name, 0) not in others and size == job.workload.batch
+            sizes["batch" if is_batch else f"dimension {axis} of {name}"] = size
+    if not sizes:
+        return ""
+    are, they = ("is", "it was") if len(sizes) == 1 else ("are", "they were")
+    return (
+        f"the file's {listing(list(sizes))} {are} open: {they} fixed to {listing(list(map(str, sizes.values())))} for "
+        f"{job.runtime.name}; compiled as it is, it may be slower"
+    )

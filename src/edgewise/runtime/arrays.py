@@ -39,6 +39,16 @@ def shapes_in_order(names: Sequence[Collection[str]], shapes: Mapping[str, Shape
     return list(shapes.values())
 
 
+def open_sizes(inputs: Sequence[TensorSpec], wanted: Sequence[Shape | None]) -> dict[str, dict[str, int]]:
+    """Return input → each dimension that the file leaves open → the size that is wanted."""
+    found = {
+        own.name: {str(axis): size for axis, size in enumerate(shape) if not isinstance(own.shape[axis], int)}
+        for own, shape in zip(inputs, wanted, strict=True)
+        if own.shape is not None and shape is not None
+    }
+    return {name: sizes for name, sizes in found.items() if sizes}
+
+
 def in_shapes(inputs: Sequence[TensorSpec], shapes: Mapping[str, Shape]) -> tuple[TensorSpec, ...]:
     """Return the inputs with the shapes that are wanted, as `shapes_in_order` finds them."""
     wanted = shapes_in_order([(spec.name,) for spec in inputs], shapes)

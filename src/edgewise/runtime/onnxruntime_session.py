@@ -19,6 +19,7 @@ from edgewise.runtime.arrays import (
     check_dtypes,
     closed,
     fixed_shape_message,
+    open_sizes,
     own_copies,
     run_on_threads,
     shapes_in_order,
@@ -52,6 +53,8 @@ class OnnxSession:
         self.effective: Mapping[str, Any] = _effective(
             session, provider=options.provider, requests=requests, placement=placement
         )
+        if sizes := open_sizes(self.inputs, wanted):
+            self.effective = {**self.effective, "open_dimensions": sizes}
         if any(spec.dtype == "string" for spec in self.inputs):
             self.fall_back()  # text can't be bound
 

@@ -10,9 +10,9 @@ from pathlib import Path
 from typing import Any
 
 from edgewise.model.flex import flex_words
-from edgewise.model.signature import TensorSpec
+from edgewise.model.signature import TensorSpec, shapes_fit
 from edgewise.registry import Availability
-from edgewise.runtime.arrays import check_rank, refused, shapes_in_order, tell
+from edgewise.runtime.arrays import check_rank, open_sizes, refused, shapes_in_order, tell
 from edgewise.runtime.base import (
     InvalidModel,
     LoadOptions,
@@ -22,12 +22,14 @@ from edgewise.runtime.base import (
     package_availability,
 )
 from edgewise.runtime.onnx_functions import has_functions, write_inlined
-from edgewise.runtime.openvino_session import OpenVinoSession, shape_of, spec_of
+from edgewise.runtime.openvino_session import OpenVinoSession, spec_of
 from edgewise.runtime.tflite_buffers import NOT_IN_OPENVINO, has_buffers_behind
 from edgewise.text import means_out_of_memory
 
 #: on these devices float32 is not a matter of course: bfloat16 or float16 is their default where they have it
 _TAKES_PRECISION = frozenset({"CPU", "GPU"})
+KEEP_OPEN = "keep_open_dimensions"
+"""Setting of edgewise's own: compile the file as it is, instead of for the sizes that its inputs get."""
 
 
 class OpenVino:
@@ -43,8 +45,10 @@ class OpenVino:
         Provider(name="auto", title="AUTO"),
     )
     in_default = True
-    #: properties of devices; others name files or folders (CACHE_DIR, WEIGHTS_PATH, CONFIG_FILE) or hold more of them
+    #: `KEEP_OPEN` and properties of devices; other properties name files or folders (CACHE_DIR, WEIGHTS_PATH,
+    #: CONFIG_FILE) or hold more of them
     settings = frozenset({
+        KEEP_OPEN,
         "CPU_DENORMALS_OPTIMIZATION", "CPU_SPARSE_WEIGHTS_DECOMPRESSION_RATE", "DYNAMIC_QUANTIZATION_GROUP_SIZE",
         "ENABLE_CPU_PINNING", "ENABLE_CPU_RESERVATION", "ENABLE_HYPER_THREADING", "EXECUTION_MODE_HINT",
         "KV_CACHE_PRECISION", "NUM_STREAMS", "PERFORMANCE_HINT", "PERFORMANCE_HINT_NUM_REQUESTS",
@@ -72,15 +76,21 @@ class OpenVino:
         return tuple(map(spec_of, model.inputs)), tuple(map(spec_of, model.outputs))
 
     def load(self, path: Path, options: LoadOptions) -> OpenVinoSession:
-        """Return a session for the model at `path`, reshaped to `options.shapes`. Raises as `Runtime.load`."""
+        """Return a session for the model at `path`, reshaped to `options.shapes`. Raises as `Runtime.load`.
+
+        With the setting `KEEP_OPEN`, only inputs that could not be fed otherwise are reshaped.
+        """
         check_settings(self.title, self.settings, options.extra)
+        keep_open = options.extra.get(KEEP_OPEN, False)
+        if not isinstance(keep_open, bool):
+            raise UnsupportedModel(f"{KEEP_OPEN} is true or false, not {keep_open!r}")
         import openvino
 
         core = openvino.Core()
         device = _find_device(core, options.provider)
         model = read_model(core, path)
         try:
-            _reshape(model, options.shapes)
+            dimensions = _reshape(model, options.shapes, keep_open=keep_open)
         except Exception as error:
             raise _explain(error, otherwise=UnsupportedModel, context=refused(options.shapes)) from error
         config = _configure(device, options)
@@ -88,13 +98,13 @@ class OpenVino:
             compiled = core.compile_model(model, device, config)
         except Exception as error:
             raise _explain(error, otherwise=UnsupportedModel) from error
-        ask = partial(_ask_default_precision, core, device)
+        tell_more = partial(_tell_more, core, device, dimensions)
         if options.profile:
             from edgewise.runtime.openvino_profile import ProfiledOpenVinoSession
 
             again = partial(core.compile_model, model, device, config | {"PERF_COUNT": True})
-            return ProfiledOpenVinoSession(compiled, options, ask, model=model, path=path, compile_anew=again)
-        return OpenVinoSession(compiled, options, ask)
+            return ProfiledOpenVinoSession(compiled, options, tell_more, model=model, path=path, compile_anew=again)
+        return OpenVinoSession(compiled, options, tell_more)
 
 
 def read_model(core: Any, path: Path) -> Any:
@@ -131,6 +141,11 @@ def _find_device(core: Any, provider: str) -> str:
     raise UnsupportedModel(f"OpenVINO finds no {device} on this machine (it finds: {', '.join(seen)})")
 
 
+def _tell_more(core: Any, device: str, dimensions: Mapping[str, Any]) -> dict[str, Any]:
+    """Return what a compiled model does not say of itself, as `Session.effective` has it."""
+    return {"default_precision": _ask_default_precision(core, device), **dimensions}
+
+
 def _ask_default_precision(core: Any, device: str) -> str | None:
     """Return the precision in which the engine itself would compute on `device`; None where the device has none."""
     if device not in _TAKES_PRECISION:
@@ -139,19 +154,32 @@ def _ask_default_precision(core: Any, device: str) -> str | None:
     return name
 
 
-def _reshape(model: Any, shapes: Mapping[str, tuple[int, ...]]) -> None:
-    """Give every input its wanted shape, where it has another. Raises the engine's error where that can't be."""
+def _reshape(model: Any, shapes: Mapping[str, tuple[int, ...]], *, keep_open: bool) -> dict[str, Any]:
+    """Give every input its wanted shape, where it has another. Raises the engine's error where that can't be.
+
+    Args:
+        keep_open: leave inputs as they are whose open dimensions take any size.
+
+    Returns:
+        Sizes of the dimensions that the file leaves open, under ``fixed_dimensions`` or ``open_dimensions``.
+    """
     wanted = shapes_in_order([tuple(port.get_names()) for port in model.inputs], shapes)
-    changed: dict[int, list[int]] = {}
-    for index, (port, shape) in enumerate(zip(model.inputs, wanted, strict=True)):
-        own = shape_of(port)
-        if shape is None or own == shape:
+    inputs, changed = [spec_of(port) for port in model.inputs], dict[int, list[int]]()
+    for index, (own, shape) in enumerate(zip(inputs, wanted, strict=True)):
+        if shape is None or own.shape == shape or (keep_open and shapes_fit(own.shape, shape)):
             continue
-        if own is not None:
-            check_rank(spec_of(port).name, len(own), shape)
+        if own.shape is not None:
+            check_rank(own.name, len(own.shape), shape)
         changed[index] = list(shape)
     if changed:
         model.reshape(changed)
+    sizes = open_sizes(inputs, wanted)
+    fixed = {inputs[index].name for index in changed}
+    parts = {
+        "fixed_dimensions": {name: of for name, of in sizes.items() if name in fixed},
+        "open_dimensions": {name: of for name, of in sizes.items() if name not in fixed},
+    }
+    return {word: part for word, part in parts.items() if part}
 
 
 def _configure(device: str, options: LoadOptions) -> dict[str, Any]:
@@ -171,7 +199,7 @@ def _configure(device: str, options: LoadOptions) -> dict[str, Any]:
         if options.threads is not None:
             processor["INFERENCE_NUM_THREADS"] = options.threads
         config["DEVICE_PROPERTIES"] = {"CPU": processor}
-    return config | dict(options.extra)
+    return config | {name: value for name, value in options.extra.items() if name != KEEP_OPEN}
 
 
 _UNSUPPORTED = re.compile(

@@ -110,10 +110,10 @@ class ProfiledOpenVinoSession(OpenVinoSession):
     """
 
     def __init__(
-        self, compiled: Any, options: LoadOptions, ask_default_precision: Callable[[], str | None], *, model: Any,
+        self, compiled: Any, options: LoadOptions, tell_more: Callable[[], Mapping[str, Any]], *, model: Any,
         path: Path, compile_anew: Callable[[], Any],
     ) -> None:  # fmt: skip
-        super().__init__(compiled, options, ask_default_precision)
+        super().__init__(compiled, options, tell_more)
         self._model = model
         self._path = path
         self._compile_anew = compile_anew

@@ -45,13 +45,11 @@ _PRODUCTS = frozenset({
 class OpenVinoSession:
     """A model in OpenVINO. Attributes as in `edgewise.runtime.base.Session`.
 
-    `ask_default_precision`: the precision that the engine takes where none is asked for.
+    `tell_more`: entries of `effective` that the compiled model does not know.
     """
 
-    def __init__(
-        self, compiled: Any, options: LoadOptions, ask_default_precision: Callable[[], str | None] = lambda: None
-    ) -> None:
-        self._ask_default_precision = ask_default_precision
+    def __init__(self, compiled: Any, options: LoadOptions, tell_more: Callable[[], Mapping[str, Any]] = dict) -> None:
+        self._tell_more = tell_more
         self.inputs: Sequence[TensorSpec] = tuple(map(spec_of, compiled.inputs))
         self.outputs: Sequence[TensorSpec] = tuple(map(spec_of, compiled.outputs))
         check_dtypes(self.inputs, self.outputs)
@@ -81,8 +79,7 @@ class OpenVinoSession:
     @cached_property
     def effective(self) -> Mapping[str, Any]:
         """What the compiled model says of itself; read late, so that asking is no part of the loading time."""
-        told = _effective(self._compiled, self._provider, self._requests)
-        return {**told, "default_precision": self._ask_default_precision()}
+        return {**_effective(self._compiled, self._provider, self._requests), **self._tell_more()}
 
     def bind(self, arrays: Sequence[Any]) -> None:
         """Copy one array per input into the engine's own input tensors. Raises ValueError where they don't fit."""

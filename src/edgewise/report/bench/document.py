@@ -33,7 +33,7 @@ from edgewise.report.bench.recommendation import (
 from edgewise.report.bench.sustained import sustained_sections
 from edgewise.report.bench.tables import bench_tables, ranking_table
 from edgewise.report.document import Document, Section, Table, filled
-from edgewise.report.runs.cautions import caution_sections, default_precision_lines
+from edgewise.report.runs.cautions import caution_sections, default_precision_lines, fixed_dimension_lines
 from edgewise.report.runs.cells import judged_on, label_of, reason_of_absence
 from edgewise.report.runs.conditions import (
     delegates_of,
@@ -85,6 +85,12 @@ def recommendations_by_device(runs: Sequence[Run]) -> list[Recommendation]:
         for device, part in parts.items()
         for one in recommendations(part)
     ]
+
+
+def recommended_runs(runs: Sequence[Run]) -> list[Run]:
+    """Return the recommended runs of several; none of one."""
+    ids = {one.run for one in recommendations_by_device(runs)} if len(runs) > 1 else set()
+    return [run for run in runs if run.id in ids]
 
 
 def answer_by_device(runs: Sequence[Run], *, each: bool = False) -> tuple[str, ...]:
@@ -204,7 +210,11 @@ def bench_document(runs: Sequence[Run], *, title: str = "", places: bool = False
         title=title or default_title(runs),
         tables=(*rankings, *tables),
         sections=tuple(filled(sections)),
-        answer=(*answer_by_device(runs), *default_precision_lines(runs, verb="bench", places=places)),
+        answer=(
+            *answer_by_device(runs),
+            *default_precision_lines(runs, verb="bench", places=places),
+            *fixed_dimension_lines(recommended_runs(runs), places=places),
+        ),
     )
 
 

@@ -24,7 +24,7 @@ from edgewise.formatting import amount_text, factor_text, percent, percent_of, q
 from edgewise.grouping import by_key
 from edgewise.metrics import METRICS, in_sentence
 from edgewise.record import InTurns, Run, Scenario
-from edgewise.record.facts import is_unreliable, precision_of, threads_of
+from edgewise.record.facts import SCRIPTS, is_unreliable, precision_of, threads_of
 from edgewise.report.bench.ranking import (
     NOT_TOLD,
     PRACTICAL,
@@ -398,6 +398,7 @@ def answer_of(runs: Sequence[Run], *, each: bool = False) -> tuple[str, ...]:
             ]
             left = len(groups) - MOST_LINES
             lines += [f"{left} more models: see the recommendation of each"] if left > 0 else []
+            lines += why_programs_differ(sweep)
     lines += [f"{left} more networks: see the recommendation of each"] if (left := len(found) - len(shown)) else []
     lines += load_lines([run for sweep in found if not is_decided_by_load(sweep) for run in sweep]) if tasks else []
     return (*lines, *_of_start_ups(runs), *_of_files(runs), *_of_assumed_sizes(runs))
@@ -629,13 +630,37 @@ def _value_of_chosen(chosen: Candidate, every: Sequence[Candidate], name: Callab
 
 
 def _smallest_of(ranked: Sequence[RankedModel], runs: Sequence[Run]) -> list[str]:
-    """Return which of the models that run has the smallest file; empty where no size is known."""
+    """Return which of the models that run has the smallest file, and which program takes the least memory; empty where
+    that is not known.
+    """
     ran = {one_line(run.job.model.name) for run in runs if run.status != "failed"}
     files = [one for one in ranked if not command_of(one.run)]  # what starts a program is no model
     sizes = {one.model: size for one in files if (size := one.run.job.model.size_bytes) and one.model in ran}
     least = min(sizes.values(), default=0)
     smallest = " and ".join(model for model, size in sizes.items() if size == least)
-    return [f"Smallest: {smallest}, {quantity(least, 'B')}"] if smallest else []
+    lines = [f"Smallest: {smallest}, {quantity(least, 'B')}"] if smallest else []
+    return [*lines, *_of_memory([one for one in ranked if command_of(one.run)])]
+
+
+def _of_memory(programs: Sequence[RankedModel]) -> list[str]:
+    """Return which program has the least peak memory, where the next has more by an amount that matters."""
+    peaks = sorted((peak, one.model) for one in programs if (peak := one.run.value("memory_group_peak")))
+    if len(peaks) < 2 or peaks[1][0] < peaks[0][0] * (1 + PRACTICAL):
+        return []
+    (least, model), (more, other) = peaks[:2]
+    return [f"Least peak memory: {model}, {quantity(least, 'B')} ({other} {quantity(more, 'B')})"]
+
+
+def why_programs_differ(runs: Sequence[Run]) -> list[str]:
+    """Return where to look for why one of several programs is faster; none for variants of one program."""
+    commands = [run.job.command for run in runs if command_of(run)]
+    scripts = [tuple(word for word in words if word.rpartition(".")[2] in SCRIPTS) for words in commands]
+    if len({own or words[:1] for own, words in zip(scripts, commands, strict=True)}) < 2:
+        return []
+    return [
+        "Why one is faster is not measured; of programs that run a network, this shows what starting costs (import, "
+        "load, first inference): edgewise bench MODEL --scenario cold-start -r A,B"
+    ]
 
 
 def _tie_of(named: Sequence[Candidate], leaders: Sequence[Candidate]) -> list[str]:

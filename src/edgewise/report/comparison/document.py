@@ -18,7 +18,7 @@ from edgewise.record.names import run_names
 from edgewise.record.run import ID_SIZES
 from edgewise.report.bench.document import input_sections
 from edgewise.report.bench.ranking import LOAD, load_lines
-from edgewise.report.bench.recommendation import headline_text, share_of_scale, use_of
+from edgewise.report.bench.recommendation import headline_text, share_of_scale, use_of, why_programs_differ
 from edgewise.report.comparison.charts import CHARTS
 from edgewise.report.comparison.tables import NO_REASON, before_after_table, compared_labels, conclusion_of
 from edgewise.report.comparison.words import disagreement_text, lower_label, quotient_note, ranking_conclusion
@@ -39,7 +39,7 @@ from edgewise.report.document import (
     value_cell,
 )
 from edgewise.report.document.columns import text_column
-from edgewise.report.runs.cautions import merge_cautions, typed_path
+from edgewise.report.runs.cautions import FIXED, fixed_dimension_lines, merge_cautions, typed_path
 from edgewise.report.runs.cells import failure_of, label_of, reason_of_absence
 from edgewise.report.runs.conditions import elsewhere, engine_of, names_of
 from edgewise.report.runs.provenance import how_of, provenance_of_column
@@ -68,7 +68,7 @@ def comparison_document(findings: ComparisonResult) -> Document:
     runs = [each.run for each in findings.variants]
     front, cautions = tuple(front_lines(findings)), tuple(caution_lines(findings))
     conditions, amounts = lines_of(findings.conditions), "; ".join(_amount_lines(findings))
-    codes = ", ".join(line.partition(":")[0] for line in cautions)
+    codes = ", ".join(line if line.startswith(FIXED) else line.partition(":")[0] for line in cautions)
     load = (*load_lines(runs), *disagreement_lines(findings))
     sections = [
         Section(title="Failed", lines=lines_of(f"{who}: {why}" for who, why in findings.failures.items()), tone="bad"),
@@ -84,19 +84,19 @@ def comparison_document(findings: ComparisonResult) -> Document:
         Section(title="Notes", lines=lines_of(findings.notes)),
         Section(title="Cautions about the variants' own numbers", lines=cautions, tone="poor", brief=codes),
     ]
+    said = [
+        *output_lines(findings),
+        *variant_lines(findings),
+        *agreement_lines(findings),
+        *reason_lines(findings),
+        *why_programs_differ(runs),
+        *not_finite_lines(findings),
+    ]
     return Document(
         title=title_of(findings),
         tables=tuple(tables),
         sections=tuple(filled(sections)),
-        answer=lines_of(
-            [
-                *output_lines(findings),
-                *variant_lines(findings),
-                *agreement_lines(findings),
-                *reason_lines(findings),
-                *not_finite_lines(findings),
-            ]
-        ),
+        answer=lines_of([*said, *fixed_dimension_lines(winners_of(findings))]),
         lead=tuple(filled([Section(title=LOAD, lines=load, tone="poor")])),
         charts=lambda: [make(findings) for make in CHARTS],
     )
@@ -165,6 +165,14 @@ def variant_lines(findings: ComparisonResult) -> list[str]:
         elif use := use_of(one.run):
             lines.append(f"{one_line(one.label)}: {lower_label(one.run.headline)} {headline_text(one.run)}{use}")
     return lines
+
+
+def winners_of(findings: ComparisonResult) -> list[Run]:
+    """Return the run of each variant that is proven faster than another one."""
+    headlines = {each.run.headline for each in findings.variants}
+    rows = [row for row in findings.comparisons if row.metric in headlines]
+    faster = {row.b for row in rows if row.verdict == "faster"} | {row.a for row in rows if row.verdict == "slower"}
+    return [each.run for each in findings.variants if each.label in faster]
 
 
 def disagreement_lines(findings: ComparisonResult) -> list[str]:

@@ -82,7 +82,8 @@ def gate_page(outcome: GateResult) -> Document:
     document = gate_document(outcome, folded=False)
     title, *doubts = document.answer
     found = comparison_document(outcome.findings)
-    parts = [("The comparison", [found])] if outcome.findings.variants else []
+    # The page's own charts are those of the comparison.
+    parts = [("The comparison", [replace(found, charts=tuple)])] if outcome.findings.variants else []
     return replace(document, title=title, answer=tuple(doubts), charts=found.charts, parts=lambda: parts)
 
 

@@ -29,7 +29,7 @@ from edgewise.report.evaluation.tables import (
     model_labels,
     overview_table,
 )
-from edgewise.report.runs.cautions import caution_lines
+from edgewise.report.runs.cautions import FIXED, caution_lines
 from edgewise.report.runs.cells import failure_of, label_of, preparation_of
 from edgewise.report.runs.conditions import elsewhere, engine_of, flatten
 from edgewise.runtime.base import KEEPS_STATE
@@ -132,7 +132,6 @@ def _confusion(evaluation: Evaluation | None) -> dict[str, Any] | None:
 
 def sections_of(results: EvaluationResults) -> list[Section]:
     """Failures first, then the most frequent confusions, then the conditions."""
-    several = len(results.models) > 1
     grades = ", ".join(f"{label} grade {one.run.trust.grade}" for one, label in _pairs(results) if one.run.trust)
     found = [
         Section(title="Failed", lines=_failures(results), tone="bad"),
@@ -140,13 +139,10 @@ def sections_of(results: EvaluationResults) -> list[Section]:
         Section(title=IMPLAUSIBLE, lines=_doubts(results), tone="poor"),
         Section(title=ABOUT_ACCURACY, lines=_caution_lines(results, ABOUT_DATA, advice=True), tone="poor"),
         Section(title=ALIKE, lines=_caution_lines(results, ABOUT_DATA, advice=True, alike=True)),
-        *(
-            Section(title=f"Most confused: {label}" if several else "Most confused", lines=lines, brief=lines[0])
-            for one, label in _pairs(results)
-            if one.run.evaluation is not None and (lines := tuple(confused_lines(one.run.evaluation)))
-        ),
+        Section(title="Most confused", lines=_shared(results, confused_lines), brief=_brief_confused(results)),
         Section(title="One sample", lines=_shared(results, example_lines), brief=""),
         Section(title="State", lines=_caution_lines(results, (KEEPS_STATE,))),
+        Section(title="Fixed sizes", lines=_caution_lines(results, (FIXED,))),
         Section(title="Data", lines=_shared(results, data_lines), brief=next(iter(_shared(results, data_lines)), "")),
         Section(title="How samples were prepared", lines=_shared(results, preparation_lines), brief=""),
         Section(title="Task", lines=_shared(results, task_lines), brief=""),
@@ -311,6 +307,22 @@ def confused_lines(evaluation: Evaluation) -> list[str]:
     return lines
 
 
+def _brief_confused(results: EvaluationResults) -> str:
+    """``"0_tshirt taken for 6_shirt: 8 of 100"``: the first line of each model; those that agree on it are one."""
+    first = [
+        (told[0].rpartition(": ")[::2], label)
+        for one, label in _pairs(results)
+        if one.run.evaluation is not None and (told := confused_lines(one.run.evaluation))
+    ]
+    found = by_key((pair or count, (count if pair else "", label)) for (pair, count), label in first)
+    lines = []
+    for what, some in found.items():
+        counts = listing(list(dict.fromkeys(count for count, _ in some if count)))
+        names = "" if len(some) == len(results.models) else f" ({listing([label for _, label in some])})"
+        lines.append(f"{what}{f': {counts}' if counts else ''}{names}")
+    return "; ".join(lines)
+
+
 def example_lines(evaluation: Evaluation) -> list[str]:
     """Return the best classes of one sample, with the scores that the model gave."""
     example = evaluation.example or {}
@@ -404,7 +416,8 @@ def _caution_lines(
 
 def _latency_cautions(results: EvaluationResults) -> tuple[str, ...]:
     """Return what is to be known of the latencies; cautions on the accuracy have sections of their own."""
-    kept = [tuple(each for each in one.run.cautions if each.code not in (CODE, *ABOUT_DATA)) for one in results.models]
+    told_apart = (CODE, FIXED, *ABOUT_DATA)
+    kept = [tuple(each for each in one.run.cautions if each.code not in told_apart) for one in results.models]
     # Their advice names options of `bench`, which `evaluate` lacks.
     plain = [tuple(replace(each, advice="") for each in cautions) for cautions in kept]
     runs = [replace(one.run, cautions=cautions) for one, cautions in zip(results.models, plain, strict=True)]

@@ -24,6 +24,8 @@ from edgewise.report.optimization.charts import CHARTS
 from edgewise.report.optimization.tables import before_after_table, featured, front_table, layers_table, variants_table
 from edgewise.report.optimization.words import (
     condition_lines,
+    fixed_lines,
+    fixed_messages,
     folded_notes,
     headline_of,
     int8_line,
@@ -46,7 +48,8 @@ def print_optimization(result: Optimization, console: Console, *, details: bool 
 
     headline, evidence = headline_of(result)
     _print_line(console, headline, style="bold")
-    for line in filter(None, (precision_line(result), int8_line(result), reason_line(result), evidence)):
+    lines = (precision_line(result), int8_line(result), reason_line(result), *fixed_lines(result), evidence)
+    for line in filter(None, lines):
         _print_line(console, line)
     document = describe_optimization(result, width=console.width)
     if not document.lead:  # a section begins with an empty line
@@ -79,7 +82,10 @@ def describe_optimization(result: Optimization, *, width: int | None = None) -> 
     ]
     return Document(
         title="; ".join(
-            filter(None, (headline, precision_line(shown), int8_line(shown), reason_line(shown), evidence))
+            filter(
+                None,
+                (headline, precision_line(shown), int8_line(shown), reason_line(shown), *fixed_lines(shown), evidence),
+            )
         ),
         tables=tuple(table for table in tables if table is not None),
         sections=tuple(section for section in sections if section.tone != "poor"),
@@ -109,6 +115,7 @@ def sections_of(result: Optimization, *, narrow: bool) -> list[Section]:
     said = (*doubts, *busy, *(note for note in notes if note.startswith(ABSENT_ENGINES)))
     lost, made = (loss_lines(result), provenance_lines(result)) if narrow else ([], [])
     files = [f"{name}: {path if narrow else Path(path).name}" for name, path in result.files.items()]
+    brief = "; ".join(filter(None, (samples_line(result), *fixed_messages(result))))
     found = [
         Section(title=LOAD, lines=(*load_lines(raced), *busy), tone="poor"),
         Section(title="Not saved", lines=lines_of(map(str, result.save_errors)), tone="bad"),
@@ -117,7 +124,7 @@ def sections_of(result: Optimization, *, narrow: bool) -> list[Section]:
         Section(title="Files", lines=lines_of(files)),
         Section(title="Made by", lines=tuple(made), brief=""),
         Section(title="To make it again", lines=lines_of([result.command]), brief=""),
-        Section(title="Conditions", lines=tuple(condition_lines(result)), brief=samples_line(result)),
+        Section(title="Conditions", lines=tuple(condition_lines(result)), brief=brief),
         Section(title="Notes", lines=tuple(note for note in notes if note not in said)),
     ]
     return filled(found)

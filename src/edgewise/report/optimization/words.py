@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 import re
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from typing import get_args
 
 from edgewise.comparing.comparison import Verdict
@@ -26,6 +27,7 @@ from edgewise.optimizing.variant import (
     Stage,
 )
 from edgewise.report.optimization.elsewhere import conclude_elsewhere, device_lines
+from edgewise.report.runs.cautions import FIXED, fixed_dimension_lines
 from edgewise.report.runs.cells import label_of
 from edgewise.text import listing, one_line
 
@@ -546,6 +548,21 @@ def folded_notes(notes: Sequence[str]) -> list[str]:
     return [*dict.fromkeys(others), *(f"not tried: {listing(names)} – {why}" for why, names in untried.items())]
 
 
+def fixed_lines(result: Optimization) -> list[str]:
+    """Return what was fixed in the chosen file before its engine compiled it; none where nothing was."""
+    chosen = None if result.chosen is None else result.candidate(result.chosen).measured
+    if chosen is None:
+        return []
+    file = result.files.get("chosen", chosen.job.model.path)
+    return fixed_dimension_lines([replace(chosen, job=replace(chosen.job, model=replace(chosen.job.model, path=file)))])
+
+
+def fixed_messages(result: Optimization) -> list[str]:
+    """Return what was fixed in raced files before engines compiled them."""
+    raced = [one.measured for one in (result.baseline, *result.candidates) if one.measured is not None]
+    return list(dict.fromkeys(each.message for run in raced for each in run.cautions if each.code == FIXED))
+
+
 def condition_lines(result: Optimization) -> list[str]:
     """Threads, engine, data, calibration, budget and why it ended."""
     told = result.conditions
@@ -558,6 +575,7 @@ def condition_lines(result: Optimization) -> list[str]:
     shapes = told.get("shapes") or {}
     if isinstance(shapes, Mapping) and shapes:
         lines.append("shapes: " + ", ".join(f"{name} {'×'.join(map(str, shape))}" for name, shape in shapes.items()))
+    lines += fixed_messages(result)
     lines += _data_lines(result)
     if result.bounds:
         lines.append(f"bounds: {', '.join(bound.words for bound in result.bounds)}")

@@ -67,9 +67,28 @@ def default_precision_lines(runs: Sequence[Run], *, verb: str = "", places: bool
     told = by_key((each.message, run) for run in runs for each in run.cautions if each.code == "not-default-precision")
     lines = []
     for message, some in told.items():
-        command = _command_of(some, runs, verb, places=places) if verb else ""
+        command, effective = "", some[0].effective
+        if verb and "default_precision" in effective:
+            families = {run.job.model.family for run in some}
+            engines = dict.fromkeys(run.job.runtime.name for run in runs if run.job.model.family in families)
+            more = ["--precision", f"{effective.get('precision')},{effective.get('default_precision')}"]
+            command = _command_of(some, verb, list(engines), more=more, places=places)
         lines.append(f"not measured: {one_line(message)}{command and f': {command}'}")
     return lines
+
+
+def fixed_dimension_lines(runs: Sequence[Run], *, places: bool = False) -> list[str]:
+    """Return what was fixed in the files of `runs` before they were compiled, and how they are measured as they are.
+
+    Args:
+        runs: which are recommended, or win.
+        places: as of `default_precision_lines`.
+    """
+    told = by_key((each.message, run) for run in runs for each in run.cautions if each.code == FIXED)
+    return [
+        f"{one_line(message)}: {_command_of(of, 'bench', more=['--set', 'keep_open_dimensions=true'], places=places)}"
+        for message, of in told.items()
+    ]
 
 
 def typed_path(run: Run, *, places: bool = False) -> str:
@@ -78,24 +97,22 @@ def typed_path(run: Run, *, places: bool = False) -> str:
     return str(path.relative_to(here)) if path.is_relative_to(here) else str(path) if places else path.name
 
 
-def _command_of(some: Sequence[Run], runs: Sequence[Run], verb: str, *, places: bool) -> str:
-    """Return the command that measures the models of `some` also in the precision that their engine takes by itself,
-    in all engines that they ran in.
-    """
-    job, told = some[0].job, some[0].effective
-    if "default_precision" not in told:
-        return ""
-    families = {run.job.model.family for run in some}
-    engines = dict.fromkeys(run.job.runtime.name for run in runs if run.job.model.family in families)
-    files = dict.fromkeys(typed_path(run, places=places) for run in some)
-    words = ["edgewise", verb, *files, "-r", ",".join(engines)]
+def _command_of(
+    runs: Sequence[Run], verb: str, engines: Sequence[str] = (), *, more: Sequence[str], places: bool
+) -> str:
+    """Return the command that measures the models of `runs` as the first of them was, with the options `more`."""
+    job = runs[0].job
+    paths = dict.fromkeys(typed_path(run, places=places) for run in runs)
+    words = ["edgewise", verb, *paths, "-r", ",".join(engines or [job.runtime.name])]
     words += [] if job.target.device == LOCAL else ["-d", job.target.device]
     words += ["--threads", str(job.runtime.threads)] if (job.runtime.threads or 1) > 1 else []
     words += ["--batch", str(job.workload.batch)] if job.workload.batch > 1 else []
-    return one_line(shlex.join([*words, "--precision", f"{told.get('precision')},{told.get('default_precision')}"]))
+    return one_line(shlex.join([*words, *more]))
 
 
-_TOLD = ("limit-not-held", "not-default-precision")
+FIXED = "fixed-dimensions"
+"""Code of the caution on dimensions that an engine got fixed."""
+_TOLD = ("limit-not-held", "not-default-precision", FIXED)
 """Cautions whose words stand beside their names: the limit that was not held, the precision not measured."""
 
 

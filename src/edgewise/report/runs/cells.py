@@ -6,7 +6,7 @@ import math
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 
-from edgewise.formatting import DIGITS, VERY_WIDE, is_very_wide, plus_minus, scale_of, with_ends
+from edgewise.formatting import DIGITS, known_within, plus_minus, scale_of, with_ends
 from edgewise.metrics import METRICS, SHARES, is_score
 from edgewise.record import Evaluation, Measurement, Run
 from edgewise.report.document import Cell, absent
@@ -77,8 +77,8 @@ def engine_notes(run: Run, row: Measurement) -> tuple[str, ...]:
 
 
 def _vague_notes(row: Measurement) -> tuple[str, ...]:
-    words = f"only the order of magnitude is known: the 95 % interval {VERY_WIDE}"
-    return (words,) if row.value and is_very_wide(row.low, row.high) else ()
+    known = known_within(row.value, row.low, row.high)
+    return (f"{known}, by its 95 % interval",) if known else ()
 
 
 def mean_notes(run: Run, metric: str) -> tuple[str, ...]:

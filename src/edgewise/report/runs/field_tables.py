@@ -46,7 +46,7 @@ from edgewise.report.runs.conditions import (
     scenario_of,
     told_apart,
 )
-from edgewise.report.runs.merged import ACCURACY, merge_runs, name_run
+from edgewise.report.runs.merged import ACCURACY, MergedRun, merge_runs, name_run
 from edgewise.report.runs.provenance import provenance_of
 from edgewise.store.preference import preference_of
 from edgewise.text import enumerate_few, listing, one_line, tells_apart
@@ -55,7 +55,7 @@ from edgewise.units import JOULES_PER_MWH, format_si, significant
 _LINK = re.compile(r"\[([^\]\n]+)\]\((https?://[^\s()<>]+)\)")
 _URL = re.compile(r"https?://[^\s<>\"]+")
 _NO_PLATFORM = "the run's record does not name the platform"
-_VAGUE = "grade D, the lowest: only the order of magnitude is known; measure again before you quote the number"
+_VAGUE = "grade D, the lowest: measure again before you quote the number"
 _NO_DEVICE = "the run's record does not name the device"
 
 
@@ -110,16 +110,13 @@ def field_tables(name: str, runs: Sequence[Run], *, options: Options) -> list[Ta
     rows = [each.run for each in joined]
     first, *others = FIELD_TABLES[name](rows, options)
     labels = labels_of(rows)
-    told = [
-        f"{label}: {line}" if len(rows) > 1 else line
-        for each, label in zip(joined, labels, strict=True)
-        for line in each.origins()
-    ]
+    origins = _origin_notes(joined, labels, with_data=name != "networks")  # its accuracies have theirs
+    told = list(dict.fromkeys(note for notes in origins for note in notes))
     own = [f"{run.id[:13]} ({label})" for run, label in zip(rows, labels, strict=True)]
     ids = f"{'All other' if told else 'All'} values: {name_run(rows[0]) if len(rows) == 1 else f'runs {listing(own)}'}"
     if name != "watch":  # there a run is a column
-        named = zip(joined, first.rows, strict=True)
-        first = replace(first, rows=tuple((_noted(row[0], *each.origins()), *row[1:]) for each, row in named))
+        named = zip(origins, first.rows, strict=True)
+        first = replace(first, rows=tuple((_noted(row[0], *notes), *row[1:]) for notes, row in named))
         told = []
     used = {run.id for run in (*kept, *(source for each in joined for source in each.sources.values()))}
     left = {
@@ -128,6 +125,24 @@ def field_tables(name: str, runs: Sequence[Run], *, options: Options) -> list[Ta
         "older or of a worse grade than another of the same file and settings": len({r.id for r in done} - used),
     }
     return [replace(first, notes=(*first.notes, *_environments(rows, labels), ids, *told, *_left_out(left))), *others]
+
+
+def _origin_notes(joined: Sequence[MergedRun], labels: Sequence[str], *, with_data: bool) -> list[list[str]]:
+    """Return for each row where values of other runs are from; those that differ in the run alone have one note."""
+    found = [[(what, data if with_data else "", of) for what, of, data in each.origins()] for each in joined]
+    shared = by_key(
+        ((what, data), (of, label)) for parts, label in zip(found, labels, strict=True) for what, data, of in parts
+    )
+
+    def words(what: str, data: str) -> str:
+        rows = by_key((of.id, (of, label)) for of, label in shared[what, data]).values()
+        named = [
+            name_run(some[0][0]) + (f" ({listing([label for _, label in some])})" if len(joined) > 1 else "")
+            for some in rows
+        ]
+        return f"{what} from {listing(named)}{f', judged on {data}' if data else ''}"
+
+    return [[words(what, data) for what, data, _ in parts] for parts in found]
 
 
 def _left_out(counts: Mapping[str, int]) -> list[str]:

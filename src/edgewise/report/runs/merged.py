@@ -34,18 +34,17 @@ class MergedRun:
     run: Run
     sources: Mapping[str, Run] = field(default_factory=dict)
 
-    def origins(self) -> list[str]:
-        """Which values were taken from which run, one line a run."""
+    def origins(self) -> list[tuple[str, Run, str]]:
+        """Which values were taken from which run, and what an accuracy was judged on; one a run."""
         runs = {source.id: source for source in self.sources.values()}
         labelled = (
             (source.id, "Accuracy" if metric == ACCURACY else label_of(metric))
             for metric, source in self.sources.items()
         )
-        lines = []
-        for name, labels in by_key(labelled).items():
-            data = judged_on(runs[name]) if "Accuracy" in labels else ""
-            lines.append(f"{', '.join(labels)} from {name_run(runs[name])}{f', judged on {data}' if data else ''}")
-        return lines
+        return [
+            (", ".join(labels), runs[name], judged_on(runs[name]) if "Accuracy" in labels else "")
+            for name, labels in by_key(labelled).items()
+        ]
 
 
 def name_run(run: Run) -> str:

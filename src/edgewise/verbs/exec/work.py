@@ -161,6 +161,8 @@ def _reference(path: Path, *, is_program: bool) -> ModelRef:
         return ModelRef(name=path.name, path=str(path), format="name", sha256=digest, size_bytes=0)
     try:
         with path.open("rb") as content:
+            is_program |= content.read(4).startswith((b"#!", b"\x7fELF"))
+            content.seek(0)
             digest = hashlib.file_digest(content, "sha256").hexdigest()
     except OSError as error:
         raise BadInput(f"can't read {path}: {error.strerror}") from error

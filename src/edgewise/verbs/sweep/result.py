@@ -50,7 +50,7 @@ _LEGEND = {
     BEST: "best of its model",
     LIKE_BEST: "can't be told from the best; among these the fewest threads, the grade, memory and start-up decide, or "
     "the value where runs are not in the store of this machine",
-    VAGUE: "grade D: only the order of magnitude is known; not ranked",
+    VAGUE: "grade D: too uncertain to be ranked",
 }
 
 

@@ -30,7 +30,7 @@ class Value:
 
     @property
     def vague(self) -> bool:
-        """Whether a run of grade D is among them: only the order of magnitude is known."""
+        """Whether a run of grade D, which is too uncertain to be ranked, is among them."""
         return self.grade == "D"
 
 
