@@ -1,16 +1,18 @@
-"""Networks without labels for benchmarks/optimizers.py: detectors, landmarks, a mask, text and speech, with samples.
+"""Networks without labels for benchmarks/optimizers.py and benchmarks/quantizers.py, with samples.
 
     python benchmarks/nets/unlabelled.py FOLDER… [-o build/unlabelled]
 
-FOLDERs hold the networks: what the packages mediapipe, rapidocr and silero-vad install. It writes, of those it finds,
+FOLDERs hold the networks: what the packages mediapipe, rapidocr, silero-vad and magika install, and MLPerf Tiny's as
+ONNX: ``tflite2onnx.convert("pretrainedResnet.tflite", "pretrainedResnet.onnx")`` of the package tflite2onnx, which
+needs onnx before 1.19. It writes, of those it finds,
 
 - ``NAME.onnx`` or ``NAME.tflite``, inputs fixed where they were open,
 - ``NAME.yaml``: how samples are prepared, as the network's authors do,
 - ``NAME.npz``: samples that passes look at (``x_train``) and others that variants are judged on (``x_test``).
 
 Pictures are crops, at many places and scales, of the two photographs that scikit-learn ships; no network finds its own
-object in most of them, and that is what a camera sees most of the time, too. Sound is voiced and noisy syllables that
-are made up here.
+object in most of them, and that is what a camera sees most of the time, too. Words are drawn for networks that read.
+Sound is voiced and noisy syllables that are made up here. Bytes are those of files of this Python.
 """
 
 from __future__ import annotations
@@ -34,7 +36,7 @@ class Source:
     """A network to look for.
 
     Attributes:
-        kind: ``detector``, ``landmark``, ``mask``, ``text`` or ``audio``.
+        kind: ``detector``, ``landmark``, ``mask``, ``text``, ``classes``, ``audio``, ``bytes`` or ``mel``.
         file: the end of its path.
         size: of pictures, (height, width).
         fixed: the shape of the only input, where it is open.
@@ -59,8 +61,17 @@ SOURCES = (
     Source(name="iris", kind="landmark", file="iris_landmark.tflite", size=(64, 64), steps=UNIT),
     Source(name="pose", kind="landmark", file="pose_landmark_full.tflite", size=(256, 256), steps=UNIT),
     Source(name="selfie", kind="mask", file="selfie_segmentation.tflite", size=(256, 256), steps=UNIT),
-    Source(name="text", kind="detector", file="PP-OCRv6_det_small.onnx", size=(320, 320), steps=OCR,
+    Source(name="text", kind="text", file="PP-OCRv6_det_small.onnx", size=(320, 320), steps=OCR,
            fixed=(1, 3, 320, 320)),
+    Source(name="line", kind="text", file="PP-OCRv6_rec_small.onnx", size=(48, 320), steps=OCR, fixed=(1, 3, 48, 320)),
+    Source(name="turned", kind="text", file="ch_ppocr_mobile_v2.0_cls_mobile.onnx", size=(48, 192), steps=OCR,
+           fixed=(1, 3, 48, 192)),
+    Source(name="file-type", kind="bytes", file="standard_v3_3/model.onnx", fixed=(1, 2048)),
+    Source(name="objects", kind="classes", file="pretrainedResnet.onnx", size=(32, 32),
+           steps=("scale: 1", "layout: nchw")),
+    Source(name="visual-wake", kind="classes", file="vww_96_float.onnx", size=(96, 96),
+           steps=(*UNIT, "layout: nchw")),
+    Source(name="anomaly", kind="mel", file="ad01_fp32.onnx"),
     Source(name="speech", kind="audio", file="silero_vad_openvino_16k.onnx"),
 )  # fmt: skip
 
@@ -87,6 +98,57 @@ def make_pictures(count: int, size: tuple[int, int], *, seed: int) -> Any:
     return np.stack(found)
 
 
+def draw_words(pictures: Any, *, seed: int) -> Any:
+    """Return the pictures with a line of letters and digits on each, as high as a third of it or more; half of them
+    upside down.
+    """
+    from PIL import Image, ImageDraw, ImageFont
+
+    rng = np.random.default_rng(seed)
+    letters = list("ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789 .-")
+    found = []
+    for pixels in pictures:
+        picture = Image.fromarray(pixels)
+        size = rng.uniform(0.35, 0.7) * min(picture.height, 64)
+        words = "".join(rng.choice(letters, int(rng.integers(3, 18))))
+        place = rng.uniform(0, picture.width / 4), rng.uniform(0, max(1.0, picture.height - 1.3 * size))
+        ImageDraw.Draw(picture).text(
+            place, words, fill=tuple(rng.integers(0, 256, 3).tolist()), font=ImageFont.load_default(size)
+        )
+        found.append(np.asarray(picture.rotate(180) if rng.random() < 0.5 else picture))
+    return np.stack(found)
+
+
+def make_spectra(count: int, *, seed: int) -> Any:
+    """float32 [count, 640]: five frames of 128 mel bands of made-up sounds at 16 kHz, in decibels."""
+    frames, hop, window = 5, 512, 1024
+    sounds = make_sounds(count, window + hop * (frames - 1), seed=seed)[:, 0]
+    parts = np.stack([sounds[:, at * hop : at * hop + window] for at in range(frames)], axis=1) * np.hanning(window)
+    power = np.abs(np.fft.rfft(parts)) ** 2
+    edges = 700 * (10 ** (np.linspace(0, 2595 * np.log10(1 + 8000 / 700), 130) / 2595) - 1)
+    bins = np.fft.rfftfreq(window, 1 / 16000)[:, None]
+    rise, fall = (bins - edges[:-2]) / np.diff(edges)[:-1], (edges[2:] - bins) / np.diff(edges)[1:]
+    mels = power @ np.clip(np.minimum(rise, fall), 0, None)
+    return (10 * np.log10(mels + 1e-6)).astype(np.float32).reshape(count, -1)
+
+
+def read_beginnings(count: int, *, seed: int) -> Any:
+    """int32 [count, 2048]: the first and last 1,024 bytes of files of this Python, 256 where a file is shorter."""
+    files = sorted(path for path in Path(np.__file__).parents[1].rglob("*") if path.is_file())
+    kinds: dict[str, list[Path]] = {}
+    for path in files:
+        kinds.setdefault(path.suffix, []).append(path)
+    rng, found = np.random.default_rng(seed), []
+    for _ in range(count):  # every kind of file as often as any other
+        own = kinds[sorted(kinds)[int(rng.integers(len(kinds)))]]
+        content = np.frombuffer(own[int(rng.integers(len(own)))].read_bytes(), np.uint8).astype(np.int32)
+        row = np.full(2048, 256, np.int32)
+        row[: min(1024, len(content))] = content[:1024]
+        row[2048 - min(1024, len(content)) :] = content[-1024:]
+        found.append(row)
+    return np.stack(found)
+
+
 def make_sounds(count: int, length: int, *, seed: int) -> Any:
     """float32 [count, 1, length] at 16 kHz: harmonics of a voice, hiss, or both, louder and softer."""
     rng = np.random.default_rng(seed)
@@ -105,7 +167,14 @@ def make_sounds(count: int, length: int, *, seed: int) -> Any:
 def make_samples(source: Source, *, count: int, seed: int) -> Iterator[tuple[str, Any]]:
     """Name of the array → the samples."""
     if source.size is not None:
-        yield "x", make_pictures(count, source.size, seed=seed)
+        pictures = make_pictures(count, source.size, seed=seed)
+        yield "x", draw_words(pictures, seed=seed) if source.kind == "text" else pictures
+        return
+    if source.kind == "bytes":
+        yield "x", read_beginnings(count, seed=seed)
+        return
+    if source.kind == "mel":
+        yield "x", make_spectra(count, seed=seed)
         return
     yield "input", make_sounds(count, 576, seed=seed)
     # States as they come in a stream: not far from 0.
@@ -122,7 +191,7 @@ def write(source: Source, file: Path, folder: Path) -> None:
     lines = ["edgewise: 1", *(["inputs:"] if source.steps else []), *(f"  - {step}" for step in source.steps)]
     (folder / f"{source.name}.yaml").write_text("\n".join(lines) + "\n", encoding="utf-8")
     arrays = {}
-    if source.size is None:  # several inputs have no splits: a part of the samples is set apart
+    if source.kind == "audio":  # several inputs have no splits: a part of the samples is set apart
         arrays = dict(make_samples(source, count=LOOKED_AT + JUDGED, seed=1))
     else:
         for split, count, seed in (("train", LOOKED_AT, 1), ("test", JUDGED, 2)):
@@ -136,6 +205,9 @@ def fix_input(file: Path, target: Path, shape: tuple[int, ...]) -> None:
     from onnxruntime.tools.onnx_model_utils import make_input_shape_fixed
 
     model = onnx.load(file)
+    for place, dim in enumerate(model.graph.input[0].type.tensor_type.shape.dim):
+        if dim.dim_value <= 0:  # -1 is open, and one name may stand for several sizes
+            dim.dim_param = f"size {place}"
     make_input_shape_fixed(model.graph, model.graph.input[0].name, shape)
     onnx.save(model, target)
 
