@@ -28,7 +28,7 @@ from edgewise.comparing.turns import compare_in_turns
 from edgewise.errors import BadInput, as_flag
 from edgewise.metrics import METRICS, SHARES
 from edgewise.record import Disagreement, Run
-from edgewise.record.facts import NOT_A_MODEL, is_unreliable
+from edgewise.record.facts import NOT_A_MODEL, is_only_vague, is_unreliable
 from edgewise.run.measurements import Z95
 from edgewise.run.variation import reach_of
 from edgewise.stats.comparison import (
@@ -325,7 +325,7 @@ def _relation(a: Run, b: Run, names: tuple[str, str]) -> _Relation:
     error = math.hypot(reach_of(a.variation), reach_of(b.variation)) / Z95 if apart else 0.0
     limit = describe_unused_limit(a, b)
     grades = () if watched else tuple((run, _grade_d(run, name)) for run, name in zip((a, b), names, strict=True))
-    vague = {run.headline if _is_only_vague(run) else None for run, doubt in grades if doubt}
+    vague = {run.headline if is_only_vague(run) else None for run, doubt in grades if doubt}
     return _Relation(
         together=together,
         pairs=len(a.sessions),
@@ -347,12 +347,6 @@ def _grade_d(run: Run, name: str) -> str:
         return ""
     reason = next((each.removesuffix(" (at best D)") for each in run.trust.reasons if each.endswith("(at best D)")), "")
     return f"{name} has grade D" + (f": {one_line(reason)}" if reason else "")
-
-
-def _is_only_vague(run: Run) -> bool:
-    """Whether a grade D says no more than that the interval of the headline is very wide."""
-    codes = {caution.code for caution in run.cautions}
-    return "very-wide-interval" in codes and "too-few-samples" not in codes
 
 
 def is_same_run(a: Run, b: Run) -> bool:

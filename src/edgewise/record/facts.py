@@ -19,6 +19,12 @@ def is_unreliable(run: Run) -> bool:
     return run.trust is not None and run.trust.grade == "D"
 
 
+def is_only_vague(run: Run) -> bool:
+    """Return whether the grade D of `run` says no more than that the interval of its headline is very wide."""
+    codes = {caution.code for caution in run.cautions}
+    return "very-wide-interval" in codes and "too-few-samples" not in codes
+
+
 def threads_of(run: Run) -> int | None:
     """Return the number of threads in effect, otherwise the number requested; None if neither is known."""
     value = run.effective.get("threads")

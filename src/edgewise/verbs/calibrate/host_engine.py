@@ -10,7 +10,7 @@ from dataclasses import replace
 from pathlib import Path
 
 from edgewise.record import Run
-from edgewise.record.caution import CAUTIONS
+from edgewise.record.facts import is_only_vague
 from edgewise.record.job import Job, RuntimeSpec
 from edgewise.runtime.base import runtimes
 from edgewise.stats.distributions import normal_quantile
@@ -147,8 +147,7 @@ def error_of_grade_d(run: Run) -> float | None:
 
     The interval is of 95 %, and contains what other processes on this machine take.
     """
-    worst = {caution.code for caution in run.cautions if CAUTIONS[caution.code][0] == "D"}
     row = run.measurement("latency")
-    if worst != {"very-wide-interval"} or row is None or row.low is None or row.high is None or row.low <= 0:
+    if not is_only_vague(run) or row is None or row.low is None or row.high is None or row.low <= 0:
         return None
     return math.log(row.high / row.low) / (2 * normal_quantile(0.975))
