@@ -23,6 +23,7 @@ PACKAGES = {"tflite": "ai_edge_quantizer", "onnx": "onnxruntime"}
 def place(tmp_path, monkeypatch) -> Path:
     monkeypatch.chdir(tmp_path)
     assert run(["example", "."]) == ExitCode.DONE
+    Path("model.yaml").unlink()  # with it the pixels need no preparation
     (tmp_path / "model_int8.tflite").unlink()
     return tmp_path
 

@@ -78,8 +78,9 @@ def said_by_compare(first: Run, second: Run) -> str:
     found = assess(sides, Criteria(force=True))
     (row,) = (row for row in found.comparisons if row.metric == "latency")
     line = comparison_document(found).title
-    words = {"faster": "faster", "slower": "slower", "same": "as fast", "inconclusive": "No verdict"}
-    assert words[row.verdict] in line
+    words = {"faster": "faster", "slower": "slower", "same": "as fast"}
+    unproven = any(word in line for word in ("No verdict", "not proven"))
+    assert unproven if row.verdict == "inconclusive" else words[row.verdict] in line and not unproven
     return row.verdict
 
 

@@ -9,6 +9,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 
+from edgewise.errors import as_flag
 from edgewise.record import Run
 from edgewise.record.facts import is_only_vague
 from edgewise.record.job import Job, RuntimeSpec
@@ -134,7 +135,7 @@ def tell_grade_d(noisy: int, total: int, engine: str, *, used: bool) -> list[str
         return []
     by = f" by {engine.partition(',')[0]}" if engine else ""
     which = f"{noisy} of {total} run{'' if total == 1 else 's'} here{by} {'has' if noisy == 1 else 'have'}"
-    return [f"{which} {GRADE_D.format(_WORDS[noisy == 1, used])} (--sessions {MORE_SESSIONS})."]
+    return [f"{which} {GRADE_D.format(_WORDS[noisy == 1, used])} ({as_flag('sessions', str(MORE_SESSIONS))})."]
 
 
 def is_told(sentence: str) -> bool:
