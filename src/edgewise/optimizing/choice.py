@@ -330,7 +330,7 @@ def _differences(one: Candidate, best: Candidate) -> list[str]:
     """Return in what `one` differs from `best`, beside its engine, which its name has: size, peak memory, inputs."""
     words = [_size_words(_size(best) / _size(one), "")] if _size(one) and _size(best) < math.inf > _size(one) else []
     own, other = (each.metrics.get("memory_peak") for each in (one, best))
-    if own is not None and other is not None and own.value and other.value and _is_told(own, other):
+    if own is not None and other is not None and own.value and other.value and are_apart(own, other):
         words.append(_size_words(other.value / own.value, "peak memory "))
     types = [[] if each.job is None else [spec.dtype for spec in each.job.workload.inputs] for each in (one, best)]
     if all(types) and types[0] != types[1]:
@@ -348,7 +348,7 @@ def _size_words(ratio: float, what: str) -> str:
     return f"{what}{factor_text(max(ratio, 1.0 / ratio))} {'smaller' if ratio > 1.0 else 'larger'}"
 
 
-def _is_told(a: MetricValue, b: MetricValue) -> bool:
+def are_apart(a: MetricValue, b: MetricValue) -> bool:
     """Whether the intervals of two numbers are disjoint; also where one has none."""
     if a.low is None or a.high is None or b.low is None or b.high is None:
         return True

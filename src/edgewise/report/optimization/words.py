@@ -15,7 +15,7 @@ from edgewise.evaluating.class_order import doubt_order
 from edgewise.formatting import ABSENT, factor_text, points_range, points_text, quantity, value_text
 from edgewise.grouping import by_key
 from edgewise.metrics import METRICS
-from edgewise.optimizing.choice import SMALLER, UNPROVEN, drop_of, in_words, judged_words
+from edgewise.optimizing.choice import SMALLER, UNPROVEN, are_apart, drop_of, in_words, judged_words
 from edgewise.optimizing.elsewhere import NO_ESTIMATE
 from edgewise.optimizing.variant import (
     ABSENT_ENGINES,
@@ -136,18 +136,12 @@ def bytes_text(before: MetricValue, after: MetricValue) -> str:
         return ""
     if before.value == after.value:
         return "same"
-    if _overlap(before, after):
+    if not are_apart(before, after):
         return "not told apart"
     ratio = before.value / after.value
     if SMALLER <= ratio <= 1.0 / SMALLER:
         return "about the same"
     return f"{factor_text(max(ratio, 1.0 / ratio))} {'smaller' if ratio > 1.0 else 'larger'}"
-
-
-def _overlap(a: MetricValue, b: MetricValue) -> bool:
-    if a.low is None or a.high is None or b.low is None or b.high is None:
-        return False
-    return a.low <= b.high and b.low <= a.high
 
 
 def accuracy_text(drop: MetricValue, metric: str, *, unit: bool = True, space: bool = True) -> str:
