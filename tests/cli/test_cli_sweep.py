@@ -527,6 +527,16 @@ def test_a_suite_of_too_many_cells_is_refused_before_they_are_made(words, capsys
     assert not Path("suite-results").exists()
 
 
+def test_a_pattern_leaves_out_what_lies_beside_models(capsys):
+    write_fake_model("nets/a.fake", latency_ns=[1])
+    for name in ("a.yaml", "a.fake.provenance.json"):
+        Path("nets", name).write_text("{}")
+    assert run(["sweep", write(models=["nets/a*"], runtimes=["fake"], threads=[]), "--dry-run"]) == 0
+    told = capsys.readouterr()
+    said = told.out + told.err
+    assert "a.fake" in said and "a.yaml" not in said and "provenance" not in said
+
+
 def test_files_of_a_pattern_and_added_cells_count_as_cells(capsys):
     for name in "abc":
         write_fake_model(f"nets/{name}.fake", latency_ns=[1])

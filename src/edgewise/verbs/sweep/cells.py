@@ -131,13 +131,18 @@ def _files(file: SuiteFile, place: tuple[str, int], name: str, most: int) -> lis
     root, relative = (
         (Path(pattern.anchor), pattern.relative_to(pattern.anchor)) if pattern.anchor else (folder, pattern)
     )
-    shown = (path for path in root.glob(str(relative)) if not path.name.startswith("."))
+    shown = (path for path in root.glob(str(relative)) if not path.name.startswith(".") and not _is_beside(path))
     found = sorted(islice(shown, most + 1))  # of a million files the others are not looked at
     if not found:
         raise file.error(place, f"no file matches {name}", f"paths count from {folder.absolute()}")
     if len(found) > most:
         raise file.error(place, f"more files match {name} than the {most:,} cells allowed", _MORE)
     return [str(path if pattern.anchor else path.relative_to(folder)) for path in found]
+
+
+def _is_beside(path: Path) -> bool:
+    """Whether a file lies beside models: how they are fed, or where they come from."""
+    return path.name.endswith((".yaml", ".yml", ".provenance.json"))
 
 
 def _check_axes(file: SuiteFile, place: tuple[str, int], entry: Mapping[str, Any]) -> None:
