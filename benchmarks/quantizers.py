@@ -6,8 +6,8 @@
 For every network that ``benchmarks/nets/train.py`` and ``benchmarks/nets/unlabelled.py`` made, and that of digits: the
 usual recipes of `ort-static` and `nncf-ptq`, and, where PYTHON has the packages ``aimet-onnx`` and
 ``nvidia-modelopt[onnx]``, their int8 files. All get the same samples and the same folded network (others would stumble
-over old operator sets and unmerged normalisations). Every file then runs in this onnxruntime on one thread, on samples
-that nobody looked at:
+over old operator sets and unmerged normalisations). Every file then runs in this onnxruntime on one thread, on other
+samples:
 
 - SNR: of the worst output against the float file's, dB;
 - same: share of samples with the float file's best class, where outputs are classes; accuracy where there are labels;
@@ -137,7 +137,8 @@ class Network:
         kept = self._place(name) / "row.json"
         if not kept.is_file():
             return {"name": name, "path": None, "why": "not made"}
-        return json.loads(kept.read_text(encoding="utf-8"))  # type: ignore[no-any-return]
+        row: dict[str, Any] = json.loads(kept.read_text(encoding="utf-8"))
+        return row
 
     def _place(self, name: str) -> Path:
         return self.folder / "files" / name.replace(" ", "_")

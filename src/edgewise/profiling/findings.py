@@ -28,8 +28,8 @@ TINY_SHARE = 0.005
 TINY_OPS = 20_000
 STORM_LAYERS = 20
 LEAST_DENORMALS = 1e-3
-"""Share of a layer's weights: with so many, convolutions of ONNX Runtime 1.32 took four times as long on an x86 server;
-with a tenth of it no longer."""
+"""Share of a layer's weights that are denormal. At this share, convolutions of ONNX Runtime 1.32 on an x86 server took
+four times as long; at a tenth of it, no longer than without any."""
 SLOW_START = 5.0
 """A first inference that compiles or allocates is at least this many times slower than the steady state."""
 LEAST_START_S = 0.010
@@ -139,7 +139,7 @@ class _ProfileView:
         return sum(self.denormals.get(name, 0) for name in names), sum(sizes)
 
     def has_denormals(self, layer: Layer) -> bool:
-        """Whether so many weights of `layer` are denormal that they surely make it slow."""
+        """Whether the share of denormal weights in `layer` is one that was measured to slow convolutions down."""
         count, weights = self.count_denormals([layer])
         return count > 0 and count >= LEAST_DENORMALS * weights
 

@@ -7,6 +7,7 @@ import re
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -297,9 +298,7 @@ def _list(
         return value.vague, BEST not in own, LIKE_BEST not in own, sign_of(metric) * value.value
 
     pairs = [
-        (model, place)
-        for model, of_model in cells.items()
-        for place in sorted(of_model, key=lambda place, model=model: order(model, place))  # type: ignore[misc]
+        (model, place) for model, of_model in cells.items() for place in sorted(of_model, key=partial(order, model))
     ]
     graded = any(values[model][place].grade for model, place in pairs)
 
