@@ -33,8 +33,8 @@ def show(open_quietly, folder):
 def test_the_conclusion_comes_first_then_tables_and_charts(show):
     page = show("found")
     assert page.locator("h1").inner_text() == (
-        "kws.ort-static.onnx against kws.onnx: 2.97× faster [2.91, 3.03], 3.50× smaller, Top-1 accuracy 91.67 % "
-        "(+0.00 pt [−0.92, +0.92])"
+        "kws.ort-static.onnx on openvino against kws.onnx on onnxruntime: 2.97× faster [2.91, 3.03], 3.50× smaller, "
+        "Top-1 accuracy 91.67 % (+0.00 pt [−0.92, +0.92])"
     )
     changes = page.locator("table").first.locator("tbody tr td.decides")
     assert changes.all_inner_texts() == [

@@ -14,7 +14,6 @@ from hypothesis import strategies as st
 from edgewise.comparing.comparison import Comparison, Ranked, Ranking, Side
 from edgewise.optimizing import choice
 from edgewise.optimizing.choice import (
-    SMALLER,
     accuracy_words,
     check_bounds,
     drop_of,
@@ -24,7 +23,7 @@ from edgewise.optimizing.choice import (
     judged_words,
     limit_of,
 )
-from edgewise.optimizing.variant import Bound, Candidate, MetricValue
+from edgewise.optimizing.variant import SMALLER, Bound, Candidate, MetricValue
 from edgewise.record import RuntimeSpec
 from messages import says, wording
 

@@ -256,6 +256,27 @@ def test_where_nothing_was_chosen_the_best_int8_file_is_named_if_it_is_smaller(s
     assert replace(result, candidates=(slower, tuned)).fastest_int8 == slower
 
 
+def test_of_int8_files_that_no_interval_tells_apart_the_smallest_and_most_accurate_is_the_best():
+    """The fastest by 1 % lost the most accuracy, and was named the best."""
+    int8 = SimpleNamespace(capabilities=SimpleNamespace(family="int8", kind="quantisation"))
+
+    def raced(name, speed, low, high, size, drop):
+        metrics = {"speedup": MetricValue(value=speed, low=low, high=high), "model_size": MetricValue(value=size),
+                   "accuracy_drop": MetricValue(value=drop)}  # fmt: skip
+        return Candidate(id=name, parent="original", runtime=RuntimeSpec(name="x"), stage="raced", task=int8,
+                         accepted=True, metrics=metrics)  # fmt: skip
+
+    original = Candidate(id="original", parent=None, runtime=RuntimeSpec(name="x"))
+    candidates = (
+        raced("fastest", 1.57, 1.32, 1.87, 229.0, 0.0023), raced("as small", 1.54, 1.31, 1.82, 226.0, 0.0),
+        raced("larger", 1.55, 1.30, 1.86, 300.0, -0.1), raced("slower", 1.2, 1.1, 1.3, 100.0, -0.1),
+    )  # fmt: skip
+    assert Optimization(baseline=original, candidates=candidates).fastest_int8.id == "as small"
+    (sure, *rest) = candidates
+    sure = replace(sure, metrics={**sure.metrics, "speedup": MetricValue(value=2.0, low=1.9, high=2.1)})
+    assert Optimization(baseline=original, candidates=(sure, *rest)).fastest_int8.id == "fastest"
+
+
 def test_the_folder_says_which_file_is_chosen_and_which_is_of_an_earlier_search(tmp_path):
     """After a second search the folder had two chosen files, and nothing said which counted."""
 

@@ -73,8 +73,9 @@ from sample_runs import make_run
 SEARCHES = (found, nothing_found, bounds_unmet, without_data, hostile_search, changed_search)
 
 TOP_AT_80 = """\
-/out/kws.ort-static.onnx against kws.onnx: 2.97× faster [2.91, 3.03], 3.50×
-smaller, Top-1 accuracy 91.67 % (+0.00 pt [−0.92, +0.92])
+/out/kws.ort-static.onnx on openvino against kws.onnx on onnxruntime: 2.97×
+faster [2.91, 3.03], 3.50× smaller, Top-1 accuracy 91.67 % (+0.00 pt [−0.92,
++0.92])
 ort-static @ openvino: 6 of 6 heavy operators compute in int8; QLinearConv is
 3.1× faster than Conv here
 
@@ -387,7 +388,7 @@ def test_where_size_is_the_aim_it_comes_first():
     result = found()
     result = replace(result, conditions={**result.conditions, "aim": "size"})
     assert headline_of(result)[0].startswith(
-        "/out/kws.ort-static.onnx against kws.onnx: 3.50× smaller, 2.97× faster [2.91, 3.03]"
+        "/out/kws.ort-static.onnx on openvino against kws.onnx on onnxruntime: 3.50× smaller, 2.97× faster [2.91, 3.03]"
     )
 
 
@@ -779,7 +780,41 @@ def test_a_path_that_is_wider_than_the_terminal_is_not_broken():
     """A path that is split into two lines can't be copied."""
     path = f"/home/somebody/{'folder/' * 12}kws.ort-static.onnx"
     lines = optimization_text(replace(found(), files={"chosen": path})).splitlines()
-    assert lines[0] == path and lines[1].startswith("against kws.onnx: 2.97× faster")
+    assert lines[0] == path and lines[1].startswith("on openvino against kws.onnx on onnxruntime: 2.97×")
+
+
+def test_the_first_line_names_engines_and_settings_that_differ():
+    """ "X.as-it-is.onnx against X.onnx: 1.67× faster" compared a file with itself, and named no engine."""
+    result = found()
+    chosen = result.candidate(result.chosen)
+
+    def begin(**runtime):
+        one = replace(chosen, **{"model": runtime.pop("model", chosen.model)})
+        one = replace(one, runtime=replace(one.runtime, **runtime))
+        return headline_of(replace(result, candidates=(one,)))[0].partition(":")[0]
+
+    assert begin(name="onnxruntime") == "/out/kws.ort-static.onnx against kws.onnx"
+    setting = begin(model=result.baseline.model, precision="bf16", threads=2)
+    assert setting == "kws.onnx, unchanged, on openvino, bf16, 2 threads against onnxruntime, 1 thread"
+    threads = begin(name="onnxruntime", threads=2)
+    assert threads == "/out/kws.ort-static.onnx on onnxruntime, 2 threads against kws.onnx on onnxruntime, 1 thread"
+
+
+def test_speed_ups_of_another_race_than_the_chosen_one_are_marked():
+    """The rows of two races stood in one column, and their quotient was another than the verdict between the two."""
+    result = found()
+    first, second = (replace(result.baseline, run=run) for run in ("race-1", "race-2"))
+    chosen = replace(result.candidate(result.chosen), beside=second)
+    beside = variant("nncf-ptq", accepted=True, beside=second, metrics={"speedup": number(1.25, 1.13, 1.38)})
+    before = variant("ort-dynamic", accepted=True, beside=first, metrics={"speedup": number(1.57, 1.32, 1.87)})
+    result = replace(result, candidates=(chosen, beside, before))
+    for narrow in (False, True):
+        table = variants_table(result, narrow=narrow)
+        column = [one.title for one in table.columns].index("Measured")
+        assert [row[column].text.partition(" ")[0] for row in table.rows] == ["–", "2.97×", "1.57×†", "1.25×"]
+        assert any(note.startswith("†: in another race") for note in table.notes)
+    alone = variants_table(replace(result, candidates=(chosen, beside)))
+    assert not any(note.startswith("†") for note in alone.notes)
 
 
 def test_an_accuracy_has_its_number_of_samples():

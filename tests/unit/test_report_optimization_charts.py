@@ -97,5 +97,5 @@ def test_what_lost_a_short_race_stands_in_the_table_and_in_both_charts_by_its_ra
     for narrow in (False, True):
         table = variants_table(result, narrow=narrow)
         assert any(cell.text == f"~{factor_text(0.6)}" for cells in table.rows for cell in cells)
-        assert any(note.startswith("~: in a short race") for note in table.notes)
+        assert any(note.startswith("~: in the short race") for note in table.notes)
     assert all(not note.startswith("~") for note in variants_table(found()).notes)

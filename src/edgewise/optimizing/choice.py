@@ -13,7 +13,7 @@ from edgewise.comparing.criteria import THRESHOLD
 from edgewise.evaluating.agreement import WORST
 from edgewise.formatting import ends_text, factor_text, points_range, points_text, value_text
 from edgewise.metrics import METRICS, SHARES
-from edgewise.optimizing.variant import Bound, Candidate, MetricValue, made_of
+from edgewise.optimizing.variant import SMALLER, Bound, Candidate, MetricValue, made_of, size_of, smallest
 from edgewise.text import listing
 from edgewise.units import format_quantity, significant
 
@@ -21,8 +21,6 @@ Aim = Literal["latency", "size"]
 
 UNPROVEN = "not proven faster"
 """Begins why a raced variant that may be faster is not accepted: more time could decide on it."""
-SMALLER = 0.95
-"""A file counts as smaller with at most this share of the original's bytes."""
 
 
 def factor_of(row: Comparison | None, what: str = "latency") -> MetricValue:
@@ -296,7 +294,7 @@ def choose(
     small = smallest(exact)
     plain = _best(small, lambda one: one.kind == "tuning")
     fast = time or (lambda one: -(one.value("speedup") or 0.0))
-    best = min(plain, key=lambda one: (fast(one), _size(one)))
+    best = min(plain, key=lambda one: (fast(one), size_of(one)))
     equal = [one for one in plain if fast(one) == fast(best)]
     stages = (
         ("less accurate", left, accurate),
@@ -328,7 +326,8 @@ def _loss_words(some: Sequence[Candidate], best: Candidate, lack: str, headline:
 
 def _differences(one: Candidate, best: Candidate) -> list[str]:
     """Return in what `one` differs from `best`, beside its engine, which its name has: size, peak memory, inputs."""
-    words = [_size_words(_size(best) / _size(one), "")] if _size(one) and _size(best) < math.inf > _size(one) else []
+    before, after = size_of(one), size_of(best)
+    words = [_size_words(after / before, "")] if before and after < math.inf > before else []
     own, other = (each.metrics.get("memory_peak") for each in (one, best))
     if own is not None and other is not None and own.value and other.value and are_apart(own, other):
         words.append(_size_words(other.value / own.value, "peak memory "))
@@ -383,16 +382,6 @@ def _most_accurate(candidates: Sequence[Candidate], headline: str) -> list[Candi
         return kept
     drops = [(one, one.value("accuracy_drop")) for one in candidates]
     return [one for one, drop in drops if one in kept or (drop is not None and drop <= most)]
-
-
-def smallest(candidates: Sequence[Candidate]) -> list[Candidate]:
-    """Return the candidates with the smallest file, and those whose file is not counted as larger."""
-    return _best(candidates, _size, within=(1.0 / SMALLER - 1.0) * min(map(_size, candidates)))
-
-
-def _size(one: Candidate) -> float:
-    size = one.value("model_size")
-    return math.inf if size is None else size
 
 
 def _order_of(one: Candidate, other: Candidate) -> float:

@@ -9,7 +9,6 @@ from dataclasses import dataclass, replace
 from edgewise.clock import now
 from edgewise.errors import EdgewiseError
 from edgewise.optimizing.choice import (
-    SMALLER,
     Aim,
     Choice,
     check_bounds,
@@ -17,9 +16,8 @@ from edgewise.optimizing.choice import (
     choose,
     in_words,
     judged_words,
-    smallest,
 )
-from edgewise.optimizing.variant import Bound, Candidate, DeviceEstimate, MetricValue, emit_candidate
+from edgewise.optimizing.variant import SMALLER, Bound, Candidate, DeviceEstimate, MetricValue, emit_candidate, smallest
 from edgewise.progress import StageStarted, emit
 
 TIMES = ("latency", "cpu_cycles", "accelerator_cycles")

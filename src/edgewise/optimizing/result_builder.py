@@ -21,7 +21,7 @@ from edgewise.evaluating.output_format import OutputFormat
 from edgewise.model.graph import Graph
 from edgewise.model.identity import describe_file, open_model, read_graph
 from edgewise.optimizing.changed_answers import ChangedAnswers
-from edgewise.optimizing.choice import SMALLER, check_bounds, find_closest
+from edgewise.optimizing.choice import check_bounds, find_closest
 from edgewise.optimizing.elsewhere import with_device_memory
 from edgewise.optimizing.factors import find_factors, find_precision_steps, tell_slower
 from edgewise.optimizing.loader import write_loader
@@ -30,6 +30,7 @@ from edgewise.optimizing.selection import Selection, Standings
 from edgewise.optimizing.thumbnails import draw_thumbnails
 from edgewise.optimizing.variant import (
     ORIGINAL,
+    SMALLER,
     Candidate,
     MetricValue,
     NotTried,

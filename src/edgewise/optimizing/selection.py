@@ -16,7 +16,6 @@ from edgewise.model.eager import EAGER
 from edgewise.optimizing.base import EngineSettings
 from edgewise.optimizing.candidate_checks import CandidateChecks
 from edgewise.optimizing.choice import (
-    SMALLER,
     Choice,
     check_bounds,
     check_quality,
@@ -47,6 +46,7 @@ from edgewise.optimizing.search_settings import SearchSettings
 from edgewise.optimizing.variant import (
     BUSY_MACHINE,
     ORIGINAL,
+    SMALLER,
     UNTRIED_SETTINGS,
     AppliedPass,
     Candidate,

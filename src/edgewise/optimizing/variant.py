@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import math
 import re
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
 from typing import TYPE_CHECKING, Any, Literal
 
@@ -44,6 +45,10 @@ Stage = Literal["planned", "made", "loaded", "agreed", "sliced", "judged", "scre
 """The last stage of a variant: planned; its file exists; an engine loads it; its outputs agree on a few samples; judged
 on a part of the data, and on all of it; timed in a short race; raced to a verdict, or estimated for a device that is
 not at hand."""
+
+
+SMALLER = 0.95
+"""A file counts as smaller with at most this share of the other's bytes."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -280,6 +285,18 @@ class Candidate:
         }
 
 
+def smallest(candidates: Sequence[Candidate]) -> list[Candidate]:
+    """Return the candidates with the smallest file, and those whose file is not counted as larger."""
+    most = min(map(size_of, candidates)) / SMALLER
+    return [one for one in candidates if size_of(one) <= most]
+
+
+def size_of(one: Candidate) -> float:
+    """Bytes of its file, or infinity where they are not known."""
+    size = one.value("model_size")
+    return math.inf if size is None else size
+
+
 def emit_candidate(candidate: Candidate) -> None:
     """Report a variant's stage and metrics, or why it was rejected."""
     known = {name: number.value for name, number in candidate.metrics.items() if number.value is not None}
@@ -486,10 +503,19 @@ class Optimization(Shown):
 
     @property
     def fastest_int8(self) -> Candidate | None:
-        """The fastest raced variant whose file computes in int8, an accepted one before others; None without one."""
+        """The fastest raced variant whose file computes in int8, an accepted one before others; None without one.
+
+        Of those whose intervals overlap with the fastest one's, the smallest within 5 %, then the one with the smallest
+        drop of accuracy.
+        """
         raced = [one for one in self.candidates if one.stage == "raced" and one.value("speedup")]
         int8 = [one for one in raced if self.made(one).family == "int8"]
-        return max(int8, key=lambda one: (one.accepted, one.value("speedup") or 0.0), default=None)
+        best = max(int8, key=lambda one: (one.accepted, one.value("speedup") or 0.0), default=None)
+        if best is None or (low := best.metrics["speedup"].low) is None:
+            return best
+        known = [one for one in int8 if one.accepted == best.accepted]
+        alike = smallest([one for one in known if (one.metrics["speedup"].high or 0.0) >= low])
+        return min(alike, key=lambda one: one.value("accuracy_drop") or 0.0)
 
     def made(self, one: Candidate) -> Candidate:
         """Return the variant that has the file of `one`, without further settings of the engine."""

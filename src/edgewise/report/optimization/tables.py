@@ -191,7 +191,9 @@ def variants_table(result: Optimization, *, narrow: bool = False) -> Table:
             (Column(title="Verdict", decides=True), [Cell(text=word, tone=tone) for _, word, tone in told]),
         ]
     columns += (
-        _device_columns(result, ordered, narrow=narrow) if result.device else _speed_columns(ordered, narrow=narrow)
+        _device_columns(result, ordered, narrow=narrow)
+        if result.device
+        else _speed_columns(ordered, _raced_elsewhere(result, ordered), narrow=narrow)
     )
     if kind:
         title = _accuracy_title(kind, result, narrow=narrow)
@@ -202,13 +204,16 @@ def variants_table(result: Optimization, *, narrow: bool = False) -> Table:
     columns.append((Column(title=f"Size ({unit})", numeric=True), [_size_cell(one, scale) for one in ordered]))
     if not narrow:
         columns.append((Column(title="Why"), [Cell(text=reason_of(one)) for one in ordered]))
-    notes = ("★ chosen, ✓ accepted, ○ the original",) if narrow else ()
+    notes = ("★ chosen, ✓ accepted, ○ the original, · not accepted: --details says why",) if narrow else ()
     notes = (*notes, *(device_lines(result) or [_SPEED_NOTE]))
     if not narrow:
         found = "faster by the estimates" if result.device else "proven faster"
         notes = (*notes, f"a variant is accepted where it is {found} within every bound")
     if any(one.stage == "screened" and "speedup" in one.metrics for one in ordered):
-        notes = (*notes, "~: in a short race, without an interval; slower variants did not come to the race")
+        notes = (*notes, "~: in the short race that chose what takes part in the race, whose values these are not "
+                 "comparable with")  # fmt: skip
+    if _raced_elsewhere(result, ordered):
+        notes = (*notes, "†: in another race than the chosen one, so these speed-ups tell no order between the two")
     if narrow and kind and kind == result.headline and kind != WORST:
         notes = (*notes, f"{lower_label(kind)}: its change against the original")
     count = len(result.candidates)
@@ -216,10 +221,19 @@ def variants_table(result: Optimization, *, narrow: bool = False) -> Table:
     return table_by_columns(title, columns, notes=notes)
 
 
-def _speed_columns(ordered: Sequence[Candidate], *, narrow: bool) -> list[tuple[Column, list[Cell]]]:
-    """How fast each variant was foreseen and measured to be."""
+def _raced_elsewhere(result: Optimization, ordered: Sequence[Candidate]) -> list[str]:
+    """Ids of the variants whose speed-up is from another race than the chosen one's; none where none was chosen."""
+    races = {one.id: one.beside.run for one in ordered if one.beside is not None and one.stage == "raced"}
+    chosen = races.get(result.chosen or "")
+    return [name for name, race in races.items() if chosen is not None and race != chosen]
+
+
+def _speed_columns(
+    ordered: Sequence[Candidate], elsewhere: Sequence[str], *, narrow: bool
+) -> list[tuple[Column, list[Cell]]]:
+    """How fast each variant was foreseen and measured to be; `elsewhere`: ids of those of another race."""
     predicted = [_predicted_cell(one, narrow=narrow) for one in ordered]
-    measured = [_measured_cell(one, narrow=narrow) for one in ordered]
+    measured = [_measured_cell(one, mark="†" if one.id in elsewhere else "", narrow=narrow) for one in ordered]
     return [
         (Column(title="Predicted", numeric=True, folds=True), predicted),
         (Column(title="Measured", numeric=True, folds=True), measured),
@@ -295,13 +309,14 @@ def _predicted_cell(one: Candidate, *, narrow: bool) -> Cell:
     return _worded_cell("speedup", speed, _tight(speedup_text(speed.value, speed.low, speed.high), narrow))
 
 
-def _measured_cell(one: Candidate, *, narrow: bool) -> Cell:
+def _measured_cell(one: Candidate, *, mark: str, narrow: bool) -> Cell:
     if one.parent is None:
         return DASH
     speed = number_of(one, "speedup")
     about = "~" if one.stage == "screened" else ""
     text = _tight(speedup_text(speed.value, speed.low, speed.high), narrow)
-    return _worded_cell("speedup", speed, f"{about}{text}", tone=_speed_tone(speed))
+    first, blank, rest = text.partition(" ")
+    return _worded_cell("speedup", speed, f"{about}{first}{mark}{blank}{rest}", tone=_speed_tone(speed))
 
 
 def _accuracy_cell(result: Optimization, one: Candidate, kind: str, *, narrow: bool) -> Cell:

@@ -15,10 +15,11 @@ from edgewise.evaluating.class_order import doubt_order
 from edgewise.formatting import ABSENT, factor_text, points_range, points_text, quantity, value_text
 from edgewise.grouping import by_key
 from edgewise.metrics import METRICS
-from edgewise.optimizing.choice import SMALLER, UNPROVEN, are_apart, drop_of, in_words, judged_words
+from edgewise.optimizing.choice import UNPROVEN, are_apart, drop_of, in_words, judged_words
 from edgewise.optimizing.elsewhere import NO_ESTIMATE
 from edgewise.optimizing.variant import (
     ABSENT_ENGINES,
+    SMALLER,
     UNTRIED_SETTINGS,
     Candidate,
     Factor,
@@ -375,9 +376,7 @@ def _conclude(result: Optimization) -> tuple[str, str]:
             one_line(chosen.unproven), parts, _unchanged(result, chosen), one_line(result.chosen_because),
             _missed(result, chosen),
         ]  # fmt: skip
-        file = one_line(result.files.get("chosen", "")) or name_of(result, chosen)
-        against = f" against {one_line(result.baseline.model.name)}" if result.baseline.model else ""
-        return f"{begun}{file}{against}: {said}", "; ".join(filter(None, told))
+        return f"{begun}{_name_both(result, chosen)}: {said}", "; ".join(filter(None, told))
     if result.unmet:
         bounds = listing([one_line(bound.words) for bound in result.bounds])
         closest = one_line(result.closest) if result.closest is not None else "none"
@@ -400,6 +399,28 @@ def _conclude(result: Optimization) -> tuple[str, str]:
         return f"{begun}: no variant was tried", ""
     why = one_line(nearest.why) or f"last stage: {nearest.stage}"
     return begun, f"the closest variant is {one_line(nearest.id)}: {why}"
+
+
+def _name_both(result: Optimization, chosen: Candidate) -> str:
+    """``"m.onnx, unchanged, on openvino, bf16 against onnxruntime"``, ``"out/m.int8.onnx against m.onnx"``: what was
+    chosen and the original, with engines and settings where they differ.
+    """
+    original, file = result.baseline, one_line(result.files.get("chosen", "")) or name_of(result, chosen)
+    given = one_line(original.model.name) if original.model else ""
+    same = chosen.runtime.threads == original.runtime.threads
+    at, other = (_place_of(one, threads=not same) for one in (chosen, original))
+    if at == other:
+        return f"{file} against {given}" if given else file
+    if given and chosen.model == original.model:
+        return f"{given}, unchanged, on {at} against {other}"
+    return f"{file} on {at} against {f'{given} on ' if given else ''}{other}"
+
+
+def _place_of(one: Candidate, *, threads: bool) -> str:
+    """``"openvino, bf16, 2 threads"``."""
+    runtime = one.runtime
+    count = f"{runtime.threads} thread{'s' if runtime.threads > 1 else ''}" if threads and runtime.threads else ""
+    return ", ".join(filter(None, (runtime.name, runtime.precision, count)))
 
 
 def _undecided(result: Optimization) -> list[Candidate]:
