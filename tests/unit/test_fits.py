@@ -56,7 +56,10 @@ def test_limits_leave_boards_out_and_are_counted():
     }  # fmt: skip
     assert sum(found.left_out.values()) == len(found.candidates) - len(found.listed) == 5
     shown = " ".join(render_markdown(fits_document(found)).split())
-    assert "1 of 6 boards holds the model within the limits; the fastest is quick: 100 ms (± 10 ms)." in shown
+    assert (
+        "1 of 6 boards holds the model within the limits; 1 more holds it: the latency is not known; the fastest is "
+        "quick: 100 ms (± 10 ms)." in shown
+    )
     assert "holds it, latency not known: 1 (unknown)" in shown and "not enough RAM: 1 (tiny)" in shown
     memory = Fits(model={}, candidates=rank(BOARDS, Limits(ram=999, flash=2047)))
     assert memory.listed == () and memory.left_out["RAM of the model above 1.0 KiB"] == 4
@@ -83,6 +86,9 @@ def test_a_board_whose_interval_crosses_the_limit_is_marked():
         and "reaches above the limit" in shown[0]
     )
     assert "the limit" not in shown[1].replace("the limits", "")
+    more = (on_board("close", ram=2000, latency=0.108), *BOARDS)
+    (answer, *_) = fits_document(Fits(model={}, candidates=rank(more, Limits(latency=0.1)))).answer
+    assert "1 more holds it: may be within the limit, by the interval; 1 more holds it: the latency is not" in answer
 
 
 def test_boards_without_any_latency_have_enough_memory_and_the_reason_stands_first():

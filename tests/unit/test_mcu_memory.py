@@ -61,4 +61,7 @@ def test_the_verdict_is_of_the_software_of_the_latency(board, software, fits):
     assert fit.fits is fits
     assert fit.ram_bytes == (24_780 if software == "cmsis-nn" else 18_000)
     assert fit.arena_bytes == (22_780 if software == "cmsis-nn" else 16_000)
+    assert fit.at_most["flash"] == 24_000 + 300 * 1024
+    # An interpreter keeps all of the file, of which the weights are a part.
+    assert fit_of(boards()[board], one, nothing, file_bytes=60_000).at_most["flash"] == 60_000 + 300 * 1024
     assert fit.at_least == dict.fromkeys(["flash"] if software == "cmsis-nn" else ["RAM", "flash"], WITHOUT_INTERPRETER)

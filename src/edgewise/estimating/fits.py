@@ -29,6 +29,8 @@ from edgewise.registry import availability_of
 from edgewise.shown import Shown
 from edgewise.units import format_duration
 
+REACHES_BELOW = ", but its interval reaches below"
+"""How the reason ends for which a board is left out whose latency may be within the limit."""
 ROWS = ("latency", "energy", "battery_life")
 """Metrics of a board in the list, besides its memory."""
 
@@ -61,7 +63,7 @@ class Limits:
             if most is not None and (value is None or value > most):
                 held = "" if found or name != "latency" else "holds it, " if fit.fits else "may hold it, "
                 doubt = row is not None and name == "latency" and row.low is not None and row.low <= most
-                above = f"{name} above {text(most)}" + (", but its interval reaches below" if doubt else "")
+                above = f"{name} above {text(most)}" + (REACHES_BELOW if doubt else "")
                 found.append(f"{held}{name} not known" if value is None else f"{held}{above}")
         return tuple(found)
 

@@ -29,7 +29,8 @@ memory up to 4.5, 4 for the stack (0.9 is used), and the input as it arrives, 27
 whole programs, with other interpreters, take 4 to 39 KiB with the smallest network: it is not lowered to our images."""
 UPPER_BOUNDS = {
     "RAM": f"{MOST_ARENA} arenas and {MOST_BESIDE // 1024} KiB for stack, scratch memory and the interpreter",
-    "flash": f"the weights and {MOST_CODE // 1024} KiB of code, more than TensorFlow Lite with all its operators",
+    "flash": f"the weights, or all of a .tflite file, and {MOST_CODE // 1024} KiB of code, more than TensorFlow Lite "
+    "with all its operators",
 }
 """What the upper bounds of a memory are."""
 
@@ -94,10 +95,13 @@ def needs(graph: Graph) -> tuple[int | None, int | None]:
     return None if plan.unknown else plan.arena_bytes, total_of(graph).weight_bytes
 
 
-def fit_of(board: Board, estimate: Estimate, graph: Graph) -> Fit:
+def fit_of(board: Board, estimate: Estimate, graph: Graph, *, file_bytes: int = 0) -> Fit:
     """Return what the model needs of the board's memories with the software of the estimate, or bounds of it.
 
     A bound is what edgewise's own program needs, which has no interpreter; where it is not known, arena and weights.
+
+    Args:
+        file_bytes: of a file that an interpreter keeps in flash as it is; 0 where none does.
     """
     sram, own_arena, interpreted, weights = (
         None if row is None or row.value is None else int(row.value)
@@ -117,7 +121,7 @@ def fit_of(board: Board, estimate: Estimate, graph: Graph) -> Fit:
     }
     most = {
         "RAM": None if own_arena is None or sram is not None else MOST_ARENA * own_arena + MOST_BESIDE,
-        "flash": None if weights is None else weights + MOST_CODE,
+        "flash": None if weights is None else max(weights, file_bytes) + MOST_CODE,
     }
     row = estimate.measurement("memory_sram")
     return Fit(

@@ -10,7 +10,7 @@ from functools import partial
 
 from edgewise.errors import as_flag
 from edgewise.estimating.boards import CORE_TITLES, MVP, Fit, kib
-from edgewise.estimating.fits import Candidate, Fits, size_of
+from edgewise.estimating.fits import REACHES_BELOW, Candidate, Fits, size_of
 from edgewise.estimating.mcu.timing import fitted
 from edgewise.estimating.memory_only import UPPER_BOUNDS
 from edgewise.formatting import amount_text, quantity
@@ -85,11 +85,22 @@ def _answer(fits: Fits, sure: Sequence[Candidate]) -> tuple[str, ...]:
         words[1:] = [f"{len(others)} may hold it{_named(others)}"] if others else []
         if above := sum(each.may_exceed for each in fits.listed):
             words.append(f"{above} of them may take longer than the limit, by their intervals")
+        words += _undecided(fits)
         words += [_smallest(sure)] if able > 1 else []
         words.append(_fastest(fits.listed, whose=sum(_has_latency([each]) for each in sure), of=able))
     elif row is not None and not _has_latency(fits.listed):
         words.append(f"no latency is known: {_why_no_latency(fits.listed)}")
     return tuple(filter(None, (f"{'; '.join(words)}.", _computed_with(fits.listed))))
+
+
+def _undecided(fits: Fits) -> list[str]:
+    """How many boards hold the model and are left out though their latency may be within the limit."""
+    reasons = [
+        each.left_out[0] for each in fits.candidates if each.left_out and each.left_out[0].startswith("holds it")
+    ]
+    told = ((REACHES_BELOW, "may be within the limit, by the interval"), (_UNKNOWN, "the latency is not known"))
+    counts = [(sum(one.endswith(end) for one in reasons), words) for end, words in told]
+    return [f"{count} more hold{'s' if count == 1 else ''} it: {words}" for count, words in counts if count]
 
 
 def _software_of(candidate: Candidate) -> str:

@@ -54,7 +54,7 @@ def estimate(request: EstimateRequest, context: Context) -> Estimate:
         found = with_model_facts(replace(estimator.estimate(path, graph, device), model=network.source), graph)
         named = name_in(found.advice, model=str(request.model), device=request.device)
         found = replace(found, advice=named)
-        return _refused_if_too_large(with_fit(found, graph))
+        return _refused_if_too_large(with_fit(found, graph, path))
 
     return _on_file(request, work)
 
@@ -95,7 +95,7 @@ def fits(request: FitsRequest, context: Context) -> Fits:
     def work(path: Path) -> Fits:
         graph, network = observe_file(path, shapes=request.shapes, hash_weights=True)
         convert = _conversion_of(request) if is_converted(graph.format, "tflite") else AS_TFLITE
-        found = [with_fit(each, graph) for each in _on_all_cores(groups, path, graph, request, convert=convert)]
+        found = [with_fit(each, graph, path) for each in _on_all_cores(groups, path, graph, request, convert=convert)]
         if battery is not None:
             found = [with_battery(each, *battery) for each in found]
         listed = Fits(model=network.source, candidates=rank(found, limits))
@@ -207,10 +207,10 @@ def _of_signature(found: T, ref: ModelRef, *, chosen: bool) -> T:
     return replace(found, model=whole, conditions=(note, *found.conditions))
 
 
-def with_fit(estimate: Estimate, graph: Graph) -> Estimate:
-    """`estimate` with what the model needs of the board's memories, where its device is a board."""
-    board = estimate.device.board
-    return estimate if board is None else replace(estimate, fit=fit_of(board, estimate, graph))
+def with_fit(estimate: Estimate, graph: Graph, path: Path) -> Estimate:
+    """`estimate` with what the model at `path` needs of the board's memories, where its device is a board."""
+    board, kept = estimate.device.board, path.stat().st_size if graph.format == "tflite" else 0
+    return estimate if board is None else replace(estimate, fit=fit_of(board, estimate, graph, file_bytes=kept))
 
 
 def _refused_if_too_large(estimate: Estimate) -> Estimate:
