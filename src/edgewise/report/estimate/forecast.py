@@ -197,8 +197,9 @@ def _how_chosen(choice: Choice) -> str:
         else ("the law with the least one is chosen")
     )
     return (
-        "Expected: root mean square error for a model that was not measured, from the errors here and the law's error "
-        f"on public devices, which counts as {CHOICE_POINTS:.0f} models{''.join(divided)}; {by}"
+        "Expected: root mean square error for a model that was not measured, from the errors here, which count less "
+        "where the other models tell little of the one left out, and from the law's error on public devices, which "
+        f"counts as {CHOICE_POINTS:.0f} models{''.join(divided)}; {by}"
     )
 
 
