@@ -301,7 +301,7 @@ def choose(
         ("changed by an inexact pass", accurate, exact),
         ("larger", exact, small),
         ("with a further setting of the engine", small, plain),
-        ("with a lower speed-up" if time is None else "with a longer estimated time", plain, equal),
+        ("with a lower speed-up" if time is None else "whose estimate is longer by less than its interval", plain, equal),
         ("", equal, [best]),
     )
     lost = {lack: [one for one in before if one not in after] for lack, before, after in stages}

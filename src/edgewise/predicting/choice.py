@@ -308,7 +308,7 @@ class Mean:
         """As `edgewise.predicting.base.Predictor.fit`."""
         fitted = [part.fit(points) for part in self.parts]
         words = self._words([f"({one.equation})" for one in fitted])
-        return FittedMean(fitted, self.weights, f"geometric mean of {words}")
+        return FittedMean(fitted, self.weights, f"geometric mean, with weights, of {words}")
 
 
 def _mean_of_some(trials: Sequence[Trial]) -> Mean | None:
