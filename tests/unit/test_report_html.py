@@ -270,7 +270,7 @@ def test_an_interval_of_grade_d_does_not_stretch_the_axis(zoomed):
     assert upper < 100  # µs
     box = next(row for row in drawn(chart) if row["run"] == "run 1" and "value" in row)
     assert (box["value"], box["low"], box["high"]) == (63.0, lower if zoomed else 0.1, upper)
-    ends = {row[end] for row in drawn(chart) for end in ("left", "right") if end in row}
+    ends = {row[end] for row in drawn(chart) for end in ("first", "last") if end in row}
     assert ends == ({lower, upper} if zoomed else {upper})
     assert box["beyond"] == "[0.100, 445000] µs"
     assert "An arrow marks an interval of grade D that goes on beyond the axis." in chart.caption
