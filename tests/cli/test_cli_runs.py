@@ -98,7 +98,9 @@ def test_a_narrow_list_has_the_shapes_where_nothing_else_tells_runs_apart(call, 
             for at, size in enumerate(sizes):
                 inputs = tuple(replace(one, shape=(1, 3, size, size)) for one in RUNS[0].job.workload.inputs[:1])
                 job = replace(RUNS[0].job, workload=replace(RUNS[0].job.workload, inputs=inputs))
-                store.save(replace(RUNS[0], id=f"01936b2a-7{at}10-7abc-8def-000000000009", job=job, tags=("last-week",)))
+                store.save(
+                    replace(RUNS[0], id=f"01936b2a-7{at}10-7abc-8def-000000000009", job=job, tags=("last-week",))
+                )
         out = call("list")[1]
         assert max(map(len, out.splitlines())) <= 80
         return re.findall(r"1x3x\d+x\d+", out)
