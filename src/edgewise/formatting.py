@@ -252,6 +252,14 @@ def ratio_text(ratio: float | None, low: float | None, high: float | None) -> st
     return f"{_fixed(ratio, places)} ({' to '.join(ends_text(low, high, places))})"
 
 
+def times_text(ratio: float, low: float | None = None, high: float | None = None) -> str:
+    """``"1.120× [1.081, 1.171]"``: a ratio as a multiple, with the digits and the interval of `ratio_text`."""
+    # What inverting leaves of binary fractions must not move the last digit.
+    known = [None if one is None else float(f"{one:.12g}") for one in (ratio, low, high)]
+    value, _, interval = ratio_text(*known).rstrip(")").partition(" (")
+    return f"{value}× [{interval.replace(' to ', ', ')}]" if interval else f"{value}×"
+
+
 def _fixed(ratio: float, places: int) -> str:
     return f"{ratio:.{places}f}" if 1 / _WIDEST_FIXED < ratio < _WIDEST_FIXED else f"{ratio:.2e}"
 

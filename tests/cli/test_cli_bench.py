@@ -17,8 +17,9 @@ import pytest
 
 import edgewise
 from edgewise.cli.main import run
-from edgewise.record import SCHEMA, InTurns
+from edgewise.record import SCHEMA, InTurns, Measurement
 from edgewise.registry import Availability
+from edgewise.run.agreement import compared_with
 from edgewise.store import open_store
 from edgewise.testing import write_fake_model
 from messages import has, is_in, says, wording
@@ -611,6 +612,25 @@ def test_a_request_that_runs_code_says_so(tmp_path, capsys):
     assert said.startswith(f"this request runs code: {tmp_path}/nets.py:make") and "called" in said
 
 
+def test_outputs_of_several_files_are_compared_and_the_answer_says_so(tmp_path, capsys, monkeypatch):
+    asked = []
+
+    def compare_files(runs, save):
+        asked.append([one.job.model.name for one in runs])
+        row = Measurement.of("output_max_rel_error", 0.0038, compared_with(runs[0].job.model.name))
+        return [runs[0], *(replace(one, measurements=(*one.measurements, row)) for one in runs[1:])]
+
+    monkeypatch.setattr("edgewise.comparing.files_agreement.compare_files", compare_files)
+    models = [fake(tmp_path, name, latency_ns=[at * MS]) for at, name in ((1, "a.fake"), (2, "b.fake"))]
+    words = ["--iterations", "9", "--sessions", "1", "--no-store"]
+    assert run(["bench", models[0], *words]) == 0 and not asked  # one file
+    assert "Outputs: " not in capsys.readouterr().out
+    assert run(["bench", *models, *words]) == 0
+    assert asked == [["a.fake", "b.fake"]]
+    told = " ".join(capsys.readouterr().out.split())
+    assert "Outputs: b.fake agrees with a.fake within 0.380 % of their scale" in told.partition("Run ")[0]
+
+
 def test_finalists_are_measured_in_turns_and_a_prescribed_protocol_is_left_alone(tmp_path, capsys, monkeypatch):
     asked = []
 
@@ -625,6 +645,10 @@ def test_finalists_are_measured_in_turns_and_a_prescribed_protocol_is_left_alone
 
     monkeypatch.setattr("edgewise.comparing.finals.with_turns", with_turns)
     models = [fake(tmp_path, name) for name in ("a.fake", "b.fake")]
+    for more in (["--time-budget", "60s"], ["--sessions", "1"], ["--duration", "1s"], []):
+        assert run(["bench", *models, *more, "--dry-run"]) == 0
+        assert ("then in turns: up to 8 that can't be told apart from the fastest one, 15 s each at most" in " ".join(
+            capsys.readouterr().out.split())) == (not more), more  # fmt: skip
     assert run(["bench", *models, "--iterations", "9", "--json", "-q"]) == 0
     assert not asked and [one["in_turns"] for one in json.loads(capsys.readouterr().out)["runs"]] == [[], []]
     assert run(["bench", *models, "--json"]) == 0

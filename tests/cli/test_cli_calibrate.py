@@ -45,6 +45,7 @@ from edgewise.verbs.optimize.work import _find_judge
 from estimates import dense_relu
 from litert_networks import NetworkWriter
 from sample_runs import all_runs
+from tiny_models import write_tiny_onnx
 
 TABLE = """model,host_latency_ms,latency_ms,family
 MobileNetV1,12.1,45,image
@@ -487,6 +488,20 @@ def test_a_file_that_changed_since_it_was_measured_lends_no_operators():
     same = replace(model, sha256=hashlib.sha256(digits.read_bytes()).hexdigest())
     found = prediction._from_run(replace(done, job=replace(done.job, model=same)), none, notes)
     assert found.subject.profile is not None and len(notes.sentences) == 1
+
+
+def test_a_file_of_another_name_is_found_by_its_hash_and_goes_before_one_of_the_same_name(tmp_path):
+    digits = edgewise.data.path("digits_cnn.onnx")
+    (tmp_path / "nets").mkdir()
+    (tmp_path / "nets" / "renamed.onnx").write_bytes(digits.read_bytes())
+    write_tiny_onnx(tmp_path / "nets" / "digits.onnx")
+    done = next(run for run in all_runs() if run.status == "done")
+    sha256 = hashlib.sha256(digits.read_bytes()).hexdigest()
+    model = replace(done.job.model, name="digits.onnx", path="", sha256=sha256)
+    notes, files = Notes(), ModelFiles([tmp_path / "nets"])
+    found = prediction._from_run(replace(done, job=replace(done.job, model=model)), files, notes)
+    assert (found.subject.name, found.path) == ("digits.onnx", str(tmp_path / "nets" / "renamed.onnx"))
+    assert found.subject.profile is not None and found.sha256 == sha256 and notes.sentences == []
 
 
 def test_a_mistyped_file_is_named_and_the_counts_say_how_many_models_the_fit_used(capsys, tmp_path):

@@ -91,6 +91,24 @@ def test_a_run_has_one_line_with_its_metric_threads_shape_and_short_id(call, pat
     assert "a_networ…ine_has_room_for   litert/xnnpack 2T   2.10 ± 0.06 ms D" in line
 
 
+def test_a_narrow_list_has_the_shapes_where_nothing_else_tells_runs_apart(call, path):
+    def shapes(*sizes):
+        with open_store(str(path)) as store:
+            store.remove(store.find(["all"]))
+            for at, size in enumerate(sizes):
+                inputs = tuple(replace(one, shape=(1, 3, size, size)) for one in RUNS[0].job.workload.inputs[:1])
+                job = replace(RUNS[0].job, workload=replace(RUNS[0].job.workload, inputs=inputs))
+                store.save(
+                    replace(RUNS[0], id=f"01936b2a-7{at}10-7abc-8def-000000000009", job=job, tags=("last-week",))
+                )
+        out = call("list")[1]
+        assert max(map(len, out.splitlines())) <= 80
+        return re.findall(r"1x3x\d+x\d+", out)
+
+    assert shapes(480, 224) == ["1x3x224x224", "1x3x480x480"]
+    assert shapes(224, 224) == []
+
+
 def test_files_of_one_name_have_their_folder_and_programs_their_command(call, path):
     def job(**changes):
         model = replace(RUNS[0].job.model, **{"name": "net.onnx", **changes})

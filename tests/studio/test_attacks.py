@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import re
 import stat
@@ -20,6 +21,7 @@ from raw_http import ask, connect, parse, post, send
 from edgewise.errors import BadInput
 from edgewise.studio import connections, safety
 from edgewise.studio.command import settings_of
+from edgewise.studio.forms import Filled
 from edgewise.studio.routes import ROUTES
 from edgewise.studio.server import check_reach
 from edgewise.studio.sessions import Sessions
@@ -375,6 +377,31 @@ def test_an_error_in_a_view_answers_with_the_policy_and_without_a_traceback(serv
     assert b"Traceback" not in answer.body
     assert b"secret" not in answer.body
     assert b"this is a bug in edgewise: LookupError" in answer.body
+
+
+def test_an_error_tells_no_folder_of_the_machine(serve, monkeypatch):
+    from starlette.routing import Route
+
+    running = serve()
+    uploads = running.folder / "uploads"
+
+    def broken(request):
+        raise BadInput(
+            f"can't read {uploads / 'net.onnx'}", advice="see /home/anna/nets/other.onnx, or give ⟦store=PATH⟧"
+        )
+
+    running.app.router.routes.append(Route("/broken", broken))
+    answer = ask(running, path="/broken")
+    assert answer.status == 400
+    assert b"<strong>can&#39;t read uploads/net.onnx</strong>" in answer.body
+    assert b"<p>see ~/nets/other.onnx, or give --store PATH</p>" in answer.body
+    monkeypatch.setattr(
+        "edgewise.studio.views.new.Form.fill", lambda *given: Filled(problems={"model": BadInput(f"{uploads}/a.onnx")})
+    )
+    answer = ask(running, path="/new/bench?show=yes")
+    assert answer.body.count(b">uploads/a.onnx</strong>") == 1 and bytes(uploads) not in answer.body
+    answer = ask(running, path="/new/bench/command")
+    assert json.loads(answer.body) == {"command": "", "problem": "uploads/a.onnx"}
 
 
 # Paths

@@ -129,6 +129,27 @@ def test_what_is_wrong_stands_beside_its_field_and_what_was_typed_stays(browse, 
     )
 
 
+def test_what_is_done_where_nothing_is_chosen_is_said(browse):
+    """ "default" did not say whether a task is taken, and which."""
+    text = browse.get("/new/evaluate").text
+    unset = re.findall(r'<option value="">([^<]*)</option>', text)
+    assert unset == [
+        "default: from the YAML beside the model; of a folder per class, classification",
+        "default: found from the data",
+        "default: the best that works here",
+    ]
+    assert '<option value="">choose one</option>' in browse.get("/new/estimate").text
+
+
+def test_every_choice_that_may_stay_open_says_what_is_done_then():
+    assert [
+        (form.verb.name, one.name)
+        for form in FORMS.values()
+        for one in form.fields()
+        if one.kind == "choice" and not one.default and not one.is_required and one.unset == "default"
+    ] == []
+
+
 def test_the_command_is_told_to_scripts(browse):
     told = browse.get("/new/estimate/command", params={"model": TFLITE, "device": "cortex-m4", "clock": "80MHz"}).json()
     assert re.fullmatch(r"edgewise estimate \S+/digits_cnn.tflite --device cortex-m4@80MHz", told["command"])

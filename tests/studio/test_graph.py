@@ -339,7 +339,7 @@ class TestBounds:
     def test_the_answer_stands_first(self):
         part = json.loads(render_graph([profiled_run(), faster_run()], ".html"))["part"]
         words, _, _ = part.partition('<section id="graph-part"')
-        assert f"takes 1.15× [1.13, 1.17] the time; {NOT_PROVEN}.</strong>" in words
+        assert f"takes 1.149× [1.132, 1.167] the time; {NOT_PROVEN}.</strong>" in words
         assert "Median latency: onnxruntime 1000 µs, openvino 870 µs." in words
         assert "Largest clear difference: pw1, -100.0 µs." in words
         same = named("a", "b"), replace(named("a", "b"), id=faster_run(46).id)

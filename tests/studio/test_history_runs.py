@@ -9,9 +9,11 @@ from urllib.parse import quote_plus
 
 import pytest
 
-from edgewise.record import Caution, Measurement, ModelRef
+from edgewise.record import Caution, Measurement, ModelRef, RuntimeSpec
+from edgewise.record.job import Scenario
 from edgewise.store import from_document
 from made_runs import HOSTILE, made_run, rows_of
+from sample_profiles import profiled_run
 from sample_runs import failed_run, make_run, run_id, single_session
 
 COUNT = 120
@@ -330,6 +332,29 @@ def test_the_report_comes_as_a_fragment_and_without_scripts_in_the_page(studio, 
     part = client.get(f"/runs/{run_id(1)}/report").text
     assert part.startswith('<div class="result">')
     assert part in client.get(f"/runs/{run_id(1)}?report=1").text
+
+
+def test_the_report_of_a_profile_begins_with_findings_and_has_the_time_by_type_of_operator(studio, client):
+    studio.store.save(profiled_run())
+    part = client.get(f"/runs/{profiled_run().id}/report").text
+    places = [part.index(f">{title}<") for title in ("Findings", "Time by type of operator", "Layers by time")]
+    assert places == sorted(places)
+
+
+def test_programs_have_their_command_and_equal_names_their_folder(studio, client):
+    runs = [made_run(number) for number in (1, 2, 3)]
+    jobs = [
+        replace(runs[at].job, model=replace(runs[at].job.model, path=f"/nets/{folder}/kws.onnx", sha256=str(at) * 64))
+        for at, folder in enumerate(("old", "new"))
+    ]
+    command = replace(
+        jobs[0], model=replace(jobs[0].model, name="python3", sha256="e" * 64), command=("python3", "a.py"),
+        runtime=RuntimeSpec(name="command"),
+        workload=replace(jobs[0].workload, scenario=Scenario(kind="command")),
+    )  # fmt: skip
+    for run, job in zip(runs, (*jobs, command), strict=True):
+        studio.store.save(replace(run, job=job))
+    assert [row[1] for row in rows_of(client.get("/runs").text)] == ["python3 a.py", "new/kws.onnx", "old/kws.onnx"]
 
 
 def test_a_run_of_another_schema_shows_what_it_has(studio, client):

@@ -11,6 +11,7 @@ from xml.etree import ElementTree
 
 import pytest
 
+from edgewise.record.run import Trust
 from made_runs import HOSTILE, made_run, rows_of
 from sample_runs import failed_run, make_run, paced_run, run_id
 
@@ -30,8 +31,21 @@ def filled(serve):
     it.store.save(made_run(0, runtime="litert", basis="simulated", latency=4e-3))
     it.store.save(made_run(31, model="my_kws.onnx", runtime="openvino"))
     it.store.save(made_run(32, model=HOSTILE))
+    for number in (40, 42):
+        it.store.save(made_run(number, model="vague.onnx"))
+    it.store.save(_vague(made_run(41, model="vague.onnx")))
     it.store.save(replace(failed_run(33), created_at="2026-02-01T00:00:00.000+00:00"))
     return it
+
+
+def _vague(run):
+    """`run` with grade D, and an interval from 1 µs to 90 ms about its 1 ms."""
+    latency, *rest = run.measurements
+    return replace(
+        run,
+        measurements=(replace(latency, low=1e-6, high=0.09), *rest),
+        trust=Trust(grade="D", reasons=("vague",)),
+    )
 
 
 @pytest.fixture
@@ -118,6 +132,47 @@ def test_the_chart_of_a_page_without_scripts_is_in_the_colours_of_the_scheme(ope
     image.wait_for()
     told = image.evaluate("one => [one.complete, one.naturalWidth > 860, one.currentSrc.includes('scheme=dark')]")
     assert told == [True, True, True]
+
+
+def test_an_interval_of_grade_d_does_not_stretch_the_axis_of_a_trend(browse, filled, open_page):
+    """It went to 90 ms, for values of 1 ms."""
+    pytest.importorskip("vl_convert")
+    address = "/trend?model=vague.onnx"
+    text = browse.get(address).text
+    # The axis ends at 1.08 times the largest known number; the table and the CSV have the whole interval.
+    assert re.findall(r'data-low="([^"]*)" data-high="([^"]*)"(.*?) data-basis', text) == [
+        ("0.98", "1.02", ""),
+        ("0.001", "1.1016", ' data-last="1.1016" data-beyond=""'),
+        ("0.98", "1.02", ""),
+    ]
+    assert 'data-top="1.1016"' in text
+    assert [row[2] for row in rows_of(text)] == ["± 0.02 ms", "[0.00100, 90.0] ms", "± 0.02 ms"]
+    assert [row["high"] for row in csv.DictReader(io.StringIO(browse.get(f"{address}&format=.csv").text))] == [
+        "0.00102", "0.09", "0.00102"
+    ]  # fmt: skip
+    words = "An arrow marks an interval of grade D that goes on beyond the axis."
+    assert text.count(words) == 2
+    assert words not in browse.get("/trend?model=kws.onnx&runtime=openvino&device=local").text
+    root = ElementTree.fromstring(browse.get(f"{address}&format=.svg").text)
+    (arrows,) = [group for group in root.iter(f"{SVG}g") if group.get("class", "").endswith("layer_5_marks")]
+    assert [place(one)[1] for one in arrows.iter(f"{SVG}path")] == [0.0]
+    saved = browse.get("/share?of=%2Ftrend%3Fmodel%3Dvague.onnx").text
+    data = list(csv.reader(io.StringIO(re.search(r'<pre class="chart-data"[^>]*>([^<]+)', saved)[1])))
+    assert [row[:2] for row in data[1:]] == [
+        [f"2026-01-02T{hour}:00:00.000+00:00", "measured"] for hour in (16, 17, 18)
+    ]
+    page = open_page(address, at=filled)
+    page.locator("#trend canvas").wait_for()
+    # The topmost row of the plot, in the middle, where the second of three runs is, has the colour of text.
+    dark = page.evaluate(
+        """() => {
+            const canvas = document.querySelector("#trend canvas"), context = canvas.getContext("2d");
+            const pixels = context.getImageData(0, 22 * devicePixelRatio, canvas.width, 1).data;
+            const isDark = (x) => pixels[4 * x + 3] === 255 && pixels[4 * x] + pixels[4 * x + 1] + pixels[4 * x + 2] < 150;
+            return [...Array(canvas.width).keys()].filter(isDark).map((x) => x / canvas.width);
+        }"""
+    )
+    assert dark and all(0.4 < x < 0.65 for x in dark)
 
 
 def test_what_is_left_open_is_as_in_the_newest_run(browse):

@@ -22,11 +22,11 @@ from edgewise.evaluating.calibrated import read_calibrated
 from edgewise.evaluating.data_options import DataOptions, find_task, open_splits, select_samples
 from edgewise.evaluating.dataset import Sample
 from edgewise.evaluating.evaluation import EvaluationPlan, plan_evaluation, run_evaluation, run_shard
-from edgewise.evaluating.instructions import Instructions
+from edgewise.evaluating.instructions import Instructions, read_flags
 from edgewise.evaluating.task import tasks
 from edgewise.model.identity import open_model
 from edgewise.progress import SamplesDone, SamplesFinished, SamplesStarted, reporting_to
-from edgewise.record import CalibratedPart, Stopping, TargetSpec
+from edgewise.record import CalibratedPart, Caution, Stopping, TargetSpec
 from edgewise.run.plan import Axes
 from edgewise.stats.proportions import wilson_interval
 from edgewise.store import codec
@@ -477,6 +477,30 @@ def test_an_accuracy_that_guessing_reaches_is_doubted_with_what_was_fed(tmp_path
 def test_a_plausible_accuracy_is_not_doubted(tmp_path):
     (one,) = evaluate(classifier(tmp_path / "m.fake"), data=Rows(rows(COUNT), [2] * COUNT)).models
     assert not any(each.code == "implausible-accuracy" for each in one.run.cautions)
+
+
+def test_doubts_about_the_preparation_of_pictures_are_cautions_of_the_run(tmp_path, monkeypatch):
+    """Values that few networks take, and another way that scores better, which only labels tell."""
+    asked = []
+
+    def better(tested, chosen, run, compare):
+        asked.append((len(chosen.indices), run(tested, chosen).interrupted))
+        return Caution.of("better-preparation", "pad=32,32 scores 13 points better")
+
+    monkeypatch.setattr("edgewise.evaluating.other_preparation.find_better", better)
+    model, samples = classifier(tmp_path / "m.fake"), rows(COUNT)
+    scaled = Instructions(steps=read_flags(("scale=1/2000",)))
+
+    def codes(labels, kind="image", **settings):
+        data = Rows(samples, labels)
+        data.kind = kind
+        (one,) = evaluate(model, data=data, instructions=scaled, **settings).models
+        return [each.code for each in one.run.cautions if each.code in ("better-preparation", "unusual-values")]
+
+    labels = [2] * COUNT
+    assert codes(labels) == ["better-preparation", "unusual-values"] and asked == [(COUNT, False)]
+    assert codes(labels, kind="array") == [] and len(asked) == 1
+    assert codes(labels, reference=job_of(model)) == [] and len(asked) == 1  # no accuracy is known
 
 
 def odd_one(path):

@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+from types import SimpleNamespace
+
 import pytest
 
 from edgewise.device.bootstrap import how_to_install
 from edgewise.device.devices import Device, open_transport
 from edgewise.device.transports.ssh import _KnownHosts
+from edgewise.registry import Availability
+from edgewise.run.worker_executor import _there
 from messages import wording
 
 
@@ -46,6 +50,12 @@ def test_the_advice_is_for_the_device(url, settings, engine, advice):
     pytest.importorskip("asyncssh", reason="needs asyncssh")
     transport = open_transport(Device(name="pi4", url=url, settings=settings))
     assert how_to_install(transport, engine, "pip install own") == advice
+    # What the device tells of itself is of this machine's Python.
+    found = _there(
+        SimpleNamespace(transport=transport), engine, Availability(False, "not installed", "pip install own")
+    )
+    assert found == Availability(False, f"not installed on {transport.name}", advice)
+    assert _there(SimpleNamespace(transport=transport), engine, Availability(True)) == Availability(True)
 
 
 @pytest.mark.parametrize(

@@ -27,7 +27,7 @@ def test_every_line_names_its_device_and_the_first_tells_which_is_faster():
     document = bench_document([LOCAL, PI])
     assert document.title == default_title([LOCAL, PI]) == "kws.onnx on local and pi"
     assert document.answer == (
-        "local is 2.00× [1.97, 2.03] faster than pi (latency: local 111 µs, pi 222 µs)",
+        "local is 2.001× [1.973, 2.028] faster than pi (latency: local 111 µs, pi 222 µs)",
         "local: kws.onnx on onnxruntime/cpu: latency 111 ± 1 µs, grade B",
         "pi: kws.onnx on onnxruntime/cpu: latency 222 ± 2 µs, grade B",
     )
@@ -63,7 +63,7 @@ def test_what_can_not_be_told_apart_or_relied_on_is_not_called_faster():
     assert (
         bench_document([LOCAL, close, third])
         .answer[0]
-        .startswith("local is 3.00× [2.96, 3.04] faster than nano and can't be told apart from pi (")
+        .startswith("local is 2.999× [2.966, 3.033] faster than nano and can't be told apart from pi (")
     )
 
 
@@ -74,8 +74,8 @@ def test_each_setting_on_both_devices_has_its_line_whoever_took_turns_and_others
     fast = on("pi", 5, runtime="litert", provider="interpreter", latency=1.2e-4, half=1e-6)
     answer = bench_document([LOCAL, slow, PI, fast]).answer
     assert answer[:2] == (
-        "onnxruntime/cpu: local is 2.00× [1.97, 2.03] faster than pi (latency: local 111 µs, pi 222 µs)",
-        "litert/interpreter: pi is 1.25× [1.23, 1.27] faster than local (latency: local 150 µs, pi 120 µs)",
+        "onnxruntime/cpu: local is 2.001× [1.973, 2.028] faster than pi (latency: local 111 µs, pi 222 µs)",
+        "litert/interpreter: pi is 1.251× [1.236, 1.266] faster than local (latency: local 150 µs, pi 120 µs)",
     )
     assert [line.partition(":")[0] for line in answer[2:]] == ["local", "local", "pi"] and "in turns" in answer[3]
     assert [line.partition(":")[0] for line in bench_document([LOCAL, fast]).answer] == ["local", "pi"]

@@ -176,7 +176,7 @@ def test_on_a_busy_machine_the_processor_time_of_programs_is_compared():
     document = bench_document(variants_of(PLAIN, FFT, STRIDE))
     assert document.answer[0] == (
         "Which is fastest can't be told on this busy machine (other processes used up to 88% of the processor time); "
-        "least processor time: plain, 200 ± 1 ms; fft needs 1.50× [1.49, 1.51] as much; "
+        "least processor time: plain, 200 ± 1 ms; fft needs 1.500× [1.497, 1.503] as much; "
         "stride (200 ms) can't be told apart from it"
     )
     assert [line.partition(":")[0] for line in document.answer[1:]] == ["plain", "fft", "stride"]
@@ -194,15 +194,15 @@ def test_where_executions_in_turns_and_processor_time_agree_load_leaves_the_orde
     seconds = ((0.5, 0.6, 0.4, 0.5, 0.7), (1.01, 1.19, 0.8, 1.0, 1.41), (0.75, 0.9, 0.61, 0.75, 1.04))
     first, *_ = bench_document(variants_of(half, FFT, PLAIN, seconds=seconds)).answer
     assert first == (
-        "Fastest: plain, 500 [407, 690] ms; stride is 1.50× [1.48, 1.53] slower and fft is 2.00× [1.98, 2.03] slower, "
+        "Fastest: plain, 500 [407, 690] ms; stride is 1.502× [1.482, 1.523] slower and fft is 2.003× [1.983, 2.024] slower, "
         "in turns within these minutes; processor times say the same (other processes used up to 88% of the processor time)"
     )
     alike = ((0.5, 0.6, 0.4, 0.5, 0.7), (1.01, 1.19, 0.8, 1.0, 1.41), (0.55, 0.55, 0.45, 0.45, 0.75))
     first, *_ = bench_document(variants_of(half, FFT, PLAIN, seconds=alike)).answer
     assert first == (
         "Which of plain and stride is fastest can't be told on this busy machine (other processes used up to 88% of the "
-        "processor time); least processor time: plain, 100 ± 1 ms; stride needs 2.00× [1.99, 2.00] as much and fft needs "
-        "3.00× [2.99, 3.01] as much; in total time fft is 2.00× [1.98, 2.03] slower than plain; "
+        "processor time); least processor time: plain, 100 ± 1 ms; stride needs 2.000× as much and fft needs "
+        "3.000× [2.995, 3.006] as much; in total time fft is 2.003× [1.983, 2.024] slower than plain; "
         "excluded are differences of total time from plain above 19 % for stride"
     )
 

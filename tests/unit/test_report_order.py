@@ -112,8 +112,8 @@ def test_of_three_runs_the_one_that_turns_favour_leads_without_proof():
     )
     third = replace(third, in_turns=tuple(told for _, after in turns for told in after.in_turns))
     assert order_line([third, second, first]) == (
-        "probably fastest: onnxruntime/cpu; openvino/cpu takes 1.15× [1.08, 1.22] the time and litert/cpu takes 1.20× "
-        "[1.12, 1.28] the time in turns, not proven: a proof takes a risk of error below 1 % over all pairs, the "
+        "probably fastest: onnxruntime/cpu; openvino/cpu takes 1.150× [1.081, 1.219] the time and litert/cpu takes 1.200× "
+        "[1.128, 1.272] the time in turns, not proven: a proof takes a risk of error below 1 % over all pairs, the "
         "interval has 5 %"
     )
 
@@ -197,7 +197,7 @@ def test_what_turns_do_not_separate_has_no_order(verdict, begins):
 
 def test_intervals_apart_prove_no_order_of_runs_measured_at_different_times():
     runs = [profiled_run(), faster_run()]
-    assert order_line(runs).endswith(f"onnxruntime/cpu takes 1.15× [1.13, 1.17] the time; {NOT_PROVEN}")
+    assert order_line(runs).endswith(f"onnxruntime/cpu takes 1.149× [1.132, 1.167] the time; {NOT_PROVEN}")
     verdict = diff_table(runs).rows[-1][-1]
     assert (verdict.text, verdict.notes) == ("not proven", (NOT_PROVEN,))
     assert order_line(runs[:1]) == ""
@@ -245,7 +245,7 @@ def test_of_three_runs_the_fastest_stands_before_what_each_takes():
     first, second = two(0.5, "faster")
     third = replace(faster_run(29), job=replace(first.job, runtime=replace(first.job.runtime, name="litert")))
     assert order_line([first, second, third]) == (
-        "fastest: openvino/cpu; onnxruntime/cpu takes 2.00× [1.96, 2.04] the time, measured in turns; "
+        "fastest: openvino/cpu; onnxruntime/cpu takes 2.000× [1.960, 2.040] the time, measured in turns; "
         "litert/cpu takes 1.00× its time by the medians shown, 1.000× over all processes (95 % interval 0.984 to "
         f"1.016: either may be faster); {NOT_PROVEN}"
     )

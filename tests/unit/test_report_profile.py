@@ -620,7 +620,7 @@ def test_the_first_lines_say_where_the_time_goes_then_what_is_fastest():
     where, order = profile_document([slow, fast]).answer[:2]
     assert where.startswith("openvino/cpu (least latency) takes 870 ± 9 µs: Conv 41.0 % (390 ± 8 µs, 2 layers), Depth")
     assert order == (
-        "least latency: openvino/cpu; onnxruntime/cpu takes 1.15× [1.13, 1.17] the time; measured at different times: "
+        "least latency: openvino/cpu; onnxruntime/cpu takes 1.149× [1.132, 1.167] the time; measured at different times: "
         "the order is not proven"
     )
 
@@ -1222,6 +1222,23 @@ def test_a_default_precision_that_was_not_measured_stands_in_the_first_lines():
     assert conditions_of(run, replace(run, id="0193-9")).count(line) == 1
     assert bench_document([run]).answer[-1] == line
     assert line not in conditions_of(profiled_run())
+
+
+def test_a_default_precision_stands_once_in_a_report():
+    """Conditions, cautions and *Next* of a profile all had it; so had the first lines and the cautions of bench."""
+    message = "its default is bf16, and this ran in f32; --precision f32,bf16 measures both"
+    cautions = (Caution.of("not-default-precision", message), Caution.of("limit-not-held", "the limit was not held"))
+    run = replace(profiled_run(), cautions=cautions, effective={"precision": "f32", "default_precision": "bf16"})
+    fast = replace(run, environment=run.environment | {"cpu": {"flags": ["avx512_bf16"]}})
+    for one, next_has_it in ((run, False), (fast, True)):
+        found = profile_document([one])
+        assert sum(message in line for line in conditions_of(one)) == (not next_has_it)
+        assert any("--precision f32,bf16" in line for line in next_section([one], {}).lines) == next_has_it
+        briefs = [section.brief for section in found.sections if section.title == "Cautions"]
+        assert briefs == ["limit-not-held (the limit was not held), not-default-precision"]
+    (brief,) = [section.brief for section in bench_document([run]).sections if section.title == "Cautions"]
+    assert brief == "limit-not-held (the limit was not held), not-default-precision"
+    assert [message in line for line in bench_document([run]).answer].count(True) == 1
 
 
 def test_the_command_that_measures_a_default_precision_names_the_model_and_the_engines(monkeypatch, tmp_path):

@@ -44,8 +44,8 @@ def test_the_clearly_fastest_run_is_recommended_with_numbers():
     assert found.to_document() == {
         "run": run_id(2),
         "why": [
-            "1.43× [1.38, 1.48] faster than fake/cpu (median latency 231 µs against 330 µs), by their processes",
-            "1.82× [1.76, 1.88] faster than onnxruntime/cpu (median latency 231 µs against 420 µs), by their processes",
+            "1.429× [1.382, 1.476] faster than fake/cpu (median latency 231 µs against 330 µs), by their processes",
+            "1.818× [1.760, 1.877] faster than onnxruntime/cpu (median latency 231 µs against 420 µs), by their processes",
             "grade B: one process only; the interval is ± 1.7 % (at best B)",
             "litert/interpreter is left out: the run failed in phase load: Unsupported: operator 'Einsum' is not "
             "supported; try another runtime",
@@ -96,7 +96,7 @@ def test_a_lower_precision_is_named_beside_full_precision_and_not_recommended_ov
     (line, *_) = answer_of([full, lower])
     assert recommendation([full, lower]).run == full.id
     assert line.startswith(
-        "Recommended: openvino/cpu · f32, latency 420 ± 3 µs, grade A; openvino/cpu · bf16 is 1.40× "
+        "Recommended: openvino/cpu · f32, latency 420 ± 3 µs, grade A; openvino/cpu · bf16 is 1.400× [1.381, 1.419]"
     )
     assert line.endswith(" faster, by their processes (its outputs differ by 0.38 % of their scale)")
     bare = answer_of([full, in_precision(make_run(2, runtime="openvino", latency=4.2e-4, half=3e-6), "bf16")])[0]
@@ -125,7 +125,7 @@ def test_grade_d_with_a_better_value_that_took_no_turns_leaves_it_undecided():
         "Not decided: onnxruntime/cpu (300 µs, grade D) may be faster than openvino/cpu (420 µs)",
         decide,
         "Recommended of the ranked runs: openvino/cpu, latency 420 ± 3 µs, grade A; "
-        "litert/cpu is 1.19× [1.17, 1.21] slower, by their processes",
+        "litert/cpu is 1.190× [1.178, 1.203] slower, by their processes",
     )
     other = replace(third, job=replace(third.job, model=VWW))
     assert answer_of([fast, slow, other])[:3] == (
@@ -133,7 +133,7 @@ def test_grade_d_with_a_better_value_that_took_no_turns_leaves_it_undecided():
         "kws.onnx on openvino/cpu with 1 thread (420 µs)",
         decide,
         "Fastest of the ranked runs: kws.onnx on openvino/cpu with 1 thread, 420 ± 3 µs; next vww.tflite on "
-        "litert/cpu with 1 thread, 500 ± 3 µs (1.19× [1.17, 1.21] slower)",
+        "litert/cpu with 1 thread, 500 ± 3 µs (1.190× [1.178, 1.203] slower)",
     )
     assert "Not decided" not in " ".join(answer_of([replace(fast, trust=slow.trust), slow, third]))
 
@@ -199,7 +199,7 @@ def test_grade_d_that_turns_do_not_decide_is_tied_and_more_threads_may_gain():
     assert answer_of([one, two]) == (
         "Recommended: onnxruntime/cpu · 1 thread, latency 2.39 ± 0.05 ms, grade C; onnxruntime/cpu · 2 threads "
         "(1.55 ms, grade D) can't be told apart from it in turns",
-        "2 threads may be up to 1.8× faster: 1.30× [0.99, 1.82] in turns",
+        "2 threads may be up to 1.8× faster: 1.300× [0.990, 1.819] in turns",
         "best grade of those: onnxruntime/cpu · 2 threads D, and not proven faster in turns",
         "Ratios in turns hold within these minutes",
     )
@@ -224,12 +224,12 @@ def test_grade_d_wins_with_a_proof_in_turns():
     other = of_threads(3, 1, 9e-3, model=VWW, runtime="litert")
     assert answer_of([one, two, other])[:2] == (
         "Fastest: kws.onnx on onnxruntime/cpu with 2 threads, 1.55 [0.387, 9.30] ms (measured alone: grade D; "
-        "1.50× [1.40, 1.60] faster than kws.onnx on onnxruntime/cpu with 1 thread in turns)",
-        "2 threads: twice the cores for 1.50× [1.40, 1.60] in turns",
+        "1.500× [1.400, 1.600] faster than kws.onnx on onnxruntime/cpu with 1 thread in turns)",
+        "2 threads: twice the cores for 1.500× [1.400, 1.600] in turns",
     )
     assert answer_of([one, two])[0] == (
         "Recommended: onnxruntime/cpu · 2 threads, latency 1.55 [0.387, 9.30] ms (measured alone: grade D); "
-        "2 threads: twice the cores for 1.50× [1.40, 1.60] in turns"
+        "2 threads: twice the cores for 1.500× [1.400, 1.600] in turns"
     )
 
 
@@ -409,7 +409,7 @@ def test_offline_runs_are_judged_by_throughput():
     found = recommendation([slower, offline_run(7)])
     assert found.run == run_id(7)
     assert found.why[0] == (
-        "5.20× [4.95, 5.47] faster than fake/cpu (throughput 5200 /s against 1000 /s), by their processes"
+        "5.200× [4.951, 5.461] faster than fake/cpu (throughput 5200 /s against 1000 /s), by their processes"
     )
 
 
@@ -469,11 +469,11 @@ def test_of_what_cannot_be_told_apart_the_fewest_threads_win_then_the_grade():
 def test_threads_that_win_say_what_they_cost():
     slow = make_run(1, latency=1.09e-4, half=1e-6)
     fast = make_run(2, latency=1.0e-4, half=1e-6, threads=2)
-    assert answer_of([slow, fast])[0].endswith("2 threads: twice the cores for 1.09× [1.07, 1.11]")
+    assert answer_of([slow, fast])[0].endswith("2 threads: twice the cores for 1.090× [1.074, 1.106]")
     fast = make_run(2, latency=0.4e-4, half=1e-6, threads=6)
-    assert "6 threads: 6 times the cores for 2.72× [2.65, 2.80]" in answer_of([slow, fast])[0]
+    assert "6 threads: 6 times the cores for 2.724× [2.651, 2.799]" in answer_of([slow, fast])[0]
     turned = in_turns(make_run(1, half=2e-4), make_run(2, half=2e-4, threads=2), r1=1.09, r2=1.0)
-    assert "2 threads: twice the cores for 1.09× [1.07, 1.11]" in answer_of(turned)[0]
+    assert "2 threads: twice the cores for 1.090× [1.079, 1.102]" in answer_of(turned)[0]
 
 
 def test_what_turns_prove_outweighs_the_values_and_their_intervals():
@@ -482,12 +482,12 @@ def test_what_turns_prove_outweighs_the_values_and_their_intervals():
                         r1=1.0, r2=1.14)  # fmt: skip
     found = recommendation([one, two])
     assert found.run == run_id(1)
-    assert found.why[0].startswith("1.14× [1.1") and re.search(
+    assert found.why[0].startswith("1.140× [1.128, 1.152]") and re.search(
         says("than-measured-turns", verdict=has("faster"), label="onnxruntime/cpu · 2 threads"), found.why[0]
     )
-    assert "2 threads are 1.14× [1.1" in answer_of([one, two])[0]
+    assert "2 threads are 1.140× [1.128, 1.152] slower in turns" in answer_of([one, two])[0]
     one, two = in_turns(make_run(1, half=2e-4), make_run(2, half=2e-4, runtime="litert"), r1=1.0, r2=1.5)
-    assert "litert/cpu is 1.50× [1.48, 1.52] slower" in answer_of([two, one])[0]
+    assert "litert/cpu is 1.500× [1.485, 1.515] slower" in answer_of([two, one])[0]
 
 
 def test_throughputs_in_turns_are_better_high():
@@ -497,8 +497,10 @@ def test_throughputs_in_turns_are_better_high():
     high = InTurns(against=run_id(7), ratio=0.5, low=1 / 2.1, high=1 / 1.9, verdict="slower", method="5 pairs")
     runs = [replace(one, in_turns=(low,)), replace(two, in_turns=(high,))]
     assert recommendation(runs).run == run_id(7)
-    assert re.match(says("faster-than", factor="2.00× [1.90, 2.10]", label=has("litert")), recommendation(runs).why[0])
-    assert "slower" in answer_of(runs)[0] and "2.00× [1.90, 2.10]" in answer_of(runs)[0]
+    assert re.match(
+        says("faster-than", factor="2.000× [1.900, 2.100]", label=has("litert")), recommendation(runs).why[0]
+    )
+    assert "slower" in answer_of(runs)[0] and "2.000× [1.900, 2.100]" in answer_of(runs)[0]
 
 
 def test_grade_d_is_recommended_where_turns_decided():
@@ -618,7 +620,7 @@ def test_more_threads_that_took_turns_do_not_win_over_one_thread_that_did_not():
         "Among the fastest: vww.tflite on litert/cpu with 1 thread (fewest threads), 87.7 ± 2.9 µs; kws.onnx on onnxruntime/cpu with "
         "2 threads (118 µs) can't be told apart from it in turns"
     )
-    assert after == "Next kws.onnx on onnxruntime/cpu with 1 thread, 112 ± 5 µs (1.28× [1.20, 1.36] slower)"
+    assert after == "Next kws.onnx on onnxruntime/cpu with 1 thread, 112 ± 5 µs (1.277× [1.208, 1.351] slower)"
     found = recommendations(runs)[1]
     assert found.run == run_id(3) and re.search(
         says("those-against", words=has("fewest threads"), shown=1), " ".join(found.why)
@@ -633,7 +635,7 @@ def test_where_turns_and_the_table_disagree_the_line_says_so():
     said = "in turns, though measured alone 97.2 µs against 86.7 µs: repeat it on an idle machine"
     line, lasting = answer_of([one, two])
     assert lasting == "Ratios in turns hold within these minutes"
-    assert "litert/cpu · 2 threads" in line and "1.54× [" in line and said in line
+    assert "litert/cpu · 2 threads" in line and "1.540× [1.517, 1.564]" in line and said in line
     assert said.partition(", ")[2] in recommendation([one, two]).why[0]
     other = make_run(3, latency=300e-6, half=1e-6, model=VWW)
     line, fact, *_ = answer_of([one, replace(two, trust=one.trust), other])
@@ -647,7 +649,7 @@ def test_an_interval_without_1_that_proves_nothing_says_why():
     one, two = make_run(1, half=2e-4), make_run(2, half=2e-4, runtime="openvino")
     one, two = turns_between(one, two, 0.98, "inconclusive", low=0.97, high=0.996)
     (line, *_) = recommendation([one, two]).why
-    assert "can't be told apart from openvino/cpu: 1.02× [1.00" in line
+    assert "can't be told apart from openvino/cpu: 1.020× [1.004, 1.031]" in line
     assert "no proof, which takes a risk of error below 1 % over all pairs, while the interval has 5 %" in line
     one, two = turns_between(make_run(1, half=2e-4), make_run(2, half=2e-4, runtime="openvino"), 0.98, "inconclusive",
                              low=0.95, high=1.01)  # fmt: skip
@@ -689,9 +691,9 @@ def test_of_several_files_the_first_line_has_engine_and_threads_and_what_the_sec
     ]
     assert answer_of(runs)[:3] == (
         "Fastest: kws.onnx on litert/cpu with 1 thread, 100 ± 1 µs; next model vww.tflite on litert/cpu with 1 thread, "
-        "300 ± 1 µs (3.00× [2.96, 3.04] slower)",
-        "2 threads are 2.00× [1.97, 2.03] slower, by their processes",
-        "kws.onnx on onnxruntime/cpu with 1 thread is 1.50× [1.48, 1.53] slower, by their processes",
+        "300 ± 1 µs (3.001× [2.967, 3.035] slower)",
+        "2 threads are 2.001× [1.976, 2.025] slower, by their processes",
+        "kws.onnx on onnxruntime/cpu with 1 thread is 1.501× [1.481, 1.521] slower, by their processes",
     )
 
 
@@ -701,11 +703,11 @@ def test_the_second_engine_stands_with_its_best_setting_in_turns():
     one, two = make_run(2, latency=2.5e-4, half=1e-6), make_run(3, latency=2.6e-4, half=1e-6, threads=2)
     one, first = turns_between(one, first, 1.27, "slower")
     two, first = turns_between(two, first, 1.16, "slower")
-    line = "onnxruntime/cpu · 2 threads is 1.16× [1.14, 1.18] slower in turns"
+    line = "onnxruntime/cpu · 2 threads is 1.160× [1.142, 1.178] slower in turns"
     assert line in " ".join(answer_of([first, one, two]))
-    assert "1.27×" not in " ".join(answer_of([first, one, two]))
+    assert "1.270×" not in " ".join(answer_of([first, one, two]))
     far = make_run(4, latency=9e-4, half=1e-6, model=VWW, runtime="openvino", threads=2)
-    assert "kws.onnx on onnxruntime/cpu with 2 threads is 1.16× [1.14, 1.18] slower in turns" in answer_of(
+    assert "kws.onnx on onnxruntime/cpu with 2 threads is 1.160× [1.142, 1.178] slower in turns" in answer_of(
         [first, one, two, far]
     )
 
@@ -723,7 +725,7 @@ def test_bench_is_as_sure_of_another_time_as_compare_of_the_same_turns(ratio, lo
     two, one = turns_between(two, one, ratio, "slower", low=low, high=high, rerun=rerun)
     turned = f" in these minutes, at another time {words}, when it may be the other way round" if words else ""
     (line, *_) = answer_of([one, two])
-    assert line.endswith(f"; 2 threads are 1.12× [1.08, 1.18] slower in turns{turned}")
+    assert line.endswith(f"; 2 threads are 1.120× [1.081, 1.171] slower in turns{turned}")
     assert (turned or " within these minutes") in recommendation([one, two]).why[0]
     assert ((turned and f"{turned})") or "interval 1.081 to 1.171") in conclusion(judge(one, two))
 
@@ -732,7 +734,7 @@ def test_a_gain_of_threads_that_may_turn_says_so():
     one, two = make_run(1, latency=2.2e-4), make_run(2, latency=2e-4, threads=2)
     two, one = turns_between(two, one, 1 / 1.22, "faster", low=1 / 1.32, high=1 / 1.12, rerun=(0.5, 1.25))
     assert answer_of([one, two])[0].endswith(
-        "2 threads: twice the cores for 1.22× [1.12, 1.32] in turns in these minutes, at another time 0.800 to 2.000, "
+        "2 threads: twice the cores for 1.220× [1.120, 1.320] in turns in these minutes, at another time 0.800 to 2.000, "
         "when it may be the other way round"
     )
 
@@ -745,7 +747,7 @@ def test_the_table_has_the_ratios_in_turns_that_decide_and_is_ordered_by_them():
     two, first = turns_between(two, first, 1.16, "slower")
     (table,) = bench_document([far, one, first, two]).tables
     (place,) = (at for at, column in enumerate(table.columns) if column.title == "In turns")
-    assert [row[place].text for row in table.rows] == ["1", "1.16× [1.14, 1.18]", "1.27× [1.25, 1.29]", "–"]
+    assert [row[place].text for row in table.rows] == ["1", "1.160× [1.142, 1.178]", "1.270× [1.250, 1.290]", "–"]
     assert table.notes == (
         "in turns: latency as a multiple of that of the first row, within these minutes, which decides",
     )
@@ -774,7 +776,7 @@ def test_throughputs_in_turns_stand_in_the_table_best_first():
     two = replace(two, job=replace(two.job, runtime=replace(two.job.runtime, name="litert")))
     one, two = turns_between(one, two, 2.0, "faster", low=1.9, high=2.1)
     (table,) = bench_document([two, one]).tables
-    assert [row[-1].text for row in table.rows] == ["1", "0.50× [0.47, 0.53]"]
+    assert [row[-1].text for row in table.rows] == ["1", "0.500× [0.476, 0.527]"]
 
 
 def test_a_run_at_two_speeds_says_so_beside_the_recommendation():
@@ -816,7 +818,7 @@ def test_proofs_in_a_circle_are_said_to_contradict():
     line, fact, *_ = answer_of([a, b, c])
     assert (
         line.startswith("Fastest: a.tflite")
-        and "next b.tflite on onnxruntime/cpu, 200 ± 1 µs (2.00× [1.97, 2.03] slower)" in line
+        and "next b.tflite on onnxruntime/cpu, 200 ± 1 µs (2.001× [1.976, 2.025] slower)" in line
     )
     assert fact == "But c.tflite is faster in turns: repeat it on an idle machine"
 
@@ -860,7 +862,7 @@ def test_what_turns_say_names_them_and_where_their_ratio_is_no_quotient():
         "threads (103 µs) can't be told apart from it in turns"
     )
     assert (
-        "Next model vww.tflite on onnxruntime/cpu with 1 thread, 116 ± 2 µs (1.28× [1.2" in after
+        "Next model vww.tflite on onnxruntime/cpu with 1 thread, 116 ± 2 µs (1.280× [1.260, 1.290] " in after
         and "slower in turns; openvino" in after
     )
     assert "114 ± 4 µs, can't be told apart from it)" in after

@@ -179,7 +179,7 @@ def test_models_that_cant_be_told_apart_share_a_place():
         "d.tflite,runtime=onnxruntime/cpu,threads=1",
         "Among the fastest of the ranked runs: a.tflite on onnxruntime/cpu (by its value alone), 100 ± 5 µs; "
         "b.tflite on onnxruntime/cpu (104 µs) can't be told apart from it",
-        "Next c.tflite on onnxruntime/cpu, 200 ± 1 µs (2.00× [1.90, 2.11] slower)",
+        "Next c.tflite on onnxruntime/cpu, 200 ± 1 µs (2.001× [1.902, 2.104] slower)",
         "Smallest: a.tflite, 1000 B",
     )
 
@@ -188,7 +188,7 @@ def test_a_model_is_ranked_by_its_fastest_runtime():
     runs = [run_of(1, "a.tflite", 3e-3, size=10), run_of(2, "a.tflite", 1e-3, size=10, runtime="openvino"),
             run_of(3, "b.tflite", 2e-3, size=10)]  # fmt: skip
     assert answer_of(runs) == (
-        "Fastest: a.tflite on openvino/cpu, 1.00 ± 0.01 ms; next b.tflite on onnxruntime/cpu, 2.00 ± 0.01 ms (2.00× [1.99, 2.01] slower)",
+        "Fastest: a.tflite on openvino/cpu, 1.00 ± 0.01 ms; next b.tflite on onnxruntime/cpu, 2.00 ± 0.01 ms (2.000× [1.993, 2.007] slower)",
         "Smallest: a.tflite and b.tflite, 10 B",
     )
 

@@ -5,6 +5,7 @@ import sqlite3
 from collections import Counter, defaultdict
 from dataclasses import replace
 from datetime import timedelta
+from itertools import permutations
 
 import pytest
 
@@ -150,6 +151,33 @@ def test_damaged_best_runs_are_said_and_made_again(tmp_path, column):
         opened.save(next(iter(stored.values())))
         opened.reindex()
         assert kept_rows(opened) == before
+
+
+def test_the_newest_of_the_best_grade_counts_in_whatever_order_runs_come_and_go(store):
+    choose = random.Random(1)
+    base = next(run for run in (random_run(0, choose) for _ in range(99)) if run.status == "done" and run.measurements)
+    grades = {4: "C", 3: "B", 1: "A", 2: "A"}  # hour and id
+    runs = {
+        hour: replace(
+            base, id=f"{hour:08x}", trust=Trust(grade=grade), created_at=(START + timedelta(hours=hour)).isoformat()
+        )
+        for hour, grade in grades.items()
+    }
+
+    def best_of() -> int:
+        (cell,) = store.matrix().cells
+        return int(cell.run, 16)
+
+    for order in list(permutations(runs))[::4]:
+        for number, hour in enumerate(order, 1):
+            store.save(runs[hour])
+            there = order[:number]
+            assert best_of() == max(there, key=lambda each: (-ord(grades[each]), each)), there
+        left = []
+        for _ in order:
+            left.append(best_of())
+            store.remove([f"{left[-1]:08x}"])
+        assert left == [2, 1, 3, 4]
 
 
 def test_a_lucky_value_of_a_worse_grade_is_not_the_best(store):

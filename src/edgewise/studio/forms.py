@@ -122,6 +122,12 @@ class Field:
         return "" if value in (None, ...) else str(value)
 
     @property
+    def unset(self) -> str:
+        """What is done where nothing is chosen, as the option's help says it: ``default: found from the data``."""
+        told = re.search(r"\(default: ([^()]+)\)", self.help)
+        return f"default: {told[1]}" if told else "default"
+
+    @property
     def is_required(self) -> bool:
         """Whether there is nothing to do without it."""
         return self.name == "model" or self.option.default is ... or (self.kind == "device" and not self.default)

@@ -7,7 +7,7 @@ from functools import cache, lru_cache
 from importlib.resources import files
 from typing import TYPE_CHECKING, Any
 
-from edgewise.errors import BadInput, Unavailable
+from edgewise.errors import BadInput, EdgewiseError, Unavailable
 from edgewise.text import without_controls
 from edgewise.version import __version__
 
@@ -61,7 +61,18 @@ def page(
 def error_page(request: Request, error: Any) -> HTMLResponse:
     """Return what is wrong by an `EdgewiseError`, and what to do about it, with the status that fits."""
     status = 400 if isinstance(error, BadInput) else 503 if isinstance(error, Unavailable) else 500
-    return page(request, "error.html.jinja", title="This did not work", status=status, error=error)
+    told = without_folders(request, error)
+    return page(request, "error.html.jinja", title="This did not work", status=status, error=told)
+
+
+def without_folders(request: Request, error: EdgewiseError) -> EdgewiseError:
+    """Return `error` as a browser shows it: of a file its name, not where it lies on this machine."""
+    from edgewise.store.redaction import redact_paths
+    from edgewise.studio.studio import studio_of
+
+    settings = studio_of(request).settings
+    paths = [folder / "x" for folder in (settings.folder, *settings.roots)]
+    return EdgewiseError(redact_paths(error.message, paths), advice=redact_paths(error.advice, paths))
 
 
 def attachment(content: str | bytes, name: str, media_type: str) -> Response:

@@ -9,6 +9,7 @@ from typing import Any
 
 from edgewise.errors import StoreError
 from edgewise.formatting import interval_text, scale_of, value_text
+from edgewise.report import charts
 from edgewise.report.runs.cells import label_of
 from edgewise.stats.level_changes import level_changes
 from edgewise.store import Store
@@ -17,6 +18,8 @@ from edgewise.store.tables import RunRow
 
 MOST = 2_000
 """Runs of a model that are looked at, the newest."""
+HEADROOM = 1.08
+"""Length of the axis as a multiple of the largest number on it."""
 BREAKS = {"version": "runtime version", "machine": "machine", "sha256": "model file"}
 """What makes the runs before and after it hard to compare."""
 
@@ -45,6 +48,7 @@ class ModelTrend:
         choices: name, chosen value, and values with their numbers of runs, of each of `CHOICES`.
         rows: its runs, the oldest first.
         points: what a page needs of each row.
+        ends: of the axis of values, in the points' unit.
         more: whether the model has older runs that were not looked at.
     """
 
@@ -55,6 +59,7 @@ class ModelTrend:
     choices: Sequence[tuple[str, str, Sequence[tuple[str, int]]]]
     rows: Sequence[RunRow]
     points: Sequence[dict[str, Any]]
+    ends: tuple[float, float]
     more: bool
 
 
@@ -73,7 +78,9 @@ def find_trend(store: Store, query: Mapping[str, str]) -> ModelTrend:
     rows.reverse()
     chosen, si = (rows[0].metric or "", rows[0].unit or "1") if rows else (metric or "", "1")
     scale, unit = scale_of(chosen, si, [row.value or 0 for row in rows])
-    points = [_point(row, before, scale) for before, row in zip([None, *rows], rows, strict=False)]
+    known = [scale(end) for row in rows for end in _known_ends(row) if end is not None]
+    ends = min([0.0, *known]), charts.rounded(max(known, default=0.0) * HEADROOM) or 1.0
+    points = [_point(row, before, scale, ends) for before, row in zip([None, *rows], rows, strict=False)]
     _mark_changes(points, chosen, si)
     return ModelTrend(
         model=model,
@@ -83,6 +90,7 @@ def find_trend(store: Store, query: Mapping[str, str]) -> ModelTrend:
         choices=choices,
         rows=rows,
         points=points,
+        ends=ends,
         more=found.more,
     )
 
@@ -95,10 +103,22 @@ def _metrics_of(store: Store, newest: RunRow) -> list[str]:
         return [newest.metric or ""]
 
 
-def _point(row: RunRow, before: RunRow | None, scale: Callable[[float], float]) -> dict[str, Any]:
-    """Return what the table and the chart need of a run; numbers are in the chart's unit."""
+def _known_ends(row: RunRow) -> Sequence[float | None]:
+    """Return the value, and the ends of its interval unless its grade is D: that may be thousands of times as wide."""
+    return (row.value,) if row.grade == "D" else (row.low, row.value, row.high)
+
+
+def _point(
+    row: RunRow, before: RunRow | None, scale: Callable[[float], float], ends: tuple[float, float]
+) -> dict[str, Any]:
+    """Return what the table and the chart need of a run; numbers are in the chart's unit, cut at the `ends` of its
+    axis.
+    """
     metric, unit = row.metric or "", row.unit or "1"
-    numbers = {"v": row.value, "low": row.low, "high": row.high}
+    numbers = {
+        name: None if value is None else scale(value)
+        for name, value in (("v", row.value), ("low", row.low), ("high", row.high))
+    }
     broken = [
         f"{title}: {getattr(before, name)} → {getattr(row, name)}"
         for name, title in BREAKS.items()
@@ -109,7 +129,7 @@ def _point(row: RunRow, before: RunRow | None, scale: Callable[[float], float]) 
         "t": parse_time(row.created_at).timestamp(),
         "value": value_text(metric, unit, row.value),
         "interval": interval_text(metric, unit, row.value, row.low, row.high) or "none",
-        "numbers": {name: "" if value is None else scale(value) for name, value in numbers.items()},
+        "numbers": charts.cut_interval(numbers, *ends),
         "notes": broken,
         "mark": "break" if broken else "",
     }

@@ -5,7 +5,18 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from edgewise.report.charts import SOFT, WIDE, Chart, colour_channel, colour_of, number_axis, rounded, wide_chart
+from edgewise.report.charts import (
+    ARROW,
+    SOFT,
+    WIDE,
+    Chart,
+    arrows_beyond,
+    colour_channel,
+    colour_of,
+    number_axis,
+    rounded,
+    wide_chart,
+)
 from edgewise.report.charts.files import render_chart_file
 from edgewise.report.charts.texts import Spec, legend_below
 from edgewise.report.document.names import shorten
@@ -15,7 +26,6 @@ from edgewise.studio.trend import ModelTrend, find_trend
 
 DAYS = 10
 """Length of a trend from which its axis shows dates without times."""
-HEADROOM = 1.08
 
 
 def render_trend(store: Store, extension: str, *, query: Mapping[str, str], dark: bool, version: str) -> str | bytes:
@@ -44,14 +54,12 @@ def trend_chart(found: ModelTrend) -> Chart:
     """Values of a trend as a line for each basis, over the band of their 95 % intervals, and marks where it changed."""
     rows = [
         {"made": point["row"].created_at, "basis": point["row"].basis or "", "mark": point["mark"]}
-        | {name: None if number == "" else rounded(number) for name, number in point["numbers"].items()}
+        | {name: rounded(one) if isinstance(one, float) else one for name, one in point["numbers"].items()}
         for point in found.points
     ]
     bases = list(dict.fromkeys(row["basis"] for row in rows))
     colours = {basis: colour_of(index) for index, basis in enumerate(bases)}
-    ends = [end for row in rows for end in (row["v"], row["low"], row["high"]) if end is not None]
-    domain = [min(0.0, *ends), max(ends) * HEADROOM or 1.0]
-    y = number_axis("v", found.label, ticks=6, domain=domain, nice=False)
+    y = number_axis("v", found.label, ticks=6, domain=list(found.ends), nice=False)
     dates = found.points[-1]["t"] - found.points[0]["t"] > DAYS * 86_400
     x: Spec = {
         "field": "made", "type": "temporal", "title": "Made (UTC)", "scale": {"type": "utc"},
@@ -71,6 +79,7 @@ def trend_chart(found: ModelTrend) -> Chart:
         {"mark": {"type": "line", "strokeWidth": 2}, "encoding": {"x": x, "y": y, "color": colour, "strokeDash": dash}},
         {"mark": {"type": "point", "size": 36, "strokeWidth": 2, "opacity": 1},
          "encoding": {"x": x, "y": y, "color": colour, "fill": colour_channel("basis", hollow)}},
+        *arrows_beyond({"x": x, "y": y}, rows, along="y"),
     ]  # fmt: skip
     ends_of_time = [f"{point['value']} ({point['interval']})" for point in (found.points[0], found.points[-1])]
     changes = [f"{point['row'].created_at[:10]}: {note}" for point in found.points for note in point["notes"]]
@@ -81,7 +90,8 @@ def trend_chart(found: ModelTrend) -> Chart:
         rows=rows,
         description="; ".join([f"{len(rows)} runs, the first {ends_of_time[0]}, the last {ends_of_time[1]}", *changes]),
         caption="The band is the 95 % interval. Dashed: another machine, runtime version or model file, which breaks "
-        "comparability. Red: the level changed. Times are UTC.",
+        "comparability. Red: the level changed. Times are UTC."
+        + (f" {ARROW}" if any("beyond" in row for row in rows) else ""),
     )
 
 

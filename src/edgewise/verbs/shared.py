@@ -282,7 +282,8 @@ class JudgingRequest(TargetRequest):
         option(
             "--task TASK",
             DATA,
-            "classification, detection, segmentation … (default: from the YAML beside the model)",
+            "classification, detection, segmentation … (default: from the YAML beside the model; of a folder per "
+            "class, classification)",
             choices=choices.tasks,
             common=True,
         ),
@@ -307,7 +308,7 @@ class JudgingRequest(TargetRequest):
         option(
             "--data-format FORMAT",
             DATA,
-            "npz, folders, csv, coco, idx, wav, huggingface, text, jsonl, loader",
+            "npz, folders, csv, coco, idx, wav, huggingface, text, jsonl, loader (default: found from the data)",
             choices=choices.data_formats,
         ),
     ] = None

@@ -89,11 +89,7 @@ def distribution_chart(group: Sequence[Series], *, zoomed: bool = False) -> char
         "Dots are samples, the band is their middle half, the line the headline value, the thick bar its 95 % interval."
         + (f" Of a run with more than {STRIP_POINTS} samples, {STRIP_POINTS} are drawn, {_BY_RANK}." if thinned else "")
         + (" The axis is logarithmic." if logarithmic else "")
-        + (
-            " An arrow marks an interval of grade D that goes on beyond the axis."
-            if any("beyond" in box for box in boxes)
-            else ""
-        )
+        + (f" {charts.ARROW}" if any("beyond" in box for box in boxes) else "")
     )
     return charts.wide_chart(
         f"{METRICS[metric].label} by run",

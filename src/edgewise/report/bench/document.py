@@ -187,6 +187,11 @@ def bench_document(runs: Sequence[Run], *, title: str = "", places: bool = False
     runs = told_apart(runs)
     tables = bench_tables(runs)
     in_engines = [run for run in runs if not run.job.command]
+    answer = (
+        *answer_by_device(runs),
+        *default_precision_lines(runs, verb="bench", places=places),
+        *fixed_dimension_lines(recommended_runs(runs), places=places),
+    )
     sections = [
         *recommendation_sections([run for run in in_engines if not is_generated(run)]),
         *sustained_sections(runs),
@@ -194,7 +199,7 @@ def bench_document(runs: Sequence[Run], *, title: str = "", places: bool = False
         _settings(in_engines),
         *interval_sections(runs),
         Section(title="In turns", lines=tuple(disagreement_lines(runs))),
-        *caution_sections(runs),
+        *caution_sections(runs, answer),
         _agreement(runs),
         _paths(runs),
         Section(title="Accuracy", lines=lines_by_run(runs, judged_on)),
@@ -210,11 +215,7 @@ def bench_document(runs: Sequence[Run], *, title: str = "", places: bool = False
         title=title or default_title(runs),
         tables=(*rankings, *tables),
         sections=tuple(filled(sections)),
-        answer=(
-            *answer_by_device(runs),
-            *default_precision_lines(runs, verb="bench", places=places),
-            *fixed_dimension_lines(recommended_runs(runs), places=places),
-        ),
+        answer=answer,
     )
 
 

@@ -16,7 +16,7 @@ from typing import NamedTuple
 from edgewise.comparing.comparison import Comparison
 from edgewise.comparing.fairness import is_one_task
 from edgewise.comparing.judging import FIRST, SECOND, is_proven_faster, judge
-from edgewise.formatting import factor_text, quantity, ratio_text
+from edgewise.formatting import quantity, ratio_text, times_text
 from edgewise.grouping import by_key
 from edgewise.metrics import METRICS
 from edgewise.record import InTurns, Measurement, Run
@@ -324,9 +324,9 @@ def speed_of(one: Candidate, other: Candidate) -> tuple[float | None, float | No
 
 
 def factor_of(one: Candidate, other: Candidate, *, slow: bool = False) -> str:
-    """``2.1× [1.9, 2.3]``: how many times as fast `one` is as `other`; how many times as slow, if `slow`."""
+    """``2.100× [1.900, 2.300]``: how many times as fast `one` is as `other`; how many times as slow, if `slow`."""
     ratio, low, high = judged(one, other).ratio_of(SECOND if one.is_rate != slow else FIRST)
-    return "" if ratio is None else factor_text(ratio, low, high)
+    return "" if ratio is None else times_text(ratio, low, high)
 
 
 def at_another_time(one: Candidate, other: Candidate, *, slow: bool = False) -> str:

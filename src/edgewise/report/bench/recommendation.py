@@ -20,7 +20,7 @@ from edgewise.comparing.finals import can_take_turns
 from edgewise.comparing.metrics import compare_runs
 from edgewise.device.devices import LOCAL
 from edgewise.errors import Unavailable
-from edgewise.formatting import amount_text, factor_text, percent, percent_of, quantity, with_range
+from edgewise.formatting import amount_text, percent, percent_of, quantity, times_text, with_range
 from edgewise.grouping import by_key
 from edgewise.metrics import METRICS, in_sentence
 from edgewise.record import InTurns, Run, Scenario
@@ -738,7 +738,7 @@ def _line_under_load(runs: Sequence[Run]) -> str:
 
 
 def _factor(row: Comparison) -> str:
-    return "" if row.ratio is None else factor_text(row.ratio, row.low, row.high)
+    return "" if row.ratio is None else times_text(row.ratio, row.low, row.high)
 
 
 def _limit_of(found: Mapping[tuple[str, str], Comparison], run: str) -> str:

@@ -8,7 +8,7 @@ from dataclasses import replace
 from statistics import median
 
 from edgewise.comparing.fairness import limits_text
-from edgewise.formatting import factor_text, quantity, value_text
+from edgewise.formatting import quantity, times_text, value_text
 from edgewise.metrics import METRICS, SHARES
 from edgewise.record import Run
 from edgewise.record.facts import environment_words, precision_of, threads_of, variable_words
@@ -133,7 +133,7 @@ def _in_turns(run: Run, chosen: Run) -> Cell:
         return Cell(text="1", value=1.0)
     if (turns := run.turns_against(chosen)) is None:
         return DASH
-    text = factor_text(turns.ratio, turns.low, turns.high)
+    text = times_text(turns.ratio, turns.low, turns.high)
     notes = ("no order of the two is proven",) if turns.verdict == "inconclusive" else ()
     short = text.partition(" ")[0]
     return Cell(text=text, short=short, value=turns.ratio, low=turns.low, high=turns.high, notes=notes)

@@ -188,24 +188,29 @@ def interval_lines(channels: Spec, *, along: str = "x", low: str = "low", high: 
     }
 
 
-def cut_interval(row: Spec, lower: float, upper: float, words: str) -> Spec:
+def cut_interval(row: Spec, lower: float, upper: float, words: str = "") -> Spec:
     """`row` with its interval cut at the ends of an axis, and where it goes beyond them with `words` for it."""
     low, high = row.get("low"), row.get("high")
     if low is None or high is None or (lower <= low and high <= upper):
         return row
-    beyond = {"left": lower} if low < lower else {}
-    beyond |= {"right": upper} if high > upper else {}
+    beyond = {"first": lower} if low < lower else {}
+    beyond |= {"last": upper} if high > upper else {}
     return row | {"low": max(low, lower), "high": min(high, upper), **beyond, "beyond": words}
 
 
-def arrows_beyond(channels: Spec, rows: Sequence[Spec]) -> list[Spec]:
-    """Arrows at the ends of intervals that `cut_interval` cut, with their numbers; nothing where it cut none."""
-    layers = []
-    for end, angle, align, shift in (("left", -90, "left", 10), ("right", 90, "right", -10)):
+ARROW = "An arrow marks an interval of grade D that goes on beyond the axis."
+"""Explains `arrows_beyond`."""
+
+
+def arrows_beyond(channels: Spec, rows: Sequence[Spec], *, along: str = "x") -> list[Spec]:
+    """Arrows at the ends of intervals that `cut_interval` cut, with their words; nothing where it cut none."""
+    layers, turned = [], 90 if along == "y" else 0
+    for end, angle, align, shift in (("first", -90, "left", 10), ("last", 90, "right", -10)):
         if those := [row for row in rows if end in row]:
-            place = {**channels, "x": {**channels["x"], "field": end}}
-            layers.append(layer("point", place, those, shape="triangle", angle=angle, filled=True, size=70, color=INK))
-            if told := [row for row in those if end == "right" or "right" not in row]:
+            place = {**channels, along: {**channels[along], "field": end}}
+            mark = {"shape": "triangle", "angle": angle - turned, "filled": True, "size": 70, "color": INK}
+            layers.append(layer("point", place, those, **mark))
+            if told := [row for row in those if row["beyond"] and (end == "last" or "last" not in row)]:
                 text = {**place, "text": {"field": "beyond", "type": "nominal"}}
                 layers += legible(text, told, align=align, dx=shift, dy=-16, fontSize=11, color=INK)
     return layers

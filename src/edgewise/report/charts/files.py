@@ -28,7 +28,7 @@ def chart_csv(spec: Spec) -> str:
         for channel in part.get("encoding", {}).values():
             if isinstance(channel, dict) and isinstance(title := channel.get("title"), str) and "field" in channel:
                 titles.setdefault(channel["field"], title)
-    rows = [row for values in found.values() for row in values]
+    rows = list({id(row): row for values in found.values() for row in values}.values())  # some are in several layers
     fields = list(dict.fromkeys(name for row in rows for name in row))
     used = list(titles.values())
     heads = [

@@ -46,6 +46,7 @@ from edgewise.report.profile.findings import (
     evidence_sections,
     finding_sections,
     headline_of,
+    is_tried_next,
     limit_lines,
     next_section,
     ranked_findings,
@@ -121,7 +122,10 @@ def profile_document(
         ]
         sections += method_sections(run, label)
     answer, conditions = answer_lines(runs, known)
-    sections += [*input_sections([run for run in runs if is_profiled(run)]), *caution_sections(runs)]
+    sections += [
+        *input_sections([run for run in runs if is_profiled(run)]),
+        *caution_sections(runs, default_precision_lines(runs)),
+    ]
     differences = diff_tables(runs)
     told = [Section(title=CONDITIONS, lines=tuple(conditions))]
     lead = [
@@ -169,7 +173,7 @@ def answer_lines(runs: Sequence[Run], known: Mapping[str, Known] = MappingProxyT
         *(titled_line(engine, line) for engine, _, changes, _ in asked for line in changes[1:]),
         *(titled_line(engine, disagreement_line(two)) for engine, _, _, two in asked),
         order_line(runs) if named else "",
-        *default_precision_lines(runs),
+        *default_precision_lines([run for run in runs if not is_tried_next(run, runs)]),
     ]
     return list(filter(None, first)), list(filter(None, more))
 

@@ -224,6 +224,12 @@ def _lower_precision(run: Run, others: Sequence[Run]) -> str:
     return next((word for word in fast if word in has), "")
 
 
+def is_tried_next(run: Run, others: Sequence[Run]) -> bool:
+    """Return whether *Next* of a profile has the precision in which the engine would compute by itself."""
+    lower = _lower_precision(run, others) if run.profile is not None and run.source is None else ""
+    return bool(lower) and run.effective.get("default_precision") == lower
+
+
 def _idle_cores(run: Run) -> int:
     """Return the number of usable cores where the run used one of several; else 0."""
     known = [look_up(run.environment, f"cpu.{kind}_cores") for kind in ("usable", "quota")]

@@ -10,7 +10,7 @@ from math import log
 from edgewise.comparing.comparison import Variant
 from edgewise.comparing.judging import SECOND
 from edgewise.comparing.turns import compare_in_turns
-from edgewise.formatting import factor_text, ratio_text
+from edgewise.formatting import factor_text, ratio_text, times_text
 from edgewise.grouping import by_key
 from edgewise.record import InTurns, Run
 from edgewise.record.facts import threads_of
@@ -120,7 +120,7 @@ def order_line(runs: Sequence[Run]) -> str:
         if (turns := turns_of(other, best)) is None:
             apart.append(f"{other.label} takes {_times_text(other, best)}")
         elif (verdict := verdict_of(turns)) in ("slower", "probably slower"):
-            taken = f"{other.label} takes {factor_text(turns.ratio, turns.low, turns.high)} the time"
+            taken = f"{other.label} takes {times_text(turns.ratio, turns.low, turns.high)} the time"
             (slower if verdict == "slower" else probable).append(taken)
         else:
             alike.append(other.label)
@@ -137,8 +137,8 @@ def order_line(runs: Sequence[Run]) -> str:
 
 
 def _times_text(one: Candidate, other: Candidate) -> str:
-    """``"1.15× [1.13, 1.17] the time"``; where no order follows, the ratio of the medians shown, that of all processes
-    with its interval, and why.
+    """``"1.150× [1.130, 1.170] the time"``; where no order follows, the ratio of the medians shown, that of all
+    processes with its interval, and why.
     """
     row = judged(one, other)
     if row.verdict == "slower":

@@ -18,10 +18,15 @@ from edgewise.text import one_line
 T = TypeVar("T")
 
 
-def caution_sections(runs: Sequence[Run]) -> list[Section]:
-    """Cautions and the reasons of the grades."""
+def caution_sections(runs: Sequence[Run], said: Sequence[str] = ()) -> list[Section]:
+    """Cautions and the reasons of the grades.
+
+    Args:
+        said: lines that stand before them; what one of these has, the brief text names without its words.
+    """
     lines = caution_lines(runs)
-    return [Section(title="Cautions", lines=tuple(lines), tone="poor", brief=_brief_cautions(runs))] if lines else []
+    brief = _brief_cautions(runs, said)
+    return [Section(title="Cautions", lines=tuple(lines), tone="poor", brief=brief)] if lines else []
 
 
 def caution_lines(runs: Sequence[Run]) -> list[str]:
@@ -116,7 +121,7 @@ _TOLD = ("limit-not-held", "not-default-precision", FIXED)
 """Cautions whose words stand beside their names: the limit that was not held, the precision not measured."""
 
 
-def _brief_cautions(runs: Sequence[Run]) -> str:
+def _brief_cautions(runs: Sequence[Run], said: Sequence[str]) -> str:
     """Every kind of caution with the number of runs that have it, the most severe first."""
     codes = [dict.fromkeys(one_line(each.code) for each in run.cautions) for run in runs]
     counts = Counter(code for own in codes for code in own)
@@ -125,7 +130,11 @@ def _brief_cautions(runs: Sequence[Run]) -> str:
     unequal = ("output-mismatch", "output-not-finite")
     order = sorted(counts, key=lambda code: (code in unequal, CAUTIONS.get(code, ("A", ""))[0]), reverse=True)
     messages = merge_cautions(enumerate(runs))
-    told = {code: "; ".join(messages[code]) for code in _TOLD if code in messages}
+    told = {
+        code: "; ".join(some)
+        for code in _TOLD
+        if (some := [text for text in messages.get(code, ()) if not any(text in line for line in said)])
+    }
     if len(runs) == 1:
         return ", ".join(f"{code} ({told[code]})" if code in told else code for code in order)
     of = [f"{counts[code]}{f' of {len(runs)} runs' if code == order[0] else ''}" for code in order]

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING
 from edgewise.comparing.fairness import limits_text
 from edgewise.device.devices import LOCAL
 from edgewise.formatting import ABSENT, interval_text, quantity, value_text, with_range
+from edgewise.grouping import by_key
 from edgewise.record import Layer, Measurement, Run, SessionRecord, Source
 from edgewise.record.job import UNKNOWN_DEVICE
 from edgewise.record.layer import ESTIMATED_SHARE
@@ -105,7 +106,11 @@ def listing_document(
             lambda row: Cell(text=_engine_words(row), short=_engine_words(row, short=engines)),
         ),
         text_column(
-            "Shape", lambda row: row.shapes or "", name=True, rank=5, hidden=not any(row.shapes for row in rows)
+            "Shape",
+            lambda row: row.shapes or "",
+            name=True,
+            rank=1 if _differ_in_shape(rows) else 5,
+            hidden=not any(row.shapes for row in rows),
         ),
         (result, result_cell),
         (
@@ -120,6 +125,12 @@ def listing_document(
         text_column("Tags", lambda row: ", ".join(row.tags), rank=2, hidden=not any(row.tags for row in rows)),
     ]
     return Document(title="", tables=(table_of("", rows, columns),))
+
+
+def _differ_in_shape(rows: Sequence[RunRow]) -> bool:
+    """Whether nothing but their shapes tells some of `rows` apart."""
+    shapes = by_key(((row.sha256, row.model, _engine_words(row)), row.shapes) for row in rows)
+    return any(len({*some}) > 1 for some in shapes.values())
 
 
 def _machine_cell(row: RunRow, *, away: bool) -> Cell:

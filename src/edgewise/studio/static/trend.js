@@ -35,6 +35,15 @@ function draw() {
       ctx.lineTo(x, bbox.top + bbox.height);
       ctx.stroke();
     }
+    ctx.setLineDash([]);
+    ctx.fillStyle = colour("ink");
+    for (const row of rows) {
+      const x = u.valToPos(number(row, "t"), "x", true);
+      if (x < bbox.left || x > bbox.left + bbox.width) continue;
+      const arrow = (tip, step) => ctx.fill(new Path2D(`M${x} ${tip}l${step / 2} ${step}h${-step}z`));
+      if ("last" in row.dataset) arrow(bbox.top, 10 * devicePixelRatio);
+      if ("first" in row.dataset) arrow(bbox.top + bbox.height, -10 * devicePixelRatio);
+    }
     ctx.restore();
   };
   const told = document.getElementById("told");
@@ -42,7 +51,7 @@ function draw() {
   plot = new uPlot({
     width: chart.clientWidth, height: 340, padding: [null, 36, null, null], legend: { show: false }, cursor: { y: false },
     tzDate: (seconds) => uPlot.tzDate(new Date(seconds * 1e3), "Etc/UTC"),
-    scales: { y: { range: (u, low, high) => [Math.min(0, low), high * 1.08] } },
+    scales: { y: { range: (u, low, high) => [Math.min(0, low), Math.min(high * 1.08, Number(chart.dataset.top))] } },
     axes: [{ ...axis, space: 90, values: date }, { ...axis, label: chart.dataset.label, size: 64 }],
     series: [{}, ...bases.flatMap((basis, index) => [hidden, hidden, line(basis, index)])],
     bands: bases.map((_, index) => ({ series: [3 * index + 2, 3 * index + 1], fill: `color-mix(in srgb, ${colour(`series-${index + 1}`)} 18%, transparent)` })),

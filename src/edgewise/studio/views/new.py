@@ -18,7 +18,7 @@ from edgewise.store.location import find_location
 from edgewise.studio.catalogue import Choice, catalogue, listed
 from edgewise.studio.forms import PICKED, Field, Filled, Form, Texts, form_of
 from edgewise.studio.models import ModelEntry
-from edgewise.studio.pages import page
+from edgewise.studio.pages import page, without_folders
 from edgewise.studio.studio import Studio, studio_of
 from edgewise.text import listing, one_line
 from edgewise.units import format_bytes
@@ -41,7 +41,7 @@ def command(request: Request) -> Response:
     """Return the command line that does what the query says, or what is wrong with it."""
     form, studio = _form_of(request), studio_of(request)
     filled = form.fill(_texts_of(request, form, studio), studio.models)
-    problem = next((error.message for error in filled.problems.values()), "")
+    problem = next((without_folders(request, error).message for error in filled.problems.values()), "")
     return JSONResponse({"command": _command(filled, studio), "problem": problem})
 
 
@@ -138,7 +138,7 @@ def _page(request: Request, form: Form, texts: Texts, filled: Filled, *, explain
         panels=panels,
         opened=opened,
         texts=texts,
-        problems=problems,
+        problems={name: without_folders(request, error) for name, error in problems.items()},
         labels={one.name: one.label for one in fields.values()},
         command=_command(filled, studio),
     )

@@ -10,6 +10,7 @@ from starlette.requests import Request
 from starlette.responses import Response
 
 from edgewise.errors import BadInput
+from edgewise.report.charts import ARROW
 from edgewise.report.runs.cells import label_of
 from edgewise.store.series import series_csv
 from edgewise.studio.pages import attachment, page
@@ -37,6 +38,7 @@ def trend(request: Request) -> Response:
         styles=("vendor/uPlot.css", "history.css"),
         scripts=("trend.js",) if charted and not drawn else (),
         found=found,
+        note=f" {ARROW}" if any("beyond" in point["numbers"] for point in found.points) else "",
         metrics=[(one, label_of(one)) for one in found.metrics],
         part=studio.renderer.part(**_drawing(request, found)) if drawn else "",
         link=partial(link, request),
