@@ -831,6 +831,12 @@ def test_a_ratio_in_turns_that_proves_nothing_says_so_in_the_table():
     two, one = turns_between(two, one, 1.03, "inconclusive", low=0.9, high=1.2)
     (table,) = bench_document([one, two]).tables
     assert [row[-1].notes for row in table.rows] == [(), ("no order of the two is proven",)]
+    one, two = (replace(run, in_turns=()) for run in (one, two))
+    two, one = turns_between(two, one, 1.3, "inconclusive", low=1.1, high=1.5)
+    (table,) = bench_document([one, two]).tables
+    assert table.rows[1][-1].notes == (
+        "no order of the two is proven, which takes a risk of error below 1 % over all pairs, while the interval has 5 %",
+    )
 
 
 def test_without_turns_the_table_has_no_ratio_and_keeps_its_order():

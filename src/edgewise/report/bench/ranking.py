@@ -285,10 +285,10 @@ def turns_of(one: Candidate, other: Candidate) -> InTurns | None:
     return one.run.turns_against(other.run)
 
 
-def why_open(turns: InTurns) -> str:
-    """Why nothing is proven where the interval leaves 1 out."""
+def why_open(turns: InTurns, begin: str = "; no proof") -> str:
+    """Return, behind `begin`, why nothing is proven where the interval leaves 1 out; else ""."""
     sure = turns.low is not None and turns.high is not None and not turns.low <= 1.0 <= turns.high
-    words = f"; no proof, which takes a risk of error below {RISK * 100:g} % over all pairs, while the interval has 5 %"
+    words = f"{begin}, which takes a risk of error below {RISK * 100:g} % over all pairs, while the interval has 5 %"
     return words if sure and turns.verdict == "inconclusive" else ""
 
 

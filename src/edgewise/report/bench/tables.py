@@ -13,7 +13,7 @@ from edgewise.metrics import METRICS, SHARES
 from edgewise.record import Run
 from edgewise.record.facts import environment_words, precision_of, threads_of, variable_words
 from edgewise.report.bench.generated import GENERATED_COLUMNS, GENERATED_ENERGY, depth_of, is_generated, prompt_of
-from edgewise.report.bench.ranking import RankedModel, comparable_groups, rank_models, sweeps
+from edgewise.report.bench.ranking import RankedModel, comparable_groups, rank_models, sweeps, why_open
 from edgewise.report.bench.recommendation import chosen_of, group_title
 from edgewise.report.document import DASH, Cell, Column, Table, Tone, absent, table_by_columns
 from edgewise.report.runs.cells import Scale, basis_notes, cell_of, chief_metric, failure_of, reason_of_absence, times
@@ -143,7 +143,8 @@ def _in_turns(run: Run, chosen: Run | None) -> Cell:
     if chosen is None or (turns := run.turns_against(chosen)) is None:
         return DASH
     text = factor_text(turns.ratio, turns.low, turns.high)
-    notes = ("no order of the two is proven",) if turns.verdict == "inconclusive" else ()
+    open_ = "no order of the two is proven"
+    notes = (why_open(turns, open_) or open_,) if turns.verdict == "inconclusive" else ()
     short = text.partition(" ")[0]
     return Cell(text=text, short=short, value=turns.ratio, low=turns.low, high=turns.high, notes=notes)
 
