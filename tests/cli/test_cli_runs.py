@@ -246,7 +246,7 @@ def test_a_list_of_several_metrics_names_each_and_is_not_headed_by_one():
 
     time, score = row("latency", "s", 1e-3), row("accuracy_top1", "1", 0.87)
     assert results(time) == ["Latency", "1.00 ms"]
-    assert results(time, time, score) == ["Result", "Latency 1.00 ms", "Latency 1.00 ms", "Top-1 accuracy 87.00 %"]
+    assert results(time, time, score) == ["Result", "Latency 1.00 ms", "Latency 1.00 ms", "Top-1 87.00 %"]
 
 
 def test_a_list_has_the_score_of_a_run_that_was_timed_and_evaluated(call, monkeypatch):
@@ -264,6 +264,33 @@ def test_a_list_has_the_score_of_a_run_that_was_timed_and_evaluated(call, monkey
     assert "90.20 %" in narrow and "[88.20, 91.90]" not in narrow
     monkeypatch.setenv("COLUMNS", "200")
     assert call("list")[1].count("90.20 % [88.20, 91.90]") == 1
+
+
+def test_at_80_columns_a_list_with_scores_has_engines_whole_and_says_what_it_leaves_out():
+    from edgewise.report.document.text import to_text
+    from edgewise.report.runs.document import listing_document
+    from edgewise.store.database import RunRow
+
+    def row(number, metric="latency", value=6.31e-5, low=4.3e-5, high=9.55e-5):
+        values = dict.fromkeys(RunRow.__slots__) | {"id": f"01a22dde-158d-745{number}", "model": "ad01_int8.tflite"}
+        values |= {"runtime": "onnxruntime", "provider": "cpu", "threads": 1, "batch": 1, "scenario": "single-stream"}
+        values |= {"created_at": "2026-01-31T12:00:00+00:00", "status": "done", "tags": (), "grade": "D"}
+        values |= {"machine": "AMD EPYC 7763 64-Core Processor", "device": "local"}
+        return RunRow(**values | {"metric": metric, "unit": "s" if metric == "latency" else "1", "value": value,
+                                  "low": low, "high": high})  # fmt: skip
+
+    rows = [row(1), row(2)]
+    error = row(1, "output_max_abs_error", 5.96e-7, None, None)
+    text = to_text(listing_document(rows, id_size=18, scores={rows[0].id: error}), width=80)
+    assert text.count("onnxruntime 1T   63.1 [43.0, 95.5] µs D\n") == 2
+    assert "left out for width: Made (UTC), Max abs error, Machine; use" in " ".join(text.split())
+    top1 = row(2, "accuracy_top1", 0.902, 0.882, 0.919)
+    text = to_text(listing_document(rows, id_size=18, scores={rows[1].id: top1}), width=80)
+    assert "ad01_int8.tflite   onnxruntime 1T   63.1 µs D    90.20 %\n" in text
+    assert "intervals left out for width" in text
+    text = to_text(listing_document(rows, id_size=18, scores={rows[0].id: error, rows[1].id: top1}), width=80)
+    assert "63.1 µs D   Max error 5.96e-07\n" in text and "Top-1 90.20 %\n" in text
+    assert "onnxruntime" in text and "onn…" not in text
 
 
 def test_a_narrow_list_leaves_out_a_provider_only_where_it_is_the_processor_and_the_engines_only_one():

@@ -66,17 +66,23 @@ def test_what_a_worker_tells_is_checked():
 
 
 def test_the_recommended_engine_is_the_one_that_got_it_fixed():
+    def worth(runs):
+        document = bench_document(runs)
+        assert SAID not in " ".join(document.answer)
+        return [
+            line for section in document.sections if section.title == "Also worth measuring" for line in section.lines
+        ]
+
     fast = with_caution(make_run(1, runtime="openvino", latency=1e-4))
     slow = make_run(2, latency=4e-4)
-    document = bench_document([fast, slow])
-    assert document.answer[-1] == f"{SAID}: {COMMAND.format('kws.onnx')}"
-    assert any(SAID in (section.brief or "") for section in document.sections)
+    assert worth([fast, slow]) == [f"{SAID}: {COMMAND.format('kws.onnx')}"]
+    assert any(SAID in (section.brief or "") for section in bench_document([fast, slow]).sections)
     for others in ([fast], [replace(slow, id=fast.id), replace(fast, id=slow.id, job=slow.job, cautions=())]):
-        assert SAID not in " ".join(bench_document(others).answer)
+        assert worth(others) == []
     beaten = with_caution(make_run(1, runtime="openvino", latency=4e-4))
-    document = bench_document([beaten, make_run(2, latency=1e-4)])
-    assert SAID not in " ".join(document.answer)
-    assert any(SAID in (section.brief or "") for section in document.sections)
+    beaten = [beaten, make_run(2, latency=1e-4)]
+    assert worth(beaten) == []
+    assert any(SAID in (section.brief or "") for section in bench_document(beaten).sections)
 
 
 def test_a_comparison_that_it_wins():

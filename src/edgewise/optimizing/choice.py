@@ -296,12 +296,17 @@ def choose(
     fast = time or (lambda one: -(one.value("speedup") or 0.0))
     best = min(plain, key=lambda one: (fast(one), size_of(one)))
     equal = [one for one in plain if fast(one) == fast(best)]
+    slower = "with a lower speed-up" if time is None else "whose estimate is longer by less than its interval"
     stages = (
         ("less accurate", left, accurate),
         ("changed by an inexact pass", accurate, exact),
         ("larger", exact, small),
         ("with a further setting of the engine", small, plain),
-        ("with a lower speed-up" if time is None else "whose estimate is longer by less than its interval", plain, equal),
+        (
+            "with a lower speed-up" if time is None else "whose estimate is longer by less than its interval",
+            plain,
+            equal,
+        ),
         ("", equal, [best]),
     )
     lost = {lack: [one for one in before if one not in after] for lack, before, after in stages}

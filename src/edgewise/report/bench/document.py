@@ -30,6 +30,7 @@ from edgewise.report.bench.recommendation import (
     is_decided_by_load,
     recommendations,
 )
+from edgewise.report.bench.speeds import speed_lines
 from edgewise.report.bench.sustained import sustained_sections
 from edgewise.report.bench.tables import bench_tables, ranking_table
 from edgewise.report.document import Document, Section, Table, filled
@@ -187,18 +188,18 @@ def bench_document(runs: Sequence[Run], *, title: str = "", places: bool = False
     runs = told_apart(runs)
     tables = bench_tables(runs)
     in_engines = [run for run in runs if not run.job.command]
-    answer = (
-        *answer_by_device(runs),
-        *default_precision_lines(runs, verb="bench", places=places),
-        *fixed_dimension_lines(recommended_runs(runs), places=places),
-    )
+    answer = (*answer_by_device(runs), *default_precision_lines(runs, verb="bench", places=places))
     sections = [
         *recommendation_sections([run for run in in_engines if not is_generated(run)]),
         *sustained_sections(runs),
+        Section(
+            title="Also worth measuring", lines=tuple(fixed_dimension_lines(recommended_runs(runs), places=places))
+        ),
         *input_sections(runs),
         _settings(in_engines),
         *interval_sections(runs),
         Section(title="In turns", lines=tuple(disagreement_lines(runs))),
+        Section(title="Several speeds", lines=tuple(line for line in speed_lines(runs) if line not in answer)),
         *caution_sections(runs, answer),
         _agreement(runs),
         _paths(runs),

@@ -285,10 +285,10 @@ def turns_of(one: Candidate, other: Candidate) -> InTurns | None:
     return one.run.turns_against(other.run)
 
 
-def why_open(turns: InTurns) -> str:
-    """Why nothing is proven where the interval leaves 1 out."""
+def why_open(turns: InTurns, begin: str = "; no proof") -> str:
+    """Return, behind `begin`, why nothing is proven where the interval leaves 1 out; else ""."""
     sure = turns.low is not None and turns.high is not None and not turns.low <= 1.0 <= turns.high
-    words = f"; no proof, which takes a risk of error below {RISK * 100:g} % over all pairs, while the interval has 5 %"
+    words = f"{begin}, which takes a risk of error below {RISK * 100:g} % over all pairs, while the interval has 5 %"
     return words if sure and turns.verdict == "inconclusive" else ""
 
 
@@ -350,7 +350,14 @@ def at_another_time(one: Candidate, other: Candidate, *, slow: bool = False) -> 
     return f" in these minutes, at another time {ends.removesuffix(')')}{MAY_TURN}"
 
 
-def prefer(peers: Sequence[Candidate], among: Sequence[Candidate] = ()) -> tuple[Candidate, list[str]]:
+class Reason(NamedTuple):
+    """Why one of those that can't be told apart was chosen: what decided in a few words, and a sentence."""
+
+    brief: str
+    full: str
+
+
+def prefer(peers: Sequence[Candidate], among: Sequence[Candidate] = ()) -> tuple[Candidate, list[Reason]]:
     """Among runs whose speeds can't be told apart: fewest threads, better grade, least memory, quickest start-up.
 
     A metric decides nothing unless all of them have it. One of grade D has to be proven faster in turns than those of
@@ -360,9 +367,12 @@ def prefer(peers: Sequence[Candidate], among: Sequence[Candidate] = ()) -> tuple
         among: runs that one of grade D is preferred to only with a proof; `peers` where empty.
     """
     left = [one for one in peers if _preferred_to(one, among or peers) is None] or list(peers)
-    reasons, without = list[str](), list[str]()
-    if doubtful := [one.label for one in peers if one not in left]:
-        reasons.append(f"best grade of those: {enumerate_few(doubtful)} D, and not proven faster in turns")
+    reasons, without = list[Reason](), list[str]()
+    if len(left) < len(peers):
+        which = "as the only one" if len(left) == 1 else f"among the {len(left)}"
+        brief = _PROVEN if is_unreliable(left[0].run) else _BETTER
+        than = f" than those {_BETTER}" if brief == _PROVEN else ""
+        reasons.append(Reason(brief, f"chosen {which} {brief}{than}"))
     for words, read, shown, share in _COSTS:
         known = {one.run.id: read(one.run) for one in left}
         costs = {key: cost for key, cost in known.items() if cost is not None}
@@ -375,14 +385,14 @@ def prefer(peers: Sequence[Candidate], among: Sequence[Candidate] = ()) -> tuple
         near = [one for one in left if costs[one.run.id] <= limit]
         far = [one for one in left if costs[one.run.id] > limit]
         if far:
-            against = enumerate_few([f"{one.label} {shown(costs[one.run.id])}" for one in far])
-            reasons.append(f"{words} of those: {shown(costs[near[0].run.id])} against {against}")
+            others = enumerate_few([f"{one.label} has {shown(costs[one.run.id])}" for one in far])
+            reasons.append(Reason(words, f"chosen for the {words}: {shown(costs[near[0].run.id])}; {others}"))
         left = near
     if len(left) > 1:
         alike = [name for words, *_ in _COSTS if (name := words.partition(" ")[2]) not in without]
         said = [f"no difference that matters in {listing(alike)}"] if alike else []
-        said += [f"no interval for each run of {listing(without)}"] if without else []
-        reasons.append(f"chosen by its headline alone: {'; '.join(said)}")
+        said += [f"not every run has an interval of {listing(without)}"] if without else []
+        reasons.append(Reason("", f"chosen by its {noun_of(left[0].run)} alone: {'; '.join(said)}"))
     return left[0], reasons
 
 
@@ -408,8 +418,9 @@ _COSTS: tuple[tuple[str, Callable[[Run], float | None], Callable[[float], str], 
     ("quickest start-up", _cost_in("startup_time"), lambda value: quantity(value, "s"), PRACTICAL),
 )
 """In the order in which they decide: what it is, how a run tells it, its text, and the share that doesn't matter."""
-TIES = tuple(words for words, *_ in _COSTS[1:])
-"""How reasons of `prefer` begin, but for threads."""
+_BETTER, _PROVEN = f"measured better than {UNRELIABLE}", f"of {UNRELIABLE} proven faster in turns"
+TIES = (_BETTER, _PROVEN, *(words for words, *_ in _COSTS[1:]))
+"""What decided in reasons of `prefer`, but for threads."""
 
 
 def noun_of(run: Run) -> str:
@@ -494,20 +505,6 @@ def worst_load(runs: Sequence[Run]) -> str:
 def _share_in(message: str) -> float:
     found = re.search(r"([\d.]+) ?%", message)
     return float(found[1]) if found else 0.0
-
-
-def turns_lines(chosen: Candidate, others: Sequence[Candidate], name: Callable[[Run], str]) -> list[str]:
-    """State that ratios in turns hold for the minutes in which they were measured; empty where none was."""
-    told = [(one, turns.verdict) for one in others if (turns := turns_of(one, chosen)) is not None]
-    if not told:
-        return []
-    off = [
-        f"{quotient} for {name(one.run)}"
-        for one, verdict in told
-        if verdict in ("faster", "slower") and (quotient := quotient_of(chosen, one))
-    ]
-    words = f"; quotients of the values, each measured alone, differ: {enumerate_few(off)}" if off else ""
-    return [f"Ratios in turns hold within these minutes{words}"]
 
 
 def disagreement_lines(runs: Sequence[Run]) -> list[str]:

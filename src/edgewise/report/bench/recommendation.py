@@ -54,12 +54,12 @@ from edgewise.report.bench.ranking import (
     rank_models,
     speed_of,
     sweeps,
-    turns_lines,
     turns_of,
     why_not_told,
     why_open,
     worst_load,
 )
+from edgewise.report.bench.speeds import speed_lines
 from edgewise.report.runs.cautions import typed_path
 from edgewise.report.runs.cells import NOT_MEASURED, chief_metric, failure_of, label_of
 from edgewise.report.runs.conditions import (
@@ -72,7 +72,6 @@ from edgewise.report.runs.conditions import (
     told_apart,
 )
 from edgewise.run.agreement import BEYOND, REAL_INPUTS, REFERENCE, compared_with, not_compared
-from edgewise.stats.diagnosis import modes
 from edgewise.stats.turns import Turns, log_ratios
 from edgewise.text import enumerate_few, listing, one_line
 from edgewise.units import format_limit, significant
@@ -150,11 +149,11 @@ def _recommend(group: Sequence[Run], every: Sequence[Candidate]) -> Recommendati
     if not ranked:
         return Recommendation(run=None, why=(*objections, *load_lines(group)), group=title, of=len(group))
     chosen, reasons = prefer(peers_of(_in_full_precision(ranked), every), ranked)
-    why = _why(chosen, ranked) + reasons
+    why = _why(chosen, ranked) + [reason.full for reason in reasons]
     why += _remarks(chosen, ranked) + load_lines(group)
     path = "" if is_original(chosen.run) else path_of(chosen.run)[1]
     label = chosen.label if path in chosen.label else f"{chosen.label} from {path}"
-    tie = next((reason for reason in reasons if reason.startswith(TIES)), "")
+    tie = next((reason.full for reason in reasons if reason.brief in TIES), "")
     why = [*why, *objections]
     return Recommendation(run=chosen.run.id, why=tuple(why), group=title, label=label, tie=tie, of=len(group))
 
@@ -262,8 +261,11 @@ def _how_apart(other: Candidate, chosen: Candidate) -> str:
     return "" if row.verdict == "inconclusive" else _OF_DESIGN.get(row.design, "")
 
 
-def _of_threads(chosen: Candidate, ranked: Sequence[Candidate]) -> str:
-    """Return what the threads of `chosen` cost, or what more would gain; "" where its engine had one number."""
+def _of_threads(chosen: Candidate, ranked: Sequence[Candidate]) -> tuple[str, Candidate | None]:
+    """Return what the threads of `chosen` cost, or what more would gain, and the run that says so.
+
+    "" and None where its engine had one number.
+    """
     own = threads_of(chosen.run)
     alike = {
         count: one
@@ -272,35 +274,39 @@ def _of_threads(chosen: Candidate, ranked: Sequence[Candidate]) -> str:
         if (count := threads_of(one.run)) is not None and count != own
     }
     if own is None or not alike:
-        return ""
+        return "", None
     least = min(alike)
     if least > own:
         best = _nearest(chosen, [one for one in ranked if one in alike.values()])
-        said = _beside(best, chosen) if best is not None else ""
-        return f"{threads_of(best.run)} threads are {said}{_how_apart(best, chosen)}" if best and said else ""
-    other, cores = alike[least], "twice" if own == 2 * least else f"{own / least:.3g} times"
+        if best is None:
+            return "", None
+        said = _beside(best, chosen)
+        line = f"{threads_of(best.run)} threads are {said}{_how_apart(best, chosen)}"
+        return (line, best) if said else (_of_unproven_threads(best, chosen), best)
+    other, cores = alike[least], _as_many(own, least)
     proven, turned = is_faster(chosen, other), turns_of(chosen, other) is not None
     gain = factor_of(chosen, other) if proven or turned else f"{_times(chosen, other)}×"
     gain += f" in turns{at_another_time(chosen, other)}{_against_values(chosen, other)}" if turned else ""
     doubt = "" if proven else ", which is not proven"
-    return f"{own} threads: {cores} the cores for {gain}{doubt}"
+    return f"{own} threads: {cores} the cores for {gain}{doubt}", other
 
 
-def _of_more_threads(chosen: Candidate, ranked: Sequence[Candidate]) -> str:
-    """Return how much faster more threads may be, where nothing is proven and numbers favour them; "" otherwise."""
-    own = threads_of(chosen.run) or 1
-    for one in ranked:
-        if provider_of(one.run) != provider_of(chosen.run) or path_of(one.run) != path_of(chosen.run):
-            continue
-        threads = threads_of(one.run) or 1
-        if threads <= own or turns_of(one, chosen) is None or judged(one, chosen).verdict != "inconclusive":
-            continue
-        ratio, _, most = speed_of(one, chosen)
-        if ratio is None or most is None or most < 1 + PRACTICAL:
-            continue
-        if ratio > 1.0 or has_better_value(one, chosen):
-            return f"{threads} threads may be up to {significant(most, 2)}× faster: {factor_of(one, chosen)} in turns"
-    return ""
+def _as_many(more: int, fewer: int) -> str:
+    """``"twice"``, ``"1.5 times"``: how many threads are as many as `more`."""
+    return "twice" if more == 2 * fewer else f"{more / fewer:.3g} times"
+
+
+def _of_unproven_threads(one: Candidate, chosen: Candidate) -> str:
+    """Return what the more threads of `one` gain at most, where nothing is proven; "" where no interval says that."""
+    own, threads, row = threads_of(chosen.run), threads_of(one.run), judged(one, chosen)
+    (_, _, most), turned = speed_of(one, chosen), turns_of(one, chosen) is not None
+    if own is None or threads is None or most is None or not (turned or row.p_value is not None):
+        return ""
+    factor = factor_of(one, chosen)
+    end = factor.rpartition(", ")[2].removesuffix("]")
+    gain = f"not proven faster; at most {end}× for {_as_many(threads, own)} the cores"
+    way = " in turns" if turned else _OF_DESIGN.get(row.design, "")
+    return f"{threads} threads: {factor} the speed{way}, {gain if most > 1.0 else 'not proven slower'}"
 
 
 def _of_second_engine(chosen: Candidate, ranked: Sequence[Candidate]) -> str:
@@ -317,13 +323,23 @@ def _nearest(chosen: Candidate, others: Sequence[Candidate]) -> Candidate | None
     return max(turned or others[:1], key=lambda one: speed_of(one, chosen)[0] or 0.0, default=None)
 
 
-def _of_not_told(chosen: Candidate, ranked: Sequence[Candidate]) -> str:
-    """All that can't be told apart from `chosen`; "" where all can."""
-    alike = [one for one in ranked if one is not chosen and not _beside(one, chosen)]
-    ways = by_key(
-        (_not_told(one, chosen), _tied_text(one, chosen) if is_unreliable(one.run) else one.label) for one in alike
-    )
+def _of_not_told(chosen: Candidate, ranked: Sequence[Candidate], told: Candidate | None = None) -> str:
+    """All but `told` that can't be told apart from `chosen`, in the order of their turns; "" where all can."""
+    alike = [one for one in ranked if one is not chosen and one is not told and not _beside(one, chosen)]
+    alike = _in_order_of_turns(alike, chosen)
+    texts = _tied_texts(alike, chosen)
+    ways = by_key((_not_told(one, chosen), text) for one, text in zip(alike, texts, strict=True))
     return "; ".join(f"{enumerate_few(labels, 3)} {words}" for words, labels in ways.items())
+
+
+def _in_order_of_turns(others: Sequence[Candidate], chosen: Candidate) -> list[Candidate]:
+    """Return `others`, the fastest in turns with `chosen` first; then those that took none, as they were."""
+
+    def place(one: Candidate) -> tuple[bool, float]:
+        ratio = speed_of(one, chosen)[0] if turns_of(one, chosen) is not None else None
+        return ratio is None, -(ratio or 0.0)
+
+    return sorted(others, key=place)
 
 
 _IN_TURNS = f"{NOT_TOLD} in turns"
@@ -389,7 +405,7 @@ def answer_of(runs: Sequence[Run], *, each: bool = False) -> tuple[str, ...]:
         if scope and len(groups) == 1 and sweep[0].job.command:  # of one run the line itself has all of it
             scope = f"{group_title(sweep[0])}: " if len(sweep) > 1 else ""
         told = _of_models(sweep) if len(groups) > 1 else _of_group(sweep)
-        lines += [f"{scope}{line}" for line in told if not tasks or line not in load_lines(sweep)]
+        lines += [f"{scope}{line}" for line in told if not tasks or line not in _doubts(sweep)]
         if (each or sweep[0].job.command) and len(groups) > 1:
             lines += [
                 (f"{group_title(group[0])}: " if len(group) > 1 else scope)
@@ -400,7 +416,7 @@ def answer_of(runs: Sequence[Run], *, each: bool = False) -> tuple[str, ...]:
             lines += [f"{left} more models: see the recommendation of each"] if left > 0 else []
             lines += why_programs_differ(sweep)
     lines += [f"{left} more networks: see the recommendation of each"] if (left := len(found) - len(shown)) else []
-    lines += load_lines([run for sweep in found if not is_decided_by_load(sweep) for run in sweep]) if tasks else []
+    lines += _doubts([run for sweep in found if not is_decided_by_load(sweep) for run in sweep]) if tasks else []
     return (*lines, *_of_start_ups(runs), *_of_files(runs), *_of_assumed_sizes(runs))
 
 
@@ -493,7 +509,7 @@ def _of_models(runs: Sequence[Run]) -> list[str]:
     if is_decided_by_load(runs):
         lines = [_line_under_load(runs)]
     elif not any(one.place == 1 for one in ranked):
-        lines = ["Fastest: can't be told", *load_lines(runs)]
+        lines = ["Fastest: can't be told", *_doubts(runs)]
     else:
         lines, overlooked = _of_ranked(runs, ranked)
     seen = {run.job.model.family for run in overlooked}
@@ -521,6 +537,7 @@ def _of_ranked(runs: Sequence[Run], ranked: Sequence[RankedModel]) -> tuple[list
     leaders = [own[one.run.id] for one in ranked if one.place == 1]
     chosen, _ = prefer(leaders, every)
     tied = [one for one in levels(every)[0] if one is not chosen and not are_apart(one, chosen)]
+    tied = _in_order_of_turns(tied, chosen)
     overlooked, undecided = _overlooked(runs, chosen, every), _undecided(runs, chosen, every)
     family = [one for one in every if one.run.job.model.family == chosen.run.job.model.family]
     of = OF_RANKED if undecided or any(may_be_as_fast(run, chosen) for run in overlooked) else ""
@@ -536,7 +553,8 @@ def _of_ranked(runs: Sequence[Run], ranked: Sequence[RankedModel]) -> tuple[list
     else:
         first, others = f"{name(chosen.run)}, {_value_of_chosen(chosen, every, name)}", []
     rest = [one for one in family if one not in tied]
-    facts = [_of_threads(chosen, rest), _of_more_threads(chosen, family), _of_not_told(chosen, rest)]
+    threads, rival = _of_threads(chosen, family)
+    facts = [threads, _of_not_told(chosen, rest, rival if threads else None)]
     after = next((one.run for one in ranked if one.place == 2), None)
     shown = [chosen, *tied]
     if after is not None:
@@ -559,10 +577,7 @@ def _of_ranked(runs: Sequence[Run], ranked: Sequence[RankedModel]) -> tuple[list
     facts += [f"But {against.model} is faster in turns: repeat it on an idle machine"] if against else []
     facts += _lines_of_overlooked([run for run in overlooked if run is not undecided], chosen, name)
     doubt = _lines_of_undecided(undecided, chosen.run, name) if undecided else []
-    facts += turns_lines(chosen, every, name)
-    named_shown = [replace(one, label=name(one.run)) for one in shown]
-    front = [*doubt, lead + first, *others, *_lines_of_speeds(named_shown), *load_lines(runs)]
-    return [*front, *filter(None, facts)], overlooked
+    return [*doubt, lead + first, *others, *filter(None, facts), *_doubts(runs)], overlooked
 
 
 OF_RANKED = " of the ranked runs"
@@ -675,21 +690,30 @@ def _tie_of(named: Sequence[Candidate], leaders: Sequence[Candidate]) -> list[st
         best, reasons = prefer(some)
         if best is chosen:
             break
-    costs = dict.fromkeys(cost for reason in reasons for cost, of, _ in [reason.partition(" of those: ")] if of)
-    words = list(costs) or ["by its value alone"]
+    words = [reason.brief for reason in reasons if reason.brief] or ["by its value alone"]
     why = f" ({', '.join(words)})" if best is chosen else ""
-    told, alike = f"{chosen.label}{why}, {headline_text(chosen.run)}", [_tied_text(one, chosen) for one in tied]
+    told, alike = f"{chosen.label}{why}, {headline_text(chosen.run)}", _tied_texts(tied, chosen)
     line = f"{told}; {enumerate_few(alike, 3)} {NOT_TOLD}{way}"
     if len(alike) == 1 or len(line) <= MOST_OF_FIRST_LINE:
         return [line]
     return [f"{told}; {len(alike)} others {NOT_TOLD}{way}", f"The others: {enumerate_few(alike, 3)}"]
 
 
-def _tied_text(one: Candidate, chosen: Candidate) -> str:
-    """``kws.onnx on onnxruntime/cpu with 2 threads (1.55 ms, grade D)``: one that can't be told from `chosen`."""
-    words = [headline_text(one.run, interval=False), *([UNRELIABLE] if is_unreliable(one.run) else [])]
-    words += ["took no turns"] if chosen.run.in_turns and not one.run.in_turns else []
-    return f"{one.label} ({', '.join(words)})"
+def _tied_texts(tied: Sequence[Candidate], chosen: Candidate) -> list[str]:
+    """``kws.onnx on onnxruntime/cpu (latency 1.08× [0.9, 1.3])``, ``… (1.55 ms, grade D)``: runs beside `chosen`.
+
+    Those that took turns with it have their ratio, the others their value.
+    """
+    texts, noun = [], f"{noun_of(chosen.run)} "
+    for one in tied:
+        if turns_of(one, chosen) is not None:
+            texts.append(f"{one.label} ({noun}{factor_of(one, chosen, slow=not one.is_rate)})")
+            noun = ""
+            continue
+        words = [headline_text(one.run, interval=False), *([UNRELIABLE] if is_unreliable(one.run) else [])]
+        words += ["took no turns"] if chosen.run.in_turns and not one.run.in_turns else []
+        texts.append(f"{one.label} ({', '.join(words)})")
+    return texts
 
 
 def is_decided_by_load(runs: Sequence[Run]) -> bool:
@@ -786,33 +810,12 @@ def _better_of(after: Candidate, every: Sequence[Candidate]) -> str:
 
 def _of_group(runs: Sequence[Run]) -> list[str]:
     """Return the recommended runtime of one model, and where that may not hold."""
-    ranked, _ = candidates_of(runs)
-    found = recommendations(runs)[0].run
-    labels = {one.run.id: one.label for one in ranked}
-    chosen = next((one for one in ranked if one.run.id == found), None)
-    turns = turns_lines(chosen, ranked, lambda run: labels[run.id]) if chosen is not None else []
-    first, *facts = _of_runtimes(runs)
-    return [first, *_lines_of_speeds(ranked), *load_lines(runs), *facts, *turns]
+    return [*_of_runtimes(runs), *_doubts(runs)]
 
 
-MOST_SPEEDS = 2
-"""Number of runs of several speeds with a line each."""
-_NUMBERS = {2: "two", 3: "three"}
-
-
-def _lines_of_speeds(shown: Sequence[Candidate]) -> list[str]:
-    """Return which of the first runs have several speeds, so that their ratios depend on which of them they have."""
-    lines = []
-    for one in shown:
-        if all(each.code != "multimodal" for each in one.run.cautions) or one.row.unit != "s":
-            continue
-        found = modes(np.asarray(one.row.samples))
-        speeds = listing([f"{quantity(each.value, 's')} ({percent(each.share)})" for each in found])
-        if len(found) > 1:
-            number = _NUMBERS.get(len(found), str(len(found)))
-            lines.append(f"{one.label} runs at {number} speeds, {speeds}: its ratio depends on which of them it has")
-    left = len(lines) - MOST_SPEEDS
-    return lines[:MOST_SPEEDS] + ([f"{left} more have several speeds: see multimodal"] if left > 0 else [])
+def _doubts(runs: Sequence[Run]) -> list[str]:
+    """Return the load of others, else that runs have several speeds, a line at most; the rest stands below."""
+    return load_lines(runs) or speed_lines(runs)
 
 
 def _of_runtimes(runs: Sequence[Run], *, alone: bool = True) -> list[str]:
@@ -832,9 +835,10 @@ def _of_runtimes(runs: Sequence[Run], *, alone: bool = True) -> list[str]:
         return [f"No run can be recommended: {enumerate_few(said)}{_least_value(runs)}"]
     ranked, _ = candidates_of(runs)
     chosen = next(one for one in ranked if one.run.id == found.run)
-    ways = (_of_threads, _of_second_engine, _of_not_told, _of_more_threads)
     full = _in_full_precision(ranked)
-    told = [*(way(chosen, full) for way in ways), _of_lower_precision(chosen, ranked), found.tie]
+    threads, rival = _of_threads(chosen, full)
+    not_told = _of_not_told(chosen, full, rival if threads else None)
+    told = [threads, _of_second_engine(chosen, full), not_told, _of_lower_precision(chosen, ranked), found.tie]
     # Of a single run its sentence repeats the number that stands before it.
     why = found.why[0].partition(": ")[0] if len(ranked) == 1 else found.why[0]
     first, *facts = [*filter(None, told)] or [why]

@@ -3,17 +3,17 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from statistics import median
 
 from edgewise.comparing.fairness import limits_text
-from edgewise.formatting import quantity, times_text, value_text
+from edgewise.formatting import factor_text, quantity, times_text, value_text
 from edgewise.metrics import METRICS, SHARES
 from edgewise.record import Run
 from edgewise.record.facts import environment_words, precision_of, threads_of, variable_words
 from edgewise.report.bench.generated import GENERATED_COLUMNS, GENERATED_ENERGY, depth_of, is_generated, prompt_of
-from edgewise.report.bench.ranking import RankedModel, comparable_groups, rank_models, sweeps
+from edgewise.report.bench.ranking import RankedModel, comparable_groups, rank_models, sweeps, why_open
 from edgewise.report.bench.recommendation import chosen_of, group_title
 from edgewise.report.document import DASH, Cell, Column, Table, Tone, absent, table_by_columns
 from edgewise.report.runs.cells import Scale, basis_notes, cell_of, chief_metric, failure_of, reason_of_absence, times
@@ -30,7 +30,7 @@ from edgewise.report.runs.conditions import (
     short_engines,
 )
 from edgewise.report.runs.provenance import how_of
-from edgewise.text import one_line, tells_apart
+from edgewise.text import listing, one_line, tells_apart
 from edgewise.units import SCALES, significant
 
 GRADE_TONES: dict[str, Tone] = {"A": "good", "B": "fair", "C": "poor", "D": "bad"}
@@ -85,57 +85,67 @@ def bench_table(runs: Sequence[Run], *, by_turns: bool = False) -> Table:
     Args:
         by_turns: where runs took turns with the one to take, a column has their ratios to it, which order the rows.
     """
-    chosen = _first_in_turns(runs) if by_turns else None
-    runs = runs if chosen is None else _in_order_of_turns(runs, chosen)
+    first = _firsts_in_turns(runs) if by_turns else {}
+    runs = _in_order_of_turns(runs, first) if first else runs
     columns = _identity(runs)
     exported = any(run.job.model.origin is not None for run in runs)
     if exported:
         paths = [path_of(run) for run in runs]
         columns.append((Column(title="Path"), [Cell(text=whole or "–", short=short) for whole, short in paths]))
+    # With the name of the model 80 columns have no room for its memory beside the ratio, which orders the rows.
+    without = {"memory_delta": 2} if first and len({run.job.model.name for run in runs}) > 1 else {}
     for metric, rank, interval in [*_metric_columns(runs), *(_EXPORT_COLUMNS if exported else ())]:
-        columns.append(metric_column(runs, metric, rank=rank, interval=interval))
+        columns.append(metric_column(runs, metric, rank=without.get(metric, rank), interval=interval))
         is_time = metric not in ("throughput", "decode_rate", "cpu_time")
         if interval and is_time and (found := _percentile_column(runs, metric, "p99")):
             columns.append(found)
     columns.append((Column(title="Grade", rank=0), [_grade(run) for run in runs]))
     notes = []
-    if chosen is not None:
-        columns.append((Column(title="In turns", numeric=True), [_in_turns(run, chosen) for run in runs]))
-        what = METRICS[chosen.headline].label.lower()
-        notes = [f"in turns: {what} as a multiple of that of the first row, within these minutes, which decides"]
+    if first:
+        columns.append((Column(title="In turns", numeric=True), [_in_turns(run, first.get(run.id)) for run in runs]))
+        several = len({run.id for run in first.values()}) > 1
+        what = listing(list(dict.fromkeys(METRICS[run.headline].label.lower() for run in first.values())))
+        row = "the row with 1 above it" if several else "the first row"
+        notes = [
+            f"in turns: {what} as a multiple of that of {row}, within these minutes, which decides; the other columns "
+            "are of each run measured alone"
+        ]
     return table_by_columns(_table_title(runs), columns, notes=notes)
 
 
-def _first_in_turns(runs: Sequence[Run]) -> Run | None:
-    """Return the run to take, where others of the table took turns with it; else None."""
-    if not any(run.in_turns for run in runs) or len(sweeps(runs)) != 1:
-        return None
-    chosen = chosen_of(runs)
-    return chosen if chosen is not None and any(run.turns_against(chosen) for run in runs) else None
+def _firsts_in_turns(runs: Sequence[Run]) -> dict[str, Run]:
+    """Return for each run of `sweeps` whose runs took turns the one of them to take, by id; {} where none did."""
+    first = dict[str, Run]()
+    for sweep in sweeps(runs) if any(run.in_turns for run in runs) else ():
+        chosen = chosen_of(sweep)
+        if chosen is not None and any(run.turns_against(chosen) for run in sweep):
+            first |= {run.id: chosen for run in sweep}
+    return first
 
 
-def _in_order_of_turns(runs: Sequence[Run], chosen: Run) -> list[Run]:
-    """Return `chosen`, those that took turns with it by their ratios, and the rest as they were."""
-    is_rate = METRICS[chosen.headline].better == "higher"
+def _in_order_of_turns(runs: Sequence[Run], first: Mapping[str, Run]) -> list[Run]:
+    """Return each run to take, those that took turns with it by their ratios, and the rest as they were."""
 
     def place(run: Run) -> tuple[int, float]:
-        turns = run.turns_against(chosen)
-        if run.id == chosen.id or turns is None:
-            return (0 if run.id == chosen.id else 2), 0.0
-        return 1, -turns.ratio if is_rate else turns.ratio
+        chosen = first.get(run.id)
+        turns = run.turns_against(chosen) if chosen is not None else None
+        if chosen is None or run.id == chosen.id or turns is None:
+            return (0 if chosen is not None and run.id == chosen.id else 2), 0.0
+        return 1, -turns.ratio if METRICS[chosen.headline].better == "higher" else turns.ratio
 
-    return sorted(runs, key=place)
+    return [run for sweep in sweeps(runs) for run in sorted(sweep, key=place)]
 
 
-def _in_turns(run: Run, chosen: Run) -> Cell:
-    """Return the ratio in turns to the run to take."""
-    if run.id == chosen.id:
+def _in_turns(run: Run, chosen: Run | None) -> Cell:
+    """Return the ratio in turns to the run to take; a dash where it took no turns with that."""
+    if chosen is not None and run.id == chosen.id:
         return Cell(text="1", value=1.0)
-    if (turns := run.turns_against(chosen)) is None:
+    if chosen is None or (turns := run.turns_against(chosen)) is None:
         return DASH
     text = times_text(turns.ratio, turns.low, turns.high)
-    notes = ("no order of the two is proven",) if turns.verdict == "inconclusive" else ()
-    short = text.partition(" ")[0]
+    open_ = "no order of the two is proven"
+    notes = (why_open(turns, open_) or open_,) if turns.verdict == "inconclusive" else ()
+    short = factor_text(turns.ratio)
     return Cell(text=text, short=short, value=turns.ratio, low=turns.low, high=turns.high, notes=notes)
 
 

@@ -144,6 +144,14 @@ def label_of(metric: str) -> str:
     return row.label if row is not None else metric
 
 
+_SHORT = {"accuracy_top1": "Top-1", "accuracy_top5": "Top-5", "output_max_abs_error": "Max error"}
+
+
+def short_label_of(metric: str) -> str:
+    """``"Top-1"``: as `label_of`, for cells that name their metric."""
+    return _SHORT.get(metric) or label_of(metric)
+
+
 CHIEF = (
     "accuracy_top1", "map_50_95", "miou", "exact_match", "auroc", "recall_at_1", "average_precision", "bleu",
     "perplexity", "mae", "rmse", "r2",

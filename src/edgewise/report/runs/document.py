@@ -31,6 +31,7 @@ from edgewise.report.document import (
 from edgewise.report.document.columns import text_column
 from edgewise.report.runs.cautions import uncovered_reasons
 from edgewise.report.runs.cells import (
+    CHIEF,
     chief_metric,
     failure_of,
     judged_on,
@@ -39,6 +40,7 @@ from edgewise.report.runs.cells import (
     notes_of,
     preparation_of,
     reason_of_absence,
+    short_label_of,
 )
 from edgewise.report.runs.conditions import engine_of, file_of, flatten, own_words, path_of, scenario_of, short_engines
 from edgewise.report.runs.provenance import how_of, provenance_of_column
@@ -75,22 +77,26 @@ def listing_document(
     away = any(row.device not in (LOCAL, UNKNOWN_DEVICE) for row in rows)
     title = label_of(usual) if usual and not mixed else "Result"
     graded = any(map(_grade_of, rows))
+    scored = list(dict.fromkeys(score.metric for score in scores.values()))
+    judged = any(metric in CHIEF for metric in scored)
     result = Column(title=f"{title}, grade" if graded else title, numeric=True)
     machine = Column(title="Machine", name=not away, rank=0 if away else 6)
     own = own_words([tuple(row.model.split()) for row in rows if _is_program(row)])
     engines = short_engines(map(_engine_of_row, rows))
-    scored = list(dict.fromkeys(score.metric for score in scores.values()))
 
     def score_cell(row: RunRow) -> Cell:
         if row.id not in scores:
             return Cell(text="")
         score, named = scores[row.id], len(scored) > 1
-        return Cell(text=_result(score, named=named), short=_result(replace(score, low=None, high=None), named=named))
+        short = _result(replace(score, low=None, high=None), named=named)
+        return Cell(text=_result(score, named=named), short=short, low=score.low)
 
     def result_cell(row: RunRow) -> Cell:
         grade = f" {_grade_of(row)}".rstrip()
-        short = row.cause or _result(row, named=row.metric != usual and not _is_program(row)) + grade
-        return Cell(text=_result(row, named=mixed) + grade, short=short)
+        # Beside an accuracy 80 cells have no room for the interval.
+        told = replace(row, low=None, high=None) if judged else row
+        short = row.cause or _result(told, named=row.metric != usual and not _is_program(row)) + grade
+        return Cell(text=_result(row, named=mixed) + grade, short=short, low=row.low)
 
     columns: Columns[RunRow] = [
         text_column("Run", lambda row: row.id[:id_size]),
@@ -102,7 +108,7 @@ def listing_document(
             ),
         ),
         (
-            Column(title="Runtime", name=True),
+            Column(title="Runtime", name=True, folds=id_size is not None),  # whole ids leave no room
             lambda row: Cell(text=_engine_words(row), short=_engine_words(row, short=engines)),
         ),
         text_column(
@@ -117,6 +123,7 @@ def listing_document(
             Column(
                 title=label_of(scored[0]) if len(scored) == 1 and scored[0] else "Score",
                 numeric=True,
+                rank=0 if judged else 3,
                 hidden=not scored,
             ),
             score_cell,
@@ -171,7 +178,7 @@ def _result(row: RunRow, *, named: bool) -> str:
     if row.value is None or row.unit is None or row.metric is None:
         return "absent"
     text = with_range(row.metric, row.unit, row.value, row.low, row.high)
-    return f"{label_of(row.metric)} {text}" if named else text
+    return f"{short_label_of(row.metric)} {text}" if named else text
 
 
 def _moment(created_at: str) -> str:
