@@ -102,20 +102,42 @@ def test_the_correction_is_over_all_pairs():
 
 
 @pytest.mark.parametrize(
-    ("apart", "letters", "places"),
+    ("apart", "letters", "places"),  # of each pair that is apart, the first is better
     [
         ([], ["a", "a", "a", "a"], [1, 1, 1, 1]),
         ([(0, 1), (0, 2), (0, 3), (1, 2), (1, 3), (2, 3)], ["a", "b", "c", "d"], [1, 2, 3, 4]),
         ([(0, 2), (0, 3), (1, 3)], ["a", "ab", "bc", "c"], [1, 1, 2, 2]),
         ([(0, 3)], ["a", "ab", "ab", "b"], [1, 1, 1, 2]),
-        ([(0, 1)], ["a", "b", "b", "b"], [1, 2, 1, 1]),  # wide intervals: told from neither
-        ([(1, 2)], ["a", "a", "b", "b"], [1, 1, 1, 1]),
+        ([(0, 1)], ["a", "b", "ab", "ab"], [1, 2, 1, 1]),  # wide intervals: told from neither
+        ([(1, 2)], ["ab", "a", "b", "ab"], [1, 1, 2, 1]),
+        ([(0, 1), (2, 3)], ["ab", "cd", "ac", "bd"], [1, 2, 1, 2]),
+        ([(0, 1), (1, 2), (2, 0)], ["a", "b", "c", "abc"], [2, 3, 4, 1]),  # a circle, of ratios of several statistics
     ],
 )
 def test_letters_and_places(apart, letters, places):
-    assert list(_letters(range(4), set(apart)).values()) == letters
-    found = _places(range(4), set(apart))
-    assert [found[index] for index in range(4)] == places
+    found = _letters(range(4), {tuple(sorted(pair)) for pair in apart})
+    assert list(found.values()) == letters
+    together = {pair for pair in combinations(range(4), 2) if set(found[pair[0]]) & set(found[pair[1]])}
+    assert together == set(combinations(range(4), 2)) - {tuple(sorted(pair)) for pair in apart}
+    better = {index: {first for first, second in apart if second == index} for index in range(4)}
+    assert [place for _, place in sorted(_places(range(4), better).items())] == places
+
+
+def test_rows_are_in_the_order_of_places_and_the_undecided_shares_letters():
+    """A variant with a wide interval can't be told from the best one, nor from the one that is proven slower."""
+    variants = [
+        variant("wide", latency=1.115e-3, sigma=0.12),
+        variant("second", latency=1.093e-3, sigma=0.004),
+        variant("first", latency=1e-3, sigma=0.004),
+    ]
+    rows = compare_pairs(variants, [(0, 1), (0, 2), (1, 2)], ("latency",), criteria=Criteria())
+    assert [row.verdict for row in rows] == ["inconclusive", "inconclusive", "faster"]
+    found = rank(variants, Criteria(), "latency")
+    assert told(found) == [("first", 1, "a"), ("wide", 1, "ab"), ("second", 2, "b")]
+    assert [round(one.ratio, 3) for one in found.places] == [1.0, 1.115, 1.093]
+    assert ranking_conclusion(found) == (
+        "first and wide share the first place of 3 in latency: they can't be told apart"
+    )
 
 
 def test_letters_of_many():

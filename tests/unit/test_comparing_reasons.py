@@ -7,9 +7,10 @@ from pathlib import Path
 import edgewise.data
 from edgewise.comparing.comparison import Variant
 from edgewise.comparing.reasons import explain_files, explain_verdicts
-from edgewise.model.identity import open_model
+from edgewise.model.identity import open_model, read_graph
 from edgewise.report.comparison.document import comparison_document
 from edgewise.report.document.text import plain_text, print_titled
+from edgewise.verbs.compare.work import with_changes
 from sample_comparisons import two_variants
 
 FOLDER = Path(edgewise.data.__file__).parent
@@ -79,3 +80,22 @@ def test_no_verdict_has_no_reason():
     found = compared(FLOAT, INT8)
     found = replace(found, comparisons=tuple(replace(row, verdict="inconclusive") for row in found.comparisons))
     assert explain_verdicts(found, {}) == {}
+
+
+def test_what_differs_in_two_files_at_hand_stands_beside_the_model(tmp_path):
+    graph = read_graph(ONNX)
+    place = next(tensor.data for tensor in graph.tensors.values() if tensor.constant and len(tensor.shape or ()) > 1)
+    changed = bytearray(Path(ONNX.path).read_bytes())
+    changed[place.offset] ^= 1
+    file = tmp_path / "other.onnx"
+    file.write_bytes(changed)
+    stated = ("model: A digits_cnn.onnx, B other.onnx", "threads: A 1, B 2")
+    found = replace(compared(ONNX, open_model(file).ref), stated=stated)
+    layers = sum(bool(each.weights) for each in graph.operators)
+    told = f"model (same structure, other weights in 1 of {layers} layers)"
+    assert with_changes(found).stated == (f"{told}: A digits_cnn.onnx, B other.onnx", stated[1])
+    sections = {section.title: section for section in comparison_document(with_changes(found)).sections}
+    assert sections["What differs"].brief == f"{told}, threads"
+    assert with_changes(replace(compared(ONNX, FLOAT), stated=stated)).stated == stated  # of two formats
+    file.unlink()
+    assert with_changes(found).stated == stated

@@ -18,7 +18,9 @@ from edgewise.comparing.metrics import contrast_of
 from edgewise.comparing.session_values import join_processes
 from edgewise.record import Disagreement, InTurns, Run, Scenario
 from edgewise.report.comparison.document import disagreement_lines
+from edgewise.report.comparison.tables import before_after_table
 from edgewise.stats.comparison import RISK_FACTOR, replicates_to_decide
+from edgewise.stats.turns import MEAN
 from edgewise.store.codec import from_document, to_document
 from messages import has, says, wording
 from sample_runs import measured, offline_run
@@ -107,6 +109,27 @@ def test_one_line_tells_of_the_load_for_a_time_and_its_rate():
         "Latency: while others used 90 % of the processors, the ratio was 3.00 by processor time, but 3.00 by mean time, "
         "4.80 by the shortest tenth and 9.00 by neighbouring turns; the interval spans all"
     ]
+
+
+def test_both_times_and_their_ratio_are_of_one_statistic():
+    """The medians are 1 and 9 ms, but the ratio is 3 by processor time."""
+    variants = [Variant(label=name, run=run) for name, run in zip(("a", "b"), waiting(), strict=True)]
+    findings = assess(variants, Criteria(metrics=("latency",)))
+    assert findings.comparisons[0].after.value == variants[1].run.value("latency")
+    (cells,) = before_after_table(findings, "b").rows
+    assert [cell.text for cell in cells[1:3]] == ["1.00 ms", "3.00 ms"]
+    assert [cell.notes for cell in cells[1:4]] == [
+        ("by processor time, as the ratio is of that; the median is 1.00 ms",),
+        ("by processor time, as the ratio is of that; the median is 9.00 ms",),
+        (),
+    ]
+    by_mean = replace(findings.comparisons[0], disagreement=replace(findings.comparisons[0].disagreement, quoted=MEAN))
+    (cells,) = before_after_table(replace(findings, comparisons=(by_mean,)), "b").rows
+    assert [cell.value for cell in cells[1:3]] == pytest.approx([2.5e-3, 7.5e-3])
+    for times in ("neighbouring turns", "something new"):
+        other = replace(by_mean, disagreement=replace(by_mean.disagreement, quoted=times))
+        (cells,) = before_after_table(replace(findings, comparisons=(other,)), "b").rows
+        assert [cell.value for cell in cells[1:3]] == pytest.approx([1e-3, 9e-3])
 
 
 @pytest.mark.parametrize("broken", [{"turn_wall_ns": [1]}, {"turn_processor_ns": [0] * 4}, {"turn_processor_ns": "x"}])

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
 
@@ -10,7 +11,10 @@ import pytest
 
 import edgewise
 from edgewise.comparing.comparison import ComparisonResult
-from edgewise.comparing.trial import ComparisonInterrupted
+from edgewise.comparing.criteria import Criteria
+from edgewise.comparing.jobs import Subject
+from edgewise.comparing.subjects import ComparisonSettings, compare_subjects
+from edgewise.comparing.trial import ComparisonInterrupted, TrialSettings
 from edgewise.errors import BadInput, BadModel, EdgewiseError
 from edgewise.record import Run
 from edgewise.report.comparison.document import variants_table
@@ -79,6 +83,29 @@ def test_the_outputs_of_two_files_are_compared_and_kept(tmp_path, monkeypatch):
     assert all(variant.run.effective == {"held": True} for variant in findings.variants)
     edgewise.compare([f"{files[0]},threads=1", f"{files[0]},threads=2"])
     assert len(asked) == 1  # one file
+
+
+def test_the_device_is_taken_once_and_kept_until_outputs_are_compared(tmp_path, monkeypatch):
+    events = []
+
+    @contextmanager
+    def holding():
+        events.append("taken")
+        yield
+        events.append("given back")
+
+    def compare_files(runs, save):
+        events.append("outputs")
+        return list(runs)
+
+    monkeypatch.setattr("edgewise.comparing.subjects.compare_files", compare_files)
+    subjects = [Subject(thing=fake(tmp_path, "a.fake")), Subject(thing=fake(tmp_path, "b.fake", 1.1))]
+    terms = {"trial": TrialSettings(), "save": lambda run: None, "holding": holding}
+    compare_subjects(subjects, ComparisonSettings(criteria=Criteria(), **terms))
+    assert events == ["taken", "outputs", "given back"]
+    with pytest.raises(BadInput):
+        compare_subjects(subjects[:1], ComparisonSettings(criteria=Criteria(), **terms))
+    assert len(events) == 3  # what is refused waits for nobody
 
 
 def test_ctrl_c_while_outputs_are_compared_keeps_the_verdict(tmp_path, monkeypatch):

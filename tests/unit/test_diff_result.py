@@ -125,7 +125,19 @@ def test_a_layer_with_nan_has_a_row():
             "is the same network as far as its weights can be read ",
         ),
         ({"structure": ["only in new.onnx: Conv (1: a)"]}, "is a changed network: other operators or options (see "),
-        ({"reweighted": 6}, "is another network: other weights in 6 of 10 layers"),
+        ({"reweighted": 6}, "has the same structure and other weights in 6 of 10 layers"),
+        (
+            {"reweighted": 6, "structure": ["Conv, weights with other values (6: a, b, c and 3 others)"]},
+            "has the same structure and other weights in 6 of 10 layers",
+        ),
+        (
+            {"reweighted": 6, "structure": ["Conv, weights 3×3 → 5×5 (6: a, b, c and 3 others)"]},
+            "is another network: other weights in 6 of 10 layers",
+        ),
+        (
+            {"reweighted": 6, "structure": ["only in new.onnx: Conv (1: a)"]},
+            "is another network: other weights in 6 of 10 layers",
+        ),
     ],
 )
 def test_the_first_line_says_whether_it_is_the_same_network(settings, words):

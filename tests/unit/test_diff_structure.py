@@ -9,7 +9,14 @@ import pytest
 
 from edgewise.model.graph import Graph, Operator, StoredData, Tensor
 from edgewise.verbs.diff import structure
-from edgewise.verbs.diff.structure import LoneOperator, align_operators, changed_weights, describe_structure, find_lone
+from edgewise.verbs.diff.structure import (
+    LoneOperator,
+    align_operators,
+    changed_weights,
+    describe_change,
+    describe_structure,
+    find_lone,
+)
 
 PATHS = [Path("a.onnx"), Path("b.onnx")]
 
@@ -117,6 +124,29 @@ def test_changed_weights_are_told_by_shape_type_and_value(changed, words):
     assert found == [f"Conv, {words} (1: a)"]
 
 
+@pytest.mark.parametrize(
+    ("changed", "words"),
+    [
+        ({}, "same structure, same weights"),
+        ({"values": b"\x00\x00\x80\x3f" * 3 + b"\x00\x00\x00\x40"}, "same structure, other weights in 1 of 2 layers"),
+        ({"shape": (2, 2)}, "other structure, other weights in 1 of 2 layers"),
+        ({"dtype": "int32"}, "same structure, weights float32 → int32 in 1 of 2 layers"),
+        ({"data": None}, "same structure"),
+    ],
+)
+def test_a_change_is_told_in_few_words(changed, words):
+    other = replace(weight("w"), data=None) if "data" in changed else weight("w", **changed)
+    one, two = graph(*NET, weights=WEIGHTS), graph(*NET, weights=[other, WEIGHTS[1]])
+    assert describe_change((one, two), PATHS) == words
+    assert describe_change((one, replace(two, format="tflite")), PATHS) == ""
+
+
+def test_other_operators_are_another_structure():
+    assert describe_change((graph(*NET, weights=WEIGHTS), graph(*NET[:2], weights=WEIGHTS)), PATHS).startswith(
+        "other structure"
+    )
+
+
 def test_what_a_quantiser_adds_is_counted_and_hides_nothing():
     quantised = graph(
         step("q", "QuantizeLinear", kind="quantize"),
@@ -126,6 +156,8 @@ def test_what_a_quantiser_adds_is_counted_and_hides_nothing():
         NET[2],
         weights=[weight("w", dtype="int8", values=b"\1" * 4), WEIGHTS[1]],
     )
+    whole = describe_change((graph(*NET, weights=WEIGHTS), quantised), PATHS)
+    assert whole == "same structure, weights float32 → int8 in 1 of 2 layers"
     assert differences(graph(*NET, weights=WEIGHTS), quantised) == [
         "Conv, weights float32 → int8 (1: a)",
         "only in b.onnx: 1 QuantizeLinear, 1 DequantizeLinear",

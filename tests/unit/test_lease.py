@@ -79,6 +79,16 @@ def test_a_newcomer_waits_for_who_is_next_in_the_queue(lines, clock):
     assert len(lines) == 1
 
 
+def test_who_has_left_is_not_named_as_the_holder(lines, clock):
+    with measuring_on("local"):
+        assert lock_file().read_text() != ""
+    ahead = try_lock(lock_file().with_suffix(".next"), "somebody who waits")
+    clock.after(0.5 * RETRY_S, lambda: os.close(ahead))
+    with measuring_on("local"):
+        pass
+    assert lines == ["waiting for local: in use by somebody who waits"]
+
+
 def test_without_progress_a_warning_names_the_first_holder_once(hold, clock):
     free = hold("first")
 

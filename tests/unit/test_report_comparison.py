@@ -244,11 +244,27 @@ def test_a_single_winner_is_named_with_the_next():
 
 def test_a_ranking_whose_values_are_in_another_order_says_what_orders_it():
     findings = four_variants()
-    assert not any("the order is" in note for note in ranking_table(findings).notes)
+    assert not any("order is" in note for note in ranking_table(findings).notes)
     first, second, *rest = findings.ranking.places
     places = (replace(first, value=second.value), replace(second, value=first.value), *rest)
     turned = replace(findings, ranking=replace(findings.ranking, places=places))
-    assert any("the order is that of the ratios" in note for note in ranking_table(turned).notes)
+    assert any("within a place the order is that of the ratios" in note for note in ranking_table(turned).notes)
+
+
+def test_a_ranking_says_what_letters_and_places_mean():
+    findings = four_variants()
+    letters = "two variants share a letter exactly where they can't be told apart"
+    assert ranking_table(findings).notes == (letters,)
+    first, second, third, *_ = findings.ranking.places
+    undecided = replace(third, place=1, groups="ab")
+    behind = replace(second, place=2, groups="b")
+    unplaced = replace(third, label="B", place=3, groups="")
+    turned = replace(findings, ranking=replace(findings.ranking, places=(first, undecided, behind, unplaced)))
+    assert ranking_table(turned).notes[:3] == (
+        letters,
+        "a place is behind those proven better: a ratio that nothing is proven of may stand before a better one",
+        "runs of grade D that are not proven better, worse or the same have no place",
+    )
 
 
 @pytest.mark.parametrize(("value", "told"), [(4.21e-4, ""), (4.4e-4, "2.536 is the quotient of the two values")])

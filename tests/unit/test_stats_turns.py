@@ -10,7 +10,18 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from edgewise.stats.comparison import contrast_pairs, decide, decide_limit, replicates_to_decide
-from edgewise.stats.turns import MEAN, NEIGHBOURS, OF_NEIGHBOURS, PROCESSOR, SHORTEST, Turns, contrast_turns, others_of
+from edgewise.stats.turns import (
+    MEAN,
+    NEIGHBOURS,
+    OF_NEIGHBOURS,
+    PROCESSOR,
+    SHORTEST,
+    Turns,
+    contrast_turns,
+    log_ratios,
+    others_of,
+    value_by,
+)
 
 BUSY, IDLE = 0.9, 0.01
 
@@ -51,6 +62,16 @@ def test_the_ratio_is_that_of_the_work_and_its_interval_spans_all():
     assert held[0] < math.log(low) and held[1] > math.log(high)
     assert decide(found, margin=0.03, p_adjusted=found.p_value) == "higher"
     assert replicates_to_decide(found, margin=0.03) is None
+
+
+def test_a_value_by_a_statistic_has_the_quotient_that_its_ratio_is():
+    a, b = interrupted()
+    assert value_by(PROCESSOR, a[:1]) == pytest.approx(1.0)
+    assert value_by(MEAN, a[:1]) == pytest.approx(2.5)
+    for statistic in (PROCESSOR, MEAN):
+        ratio = math.exp(np.mean(log_ratios(a, b)[statistic]))
+        assert value_by(statistic, b) / value_by(statistic, a) == pytest.approx(ratio)
+    assert value_by(NEIGHBOURS, a) is value_by(MEAN, []) is value_by(PROCESSOR, interrupted(told=False)[0]) is None
 
 
 def test_without_processor_time_the_mean_leads():

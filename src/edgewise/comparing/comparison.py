@@ -141,8 +141,9 @@ class Ranked:
     """A place in the ranking.
 
     Attributes:
-        place: from 1; variants that can't be told from the best of a place share it.
-        groups: letters; two variants that share one can't be told apart. "" where the variant can't be ranked.
+        place: from 1, behind those that are proven better; nothing is proven among those of one place.
+        groups: letters; two variants share one exactly where they can't be told apart. "" where the variant can't be
+            ranked.
         ratio, low, high: to the first of the ranking, with the 95 % interval; None where it can't be known.
     """
 

@@ -20,6 +20,8 @@ from edgewise.store.codec import parse_time
 from edgewise.text import listing, one_line
 from edgewise.units import format_bytes, format_limit
 
+MODEL = "model"
+"""Begins the statement that two files differ."""
 _MOST_NAMED = 8
 _CLASSES_NAMED = 3
 
@@ -371,7 +373,7 @@ def differences_of_judging(a: tuple[str, Run], b: tuple[str, Run]) -> list[str]:
 _STATED: tuple[_Aspect[Run], ...] = (
     _STEPS,
     _CLASSES,
-    _Aspect("model", lambda run: run.job.model.sha256, _model_in_words),
+    _Aspect(MODEL, lambda run: run.job.model.sha256, _model_in_words),
     _Aspect("command", lambda run: run.job.command or None, lambda run: run.job.label),
     _Aspect("engine", _engine_in_words, _engine_in_words),
     _Aspect("engine settings", _options_in_words, _options_in_words),

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from itertools import combinations
+from collections.abc import Mapping, Sequence
+from itertools import combinations, combinations_with_replacement
 
 from edgewise.comparing.comparison import Comparison, ParetoFront, Ranked, Ranking, Variant
 from edgewise.comparing.criteria import FRONT_METRICS, Criteria, check_metric
@@ -22,9 +22,10 @@ _LETTERS = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ"
 def rank(variants: Sequence[Variant], criteria: Criteria, metric: str) -> Ranking | None:
     """Return the variants from best to worst in `metric`, every one compared with every other.
 
-    Two that are not proven different share a letter (a compact letter display: Piepho, Journal of Computational and
-    Graphical Statistics 13, 2004), provided that no variant between them in the order is proven different from either.
-    Runs of grade D that nothing is proven of come last and have no letter.
+    In place 1 are those that none is proven better than, in place 2 those that none of the rest is proven better than,
+    and so on; within a place the ratio decides. Two share a letter exactly where they are not proven different (a
+    letter display: Piepho, Journal of Computational and Graphical Statistics 13, 2004). Runs of grade D that nothing is
+    proven of come last and have no letter.
 
     Returns:
         None with fewer than three variants, or where fewer than two can be compared in this metric.
@@ -44,14 +45,21 @@ def rank(variants: Sequence[Variant], criteria: Criteria, metric: str) -> Rankin
     apart = {pair for pair, row in rows.items() if row.verdict in ("faster", "slower")}
     decided = {index for pair, row in rows.items() if row.verdict != "inconclusive" for index in pair}
     able = [index for index in comparable if index in decided or not is_unreliable(variants[index].run)] or comparable
+
+    def is_worse(index: int, one: int) -> bool:
+        return rows[_key(index, one)].verdict == ("slower" if index > one else "faster")
+
     wins = [sum(row.is_ahead(variant.label) for row in rows.values()) for variant in variants]
-    best = max(able, key=lambda index: (wins[index], -index))
+    better = {index: {one for one in able if one != index and is_worse(index, one)} for index in able}
+    places = _places(sorted(able, key=lambda index: -wins[index]), better)
+    best = next(iter(places))
     found = {index: rows[_key(best, index)].ratio_of(variants[index].label) for index in comparable if index != best}
     to_best = {best: (1.0, 1.0, 1.0)} | {index: ends for index, ends in found.items() if ends[0] is not None}
     sign = 1.0 if METRICS[metric].better == "lower" else -1.0
+    places = {index: place for index, place in places.items() if index in to_best}
     order = sorted(to_best, key=lambda index: (index != best, sign * (to_best[index][0] or 0.0), index))
-    able = [index for index in order if index in able]
-    letters, places = _letters(able, apart), _places(able, apart)
+    able = sorted(places, key=lambda index: (places[index], order.index(index)))
+    letters = _letters(able, apart)
     last = max(places.values()) + 1
     ranked = []
     for index in [*able, *(index for index in order if index not in places)]:
@@ -80,18 +88,19 @@ def _key(first: int, second: int) -> tuple[int, int]:
 
 
 def _letters(order: Sequence[int], apart: set[tuple[int, int]]) -> dict[int, str]:
-    """Letters of the longest stretches of the order in which no pair is proven different."""
-    stretches: list[tuple[int, int]] = []
-    for start in range(len(order)):
-        end = start + 1
-        while end < len(order) and not any(_key(order[end], other) in apart for other in order[start:end]):
-            end += 1
-        if not stretches or end > stretches[-1][1]:
-            stretches.append((start, end))
+    """Letters of which two variants share one exactly where they are not `apart`, in few sets of one letter each."""
     found = dict.fromkeys(order, "")
-    for count, (start, end) in enumerate(stretches):
-        for index in order[start:end]:
-            found[index] += _letter(count)
+    count = 0
+    for pair in combinations_with_replacement(order, 2):  # with itself: one that is apart from all has its own letter
+        if _key(*pair) in apart or set(found[pair[0]]) & set(found[pair[1]]):
+            continue
+        alike = set(pair)
+        for one in order:
+            if not any(_key(one, each) in apart for each in alike):
+                alike.add(one)
+        for one in alike:
+            found[one] += _letter(count)
+        count += 1
     return found
 
 
@@ -99,14 +108,15 @@ def _letter(count: int) -> str:
     return _LETTERS[count] if count < len(_LETTERS) else chr(0x3B1 + count - len(_LETTERS))
 
 
-def _places(order: Sequence[int], apart: set[tuple[int, int]]) -> dict[int, int]:
-    """Place 1 for all that can't be told from the best; the same again for the rest, place by place."""
+def _places(order: Sequence[int], better: Mapping[int, set[int]]) -> dict[int, int]:
+    """Return the place of each variant, from 1: behind those that are proven better, which `better` has of each."""
     places: dict[int, int] = {}
-    place = 0
-    for leader in order:
-        if leader not in places:
-            place += 1
-            places.update({index: place for index in order if index not in places and _key(leader, index) not in apart})
+    left = list(order)
+    while left:
+        # Ratios of several statistics may prove a circle: then the first leads.
+        those = [index for index in left if not better[index] & set(left)] or left[:1]
+        places.update(dict.fromkeys(those, max(places.values(), default=0) + 1))
+        left = [index for index in left if index not in places]
     return places
 
 

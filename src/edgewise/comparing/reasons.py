@@ -59,12 +59,8 @@ def _is_set_apart(a: Run, b: Run) -> bool:
 
 def explain_files(a: ModelRef, b: ModelRef, labels: tuple[str, str]) -> str:
     """How the arithmetic and the operators of two files differ; empty where they don't, or where one can't be read."""
-    if a.sha256 == b.sha256:
-        return ""
-    graphs: list[Graph] = []
-    with suppress(EdgewiseError):
-        graphs = [read_graph(ref) for ref in (a, b) if Path(ref.path).exists() and _is_unchanged(ref)]
-    if len(graphs) < len(labels):
+    graphs = graphs_of_two(a, b)
+    if not graphs:
         return ""
     products = [count_products(graph) for graph in graphs]
     told = []
@@ -74,6 +70,15 @@ def explain_files(a: ModelRef, b: ModelRef, labels: tuple[str, str]) -> str:
     if a.format == b.format and (changed := _say_operators(*graphs)):
         told.append(changed)
     return "; ".join(told)
+
+
+def graphs_of_two(a: ModelRef, b: ModelRef) -> list[Graph]:
+    """Return the graphs of two different files; none where one is not at hand or can't be read."""
+    graphs: list[Graph] = []
+    if a.sha256 != b.sha256:
+        with suppress(EdgewiseError):
+            graphs = [read_graph(ref) for ref in (a, b) if Path(ref.path).exists() and _is_unchanged(ref)]
+    return graphs if len(graphs) == 2 else []
 
 
 def _is_unchanged(ref: ModelRef) -> bool:

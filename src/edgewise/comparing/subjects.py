@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from contextlib import AbstractContextManager, nullcontext
+from contextlib import AbstractContextManager, ExitStack, nullcontext
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
@@ -84,17 +84,23 @@ def compare_subjects(subjects: Sequence[Subject], settings: ComparisonSettings) 
     jobs = [entry for entry in entries if isinstance(entry, Job)]
     if len(jobs) < len(entries):
         return _measure_apart(entries, labels, settings, notes=notes)
-    findings = run_trial(
-        jobs,
-        labels=labels,
-        criteria=settings.criteria,
-        trial=settings.trial,
-        save=settings.save,
-        sensors=settings.sensors,
-        history=settings.history,
-        holding=settings.holding,
-    )
-    with settings.holding():
+    with ExitStack() as held:
+
+        def hold() -> AbstractContextManager[None]:
+            held.enter_context(settings.holding())
+            return nullcontext()
+
+        findings = run_trial(
+            jobs,
+            labels=labels,
+            criteria=settings.criteria,
+            trial=settings.trial,
+            save=settings.save,
+            sensors=settings.sensors,
+            history=settings.history,
+            holding=hold,
+        )
+        # Under the same hold: given back in between, the device is somebody else's, who may keep it for minutes.
         findings = _with_outputs_compared(with_divergence(findings, settings.save), settings.save)
     return replace(findings, notes=(*findings.notes, *notes))
 

@@ -90,7 +90,7 @@ def _held_here(name: str, file: Path) -> Iterator[None]:
             ahead = try_lock(file.with_suffix(".next"), holder())
             if isinstance(ahead, str):
                 with contextlib.suppress(OSError):
-                    return file.read_text(encoding="utf-8", errors="replace")
+                    return file.read_text(encoding="utf-8", errors="replace") or ahead
                 return ahead
             turn = ahead
         found = try_lock(file, holder())
@@ -117,6 +117,7 @@ def _held_here(name: str, file: Path) -> Iterator[None]:
         if name == LOCAL:
             os.environ.pop(INHERITED, None)
         if descriptor >= 0:
+            os.ftruncate(descriptor, 0)  # nobody is told of a holder that has left
             os.close(descriptor)
 
 

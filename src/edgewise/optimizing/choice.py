@@ -302,11 +302,7 @@ def choose(
         ("changed by an inexact pass", accurate, exact),
         ("larger", exact, small),
         ("with a further setting of the engine", small, plain),
-        (
-            "with a lower speed-up" if time is None else "whose estimate is longer by less than its interval",
-            plain,
-            equal,
-        ),
+        (slower, plain, equal),
         ("", equal, [best]),
     )
     lost = {lack: [one for one in before if one not in after] for lack, before, after in stages}

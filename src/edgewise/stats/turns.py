@@ -112,6 +112,16 @@ def log_ratios(a: Sequence[Turns], b: Sequence[Turns]) -> dict[str, Samples]:
     return {name: np.array(logs) for name, logs in found.items()}
 
 
+def value_by(statistic: str, turns: Sequence[Turns]) -> float | None:
+    """Time of an inference by the mean or the processor time, s: the geometric mean over the processes, whose quotient
+    is the ratio by that statistic. None for other statistics, and where it is not known.
+    """
+    of_process = {MEAN: lambda one: one.means.mean(), PROCESSOR: lambda one: np.median(one.processor)}.get(statistic)
+    if of_process is None or not turns or (statistic == PROCESSOR and not _is_work(turns)):
+        return None
+    return float(np.exp(np.mean([np.log(of_process(one)) for one in turns])))
+
+
 def _is_work(turns: Sequence[Turns]) -> bool:
     """Whether the processor time is the time without interruptions: one thread does all of the work and never
     waits for anything but the processor.

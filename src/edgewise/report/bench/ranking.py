@@ -16,13 +16,13 @@ from typing import NamedTuple
 from edgewise.comparing.comparison import Comparison
 from edgewise.comparing.fairness import is_one_task
 from edgewise.comparing.judging import FIRST, SECOND, is_proven_faster, judge
-from edgewise.formatting import quantity, ratio_text, times_text
+from edgewise.formatting import quantity, times_text
 from edgewise.grouping import by_key
 from edgewise.metrics import METRICS
 from edgewise.record import InTurns, Measurement, Run
 from edgewise.record.caution import loads_of
 from edgewise.record.facts import is_unreliable, threads_of
-from edgewise.report.comparison.words import MAY_TURN, UNSEEN, disagreement_text
+from edgewise.report.comparison.words import UNSEEN, disagreement_text, lasting_text
 from edgewise.report.runs.cells import failure_of, reason_of_absence
 from edgewise.report.runs.conditions import labels_of, processor_of, scenario_of
 from edgewise.stats.comparison import RISK
@@ -330,24 +330,13 @@ def factor_of(one: Candidate, other: Candidate, *, slow: bool = False) -> str:
 
 
 def at_another_time(one: Candidate, other: Candidate, *, slow: bool = False) -> str:
-    """`` in these minutes, at another time 0.714 to 1.771, when it may be the other way round``, behind `factor_of`.
+    """`` in these minutes, which need not hold at another time (0.714 to 1.771)``, behind `factor_of`.
 
     "" where turns prove no order, and where the interval at another time leaves 1 out or is not known.
     """
-    row, label = judged(one, other), SECOND if one.is_rate != slow else FIRST
-    low, high = row.rerun_of(label)
-    ratio, *_ = row.ratio_of(label)
-    if (
-        row.verdict not in ("faster", "slower")
-        or ratio is None
-        or low is None
-        or high is None
-        or not low <= 1.0 <= high
-    ):
-        return ""
-    # What inverting leaves of binary fractions must not move the last digit.
-    _, _, ends = ratio_text(ratio, float(f"{low:.12g}"), float(f"{high:.12g}")).partition(" (")
-    return f" in these minutes, at another time {ends.removesuffix(')')}{MAY_TURN}"
+    row = judged(one, other)
+    proven = row.verdict in ("faster", "slower")
+    return lasting_text(row, SECOND if one.is_rate != slow else FIRST) if proven else ""
 
 
 class Reason(NamedTuple):

@@ -12,6 +12,7 @@ from operator import attrgetter
 from edgewise.comparing.comparison import Comparison, ComparisonResult, Ranked, Ranking, Side, TokenAgreement, Variant
 from edgewise.formatting import percent, ratio_text, scale_of, share_text
 from edgewise.grouping import by_key
+from edgewise.metrics import METRICS
 from edgewise.record import Measurement, Run
 from edgewise.record.facts import precision_of, threads_of
 from edgewise.record.names import run_names
@@ -291,8 +292,6 @@ def ranking_table(findings: ComparisonResult) -> Table | None:
     ranking = findings.ranking
     if ranking is None:
         return None
-    from edgewise.metrics import METRICS
-
     metric, places = METRICS[ranking.metric], ranking.places
     convert, name = scale_of(ranking.metric, metric.unit, [one.value for one in places if one.value is not None])
     method = "; ".join(dict.fromkeys(row.method for row in findings.comparisons if row.metric == ranking.metric))
@@ -320,15 +319,26 @@ def ranking_table(findings: ComparisonResult) -> Table | None:
         (Column(title=label_of(ranking.metric), numeric=True), value),
         (Column(title="Ratio to the best (95 % interval)", numeric=True, how=how), ratio),
     ]
-    notes = ["variants that share a letter can't be told apart"]
+    notes = ["two variants share a letter exactly where they can't be told apart"]
+    if _is_place_before_ratio(ranking):
+        notes.append(
+            "a place is behind those proven better: a ratio that nothing is proven of may stand before a better one"
+        )
     if any(not one.groups and one.value is not None for one in places):
-        notes.append("runs of grade D that nothing is proven of have no place")
+        notes.append("runs of grade D that are not proven better, worse or the same have no place")
     values = [one.value for one in places if one.value is not None and one.ratio is not None]
     if values != sorted(values, reverse=metric.better == "higher"):
         notes.append(
-            "the order is that of the ratios, of neighbours in time or of whole processes; values are of all samples"
+            "within a place the order is that of the ratios, of neighbours in time or of whole processes; values are "
+            "of all samples"
         )
     return table_of(f"Ranking by {lower_label(ranking.metric)}", places, columns, notes=notes)
+
+
+def _is_place_before_ratio(ranking: Ranking) -> bool:
+    """Whether a variant stands before one with a better ratio: its interval is so wide that nothing is proven of it."""
+    ratios = [one.ratio for one in ranking.places if one.groups and one.ratio is not None]
+    return ratios != sorted(ratios, reverse=METRICS[ranking.metric].better == "higher")
 
 
 def _quotient_notes(findings: ComparisonResult, ranking: Ranking, one: Ranked) -> tuple[str, ...]:

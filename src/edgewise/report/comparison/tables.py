@@ -7,10 +7,12 @@ from collections.abc import Sequence
 from dataclasses import replace
 from functools import partial
 
-from edgewise.comparing.comparison import Comparison, ComparisonResult, Side
+from edgewise.comparing.comparison import Comparison, ComparisonResult, Side, Variant
 from edgewise.comparing.fairness import describe_apart, is_together
+from edgewise.comparing.session_values import evidence_of
 from edgewise.device.devices import LOCAL
 from edgewise.formatting import DIGITS, p_text, percent, ratio_text, value_text
+from edgewise.metrics import METRICS
 from edgewise.record import Run
 from edgewise.report.comparison.words import (
     conclusion,
@@ -25,6 +27,7 @@ from edgewise.report.profile.diff import BEFORE_AFTER, diff_title
 from edgewise.report.runs.cells import NOT_MEASURED, amount_cell, label_of, mean_notes, reason_of_absence, scales_of_two
 from edgewise.report.runs.conditions import are_alternatives
 from edgewise.report.runs.provenance import basis_text, provenance_of_number
+from edgewise.stats.turns import value_by
 from edgewise.text import listing, one_line
 from edgewise.units import significant
 
@@ -43,8 +46,35 @@ def compared_labels(findings: ComparisonResult) -> list[str]:
 
 
 def rows_of(findings: ComparisonResult, label: str) -> list[Comparison]:
-    """Return the rows of the variant `label`."""
-    return [row for row in findings.comparisons if row.b == label]
+    """Return the rows of the variant `label`, both values by the statistic that the ratio is of."""
+    return [_with_values_of_ratio(row, findings.variants) for row in findings.comparisons if row.b == label]
+
+
+def _with_values_of_ratio(row: Comparison, variants: Sequence[Variant]) -> Comparison:
+    """Return `row` with both times by the statistic of its ratio, where that is not the median of the runs."""
+    if row.disagreement is None or METRICS[row.metric].unit != "s":
+        return row
+    evidence, labels = evidence_of(variants), [variant.label for variant in variants]
+    before, after = (
+        value_by(row.disagreement.quoted, evidence(labels.index(label), row.metric).turns) if label in labels else None
+        for label in (row.a, row.b)
+    )
+    if before is None or after is None:
+        return row
+    return replace(
+        row,
+        before=Side(value=before, replicates=row.before.replicates),
+        after=Side(value=after, replicates=row.after.replicates),
+    )
+
+
+def _statistic_notes(row: Comparison, side: Side, run: Run | None) -> tuple[str, ...]:
+    """``"mean time, as the ratio is of that; the median is 64.4 µs"``, where the value is not that of the run."""
+    own = None if run is None else run.value(row.metric)
+    if row.disagreement is None or own is None or side.value == own or METRICS[row.metric].unit != "s":
+        return ()
+    median = value_text(row.metric, row.unit, own)
+    return (f"by {one_line(row.disagreement.quoted)}, as the ratio is of that; the median is {median}",)
 
 
 def chief_of(findings: ComparisonResult, label: str) -> Comparison:
@@ -58,7 +88,7 @@ def chief_of(findings: ComparisonResult, label: str) -> Comparison:
 def conclusion_of(findings: ComparisonResult, label: str) -> str:
     """One sentence of `label` against the baseline."""
     chief = chief_of(findings, label)
-    others = [row for row in rows_of(findings, label) if row is not chief]
+    others = [row for row in rows_of(findings, label) if row.metric != chief.metric]
     runs = {variant.label: variant.run for variant in findings.variants}
     return conclusion(chief, others, apart=_apart_text(runs.get(chief.a), runs.get(chief.b)))
 
@@ -100,7 +130,10 @@ def sides_of(findings: ComparisonResult, row: Comparison) -> tuple[Cell, Cell]:
     before, after = (
         replace(
             amount_cell(row.metric, value, _finite(side.low), _finite(side.high), scale, digits=digits),
-            notes=mean_notes(runs[label], row.metric) if label in runs else (),
+            notes=(
+                *(mean_notes(runs[label], row.metric) if label in runs else ()),
+                *_statistic_notes(row, side, runs.get(label)),
+            ),
             how=partial(_how_side, row, side, runs.get(label)),
         )
         if (value := _finite(side.value)) is not None
@@ -114,6 +147,7 @@ def _how_side(row: Comparison, side: Side, run: Run | None) -> Provenance:
     """How the value of one side is known: as the run's measurement, of as many processes as the comparison has."""
     measured = run.measurement(row.metric) if run is not None else None
     facts = [("Basis", basis_text(measured.basis)), ("Method", measured.method)] if measured is not None else []
+    facts += [("Note", note) for note in _statistic_notes(row, side, run)]
     facts.append(("Processes", str(side.replicates or "")))
     title = f"{label_of(row.metric)}: {value_text(row.metric, row.unit, side.value)}"
     return provenance_of_number(title, row.unit, (side.value, side.low, side.high), facts, run)

@@ -26,10 +26,6 @@ _RATIO_OF = {
 }
 """Design → what its ratio is of, where that is not the two values."""
 _RATIO_OF_TURNS = "neighbours in time, which share what slows the machine"
-MAY_TURN = ", when it may be the other way round"
-"""Ends a proven order whose interval at another time contains 1."""
-_MAY_DIFFER = ", when one may be faster"
-"""Ends "the same" where the interval at another time reaches beyond what is too small to matter."""
 UNSEEN = 0.005
 """A relative difference of two ratios that three digits hardly show."""
 _SPEEDS = frozenset({"latency", "latency_mean", "latency_p99", "throughput", "tpot", "decode_rate"})
@@ -144,8 +140,8 @@ def headline_text(row: Comparison) -> str:
 
 def evidence_text(row: Comparison) -> str:
     """Return what the headline rests on: ``"ratio 0.412, 95 % interval 0.405 to 0.419"``, the reason where there is
-    none. Why a known interval decides nothing stands beside the verdict in the table; here too of programs, and where
-    the interval leaves 1 out.
+    none. What follows it of another time is `lasting_text`. Why a known interval decides nothing stands beside the
+    verdict in the table; here too of programs, and where the interval leaves 1 out.
     """
     if row.design == "same-run":
         return one_line(row.method)
@@ -155,21 +151,17 @@ def evidence_text(row: Comparison) -> str:
         at_another_time = ratio_text(row.ratio, row.rerun_low, row.rerun_high).partition(" (")[2].removesuffix(")")
         told = ("in these minutes", f"at another time {at_another_time}") if known else ()
         return ", ".join(filter(None, (*told, waiting_text(row))))
-    may_differ = known and row.verdict == "same" and _reaches_beyond(row)
     if row.verdict == "same" and row.margin is not None:
-        words.append(f"{'in these minutes ' if may_differ else ''}within ± {percent(row.margin)}")
+        words.append(f"within ± {percent(row.margin)}")
     if row.ratio is not None:
         ratio, _, interval = ratio_text(row.ratio, row.low, row.high).partition(" (")
         words.append(f"ratio {ratio}")
-        proven = row.verdict in ("faster", "slower")
         words += [f"95 % interval {interval.removesuffix(')')}"] if interval else []
-        if row.rerun_low is not None and row.rerun_high is not None:
+        if known and not lasting_text(row):
             _, _, rerun = ratio_text(row.ratio, row.rerun_low, row.rerun_high).partition(" (")
-            may_turn = proven and row.rerun_low <= 1.0 <= row.rerun_high
-            words[-1] += " in these minutes" if may_turn else ""
-            ending = MAY_TURN if may_turn else _MAY_DIFFER if may_differ else ""
-            words.append(f"at another time {rerun.removesuffix(')')}{ending}")
-        words += ["although the two values differ the other way"] if proven and _is_opposite(row) else []
+            words.append(f"at another time {rerun.removesuffix(')')}")
+        if row.verdict in ("faster", "slower") and _is_opposite(row):
+            words.append("although the two values differ the other way")
     if row.verdict == "inconclusive":
         # An interval without 1 looks like a verdict, so the reason why it is none stands beside it.
         is_in_table = (
@@ -178,6 +170,25 @@ def evidence_text(row: Comparison) -> str:
         because = "" if is_in_table else one_line(row.because)
         words += [text for text in (because, waiting_text(row)) if text]
     return ", ".join(words)
+
+
+def lasting_text(row: Comparison, label: str = "") -> str:
+    """`` in these minutes, which need not hold at another time (0.942 to 1.268)``, behind a proven order where the
+    interval at another time contains 1, and behind "as fast" where it reaches beyond what is too small to matter.
+
+    Args:
+        label: of the side whose ratio to the other one is told; "" for B's to A.
+    """
+    side = label or row.b
+    (ratio, *_), (low, high) = row.ratio_of(side), row.rerun_of(side)
+    if ratio is None or low is None or high is None:
+        return ""
+    may_turn = row.verdict in ("faster", "slower") and low <= 1.0 <= high
+    if not may_turn and not (row.verdict == "same" and _reaches_beyond(row)):
+        return ""
+    # What inverting leaves of binary fractions must not move the last digit.
+    _, _, ends = ratio_text(ratio, float(f"{low:.12g}"), float(f"{high:.12g}")).partition(" (")
+    return f" in these minutes, which need not hold at another time ({ends}"
 
 
 def is_probable(row: Comparison) -> bool:
@@ -203,28 +214,43 @@ def is_explained_in_table(row: Comparison) -> bool:
 
 
 def conclusion(row: Comparison, others: Sequence[Comparison] = (), *, apart: str = "") -> str:
-    """One sentence on B against A in the main metric, and proven differences the other way.
+    """One sentence on B against A in the main metric, and proven differences in others that change the picture.
 
     Args:
         others: the rows of the other metrics.
         apart: how far apart both were measured, where that belongs to the conclusion.
     """
     evidence = ", ".join(filter(None, (evidence_text(row), apart)))
-    return headline_text(row) + (f" ({evidence})" if evidence else "") + but_text(row, others)
+    return headline_text(row) + (f" ({evidence})" if evidence else "") + lasting_text(row) + but_text(row, others)
 
 
 def but_text(row: Comparison, others: Sequence[Comparison]) -> str:
     """``", but 1.92× larger in peak memory"``: proven differences the other way in other metrics, and beside a verdict
-    of slower also what else is worse; empty without any.
+    of slower also what else is worse; beside no verdict all of them; empty without any.
     """
-    if row.verdict == "inconclusive":
-        return ""
     better = [each for each in others if each.verdict == "faster"] if row.verdict != "faster" else []
     worse = [each for each in others if each.verdict == "slower"]
+    if row.verdict == "inconclusive":
+        return _told_alone([*worse, *better])
     if row.verdict == "slower":
         worse = [each for each in worse if each.metric not in _SPEEDS]
         return _joined("and", worse, "worse") + _joined("but", better, "better")
     return _joined("and" if row.verdict == "same" else "but", better, "better") + _joined("but", worse, "worse")
+
+
+def _told_alone(rows: Sequence[Comparison]) -> str:
+    """``", but latency p99 is 2.30× slower and model size is 4.00× smaller"``: where the main metric has no verdict."""
+    if not rows:
+        return ""
+    shown = rows if len(rows) <= MOST_BUTS + 1 else rows[:MOST_BUTS]
+    said = [
+        f"{lower_label(each.metric)} is {verdict_text(each)}" if metric_phrase(each) or each.metric == "latency"
+        else f"it needs {verdict_text(each)}"
+        for each in shown
+    ]  # fmt: skip
+    if rest := len(rows) - len(shown):
+        said.append(f"{rest} other metrics differ")
+    return f", but {listing(said)}"
 
 
 def _joined(word: str, rows: Sequence[Comparison], more: str) -> str:

@@ -15,7 +15,7 @@ from edgewise.grouping import by_key
 from edgewise.record import InTurns, Run
 from edgewise.record.facts import threads_of
 from edgewise.report.bench.ranking import Candidate, factor_of, judged, levels, turns_of, why_not_told
-from edgewise.report.comparison.words import disagreement_text, evidence_text, headline_text
+from edgewise.report.comparison.words import disagreement_text, evidence_text, headline_text, lasting_text
 from edgewise.report.runs.conditions import differ_in_engine, labels_of, processor_of, provider_of
 from edgewise.stats.comparison import RISK
 from edgewise.text import listing
@@ -170,4 +170,4 @@ def _line_of_two(first: Candidate, second: Candidate) -> str:
     if (verdict := verdict_of(turns)).startswith("probably"):
         return f"{row.b} is {verdict} than {row.a} ({evidence_text(row)}, measured in turns; {WHY_PROBABLY})"
     told = headline_text(row) if row.verdict != "inconclusive" else f"{row.b} and {row.a} can't be told apart"
-    return f"{told} ({evidence_text(row)}, measured in turns)"
+    return f"{told} ({evidence_text(row)}, measured in turns){lasting_text(row)}"

@@ -9,8 +9,9 @@ from functools import partial
 from pathlib import Path
 
 from edgewise.comparing.comparison import ComparisonResult
+from edgewise.comparing.fairness import MODEL
 from edgewise.comparing.jobs import Subject, runs_among
-from edgewise.comparing.reasons import explain_verdicts
+from edgewise.comparing.reasons import explain_verdicts, graphs_of_two
 from edgewise.comparing.rerun import with_reruns
 from edgewise.comparing.subjects import ComparisonSettings, compare_matched, compare_subjects
 from edgewise.comparing.trial import TrialSettings
@@ -20,6 +21,7 @@ from edgewise.folders import absolute_path
 from edgewise.run.run_builder import METERS_OFF, is_metered
 from edgewise.verbs.compare.request import CompareRequest
 from edgewise.verbs.context import Context
+from edgewise.verbs.diff.structure import describe_change
 from edgewise.verbs.subjects import build_words, pair_runs, read_subjects
 
 
@@ -54,7 +56,19 @@ def compare(request: CompareRequest, context: Context) -> ComparisonResult:
             )
             findings = with_reruns(compare_subjects(subjects, settings), context.history)
         typed = {str(absolute_path(one.thing)): str(one.thing) for one in subjects if isinstance(one.thing, Path)}
-        return replace(findings, save_errors=saver.errors, reasons=explain_verdicts(findings, typed))
+        return replace(with_changes(findings), save_errors=saver.errors, reasons=explain_verdicts(findings, typed))
+
+
+def with_changes(findings: ComparisonResult) -> ComparisonResult:
+    """Say beside the model that differs what differs in two files of one format, where both are at hand."""
+    if len(findings.variants) != 2 or any(variant.run.job.command for variant in findings.variants):
+        return findings
+    one, two = (variant.run.job.model for variant in findings.variants)
+    graphs = graphs_of_two(one, two) if one.format == two.format else []
+    told = describe_change(graphs, [Path(ref.path) for ref in (one, two)]) if graphs else ""
+    stated = (f"{MODEL} ({told}){line.removeprefix(MODEL)}" if told and line.startswith(f"{MODEL}:") else line
+              for line in findings.stated)  # fmt: skip
+    return replace(findings, stated=tuple(stated))
 
 
 def _read_subjects(stack: ExitStack, request: CompareRequest, context: Context) -> list[Subject]:

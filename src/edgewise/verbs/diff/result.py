@@ -22,7 +22,14 @@ from edgewise.stats.differences import HALF_DB
 from edgewise.text import listing, one_line
 from edgewise.units import format_bytes, format_si, significant
 from edgewise.verbs.diff.matching import INPUT
-from edgewise.verbs.diff.structure import LoneOperator, branches_of, describe_branch, is_of_weights
+from edgewise.verbs.diff.structure import (
+    LoneOperator,
+    branches_of,
+    describe_branch,
+    is_of_values,
+    is_of_weights,
+    say_weights,
+)
 from edgewise.verbs.diff.tensor_worker import NOT_FINITE
 
 SCHEMA = 1
@@ -219,10 +226,10 @@ class DiffResult(Shown):
         """Whether both are the same network: one file, the same weights, weights of another type, or others."""
         if self.models[0]["sha256"] == self.models[1]["sha256"] or not self.weighted:
             return ""
+        parts = say_weights(self.weighted, self.reweighted, self.retyped)
         if self._is_another:
-            return f"{name} is another network: other weights in {self.reweighted} of {self.weighted} layers"
-        parts = [f"weights {types} in {count} of {self.weighted} layers" for types, count in self.retyped.items()]
-        parts += [f"other weights in {self.reweighted} of {self.weighted} layers"] if self.reweighted else []
+            is_alike = all(map(is_of_values, self.structure))
+            return f"{name} {'has the same structure and' if is_alike else 'is another network:'} {listing(parts)}"
         if not all(map(is_of_weights, self.structure)):
             return f"{name} is a changed network: {listing([*parts, 'other operators or options'])} (see Structure)"
         if parts:

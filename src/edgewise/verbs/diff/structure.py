@@ -30,7 +30,7 @@ _NEUTRAL, _NO_PADDING = (0, 1, "NOTSET", ""), (0, "NOTSET")
 """Values of options that mean the same as an option that is left out."""
 _FOLLOWS = ("kernel_shape",)
 """Options that follow from the weights where they are left out."""
-_UNREAD, _ONLY_IN = "whose values can not be read here", "only in "
+_OTHER, _UNREAD, _ONLY_IN = "with other values", "whose values can not be read here", "only in "
 
 
 Stretch = tuple[str, Sequence[Operator], Sequence[Operator]]
@@ -233,7 +233,7 @@ def _changed_weights(
         elif first.dtype != second.dtype:
             yield f"{op}, weights {first.dtype} → {second.dtype}"
         elif (equal := _are_equal(first, second, paths)) is not True:
-            yield f"{op}, weights {'with other values' if equal is False else _UNREAD}"
+            yield f"{op}, weights {_OTHER if equal is False else _UNREAD}"
 
 
 def _weights_in(graph: Graph) -> dict[str, list[Tensor]]:
@@ -262,6 +262,40 @@ def are_others(changes: Sequence[str]) -> bool:
 def is_of_weights(line: str) -> bool:
     """Whether a line of `describe_structure` is about weights, or about what a quantiser adds."""
     return ", weights " in line or (line.startswith(_ONLY_IN) and not line.endswith(")"))
+
+
+def is_of_values(line: str) -> bool:
+    """Whether a line of `describe_structure` is about values or types of weights alone, so that the structure is the
+    same, but for what a quantiser adds.
+    """
+    change = line.partition(", weights ")[2].partition(" (")[0]
+    return is_of_weights(line) and (change in ("", _OTHER, _UNREAD) or change.partition(" → ")[0] in BITS)
+
+
+def say_weights(weighted: int, reweighted: int, retyped: Mapping[str, int]) -> list[str]:
+    """``["weights float32 → int8 in 9 of 10 layers", "other weights in 1 of 10 layers"]``: numbers of operators."""
+    parts = [f"weights {types} in {count} of {weighted} layers" for types, count in retyped.items()]
+    return parts + ([f"other weights in {reweighted} of {weighted} layers"] if reweighted else [])
+
+
+def count_changes(weights: Mapping[str, tuple[Operator, Sequence[str]]]) -> tuple[int, int, Counter[str]]:
+    """Return the number of operators with weights, of those with others, and of those with another type, by types."""
+    changes = [each for _, each in weights.values()]
+    return len(changes), sum(map(are_others, changes)), Counter(filter(None, map(types_of, changes)))
+
+
+def describe_change(graphs: Sequence[Graph], paths: Sequence[Path]) -> str:
+    """Return ``"same structure, other weights in 27 of 27 layers"``; "" between formats, and where no operators with
+    weights are common.
+    """
+    aligned = align_operators(graphs)
+    weights = changed_weights(graphs, paths, aligned)
+    if not weights:
+        return ""
+    lines = describe_structure(graphs, aligned, weights, names=("", ""))
+    structure = "same structure" if all(map(is_of_values, lines)) else "other structure"
+    said = say_weights(*count_changes(weights)) or ([] if lines else ["same weights"])
+    return ", ".join([structure, *said])
 
 
 def _shape(tensor: Tensor) -> str:

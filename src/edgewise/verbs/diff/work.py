@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import sys
-from collections import Counter
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from pathlib import Path
@@ -31,11 +30,10 @@ from edgewise.verbs.diff.result import CLEAN_DB, EXACT_DB, ROUNDED_DB, DiffResul
 from edgewise.verbs.diff.sides import Side, choose_sides
 from edgewise.verbs.diff.structure import (
     align_operators,
-    are_others,
     changed_weights,
+    count_changes,
     describe_structure,
     find_lone,
-    types_of,
 )
 from edgewise.workload.inputs import make_arrays
 from edgewise.workload.resolved_graph import ResolvedGraph, read_resolved_graph
@@ -77,6 +75,7 @@ def diff(request: DiffRequest, context: Context) -> DiffResult:
         emit(StageStarted(title=f"Comparing {len(matches)} tensors"))
         told, layers = _measure(sides, matches, (one, two), samples=samples, seconds=request.timeout)
     weights = changed_weights((one, two), [Path(side.path) for side in sides], aligned)
+    weighted, reweighted, retyped = count_changes(weights)
     named = {layer.tensors[0]: layer for layer in layers}
     outputs = {name: named[name].snr_db for name in one.outputs if name in named}
     last = layers[-1] if layers else None
@@ -95,9 +94,9 @@ def diff(request: DiffRequest, context: Context) -> DiffResult:
         outputs={name: value for name, value in outputs.items() if value is not None},
         unmatched=[each.name for each in products_of(one) if each.name not in matched],
         structure=describe_structure((one, two), aligned, weights, names=names_of([side.name for side in sides])),
-        weighted=len(weights),
-        reweighted=sum(are_others(changes) for _, changes in weights.values()),
-        retyped=Counter(filter(None, (types_of(changes) for _, changes in weights.values()))),
+        weighted=weighted,
+        reweighted=reweighted,
+        retyped=retyped,
         lone=lone,
         top=request.top,
         graph=one if len(one.operators) <= MOST_NODES else None,
