@@ -19,7 +19,7 @@ from edgewise.profiling.findings import NOT_KNOWN
 from edgewise.profiling.layer_matching import LayerPair, pair_layers
 from edgewise.profiling.layers import NAMELESS
 from edgewise.profiling.limits import divide_at_roofs
-from edgewise.record import Caution, Finding, Peak
+from edgewise.record import Caution, Finding, InTurns, Peak, Trust
 from edgewise.report.bench.document import bench_document
 from edgewise.report.charts import render_svg
 from edgewise.report.charts.files import scheme_colours, with_colours
@@ -639,6 +639,19 @@ def test_the_lines_of_the_fastest_engine_are_those_of_its_own_profile():
     assert sum(line.startswith("onnxruntime/cpu takes 1.00 ± 0.01 ms: ") for line in conditions_of(slow, fast)) == 1
     failed = replace(slow, profile=None, layers=(), profile_absent_because="no", measurements=())
     assert profile_document([failed, fast]).answer[:2] == alone[:2]
+
+
+def test_layers_have_verdicts_where_turns_tell_the_ratio_of_latencies_of_grade_d():
+    slow, fast = profiled_run(), faster_run()
+    doubtful = replace(fast, trust=Trust(grade="D"))
+    assert verdicts_of(slow, doubtful)["pw1"] == "unclear"
+    turns = InTurns(against=slow.id, ratio=0.87, low=0.86, high=0.88, verdict="faster", method="turns")
+    found = verdicts_of(slow, replace(doubtful, in_turns=(turns,)))
+    assert (found["pw1"], found["whirl"]) == ("faster", "unclear")
+
+
+def verdicts_of(*runs):
+    return {row[0].text: row[6].text for row in diff_table(runs).rows}
 
 
 def test_of_two_models_in_one_engine_the_difference_comes_first():
