@@ -25,7 +25,8 @@ NOT_IN_TURNS = (
     "their intervals say"
 )
 STRETCHED = 0.1
-"""How far the parts of profiled inferences may be from what these inferences took before a caution says so."""
+"""How much longer than their inferences' processor time the parts may be before a caution says so. Of inferences of
+microseconds, they may be shorter: reading the processor's clock takes processor time, too."""
 NOT_THE_WHOLE = "layer times of this run don't add up to the whole: "
 NAMELESS = "not attributed"
 """What the row of a step says that nobody could attribute."""
@@ -104,7 +105,7 @@ def build_profile(
             f"the parts add up to {accounts.conservation:.1%} of the whole, because the engine's times under the "
             "profiler differ"
         )
-    if abs(timings.stretched - 1) > STRETCHED:
+    if timings.stretched > 1 + STRETCHED:
         notes.append(
             f"{NOT_THE_WHOLE}by the engine's clock they are {timings.stretched:.0%} of the processor time of their "
             "inferences, as on a machine with other work; each is its share of their sum"
