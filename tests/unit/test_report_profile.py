@@ -445,6 +445,13 @@ def test_no_time_above_the_limit_passes_the_upper_end_of_the_whole():
     )
 
 
+def test_a_limit_that_is_next_to_nothing_of_the_time_has_no_empty_list():
+    run = profiled_run()
+    slow = replace(run, profile=replace(run.profile, latency=1.0))  # a thousand times as long
+    assert limits_of(run)[0].split("% of the time")[1].startswith(" (")
+    assert limits_of(slow)[0].split("% of the time")[1] == ""
+
+
 def test_the_layers_that_take_half_take_half_of_the_whole():
     """4 layers that took 43 % of the whole stood as "half of the time": it was half of that of all layers."""
 
@@ -656,17 +663,19 @@ def test_layers_that_are_not_the_whole_are_cautioned_in_the_first_line():
 
 
 @pytest.mark.parametrize(
-    ("saving", "times", "code", "is_told"),
+    ("saving", "times", "code", "layers", "about"),
     [
-        (70e-6, {}, "denormal-weights", True),
-        (60e-6, {}, "denormal-weights", False),  # less than half of the 130 µs
-        (70e-6, {"low": 860e-6}, "denormal-weights", False),  # it may be as fast
-        (70e-6, {}, "far-from-roof", False),
+        (70e-6, {}, "denormal-weights", (5,), "a finding on whirl"),
+        (70e-6, {}, "denormal-weights", (5, 6, 3, 8), "a finding on pw1, whirl and 2 more layers"),
+        (70e-6, {}, "denormal-weights", (), "a finding"),
+        (60e-6, {}, "denormal-weights", (), ""),  # less than half of the 130 µs
+        (70e-6, {"low": 860e-6}, "denormal-weights", (), ""),  # it may be as fast
+        (70e-6, {}, "far-from-roof", (), ""),
     ],
 )
-def test_what_explains_a_slower_engine_comes_before_savings_of_the_fastest(saving, times, code, is_told):
+def test_what_explains_a_slower_engine_comes_before_savings_of_the_fastest(saving, times, code, layers, about):
     slow, fast = profiled_run(), faster_run()
-    finding = Finding(code=code, message="m", suggestion="do it", saving=saving)
+    finding = Finding(code=code, message="m", suggestion="do it", saving=saving, layers=layers)
     latency = replace(slow.measurement("latency"), **times)
     slow = replace(
         slow,
@@ -676,11 +685,11 @@ def test_what_explains_a_slower_engine_comes_before_savings_of_the_fastest(savin
     fast = replace(fast, profile=replace(fast.profile, findings=FINDINGS))
     lines = profile_document([slow, fast]).answer
     told = (
-        "onnxruntime/cpu takes 130 µs longer, and a finding may explain most of that, up to 70.0 µs (7.0 %): do it "
+        f"onnxruntime/cpu takes 130 µs longer, and {about} may explain most of that, up to 70.0 µs (7.0 %): do it "
         "(denormal-weights)"
     )
-    assert lines[1] == told if is_told else not any("longer, and a finding" in line for line in lines)
-    assert lines[1 + is_told].startswith("largest saving among the findings: ")
+    assert lines[1] == told if about else not any("longer, and a finding" in line for line in lines)
+    assert lines[1 + bool(about)].startswith("largest saving among the findings: ")
 
 
 def test_steps_of_which_the_clock_tells_nothing_are_one_row():

@@ -10,13 +10,13 @@ from types import MappingProxyType
 
 from edgewise.formatting import ABSENT, plus_minus, quantity, time_unit_of
 from edgewise.profiling.layers import NAMELESS, NOT_THE_WHOLE, STRETCHED
-from edgewise.record import Layer, Profile, Run
+from edgewise.record import Finding, Layer, Profile, Run
 from edgewise.record.facts import precision_of, threads_of
 from edgewise.report.bench.document import default_title, input_sections
 from edgewise.report.bench.ranking import load_lines
 from edgewise.report.document import DASH, Cell, Column, Document, Section, Table, absent, filled
 from edgewise.report.document.bars import WIDEST, draw_timeline
-from edgewise.report.document.names import keep_end
+from edgewise.report.document.names import keep_end, layer_names
 from edgewise.report.profile.cells import (
     how_layers,
     layers_of,
@@ -42,6 +42,7 @@ from edgewise.report.profile.cells import (
 from edgewise.report.profile.changes import LARGEST, change_lines
 from edgewise.report.profile.diff import diff_tables
 from edgewise.report.profile.findings import (
+    NAME_WIDTH,
     Known,
     evidence_sections,
     finding_sections,
@@ -58,11 +59,13 @@ from edgewise.report.profile.order import compared_by_layer, disagreement_line, 
 from edgewise.report.runs.cautions import caution_sections, default_precision_lines
 from edgewise.report.runs.cells import NOT_MEASURED, failure_of
 from edgewise.report.runs.conditions import elsewhere, engine_of, labels_of, told_apart
-from edgewise.text import one_line
+from edgewise.text import listing, one_line
 from edgewise.units import format_bytes, format_si, significant
 
 MOST_EXPLAINED = 0.5
 """Least share of the difference between two engines of a finding that explains most of it."""
+MOST_NAMED = 2
+"""Layers of such a finding that are named."""
 MOST_ROWS = 15
 """Number of layers with a row of their own; the others are summed in one row."""
 MOST_OVERHEADS = 6
@@ -205,10 +208,20 @@ def explained_lines(runs: Sequence[Run]) -> list[str]:
         found = [one for one in ranked_findings(profile) if not one.once and one.code != "far-from-roof"]
         if found and found[0].saving >= MOST_EXPLAINED * longer:
             lines.append(
-                f"{name} takes {quantity(longer, 's')} longer, and a finding may explain most of that, "
+                f"{name} takes {quantity(longer, 's')} longer, and {_about(found[0], run)} may explain most of that, "
                 f"{saving_words(found[0], profile)}: {one_line(found[0].suggestion)} ({one_line(found[0].code)})"
             )
     return lines
+
+
+def _about(finding: Finding, run: Run) -> str:
+    """Return ``"a finding on conv1, conv2 and 3 more layers"``: the layers that take most, by name."""
+    short = layer_names(run, NAME_WIDTH)
+    layers = ranked([layer for layer in run.layers if layer.index in finding.layers])
+    names = [short[layer.index] for layer in layers[:MOST_NAMED]]
+    more = len(layers) - len(names)
+    names += [f"{more} more layer{'s' if more > 1 else ''}"] if more else []
+    return f"a finding on {listing(names)}" if names else "a finding"
 
 
 def _led_by_largest(runs: Sequence[Run]) -> list[str]:
