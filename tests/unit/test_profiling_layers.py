@@ -56,18 +56,19 @@ def test_rows_add_up_to_the_latency():
     assert [each.name for each in profile.outputs] == ["y"]
 
 
-@pytest.mark.parametrize(("spent", "words"), [(80_000, "125%"), (91_500, ""), (125_000, "")])
+@pytest.mark.parametrize(("spent", "words"), [(75_000, "120%"), (82_000, ""), (90_000, ""), (120_000, "")])
 def test_parts_that_are_longer_than_their_inferences_are_cautioned(monkeypatch, spent, words):
     told = engine(("a", 60_000, {"originals": ("Conv0", "Relu0")}), ("b", 30_000, {"originals": ("Conv1", "Add0")}))
     told = replace(
         told, processor_ns=(spent,) * 4, unprofiled_ns=(spent,) * 4, pairs_ns=((float(spent), float(spent)),) * 2
     )
     layers, profile = build_profile(convnet(), [told], latency=1.0)
-    # They stay shares of their own inferences, of 100 µs by the engine's clock.
+    # Of 90 µs by the engine's clock, or of more.
+    whole = max(spent, 90_000)
     assert {layer.name: layer.share for layer in layers if layer.engine_nodes} == pytest.approx(
-        {"Conv0": 0.6, "Conv1": 0.3}
+        {"Conv0": 60_000 / whole, "Conv1": 30_000 / whole}
     )
-    assert profile.conservation == pytest.approx(1.0)
+    assert profile.conservation <= 1.0 + 1e-9
     notes = [note for note in profile.notes if note.startswith(NOT_THE_WHOLE)]
     if not words:
         assert notes == []

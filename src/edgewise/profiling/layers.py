@@ -25,8 +25,7 @@ NOT_IN_TURNS = (
     "their intervals say"
 )
 STRETCHED = 0.1
-"""How much longer than their inferences' processor time the parts may be before a caution says so. Of inferences of
-microseconds, they may be shorter: reading the processor's clock takes processor time, too."""
+"""How much longer than the processor time of their inferences the steps may be before a caution says so."""
 NOT_THE_WHOLE = "layer times of this run don't add up to the whole: "
 NAMELESS = "not attributed"
 """What the row of a step says that nobody could attribute."""
