@@ -146,3 +146,65 @@ def test_twins_of_what_is_kept_are_left_out_with_what_leads_to_them_alone():
     )
     outline = Outline(nodes, frozenset({"w0", "w1"}), {"w0": "equal", "w1": "equal"})
     assert complete_claims(outline, [{3}, {4}], visible={3, 4}) == [(2, 3), (4,)]
+
+
+GELU = (
+    "conv Conv x w -> c",
+    "bias Add c b -> a",
+    "div Div a two -> d",
+    "erf Erf d -> e",
+    "one Add e one -> o",
+    "half Mul a half -> h",
+    "mul Mul h o -> g",
+    "same Identity g -> i",
+    "next Conv i w -> n",
+    "sum Add n b -> y",
+)
+"""A convolution, GELU as exporters write it, and a convolution."""
+CONSTANTS = ["w", "b", "two", "one", "half"]
+
+
+@pytest.mark.parametrize("last", ["ReorderOutput ReorderOutput t3 -> y", "ReorderOutput ReorderOutput t3 -> t4"])
+def test_a_chain_that_became_one_step_between_convolutions_is_that_step(last):
+    # All tensors between have names of the engine's own; convolutions are called after what they made with their bias.
+    rows = ["a_nchwc Conv x w b -> t1", "Gelu Gelu t1 -> t2", "y_nchwc Conv t2 w b -> t3", last]
+    found = map_operators(outline(*GELU, constants=CONSTANTS), outline(*rows, constants=CONSTANTS))
+    assert [each.originals for each in found] == [
+        ("conv", "bias"),
+        ("div", "erf", "one", "half", "mul"),
+        ("next", "sum"),
+        (),
+    ]
+
+
+def test_a_chain_whose_output_kept_its_name_is_not_the_convolution_before_it():
+    rows = ["a_nchwc Conv x w b -> t1", "Gelu Gelu t1 -> t2", "R ReorderOutput t2 -> g", "n Conv g w b -> y"]
+    found = map_operators(outline(*GELU, constants=CONSTANTS), outline(*rows, constants=CONSTANTS))
+    assert [each.originals for each in found] == [
+        ("conv", "bias"),
+        ("div", "erf", "one", "half", "mul"),
+        (),
+        ("next", "sum"),
+    ]
+
+
+def test_an_activation_that_nothing_is_known_of_is_no_part_of_the_convolution_behind_it():
+    # Without an Erf in the model it is not known which operators became the Gelu.
+    rows = ["c_nchwc Conv x w -> t1", "Gelu Gelu t1 -> t2", "y_nchwc Conv t2 w -> t3"]
+    model = outline("conv Conv x w -> c", "odd Odd c -> o", "next Conv o w -> y", constants=["w"])
+    found = map_operators(model, outline(*rows, constants=["w"]))
+    assert [each.originals for each in found] == [("conv",), ("odd",), ("next",)]
+
+
+def test_operators_without_names_between_convolutions_are_steps_of_their_own():
+    model = outline("conv Conv x w -> c", "- Sigmoid c -> s", "- Mul c s -> m", "next Conv m w -> y", constants=["w"])
+    rows = ["c_nchwc Conv x w -> t1", "- Sigmoid t1 -> t2", "- Mul t1 t2 -> t3", "y_nchwc Conv t3 w -> t4"]
+    found = map_operators(model, outline(*rows, constants=["w"]))
+    assert [each.originals for each in found] == [("conv",), ("s",), ("m",), ("next",)]
+
+
+def test_of_two_convolutions_that_may_be_the_step_none_is_guessed():
+    model = outline("p Conv x w -> p1", "q Conv x v -> q1", "s Add p1 q1 -> y", constants=["w", "v"])
+    rows = ["y_nchwc Conv x w q1 -> t", "ReorderOutput ReorderOutput t -> y"]
+    (step, _) = map_operators(model, outline(*rows, constants=["w", "v"]))
+    assert step.originals == ("p", "q", "s")

@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from types import SimpleNamespace
 
 import pytest
 
-from edgewise.profiling.layers import NAMELESS, build_profile
+from edgewise.profiling.layers import NAMELESS, NOT_THE_WHOLE, build_profile
+from edgewise.run.profiled import with_layers
 from edgewise.runtime.base import EngineNode, EngineOverhead, EngineProfile
 from graphs import convnet, graph, op, tensor
 from messages import wording
+from sample_runs import make_run
 
 
 def engine(*nodes, wall=100_000, overhead=10_000):
@@ -51,6 +54,30 @@ def test_rows_add_up_to_the_latency():
     assert [layer.time for layer in nameless] == [pytest.approx(2e-6)]
     assert [layer.name for layer in layers if layer.kind == "eliminated"] == ["Reshape0"]
     assert [each.name for each in profile.outputs] == ["y"]
+
+
+@pytest.mark.parametrize(("spent", "words"), [(75_000, "120%"), (82_000, ""), (90_000, ""), (120_000, "")])
+def test_parts_that_are_longer_than_their_inferences_are_cautioned(monkeypatch, spent, words):
+    told = engine(("a", 60_000, {"originals": ("Conv0", "Relu0")}), ("b", 30_000, {"originals": ("Conv1", "Add0")}))
+    told = replace(
+        told, processor_ns=(spent,) * 4, unprofiled_ns=(spent,) * 4, pairs_ns=((float(spent), float(spent)),) * 2
+    )
+    layers, profile = build_profile(convnet(), [told], latency=1.0)
+    # Of 90 µs by the engine's clock, or of more.
+    whole = max(spent, 90_000)
+    assert {layer.name: layer.share for layer in layers if layer.engine_nodes} == pytest.approx(
+        {"Conv0": 60_000 / whole, "Conv1": 30_000 / whole}
+    )
+    assert profile.conservation <= 1.0 + 1e-9
+    notes = [note for note in profile.notes if note.startswith(NOT_THE_WHOLE)]
+    if not words:
+        assert notes == []
+        return
+    assert [f"they are {words} of the processor time" in note for note in notes] == [True]
+    monkeypatch.setattr("edgewise.run.profiled.read_run_graph", lambda _: convnet())
+    processes = [SimpleNamespace(failure=None, profile=told)]
+    run = with_layers(make_run(1), processes, find_peaks=lambda *_, **__: ((), "none"))
+    assert [each.code for each in run.cautions if each.message.startswith(NOT_THE_WHOLE)] == ["layers-off"]
 
 
 def test_layers_are_called_as_their_operators_are():

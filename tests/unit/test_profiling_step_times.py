@@ -290,6 +290,31 @@ def test_processor_time_is_the_whole_where_other_work_meets_most_inferences():
     assert timings.total_s == pytest.approx(160 / 155 * 5e-3)
 
 
+def test_parts_that_waited_for_the_processor_are_shares_of_their_own_inferences():
+    """The engine's clock ran on while other programs worked: steps of 1.26 and 1.08 times the processor time."""
+    told = [
+        replace(
+            in_turns(
+                [[part * 70e3] * 4, [part * 20e3] * 4],
+                wholes=[round(part * 100e3)] * 4,
+                plain=[200_000] * 4,
+                pairs=[(100_000, 100_000)] * 2,
+                overheads=[("call", [part * 10e3] * 4)],
+            ),
+            processor_ns=(100_000.0,) * 4,
+        )
+        for part in (1.4, 1.2)
+    ]
+    timings = StepTimings(told, latency=2.0)
+    assert [timings.duration([at]).value for at in (0, 1)] == pytest.approx([14 / 9, 4 / 9])
+    assert timings.overheads == {"call": pytest.approx(2 / 9)}
+    assert timings.stretched == pytest.approx(1.17)
+    assert timings.total_s == pytest.approx(2.0)
+    quiet = [replace(told[0], processor_ns=(), pairs_ns=((140_000, 140_000),) * 2)]
+    assert StepTimings(quiet, latency=2.0).stretched == pytest.approx(0.9)
+    assert StepTimings(quiet, latency=2.0).duration([0]).value == pytest.approx(1.4)
+
+
 def test_a_profile_whose_inferences_took_no_time_is_refused():
     with pytest.raises(ValueError, match=says("inferences-took-no-time")):
         StepTimings([in_turns([[0] * 8], plain=(1,) * 8)])

@@ -17,9 +17,9 @@ from edgewise.errors import BadInput
 from edgewise.formatting import plus_minus, quantity
 from edgewise.profiling.findings import NOT_KNOWN
 from edgewise.profiling.layer_matching import LayerPair, pair_layers
-from edgewise.profiling.layers import NAMELESS
+from edgewise.profiling.layers import NAMELESS, NOT_THE_WHOLE
 from edgewise.profiling.limits import divide_at_roofs
-from edgewise.record import Caution, Finding, Peak
+from edgewise.record import Caution, Finding, InTurns, Peak, Trust
 from edgewise.report.bench.document import bench_document
 from edgewise.report.charts import render_svg
 from edgewise.report.charts.files import scheme_colours, with_colours
@@ -43,6 +43,7 @@ from edgewise.report.profile.diff import diff_table, pair_row
 from edgewise.report.profile.document import (
     CONDITIONS,
     NAMELESS_NOTE,
+    TOO_SHORT,
     WHOLE_IS_LATENCY,
     WHOLE_NOTE,
     conservation_line,
@@ -444,6 +445,13 @@ def test_no_time_above_the_limit_passes_the_upper_end_of_the_whole():
     )
 
 
+def test_a_limit_that_is_next_to_nothing_of_the_time_has_no_empty_list():
+    run = profiled_run()
+    slow = replace(run, profile=replace(run.profile, latency=1.0))  # a thousand times as long
+    assert limits_of(run)[0].split("% of the time")[1].startswith(" (")
+    assert limits_of(slow)[0].split("% of the time")[1] == ""
+
+
 def test_the_layers_that_take_half_take_half_of_the_whole():
     """4 layers that took 43 % of the whole stood as "half of the time": it was half of that of all layers."""
 
@@ -639,6 +647,80 @@ def test_the_lines_of_the_fastest_engine_are_those_of_its_own_profile():
     assert sum(line.startswith("onnxruntime/cpu takes 1.00 ± 0.01 ms: ") for line in conditions_of(slow, fast)) == 1
     failed = replace(slow, profile=None, layers=(), profile_absent_because="no", measurements=())
     assert profile_document([failed, fast]).answer[:2] == alone[:2]
+
+
+def test_layers_that_are_not_the_whole_are_cautioned_in_the_first_line():
+    run = profiled_run()
+    odd = replace(run, cautions=(*run.cautions, Caution.of("layers-off", f"{NOT_THE_WHOLE}they are 128%")))
+    assert profile_document([odd]).answer[0] == (
+        "onnxruntime/cpu: layer times of this run don't add up to the whole: they are 128%; measure again on a quiet "
+        "machine"
+    )
+    stored = replace(run, profile=replace(run.profile, conservation=1.2))  # by a version that divided nothing
+    assert profile_document([stored]).answer[0].startswith(f"onnxruntime/cpu: {NOT_THE_WHOLE}they are 120% of it; ")
+    fine = replace(run, profile=replace(run.profile, conservation=1.1))
+    assert not any(NOT_THE_WHOLE in line for line in profile_document([fine]).answer)
+
+
+@pytest.mark.parametrize(
+    ("saving", "times", "code", "layers", "about"),
+    [
+        (70e-6, {}, "denormal-weights", (5,), "a finding on whirl"),
+        (70e-6, {}, "denormal-weights", (5, 6, 3, 8), "a finding on pw1, whirl and 2 more layers"),
+        (70e-6, {}, "denormal-weights", (), "a finding"),
+        (60e-6, {}, "denormal-weights", (), ""),  # less than half of the 130 µs
+        (70e-6, {"low": 860e-6}, "denormal-weights", (), ""),  # it may be as fast
+        (70e-6, {}, "far-from-roof", (), ""),
+    ],
+)
+def test_what_explains_a_slower_engine_comes_before_savings_of_the_fastest(saving, times, code, layers, about):
+    slow, fast = profiled_run(), faster_run()
+    finding = Finding(code=code, message="m", suggestion="do it", saving=saving, layers=layers)
+    latency = replace(slow.measurement("latency"), **times)
+    slow = replace(
+        slow,
+        profile=replace(slow.profile, findings=(finding,)),
+        measurements=tuple(latency if row.metric == "latency" else row for row in slow.measurements),
+    )
+    fast = replace(fast, profile=replace(fast.profile, findings=FINDINGS))
+    lines = profile_document([slow, fast]).answer
+    told = (
+        f"onnxruntime/cpu takes 130 µs longer, and {about} may explain most of that, up to 70.0 µs (7.0 %): do it "
+        "(denormal-weights)"
+    )
+    assert lines[1] == told if about else not any("longer, and a finding" in line for line in lines)
+    assert lines[1 + bool(about)].startswith("largest saving among the findings: ")
+
+
+def test_steps_of_which_the_clock_tells_nothing_are_one_row():
+    run = profiled_run()
+    none = [layer_of(20 + at, f"r{at}", "Reorder", 0, kind="overhead", engine_nodes=(f"r{at}",), low=0.0, high=0.0)
+            for at in range(27)]  # fmt: skip
+    for top in (15, None):
+        rows = layer_table(replace(run, layers=(*run.layers, *none)), top=top).rows
+        rows = [row for row in rows if row[0].text == "+"]
+        assert [row[1].text for row in rows] == [
+            "reorder a",
+            "between operators",
+            "session",
+            "27 steps too short to time",
+        ]
+        assert (rows[-1][3].text, rows[-1][1].notes) == ("0", (TOO_SHORT,))
+    rows = layer_table(replace(run, layers=(*run.layers, none[0]))).rows
+    assert [row[1].text for row in rows if row[0].text == "+"][-1] == "r0"
+
+
+def test_layers_have_verdicts_where_turns_tell_the_ratio_of_latencies_of_grade_d():
+    slow, fast = profiled_run(), faster_run()
+    doubtful = replace(fast, trust=Trust(grade="D"))
+    assert verdicts_of(slow, doubtful)["pw1"] == "unclear"
+    turns = InTurns(against=slow.id, ratio=0.87, low=0.86, high=0.88, verdict="faster", method="turns")
+    found = verdicts_of(slow, replace(doubtful, in_turns=(turns,)))
+    assert (found["pw1"], found["whirl"]) == ("faster", "unclear")
+
+
+def verdicts_of(*runs):
+    return {row[0].text: row[6].text for row in diff_table(runs).rows}
 
 
 def test_of_two_models_in_one_engine_the_difference_comes_first():

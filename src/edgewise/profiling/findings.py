@@ -183,10 +183,17 @@ def find(
         denormals=denormals or {},
     )
     found = [finding for rule in _RULES for finding in rule(view)]
-    # Where layers are timed as longer than the whole, no more than the whole can be saved.
-    found = [each if each.once else replace(each, saving=min(each.saving, profile.latency)) for each in found]
+    # Where layers are timed as longer than the whole, no more than the whole can be saved, less what stays of them.
+    found = [
+        each if each.once else replace(each, saving=min(each.saving, _most_saved(each, profile))) for each in found
+    ]
     worth = [each for each in found if each.once or each.saving >= LEAST_SHARE * profile.latency]
     return tuple(sorted(worth, key=lambda each: (each.once, -each.saving, each.code)))
+
+
+def _most_saved(finding: Finding, profile: Profile) -> float:
+    """Return the whole less the time of the finding's layers at their roofs, s."""
+    return max(0.0, profile.latency - finding.evidence.get("time_at_roof", 0.0))
 
 
 def _finding(
@@ -386,7 +393,8 @@ def _far(view: _ProfileView) -> list[Finding]:
         *_far_from_roof(
             view, slowed, "denormal-weights", "layer with arithmetic",
             f"{count} of the {weights} weights of these layers are denormal, nearer to 0 than 1e-38, and the processor "
-            f"is slow with such numbers: measure again with {_DENORMALS_AS_ZERO}, or make them 0 in the file",
+            f"is slow with such numbers: make them 0 in the file (docs/profile.md has the lines), or give "
+            f"{_DENORMALS_AS_ZERO}, which holds in a program only if its first session of ONNX Runtime has it",
         ),
         *_far_from_roof(
             view, deep, "depthwise-far-from-roof", "depthwise convolution",

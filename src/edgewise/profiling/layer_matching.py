@@ -35,7 +35,7 @@ class LayerPair:
     Attributes:
         name: of the layer in it that takes the most time.
         before, after: layers of the first and the second run; empty where a run has none for this work.
-        is_reliable: neither latency has the lowest grade.
+        is_reliable: neither latency has the lowest grade, or turns tell their ratio.
         drift: `drift_between` the runs.
         is_one_engine: `have_one_engine` of the runs.
     """
@@ -222,7 +222,8 @@ def pair_layers(before: Run, after: Run) -> list[LayerPair]:
     sets.join_by_tensor()
     sets.join_by_order()
     facts: dict[str, Any] = {
-        "is_reliable": are_reliable(before, after), "drift": drift_between(before, after),
+        "is_reliable": after.turns_against(before) is not None or are_reliable(before, after),
+        "drift": drift_between(before, after),
         "is_one_engine": have_one_engine(before, after),
     }  # fmt: skip
     pairs = [replace(_pair(*found), **facts) for found in sets.found()]

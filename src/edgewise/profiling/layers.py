@@ -24,6 +24,9 @@ NOT_IN_TURNS = (
     "the layers and the whole are from other processes, not in turns: beside other work they may differ by more than "
     "their intervals say"
 )
+STRETCHED = 0.1
+"""How much longer than the processor time of their inferences the steps may be before a caution says so."""
+NOT_THE_WHOLE = "layer times of this run don't add up to the whole: "
 NAMELESS = "not attributed"
 """What the row of a step says that nobody could attribute."""
 
@@ -100,6 +103,11 @@ def build_profile(
         notes.append(
             f"the parts add up to {accounts.conservation:.1%} of the whole, because the engine's times under the "
             "profiler differ"
+        )
+    if timings.stretched > 1 + STRETCHED:
+        notes.append(
+            f"{NOT_THE_WHOLE}by the engine's clock they are {timings.stretched:.0%} of the processor time of their "
+            "inferences, as on a machine with other work; each is its share of their sum"
         )
     if not timings.in_turns:
         notes.append(NOT_IN_TURNS)

@@ -12,7 +12,8 @@ Shares are what profiled inferences tell best: a machine that is slower for a wh
 alike. So each process gives shares: a step's mean over what an ordinary inference takes. Where one thread does all of
 the work, that is known in processor time; else it is the mean of the profiled ones times the ratio of the two kinds,
 the median over pairs of adjacent windows of both. A step's time is its share of the latency, which is measured in the
-same windows.
+same windows. The clock of an engine goes on while another program has the processor, so that the steps of an inference
+may add up to more than its processor time: each then counts as its share of their sum.
 
 What the latency and the ratio may be off by multiplies all times alike. Where an interval reaches further down than
 half of its time, its lower end is therefore one of ratios: a step of which the clock tells much more than its own error
@@ -63,6 +64,8 @@ class StepTimings:
         profiler_s: what the profiler added to all steps of an inference and was taken out of them, s.
         in_turns: ordinary inferences were timed in turns with the profiled ones, in every process.
         latency_s: the whole that the parts should add up to, s.
+        stretched: what the steps of profiled inferences added up to, over what these inferences took; where that is
+            above 1, parts are divided by it.
 
     Args:
         latency: the whole, s; None takes the mean of ordinary inferences in the conditions of the profiled ones. Where
@@ -108,11 +111,14 @@ class StepTimings:
             scales = latency / np.asarray(ordinary)
             self._uncertainty = math.hypot(uncertainty, math.hypot(*(h / r for r, h in ratios)) / len(ratios))
         self.latency_s = latency
+        stretched = np.array([each.sum * 1e-9 / wall if wall else 1.0 for each, wall in zip(told, walls, strict=True)])
+        self.stretched = float(np.average(stretched, weights=self._lengths))
         # (steps,), s
         taken = [_taken_out(profile, names) for profile in agreeing]
         self._taken_out: Samples = (np.asarray(taken).T * scales).mean(axis=1) * 1e-9
         self.profiler_s = float(self._taken_out.sum())
         self.total_s = float(np.average(scales * walls, weights=self._lengths))
+        scales = scales / np.maximum(stretched, 1.0)
         # (inferences, steps), s
         rows = [each.steps * scale * 1e-9 for each, scale in zip(told, scales, strict=True)]
         self._times: Samples = np.concatenate(rows)
@@ -202,12 +208,14 @@ class _Told:
     Attributes:
         steps: of shape (inferences, steps).
         overheads: of shape (overheads, inferences).
-        whole: mean of the inferences.
+        whole: mean of the inferences, by their processor time where that is known.
+        sum: mean of all steps together.
     """
 
     steps: Samples
     overheads: Samples
     whole: float
+    sum: float
 
 
 def _read_times(profile: EngineProfile, names: Sequence[str]) -> _Told:
@@ -218,4 +226,4 @@ def _read_times(profile: EngineProfile, names: Sequence[str]) -> _Told:
     told = np.asarray(rows, dtype=float).reshape(len(rows), len(walls))
     parts = np.vstack([told, walls - told.sum(axis=0)])
     kept, whole = least_disturbed(parts, steps=len(names), processor=profile.processor_ns)
-    return _Told(kept[: len(names)].T, kept[len(names) : -1], whole)
+    return _Told(kept[: len(names)].T, kept[len(names) : -1], whole, float(kept[: len(names)].sum(axis=0).mean()))

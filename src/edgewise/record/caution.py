@@ -155,6 +155,7 @@ CAUTIONS: dict[str, tuple[str, str]] = {
         "find out why they failed: a program that fails may take much less time, or fail on certain inputs only",
     ),
     "statistics-only": ("C", "save the tool's single times, or measure with edgewise, to get an interval"),
+    "layers-off": ("A", "measure again on a quiet machine before you quote shares of layers; the latency is as graded"),
     "low-roof": (
         "A",
         "shares of the roof may be too high, and avoidable cost may be missed; when nothing else runs, "

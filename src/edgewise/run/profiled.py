@@ -12,7 +12,7 @@ from edgewise.model.graph import Graph
 from edgewise.model.memory_plan import describe_totals, plan_memory
 from edgewise.model.sparsity import count_denormals
 from edgewise.profiling.findings import find
-from edgewise.profiling.layers import build_profile
+from edgewise.profiling.layers import NOT_THE_WHOLE, build_profile
 from edgewise.profiling.module_operators import graph_of_steps
 from edgewise.profiling.roofline import ABOVE_ROOF, beaten_peaks, describe_beaten, peak_dtypes, place
 from edgewise.record import Caution, Layer, Peak, Profile, Run
@@ -68,6 +68,7 @@ def with_layers(run: Run, sessions: Sequence[SessionResult], *, find_peaks: Find
             profile, notes=(*profile.notes, f"one more process failed: {failure.cause}: {failure.message}")
         )
     layers, profile, cautions = _under_roofs(run, layers, profile, find_peaks=find_peaks)
+    cautions += [Caution.of("layers-off", note) for note in profile.notes if note.startswith(NOT_THE_WHOLE)]
     notes = [str(graph.metadata[key]) for key in ("observed", "unobserved") if key in graph.metadata]
     profile = replace(profile, **_memory(graph), notes=(*profile.notes, *notes))
     findings = find(

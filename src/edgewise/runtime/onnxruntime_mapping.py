@@ -7,11 +7,19 @@ the tensor they made before, fusions after the operator they began with, copies 
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence, Set
 from dataclasses import dataclass
 
 from edgewise.runtime.base import Role
-from edgewise.runtime.operator_mapping import Outline, OutlineNode, complete_claims, name_operators
+from edgewise.runtime.operator_mapping import (
+    BEGINS,
+    PASSES,
+    Outline,
+    OutlineNode,
+    complete_claims,
+    find_constant,
+    name_operators,
+)
 
 _REORDERS = frozenset({"ReorderInput", "ReorderOutput"})
 #: what the engine inserts where the model has none → what for
@@ -19,6 +27,8 @@ _INSERTED: dict[str, Role] = {
     **dict.fromkeys(_REORDERS, "layout"), "Transpose": "layout", "Cast": "precision", "QuantizeLinear": "precision",
     "DequantizeLinear": "precision", "MemcpyFromHost": "copy", "MemcpyToHost": "copy",
 }  # fmt: skip
+_FUSED = {"Gelu": "Erf", "BiasGelu": "Erf", "FastGelu": "Tanh", "QuickGelu": "Sigmoid"}
+"""Activations into which the engine fuses a chain of one input → the operator that the chain has."""
 _BLOCKED = re.compile(r"(?:_bn|_mul)?_nchwc$")
 _SUFFIXES = (_BLOCKED, re.compile(r"_token_\d+$"), re.compile(r"/[^/]*$"))
 """What the engine appends to names, the surer first: names of the model's own have slashes too."""
@@ -58,6 +68,7 @@ def map_operators(original: Outline, optimised: Outline) -> list[MappedNode]:
         kept = kept or (set() if node.op == "Conv" else finder.maker_it_is_called_after(node))
         visible |= kept
         claims.append(kept or finder.namesake(node))
+    visible |= _trace_back(optimised, claims, roles=roles, model=_Tracer(original, claims))
     _inherit(optimised, claims, roles=roles, known=finder.tensors)
     names = name_operators(original)
     executed = complete_claims(original, claims, visible=visible)
@@ -131,6 +142,96 @@ def _meanings(optimised: Outline, roles: Sequence[Role]) -> dict[str, str]:
     return meaning
 
 
+class _Tracer:
+    """The model's operators backwards from those that steps of the engine are known to execute."""
+
+    def __init__(self, original: Outline, claims: Sequence[set[int]]) -> None:
+        self.nodes = original.nodes
+        self.taken = {index for claimed in claims for index in claimed}
+        self._producers = original.producers()
+        self._given = original.constants | {
+            name for index in find_constant(original) for name in original.nodes[index].outputs
+        }
+
+    def find_begin(self, op: str, claimed: Set[int]) -> int | None:
+        """Return the one operator of type `op` from which nothing but free operators lead to `claimed`."""
+        found, seen, pending = set[int](), set[int](), list(claimed)
+        while pending:
+            index = pending.pop()
+            if index in seen or (index in self.taken and index not in claimed):
+                continue
+            seen.add(index)
+            if self.nodes[index].op == op:
+                found.add(index)
+            elif self.nodes[index].op not in BEGINS:
+                pending += [self._producers[name] for name in self._data(index) if name in self._producers]
+        return found.pop() if len(found) == 1 else None
+
+    def make_chain(self, last: int, op: str) -> tuple[set[int], str]:
+        """Return the shortest chain of free operators that ends with `last`, has an `op` and takes one tensor, and
+        that tensor; without such a chain `last` alone and "".
+        """
+        chain = {last}
+        while True:
+            fed = {name for index in chain for name in self._data(index) if self._producers.get(name) not in chain}
+            if len(fed) == 1 and any(self.nodes[index].op == op for index in chain):
+                return chain, fed.pop()
+            free = [self._producers[name] for name in fed if name in self._producers]
+            free = [index for index in free if index not in self.taken and self.nodes[index].op not in BEGINS]
+            if not free:
+                return {last}, ""
+            chain.add(max(free))
+
+    def find_maker(self, name: str) -> int | None:
+        """Return the operator that computes the tensor `name`, before those that only hand it on."""
+        while (index := self._producers.get(name)) is not None:
+            if index in self.taken or self.nodes[index].op not in PASSES | {"Cast"}:
+                return index
+            name = self.nodes[index].inputs[0]
+        return None
+
+    def _data(self, index: int) -> Iterator[str]:
+        return (name for name in self.nodes[index].inputs if name and name not in self._given)
+
+
+def _trace_back(optimised: Outline, claims: list[set[int]], *, roles: Sequence[Role], model: _Tracer) -> set[int]:
+    """Find what steps execute whose tensors all have names of the engine's own, from the steps that take these.
+
+    What a step takes is what the operator takes that it executes. Returns the operators whose outputs are such tensors.
+    """
+    made: dict[str, int] = {}
+    found: set[int] = set()
+    for index in reversed(range(len(optimised.nodes))):
+        node = optimised.nodes[index]
+        own = made.get(node.outputs[0]) if node.outputs else None
+        if own is not None and roles[index] != "operator":
+            made[node.inputs[0]] = own
+        free = not claims[index] and own is not None and own not in model.taken
+        if own is not None and free and (node.op in _FUSED or node.op == model.nodes[own].op):
+            claims[index] = {own}
+            found.add(own)
+        for name, source in _find_sources(node, claims[index], model):
+            maker = model.find_maker(source)
+            if maker is not None:
+                made.setdefault(name, maker)
+        model.taken |= claims[index]
+    return found
+
+
+def _find_sources(node: OutlineNode, claimed: set[int], model: _Tracer) -> Iterator[tuple[str, str]]:
+    """Yield what `node` takes and the model's tensor that this is; add to `claimed` what it surely executes."""
+    if node.op in _FUSED and len(claimed) == 1:
+        chain, source = model.make_chain(min(claimed), _FUSED[node.op])
+        claimed |= chain
+        yield from [(node.inputs[0], source)] if source else []
+        return
+    begin = model.find_begin(node.op, claimed) if claimed else None
+    if begin is not None:
+        claimed.add(begin)
+        data = 1 if node.op in BEGINS else None
+        yield from zip(node.inputs[:data], model.nodes[begin].inputs[:data], strict=False)
+
+
 def _inherit(optimised: Outline, claims: list[set[int]], *, roles: Sequence[Role], known: frozenset[str]) -> None:
     """Give steps of an unfolded operator that nothing is known of to what they feed."""
     needed: dict[str, set[int]] = {}
@@ -138,7 +239,7 @@ def _inherit(optimised: Outline, claims: list[set[int]], *, roles: Sequence[Role
         node = optimised.nodes[index]
         if not claims[index]:
             found = {claim for name in node.outputs for claim in needed.get(name, ())}
-            if roles[index] == "operator":
+            if roles[index] == "operator" and node.op not in _FUSED:
                 claims[index] = found
             passed = found
         else:

@@ -10,11 +10,11 @@ from collections import Counter
 from collections.abc import Mapping, Sequence, Set
 from dataclasses import dataclass, field
 
-#: they hand on what they get; an engine that shows no step for them has left them out
-_PASSES = frozenset({"Identity", "Dropout"})
+PASSES = frozenset({"Identity", "Dropout"})
+"""They hand on what they get; an engine that shows no step for them has left them out."""
 #: they prepare what the operator after them takes, and are executed with it where they are fused
 _PREPARES = frozenset({"DequantizeLinear", "Pad", "Cast"})
-_BEGINS = frozenset(
+BEGINS = frozenset(
     {"Conv", "ConvTranspose", "ConvInteger", "QLinearConv", "MatMul", "Gemm", "MatMulInteger", "QLinearMatMul",
      "MaxPool", "AveragePool", "GlobalMaxPool", "GlobalAveragePool", "LSTM", "GRU", "RNN"}
 )  # fmt: skip
@@ -102,16 +102,24 @@ def _predecessors(outline: Outline) -> list[tuple[int, ...]]:
     ]
 
 
-def _left_out(outline: Outline, before: Sequence[Sequence[int]], owners: dict[int, set[int]]) -> set[int]:
-    """Operators without a step that depend on no input of the model, or do what a claimed one does."""
+def find_constant(outline: Outline) -> set[int]:
+    """Return the operators that depend on no input of the model."""
     producers = outline.producers()
     constant: set[int] = set()
-    first: dict[str, int] = {}
-    same: list[int] = []
     for index, node in enumerate(outline.nodes):
         fed = [name for name in node.inputs if name and name not in outline.constants]
         if all(producers.get(name) in constant for name in fed):
             constant.add(index)
+    return constant
+
+
+def _left_out(outline: Outline, before: Sequence[Sequence[int]], owners: dict[int, set[int]]) -> set[int]:
+    """Operators without a step that depend on no input of the model, or do what a claimed one does."""
+    producers = outline.producers()
+    constant = find_constant(outline)
+    first: dict[str, int] = {}
+    same: list[int] = []
+    for index, node in enumerate(outline.nodes):
         stands_for = [same[before_it] if before_it < index else before_it for before_it in before[index]]
         own = [outline.values.get(name, name) for name in node.inputs if name not in producers]
         key = f"{node.op}\0{node.signature}\0{stands_for}\0{own}" if node.signature else f"\0{index}"
@@ -141,7 +149,7 @@ def _absorb_following(
     hidden: set[int] = set()
     for index, node in enumerate(outline.nodes):
         behind = [at for at in before[index] if at in hidden]
-        if index not in owners and index not in left and node.op not in _PASSES | _PREPARES | _MOVES | _BEGINS:
+        if index not in owners and index not in left and node.op not in PASSES | _PREPARES | _MOVES | BEGINS:
             fed = [at for at in before[index] if at not in left]
             if behind and all(at in owners for at in fed):
                 last = max(step for at in fed for step in owners[at])
@@ -163,7 +171,7 @@ def _absorb_preceding(
     for index in reversed(range(len(outline.nodes))):
         if index not in owners and index not in left:
             node = outline.nodes[index]
-            gone = node.op in _PASSES or (node.op in _MOVES and any(at in hidden for at in before[index]))
+            gone = node.op in PASSES or (node.op in _MOVES and any(at in hidden for at in before[index]))
             if after[index] and not gone:
                 owners[index] = {min(after[index])}
         for at in before[index]:

@@ -188,7 +188,9 @@ ADDED, REMOVED = "added", "removed"
 _HOW_ADDED = "added, removed: only one of the models has it, and one engine ran both, so its whole time is the change"
 FASTER, SLOWER = Cell(text="faster", tone="good"), Cell(text="slower", tone="bad")
 SAME, _UNCLEAR = Cell(text="same", tone="fair"), Cell(text="unclear", tone="faint")
-_UNRELIABLE = Cell(text="unclear", tone="faint", notes=("the latency of one of the runs has grade D",))
+_UNRELIABLE = Cell(
+    text="unclear", tone="faint", notes=("the latency of one of the runs has grade D, and no turns tell their ratio",)
+)
 
 
 def pair_row(pair: LayerPair) -> tuple[Cell, ...]:

@@ -9,14 +9,14 @@ from itertools import accumulate
 from types import MappingProxyType
 
 from edgewise.formatting import ABSENT, plus_minus, quantity, time_unit_of
-from edgewise.profiling.layers import NAMELESS
-from edgewise.record import Layer, Profile, Run
+from edgewise.profiling.layers import NAMELESS, NOT_THE_WHOLE, STRETCHED
+from edgewise.record import Finding, Layer, Profile, Run
 from edgewise.record.facts import precision_of, threads_of
 from edgewise.report.bench.document import default_title, input_sections
 from edgewise.report.bench.ranking import load_lines
 from edgewise.report.document import DASH, Cell, Column, Document, Section, Table, absent, filled
 from edgewise.report.document.bars import WIDEST, draw_timeline
-from edgewise.report.document.names import keep_end
+from edgewise.report.document.names import keep_end, layer_names
 from edgewise.report.profile.cells import (
     how_layers,
     layers_of,
@@ -42,6 +42,7 @@ from edgewise.report.profile.cells import (
 from edgewise.report.profile.changes import LARGEST, change_lines
 from edgewise.report.profile.diff import diff_tables
 from edgewise.report.profile.findings import (
+    NAME_WIDTH,
     Known,
     evidence_sections,
     finding_sections,
@@ -59,13 +60,18 @@ from edgewise.report.profile.order import compared_by_layer, disagreement_line, 
 from edgewise.report.runs.cautions import caution_sections, default_precision_lines
 from edgewise.report.runs.cells import NOT_MEASURED, failure_of
 from edgewise.report.runs.conditions import elsewhere, engine_of, labels_of, told_apart
-from edgewise.text import one_line
+from edgewise.text import listing, one_line
 from edgewise.units import format_bytes, format_si, significant
 
+MOST_EXPLAINED = 0.5
+"""Least share of the difference between two engines of a finding that explains most of it."""
+MOST_NAMED = 2
+"""Layers of such a finding that are named."""
 MOST_ROWS = 15
 """Number of layers with a row of their own; the others are summed in one row."""
 MOST_OVERHEADS = 6
 NAMELESS_NOTE = f"includes the steps marked ({NAMELESS}): the engine ran them, but edgewise found no operator for them"
+TOO_SHORT = "the engine's clock tells 0 of each in all inferences"
 LEAST_TAKEN = 0.01
 """Smallest share of the latency added by the profiler that is mentioned."""
 
@@ -162,7 +168,10 @@ def answer_lines(runs: Sequence[Run], known: Mapping[str, Known] = MappingProxyT
         shown = 0 if named else 1
         leading, rest = [line for lines in where for line in lines[:shown]], [lines[shown:] for lines in where]
     first = [
-        *(leading if lead else []),
+        *(off_line(run, name) for run, name in zip(runs, labels_of(runs), strict=True)),
+        *(leading[:1] if lead else []),
+        *explained_lines(runs),
+        *(leading[1:] if lead else []),
         *(titled_line(engine, line) for engine, order, changes, _ in asked for line in (order, *changes[:1])),
         *(load_lines(runs) if any(order for _, order, _, _ in asked) else []),
         *(titled_line(engine, headline_of(two)) for engine, _, _, two in asked),
@@ -176,6 +185,47 @@ def answer_lines(runs: Sequence[Run], known: Mapping[str, Known] = MappingProxyT
         *default_precision_lines([run for run in runs if not is_tried_next(run, runs)]),
     ]
     return list(filter(None, first)), list(filter(None, more))
+
+
+def off_line(run: Run, name: str) -> str:
+    """Return the caution on layers whose times don't add up to the whole; empty where they do."""
+    told = next((each.message for each in run.cautions if each.code == "layers-off"), "")
+    if not told and run.profile is not None and run.profile.conservation > 1 + STRETCHED:
+        told = f"{NOT_THE_WHOLE}they are {run.profile.conservation:.0%} of it"
+    return f"{name}: {one_line(told)}; measure again on a quiet machine" if told else ""
+
+
+def explained_lines(runs: Sequence[Run]) -> list[str]:
+    """Return the findings of slower engines that explain most of what these take longer than the fastest one."""
+    lead = leader_of(runs)
+    if lead is None:
+        return []
+    lines, least = [], lead[0].measurement("latency")
+    for run, name in zip(runs, labels_of(runs), strict=True):
+        taken, profile = run.measurement("latency"), run.profile
+        if least is None or taken is None or profile is None or run.job.model.sha256 != lead[0].job.model.sha256:
+            continue
+        if not (least.value and taken.value and least.high and taken.low) or taken.low <= least.high:
+            continue
+        longer = taken.value - least.value
+        # That layers are far from their limits is no reason.
+        found = [one for one in ranked_findings(profile) if not one.once and one.code != "far-from-roof"]
+        if found and found[0].saving >= MOST_EXPLAINED * longer:
+            lines.append(
+                f"{name} takes {quantity(longer, 's')} longer, and {_about(found[0], run)} may explain most of that, "
+                f"{saving_words(found[0], profile)}: {one_line(found[0].suggestion)} ({one_line(found[0].code)})"
+            )
+    return lines
+
+
+def _about(finding: Finding, run: Run) -> str:
+    """Return ``"a finding on conv1, conv2 and 3 more layers"``: the layers that take most, by name."""
+    short = layer_names(run, NAME_WIDTH)
+    layers = ranked([layer for layer in run.layers if layer.index in finding.layers])
+    names = [short[layer.index] for layer in layers[:MOST_NAMED]]
+    more = len(layers) - len(names)
+    names += [f"{more} more layer{'s' if more > 1 else ''}"] if more else []
+    return f"a finding on {listing(names)}" if names else "a finding"
 
 
 def _led_by_largest(runs: Sequence[Run]) -> list[str]:
@@ -384,6 +434,9 @@ def _other_rows(run: Run, *, most: int | None, factor: float) -> list[tuple[Cell
     """Overheads, at most `most` of them, what is unattributed, and the whole."""
     profile = profile_of(run)
     found = ranked(layers_of(run, "overhead"))
+    zero = [layer for layer in found if layer.engine_nodes and layer.time == 0.0 and not layer.high]
+    zero = zero if len(zero) > 1 else []
+    found = [layer for layer in found if layer not in zero]
     shown = found if most is None or len(found) <= most + 1 else found[:most]
     nameless = any(layer.op == NAMELESS for layer in found)
     rows: list[tuple[Cell, ...]] = []
@@ -398,6 +451,10 @@ def _other_rows(run: Run, *, most: int | None, factor: float) -> list[tuple[Cell
         rows.append((Cell(text="+", tone="fair"), name, op, time, percent, *[DASH] * 5))
     if rest := found[len(shown) :]:
         rows.append(_folded_row(rest, run, factor=factor, title=f"… {len(rest)} more overheads"))
+    if zero:
+        name = Cell(text=f"{len(zero)} steps too short to time", tone="fair", notes=(TOO_SHORT,))
+        none = Cell(text="0", value=0.0)
+        rows.append((Cell(text="+", tone="fair"), name, Cell(text="(overheads)", tone="fair"), none, none, *[DASH] * 5))
     for title, seconds in (("unattributed", profile.unattributed), (WHOLE, profile.latency)):
         cell = Cell(text=significant(seconds * factor), value=seconds * factor)
         percent = percent_cell(seconds / profile.latency) if profile.latency > 0 else DASH

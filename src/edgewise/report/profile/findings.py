@@ -118,10 +118,11 @@ def limit_lines(run: Run) -> list[str]:
         return []
     limit, least = sum(divided.least.values()), LEAST_SHARE * profile.latency
     parts = [f"{_LIMITS[bound]} {quantity(time, 's')}" for bound, time in divided.least.items() if time >= least]
+    shown = f" ({', '.join(parts)})" if parts else ""
     advice = f": only {listing(_ways(run), 'or')} can shorten it" if limit >= divided.above else ""
     other_kernels = "" if advice else "; other kernels, such as another engine's, may save it"
     lines = [
-        f"the machine's limit for this work is {_limit_words(run, profile, divided)} ({', '.join(parts)}){advice}",
+        f"the machine's limit for this work is {_limit_words(run, profile, divided)}{shown}{advice}",
         f"{_above_words(run, profile, divided)}{other_kernels}",
     ]
     if loads_of(run.cautions):
