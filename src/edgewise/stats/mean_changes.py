@@ -67,12 +67,12 @@ def _largest(orders: Floats) -> tuple[Floats, NDArray[np.int64]]:
     sums = np.concatenate([np.zeros((rows, 1)), np.cumsum(orders, axis=1)], axis=1)
     largest, places = np.full(rows, -1.0), np.zeros(rows, dtype=np.int64)
     for start, stop in seeds(number):
-        at = np.arange(start + LEAST, stop - LEAST + 1)
-        share = (at - start) / (stop - start)
+        first, last = start + LEAST, stop - LEAST + 1
+        share = (np.arange(first, last) - start) / (stop - start)
         expected = sums[:, [start]] * (1 - share) + sums[:, [stop]] * share
-        sizes = np.abs(sums[:, at] - expected) / np.sqrt(share * (1 - share) * (stop - start))
+        sizes = np.abs(sums[:, first:last] - expected) / np.sqrt(share * (1 - share) * (stop - start))
         best = sizes.argmax(axis=1)
         size = sizes[np.arange(rows), best]
-        places = np.where(size > largest, at[best], places)
+        places = np.where(size > largest, first + best, places)
         largest = np.maximum(size, largest)
     return largest, places
