@@ -30,7 +30,7 @@ from pathlib import Path
 
 import edgewise
 from edgewise.progress import Event, Progress, RequestsDone
-from edgewise.record import Run
+from edgewise.record import Measurement
 
 PROMPT, NEW = 64, 32
 GROUP = Path("/sys/fs/cgroup/cpu/benchmark-of-edgewise")
@@ -54,8 +54,8 @@ print(json.dumps([statistics.median(first), statistics.median(each)]))
 """
 
 
-def bench(model: Path, store: Path, requests: int, progress: Progress | None = None) -> Run:
-    """Measure a model in one process."""
+def bench(model: Path, store: Path, requests: int, progress: Progress | None = None) -> dict[str, Measurement]:
+    """Measure a model in one process. Return metric → measurement."""
     (run,) = edgewise.bench(
         model,
         runtimes=["openvino-genai"],
@@ -69,7 +69,7 @@ def bench(model: Path, store: Path, requests: int, progress: Progress | None = N
         store=str(store),
         progress=progress,
     )
-    return run
+    return {measured.metric: measured for measured in run.measurements}
 
 
 def fidelity(model: Path, store: Path, rounds: int, requests: int = 8) -> None:
@@ -84,8 +84,8 @@ def fidelity(model: Path, store: Path, rounds: int, requests: int = 8) -> None:
                 script = [sys.executable, "-c", OWN, str(model), str(PROMPT), str(NEW), str(requests)]
                 times[side] = json.loads(subprocess.check_output(script, text=True))
             else:
-                run = bench(model, store, requests)
-                firsts, gaps = run.measurement("ttft_model").samples, run.measurement("tpot").samples
+                told = bench(model, store, requests)
+                firsts, gaps = told["ttft_model"].samples, told["tpot"].samples
                 each = [statistics.fmean(gaps[start : start + NEW - 1]) for start in range(0, len(gaps), NEW - 1)]
                 times[side] = [statistics.median(firsts), statistics.median(each)]
         for metric, ours, engines in zip(ratios, times["edgewise"], times["own"], strict=True):
@@ -130,7 +130,7 @@ def throttles(model: Path, store: Path, runs: int, *, planted: bool, requests: i
                     timers.append(threading.Timer(expected_s * planned - event.elapsed_s, give, [0.5]))
                     timers[0].start()
 
-            tpot = bench(model, store, requests, watch).measurement("tpot")
+            tpot = bench(model, store, requests, watch)["tpot"]
             for timer in timers:
                 timer.cancel()
             give(None)
