@@ -8,14 +8,15 @@ MODEL is what the runtime `openvino-genai` reads. Three tables:
   edgewise's `ttft_model` and `tpot`, in fresh processes, in random order in each round. The ratio of a row is the
   median of the rounds' ratios. Target: 0.98 – 1.02. The same two values within one process have no noise between them:
   `tests/engine/test_openvino_genai.py`.
-- **Planted throttles.** Somewhere between 35 and 65 % of a run a control group (version 1) takes half of a processor
-  away until the end. Found means that `tpot` is absent because the speed changed.
+- **Planted throttles.** Somewhere between 35 and 65 % of the requests of a run, a control group (version 1) takes half
+  of a processor away until the end. Found means that `tpot` is absent because the speed changed.
 - **Without a throttle** the same runs: how many say that it changed.
 """
 
 from __future__ import annotations
 
 import argparse
+import contextlib
 import json
 import os
 import random
@@ -24,12 +25,16 @@ import subprocess
 import sys
 import tempfile
 import threading
-import time
+from collections.abc import Callable, Iterator
 from pathlib import Path
-from typing import Any
+
+import edgewise
+from edgewise.progress import Event, Progress, RequestsDone
+from edgewise.record import Measurement
 
 PROMPT, NEW = 64, 32
-GROUP = Path("/sys/fs/cgroup/cpu/edgewise-benchmark")
+GROUP = Path("/sys/fs/cgroup/cpu/benchmark-of-edgewise")
+"""Its name doesn't begin with "edgewise-": a group of that kind without an edgewise that made it is removed."""
 
 OWN = """
 import json, statistics, sys
@@ -49,26 +54,22 @@ print(json.dumps([statistics.median(first), statistics.median(each)]))
 """
 
 
-def bench(model: Path, store: Path, iterations: int, *, group: Path | None = None) -> subprocess.Popen[str]:
-    """Begin a run of edgewise in one process; in `group` where one is given."""
-    command = [
-        *(sys.executable, "-m", "edgewise", "bench", str(model), "-r", "openvino-genai", "--scenario", "generate"),
-        *("--prompt-tokens", str(PROMPT), "--new-tokens", str(NEW), "--iterations", str(iterations)),
-        *("--sessions", "1", "--threads", "1", "--no-meters", "--json"),
-    ]
-    if group is not None:
-        command = ["sh", "-c", 'echo $$ > "$0" && exec "$@"', str(group / "tasks"), *command]
-    environment = os.environ | {"EDGEWISE_STORE": str(store)}
-    return subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, env=environment)
-
-
-def measurements(process: subprocess.Popen[str]) -> dict[str, dict[str, Any]]:
-    """Metric → measurement of the run."""
-    told, errors = process.communicate()
-    if not told:
-        raise SystemExit(f"edgewise ended with {process.returncode}: {errors}")
-    (run,) = json.loads(told)["runs"]
-    return {measured["metric"]: measured for measured in run["measurements"]}
+def bench(model: Path, store: Path, requests: int, progress: Progress | None = None) -> dict[str, Measurement]:
+    """Measure a model in one process. Return metric → measurement."""
+    (run,) = edgewise.bench(
+        model,
+        runtimes=["openvino-genai"],
+        scenario="generate",
+        prompt_tokens=PROMPT,
+        new_tokens=NEW,
+        iterations=requests,
+        sessions=1,
+        threads=1,
+        meters=False,
+        store=str(store),
+        progress=progress,
+    )
+    return {measured.metric: measured for measured in run.measurements}
 
 
 def fidelity(model: Path, store: Path, rounds: int, requests: int = 8) -> None:
@@ -83,8 +84,8 @@ def fidelity(model: Path, store: Path, rounds: int, requests: int = 8) -> None:
                 script = [sys.executable, "-c", OWN, str(model), str(PROMPT), str(NEW), str(requests)]
                 times[side] = json.loads(subprocess.check_output(script, text=True))
             else:
-                told = measurements(bench(model, store, requests))
-                firsts, gaps = told["ttft_model"]["samples"], told["tpot"]["samples"]
+                told = bench(model, store, requests)
+                firsts, gaps = told["ttft_model"].samples, told["tpot"].samples
                 each = [statistics.fmean(gaps[start : start + NEW - 1]) for start in range(0, len(gaps), NEW - 1)]
                 times[side] = [statistics.median(firsts), statistics.median(each)]
         for metric, ours, engines in zip(ratios, times["edgewise"], times["own"], strict=True):
@@ -93,35 +94,53 @@ def fidelity(model: Path, store: Path, rounds: int, requests: int = 8) -> None:
         print(f"{model.name} | {metric} | {statistics.median(values):.3f} | {min(values):.3f} – {max(values):.3f}")
 
 
-def throttles(model: Path, store: Path, runs: int, *, planted: bool) -> None:
-    """Print in how many runs a change of speed was named."""
+@contextlib.contextmanager
+def control_group() -> Iterator[Callable[[float | None], object]]:
+    """Put this process and its children into a group of their own.
+
+    Yields:
+        what sets the share of a processor that they have; None is all of it.
+    """
     GROUP.mkdir(exist_ok=True)
-    period = int((GROUP / "cpu.cfs_period_us").read_text())
-    requests, named, reasons = 12, 0, []
-    (GROUP / "cpu.cfs_quota_us").write_text("-1")
-    begin = time.perf_counter()
-    measurements(bench(model, store, requests, group=GROUP))
-    usual = time.perf_counter() - begin
-    for _ in range(runs):
-        (GROUP / "cpu.cfs_quota_us").write_text("-1")
-        process = bench(model, store, requests, group=GROUP)
-        timer = threading.Timer(
-            usual * random.uniform(0.35, 0.65), (GROUP / "cpu.cfs_quota_us").write_text, [str(period // 2)]
-        )
-        if planted:
-            timer.start()
-        told = measurements(process)["tpot"]
-        timer.cancel()
-        why = told["absent_because"] or ""
-        if "the speed changed" in why:
-            named += 1
-        else:
-            reasons.append(why or f"{told['value']:.4g} s, {told['low']:.4g} to {told['high']:.4g}")
-    (GROUP / "cpu.cfs_quota_us").write_text("-1")
-    GROUP.rmdir()
+    period_us = int((GROUP / "cpu.cfs_period_us").read_text())
+
+    def give(share: float | None) -> None:
+        (GROUP / "cpu.cfs_quota_us").write_text("-1" if share is None else str(int(share * period_us)))
+
+    give(None)
+    (GROUP / "cgroup.procs").write_text(str(os.getpid()))
+    try:
+        yield give
+    finally:
+        (GROUP.parent / "cgroup.procs").write_text(str(os.getpid()))
+        GROUP.rmdir()
+
+
+def throttles(model: Path, store: Path, runs: int, *, planted: bool, requests: int = 12) -> None:
+    """Print in how many runs a change of speed was named, and what each run said."""
+    named, told = 0, []
+    with control_group() as give:
+        for _ in range(runs):
+            planned = random.uniform(0.35, 0.65)
+            timers: list[threading.Timer] = []
+
+            def watch(event: Event, planned: float = planned, timers: list[threading.Timer] = timers) -> None:
+                if planted and not timers and isinstance(event, RequestsDone):
+                    expected_s = event.elapsed_s / event.done * requests
+                    timers.append(threading.Timer(expected_s * planned - event.elapsed_s, give, [0.5]))
+                    timers[0].start()
+
+            tpot = bench(model, store, requests, watch)["tpot"]
+            for timer in timers:
+                timer.cancel()
+            give(None)
+            why = tpot.absent_because or ""
+            named += "the speed changed" in why
+            told.append(
+                f"{planned:.0%}: " * planted + (why or f"{tpot.value:.4g} s, {tpot.low:.4g} to {tpot.high:.4g}")
+            )
     print(f"{model.name} | {'throttled' if planted else 'not throttled'} | {named} of {runs} named")
-    for reason in reasons if planted else ():
-        print(f"  not named: {reason}")
+    print("".join(f"  {each}\n" for each in told), end="")
 
 
 def main() -> None:

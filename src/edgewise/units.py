@@ -114,9 +114,9 @@ def significant(value: float, digits: int = 3) -> str:
     magnitude = math.floor(math.log10(abs(value)))
     if magnitude < -4 or magnitude >= 9:
         return f"{value:.{digits - 1}e}"
-    places = max(0, digits - 1 - magnitude)
-    text = f"{round(value, digits - 1 - magnitude):.{places}f}"
-    return text
+    rounded = round(value, digits - 1 - magnitude)
+    places = max(0, digits - 1 - math.floor(math.log10(abs(rounded))))  # 99.96 is 100, not 100.0
+    return f"{rounded:.{places}f}"
 
 
 def scale_for(magnitude: float, scales: Sequence[tuple[float, str]]) -> tuple[float, str]:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from itertools import accumulate, pairwise
 from statistics import median
@@ -18,7 +18,8 @@ from edgewise.run.language_models import kv_cache_row
 from edgewise.run.rates import distribution, rate_ends
 from edgewise.run.variation import widen
 from edgewise.stats import intervals
-from edgewise.stats.level_changes import LEAST, LevelChange, level_changes
+from edgewise.stats.level_changes import LEAST, level_changes
+from edgewise.stats.mean_changes import mean_changes
 from edgewise.stats.summary import summarise
 from edgewise.units import format_quantity, long_time, significant
 
@@ -28,7 +29,17 @@ CHANGED = 0.15
 """A change of the time per token that is less, relative to the faster side, is no other state of the machine."""
 BLOCKS = 60
 LEAST_BLOCK = 3
-"""Gaps whose median is one value of the series in which changes are looked for."""
+"""Gaps whose mean is one value of the series in which changes are looked for."""
+COARSE = 2
+"""A change of the speed stands out in blocks of so many times the length, too; a stall needs not."""
+FALSE_ALARMS = 0.01
+"""Largest probability that a run of one speed is said to have changed, divided among its processes.
+
+Coarse blocks are judged at half of it: an interruption that reaches into a second block makes both slow, so that their
+order is not quite random. Of 1,000 simulated runs of 31 gaps per request, up to 5 changed with 12 requests and 14 with
+3 where 5 to 50 % of the gaps begin an interruption of one to three gaps by 0.1 s each, and 2 with lognormal noise of
+30 % (``benchmarks/speed_changes.py``). At a quarter, a throttle that ends after a fourth of the gaps is missed.
+"""
 FEW = 2 * LEAST
 """Requests of a process from which a change of the speed of its prompts can be proven."""
 LEAST_REQUESTS = 3
@@ -43,7 +54,7 @@ class Stretch:
     Attributes:
         session: its number, from 0.
         begin_s: after the session's first timed request began, s.
-        gap_s: the median time between tokens, s.
+        gap_s: the mean time between tokens, s.
         level_s: the same without the growth over the context, s.
         spent_s: sum of the times between its tokens, s.
     """
@@ -166,11 +177,20 @@ def stretches(sessions: Sequence[SessionResult]) -> list[Stretch]:
         columns = [[gaps[at] for gaps in relative if len(gaps) > at] for at in range(len(way))]
         way = np.asarray([median(column) for column in columns])
         way = way / np.median(way) if np.median(way) > 0 and way.min() > 0 else np.ones(len(way))
-    found = []
+    chance = FALSE_ALARMS / len(sessions)
+
+    def find(blocks: Floats, chance: float = chance) -> list[int]:
+        return mean_changes(blocks.mean(axis=1), chance=chance)
+
+    found: list[Stretch] = []
     for index, (session, some) in enumerate(zip(sessions, requests, strict=True)):
         level = np.concatenate([gaps / way[: len(gaps)] for gaps in some])
         begins = [0.0, *_ends(session, some)]
-        found += _stretches_of(index, np.concatenate(some), level, begins, least_block=LEAST_BLOCK)
+        own = _stretches_of(index, np.concatenate(some), level, begins, find=find, least_block=LEAST_BLOCK)
+        # An interruption that reaches into a second block makes both slow, so that their order is not quite random.
+        coarse = _blocks(level, COARSE * LEAST_BLOCK, BLOCKS // COARSE)
+        if not split_stalls(own)[0] or find(coarse, chance / 2):
+            found += own
     return found
 
 
@@ -182,40 +202,71 @@ def prompt_stretches(sessions: Sequence[SessionResult]) -> list[Stretch]:
     prompts, found = _prompts(sessions), []
     if len({count for some in prompts for count in some}) > 1:
         return []
+
+    def find(blocks: Floats) -> list[int]:
+        return [each.index for each in level_changes(np.median(blocks, axis=1).tolist())]
+
     for index, (session, times) in enumerate(zip(sessions, _seconds(sessions, "ttft_model"), strict=True)):
         each = np.asarray(times) / prompts[index][0]
         begins = np.asarray(session.facts["generation"]["first_text_s"]) - np.asarray(times)
-        found += _stretches_of(index, each, each, begins.tolist(), least_block=1)
+        found += _stretches_of(index, each, each, begins.tolist(), find=find, least_block=1)
     return found
 
 
 def _stretches_of(
-    index: int, raw: Floats, level: Floats, begins: Sequence[float], *, least_block: int
+    index: int,
+    raw: Floats,
+    level: Floats,
+    begins: Sequence[float],
+    *,
+    find: Callable[[Floats], list[int]],
+    least_block: int,
 ) -> list[Stretch]:
     """Return the stretches of one session; none where the speed did not change.
 
     Args:
         raw, level: times per token, s, as they are and without their growth over the context.
         begins: when each of them began, s after the session's first timed request.
-        least_block: least number of them whose median is one value of the series.
+        find: consecutive times per token, s, [blocks, tokens] → the first block after each change.
+        least_block: least number of tokens of a block.
     """
-    size = max(least_block, -(-len(raw) // BLOCKS))
-    starts = list(range(0, len(raw) - size + 1, size))
-    changes = level_changes([float(np.median(level[at : at + size])) for at in starts])
-    kept = [each for each in changes if max(each.before, each.after) > min(each.before, each.after) * (1 + CHANGED)]
-    if not kept:
+    blocks = _blocks(level, least_block, BLOCKS)
+    size = blocks.shape[1]
+    edges = [0, *(each * size for each in find(blocks)), len(raw)]
+    while len(edges) > 2:
+        ratios = [max(pair) / (min(pair) or math.ulp(0.0)) for pair in pairwise(_means(level, edges))]
+        smallest = int(np.argmin(ratios))
+        if ratios[smallest] > 1 + CHANGED:
+            break
+        del edges[smallest + 1]
+    else:
         return []
-    edges = [0, *(_edge(level, starts[each.index], each, reach=3 * size // 2) for each in kept), len(raw)]
+    sides = pairwise(_means(level, edges))
+    edges[1:-1] = [
+        _edge(level, edge, pair, reach=(3 * size - 1) // 2) for edge, pair in zip(edges[1:-1], sides, strict=True)
+    ]
     return [
         Stretch(
             session=index,
             begin_s=float(begins[begin]) if begin else 0.0,
-            gap_s=float(np.median(raw[begin:until])),
-            level_s=float(np.median(level[begin:until])),
+            gap_s=float(raw[begin:until].mean()),
+            level_s=float(level[begin:until].mean()),
             spent_s=float(raw[begin:until].sum()),
         )
         for begin, until in pairwise(edges)
     ]
+
+
+def _blocks(level: Floats, least: int, most: int) -> Floats:
+    """Return consecutive blocks of `level`, of at least `least` values each and at most `most` of them: [blocks, size].
+    What is left at the end is left out.
+    """
+    size = max(least, -(-len(level) // most))
+    return level[: len(level) // size * size].reshape(-1, size)
+
+
+def _means(level: Floats, edges: Sequence[int]) -> list[float]:
+    return [float(level[begin:until].mean()) for begin, until in pairwise(edges)]
 
 
 def why_no_prompt_rate(sessions: Sequence[SessionResult]) -> str:
@@ -263,15 +314,14 @@ def split_stalls(found: Sequence[Stretch]) -> tuple[list[Stretch], list[Stretch]
     return changed, stalls
 
 
-def _edge(level: Floats, near: int, change: LevelChange, *, reach: int) -> int:
-    """Return the gap at which a change began that was found in blocks: fewest gaps within `reach` are on the wrong
-    side.
+def _edge(level: Floats, near: int, means: tuple[float, float], *, reach: int) -> int:
+    """Return the gap at which a change began that was found in blocks: the best fit within `reach` of the two means,
+    by least squares.
     """
     begin, until = max(1, near - reach), min(len(level) - 1, near + reach)
-    far = level[begin:until] > math.sqrt(change.before * change.after)
-    after = far if change.after > change.before else ~far
-    wrong = np.concatenate([[0], np.cumsum(after)]) + np.concatenate([np.cumsum(~after[::-1])[::-1], [0]])
-    return begin + int(wrong.argmin())
+    before, after = means
+    later = (level[begin:until] - (before + after) / 2) * (after - before)
+    return begin + int(np.concatenate([[0], np.cumsum(later)]).argmin())
 
 
 def _by_request(session: SessionResult) -> list[Floats]:

@@ -62,7 +62,7 @@ def level_changes(
     threshold = _threshold(len(values))
     found = [
         (size, start, stop, split)
-        for start, stop in _seeds(len(values))
+        for start, stop in seeds(len(values))
         for size, split in [_largest(scaled, start, stop, noise)]
         if size > threshold
     ]
@@ -88,8 +88,8 @@ def _threshold(number: int) -> float:
     return 6.5 + 240 / number**2 + 0.5 * max(0.0, math.log(number / 20))
 
 
-def _seeds(number: int) -> list[tuple[int, int]]:
-    """Intervals of all lengths, each shorter than the one before by the square root of 2, overlapping by half."""
+def seeds(number: int) -> list[tuple[int, int]]:
+    """Return intervals of all lengths, each shorter by the square root of 2 than the one before, half overlapping."""
     seeds, length = [], float(number)
     while True:
         size = max(2 * LEAST, math.ceil(length))
