@@ -1,4 +1,4 @@
-# docker build -t edgewise . && docker run --rm edgewise tour
+# docker build -t edgewise . && docker run --rm -v "$PWD":/work edgewise tour
 # The first stage has git, which tells the version; nothing of it but the wheel is in the image.
 FROM docker.io/library/python:3.12 AS build
 COPY . /source

@@ -38,7 +38,7 @@ TASKS = (
     Task(
         "make it faster and prove it",
         (
-            (f"optimize model.onnx {DATA} -r onnxruntime --time-budget 3min -o fast", r"^The file: (\S+)"),
+            (f"optimize model.onnx {DATA} -r onnxruntime --time-budget 3min -o fast", r"^(\S+) against \S+: .* faster"),
             ("compare model.onnx {}", r"faster|slower|as fast as|can't be told"),
         ),
     ),

@@ -17,7 +17,7 @@ from nbformat import v4
 PLACE = Path(__file__).with_name("notebook.ipynb")
 CELLS = (
     "# edgewise in a notebook\n\nA network, its accuracy, its layers, and a proven answer to *which is faster*. "
-    "`edgewise example` writes the three files; cells show progress while they run.",
+    "`edgewise example` writes the files; cells show progress while they run.",
     "!edgewise example\nimport edgewise",
     "## How fast is it?\n\nEach engine runs in fresh processes. The interval is that of a re-run on this machine.",
     'runs = edgewise.bench("model.onnx", runtimes=["onnxruntime", "openvino"], sessions=3)\nruns',

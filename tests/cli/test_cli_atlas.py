@@ -96,6 +96,26 @@ STM32 = """| Model | Format | Board | RAM (KiB) |
 | [net v2 ](a/net_v2_int8.tflite) | Int8 | 64x50x1 | BOARD 2 | NPU/GPU | 800 | 2.5 ms | 10.0.0 |
 | [net v3 ](a/net_v3_int8.tflite) | Int8 | 64x50x1 | BOARD 2 | NPU | 800 | NA | 10.0.0 |
 """
+ARM = """---
+license: apache-2.0
+---
+
+# A network for Arm-based systems
+
+## Key results
+
+| Area | Result |
+| --- | --- |
+| Model format | ExecuTorch (.pte) |
+| **Reference device** | Raspberry Pi 5 (16GB) (Cortex-A76, 4 cores) |
+| Primary performance result | p50 latency 8.751 ms (3.61x faster) |
+
+## Original model
+
+| Field | Value |
+|---|---|
+| Original model | [timm/net_18.tv_in1k](https://example.com/timm/net_18.tv_in1k) |
+"""
 RKNN = """| demo | model_name | inputs_shape&nbsp;&nbsp; | dtype | RK3566<br />RK3568 | RK3588<br />@single_core | RV1109 |
 | --- | --- | --- | --- | --- | --- | --- |
 | net | net-12 | [1, 3, 224, 224] | INT8 | 200.0 | 400 | / |
@@ -213,6 +233,13 @@ def test_tables_of_documents_are_read_by_their_columns(tmp_path):
     assert first.latency_s == pytest.approx(0.18836)
     assert (second.device, second.unit, second.latency_s) == ("BOARD 2", "NPU", 0.0025)
 
+    card = write(tmp_path / "arm" / "net-int8-xnnpack-executorch" / "README.md", ARM)
+    (row,) = read_source("arm", card.parents[1])
+    assert facts(row) == ("net_18.tv_in1k", "", "Raspberry Pi 5", "executorch", "int8", "CPU", "")
+    assert (row.latency_s, row.licence) == (0.008751, "apache-2.0")
+    two = write(card, ARM.replace("p50 latency 8.751 ms", "2x lower p50 latency (1,024.5 ms to 512.25 ms)"))
+    assert read_source("arm", two)[0].latency_s == 0.51225
+
     rows = read_source("rknn", write(tmp_path / "README.md", RKNN))
     assert facts(rows[0]) == ("net-12", "[1, 3, 224, 224]", "RK3566 RK3568", "rknn", "int8", "NPU", "")
     assert [(row.device, row.precision, row.latency_s) for row in rows[1:]] == [
@@ -300,6 +327,15 @@ def test_tidy_tables_keep_the_source_of_each_row(tmp_path):
             says("not-number-above-0", what=has("line 7: CPU, 4 threads"), text="soon"),
         ),
         ("stm32", STM32.replace("188.36", "x"), "line 7: inference time (ms) is 'x'"),
+        ("arm", ARM.replace("8.751", "0"), "line 13: the median is '0'"),
+        (
+            "arm",
+            ARM.replace("8.751 ms", "9 ms, 8 ms"),
+            "line 13: 'p50 latency 9 ms, 8 ms (3.61x faster)' has no single",
+        ),
+        ("arm", ARM.replace("Reference device", "Device"), "line 13: no Reference device"),
+        ("arm", ARM.replace("p50 latency 8.751 ms", "5 tokens/s"), "is no median latency, and is left out"),
+        ("arm", "# a page", says("no-results")),
         (
             "rknn",
             RKNN.replace("400", "0"),

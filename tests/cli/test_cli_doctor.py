@@ -3,15 +3,18 @@ import re
 import subprocess
 import sys
 import time
+import zipfile
 from dataclasses import replace
 from importlib import import_module
+from importlib.metadata import version
 
 import pytest
 
 from edgewise.cli.doctor import command as doctor
+from edgewise.cli.doctor.bundle import cleaner
 from edgewise.cli.main import run
 from edgewise.errors import Unavailable
-from edgewise.record import SessionRecord
+from edgewise.record import Failure, SessionRecord
 from edgewise.record.reference import Reading, machine_key
 from edgewise.registry import Availability, Registry
 from edgewise.run import peaks
@@ -306,3 +309,53 @@ def test_engines_of_language_models_are_listed_and_the_fake_one_is_not(capsys):
     assert run(["doctor", "--json"]) == 0
     names = [one["name"] for one in json.loads(capsys.readouterr().out)["runtimes"]]
     assert "openvino-genai" in names and "fake" not in names
+
+
+def test_the_bundle_has_versions_and_failures_and_neither_names_nor_paths(engines, monkeypatch, capsys, tmp_path):
+    monkeypatch.setattr("platform.node", lambda: "annas-laptop.example")
+    monkeypatch.setattr("getpass.getuser", lambda: "anna")
+    monkeypatch.setitem(
+        ENGINES.plugins, "lost", Unavailable("no /srv/secret/engine.so on Annas-Laptop, see ssh://anna@pi4/", advice="")
+    )
+    with open_store(str(tmp_path / "runs.db")) as store:
+        store.save(make_run(1))
+        store.save(
+            replace(make_run(2), status="failed", failure=Failure(cause="Killed", message="/home/anna/secret.onnx"))
+        )
+    file = tmp_path / "support.zip"
+    assert run(["doctor", "--bundle", str(file)]) == 0
+    assert f"wrote {file}: look at it before you send it" in capsys.readouterr().err
+    with zipfile.ZipFile(file) as archive:
+        texts = {name: archive.read(name).decode() for name in archive.namelist()}
+    assert list(texts) == ["doctor.json", "versions.json", "failures.json"]
+    rows = {row["name"]: row for row in json.loads(texts["doctor.json"])["runtimes"]}
+    assert rows["lost"]["reason"] == "no PATH on NAME, see URL"
+    (failed,) = json.loads(texts["failures.json"])["runs"]
+    assert (failed["runtime"], failed["threads"], failed["cause"]) == ("onnxruntime", 1, "Killed")
+    assert json.loads(texts["versions.json"])["numpy"] == version("numpy")
+    everything = "".join(texts.values()).lower()
+    words = ("anna", "secret", str(tmp_path), make_run(2).job.model.name, make_run(2).id)
+    assert not [word for word in words if word in everything]
+
+
+def test_a_bundle_is_not_written_over_a_file_and_tells_of_a_store_that_is_not_there(engines, capsys, tmp_path):
+    (tmp_path / "support.zip").write_text("mine")
+    assert run(["doctor", "--bundle", str(tmp_path / "support.zip")]) == 2
+    assert "exists already" in capsys.readouterr().err
+    assert run(["doctor", "--bundle", str(tmp_path / "support.zip"), "--force"]) == 0
+    with zipfile.ZipFile(tmp_path / "support.zip") as archive:
+        assert json.loads(archive.read("failures.json"))["absent_because"] == "there is no store at PATH"
+
+
+@pytest.mark.parametrize(
+    ("text", "clean"),
+    [
+        ("no /sys/class/powercap and /dev/ttyACM0", "no /sys/class/powercap and PATH"),
+        ("onnxruntime/cpu 1/s", "onnxruntime/cpu 1/s"),
+        (r"C:\Users\me\v, ~/models and (/opt/x)", "PATH, PATH and (PATH)"),
+        ("pi4 of pi45", "NAME of pi45"),
+        ({"pi4": [1, None, "PI4"]}, {"pi4": [1, None, "NAME"]}),
+    ],
+)
+def test_what_a_bundle_leaves_out(text, clean):
+    assert cleaner(("pi4",))(text) == clean

@@ -20,6 +20,7 @@ import yaml
 from edgewise.errors import ExitCode
 from edgewise.testing import write_fake_model
 from patience import LIMIT_S
+from tiny_models import write_tiny_onnx
 
 PAGE = pages.ROOT / "docs" / "ci.md"
 MS = 1_000_000
@@ -205,9 +206,10 @@ def test_the_action_fails_for_a_slower_model_and_changes_its_own_comment(checkou
     report = checkout.parent / "scratch" / "edgewise-gate"
     asked = (checkout / "gh.txt").read_text().splitlines()
     assert asked[-1] == (
-        f"a-token api --silent -X PATCH repos/someone/something/issues/comments/42 -F body=@{report}/gate.md"
+        f"a-token api --silent -X PATCH repos/someone/something/issues/comments/42 -F body=@{report}/comment.md"
     )
-    assert failures(report) == 1 and (report / "gate.md").read_text().startswith("<!-- edgewise gate -->")
+    assert failures(report) == 1
+    assert (report / "comment.md").read_text() == "<!-- edgewise-gate -->\n" + (report / "gate.md").read_text()
     assert (report / "gate.html").is_file() and (report / "gate.json").is_file()
 
 
@@ -221,6 +223,52 @@ def test_a_token_that_may_not_comment_is_a_warning_and_alerts_need_not_fail(chec
     assert "::warning::edgewise: the token may not comment" in printed
     asked = (checkout / "gh.txt").read_text().splitlines()
     assert "repos/someone/something/issues/7/comments -F body=@" in asked[-1] and "PATCH" not in asked[-1]
+
+
+@pytest.mark.engine
+@pytest.mark.slow
+@pytest.mark.long
+def test_the_baseline_has_the_weights_beside_it_and_a_second_gate_its_own_report(tmp_path):
+    pytest.importorskip("onnxruntime")
+    origin, folder = tmp_path / "origin", tmp_path / "repository"
+    (origin / "models").mkdir(parents=True)
+    write_tiny_onnx(origin / "models" / "net.onnx", external=True)
+    (origin / "other.txt").write_text("not of the model")
+    commit = "git init -q -b main . && git add -A && git -c user.name=T -c user.email=t@example.com commit -q -m model"
+    clone = f"git clone -q --depth=1 file://{origin} {folder}"
+    assert shell(f"{commit} && {clone}", origin, {}).returncode == 0
+    inputs = {"model": "models/net.onnx", "max_regression": "model_size=3%", "name": "of-net"}
+    for _ in range(2):
+        code, printed = run_action(folder, **inputs)
+        assert code == 0, printed
+    scratch = tmp_path / "scratch"
+    assert failures(scratch / "of-net") == 0
+    assert (scratch / "of-net" / "comment.md").read_text().startswith("<!-- of-net -->\n")
+    assert 'startswith("<!-- of-net -->")' in (folder / "gh.txt").read_text()
+    assert not [*scratch.glob("before.*/other.txt")]
+
+
+@pytest.mark.parametrize(
+    ("found", "conclusion", "last"),
+    [
+        ("42", "success", "-X PATCH repos/someone/something/issues/comments/42 -F body=@comment.md"),
+        ("", "failure", "repos/someone/something/issues/7/comments -F body=@comment.md"),
+        ("", "success", "--jq"),
+    ],
+)
+def test_the_second_workflow_comments_as_the_action_does(tmp_path, found, conclusion, last):
+    folder, tools = tmp_path / "artifact", tmp_path / "tools"
+    folder.mkdir()
+    tools.mkdir()
+    (tools / "gh").write_text(GH)
+    (tools / "gh").chmod(0o755)
+    (folder / "found.txt").write_text(found)
+    (folder / "pull-request.txt").write_text("7\n")
+    (step,) = (step for step in documents()[1]["jobs"]["comment"]["steps"] if "run" in step)
+    environment = {"GH_TOKEN": "a-token", "CONCLUSION": conclusion, "GITHUB_REPOSITORY": "someone/something"}
+    done = shell(step["run"], folder, environment)
+    assert done.returncode == 0, done.stderr
+    assert last in (folder / "gh.txt").read_text().splitlines()[-1]
 
 
 @pytest.mark.slow

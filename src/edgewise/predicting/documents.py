@@ -14,6 +14,7 @@ from pathlib import Path, PurePosixPath
 from edgewise.errors import BadInput
 from edgewise.predicting.atlas import AtlasRow
 from edgewise.predicting.source_files import Place, files_below, read_text
+from edgewise.progress import LogLine, emit
 
 _LINK = re.compile(r"\[([^\]]*)\]\(([^)\s]*)\)|`([^`<]*)<[^>]*>`_+")
 _NOT_MEASURED = {"", "-", "--", "---", "/", "n/a", "na"}
@@ -109,6 +110,44 @@ def read_stm32(path: Path) -> Iterator[AtlasRow]:
                 setting=engine,
                 latency_s=place.positive(time, timed) / 1e3,
             )
+
+
+def read_arm(path: Path) -> Iterator[AtlasRow]:
+    """``README.md`` of an optimized model that Arm publishes on Hugging Face, or a folder with such files.
+
+    The tables "Key results" and "Original model" name the device, the runtime, the network and the median in ms; where
+    the median of the original precedes it, as in "(292.05 ms to 49.43 ms)", the last one is the file's. Cards of
+    language models have no median and are left out, with a note.
+    """
+    for file in files_below(path, "README.md"):
+        found = {
+            _plain(row.get("Area") or row.get("Field", "")): (place, _plain(row.get("Result") or row.get("Value", "")))
+            for place, row in _markdown_rows(file)
+            if {"Area", "Result"} <= set(row) or {"Field", "Value"} <= set(row)
+        }
+        place, result = found.get("Primary performance result", (None, ""))
+        if place is None:
+            continue
+        if "p50 latency" not in result:
+            emit(LogLine(text=f"{file}: {result!r} is no median latency, and is left out"))
+            continue
+        times = re.findall(r"([\d.,]+) ?ms\b", result)
+        for name in ("Reference device", "Original model", "Model format"):
+            if name not in found:
+                raise place.error(f"no {name}", "give the model card as Arm wrote it")
+        if len(times) != 1 and not re.search(r"[\d.,]+ ?ms to [\d.,]+ ?ms\b", result):
+            raise place.error(f"{result!r} has no single time", "give the model card as Arm wrote it")
+        precision = re.search(r"-(int\d+|fp\d+|bf16)-", f"-{file.resolve().parent.name}-")
+        stated = re.search(r"\A---\n(?:.*\n)*?license: *(\S+)", read_text(file))
+        yield AtlasRow(
+            model=PurePosixPath(found["Original model"][1]).name,
+            device=re.sub(r" *\(.*", "", found["Reference device"][1]),
+            runtime=re.sub(r" *[(.].*", "", found["Model format"][1]).casefold(),
+            precision=precision[1] if precision else "",
+            unit="CPU",
+            latency_s=place.positive(times[-1].replace(",", ""), "the median") / 1e3,
+            licence=stated[1] if stated else "",
+        )
 
 
 def read_rknn(path: Path) -> Iterator[AtlasRow]:

@@ -12,7 +12,14 @@ from typing import Any
 
 from edgewise.errors import BadInput
 from edgewise.predicting.atlas import GROUP_LENGTH, AtlasRow
-from edgewise.predicting.documents import read_hailo, read_mlperf_tiny, read_rknn, read_stm32, read_tflite_hosted
+from edgewise.predicting.documents import (
+    read_arm,
+    read_hailo,
+    read_mlperf_tiny,
+    read_rknn,
+    read_stm32,
+    read_tflite_hosted,
+)
 from edgewise.predicting.points import UNITS
 from edgewise.predicting.source_files import Place, files_below, read_text
 from edgewise.progress import LogLine, emit
@@ -286,6 +293,7 @@ SOURCES: Mapping[str, Callable[[Path], Iterator[AtlasRow]]] = {
     "litert-board": _litert_board,
     "tflite-hosted": read_tflite_hosted,
     "stm32": read_stm32,
+    "arm": read_arm,
     "rknn": read_rknn,
     "hailo": read_hailo,
     "mlperf-tiny": read_mlperf_tiny,

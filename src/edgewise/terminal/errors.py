@@ -30,7 +30,10 @@ def explain(error: Exception, *, debug: bool, command: str = "") -> int:
         otherwise = f"see 'edgewise {command} --help'" if isinstance(error, BadField) else ""
         complain(error.message, error.advice or otherwise)
         return error.exit_code
-    complain(f"internal error: {type(error).__name__}: {error}", "run again with --debug and report what it prints")
+    complain(
+        f"internal error: {type(error).__name__}: {error}",
+        "run again with --debug and report what it prints, with the file of 'edgewise doctor --bundle support.zip'",
+    )
     return ExitCode.INTERNAL
 
 

@@ -18,9 +18,10 @@ SCHEMA = 1
     argument(
         "kind",
         "ncnn (benchmark/README.md), ai-hub (perf.yaml), timm (results/benchmark-infer-*.csv), litert-board "
-        "(measurements.jsonl), tflite-hosted (hosted_models.md), stm32 (README.md of models), rknn (README.md), hailo "
-        "(docs/public_models), mlperf-tiny (the results of a round), table (CSV with the columns model, device, "
-        "latency_ms …) or runs (from 'edgewise runs export'; without those that failed or have grade D).",
+        "(measurements.jsonl), tflite-hosted (hosted_models.md), stm32 and arm (README.md of models), rknn "
+        "(README.md), hailo (docs/public_models), mlperf-tiny (the results of a round), table (CSV with the columns "
+        "model, device, latency_ms …) or runs (from 'edgewise runs export'; without those that failed or have grade "
+        "D).",
         str,
         metavar="SOURCE",
     ),

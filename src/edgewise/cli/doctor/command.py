@@ -5,6 +5,7 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import asdict
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from edgewise.constraints.base import PROCESS_NAME
@@ -53,6 +54,13 @@ OPTIONS = (
         "also its best peaks, which are the limits of profiles",
         bool,
     ),
+    option(
+        "--bundle support.zip",
+        options.OUTPUT,
+        "Also write what a report of a fault needs: this, versions, causes of failed runs; without names and paths",
+        Path,
+    ),
+    options.FORCE,
     options.STORE,
 )
 
@@ -64,11 +72,16 @@ def command(values: Values) -> int:
     The machine, or the one that --device names, is observed for one second. Only --calibrate runs an engine.
     Grades: A, nothing speaks against the numbers; B and C, something does, and it is named; D, measure again.
     """
+    from edgewise.cli.doctor.bundle import write_bundle
+    from edgewise.folders import check_place
     from edgewise.report.document.text import print_document
     from edgewise.terminal.console import err, out, print_json
 
     store, calibrate, device = values["store"], values["calibrate"], values["device"]
+    bundle: Path | None = values["bundle"]
     find_device(device)
+    if bundle is not None:
+        check_place(bundle, overwrite=values["force"], example="support.zip")
     if values["forget"]:
         times, peaks = _forget(store, device)
         err().print(
@@ -84,6 +97,9 @@ def command(values: Values) -> int:
         print_json(document)
     else:
         print_document(_document(document), out())
+    if bundle is not None:
+        write_bundle(bundle, document, store=store, overwrite=values["force"])
+        err().print(f"wrote {bundle}: look at it before you send it", markup=False, highlight=False, soft_wrap=True)
     return 0
 
 
