@@ -39,6 +39,7 @@ from edgewise.report.runs.conditions import (
     delegates_of,
     elsewhere,
     engine_of,
+    environments_of,
     input_text,
     is_original,
     labels_of,
@@ -206,9 +207,10 @@ def bench_document(runs: Sequence[Run], *, title: str = "", places: bool = False
         for sweep in sweeps(runs)
         if len(comparable_groups(sweep)) >= LEAST_RANKED and not is_decided_by_load(sweep)
     ]
+    environment = tuple(environments_of(runs, labels_of(runs)))
     return Document(
         title=title or default_title(runs),
-        tables=(*rankings, *tables),
+        tables=(*rankings, *(replace(table, environment=environment) for table in tables)),
         sections=tuple(filled(sections)),
         answer=(
             *answer_by_device(runs),

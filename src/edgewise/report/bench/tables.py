@@ -85,7 +85,7 @@ def bench_table(runs: Sequence[Run], *, by_turns: bool = False) -> Table:
     Args:
         by_turns: where runs took turns with the one to take, a column has their ratios to it, which order the rows.
     """
-    chosen = _first_in_turns(runs) if by_turns else None
+    chosen = first_in_turns(runs) if by_turns else None
     runs = runs if chosen is None else _in_order_of_turns(runs, chosen)
     columns = _identity(runs)
     exported = any(run.job.model.origin is not None for run in runs)
@@ -100,13 +100,13 @@ def bench_table(runs: Sequence[Run], *, by_turns: bool = False) -> Table:
     columns.append((Column(title="Grade", rank=0), [_grade(run) for run in runs]))
     notes = []
     if chosen is not None:
-        columns.append((Column(title="In turns", numeric=True), [_in_turns(run, chosen) for run in runs]))
+        columns.append((Column(title="In turns", numeric=True), [turns_cell(run, chosen) for run in runs]))
         what = METRICS[chosen.headline].label.lower()
         notes = [f"in turns: {what} as a multiple of that of the first row, within these minutes, which decides"]
     return table_by_columns(_table_title(runs), columns, notes=notes)
 
 
-def _first_in_turns(runs: Sequence[Run]) -> Run | None:
+def first_in_turns(runs: Sequence[Run]) -> Run | None:
     """Return the run to take, where others of the table took turns with it; else None."""
     if not any(run.in_turns for run in runs) or len(sweeps(runs)) != 1:
         return None
@@ -127,7 +127,7 @@ def _in_order_of_turns(runs: Sequence[Run], chosen: Run) -> list[Run]:
     return sorted(runs, key=place)
 
 
-def _in_turns(run: Run, chosen: Run) -> Cell:
+def turns_cell(run: Run, chosen: Run) -> Cell:
     """Return the ratio in turns to the run to take."""
     if run.id == chosen.id:
         return Cell(text="1", value=1.0)
