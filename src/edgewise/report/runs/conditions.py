@@ -229,8 +229,8 @@ def environments_of(runs: Sequence[Run], labels: Sequence[str]) -> list[str]:
     for machine, some in machines.items():
         engines = sorted({engine_of(run) for run, _ in some if not run.job.command})
         threads = sorted({count for run, _ in some if (count := threads_of(run))})
-        count = f"{listing(list(map(str, threads)))} thread{'' if threads == [1] else 's'}" if threads else ""
-        if words := "; ".join(filter(None, [machine, listing(engines), count])):
+        used = f"{listing(list(map(str, threads)))} thread{'' if threads == [1] else 's'}" if threads else ""
+        if words := "; ".join(filter(None, [machine, listing(engines), used])):
             of = "" if len(machines) == 1 else f" of {listing([label for _, label in some])}"
             lines.append(f"Test environment{of}: {words}")
     return lines
