@@ -1,6 +1,6 @@
 """Temporary folders: gone when the work is, and swept with the next one where their process was killed.
 
-Also absolute paths, and the check of a place before a file is written there.
+Also absolute paths, the check of a place before a file is written there, and which folders hold intermediate models.
 """
 
 from __future__ import annotations
@@ -9,12 +9,16 @@ import os
 import shutil
 import tempfile
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, suppress
 from pathlib import Path
 
 from edgewise.errors import BadInput
 
+JOURNAL, VARIANTS = "made.jsonl", "variants"
+"""What a later search uses of the folder of an earlier one, wherever that is then."""
+CELLS, MODELS = "cells.jsonl", "models"
+"""In the folder of a suite's results: how its cells ended, and the reference networks that it measured."""
 STALE_S = 60.0
 """Younger folders are not swept: between being made and being locked they look like a dead process's."""
 
@@ -78,6 +82,13 @@ def _lock(descriptor: int) -> bool:
     except (ImportError, OSError):
         return False
     return True
+
+
+def intermediate_folders(files: Sequence[str]) -> set[str]:
+    """Return the names of the folders beside `files` whose models nobody chose: a search's variants, a suite's copies
+    of reference networks.
+    """
+    return {folder for journal, folder in ((JOURNAL, VARIANTS), (CELLS, MODELS)) if journal in files}
 
 
 def absolute_path(path: str | os.PathLike[str]) -> Path:

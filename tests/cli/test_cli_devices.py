@@ -10,7 +10,11 @@ import pytest
 
 from edgewise.cli.main import run
 from edgewise.device.devices import Device, add_device, find_device, read_devices, transport_of
+from edgewise.device.link import NotAdmitted
 from edgewise.errors import Unavailable
+from edgewise.registry import Availability
+from edgewise.run import worker_executor
+from edgewise.run.device_check import DeviceCheck, missing_engines
 from estimates import dense_relu
 from messages import has, is_in, says, wording
 
@@ -104,9 +108,39 @@ def test_a_device_that_cant_be_reached_has_nothing_missing(file, capsys):
     assert run(["devices", "add", "off", "ssh://127.0.0.1:1"]) == 0
     assert run(["devices", "check", "off"]) == 3
     told = capsys.readouterr().out
-    assert "no connection" in told and "missing" not in told
+    assert told.startswith("off can't be reached: ") and "missing" not in told and "to do" in told
     assert run(["devices", "check", "off", "--json"]) == 3
     assert json.loads(capsys.readouterr().out)["connected"] is False
+
+
+def test_a_device_whose_key_is_not_known_was_not_reached(file, capsys, monkeypatch):
+    def refuse(*_: object) -> None:
+        raise NotAdmitted("the host key of pi is not known", advice="connect once: ssh pi")
+
+    monkeypatch.setattr(worker_executor, "_examine_there", refuse)
+    assert run(["devices", "add", "pi", "ssh://pi"]) == 0
+    assert run(["devices", "check", "pi"]) == 3
+    lines = capsys.readouterr().out.splitlines()
+    assert lines[0] == "pi can't be reached: the host key of pi is not known"
+    assert lines[-1].split(maxsplit=2) == ["to", "do", "connect once: ssh pi"]
+
+
+def test_engines_that_a_usable_device_lacks_have_one_line(file, capsys, monkeypatch):
+    lacking = {name: Availability(False, "not installed", f"pip install {name}") for name in ("litert", "openvino")}
+    engines = {"onnxruntime": Availability(True), **lacking}
+
+    def find(device: Device, _: object) -> DeviceCheck:
+        return DeviceCheck(device=device, usable=True, engines=engines, missing=missing_engines(engines))
+
+    monkeypatch.setattr(worker_executor, "_examine_there", find)
+    assert run(["devices", "add", "pi", "ssh://pi"]) == 0
+    assert run(["devices", "check", "pi"]) == 0
+    told = capsys.readouterr().out
+    assert told.startswith("pi: can measure with onnxruntime\n") and "pip install" not in told
+    assert "litert and openvino: --json says why, and what installs it" in told
+    lacking_all = {name: state for name, state in engines.items() if not state}
+    engines = lacking_all
+    assert run(["devices", "check", "pi"]) == 0 and "pip install litert" in capsys.readouterr().out
 
 
 def test_a_name_that_is_registered_gets_the_new_address_and_what_it_was_is_told(file, capsys):

@@ -53,11 +53,13 @@ def test_one_run_has_no_recommendation_and_leads_to_the_others_of_its_command(st
     assert "## Recommended: " in text and "of that command" not in text
 
 
-def test_the_table_alone_is_what_a_readme_takes(stored, tmp_path, capsys):
+def test_the_table_alone_is_what_a_readme_takes_with_the_machine_below(stored, tmp_path, capsys):
     assert run(["report", run_id(1), run_id(4), "--only-table"]) == ExitCode.DONE
     text = capsys.readouterr().out
     lines = text.splitlines()
-    assert [line[:2] for line in lines] == ["| ", "| ", "| ", "| ", "", "[^"] and "Unsupported[^1]" in lines[3]
+    assert [line[:2] for line in lines] == ["| ", "| ", "| ", "| ", "", "Te", "", "[^"]
+    assert "Unsupported[^1]" in lines[3]
+    assert lines[5].startswith("Test environment: ") and "litert 1.2.3 and onnxruntime 1.2.3" in lines[5]
     file = tmp_path / "table.md"
     assert run(["report", run_id(1), run_id(4), "--only-table", "-o", str(file)]) == ExitCode.DONE
     assert file.read_text() == text

@@ -209,7 +209,13 @@ def test_the_help_is_in_groups_with_three_examples(capsys, monkeypatch):
 @pytest.mark.parametrize("words", [[], ["runs"], ["studio"]])
 def test_a_group_without_a_command_shows_its_help_as_bad_usage(capsys, words):
     assert run(words) == 2
-    assert "Usage: edgewise" in capsys.readouterr().out
+    text = capsys.readouterr().out
+    assert "Usage: edgewise" in text and ("edgewise serve" in text or words != ["studio"])
+
+
+def test_the_short_help_of_convert_has_the_format_which_most_conversions_need(capsys):
+    assert run(["convert", "--help"]) == 0
+    assert "│ --to FORMAT " in capsys.readouterr().out
 
 
 @pytest.mark.parametrize("name", ["bench", "profile", "evaluate", "optimize", "compare", "gate", "estimate", "bisect"])

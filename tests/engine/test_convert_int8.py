@@ -40,6 +40,7 @@ def test_the_plain_file_agrees_with_its_source_and_tells_its_samples(form, capsy
     assert output["close"] and output["snr_db"] > 20 and output["top1"] == 1.0
     assert found["agreement"]["inputs"] == "16 samples of the calibration"
     assert "ranges of the activations: 40 samples of digits.npz, split train" in found["lost"]
+    assert any(line.startswith("inputs and outputs stay float32: ") for line in found["lost"])
     assert Path(f"model_int8.{form}").stat().st_size < 0.4 * Path(f"model.{form}").stat().st_size
     assert is_quantized(read_graph(Path(f"model_int8.{form}")))
     kept = json.loads(Path(f"model_int8.{form}.provenance.json").read_text())

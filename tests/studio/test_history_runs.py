@@ -147,6 +147,10 @@ def test_sorting_is_within_the_page_and_what_has_no_value_comes_last(browse):
     assert up[-1] == COUNT
 
 
+def test_a_tag_has_a_chip_though_one_run_has_it(browse):
+    assert href(browse.get("/runs").text, "<span>baseline") == "/runs?tag=baseline"
+
+
 def test_columns_are_in_the_address_and_stay_while_filtering(browse):
     text = browse.get("/runs?column=id&column=scenario&column=nonsense&model=kws").text
     assert re.findall(r'<th scope="col"[^>]*><a[^>]*>([^<]*)', text) == ["Id", "Scenario"]

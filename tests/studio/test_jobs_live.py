@@ -171,6 +171,16 @@ def test_a_chart_of_one_value(value, interval):
     assert chart.count("<circle") == 1 and "nan" not in chart and "inf" not in chart.replace("rule", "")
 
 
+def test_a_very_wide_interval_does_not_stretch_the_axis():
+    point = {"metric": "latency", "unit": "s", "value": 261e-6, "low": 8.29e-6, "high": 13400e-6, "sessions": 2}
+    chart = headline_chart([point], sessions=5)
+    ticks = [float(text) for text in re.findall(r'<text class="end"[^>]*>(\d+) µs<', chart)]
+    assert ticks == [130, 326, 522] and chart.count('class="beyond"') == 2
+    assert "8.29" in chart and "13400" in chart  # the words have the whole interval
+    close = headline_chart([point | {"low": 250e-6, "high": 270e-6}], sessions=5)
+    assert 'class="beyond"' not in close
+
+
 def test_the_last_headline_is_the_results(tmp_path, monkeypatch):
     """The statistics of the running headline are those of the result, exactly."""
     monkeypatch.setenv("EDGEWISE_LOCKS", str(tmp_path))

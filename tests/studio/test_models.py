@@ -56,6 +56,21 @@ def test_roots_are_listed_by_name(root, tmp_path):
     assert models.get("lab/pets", "data").format == "folders"
 
 
+def test_models_that_nobody_chose_are_not_listed(tmp_path):
+    root = tmp_path / "lab"
+    for place in ("net-optimized/made.jsonl", "night-results/cells.jsonl"):
+        put(root / place)
+    chosen = put(root / "net-optimized" / "net.static-int8.onnx")
+    put(root / "net-optimized" / "variants" / "static-0a" / "net.onnx")
+    put(root / "night-results" / "models" / "ds-cnn.onnx")
+    for own in ("models", "variants"):
+        put(root / own / "mine.onnx")
+    models = Models(folder=tmp_path / "own", roots=(root,))
+    assert {each.path for each in models.entries()} == {
+        chosen, root / "models" / "mine.onnx", root / "variants" / "mine.onnx",
+    }  # fmt: skip
+
+
 def test_newest_first(root, tmp_path):
     os.utime(root / "kws.tflite", (9e9, 9e9))
     assert Models(folder=tmp_path / "own", roots=(root,)).entries()[0].key == "lab/kws.tflite"

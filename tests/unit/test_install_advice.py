@@ -8,6 +8,7 @@ import pytest
 
 from edgewise.device.bootstrap import how_to_install
 from edgewise.device.devices import Device, open_transport
+from edgewise.device.link import NotAdmitted
 from edgewise.device.transports.ssh import _KnownHosts
 from edgewise.registry import Availability
 from edgewise.run.worker_executor import _there
@@ -75,6 +76,7 @@ def test_an_unknown_host_key_is_advised_with_the_command_that_connects(url, sett
     transport = open_transport(Device(name="pi4", url=url, settings=settings))
     keys = _KnownHosts(settings.get("known_hosts"))
     error = keys.explained("host", 22, OSError("no"), command=transport._command())
+    assert isinstance(error, NotAdmitted)
     assert error.advice == (
         f"connect once, compare the fingerprint with the device's, and accept it: {command}; or name a file that has "
         "the key: edgewise devices add NAME URL --set known_hosts=FILE"

@@ -6,7 +6,7 @@ from dataclasses import replace
 
 import pytest
 
-from edgewise.record import InTurns, Run
+from edgewise.record import Failure, InTurns, Run
 from edgewise.report.bench.document import bench_document, default_title
 from edgewise.report.document.text import to_text
 from edgewise.report.files import runs_document
@@ -53,7 +53,12 @@ def test_what_can_not_be_told_apart_or_relied_on_is_not_called_faster():
     assert bench_document([LOCAL, close]).answer[0] == (
         "local and pi can't be told apart (latency: local 111 µs, pi 112 µs; no difference that matters is proven)"
     )
-    assert bench_document([LOCAL, doubtful]).answer[0] == "Which device is faster can't be told: pi (grade D)"
+    assert bench_document([LOCAL, doubtful]).answer[0] == (
+        "Which device is faster can't be told: the value of pi has grade D; measure again, idle: "
+        "edgewise bench kws.onnx -r onnxruntime -d pi"
+    )
+    failed = replace(on("pi", 4), status="failed", failure=Failure(cause="Timeout", message="too slow"))
+    assert bench_document([LOCAL, failed]).answer[0] == "Which device is faster can't be told: pi (Timeout)"
     third = on("nano", 5, latency=3.33e-4, half=1e-6)
     assert (
         bench_document([LOCAL, doubtful, third])

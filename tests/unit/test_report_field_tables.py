@@ -7,11 +7,12 @@ from dataclasses import replace
 import pytest
 
 from edgewise.errors import BadInput
-from edgewise.record import DataRef, Evaluation
+from edgewise.record import DataRef, Evaluation, InTurns
+from edgewise.record.evaluation import CalibratedPart
 from edgewise.report.document.csv import render_csv
 from edgewise.report.runs.field_tables import FIELD_TABLES, Options, field_document
 from messages import says
-from sample_runs import KWS, failed_run, make_run, measured, same_model_runs
+from sample_runs import KWS, failed_run, make_run, measured, run_id, same_model_runs
 
 #: The headings as the field's guides have them, so that a row can be pasted into their tables.
 HEADINGS = {
@@ -117,10 +118,36 @@ def test_of_one_network_with_the_same_settings_the_newest_run_of_the_best_grade_
     ]
     table = field_document(name, [*runs, make_run(5, threads=2), make_run(6, batch=2)]).tables[0]
     assert len(table.rows) == 3
-    assert table.notes[-1] == "Left out: 3 runs older or of a worse grade than another of the same file and settings"
+    assert table.notes[-1] == (
+        "Left out: 3 runs older or of a worse grade than another of the same file and settings; the grade counts first"
+    )
     alone = field_document(name, runs).tables[0]
     assert "All values: run 0195f0c0-0000 of 2026-03-03" in alone.notes
     assert len(field_document("platform", runs).tables[0].rows) == 4
+
+
+def test_networks_have_the_ratios_in_turns_which_order_them():
+    slow, apart = make_run(2, runtime="openvino", latency=2e-4), make_run(3, threads=2)
+    found = InTurns(against=run_id(1), ratio=1.54, low=1.34, high=1.8, verdict="slower", method="turns")
+    back = InTurns(against=run_id(2), ratio=0.649, low=0.556, high=0.746, verdict="faster", method="turns")
+    runs = [replace(make_run(1), in_turns=(back,)), replace(slow, in_turns=(found,)), apart]
+    table = field_document("networks", runs).tables[0]
+    position = [column.title for column in table.columns].index("In turns")
+    cells = {row[1].text + row[2].text: row[position] for row in table.rows}
+    assert [cell.text for cell in cells.values()] == ["1", "–", "1.540× [1.340, 1.800]"]
+    assert "measured in turns" in cells["onnxruntime/cpu1"].notes[0] and "decide" in cells["onnxruntime/cpu1"].notes[0]
+    assert "In turns" not in [
+        column.title for column in field_document("networks", [make_run(1), slow]).tables[0].columns
+    ]
+
+
+def test_an_accuracy_says_that_its_samples_calibrated_the_file():
+    part = CalibratedPart(samples=30, metric="accuracy_top1", n=60, value=0.9, low=0.8, high=0.95)
+    judged = Evaluation(task="classification", data=DATA, n=90, calibrated=part)
+    notes = cells("networks", replace(everything(), evaluation=judged))["Accuracy"].notes
+    assert notes[0] == (
+        "30 of 90 samples were also used to calibrate it; top-1 accuracy without them: 90.00 % [80.00, 95.00]"
+    )
 
 
 def test_rows_of_a_network_stand_together_by_engine_and_threads_in_whatever_order_they_were_measured():

@@ -9,7 +9,9 @@ from xml.etree import ElementTree
 
 import pytest
 
+from edgewise.comparing.assessment import assess
 from edgewise.comparing.comparison import ComparisonResult, Variant
+from edgewise.comparing.criteria import Criteria
 from edgewise.comparing.gate import Check, GateResult, refuse
 from edgewise.comparing.requirement import parse_requirements
 from edgewise.errors import BadInput
@@ -164,7 +166,8 @@ def test_the_terminal_table_fits(width):
     text = to_text(gate_document(judged()), width=width)
     assert max(map(len, text.splitlines())) <= width
     assert "Gate failed: latency failed: 9.55 % worse, at least 5.70 % worse (limit +3 %)" in text
-    assert re.search(r"Latency: at most 3 % worse +420 µs +460 µs +1\.\d+ +fail \[1\]", text)
+    assert re.search(r"Latency: at most 3 % worse +420 µs +460 µs +1\.\d+( \(1\.\d+ to 1\.\d+\))? +fail \[1\]", text)
+    assert ("intervals left out for width: Ratio" in " ".join(text.split())) == (width == 80)
 
 
 def test_a_comparison_keeps_its_ratio_on_a_narrow_terminal():
@@ -260,6 +263,40 @@ def test_a_preparation_that_costs_accuracy_is_said_also_where_the_gate_passes():
     assert "pad=32 scores 13.20 points better" in comment
     assert gate_document(outcome).answer[1:] == (f"caution: {caution.message}",)
     assert "--prepare pad=32 scores 13.20 points better" in " ".join(to_text(gate_document(outcome), width=80).split())
+
+
+def test_why_the_candidate_is_slower_stands_below_a_verdict_that_is_not_met():
+    outcome = judged()
+    outcome = replace(outcome, findings=replace(outcome.findings, reasons={"candidate": "2 operators more"}))
+    assert gate_document(outcome).answer[1] == "2 operators more"
+    assert "\n2 operators more.\n" in render_gate_markdown(outcome)
+    assert suite_of(outcome).findall("system-out")[-1].text.splitlines()[1] == "2 operators more"
+    met = tuple(check for check in outcome.checks if check.verdict == "pass")
+    assert "2 operators more" not in gate_document(replace(outcome, checks=met)).answer
+
+
+def test_a_caution_on_both_accuracies_is_said_once_in_each_report():
+    caution = Caution.of("class-order", "the order of the classes is a guess")
+    first, second = (replace(one.run, cautions=(caution,)) for one in judged().findings.variants)
+    variants = (Variant(label="baseline", run=first), Variant(label="candidate", run=second))
+    outcome = replace(judged(), findings=assess(variants, Criteria(force=True)))
+    for text in (render_gate_markdown(outcome), render_junit(outcome), to_text(gate_document(outcome))):
+        assert text.count(caution.message) == 1
+
+
+def test_junit_tells_files_of_one_name_apart():
+    before, after = make_run(1), make_run(2)
+    files = [
+        replace(run.job.model, path=path, sha256=path[1] * 64)
+        for run, path in ((before, "/a/kws.onnx"), (after, "/b/kws.onnx"))
+    ]
+    variants = [
+        Variant(label=label, run=replace(run, job=replace(run.job, model=model)))
+        for label, run, model in zip(("baseline", "candidate"), (before, after), files, strict=True)
+    ]
+    outcome = replace(made("pass"), findings=ComparisonResult(variants=tuple(variants), comparisons=()))
+    properties = {one.get("name"): one.get("value") for one in suite_of(outcome).find("properties")}
+    assert [properties[f"{label}.model"] for label in ("baseline", "candidate")] == ["a/kws.onnx", "b/kws.onnx"]
 
 
 def test_every_caution_on_the_data_of_an_accuracy_is_said_without_details_and_before_other_doubts():

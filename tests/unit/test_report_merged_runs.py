@@ -135,7 +135,7 @@ def test_the_test_environment_has_cores_and_memory():
     notes = field_document("platform", [bench()]).tables[0].notes
     assert notes == (
         "Test environment: Example CPU @ 2.00 GHz, 2 of 4 logical cores, 7.54 GiB RAM, no GPU used, "
-        "Debian GNU/Linux 12 x86_64",
+        "Debian GNU/Linux 12 x86_64; onnxruntime 1.2.3; 1 thread",
         "All values: run 0195f0c0-0000 of 2026-03-04",
     )
 

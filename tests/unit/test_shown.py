@@ -17,7 +17,7 @@ import edgewise
 from edgewise import data
 from edgewise.api import Runs
 from edgewise.errors import BadInput, Unavailable
-from edgewise.record import Failure
+from edgewise.record import Caution, Failure
 from edgewise.report.bench.document import bench_document
 from edgewise.report.document.text import to_text
 from edgewise.report.files import DESCRIBED
@@ -30,7 +30,7 @@ from sample_diffs import diffed
 from sample_optimizations import found as found_variants
 from sample_optimizations import one_model as evaluated_one
 from sample_profiles import profiled_run
-from sample_runs import all_runs
+from sample_runs import all_runs, make_run
 
 
 def escape(text):
@@ -50,6 +50,15 @@ def test_runs_are_the_table_of_the_command_line_without_their_samples(runs, monk
     assert to_text(bench_document(runs), width=100).startswith(text)  # all but what --details would add
     assert "--details" not in text
     assert repr(Runs()) == "[]"
+
+
+def test_flags_that_are_other_arguments_are_named_as_those():
+    message = "its default is bf16; --precision f32,bf16 measures both, --sessions 9 narrows it"
+    run = replace(make_run(1), cautions=(Caution.of("not-default-precision", message),))
+    assert "In Python: --precision is precisions\n" in f"{shown_in_python.text_of([run])}\n"
+    assert "--precision is precisions (edgewise.bench)" in shown_in_python.html_of(run)
+    plain = replace(run, cautions=(Caution.of("not-default-precision", "see 'edgewise bench m --precision f32'"),))
+    assert "In Python" not in shown_in_python.html_of(plain)
 
 
 def test_without_a_terminal_lines_have_120_characters(runs, monkeypatch):

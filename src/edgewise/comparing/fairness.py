@@ -459,12 +459,8 @@ def _unchecked(runs: Sequence[tuple[str, Run]]) -> list[str]:
 
 def _notes(runs: Sequence[tuple[str, Run]]) -> list[str]:
     """Accuracies on less than all samples as stored, and variants that are one run or one file with one setting."""
-    found = [
-        f"accuracy of {label}: {each.message}"
-        for label, run in runs
-        for each in run.cautions
-        if each.code in ABOUT_DATA
-    ]
+    told = by_key((each.message, label) for label, run in runs for each in run.cautions if each.code in ABOUT_DATA)
+    found = [f"accuracy of {listing(labels)}: {message}" for message, labels in told.items()]
     for (label, a), (other_label, b) in combinations(runs, 2):
         if a.id == b.id:
             found.append(f"{label} and {other_label} are the same run: it is compared with itself")

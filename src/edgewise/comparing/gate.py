@@ -335,10 +335,12 @@ def _explain_limit(worse: Contrast, verdict: CheckVerdict, *, limit: float, test
         return "how far processes of one model differ is not known"
     if worse.error == 0.0:
         return _change(worse.log_ratio, unit)
+    # The interval that is quoted is that of one look at one metric.
+    which = " by the wider interval that decides" if worse.sequential or tests > 1 else ""
     if verdict == "fail":
-        return f"{_change(worse.log_ratio, unit)}, {_bound(held[0], math.floor, unit)}"
+        return f"{_change(worse.log_ratio, unit)}, {_bound(held[0], math.floor, unit)}{which}"
     if verdict == "pass":
-        return f"{_change(worse.log_ratio, unit)}, {_bound(held[1], math.ceil, unit)}"
+        return f"{_change(worse.log_ratio, unit)}, {_bound(held[1], math.ceil, unit)}{which}"
     return (
         f"more than {_change(math.log1p(limit), unit)} could not be ruled out: it is between "
         f"{_change(held[0], unit, math.floor)} and {_change(held[1], unit, math.ceil)}"

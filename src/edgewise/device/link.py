@@ -52,6 +52,10 @@ class Unreachable(TargetError):
     """No connection to the target can be made now: it is switched off, restarts, or the network is down."""
 
 
+class NotAdmitted(TargetError):
+    """The target answers, but no connection is made: its host key is not accepted, or it denies the login."""
+
+
 @dataclass(frozen=True, slots=True)
 class ClockOffset:
     """How far a target's clocks are ahead of this machine's.

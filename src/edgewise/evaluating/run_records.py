@@ -136,7 +136,7 @@ def cautions_of(evaluation: Evaluation, processors: Mapping[str, str] = MappingP
         message = f"hosts with different processors ran the samples, which may round outputs differently ({told})"
         found.append(Caution.of("processors-differ", message))
     if evaluation.calibrated is not None:
-        found.append(Caution.of("samples-calibrated", _tell_calibrated(evaluation.calibrated)))
+        found.append(Caution.of("samples-calibrated", tell_calibrated(evaluation.calibrated)))
     if count := evaluation.skipped_count:
         named = "; ".join(f"{each.name} ({each.reason})" for each in evaluation.skipped[:_MOST_NAMED])
         more = f" and {count - _MOST_NAMED} more" if count > _MOST_NAMED else ""
@@ -154,7 +154,7 @@ def cautions_of(evaluation: Evaluation, processors: Mapping[str, str] = MappingP
     return tuple(found)
 
 
-def _tell_calibrated(part: CalibratedPart) -> str:
+def tell_calibrated(part: CalibratedPart) -> str:
     """``100 of 400 samples were also used to calibrate it; top-1 accuracy without them: 86.0 % [81.6, 89.5]``."""
     if not part.n:
         return f"all {part.samples:,} samples were also used to calibrate it: none is left to judge it on"

@@ -96,7 +96,8 @@ def convert_to_int8(task: ConversionTask, options: DataOptions) -> Conversion:
         path = made.model.rename(made.model.with_name(task.output.name))
         versions = ", ".join(f"{name} {version}" for name, version in made.versions.items())
         notes = [
-            f"ranges of the activations: {len(feeds)} samples of {selection.data.name}, split {selection.data.split}"
+            f"ranges of the activations: {len(feeds)} samples of {selection.data.name}, split {selection.data.split}",
+            "inputs and outputs stay float32: 'edgewise optimize MODEL --data DATA -d BOARD' makes files for boards",
         ]
         agreement = _compare(task, plain, path, feeds[:COMPARED], names)
         if not agreement.close:

@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import Any
 
 from edgewise.errors import BadModel
+from edgewise.folders import JOURNAL, VARIANTS
 from edgewise.model.identity import open_model
 from edgewise.optimizing.base import PassResult, PassTask, passes
 from edgewise.optimizing.pass_runner import apply_pass
@@ -24,8 +25,6 @@ from edgewise.text import one_line
 from edgewise.version import __version__
 
 LEAST_FREE_BYTES = 64 * 2**20
-JOURNAL, VARIANTS = "made.jsonl", "variants"
-"""What a later search uses of the folder of an earlier one, wherever that is then."""
 TRAINING_SHARE = 0.7
 """Share of a pass's time limit for training; exporting and checking come after it."""
 

@@ -69,7 +69,7 @@ class ReportSettings(TypedDict, total=False):
         last: lines below the answer of the table bench, such as which other runs there are.
         again, typed, stored: of profiles, as `again`, `typed` and `known` of
             `edgewise.report.profile.document.profile_document`.
-        only_tables: in Markdown nothing but the tables and their footnotes.
+        only_tables: in Markdown nothing but the tables, their environment and their footnotes.
     """
 
     table: str | None

@@ -12,7 +12,7 @@ from edgewise.device.asking import ask
 from edgewise.device.bootstrap import PACKAGES, bootstrap, how_to_install
 from edgewise.device.devices import Device
 from edgewise.device.environment_targets import EnvironmentTarget, RemoteEnvironment
-from edgewise.device.link import LinkLost, Unreachable
+from edgewise.device.link import LinkLost, NotAdmitted, Unreachable
 from edgewise.device.target import LocalTarget, RemoteTarget
 from edgewise.device.transport import TellsEmulator
 from edgewise.device.transports.container import ContainerTransport
@@ -87,7 +87,9 @@ class WorkerExecutor(Executor):
             if install is not None:
                 raise Unavailable(f"{device.name}: {one_line(str(error))}", advice=advice) from error
             missing = (Missing(what=one_line(str(error)), advice=advice),)
-            return DeviceCheck(device=device, connected=not isinstance(error, Unreachable | LinkLost), missing=missing)
+            return DeviceCheck(
+                device=device, connected=not isinstance(error, Unreachable | LinkLost | NotAdmitted), missing=missing
+            )
 
     def activity(
         self, target: AnyTarget, seconds: float, *, sleep: Callable[[float], object] = time.sleep

@@ -21,7 +21,7 @@ class Serve(PlainCommand):
 
 
 class Export(PlainCommand):
-    """Write what the studio shows as static pages."""
+    """Write the studio's pages as files; 'edgewise serve' opens it."""
 
     group = "Keep"
     command = ".export:COMMANDS"

@@ -22,7 +22,7 @@ from typing import Literal
 
 from edgewise.errors import BadInput
 from edgewise.evaluating.formats.recognition import recognise
-from edgewise.folders import job_folder, sweep_folders
+from edgewise.folders import intermediate_folders, job_folder, sweep_folders
 from edgewise.text import one_line
 
 Kind = Literal["models", "data"]
@@ -207,7 +207,8 @@ def look(name: str, root: Path, kind: Kind) -> Iterator[ModelEntry]:
         seen += len(folders) + len(files)
         if seen > MOST_SEEN:
             return
-        folders[:] = sorted(each for each in folders if not _hidden(each)) if len(below.parts) < MOST_DEPTH else []
+        named = {each for each in folders if not _hidden(each)} - intermediate_folders(files)
+        folders[:] = sorted(named) if len(below.parts) < MOST_DEPTH else []
         possible = (each for each in files if not _hidden(each) and Path(each).suffix.lower() in endings)
         for each in [*folders, *possible]:
             if (entry := _entry(name, root, below / each, kind)) is not None:

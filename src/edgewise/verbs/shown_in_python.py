@@ -9,6 +9,7 @@ import os
 import re
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
+from dataclasses import replace
 from functools import partial
 from pathlib import Path
 from shutil import get_terminal_size
@@ -21,11 +22,11 @@ from edgewise.record.facts import precision_of, threads_of
 from edgewise.registry import load_class
 from edgewise.report import files
 from edgewise.report import files as result_files
-from edgewise.report.document import Document, number_notes
+from edgewise.report.document import Document, Section, number_notes
 from edgewise.report.document.text import plain_text, print_document, print_titled
 from edgewise.report.runs.cells import failure_of, label_of, reason_of_absence
 from edgewise.text import without_controls
-from edgewise.verbs.verb import VERBS
+from edgewise.verbs.verb import VERBS, Verb
 
 NOTEBOOK_WIDTH = 120
 """Characters of a line where there is no terminal."""
@@ -33,12 +34,9 @@ NOTEBOOK_WIDTH = 120
 
 def format_of(result: Any) -> result_files.ResultFormat[Any]:
     """How files of `result` are written: as the verb says whose results are of its class."""
-    for _, verb in VERBS:
-        with suppress(Exception):  # a plug-in that is broken must not hide the other verbs
-            found = verb.presentation().files
-            if found is not None and found.shows == type(result).__name__:
-                return found
-    return result_files.DESCRIBED
+    verb = _verb_of(result)
+    found = None if verb is None else verb.presentation().files
+    return result_files.DESCRIBED if found is None else found
 
 
 def text_of(result: Any) -> str:
@@ -47,7 +45,9 @@ def text_of(result: Any) -> str:
         return _line_of(result)
     if result == []:
         return "[]"
-    show = partial(print_document if isinstance(result, list) else print_titled, _document_of(result), hint=False)
+    document = _document_of(result)
+    document = replace(document, sections=(*document.sections, *_arguments(document, result)))
+    show = partial(print_document if isinstance(result, list) else print_titled, document, hint=False)
     return plain_text(show, width=get_terminal_size((NOTEBOOK_WIDTH, 24)).columns).rstrip()
 
 
@@ -56,9 +56,42 @@ def html_of(result: Any) -> str:
     from edgewise.report.document.page import environment  # pages need much that text does not
 
     document: Document = _document_of([result] if isinstance(result, Run) else result)
+    document = replace(document, sections=(*document.sections, *_arguments(document, result)))
     shown = [table for table in document.tables if not table.detail]
     page = environment().get_template("notebook.html.jinja")
     return without_controls(page.render(document=document, numbers=number_notes(shown)))
+
+
+_FLAG = re.compile(r"(?<![\w'-])--([a-z][a-z0-9-]*)")
+_COMMAND = re.compile(r"\bedgewise [a-z]+ .*")
+
+
+def _arguments(document: Document, result: Any) -> list[Section]:
+    """Return which arguments flags in the words of `document` are, where the names differ; not of commands."""
+    sections = (*document.lead, *document.sections)
+    texts = [*document.answer, *(line for section in sections for line in (section.brief or "", *section.lines))]
+    texts += [note for table in document.tables for note in (*table.notes, *number_notes([table]))]
+    flags = dict.fromkeys(flag for text in texts for flag in _FLAG.findall(_COMMAND.sub("", text)))
+    verb = _verb_of(result) if flags else None
+    if verb is None:
+        return []
+    found = {flag: verb.option_of(flag.replace("-", "_")) for flag in flags}
+    names = {flag: verb.argument_of(option.name) for flag, option in found.items() if option and option.flags}
+    words = ", ".join(f"--{flag} is {name}" for flag, name in names.items() if name != flag.replace("-", "_"))
+    return [Section(title="In Python", lines=(f"{words} (edgewise.{verb.name})",), brief=words)] if words else []
+
+
+def _verb_of(result: Any) -> Verb | None:
+    """Return the verb that gives results such as `result`; None where that is not known."""
+    if isinstance(result, Run | list):
+        table = files.table_of([result] if isinstance(result, Run) else result, None)
+        return VERBS.get("profile" if table == "profile" else "bench")
+    for _, verb in VERBS:
+        with suppress(Exception):  # a plug-in that is broken must not hide the other verbs
+            found = verb.presentation().files
+            if found is not None and found.shows == type(result).__name__:
+                return verb
+    return None
 
 
 def rows_of(result: Any) -> list[dict[str, Any]]:

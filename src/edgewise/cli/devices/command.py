@@ -152,6 +152,7 @@ def _print(found: DeviceCheck) -> None:
     from rich.table import Table
     from rich.text import Text
 
+    from edgewise.run.device_check import missing_engines
     from edgewise.text import listing, one_line
     from edgewise.units import format_bytes
 
@@ -173,16 +174,29 @@ def _print(found: DeviceCheck) -> None:
     for kind, members in (("engine", found.engines), ("sensor", found.sensors)):
         rows += [(kind, f"{name} {state.version or ''}") for name, state in members.items() if state]
     engines = [name for name, state in found.engines.items() if state]
-    answer = "no connection" if not found.connected else f"can measure with {listing(engines)}" if engines else ""
-    answer = answer or "can't measure yet: it has no engine, and one is enough"
-    out().print(Text(f"{found.device.name}: {answer}", style="bold"))
+    answer = ": can't measure yet"
+    if not found.connected:
+        answer = f" can't be reached: {'; '.join(one_line(each.what) for each in found.missing)}"
+    elif engines:
+        answer = f": can measure with {listing(engines)}"
+    elif found.engines:
+        answer += ": it has no engine, and one is enough"
+    out().print(Text(f"{found.device.name}{answer}", style="bold"))
     for label, text in rows:
         if text:
             table.add_row(Text(label, style="dim"), Text(one_line(text)))
+    others = missing_engines(found.engines) if engines else ()
     for each in found.missing:
-        label = "missing" if found.connected else "no connection"
-        table.add_row(Text(label, style="yellow"), Text(one_line(each.what)))
-        table.add_row("", Text(one_line(each.advice), style="cyan"))
+        if each in others:  # one is enough
+            continue
+        if found.connected:
+            table.add_row(Text("missing", style="yellow"), Text(one_line(each.what)))
+        table.add_row(
+            Text("" if found.connected else "to do", style="yellow"), Text(one_line(each.advice), style="cyan")
+        )
+    if others:
+        names = listing([name for name, state in found.engines.items() if not state])
+        table.add_row(Text("no engine", style="dim"), Text(f"{names}: --json says why, and what installs it"))
     out().print(table)
 
 

@@ -45,7 +45,12 @@ OPTIONS = (
     option("--task NAME", options.OUTPUT, "Task of the models, for the table 'zoo'"),
     option("--reference TEXT", options.OUTPUT, "Text, URL or Markdown link, for the table 'zoo'"),
     option("--title TEXT", options.OUTPUT, "Heading of the report", default=""),
-    option("--only-table", options.OUTPUT, "Of Markdown, write only the table and its footnotes, for a README", bool),
+    option(
+        "--only-table",
+        options.OUTPUT,
+        "Of Markdown, write only the table, machine and footnotes, for a README",
+        bool,
+    ),
     option(
         "--badge METRIC",
         options.OUTPUT,

@@ -23,7 +23,7 @@ from typing import TYPE_CHECKING, Any, BinaryIO, TypeVar
 from urllib.parse import SplitResult, urlsplit
 
 from edgewise.cancellation import wait_readable
-from edgewise.device.link import LinkLost, TargetError, Unreachable
+from edgewise.device.link import LinkLost, NotAdmitted, TargetError, Unreachable
 from edgewise.device.supervised import await_start, python_advice, supervisor_words
 from edgewise.device.transports.local import KEPT_BYTES
 from edgewise.errors import BadInput, Unavailable
@@ -164,7 +164,7 @@ class SshTransport:
         if "key" in self._settings:
             key = Path(self._settings["key"]).expanduser()
             if not os.access(key, os.R_OK):
-                raise TargetError(f"the key {key} can't be read", advice="set key = FILE in devices.toml")
+                raise NotAdmitted(f"the key {key} can't be read", advice="set key = FILE in devices.toml")
             given["client_keys"] = [str(key)]
         try:
             return await asyncssh.connect(
@@ -176,7 +176,7 @@ class SshTransport:
             raise keys.explained(self._host, self._port, error, command=self._command()) from error
         except asyncssh.PermissionDenied as error:
             message = f"{self._host} denied the login: {error.reason}"
-            raise TargetError(message, advice=self._login_advice()) from error
+            raise NotAdmitted(message, advice=self._login_advice()) from error
         except TimeoutError as error:
             message = f"{self._host} did not answer within {CONNECT_S:g} s"
             raise Unreachable(message, advice="check the address, the network and the device") from error
@@ -249,11 +249,11 @@ class _KnownHosts:
         words = host if port in (None, 22) else f"[{host}]:{port}"
         file = f" -f {shlex.quote(str(self._files[0]))}" if self._named else ""
         if self._known:
-            return TargetError(
+            return NotAdmitted(
                 f"the host key of {words} has changed, or another machine answers for it ({error})",
                 advice=f"if the device was set up anew: ssh-keygen -R '{words}'{file}, then connect once: {command}",
             )
-        return TargetError(
+        return NotAdmitted(
             f"the host key of {words} is not known",
             advice=f"connect once, compare the fingerprint with the device's, and accept it: {command}; or name a file "
             "that has the key: edgewise devices add NAME URL --set known_hosts=FILE",

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
 from edgewise.device.devices import LOCAL
@@ -13,6 +13,7 @@ from edgewise.record import Run
 from edgewise.record.facts import precision_of, threads_of
 from edgewise.report.bench.generated import generated_answer, is_generated
 from edgewise.report.bench.ranking import (
+    UNRELIABLE,
     Candidate,
     comparable_groups,
     disagreement_lines,
@@ -34,12 +35,18 @@ from edgewise.report.bench.speeds import speed_lines
 from edgewise.report.bench.sustained import sustained_sections
 from edgewise.report.bench.tables import bench_tables, ranking_table
 from edgewise.report.document import Document, Section, Table, filled
-from edgewise.report.runs.cautions import caution_sections, default_precision_lines, fixed_dimension_lines
+from edgewise.report.runs.cautions import (
+    caution_sections,
+    command_of_runs,
+    default_precision_lines,
+    fixed_dimension_lines,
+)
 from edgewise.report.runs.cells import judged_on, label_of, reason_of_absence
 from edgewise.report.runs.conditions import (
     delegates_of,
     elsewhere,
     engine_of,
+    environments_of,
     input_text,
     is_original,
     labels_of,
@@ -158,7 +165,7 @@ def _fastest_of(group: Sequence[Run]) -> str:
         if device not in objections and (row := run.measurement(run.headline)) is not None
     ]
     if len(ranked) < 2:
-        return f"Which device is faster can't be told: {left_out}"
+        return f"Which device is faster can't be told: {_why_not_told(last, objections)}"
     metric = METRICS[ranked[0].row.metric]
     best, *others = in_order(ranked)
     said = [f"{factor_of(best, other)} faster than {other.label}" for other in others if is_faster(best, other)]
@@ -170,6 +177,17 @@ def _fastest_of(group: Sequence[Run]) -> str:
     facts += ["the last run on each"] if len(group) > len(last) else []
     facts += [f"left out: {left_out}"] if objections else []
     return f"{words} ({'; '.join(facts)})"
+
+
+def _why_not_told(last: Mapping[str, Run], objections: Mapping[str, str]) -> str:
+    """Return ``"the value of pi has grade D; measure again, idle: edgewise bench … -d pi"``."""
+    vague = [device for device, brief in objections.items() if brief == UNRELIABLE]
+    others = [f"{device} ({brief})" for device, brief in objections.items() if brief != UNRELIABLE]
+    told = [f"the value of {each} has grade D" for each in vague]
+    if not vague or others or last[vague[0]].job.command:
+        return enumerate_few([*told, *others])
+    commands = [command_of_runs([last[each]], "bench") for each in vague]
+    return f"{enumerate_few(told)}; measure again, idle: {'; '.join(commands)}"
 
 
 MOST_INPUT_LINES = 4
@@ -212,9 +230,10 @@ def bench_document(runs: Sequence[Run], *, title: str = "", places: bool = False
         for sweep in sweeps(runs)
         if len(comparable_groups(sweep)) >= LEAST_RANKED and not is_decided_by_load(sweep)
     ]
+    environment = tuple(environments_of(runs, labels_of(runs)))
     return Document(
         title=title or default_title(runs),
-        tables=(*rankings, *tables),
+        tables=(*rankings, *(replace(table, environment=environment) for table in tables)),
         sections=tuple(filled(sections)),
         answer=answer,
     )

@@ -85,7 +85,7 @@ def bench_table(runs: Sequence[Run], *, by_turns: bool = False) -> Table:
     Args:
         by_turns: where runs took turns with the one to take, a column has their ratios to it, which order the rows.
     """
-    first = _firsts_in_turns(runs) if by_turns else {}
+    first = firsts_in_turns(runs) if by_turns else {}
     runs = _in_order_of_turns(runs, first) if first else runs
     columns = _identity(runs)
     exported = any(run.job.model.origin is not None for run in runs)
@@ -102,7 +102,7 @@ def bench_table(runs: Sequence[Run], *, by_turns: bool = False) -> Table:
     columns.append((Column(title="Grade", rank=0), [_grade(run) for run in runs]))
     notes = []
     if first:
-        columns.append((Column(title="In turns", numeric=True), [_in_turns(run, first.get(run.id)) for run in runs]))
+        columns.append((Column(title="In turns", numeric=True), [turns_cell(run, first.get(run.id)) for run in runs]))
         several = len({run.id for run in first.values()}) > 1
         what = listing(list(dict.fromkeys(METRICS[run.headline].label.lower() for run in first.values())))
         row = "the row with 1 above it" if several else "the first row"
@@ -113,7 +113,7 @@ def bench_table(runs: Sequence[Run], *, by_turns: bool = False) -> Table:
     return table_by_columns(_table_title(runs), columns, notes=notes)
 
 
-def _firsts_in_turns(runs: Sequence[Run]) -> dict[str, Run]:
+def firsts_in_turns(runs: Sequence[Run]) -> dict[str, Run]:
     """Return for each run of `sweeps` whose runs took turns the one of them to take, by id; {} where none did."""
     first = dict[str, Run]()
     for sweep in sweeps(runs) if any(run.in_turns for run in runs) else ():
@@ -136,7 +136,7 @@ def _in_order_of_turns(runs: Sequence[Run], first: Mapping[str, Run]) -> list[Ru
     return [run for sweep in sweeps(runs) for run in sorted(sweep, key=place)]
 
 
-def _in_turns(run: Run, chosen: Run | None) -> Cell:
+def turns_cell(run: Run, chosen: Run | None) -> Cell:
     """Return the ratio in turns to the run to take; a dash where it took no turns with that."""
     if chosen is not None and run.id == chosen.id:
         return Cell(text="1", value=1.0)

@@ -15,7 +15,7 @@ from edgewise.formatting import ratio_text
 from edgewise.grouping import by_key
 from edgewise.metrics import METRICS
 from edgewise.record import ABOUT_DATA, Run
-from edgewise.report.comparison.document import comparison_document, disagreement_lines
+from edgewise.report.comparison.document import comparison_document, disagreement_lines, reason_lines
 from edgewise.report.comparison.words import quotient_note
 from edgewise.report.document import Cell, Column, Document, Section, Tone, absent, table_by_columns
 from edgewise.report.runs.conditions import elsewhere, engine_of, told_apart
@@ -50,8 +50,7 @@ def gate_document(outcome: GateResult, *, folded: bool = True) -> Document:
     """Return the checks as a table, then how they came about.
 
     Args:
-        folded: for narrow places: reasons as footnotes and not in a column of their own, ratios without intervals,
-            as a reason has the end of the interval that counts.
+        folded: for narrow places: reasons as footnotes and not in a column of their own.
     """
     checks, runs = outcome.checks, {variant.label: variant.run for variant in outcome.findings.variants}
     columns = [(Column(title="Requirement"), [Cell(text=check.requirement.text) for check in checks])]
@@ -60,7 +59,7 @@ def gate_document(outcome: GateResult, *, folded: bool = True) -> Document:
     columns.append((Column(title="Candidate", numeric=True), [_candidate_cell(check, runs) for check in checks]))
     if any(check.ratio is not None for check in checks):
         compared = {row.metric: row for row in outcome.findings.comparisons}
-        ratios = [_ratio_cell(check, compared, interval=not folded) for check in checks]
+        ratios = [_ratio_cell(check, compared) for check in checks]
         methods = "; ".join(dict.fromkeys(row.method for row in outcome.findings.comparisons))
         how = partial(provenance_of_column, "Candidate over baseline", "derived", methods, "beside each ratio")
         columns.append((Column(title="Ratio", numeric=True, how=how), ratios))
@@ -70,10 +69,10 @@ def gate_document(outcome: GateResult, *, folded: bool = True) -> Document:
     if not folded:
         columns.append((Column(title="Why"), [Cell(text=one_line(check.because)) for check in checks]))
     table = table_by_columns("Checks", columns)
-    measured = Section(title="How it was measured", lines=tuple(statements_of(outcome)), tone=_tone(outcome))
+    measured = Section(title="How it was measured", lines=tuple(_details(outcome)), tone=_tone(outcome))
     proven = outcome.passed and not outcome.count("inconclusive")
     measured = replace(measured, brief=_origin_of_baseline(outcome) if proven else None)
-    answer = (f"Gate {conclusion_of(outcome)}", *_doubts(outcome))
+    answer = (f"Gate {conclusion_of(outcome)}", *_reasons(outcome), *_doubts(outcome))
     return Document(title="edgewise gate", tables=(table,), sections=(measured,), answer=answer)
 
 
@@ -85,6 +84,17 @@ def gate_page(outcome: GateResult) -> Document:
     # The page's own charts are those of the comparison.
     parts = [("The comparison", [replace(found, charts=tuple)])] if outcome.findings.variants else []
     return replace(document, title=title, answer=tuple(doubts), charts=found.charts, parts=lambda: parts)
+
+
+def _reasons(outcome: GateResult) -> list[str]:
+    """Return why the candidate is faster or slower than the baseline, where a check is not met."""
+    return [] if all(check.verdict == "pass" for check in outcome.checks) else reason_lines(outcome.findings)
+
+
+def _details(outcome: GateResult) -> list[str]:
+    """Return the statements without the cautions that stand above them."""
+    cautions = {one_line(caution.message) for one in outcome.findings.variants for caution in one.run.cautions}
+    return [line for line in statements_of(outcome) if line.partition(": ")[2] not in cautions]
 
 
 def _doubts(outcome: GateResult) -> list[str]:
@@ -178,9 +188,9 @@ def render_gate_markdown(outcome: GateResult) -> str:
     checks = Document(title="Checks", tables=document.tables)
     table = render_markdown(checks).partition("\n\n")[2]
     lines = [MARKER, f"### {sign} edgewise gate {for_markdown(conclusion_of(outcome))}", "", table.strip(), ""]
-    for said in filter(None, (_origin_of_baseline(outcome), *_doubts(outcome))):
+    for said in filter(None, (*_reasons(outcome), _origin_of_baseline(outcome), *_doubts(outcome))):
         lines += [for_markdown(f"{said[:1].upper()}{said[1:]}."), ""]
-    details = [f"- {for_markdown(line)}" for line in statements_of(outcome)]
+    details = [f"- {for_markdown(line)}" for line in _details(outcome)]
     if outcome.findings.comparisons:
         details += ["", *_comparisons(outcome)]
     if details:
@@ -214,10 +224,11 @@ def _candidate_cell(check: Check, runs: Mapping[str, Run]) -> Cell:
     return Cell(text=_limited(check.value, check), value=check.value, low=check.low, high=check.high, how=how)
 
 
-def _ratio_cell(check: Check, compared: Mapping[str, Comparison], *, interval: bool) -> Cell:
-    text, row = _ratio(check, interval=interval), compared.get(check.requirement.metric)
+def _ratio_cell(check: Check, compared: Mapping[str, Comparison]) -> Cell:
+    text, row = _ratio(check), compared.get(check.requirement.metric)
     notes = (note,) if text and row is not None and (note := quotient_note(row)) else ()
-    return Cell(text=text, value=check.ratio, low=check.ratio_low, high=check.ratio_high, notes=notes)
+    short = text.partition(" (")[0]
+    return Cell(text=text, short=short, value=check.ratio, low=check.ratio_low, high=check.ratio_high, notes=notes)
 
 
 def _verdict_cell(check: Check, *, folded: bool) -> Cell:
@@ -231,10 +242,9 @@ def _limited(value: float | None, check: Check) -> str:
     return "" if value is None else format_limit(value, METRICS[check.requirement.metric])
 
 
-def _ratio(check: Check, *, interval: bool = True) -> str:
+def _ratio(check: Check) -> str:
     """Candidate over baseline; empty where there is none."""
-    text = "" if check.ratio is None else ratio_text(check.ratio, check.ratio_low, check.ratio_high)
-    return text if interval else text.partition(" (")[0]
+    return "" if check.ratio is None else ratio_text(check.ratio, check.ratio_low, check.ratio_high)
 
 
 def _comparisons(outcome: GateResult) -> list[str]:

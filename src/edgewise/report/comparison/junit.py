@@ -10,7 +10,9 @@ from __future__ import annotations
 from xml.etree import ElementTree
 
 from edgewise.comparing.gate import Check, GateResult
+from edgewise.report.comparison.document import reason_lines
 from edgewise.report.comparison.gate import describe_check, statements_of
+from edgewise.report.runs.conditions import told_apart
 from edgewise.text import one_line
 
 SUITE = "edgewise gate"
@@ -30,7 +32,7 @@ def render_junit(outcome: GateResult) -> str:
         ElementTree.SubElement(properties, "property", {"name": name, "value": one_line(value)})
     for check in outcome.checks:
         _add_case(suite, check, outcome)
-    lines = [one_line(line) for line in (outcome.conclusion, *statements_of(outcome))]
+    lines = map(one_line, (outcome.conclusion, *reason_lines(outcome.findings), *statements_of(outcome)))
     ElementTree.SubElement(suite, "system-out").text = "\n".join(lines)
     ElementTree.indent(root)
     return '<?xml version="1.0" encoding="UTF-8"?>\n' + ElementTree.tostring(root, encoding="unicode") + "\n"
@@ -54,7 +56,8 @@ def _add_case(suite: ElementTree.Element, check: Check, outcome: GateResult) -> 
 def _properties(outcome: GateResult) -> list[tuple[str, str]]:
     """Properties to filter results by."""
     found = [("policy", outcome.policy), ("attempts", str(outcome.attempts))]
-    for variant in outcome.findings.variants:
-        found += [(f"{variant.label}.model", variant.run.job.model.name), (f"{variant.label}.run", variant.run.id)]
+    variants = outcome.findings.variants
+    for variant, named in zip(variants, told_apart([variant.run for variant in variants]), strict=True):
+        found += [(f"{variant.label}.model", named.job.model.name), (f"{variant.label}.run", variant.run.id)]
         found.append((f"{variant.label}.sha256", variant.run.job.model.sha256))
     return found

@@ -122,6 +122,7 @@ class Table:
         about: what a page tells of the first rows, in whose second column they open; a page filters such a table.
         foot: number of rows at the end that stay there when a page sorts the others.
         narrow: what a terminal shows instead that has no room for all columns whole; None for as much as there is room.
+        environment: machine, versions and threads, for a file with nothing but tables.
     """
 
     title: str
@@ -133,6 +134,7 @@ class Table:
     about: tuple[About, ...] = field(default=(), repr=False)
     foot: int = 0
     narrow: Table | None = None
+    environment: tuple[str, ...] = ()
 
     def __post_init__(self) -> None:
         for row in self.rows:

@@ -7,14 +7,18 @@ from edgewise.text import for_markdown
 
 
 def render_markdown(document: Document, *, only_tables: bool = False) -> str:
-    """Heading, answer, leading sections, tables with footnotes, sections; or the tables with their footnotes alone."""
+    """Heading, answer, leading sections, tables with footnotes, sections; or the tables with their footnotes and their
+    environment alone.
+    """
     numbers = number_notes(document.tables)
     footnotes = "\n".join(f"[^{number}]: {for_markdown(note)}" for note, number in numbers.items())
     if only_tables:
         several = len(document.tables) > 1  # what each is about is not said by a heading above them
         titles = [f"**{for_markdown(table.title)}**\n\n" if several else "" for table in document.tables]
         tables = [title + _table(table, numbers) for title, table in zip(titles, document.tables, strict=True)]
-        return "\n\n".join(filter(None, [*tables, footnotes])) + "\n"
+        lines = dict.fromkeys(line for table in document.tables for line in table.environment)
+        environment = "  \n".join(map(for_markdown, lines))
+        return "\n\n".join(filter(None, [*tables, environment, footnotes])) + "\n"
     blocks = [f"# {for_markdown(document.title)}"]
     blocks += ["  \n".join(map(for_markdown, document.answer))]
     blocks += [block for section in document.lead for block in _section(section)]

@@ -77,7 +77,7 @@ def default_precision_lines(runs: Sequence[Run], *, verb: str = "", places: bool
             families = {run.job.model.family for run in some}
             engines = dict.fromkeys(run.job.runtime.name for run in runs if run.job.model.family in families)
             more = ["--precision", f"{effective.get('precision')},{effective.get('default_precision')}"]
-            command = _command_of(some, verb, list(engines), more=more, places=places)
+            command = command_of_runs(some, verb, list(engines), more=more, places=places)
         lines.append(f"not measured: {one_line(message)}{command and f': {command}'}")
     return lines
 
@@ -90,9 +90,9 @@ def fixed_dimension_lines(runs: Sequence[Run], *, places: bool = False) -> list[
         places: as of `default_precision_lines`.
     """
     told = by_key((each.message, run) for run in runs for each in run.cautions if each.code == FIXED)
+    more = ["--set", "keep_open_dimensions=true"]
     return [
-        f"{one_line(message)}: {_command_of(of, 'bench', more=['--set', 'keep_open_dimensions=true'], places=places)}"
-        for message, of in told.items()
+        f"{one_line(message)}: {command_of_runs(of, 'bench', more=more, places=places)}" for message, of in told.items()
     ]
 
 
@@ -102,8 +102,8 @@ def typed_path(run: Run, *, places: bool = False) -> str:
     return str(path.relative_to(here)) if path.is_relative_to(here) else str(path) if places else path.name
 
 
-def _command_of(
-    runs: Sequence[Run], verb: str, engines: Sequence[str] = (), *, more: Sequence[str], places: bool
+def command_of_runs(
+    runs: Sequence[Run], verb: str, engines: Sequence[str] = (), *, more: Sequence[str] = (), places: bool = False
 ) -> str:
     """Return the command that measures the models of `runs` as the first of them was, with the options `more`."""
     job = runs[0].job

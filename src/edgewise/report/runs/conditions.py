@@ -17,7 +17,7 @@ from edgewise.record import Run
 from edgewise.record.facts import NOT_A_MODEL, differing_variables, environment_words, precision_of, threads_of
 from edgewise.record.job import LONGEST_LABEL, UNKNOWN_DEVICE
 from edgewise.record.names import model_names
-from edgewise.text import enumerate_few, one_line, tells_apart
+from edgewise.text import enumerate_few, listing, one_line, tells_apart
 from edgewise.units import format_bytes, format_limit
 
 #: the first word of a provider's name that says which processing unit it uses
@@ -218,6 +218,22 @@ def machine_of(run: Run) -> str | None:
         return None
     words += ["no GPU used"] if processing_unit_of(run) == "CPU" else []
     return ", ".join([*words, *([system] if (system := system_of(run)) else [])])
+
+
+def environments_of(runs: Sequence[Run], labels: Sequence[str]) -> list[str]:
+    """Return machine, engines with their versions and threads: one line, or one for each machine with the labels of its
+    runs.
+    """
+    machines = by_key((machine_of(run), (run, label)) for run, label in zip(runs, labels, strict=True))
+    lines = []
+    for machine, some in machines.items():
+        engines = sorted({engine_of(run) for run, _ in some if not run.job.command})
+        threads = sorted({count for run, _ in some if (count := threads_of(run))})
+        used = f"{listing(list(map(str, threads)))} thread{'' if threads == [1] else 's'}" if threads else ""
+        if words := "; ".join(filter(None, [machine, listing(engines), used])):
+            of = "" if len(machines) == 1 else f" of {listing([label for _, label in some])}"
+            lines.append(f"Test environment{of}: {words}")
+    return lines
 
 
 def _number(environment: Mapping[str, Any], group: str, name: str) -> float | None:

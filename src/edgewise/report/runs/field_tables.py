@@ -17,11 +17,13 @@ from pathlib import PurePath
 
 from edgewise.errors import BadInput
 from edgewise.evaluating.class_order import ORDER, doubt_order
+from edgewise.evaluating.run_records import tell_calibrated
 from edgewise.grouping import by_key
 from edgewise.metrics import SHARES
 from edgewise.record import Measurement, Run
 from edgewise.record.facts import is_unreliable, precision_of, threads_of
 from edgewise.record.reference import machine_key
+from edgewise.report.bench.tables import firsts_in_turns, turns_cell
 from edgewise.report.document import Cell, Column, Document, Table, absent, table_by_columns, table_of
 from edgewise.report.document.columns import text_column
 from edgewise.report.runs.cells import (
@@ -38,12 +40,13 @@ from edgewise.report.runs.cells import (
 )
 from edgewise.report.runs.conditions import (
     device_of,
+    environments_of,
     labels_of,
-    machine_of,
     platform_of,
     processing_unit_of,
     provider_of,
     scenario_of,
+    short_engines,
     told_apart,
 )
 from edgewise.report.runs.merged import ACCURACY, MergedRun, merge_runs, name_run
@@ -56,6 +59,10 @@ _LINK = re.compile(r"\[([^\]\n]+)\]\((https?://[^\s()<>]+)\)")
 _URL = re.compile(r"https?://[^\s<>\"]+")
 _NO_PLATFORM = "the run's record does not name the platform"
 _VAGUE = "grade D, the lowest: measure again before you quote the number"
+_TURNS = (
+    "the latencies of the other rows as multiples of this one's, measured in turns within minutes, which decide; the "
+    "latencies themselves were measured one after another"
+)
 _NO_DEVICE = "the run's record does not name the device"
 
 
@@ -122,9 +129,13 @@ def field_tables(name: str, runs: Sequence[Run], *, options: Options) -> list[Ta
     left = {
         "of programs, which are no networks": len(runs) - len(networks),
         "without a result: failed or cancelled": len(networks) - len(done),
-        "older or of a worse grade than another of the same file and settings": len({r.id for r in done} - used),
+        "older or of a worse grade than another of the same file and settings; the grade counts first": len(
+            {r.id for r in done} - used
+        ),
     }
-    return [replace(first, notes=(*first.notes, *_environments(rows, labels), ids, *told, *_left_out(left))), *others]
+    places = tuple(environments_of(rows, labels))
+    notes = (*first.notes, *places, ids, *told, *_left_out(left))
+    return [replace(first, notes=notes, environment=places), *others]
 
 
 def _origin_notes(joined: Sequence[MergedRun], labels: Sequence[str], *, with_data: bool) -> list[list[str]]:
@@ -176,14 +187,6 @@ def _settings(run: Run) -> tuple[object, ...]:
     place = (target.transport, target.device, target.constraints, target.environment, machine_key(run.environment))
     model = (run.job.model.sha256, run.job.model.name, shapes, workload.batch, workload.scenario)
     return (*model, provider_of(run), threads_of(run), precision_of(run), str(runtime.options), *map(str, place))
-
-
-def _environments(runs: Sequence[Run], labels: Sequence[str]) -> list[str]:
-    """Return the test environments: one line, or one for each of several."""
-    found = by_key((words, label) for run, label in zip(runs, labels, strict=True) if (words := machine_of(run)))
-    return [
-        f"Test environment{'' if len(found) == 1 else f' of {listing(who)}'}: {words}" for words, who in found.items()
-    ]
 
 
 Field = Callable[[Run], Cell]
@@ -309,9 +312,11 @@ def _accuracy(run: Run, *, sign: bool = False) -> Cell:
 
 
 def _doubts(run: Run) -> list[str]:
-    """Return what is not certain about the order of the classes that an accuracy rests on."""
+    """Return what limits an accuracy: an order of the classes that is not certain, samples that calibrated the file."""
     assumed = run.evaluation.settings.get(ORDER) if run.evaluation is not None else None
-    return [one_line(doubt)] if (doubt := doubt_order(run.evaluation) or str(assumed or "")) else []
+    order = doubt_order(run.evaluation) or str(assumed or "")
+    seen = tell_calibrated(run.evaluation.calibrated) if run.evaluation and run.evaluation.calibrated else ""
+    return [one_line(doubt) for doubt in (order, seen) if doubt]
 
 
 def _model_size(run: Run) -> Cell:
@@ -392,12 +397,15 @@ def _zoo_tables(runs: Sequence[Run], options: Options) -> list[Table]:
 def _network_tables(runs: Sequence[Run], options: Options) -> list[Table]:
     """``Model | Runtime | Threads | Latency (ms) | Grade | Model Size (MB) | Accuracy``.
 
-    Precision, batch, scenario and device have columns where they tell rows apart, and always in a file for machines.
+    Ratios in turns follow the grade, where the runs have them. Precision, batch, scenario and device have columns where
+    they tell rows apart, and always in a file for machines.
     """
+    engines = short_engines(map(provider_of, runs))
+    shared = 3 if len({threads_of(run) for run in runs}) == 1 else 0
     columns: Columns = [
         (Column(title="Model", name=True), _name),
-        text_column("Runtime", provider_of),
-        text_column("Threads", lambda run: threads_of(run) or "not reported", numeric=True),
+        (Column(title="Runtime"), lambda run: Cell(text=provider_of(run), short=engines[provider_of(run)])),
+        text_column("Threads", lambda run: threads_of(run) or "not reported", numeric=True, rank=shared),
     ]
     settings = (
         ("Precision", lambda run: precision_of(run) or "not reported"),
@@ -410,13 +418,29 @@ def _network_tables(runs: Sequence[Run], options: Options) -> list[Table]:
         needed = any(tells_apart(chosen, [words(run) for run in runs]))
         chosen = [[*own, words(run)] for own, run in zip(chosen, runs, strict=True)]
         columns.append(text_column(title, words, hidden=not needed))
+    turns = _turns_column(runs)
+    rank = 0 if not turns and sum(not column.hidden for column, _ in columns) == 3 else 1
     columns += [
         (Column(title="Latency (ms)", numeric=True), lambda run: _latency(run, marked=False)),
         (Column(title="Grade"), _grade),
-        (Column(title="Model Size (MB)", numeric=True, rank=1), _model_size),
+        *turns,
+        (Column(title="Model Size (MB)", numeric=True, rank=rank), _model_size),
         (Column(title="Accuracy", numeric=True, unit="%"), _accuracy_and_data),
     ]
     return [table_of("Networks by engine", runs, columns)]
+
+
+def _turns_column(runs: Sequence[Run]) -> Columns:
+    """Return the column of ratios in turns; empty where no run took turns with the one to take."""
+    if not (first := firsts_in_turns(runs)):
+        return []
+
+    def cell(run: Run) -> Cell:
+        chosen = first.get(run.id)
+        told = turns_cell(run, chosen)
+        return _noted(told, _TURNS) if chosen is not None and run.id == chosen.id else told
+
+    return [(Column(title="In turns", numeric=True), cell)]
 
 
 def _grade(run: Run) -> Cell:

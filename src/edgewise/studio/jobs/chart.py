@@ -8,12 +8,15 @@ from html import escape
 
 from edgewise.formatting import scale_of, with_range
 from edgewise.metrics import METRICS
+from edgewise.report.charts import cut_interval
 from edgewise.studio.jobs.messages import Message
 from edgewise.units import long_time
 
 WIDTH, HEIGHT = 640, 190
 LEFT, RIGHT, TOP, BOTTOM = 78, 16, 12, 34
 TICKS = 3
+MOST_SPREAD = 2.0
+"""An interval is drawn up to this factor from its value; arrows mark where it goes on."""
 
 
 def headline_chart(points: Sequence[Message], *, sessions: int) -> str:
@@ -41,9 +44,7 @@ def _chart(points: Sequence[tuple[float, str, Message]], *, ticks: Sequence[floa
     """
     _, last_words, last = points[-1]
     metric, unit = last["metric"], last["unit"]
-    ends: list[float] = [
-        end for *_, each in points for end in (each["low"], each["value"], each["high"]) if end is not None
-    ]
+    ends: list[float] = [end for *_, each in points for end in _shown_ends(each)]
     low, high = min(ends), max(ends)
     room = (high - low) * 0.08 or abs(high) * 0.01 or 1.0
     low, high = low - room, high + room
@@ -64,13 +65,17 @@ def _chart(points: Sequence[tuple[float, str, Message]], *, ticks: Sequence[floa
         parts.append(f'<text class="end" x="{LEFT - 8}" y="{y(tick) + 4:.1f}">{label}</text>')
     parts += [f'<text x="{x(tick):.1f}" y="{HEIGHT - 18}">{tick:g}</text>' for tick in ticks]
     parts.append(f'<text x="{(LEFT + WIDTH - RIGHT) / 2}" y="{HEIGHT - 3}">{of}</text>')
-    banded = [(place, each) for place, _, each in points if each["low"] is not None]
+    banded = [(place, cut_interval(each, low, high, "")) for place, _, each in points if each["low"] is not None]
     upper = [f"{x(place):.1f},{y(each['high']):.1f}" for place, each in banded]
     lower = [f"{x(place):.1f},{y(each['low']):.1f}" for place, each in reversed(banded)]
     if len(banded) > 1:
         parts.append(f'<polygon class="band" points="{" ".join(upper + lower)}"/>')
     for place, each in banded:
         parts.append(f'<path class="whisker" d="M{x(place):.1f} {y(each["low"]):.1f}V{y(each["high"]):.1f}"/>')
+        if each["high"] == high:
+            parts.append(f'<path class="beyond" d="M{x(place):.1f} {TOP}l5 9h-10z"/>')
+        if each["low"] == low:
+            parts.append(f'<path class="beyond" d="M{x(place):.1f} {HEIGHT - BOTTOM}l5 -9h-10z"/>')
     line = " ".join(f"{x(place):.1f},{y(each['value']):.1f}" for place, _, each in points)
     parts.append(f'<polyline class="line" points="{line}"/>')
     for place, words, each in points:
@@ -80,6 +85,14 @@ def _chart(points: Sequence[tuple[float, str, Message]], *, ticks: Sequence[floa
     words = f"{last_words.capitalize()}: {with_range(metric, unit, last['value'], last['low'], last['high'])}"
     head = f'<svg viewBox="0 0 {WIDTH} {HEIGHT}" role="img" aria-label="{escape(words)}">'
     return head + "".join(parts) + "</svg>"
+
+
+def _shown_ends(point: Message) -> Sequence[float]:
+    """Return the value, and the ends of its interval up to a factor of 2: that of few sessions may be far wider."""
+    value = point["value"]
+    if point["low"] is None:
+        return (value,)
+    return max(point["low"], value / MOST_SPREAD), value, min(point["high"], value * MOST_SPREAD)
 
 
 def _sessions(count: int) -> str:

@@ -50,6 +50,7 @@ class ConvertRequest(Request):
             "onnx, ort, openvino, tflite (or litert), executorch, pt2, keras or savedmodel (default: by the ending of "
             "-o); from .onnx to tflite, the first time, downloads the converter onnx2tf, about 170 MB",
             choices=tuple(TARGETS),
+            common=True,
         ),
     ] = None
     folder: Annotated[

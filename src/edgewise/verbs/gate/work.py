@@ -10,10 +10,12 @@ from pathlib import Path
 from edgewise.comparing.gate import GateResult
 from edgewise.comparing.gate_execution import Gate, run_gate
 from edgewise.comparing.jobs import JobSettings, Subject, runs_among
+from edgewise.comparing.reasons import explain_verdicts
 from edgewise.comparing.rerun import with_reruns
 from edgewise.comparing.session_values import OF_LABELS
 from edgewise.device.target import find_target
 from edgewise.errors import BadField, BadInput
+from edgewise.folders import absolute_path
 from edgewise.record import Run
 from edgewise.run.plan import precision_word
 from edgewise.text import enumerate_few, one_line
@@ -55,7 +57,10 @@ def gate(request: GateRequest, context: Context) -> GateResult:
             candidate,
             baseline,
         )
-    findings = replace(with_reruns(result.findings, context.history), save_errors=saver.errors)
+    findings = with_reruns(result.findings, context.history)
+    given_files = (request.baseline, request.candidate, request.baseline_model)
+    typed = {str(absolute_path(Path(word))): word for word in given_files if word is not None}
+    findings = replace(findings, save_errors=saver.errors, reasons=explain_verdicts(findings, typed))
     judging = (*(() if judge is None else judge.told), *result.judging)
     return replace(result, notes=(*notes, *result.notes), judging=judging, findings=findings)
 

@@ -6,10 +6,13 @@ from edgewise.verbs.verb import Form, Verb
 
 
 class Optimize(Verb):
-    """Find the fastest variant of a model that keeps its accuracy: quantised, fused, pruned, converted, tuned."""
+    """Find the fastest variant of a model that keeps its accuracy: quantised, fused, pruned, converted, tuned.
+
+    It is the fastest on this machine, or with -d on a device or a microcontroller.
+    """
 
     name = "optimize"
-    summary = "Find the fastest variant, int8 too, that keeps accuracy."
+    summary = "Find the fastest variant, int8 too, also for a microcontroller."
     group = "Improve"
     synonyms = ("quantize", "quantise")
     request = ".request:OptimizeRequest"

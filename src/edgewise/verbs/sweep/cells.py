@@ -16,6 +16,7 @@ from typing import Any
 
 from edgewise.device.devices import LOCAL
 from edgewise.errors import BadInput, Unavailable, name_fields
+from edgewise.folders import MODELS
 from edgewise.model.callable_loader import is_factory
 from edgewise.model.identity import open_model
 from edgewise.record import SCHEMA
@@ -292,7 +293,7 @@ class Requests:
     def _model_path(self, model: str) -> str:
         if not model.startswith(ZOO):
             return absolute(model, self.file.path.parent.absolute())
-        return str(zoo_file(self.file, model, self.folder / "models"))
+        return str(zoo_file(self.file, model, self.folder / MODELS))
 
     def _make(self, cell: Cell) -> Request:
         values = {name: None if one.default is ... else one.default for name, one in self._options.items()}

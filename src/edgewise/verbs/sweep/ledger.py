@@ -10,9 +10,9 @@ from contextlib import contextmanager
 from pathlib import Path
 
 from edgewise.errors import BadInput, StoreError, Unavailable
+from edgewise.folders import CELLS
 from edgewise.verbs.outcome import Outcome, line_of
 
-NAME = "cells.jsonl"
 RESULTS = "results"
 """The folder, in that of the sweep, of outcomes of cells that a scheduler carried out."""
 ELSEWHERE = "make room, or give another ⟦folder⟧"
@@ -22,7 +22,7 @@ class Ledger:
     """The outcomes in a folder. A line that a crash cut short is left out; of two of a cell the last one counts."""
 
     def __init__(self, folder: Path) -> None:
-        self._path = folder / NAME
+        self._path = folder / CELLS
         self.outcomes: dict[str, Outcome] = {}
         for outcome in self._read():
             self.outcomes[outcome.key] = outcome
