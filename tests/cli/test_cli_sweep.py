@@ -4,17 +4,18 @@ from __future__ import annotations
 
 import json
 import time
-from dataclasses import replace
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 import pytest
 import yaml
 
 from edgewise.cli.main import run
-from edgewise.errors import BadInput, ExitCode
+from edgewise.errors import BadInput, ExitCode, RunFailed
 from edgewise.metrics import METRICS
+from edgewise.record import InTurns, Run
 from edgewise.record.caution import Caution
-from edgewise.record.run import Failure, Trust
+from edgewise.record.run import Failure, LabPlace, Trust
 from edgewise.report.document import Cell
 from edgewise.report.document.csv import render_csv
 from edgewise.report.document.text import to_text
@@ -47,6 +48,39 @@ def place(tmp_path: Path, monkeypatch) -> Path:
     for name, latency in (("slow", 4_000_000), ("fast", 1_000_000)):
         write_fake_model(f"nets/{name}.fake", latency_ns=[latency])
     return tmp_path
+
+
+@dataclass
+class Turns:
+    """What measuring in turns finds: for each count of threads how many times as slow; which runs were asked for."""
+
+    slower: dict[int, float] = field(default_factory=lambda: {1: 1.0, 2: 1.0})
+    asked: list[list[str]] = field(default_factory=list)
+    raises: BaseException | None = None
+    at: int = 0
+
+
+@pytest.fixture(autouse=True)
+def turns(monkeypatch) -> Turns:
+    """What turns find is what the values say, times a number for each count of threads, with an interval of 1 %."""
+    found = Turns()
+
+    def told(one: Run, other: Run) -> InTurns:
+        first, second = (each.value("latency") * found.slower[each.job.runtime.threads] for each in (one, other))
+        ratio = first / second
+        verdict = "faster" if ratio < 0.98 else "slower" if ratio > 1.02 else "inconclusive"
+        low, high = ratio * 0.99, ratio * 1.01
+        return InTurns(against=other.id, ratio=ratio, low=low, high=high, verdict=verdict, method="made up")
+
+    def with_turns(some, history, *, each_s):
+        assert each_s == 15.0
+        if found.raises is not None and len(found.asked) == found.at:
+            raise found.raises
+        found.asked.append([f"{one.job.model.name} {one.job.runtime.threads}" for one in some])
+        return [replace(one, in_turns=tuple(told(one, other) for other in some if other is not one)) for one in some]
+
+    monkeypatch.setattr("edgewise.comparing.finals.with_turns", with_turns)
+    return found
 
 
 def write(name: str = "suite.yaml", **parts: object) -> str:
@@ -149,6 +183,114 @@ def test_an_interrupted_sweep_keeps_what_is_finished_and_goes_on(monkeypatch, ca
     assert statuses() == ["done"] * 4 and runs() == 4
 
 
+def test_places_that_may_be_the_best_are_measured_in_turns_once(turns, capsys):
+    suite = write(models=["nets/fast.fake"], order="listed")
+    both = [["fast.fake 1", "fast.fake 2"]]
+    turns.slower[1] = 1.25
+    assert run(["sweep", suite, "--dry-run"]) == 0
+    assert "2 of 2 cells to carry out; time: not known before one is finished, then at most 30.0 s in turns" in (
+        capsys.readouterr().out
+    )
+    assert run(["sweep", suite]) == 0
+    out, err = capsys.readouterr()
+    first = "Latency: best for nets/fast.fake: fake, 2 threads, 1.00 ms, proven in turns\n2 of 2 cells are finished\n"
+    assert out.startswith(first) and turns.asked == both
+    assert "measuring these 2 in turns, 30 s at most" in err and "nets/fast.fake: The first numbers of " in err
+    best = {"metric": "latency", "model": "nets/fast.fake", "place": "fake, 2 threads", "why": "proven in turns",
+            "in_turns": True, "alike": []}  # fmt: skip
+    assert json.loads(Path("suite-results/board.json").read_text())["best"] == [best]
+    assert run(["sweep", suite, "--dry-run"]) == 0 and "in turns" not in capsys.readouterr().out
+    assert run(["sweep", suite, "-q"]) == 0 and turns.asked == both  # as they are in the store
+    assert capsys.readouterr().out.startswith(first)
+    assert run(["sweep", suite, "-q", "--again"]) == 0 and turns.asked == both * 2
+
+
+def test_of_places_that_turns_cant_tell_apart_the_reason_of_reports_decides(capsys):
+    assert run(["sweep", write(models=["nets/fast.fake"]), "-q"]) == 0
+    assert " ".join(capsys.readouterr().out.split()).startswith(
+        "Latency: best for nets/fast.fake: fake, 1 thread, 1.00 ms (fewest threads; fake 2T can't be told apart from it "
+        "in turns) 2 of 2 cells are finished "
+    )
+
+
+def test_turns_that_are_interrupted_keep_everything_and_are_taken_next_time(turns, capsys):
+    suite = write(order="listed")
+    turns.raises, turns.at = KeyboardInterrupt(), 1
+    assert run(["sweep", suite, "-q"]) == ExitCode.INTERRUPTED
+    assert " ".join(capsys.readouterr().out.split()).startswith(
+        "4 of 4 cells are finished; so far: Latency: best for all 2 models: fake, 1 thread (can't be told from other "
+        "places for any of them); not measured in turns for nets/slow.fake: edgewise sweep suite.yaml decides "
+    )
+    assert statuses() == ["done"] * 4 and [names[0] for names in turns.asked] == ["fast.fake 1"]
+    turns.raises = None
+    assert run(["sweep", suite, "-q"]) == 0
+    assert [names[0] for names in turns.asked] == ["fast.fake 1", "slow.fake 1"] and runs() == 4
+
+
+def test_turns_that_fail_are_said_and_cost_no_result(turns, capsys):
+    turns.raises = RunFailed("the device is gone")
+    assert run(["sweep", write(order="listed", models=["nets/fast.fake"])]) == 0
+    out, err = capsys.readouterr()
+    assert "nets/fast.fake is not measured in turns: the device is gone" in " ".join(err.split())
+    assert "; not measured in turns: edgewise sweep suite.yaml decides" in " ".join(out.split())
+
+
+def test_of_what_takes_no_turns_here_the_command_that_decides_is_said():
+    write(models=["nets/fast.fake"], order="listed")
+    found = work.sweep(SweepRequest(suite="suite.yaml"), Context())
+    alone = replace(found, verb="evaluate", held=[replace(one, in_turns=()) for one in found.held])
+    first = (
+        "Latency: best for nets/fast.fake: fake, 1 thread, 1.00 ms (fewest threads; fake 2T can't be told apart from it)"
+        "; not measured in turns: "
+    )
+    command = (
+        "edgewise compare nets/fast.fake,runtime=fake/cpu,threads=1 nets/fast.fake,runtime=fake/cpu,threads=2 decides"
+    )
+    assert alone.describe().answer[0] == first + command
+    in_lab = [replace(one, lab=LabPlace(job="j", attempt=1, fence=1, host="h", worker="w")) for one in alone.held]
+    assert replace(alone, verb="bench", held=in_lab).describe().answer[0] == first + command
+    assert list(replace(alone, verb="bench", held=in_lab).finals()) == []
+    assert replace(alone, verb="bench").describe().answer[0] == f"{first}edgewise sweep suite.yaml decides"
+
+
+def test_a_value_that_looks_better_than_what_turns_prove_is_said(turns):
+    write(models=["nets/fast.fake"], order="listed")
+    turns.slower[1] = 1.25
+    found = work.sweep(SweepRequest(suite="suite.yaml"), Context())
+    quick = tuple(
+        replace(row, value=9e-4, low=8.9e-4, high=9.1e-4) if row.metric == "latency" else row
+        for row in found.held[0].measurements
+    )
+    number = {**found.outcomes[0].rows[0]["metrics"]["latency"], "value": 9e-4}
+    row = {**found.outcomes[0].rows[0], "grade": "D", "metrics": {"latency": number}}
+    found = replace(
+        found,
+        held=[replace(found.held[0], measurements=quick, trust=Trust(grade="D", reasons=("few",))), found.held[1]],
+        outcomes=[replace(found.outcomes[0], rows=[row]), found.outcomes[1]],
+    )
+    document = found.describe()
+    assert document.answer[0] == (
+        "Latency: best for nets/fast.fake: fake, 2 threads, 1.00 ms, proven in turns; fake 1T (900 µs, grade D, looks "
+        "better) is slower"
+    )
+    assert not any("?" in cell.text for cell in document.tables[0].rows[0])  # turns rank it
+    even = {"verdict": "inconclusive", "ratio": 1.0}
+    open_ = [replace(one, in_turns=(replace(one.in_turns[0], **even),)) for one in found.held]
+    assert replace(found, held=open_).describe().answer[0] == (
+        "Latency: best for nets/fast.fake: fake, 2 threads, 1.00 ms (best grade; fake 1T (900 µs, grade D, looks better) "
+        "can't be told apart from it in turns)"
+    )
+
+
+def test_repeats_of_a_cell_are_one_in_turns(turns):
+    suite = write(models=["nets/fast.fake"], order="listed", repeats=3)
+    found = work.sweep(SweepRequest(suite=suite), Context())
+    assert turns.asked == [["fast.fake 1", "fast.fake 2"]]
+    assert sorted(bool(one.in_turns) for one in found.held) == [False] * 4 + [True] * 2
+    assert work.sweep(SweepRequest(suite=suite), Context()).describe().answer == found.describe().answer
+    assert len(turns.asked) == 1
+
+
 def test_a_cell_that_a_crash_cut_short_is_measured_again():
     suite = write()
     assert run(["sweep", suite, "-q"]) == 0
@@ -195,7 +337,7 @@ def test_a_model_measured_in_one_place_has_no_best_and_a_vague_value_is_marked()
     assert "[0.250, 400]" in first[1].text
     assert document.answer[0] == (
         "Latency: no best can be named for nets/fast.fake: only fake, 1 thread could be ranked (elsewhere grade D); "
-        "measure again with --again"
+        "measure again with --again --only 'nets/fast.fake on *'"
     )
     assert document.tables[0].notes == ("? grade D: too uncertain to be ranked",)
 
@@ -233,7 +375,7 @@ def test_a_better_value_of_grade_d_is_said_not_to_be_ranked():
     vague = document("D")
     assert vague.answer[0] == (
         "Latency: best for all 2 models: onnxruntime, 1 thread; 200 µs of litert 1T for nets/fast.fake and 200 µs of "
-        "litert 1T for nets/slow.fake are not ranked (grade D)"
+        "litert 1T for nets/slow.fake are not ranked (grade D, looks better)"
     )
     assert vague.tables[0].notes == (
         "★ best of its model",
@@ -242,7 +384,8 @@ def test_a_better_value_of_grade_d_is_said_not_to_be_ranked():
     (unreliable,) = [cell for cell in vague.tables[0].rows[0] if cell.text.endswith("?")]
     assert unreliable.text == "200 ± 20 µs D ?"
     assert document("D", ["fast"]).answer[0] == (
-        "Latency: best for nets/fast.fake: onnxruntime, 1 thread; 200 µs of litert 1T is not ranked (grade D)"
+        "Latency: best for nets/fast.fake: onnxruntime, 1 thread, 300 µs; 200 µs of litert 1T is not ranked (grade D, "
+        "looks better)"
     )
     assert document("C").answer[0] == "Latency: best for all 2 models: litert, 1 thread"
     assert len(document("C").tables[0].notes) == 1
@@ -282,7 +425,7 @@ def test_many_places_are_rows_and_a_few_models_are_named_with_their_best():
     assert table.rows[0][1].text.endswith("★") and table.rows[4][2].text.endswith("★")
     assert table.rows[5][2].notes == ("not finished",)
     assert document.answer[0] == (
-        "Latency: best for nets/fast.fake: fake, 1 thread; best for nets/slow.fake: fake, 5 threads"
+        "Latency: best for nets/fast.fake: fake, 1 thread, 1.00 ms; best for nets/slow.fake: fake, 5 threads, 2.00 ms"
     )
     assert document.answer[1] == "11 of 12 cells are finished; 1 left"
 
@@ -368,9 +511,9 @@ def test_several_places_in_a_sentence_have_no_commas_of_their_own():
 
     found = places_of(["1", "2"], ["litert", "openvino"], value).describe()
     assert found.answer[0] == (
-        "Latency: best for nets/fast.fake: litert 1T, openvino 1T, litert 2T and openvino 2T (can't be told apart; take "
-        "the first); best for nets/slow.fake: openvino 1T, litert 1T, litert 2T and openvino 2T (can't be told apart; "
-        "take the first)"
+        "Latency: best for nets/fast.fake: litert, 1 thread, 100 µs (by its value alone; openvino 1T, litert 2T and "
+        "openvino 2T can't be told apart from it); best for nets/slow.fake: openvino, 1 thread, 99.1 µs (by its value "
+        "alone; litert 1T, litert 2T and openvino 2T can't be told apart from it)"
     )
 
 
@@ -379,7 +522,8 @@ def test_what_can_not_be_told_from_the_best_of_one_model_is_named():
     kept = [at for at, cell in enumerate(found.cells) if "fast" in cell.model]
     one = replace(found, cells=[found.cells[at] for at in kept], outcomes=[found.outcomes[at] for at in kept])
     assert one.describe().answer[0] == (
-        "Latency: best for nets/fast.fake: litert 2T and onnxruntime 2T (can't be told apart; take the first)"
+        "Latency: best for nets/fast.fake: litert, 2 threads, 100 µs (by its value alone; onnxruntime 2T can't be told "
+        "apart from it)"
     )
 
 
@@ -642,7 +786,10 @@ def test_cells_of_grade_d_are_named_with_the_load_and_the_command_that_repeats_t
     vague = replace(found, outcomes=[replace(one, rows=[row]) for one, row in zip(found.outcomes, rows, strict=True)])
     busy = Caution.of("busy-host", "other processes used up to 80% of the processor time")
     trust = Trust(grade="D", reasons=("only 9 samples: unreliable",))
-    held = [replace(found.held[0], cautions=(busy,), trust=trust), replace(found.held[1], cautions=(), trust=trust)]
+    held = [
+        replace(one, cautions=cautions, trust=trust, in_turns=())
+        for one, cautions in zip(found.held, ((busy,), ()), strict=True)
+    ]
 
     def lines(**changed):
         return {section.title: section.lines for section in replace(vague, **changed).describe().sections}["Grade D"]
@@ -678,7 +825,7 @@ def test_cells_of_grade_d_are_named_with_the_load_and_the_command_that_repeats_t
     document = replace(vague, held=held).describe()
     assert document.answer[0] == (
         "Latency: no best can be named: all 2 values have grade D, as the machine was busy; measure again "
-        "with edgewise sweep suite.yaml --again"
+        "with edgewise sweep suite.yaml --again; not measured in turns: edgewise sweep suite.yaml decides"
     )
     assert document.tables[0].notes == ("? grade D: too uncertain to be ranked",)
     assert "Grade D" not in {section.title for section in found.describe().sections}

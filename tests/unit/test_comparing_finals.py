@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import re
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
 from edgewise.comparing.finals import can_take_turns, with_turns
 from edgewise.progress import Event, reporting_to
-from edgewise.record import Measurement, Run, Stopping, TargetSpec
+from edgewise.record import InTurns, Measurement, Run, Stopping, TargetSpec
 from edgewise.record.job import Scenario
 from edgewise.run import interleaving
 from edgewise.run.plan import Axes, make_plan
@@ -63,6 +64,15 @@ def test_ratios_of_finalists_are_those_of_their_turns(tmp_path):
         (1 / ends[1], 1 / ends[0])
     )
     assert not events  # rows of progress would look like a second run
+
+
+def test_ratios_with_runs_that_take_no_turns_now_are_kept(tmp_path):
+    first, second = (run_of(number, tmp_path, 1.0) for number in (1, 2))
+    old = InTurns(against=run_id(9), ratio=0.5, low=0.4, high=0.6, verdict="faster", method="earlier")
+    stale = replace(old, against=second.id)
+    found, _ = with_turns([replace(first, in_turns=(stale, old)), second], lambda machine: [])
+    assert [one.against for one in found.in_turns] == [second.id, old.against]
+    assert found.in_turns[0].ratio == pytest.approx(1.0, rel=1e-6) and found.in_turns[1] == old
 
 
 def test_it_ends_once_the_leader_is_known(tmp_path, monkeypatch):

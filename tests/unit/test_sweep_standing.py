@@ -7,7 +7,7 @@ from dataclasses import replace
 import pytest
 
 from edgewise.record import Caution
-from edgewise.report.bench.ranking import rank_models
+from edgewise.report.bench.ranking import finalists, rank_models
 from edgewise.verbs.rows import rows_of_runs
 from edgewise.verbs.sweep.standing import standings_of
 from edgewise.verbs.sweep.values import values_of
@@ -44,10 +44,12 @@ def test_what_reports_leave_out_is_not_ranked_and_says_why():
     slow = make_run(4, latency=9e-4, runtime="tvm")
     (found,) = standings([vague, wrong, good, slow]).values()
     assert (found.best, found.alike, found.sole) == (good.id, frozenset(), None)
-    assert found.unranked == {vague.id: "grade D", wrong.id: "outputs differ"}
+    assert found.unranked == {vague.id: "grade D, looks better", wrong.id: "outputs differ"}
     assert [each.run.id for each in rank_models([vague, wrong, good, slow])] == [good.id]
     (none,) = standings([vague, wrong]).values()
-    assert none.best is None and none.sole is None and none.unranked == found.unranked
+    assert (
+        none.best is None and none.sole is None and none.unranked == {vague.id: "grade D", wrong.id: "outputs differ"}
+    )
 
 
 @pytest.mark.parametrize("is_held", [True, False])
@@ -65,6 +67,22 @@ def test_a_place_of_grade_d_whose_interval_reaches_the_best_may_be_as_good(is_he
     far = make_run(4, latency=6e-4, half=1e-5, runtime="tvm", grade="D")
     (found,) = standings([good, slow, near, far], held=None if is_held else []).values()
     assert found.best == good.id and found.unranked == {near.id: "grade D, may be as good"}
+
+
+def test_what_drift_may_have_put_behind_takes_turns_too():
+    """The values of a night in which the speed of a machine changed by a factor of 1.6."""
+    best = make_run(1, latency=2.51e-4, half=3e-5, grade="C")
+    slow = make_run(2, latency=3.57e-4, half=5e-5, runtime="openvino", grade="C")
+    far = make_run(3, latency=5.1e-4, half=1e-5, runtime="tvm", grade="C")
+    vague = make_run(4, latency=6e-4, half=4e-4, runtime="litert", grade="D")
+    runs = [far, vague, slow, best]
+    assert finalists([far, slow, best]) == []
+    assert finalists(runs, drifted=True) == [[best, slow, vague]]
+    assert finalists([best, far], drifted=True) == []
+    (found,) = standings(runs).values()
+    assert [run.id for run in found.without_turns] == [best.id, slow.id, vague.id]
+    (found,) = standings([best, far]).values()
+    assert (found.best, found.why, found.without_turns) == (best.id, "proven by their processes", ())
 
 
 def test_values_decide_where_a_run_is_not_at_hand():

@@ -70,9 +70,15 @@ def with_turns(finalists: Sequence[Run], history: History, *, each_s: float = EA
     rows = [row for some in _of_leader_and_rest(found.variants, criteria) for row in some if row.ratio is not None]
     rows = rows_with_reruns(rows, found.variants, history)
     return [
-        replace(run, in_turns=tuple(_told(row, run.id) for row in rows if run.id in (row.a, row.b)))
+        replace(run, in_turns=_joined([_told(row, run.id) for row in rows if run.id in (row.a, row.b)], run.in_turns))
         for run in finalists
     ]
+
+
+def _joined(found: Sequence[InTurns], earlier: Sequence[InTurns]) -> tuple[InTurns, ...]:
+    """Return what was found, and what `earlier` turns found of other runs."""
+    known = {one.against for one in found}
+    return (*found, *(one for one in earlier if one.against not in known))
 
 
 def _of_leader_and_rest(

@@ -278,7 +278,9 @@ def execute(
         try:
             if not interrupted:
                 runs = _compare_files(runs, saver.save)
-                runs = _take_turns(runs, saver.save, context, everyone=turns == "all") if turns else runs
+                if turns:
+                    runs = take_turns(runs, finals_of(runs, everyone=turns == "all"), saver.save, context,
+                                      everyone=turns == "all")  # fmt: skip
         except KeyboardInterrupt:
             interrupted = True
     rest = plan.jobs[len(runs) :] if interrupted else ()
@@ -302,22 +304,49 @@ def _compare_files(runs: list[Run], save: Callable[[Run], None]) -> list[Run]:
     return compare_files(runs, save)
 
 
-def _take_turns(runs: Sequence[Run], save: Callable[[Run], None], context: Context, *, everyone: bool) -> list[Run]:
-    """Return the runs, finalists among them (or `everyone`) with the ratios that turns prove, and these saved again."""
-    from edgewise.comparing.finals import EACH_S, MOST, PROFILED_S, can_take_turns, with_turns
-    from edgewise.report.bench.ranking import finalists
+def finals_of(runs: Sequence[Run], *, everyone: bool = False, drifted: bool = False) -> list[list[Run]]:
+    """Return those of `runs` that are to be measured in turns, with each other those of a list.
+
+    Args:
+        everyone, drifted: as `edgewise.report.bench.ranking.finalists` takes them.
+
+    Raises `Unavailable` for an engine or a device that is not known here.
+    """
+    from edgewise.comparing.finals import MOST, can_take_turns
+    from edgewise.report.bench.ranking import finalists, took_turns
+
+    able = (
+        [run for run in some if can_take_turns(run)][:MOST]
+        for some in finalists(runs, everyone=everyone, drifted=drifted)
+    )
+    return [few for few in able if len(few) > 1 and not took_turns(few)]
+
+
+def take_turns(
+    runs: Sequence[Run],
+    finals: Sequence[Sequence[Run]],
+    save: Callable[[Run], None],
+    context: Context,
+    *,
+    everyone: bool = False,
+    named: str = "",
+) -> list[Run]:
+    """Return the runs, those of `finals_of` with the ratios that turns prove, and these saved again.
+
+    Args:
+        everyone: whether the finals are all runs, and not only those that may be the fastest.
+        named: what stands before the title of each stage.
+    """
+    from edgewise.comparing.finals import EACH_S, PROFILED_S, with_turns
     from edgewise.report.runs.conditions import labels_of
 
     labels = dict(zip((run.id for run in runs), labels_of(runs), strict=True))
     known = {run.id: run for run in runs}
     each_s = PROFILED_S if everyone else EACH_S
-    for some in finalists(runs, everyone=everyone):
-        few = [run for run in some if can_take_turns(run)][:MOST]
-        if len(few) < 2:
-            continue
+    for few in finals:
         who, most = listing([labels[run.id] for run in few]), f"{each_s * len(few):g} s at most"
         why = f"Which of {who} is faster" if everyone else f"The first numbers of {who} prove no order"
-        emit(StageStarted(title=f"{why}: measuring these {len(few)} in turns, {most}"))
+        emit(StageStarted(title=f"{named}{why}: measuring these {len(few)} in turns, {most}"))
         for run in with_turns(few, context.history, each_s=each_s):
             known[run.id] = run
             save(run)

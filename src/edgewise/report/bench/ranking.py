@@ -10,6 +10,7 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
+from itertools import combinations
 from pathlib import PurePath
 from typing import NamedTuple
 
@@ -187,7 +188,12 @@ def _is_one_model(one: Candidate, other: Candidate) -> bool:
     return one.run.job.model.family == other.run.job.model.family
 
 
-def finalists(runs: Sequence[Run], *, everyone: bool = False) -> list[list[Run]]:
+DRIFT = 2.0
+"""Runs minutes apart whose values differ by less than this factor may have the other order side by side: within half an
+hour the speed of a shared virtual machine changed by a factor of 1.6."""
+
+
+def finalists(runs: Sequence[Run], *, everyone: bool = False, drifted: bool = False) -> list[list[Run]]:
     """Of each of `sweeps`, the runs of which any may be the fastest: two or more that one measurement can't tell apart.
 
     How trustworthy their own numbers are is no matter, as their ratios are to be measured. With one of grade D come
@@ -195,6 +201,9 @@ def finalists(runs: Sequence[Run], *, everyone: bool = False) -> list[list[Run]]
 
     Args:
         everyone: all of them that have a number, the fastest first, also those that can be told apart.
+        drifted: they were measured so far apart in time that intervals may mislead. Then it is all whose value or
+            interval comes close to the best of those that are not of grade D, in the order of their values: what turns
+            find does not change who they are.
     """
     found = []
     for sweep in sweeps(runs):
@@ -202,6 +211,9 @@ def finalists(runs: Sequence[Run], *, everyone: bool = False) -> list[list[Run]]
         rows = [Candidate(run, "", row) for run in able if (row := run.measurement(run.headline)) is not None]
         if everyone:
             found.append([one.run for one in in_order([one for one in rows if one.value > 0])])
+            continue
+        if drifted:
+            found.append([one.run for one in _near_the_best(rows)])
             continue
         first, *rest = levels(rows) or [[]]
         doubtful = [one for one in first if is_unreliable(one.run)]
@@ -213,6 +225,21 @@ def finalists(runs: Sequence[Run], *, everyone: bool = False) -> list[list[Run]]
         ]
         found.append([one.run for one in (*first, *beside)])
     return [some for some in found if len(some) > 1]
+
+
+def _near_the_best(rows: Sequence[Candidate]) -> list[Candidate]:
+    """Return those of `rows` that may be the fastest where the machine's speed drifts by `DRIFT`, by their values."""
+    rows = sorted(rows, key=lambda one: -one.value if one.is_rate else one.value)
+    best = next((one for one in rows if not is_unreliable(one.run)), rows[0] if rows else None)
+    if best is None:
+        return []
+    far = best.value / DRIFT if best.is_rate else best.value * DRIFT
+    return [one for one in rows if (one.value > far if best.is_rate else one.value < far) or _reaches(one.row, best)]
+
+
+def took_turns(runs: Sequence[Run]) -> bool:
+    """Whether each of `runs` was measured in turns with each other one."""
+    return all(one.turns_against(other) is not None for one, other in combinations(runs, 2))
 
 
 def peers_of(ranked: Sequence[Candidate], beside: Sequence[Candidate] = ()) -> list[Candidate]:
@@ -243,9 +270,15 @@ def may_be_as_fast(run: Run, chosen: Candidate) -> bool:
         return False
     if (turns := run.turns_against(chosen.run)) is not None:
         return turns.verdict != "slower"
+    return _reaches(row, chosen)
+
+
+def _reaches(row: Measurement, chosen: Candidate) -> bool:
+    """Whether the interval of `row`, which has a value, reaches the one of `chosen` or is beyond it."""
+    value = row.value or 0.0
     if chosen.is_rate:
-        return (row.high or row.value) >= (chosen.value if chosen.row.low is None else chosen.row.low)
-    return (row.value if row.low is None else row.low) <= (chosen.row.high or chosen.value)
+        return (row.high or value) >= (chosen.value if chosen.row.low is None else chosen.row.low)
+    return (value if row.low is None else row.low) <= (chosen.row.high or chosen.value)
 
 
 UNRELIABLE = "grade D"
@@ -383,6 +416,11 @@ def prefer(peers: Sequence[Candidate], among: Sequence[Candidate] = ()) -> tuple
         said += [f"not every run has an interval of {listing(without)}"] if without else []
         reasons.append(Reason("", f"chosen by its {noun_of(left[0].run)} alone: {'; '.join(said)}"))
     return left[0], reasons
+
+
+def brief_of(reasons: Sequence[Reason]) -> str:
+    """``"fewest threads, best grade"``: the reasons that `prefer` gives, in few words."""
+    return ", ".join(dict.fromkeys(reason.brief for reason in reasons if reason.brief)) or "by its value alone"
 
 
 def _cost_in(metric: str) -> Callable[[Run], float | None]:

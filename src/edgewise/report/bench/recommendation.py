@@ -34,6 +34,7 @@ from edgewise.report.bench.ranking import (
     RankedModel,
     are_apart,
     at_another_time,
+    brief_of,
     candidates_of,
     comparable_groups,
     every_candidate,
@@ -183,7 +184,7 @@ def _of_lower_precision(chosen: Candidate, ranked: Sequence[Candidate]) -> str:
     if other is chosen or other in full:
         return f"it computes in {other.run.job.runtime.precision}: {differ}"
     said = _beside(other, chosen)
-    told = f"is {said}{_how_apart(other, chosen)}" if said else _not_told(other, chosen)
+    told = f"is {said}{how_apart(other, chosen)}" if said else _not_told(other, chosen)
     return f"{other.label} {told} ({differ})"
 
 
@@ -211,9 +212,9 @@ def _why(chosen: Candidate, ranked: Sequence[Candidate]) -> list[str]:
         verdict = judged(chosen, other).verdict
         if verdict in ("faster", "slower"):
             factor = factor_of(chosen, other, slow=verdict == "slower")
-            lines.append(f"{factor} {verdict} than {other.label} ({noun} {numbers}){_how_apart(chosen, other)}")
+            lines.append(f"{factor} {verdict} than {other.label} ({noun} {numbers}){how_apart(chosen, other)}")
         elif verdict == "same":
-            lines.append(f"as fast as {other.label} ({noun} {numbers}){_how_apart(chosen, other)}")
+            lines.append(f"as fast as {other.label} ({noun} {numbers}){how_apart(chosen, other)}")
         else:  # as `_of_not_told` says
             because = why_not_told(chosen, other)
             lines.append(f"can't be told apart from {other.label} in speed ({noun} {numbers}){because}")
@@ -255,7 +256,7 @@ def _beside(other: Candidate, chosen: Candidate) -> str:
 _OF_DESIGN = {"sessions": ", by their processes", "intervals": ", by their 95 % intervals"}
 
 
-def _how_apart(other: Candidate, chosen: Candidate) -> str:
+def how_apart(other: Candidate, chosen: Candidate) -> str:
     """How it is known which of two is faster that took no turns; "" where they did, or where it isn't known."""
     row = judged(other, chosen)
     return "" if row.verdict == "inconclusive" else _OF_DESIGN.get(row.design, "")
@@ -281,7 +282,7 @@ def _of_threads(chosen: Candidate, ranked: Sequence[Candidate]) -> tuple[str, Ca
         if best is None:
             return "", None
         said = _beside(best, chosen)
-        line = f"{threads_of(best.run)} threads are {said}{_how_apart(best, chosen)}"
+        line = f"{threads_of(best.run)} threads are {said}{how_apart(best, chosen)}"
         return (line, best) if said else (_of_unproven_threads(best, chosen), best)
     other, cores = alike[least], _as_many(own, least)
     proven, turned = is_faster(chosen, other), turns_of(chosen, other) is not None
@@ -314,7 +315,7 @@ def _of_second_engine(chosen: Candidate, ranked: Sequence[Candidate]) -> str:
     own = provider_of(chosen.run)
     other = _nearest(chosen, [one for one in ranked if provider_of(one.run) != own])
     said = _beside(other, chosen) if other is not None else ""
-    return f"{other.label} is {said}{_how_apart(other, chosen)}" if other is not None and said else ""
+    return f"{other.label} is {said}{how_apart(other, chosen)}" if other is not None and said else ""
 
 
 def _nearest(chosen: Candidate, others: Sequence[Candidate]) -> Candidate | None:
@@ -571,7 +572,7 @@ def _of_ranked(runs: Sequence[Run], ranked: Sequence[RankedModel]) -> tuple[list
     second = _nearest(chosen, [one for one in every if provider_of(one.run) not in told]) if len(told) < 2 else None
     if second is not None and ((said := _beside(second, chosen)) or second not in family):
         words = f"is {said}" if said else _not_told(second, chosen)
-        facts.append(f"{name(second.run)} {words}{_how_apart(second, chosen)}")
+        facts.append(f"{name(second.run)} {words}{how_apart(second, chosen)}")
     # Proofs in a circle: by intervals it is slower than what is slower than the fastest.
     against = next((one for one in ranked if one.place and is_faster(own[one.run.id], chosen)), None)
     facts += [f"But {against.model} is faster in turns: repeat it on an idle machine"] if against else []
@@ -602,19 +603,29 @@ def _lines_of_undecided(run: Run, chosen: Run, name: Callable[[Run], str]) -> li
     """Return that `run`, of grade D, may be faster than `chosen`, and the command that decides it."""
     values = [headline_text(one, interval=False) for one in (run, chosen)]
     first = f"Not decided: {name(run)} ({values[0]}, {UNRELIABLE}) may be faster than {name(chosen)} ({values[1]})"
-    job = run.job
-    if not all(map(_is_comparable, (run, chosen))):
-        return [first, "To decide, measure both again on an idle machine"]
-    subjects = [_subject_of(one) for one in (chosen, run)]
-    words = ["edgewise", "compare", *subjects]
+    command = compare_command([chosen, run])
+    return [first, f"To decide: {command}" if command else "To decide, measure both again on an idle machine"]
+
+
+def compare_command(runs: Sequence[Run], *, places: bool = False) -> str:
+    """``edgewise compare m.onnx,runtime=openvino,threads=1 …``: what measures runs of one place in turns; "" if nothing
+    here does.
+
+    Args:
+        places: whether models outside the current folder have their paths.
+    """
+    if not all(map(is_comparable, runs)):
+        return ""
+    job = runs[0].job
+    words = ["edgewise", "compare", *(_subject_of(run, places=places) for run in runs)]
     words += [] if job.target.device == LOCAL else ["-d", job.target.device]
     words += ["--batch", str(job.workload.batch)] if job.workload.batch > 1 else []
     kind = job.workload.scenario.kind
     words += ["--scenario", kind] if kind != Scenario().kind else []
-    return [first, one_line(f"To decide: {shlex.join(words)}")]
+    return one_line(shlex.join(words))
 
 
-def _is_comparable(run: Run) -> bool:
+def is_comparable(run: Run) -> bool:
     """Return whether ``compare`` can measure what `run` measured; what is not installed here can't be."""
     try:
         return can_take_turns(run)
@@ -622,11 +633,11 @@ def _is_comparable(run: Run) -> bool:
         return False
 
 
-def _subject_of(run: Run) -> str:
+def _subject_of(run: Run, *, places: bool) -> str:
     """``model.onnx,runtime=onnxruntime,threads=2``: a run as ``compare`` measures it again."""
     runtime = run.job.runtime
     engine = runtime.name if runtime.provider is None else f"{runtime.name}/{runtime.provider}"
-    words = [typed_path(run), f"runtime={engine}", f"threads={threads_of(run) or 1}"]
+    words = [typed_path(run, places=places), f"runtime={engine}", f"threads={threads_of(run) or 1}"]
     return ",".join([*words, *([f"precision={runtime.precision}"] if runtime.precision else [])])
 
 
@@ -690,8 +701,7 @@ def _tie_of(named: Sequence[Candidate], leaders: Sequence[Candidate]) -> list[st
         best, reasons = prefer(some)
         if best is chosen:
             break
-    words = [reason.brief for reason in reasons if reason.brief] or ["by its value alone"]
-    why = f" ({', '.join(words)})" if best is chosen else ""
+    why = f" ({brief_of(reasons)})" if best is chosen else ""
     told, alike = f"{chosen.label}{why}, {headline_text(chosen.run)}", _tied_texts(tied, chosen)
     line = f"{told}; {enumerate_few(alike, 3)} {NOT_TOLD}{way}"
     if len(alike) == 1 or len(line) <= MOST_OF_FIRST_LINE:

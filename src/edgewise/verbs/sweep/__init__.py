@@ -18,7 +18,8 @@ class Sweep(Verb):
         - {runtime: openvino, threads: 2}
 
     Its combinations are cells. A cell that fails does not stop the others. The same command again goes on where the
-    last one stopped: finished cells are not measured again.
+    last one stopped: finished cells are not measured again. At its end bench measures in turns, for each model, the
+    places that may be the best: cells that lie minutes apart prove no order where the machine's speed drifts.
     """
 
     name = "sweep"

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Mapping, Sequence
+from glob import escape
 from shlex import quote
 
 from edgewise.errors import as_flag
@@ -98,13 +99,26 @@ def vague_sections(
             who = f"{len(some)} of {of_cells} runs of {who}"
         load = f": {worst_load([held[row['run']] for row in some])}" if reason == _BUSY else ""
         lines.append(f"{who}: {reason}{load}")
-    part = len(names) < len(every)
-    by_pattern = part and len(names) > MOST_AGAIN
-    only = ["PATTERN"] if by_pattern else names if part else chosen
-    words = "measures cells again whose names match" if by_pattern else "measures them again"
-    again = f"{again_command(command, only)} {words}"
+    only = _patterns_of(names, rows, outcomes) if len(names) < len(every) else chosen
+    again = f"{again_command(command, only)} measures them again"
     lines = [f"{lines[0]}; {again}"] if len(lines) == 1 else [*lines, again]
     return [Section(title="Grade D", lines=tuple(map(one_line, lines)), tone="poor")]
+
+
+def _patterns_of(names: Sequence[str], rows: Sequence[Row], outcomes: Mapping[str, Outcome]) -> list[str]:
+    """Return what chooses the cells of these names: a pattern for a model all of whose cells are among them."""
+    cells = by_key((row["named"], outcomes[row["cell"]].cell) for row in rows)
+    patterns = {
+        name: pattern_of(model) if len(set(own)) > 1 and set(own) <= set(names) else name
+        for model, own in cells.items()
+        for name in own
+    }
+    return list(dict.fromkeys(patterns[name] for name in names))
+
+
+def pattern_of(model: str) -> str:
+    """``"fresh.onnx on *"``: the pattern that the names of all cells of a model match, and no others."""
+    return f"{escape(model)} on *"
 
 
 def again_command(command: str, only: Sequence[str]) -> str:

@@ -37,7 +37,8 @@ class SweepPresentation(Presentation[SweepResult]):
         lines = [f"cell: {cell.name}{'' if at in waiting else ' (finished)'}" for at, cell in enumerate(found.cells)]
         rest, count = found.expected_s, len(waiting)
         words = "not known before one is finished" if rest is None else f"about {format_duration(rest)}"
-        lines.append(f"{count} of {len(found.cells)} cells to carry out; time: {words}")
+        turns = f", then at most {format_duration(found.turns_s)} in turns" if found.turns_s else ""
+        lines.append(f"{count} of {len(found.cells)} cells to carry out; time: {words}{turns}")
         notes = [f"can't be read: {error.message}" for error in found.unread.values()]
         notes += [f"does not count: {line}" for line in found.not_counted]
         return lines, [*notes, *(f"left out: {why} ({count})" for why, count in found.left_out.items())]

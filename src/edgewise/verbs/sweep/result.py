@@ -5,18 +5,21 @@ from __future__ import annotations
 import json
 import re
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
 from pathlib import Path
 from typing import Any
 
+from edgewise.device.devices import LOCAL
 from edgewise.formatting import quantity, scale_of
 from edgewise.metrics import METRICS
 from edgewise.record import Run
 from edgewise.record.caution import loads_of
+from edgewise.record.reference import machine_key
 from edgewise.report.bench.page import environment_documents
-from edgewise.report.bench.ranking import UNRELIABLE
+from edgewise.report.bench.ranking import NOT_TOLD, UNRELIABLE
+from edgewise.report.bench.recommendation import compare_command, is_comparable
 from edgewise.report.document import (
     Cell,
     Column,
@@ -31,18 +34,22 @@ from edgewise.report.document import (
 )
 from edgewise.report.document.columns import text_column
 from edgewise.report.runs.cells import amount_cell, label_of
+from edgewise.run.environment import fingerprint
 from edgewise.store.exchange import write_file
 from edgewise.text import enumerate_few, listing, one_line
 from edgewise.units import format_duration
+from edgewise.verbs.measuring import finals_of
 from edgewise.verbs.outcome import Outcome
 from edgewise.verbs.rows import Row
 from edgewise.verbs.sweep.cells import Cell as SuiteCell
 from edgewise.verbs.sweep.cells import name_place, words_of_threads
-from edgewise.verbs.sweep.conditions import again_command, cells_tables, sections_of_runs, vague_sections
+from edgewise.verbs.sweep.conditions import again_command, cells_tables, pattern_of, sections_of_runs, vague_sections
 from edgewise.verbs.sweep.front import fronts_of
-from edgewise.verbs.sweep.standing import Standing, standings_of
+from edgewise.verbs.sweep.standing import IN_TURNS, LOOKS_BETTER, Standing, rivals_in, standings_of
 from edgewise.verbs.sweep.values import Value, Values, sign_of, values_of
 
+_Standings = Mapping[str, Standing]
+Finals = list[list[Run]]
 SCHEMA = 1
 FEW_COLUMNS = 4
 """Places beyond which they are rows, if there are fewer models."""
@@ -118,6 +125,7 @@ class SweepResult:
                  "rows": list(one.rows) if one else []}
                 for cell, one in zip(self.cells, self.outcomes, strict=True)
             ],
+            "best": self._best(),
             "not_counted": list(self.not_counted),
             "emitted": list(self.emitted),
         }  # fmt: skip
@@ -130,17 +138,16 @@ class SweepResult:
 
     def describe(self) -> Document:
         """Return the answer, a table per metric, and what failed."""
-        rows = list(self.rows())
-        places, whole = _places(rows, self.cells)
-        metrics = list(dict.fromkeys(name for row in rows for name in row["headlines"]))
-        held = {run.id: run for run in self.held}
-        found = {name: values for name in metrics if (values := values_of(rows, places, name, held))}
-        standings = {name: standings_of(name, values) for name, values in found.items()}
+        rows, places, whole, found, standings = self._judged()
         fronts = fronts_of(rows, places, whole)
         sections = (
             [Section(title="Failed", lines=_failures(self.failed, self._again), tone="poor")] if self.failed else []
         )
         by_keys = {one.key: one for one in self.outcomes if one is not None}
+        without = {model: one.without_turns for each in standings.values() for model, one in each.items()}
+        ways = {model: self._way_to_turns(model, runs) for model, runs in without.items() if runs}
+        told = tuple(one_line(f"{model}: {way}") for model, way in ways.items() if way)
+        sections += [Section(title="Not measured in turns", lines=told)] if len(set(ways.values())) > 1 else []
         sections += vague_sections(self.held, rows, by_keys, command=self.command, chosen=self.only)
         if self.not_counted:
             sections.append(Section(title="Results that do not count", lines=tuple(map(one_line, self.not_counted))))
@@ -150,7 +157,15 @@ class SweepResult:
         if self.folder:
             sections.append(Section(title="Files", lines=tuple(self.emitted) or (kept,)))
         best = [
-            _best_line(name, values, standings[name], whole, self.limits.get(name), again=self._again)
+            _best_line(
+                name,
+                values,
+                standings[name],
+                whole,
+                self.limits.get(name),
+                again=self._again_with,
+                ways={model: ways[model] for model, one in standings[name].items() if one.without_turns},
+            )
             for name, values in found.items()
         ]
         matrices = [
@@ -159,12 +174,63 @@ class SweepResult:
         ]
         return Document(
             title=f"Sweep {one_line(self.suite)}",
-            answer=(*filter(None, best), self._state()),
+            answer=self._answer([line for line in best if line]),
             tables=(*matrices, *cells_tables(rows, by_keys)),
             sections=tuple(sections),
             charts=(lambda: [front.chart() for front in fronts]) if fronts else tuple,
             parts=(lambda: [("Conditions", environment_documents(self.held))]) if self.held else tuple,
         )
+
+    def _judged(self) -> tuple[list[Row], list[str], Mapping[str, str], dict[str, Values], dict[str, _Standings]]:
+        """Return the rows with the place of each, each place in full, and of each metric the values and standings."""
+        rows = list(self.rows())
+        places, whole = _places(rows, self.cells)
+        metrics = list(dict.fromkeys(name for row in rows for name in row["headlines"]))
+        held = {run.id: run for run in self.held}
+        found = {name: values for name in metrics if (values := values_of(rows, places, name, held))}
+        return rows, places, whole, found, {name: standings_of(name, values) for name, values in found.items()}
+
+    def _best(self) -> list[dict[str, Any]]:
+        """Return the best place of each model in each metric, JSON-shaped."""
+        _, _, whole, _, standings = self._judged()
+        return [
+            {"metric": metric, "model": model, "place": whole[one.best], "why": one.why or None,
+             "in_turns": one.in_turns, "alike": [whole[place] for place in sorted(one.alike)]}
+            for metric, of_metric in standings.items()
+            for model, one in of_metric.items()
+            if one.best is not None
+        ]  # fmt: skip
+
+    def _answer(self, best: Sequence[str]) -> tuple[str, ...]:
+        """Return what is the best; how many cells are finished stands first where it was interrupted."""
+        if not self.interrupted:
+            return (*best, self._state())
+        so_far = [f"so far: {line}" for line in best[:1]]
+        return ("; ".join([self._state(), *so_far]), *best[1:])
+
+    def finals(self, *, only: Callable[[str], bool] = lambda model: True) -> Iterator[tuple[str, list[Run], Finals]]:
+        """Yield each model, its runs in all places, and those of them that this machine can yet measure in turns.
+
+        Args:
+            only: models that are asked about.
+        """
+        if self.verb != "bench" or self.in_lab or not self.held:
+            return
+        rows = list(self.rows())
+        places, _ = _places(rows, self.cells)
+        held, here = {run.id: run for run in self.held}, machine_key(fingerprint())
+        for metric in dict.fromkeys(run.headline for run in self.held):
+            for model, of_model in values_of(rows, places, metric, held).items():
+                runs = [run for run in rivals_in(of_model) if _can_be_repeated(run, here)]
+                if only(model) and (finals := finals_of(runs, drifted=True)):
+                    yield model, runs, finals
+
+    def _way_to_turns(self, model: str, runs: Sequence[Run]) -> str:
+        """Return the command that measures `runs` of `model` in turns; "" where nothing here can."""
+        due = self.finals(only=lambda name: name == model)
+        own = {run.id for _, _, finals in due for few in finals for run in few}
+        same = self.command if own >= {run.id for run in runs} else ""
+        return same or compare_command(runs, places=True)
 
     def all_metrics(self) -> Table:
         """Return the tables of all metrics side by side, for a CSV file."""
@@ -183,6 +249,11 @@ class SweepResult:
     def _again(self) -> str:
         """Return the command that measures all cells again; where it is not known, what it needs."""
         return again_command(self.command, self.only)
+
+    def _again_with(self, models: Sequence[str]) -> str:
+        """Return the command that measures the cells of `models` again."""
+        left = {cell.model for cell in self.cells} - set(models)
+        return again_command(self.command, [pattern_of(model) for model in models]) if left else self._again
 
     @property
     def _absence(self) -> str:
@@ -295,7 +366,7 @@ def _list(
 
     def order(model: str, place: str) -> tuple[bool, bool, bool, float]:
         own, value = marks[model][place], values[model][place]
-        return value.vague, BEST not in own, LIKE_BEST not in own, sign_of(metric) * value.value
+        return VAGUE in own, BEST not in own, LIKE_BEST not in own, sign_of(metric) * value.value
 
     pairs = [
         (model, place) for model, of_model in cells.items() for place in sorted(of_model, key=partial(order, model))
@@ -340,7 +411,7 @@ def _marks_of(metric: str, place: str, value: Value, standing: Standing, limit: 
     said = {
         BEST: place == standing.best,
         LIKE_BEST: place in standing.alike,
-        VAGUE: value.vague,
+        VAGUE: value.vague and place not in standing.ranked,
         BEYOND: _is_beyond(metric, value, limit),
     }
     return [mark for mark, holds in said.items() if holds]
@@ -358,20 +429,24 @@ def _best_line(
     whole: Mapping[str, str],
     limit: float | None,
     *,
-    again: str,
+    again: Callable[[Sequence[str]], str],
+    ways: Mapping[str, str],
 ) -> str:
     """``"Latency: best for 3 of 4 models: litert, 1 thread; 2 of 8 values are beyond 5 ms"``; "" if it says nothing.
 
     Args:
         whole: place → its full name.
-        again: the command that measures again.
+        again: the command that measures the cells of some models again.
+        ways: model that took no turns → the command that measures it in turns; "" for none.
     """
     words = []
     winners = {model: whole[standings[model].best or ""] for model in values if standings[model].best is not None}
     models = list(winners)
     best = Counter(winners.values()).most_common()
     if len(models) == 1 or (len(models) <= FEW_COLUMNS and len(best) > 1):
-        words += [f"best for {model}: {_with_alike(standings[model], whole)}" for model in models]
+        words += [
+            f"best for {model}: {_with_alike(metric, values[model], standings[model], whole)}" for model in models
+        ]
     elif best:
         most = best[0][1]
         first = [place for place, count in best if count == most]
@@ -380,8 +455,11 @@ def _best_line(
         tied = sum(bool(standings[model].alike) for model in models if winners[model] in first)
         held = len(first) * most
         doubt = f" (can't be told from other places for {'any' if tied == held else tied} of them)" if tied else ""
+        proven = sum(standings[model].why == IN_TURNS for model in models if winners[model] in first)
+        doubt += f", {IN_TURNS}{'' if proven == held else f' for {proven}'}" if proven else ""
         words.append(f"best for {whose}: {_listed(first)}{doubt}")
     words += _without_best(values, standings, whole, again)
+    words += _without_turns(ways, len(values))
     unranked: dict[str, list[str]] = {}
     for model, standing in standings.items():
         if standing.best is None:
@@ -399,7 +477,12 @@ def _best_line(
     return one_line(f"{label_of(metric)}: {'; '.join(words)}") if words else ""
 
 
-def _without_best(values: Values, standings: Mapping[str, Standing], whole: Mapping[str, str], again: str) -> list[str]:
+def _without_best(
+    values: Values,
+    standings: Mapping[str, Standing],
+    whole: Mapping[str, str],
+    again: Callable[[Sequence[str]], str],
+) -> list[str]:
     """Return why no best of some models can be named; empty where each has one, or is in one place."""
     without = [model for model, standing in standings.items() if standing.best is None and standing.unranked]
     none = [model for model in without if standings[model].sole is None]
@@ -418,19 +501,49 @@ def _without_best(values: Values, standings: Mapping[str, Standing], whole: Mapp
         if models is one:
             places = list(dict.fromkeys(whole[standings[model].sole or ""] for model in models))
             why = f"only {_listed(places)} could be ranked (elsewhere {listing(whys)}{busy})"
-        words.append(f"no best can be named{whose}: {why}; measure again with {again}")
+        words.append(f"no best can be named{whose}: {why}; measure again with {again(models)}")
     return words
 
 
-def _with_alike(standing: Standing, whole: Mapping[str, str]) -> str:
-    """Return the best place, or it and those that can't be told from it."""
-    best, alike = whole[standing.best or ""], [name for place, name in whole.items() if place in standing.alike]
-    return f"{_listed([best, *alike])} (can't be told apart; take the first)" if alike else best
+def _without_turns(ways: Mapping[str, str], total: int) -> list[str]:
+    """Return which of a total of models took no turns, with the first command of those that decide."""
+    if not ways:
+        return []
+    model, way = next((pair for pair in ways.items() if pair[1]), ("", ""))
+    whose = f" for {enumerate_few(list(ways))}" if len(ways) < total else ""
+    which = f" for {model}" if len(set(ways.values())) > 1 else ""
+    return [f"not measured in turns{whose}{f': {way} decides{which}' if way else ''}"]
+
+
+def _with_alike(metric: str, of_model: Mapping[str, Value], standing: Standing, whole: Mapping[str, str]) -> str:
+    """``"openvino, 1 thread, 207 µs, proven in turns"``: the best place, and what can't be told from it."""
+    best, unit = standing.best or "", METRICS[metric].unit
+    told = f"{whole[best]}, {quantity(of_model[best].value, unit)}"
+
+    def name(place: str) -> str:
+        value, short = of_model[place], _short_place(whole[place])
+        if sign_of(metric) * (value.value - of_model[best].value) >= 0:
+            return short
+        return f"{short} ({quantity(value.value, unit)}{f', {UNRELIABLE}' if value.vague else ''}, {LOOKS_BETTER})"
+
+    if standing.alike:
+        alike = listing([name(place) for place in whole if place in standing.alike])
+        return f"{told} ({standing.why}; {alike} {NOT_TOLD}{' in turns' if standing.in_turns else ''})"
+    behind = [place for place in whole if place in standing.ranked and name(place) != _short_place(whole[place])]
+    aside = f"; {listing(list(map(name, behind)))} {'is' if len(behind) == 1 else 'are'} slower" if behind else ""
+    return f"{told}{f', {standing.why}' if standing.why else ''}{aside}"
 
 
 def _listed(places: Sequence[str]) -> str:
     """Return the place, or several in their short forms, which have no commas."""
     return listing(places if len(places) == 1 else [_short_place(place) for place in places])
+
+
+def _can_be_repeated(run: Run, here: str | None) -> bool:
+    """Whether turns on this machine, of the key `here`, say something of `run`, and its scenario has any."""
+    scenario, device = run.job.workload.scenario, run.job.target.device
+    is_own = run.lab is None and run.source is None and (device != LOCAL or machine_key(run.environment) == here)
+    return is_own and scenario.kind != "cold-start" and scenario.sustained_s is None and is_comparable(run)
 
 
 def _failures(failed: Sequence[Outcome], command: str) -> tuple[str, ...]:

@@ -2,21 +2,31 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping, Set
+from collections.abc import Mapping, Sequence, Set
 from dataclasses import dataclass, field
+from typing import Any
 
+from edgewise.record import Run
 from edgewise.report.bench.ranking import (
     UNRELIABLE,
     Candidate,
+    Reason,
+    brief_of,
     candidates_of,
+    finalists,
     may_be_as_fast,
     objection_of,
     peers_of,
     prefer,
+    took_turns,
+    turns_of,
 )
+from edgewise.report.bench.recommendation import how_apart
 from edgewise.verbs.sweep.values import Value, Values, overlaps, sign_of
 
-MAY_BE = "may be as good"
+MAY_BE, LOOKS_BETTER = "may be as good", "looks better"
+IN_TURNS = "proven in turns"
+BY_VALUE = "by its value alone"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -30,6 +40,10 @@ class Standing:
             not ranked where there is no best → why they don't count.
         sole: the only place that could be ranked, of several; None where there is none.
         is_judged: whether runs were judged, as reports do it, and not values with intervals.
+        ranked: the places that could be ranked.
+        why: how it is known that the best is the best; of several that can't be told apart, why it is preferred.
+        in_turns: whether turns were taken with the best.
+        without_turns: the runs that may be the fastest, where they were not measured in turns.
     """
 
     best: str | None = None
@@ -37,12 +51,16 @@ class Standing:
     unranked: Mapping[str, str] = field(default_factory=dict)
     sole: str | None = None
     is_judged: bool = False
+    ranked: Set[str] = frozenset()
+    why: str = ""
+    in_turns: bool = False
+    without_turns: Sequence[Run] = ()
 
 
 def standings_of(metric: str, values: Values) -> dict[str, Standing]:
     """Return the standing of each model: as reports recommend, where all its runs are at hand, else by its values."""
     judged = {
-        model: candidates_of([run for value in of_model.values() for run in value.runs])[0]
+        model: candidates_of([run for value in of_model.values() for run in value.ranked])[0]
         for model, of_model in values.items()
         if all(len(value.runs) == value.number for value in of_model.values())
     }
@@ -63,12 +81,15 @@ def _judged(metric: str, of_model: Mapping[str, Value], able: list[Candidate], e
     places = {run.id: place for place, value in of_model.items() for run in value.runs}
     standing = {places[one.run.id] for one in able}
     peers = peers_of(able, every) if able else []
-    chosen = prefer(peers, able)[0] if peers else None
+    chosen, reasons = prefer(peers, able) if peers else (None, [])
+    turned = [] if chosen is None else [one for one in able if turns_of(one, chosen) is not None]
 
     def why(place: str, value: Value) -> str:
         brief = next(filter(None, (objection_of(run).brief for run in value.runs)), UNRELIABLE)
-        if chosen is None or len(standing) < 2 or _is_better(metric, value, of_model[places[chosen.run.id]]):
+        if chosen is None or len(standing) < 2:
             return brief
+        if _is_better(metric, value, of_model[places[chosen.run.id]]):
+            return f"{brief}, {LOOKS_BETTER}" if brief == UNRELIABLE else brief
         return f"{brief}, {MAY_BE}" if any(may_be_as_fast(run, chosen) for run in value.runs) else ""
 
     unranked = {place: why(place, value) for place, value in of_model.items() if place not in standing}
@@ -76,9 +97,39 @@ def _judged(metric: str, of_model: Mapping[str, Value], able: list[Candidate], e
         best=places[chosen.run.id] if chosen is not None else None,
         alike=frozenset(places[one.run.id] for one in peers),
         unranked=unranked,
-        ranked=standing,
+        ranked=frozenset(standing),
         is_judged=True,
+        why="" if chosen is None else _why(chosen, peers, able, turned, reasons),
+        in_turns=bool(turned),
+        without_turns=_without_turns(rivals_in(of_model), chosen),
     )
+
+
+def rivals_in(of_model: Mapping[str, Value]) -> list[Run]:
+    """Return a run for each place of a model."""
+    return [run for value in of_model.values() if (run := value.rival) is not None]
+
+
+def _without_turns(runs: Sequence[Run], chosen: Candidate | None) -> Sequence[Run]:
+    """Return those of `runs` that may be the fastest, the chosen one among them, if they took no turns."""
+    finals = [some for some in finalists(runs, drifted=True) if len(some) > 1 and not took_turns(some)]
+    return next((some for some in finals if chosen is None or any(run is chosen.run for run in some)), ())
+
+
+def _why(
+    chosen: Candidate,
+    peers: Sequence[Candidate],
+    able: Sequence[Candidate],
+    turned: Sequence[Candidate],
+    reasons: Sequence[Reason],
+) -> str:
+    """Return how it is known that `chosen` is the fastest, or why it is preferred to its `peers`."""
+    if len(peers) > 1:
+        return brief_of(reasons)
+    if turned:
+        return IN_TURNS
+    said = (how_apart(one, chosen).removeprefix(", ") for one in able if one is not chosen)
+    return next((f"proven {way}" for way in said if way), "")
 
 
 def _by_values(metric: str, of_model: Mapping[str, Value]) -> Standing:
@@ -88,25 +139,25 @@ def _by_values(metric: str, of_model: Mapping[str, Value]) -> Standing:
 
     def why(value: Value) -> str:
         if best is None or len(ranked) < 2 or _is_better(metric, value, of_model[best]):
-            return UNRELIABLE
+            return f"{UNRELIABLE}, {LOOKS_BETTER}" if best is not None and len(ranked) > 1 else UNRELIABLE
         return f"{UNRELIABLE}, {MAY_BE}" if overlaps(value, of_model[best]) else ""
 
+    alike = frozenset(place for place in ranked if best is not None and overlaps(of_model[place], of_model[best]))
     return _standing(
         best=best,
-        alike=frozenset(place for place in ranked if best is not None and overlaps(of_model[place], of_model[best])),
+        alike=alike,
         unranked={place: why(value) for place, value in of_model.items() if value.vague},
-        ranked=ranked,
+        ranked=frozenset(ranked),
+        why=BY_VALUE if alike - {best} else "",
     )
 
 
-def _standing(
-    *, best: str | None, alike: Set[str], unranked: Mapping[str, str], ranked: Collection[str], is_judged: bool = False
-) -> Standing:
+def _standing(*, best: str | None, alike: Set[str], unranked: Mapping[str, str], **others: Any) -> Standing:
     """Return a standing without a best where only one place could be ranked: that proves nothing."""
     told = {place: why for place, why in unranked.items() if why}
-    if len(ranked) < 2:
-        return Standing(unranked=told, sole=best, is_judged=is_judged)
-    return Standing(best=best, alike=alike - {best}, unranked=told, is_judged=is_judged)
+    if len(others["ranked"]) < 2:
+        return Standing(unranked=told, sole=best, **{**others, "why": ""})
+    return Standing(best=best, alike=alike - {best}, unranked=told, **others)
 
 
 def _is_better(metric: str, value: Value, other: Value) -> bool:

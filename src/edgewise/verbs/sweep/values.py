@@ -33,6 +33,18 @@ class Value:
         """Whether a run of grade D, which is too uncertain to be ranked, is among them."""
         return self.grade == "D"
 
+    @property
+    def ranked(self) -> tuple[Run, ...]:
+        """Of its runs those that took turns, as their ratios are known; all where none did."""
+        return tuple(run for run in self.runs if run.in_turns) or self.runs
+
+    @property
+    def rival(self) -> Run | None:
+        """The run that stands for its repeats in turns: one that took some, else the one in the middle."""
+        known = [run for run in self.ranked if run.value(run.headline) is not None]
+        by_value = sorted(known, key=lambda run: run.value(run.headline) or 0.0)
+        return by_value[(len(by_value) - 1) // 2] if by_value else None
+
 
 Values = Mapping[str, Mapping[str, Value]]
 """Model → place → value."""

@@ -10,18 +10,20 @@ from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from fnmatch import fnmatchcase
-from functools import partial
+from functools import cached_property, partial
 from pathlib import Path
 from statistics import fmean, median
 from typing import TYPE_CHECKING, Any
 
+from edgewise.comparing.finals import EACH_S, MOST
 from edgewise.device.devices import LOCAL
 from edgewise.errors import BadInput, EdgewiseError, StoreError
-from edgewise.progress import StageStarted, emit
+from edgewise.progress import LogLine, StageStarted, emit
 from edgewise.record import Run
 from edgewise.store import open_store
 from edgewise.text import enumerate_few, listing
 from edgewise.units import format_duration
+from edgewise.verbs.measuring import take_turns
 from edgewise.verbs.outcome import PREFIX, Outcome, outcome_of, read_outcome
 from edgewise.verbs.sweep.cells import Cell, Model, Requests, cells_of, unreadable, versions_of_engines
 from edgewise.verbs.sweep.ledger import RESULTS, Ledger
@@ -93,6 +95,26 @@ class Plan:
         """How long the waiting cells take, by the finished ones of this folder; None without any."""
         times = [one.seconds for one in self.ledger.outcomes.values() if one.status == "done"]
         return median(times) * len(self.waiting) if times else None
+
+    @cached_property
+    def turns_s(self) -> float:
+        """How long the turns after the cells take at most, s, as far as they are on this machine."""
+        if self.requests.verb.name != "bench" or self.requests.in_lab:
+            return 0.0
+        waiting = {self.cells[at].model for at in self.waiting}
+        places: dict[str, set[Cell]] = {}
+        for cell in self.cells:
+            if cell.device == LOCAL and _has_turns(self.requests.check(cell)):
+                places.setdefault(cell.model, set()).add(replace(cell, repeat=0))
+        known = _result(self, self.waiting).finals(only=lambda model: model not in waiting)
+        counts = [len(few) for _, _, finals in known for few in finals]
+        counts += [min(len(own), MOST) for model, own in places.items() if model in waiting and len(own) > 1]
+        return EACH_S * sum(counts)
+
+
+def _has_turns(request: Request) -> bool:
+    """Whether what ``bench`` measures may be measured in turns as well."""
+    return getattr(request, "scenario", "") != "cold-start" and getattr(request, "sustained", None) is None
 
 
 def plan_of(request: SweepRequest, store: str | None = None) -> Plan:
@@ -234,8 +256,34 @@ def sweep(request: SweepRequest, context: Context) -> SweepResult:
         except KeyboardInterrupt:
             interrupted = True
         result = replace(_result(plan, plan.waiting[len(ended) :]), interrupted=interrupted)
+        result = result if interrupted else _measured_in_turns(result, context)
         result.write(plan.folder)
     return result
+
+
+def _measured_in_turns(result: SweepResult, context: Context) -> SweepResult:
+    """Return the result with what turns prove of the places of each model, as ``bench`` measures them at its end."""
+    known = {run.id: run for run in result.held}
+    interrupted = False
+    with context.saving() as saver:
+
+        def save(run: Run) -> None:
+            known[run.id] = run
+            saver.save(run)
+
+        try:
+            for model, runs, finals in result.finals():
+                for few in finals:
+                    try:
+                        with context.measuring(few[0].job.target.device):
+                            take_turns(runs, [few], save, context, named=f"{model}: ")
+                    except StoreError:
+                        raise
+                    except EdgewiseError as error:
+                        emit(LogLine(text=f"{model} is not measured in turns: {error.message}"))
+        except KeyboardInterrupt:
+            interrupted = True
+    return replace(result, held=list(known.values()), interrupted=interrupted)
 
 
 def _progress(plan: Plan, at: int, ended: Sequence[Outcome]) -> str:
@@ -246,6 +294,7 @@ def _progress(plan: Plan, at: int, ended: Sequence[Outcome]) -> str:
     if rest is not None:
         end = time.strftime("%H:%M", time.localtime(time.time() + rest))
         words.append(f"about {format_duration(rest)} left, until {end}")
+        words += [f"then at most {format_duration(most)} in turns"] if (most := plan.turns_s) else []
     return "; ".join(words)
 
 
