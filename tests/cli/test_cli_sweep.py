@@ -277,8 +277,8 @@ def test_a_value_that_looks_better_than_what_turns_prove_is_said(turns):
     even = {"verdict": "inconclusive", "ratio": 1.0}
     open_ = [replace(one, in_turns=(replace(one.in_turns[0], **even),)) for one in found.held]
     assert replace(found, held=open_).describe().answer[0] == (
-        "Latency: best for nets/fast.fake: fake, 2 threads, 1.00 ms (best grade; fake 1T (900 µs, grade D, looks better) "
-        "can't be told apart from it in turns)"
+        "Latency: best for nets/fast.fake: fake, 2 threads, 1.00 ms (measured better than grade D; fake 1T (900 µs, grade D, "
+        "looks better) can't be told apart from it in turns)"
     )
 
 

@@ -23,7 +23,6 @@ from edgewise.text import enumerate_few, listing, one_line
 from edgewise.verbs.bench.request import BenchRequest
 from edgewise.verbs.context import Context
 from edgewise.verbs.factories import build_everywhere, build_files
-from edgewise.verbs.lab.client import lab_of, outcome_of_job
 from edgewise.verbs.presentation import Ending, Presentation, View
 from edgewise.verbs.profile.request import ProfileRequest
 from edgewise.verbs.profile.stored_runs import find_measured
@@ -161,6 +160,8 @@ def _measure_in_lab(request: BenchRequest | ProfileRequest, context: Context) ->
 
     Raises `BadInput` and `BadModel` for a model that can't be read, and `RunFailed` where there is no run.
     """
+    from edgewise.verbs.lab.client import lab_of, outcome_of_job
+
     for model in request.models:
         if not is_factory(model):
             open_model(model)

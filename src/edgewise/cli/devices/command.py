@@ -185,7 +185,7 @@ def _print(found: DeviceCheck) -> None:
     for label, text in rows:
         if text:
             table.add_row(Text(label, style="dim"), Text(one_line(text)))
-    others = missing_engines(found.engines) if engines else ()
+    others = [each for each in missing_engines(found.engines) if engines and each in found.missing]
     for each in found.missing:
         if each in others:  # one is enough
             continue
@@ -195,7 +195,7 @@ def _print(found: DeviceCheck) -> None:
             Text("" if found.connected else "to do", style="yellow"), Text(one_line(each.advice), style="cyan")
         )
     if others:
-        names = listing([name for name, state in found.engines.items() if not state])
+        names = listing([each.what.partition(":")[0] for each in others])
         table.add_row(Text("no engine", style="dim"), Text(f"{names}: --json says why, and what installs it"))
     out().print(table)
 

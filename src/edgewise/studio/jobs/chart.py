@@ -8,7 +8,6 @@ from html import escape
 
 from edgewise.formatting import scale_of, with_range
 from edgewise.metrics import METRICS
-from edgewise.report.charts import cut_interval
 from edgewise.studio.jobs.messages import Message
 from edgewise.units import long_time
 
@@ -42,6 +41,8 @@ def _chart(points: Sequence[tuple[float, str, Message]], *, ticks: Sequence[floa
         points: place, the place in words, and value.
         of: what the places are.
     """
+    from edgewise.report.charts import cut_interval  # the first page of the studio needs none of it
+
     _, last_words, last = points[-1]
     metric, unit = last["metric"], last["unit"]
     ends: list[float] = [end for *_, each in points for end in _shown_ends(each)]
