@@ -197,7 +197,8 @@ def test_places_that_may_be_the_best_are_measured_in_turns_once(turns, capsys):
     assert out.startswith(first) and turns.asked == both
     assert "measuring these 2 in turns, 30 s at most" in err and "nets/fast.fake: The first numbers of " in err
     best = {"metric": "latency", "model": "nets/fast.fake", "place": "fake, 2 threads", "why": "proven in turns",
-            "in_turns": True, "alike": []}  # fmt: skip
+            "in_turns": True, "ratios": {"fake, 1 thread": {"ratio": 1.25, "low": 1.2375, "high": 1.2625}},
+            "alike": []}  # fmt: skip
     assert json.loads(Path("suite-results/board.json").read_text())["best"] == [best]
     assert run(["sweep", suite, "--dry-run"]) == 0 and "in turns" not in capsys.readouterr().out
     assert run(["sweep", suite, "-q"]) == 0 and turns.asked == both  # as they are in the store
@@ -274,11 +275,13 @@ def test_a_value_that_looks_better_than_what_turns_prove_is_said(turns):
         "better) is slower"
     )
     assert not any("?" in cell.text for cell in document.tables[0].rows[0])  # turns rank it
+    (ratios,) = (section.lines for section in document.sections if section.title == "In turns")
+    assert ratios == ("nets/fast.fake, latency over that of fake, 2 threads: fake 1T 1.250× [1.237, 1.263]",)
     even = {"verdict": "inconclusive", "ratio": 1.0}
     open_ = [replace(one, in_turns=(replace(one.in_turns[0], **even),)) for one in found.held]
     assert replace(found, held=open_).describe().answer[0] == (
-        "Latency: best for nets/fast.fake: fake, 2 threads, 1.00 ms (measured better than grade D; fake 1T (900 µs, grade D, "
-        "looks better) can't be told apart from it in turns)"
+        "Latency: best for nets/fast.fake: fake, 1 thread, 900 µs, grade D (fewest threads; fake 2T can't be told apart "
+        "from it in turns)"
     )
 
 

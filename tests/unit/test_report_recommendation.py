@@ -1013,3 +1013,14 @@ def test_a_start_up_says_that_inference_is_not_what_differs():
     assert not any(told.startswith("Of the start-up") for told in answer_of([slow]))
     assert not any(told.startswith("Of the start-up") for told in answer_of([replace(starts[0], measurements=())]))
     assert not any(told.startswith("Of the start-up") for told in answer_of([make_run(1)]))
+
+
+def test_threads_decide_before_a_grade_that_turns_make_no_matter():
+    """The run with one thread had grade D alone, turns told no difference, and two threads were recommended."""
+    one, two = of_threads(1, 1, 2.0e-3, grade="D"), of_threads(2, 2, 2.1e-3)
+    two, one = turns_between(two, one, 1.05, "inconclusive", low=0.9, high=1.2)
+    assert recommendation([one, two]).run == run_id(1)
+    assert recommendation([replace(one, in_turns=()), replace(two, in_turns=())]).run == run_id(2)
+    other = of_threads(3, 1, 2.1e-3, runtime="litert")
+    other, one = turns_between(other, replace(one, in_turns=()), 1.05, "inconclusive", low=0.9, high=1.2)
+    assert recommendation([one, other]).run == run_id(3)  # as many threads: the grade decides

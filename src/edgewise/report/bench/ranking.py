@@ -143,13 +143,22 @@ def every_candidate(sweep: Sequence[Run]) -> list[Candidate]:
 
 
 def _preferred_to(one: Candidate, group: Sequence[Candidate]) -> Candidate | None:
-    """Return a run that stands for the model rather than `one` of grade D; what turns decided needs no such rule."""
+    """Return a run that stands for the model rather than `one` of grade D; what turns decided needs no such rule.
+
+    Nor does one that has fewer threads and that turns could not tell from it: threads decide before grades.
+    """
     told = {each.against: each.verdict for each in one.run.in_turns}
     others = [each for each in group if each is not one]
     if not is_unreliable(one.run) or any(told.get(each.run.id) == "slower" for each in others):
         return None
     reliable = (each for each in others if not is_unreliable(each.run))
-    return next((each for each in reliable if told.get(each.run.id) != "faster"), None)
+    return next((each for each in reliable if not _outranks(one, each, told.get(each.run.id))), None)
+
+
+def _outranks(one: Candidate, other: Candidate, verdict: str | None) -> bool:
+    """Whether `one` of grade D may stand before `other` of a better grade, by the verdict of their turns if any."""
+    threads, more = threads_of(one.run), threads_of(other.run)
+    return verdict == "faster" or (verdict is not None and threads is not None and more is not None and threads < more)
 
 
 def in_order(candidates: Sequence[Candidate]) -> list[Candidate]:

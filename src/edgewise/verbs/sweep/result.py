@@ -12,9 +12,9 @@ from pathlib import Path
 from typing import Any
 
 from edgewise.device.devices import LOCAL
-from edgewise.formatting import quantity, scale_of
+from edgewise.formatting import quantity, scale_of, times_text
 from edgewise.metrics import METRICS
-from edgewise.record import Run
+from edgewise.record import InTurns, Run
 from edgewise.record.caution import loads_of
 from edgewise.record.reference import machine_key
 from edgewise.report.bench.page import environment_documents
@@ -148,6 +148,7 @@ class SweepResult:
         ways = {model: self._way_to_turns(model, runs) for model, runs in without.items() if runs}
         told = tuple(one_line(f"{model}: {way}") for model, way in ways.items() if way)
         sections += [Section(title="Not measured in turns", lines=told)] if len(set(ways.values())) > 1 else []
+        sections += [Section(title="In turns", lines=lines)] if (lines := _turns_lines(found, standings, whole)) else []
         sections += vague_sections(self.held, rows, by_keys, command=self.command, chosen=self.only)
         if self.not_counted:
             sections.append(Section(title="Results that do not count", lines=tuple(map(one_line, self.not_counted))))
@@ -195,7 +196,9 @@ class SweepResult:
         _, _, whole, _, standings = self._judged()
         return [
             {"metric": metric, "model": model, "place": whole[one.best], "why": one.why or None,
-             "in_turns": one.in_turns, "alike": [whole[place] for place in sorted(one.alike)]}
+             "in_turns": bool(one.turns),
+             "ratios": {whole[place]: _ratio(turns) for place, turns in one.turns.items()},
+             "alike": [whole[place] for place in sorted(one.alike)]}
             for metric, of_metric in standings.items()
             for model, one in of_metric.items()
             if one.best is not None
@@ -519,6 +522,7 @@ def _with_alike(metric: str, of_model: Mapping[str, Value], standing: Standing, 
     """``"openvino, 1 thread, 207 µs, proven in turns"``: the best place, and what can't be told from it."""
     best, unit = standing.best or "", METRICS[metric].unit
     told = f"{whole[best]}, {quantity(of_model[best].value, unit)}"
+    told += f", {UNRELIABLE}" if of_model[best].vague else ""
 
     def name(place: str) -> str:
         value, short = of_model[place], _short_place(whole[place])
@@ -528,10 +532,31 @@ def _with_alike(metric: str, of_model: Mapping[str, Value], standing: Standing, 
 
     if standing.alike:
         alike = listing([name(place) for place in whole if place in standing.alike])
-        return f"{told} ({standing.why}; {alike} {NOT_TOLD}{' in turns' if standing.in_turns else ''})"
+        return f"{told} ({standing.why}; {alike} {NOT_TOLD}{' in turns' if standing.turns else ''})"
     behind = [place for place in whole if place in standing.ranked and name(place) != _short_place(whole[place])]
     aside = f"; {listing(list(map(name, behind)))} {'is' if len(behind) == 1 else 'are'} slower" if behind else ""
     return f"{told}{f', {standing.why}' if standing.why else ''}{aside}"
+
+
+def _turns_lines(
+    found: Mapping[str, Values], standings: Mapping[str, _Standings], whole: Mapping[str, str]
+) -> tuple[str, ...]:
+    """``"fresh.onnx, latency over that of openvino, 1 thread: onnxruntime 2T 1.210× [1.150, 1.280]"``, one a model."""
+    lines = []
+    for metric in found:
+        for model, one in standings[metric].items():
+            order = sorted(one.turns.items(), key=lambda each: sign_of(metric) * each[1].ratio)
+            told = [
+                f"{_short_place(whole[at])} {times_text(turns.ratio, turns.low, turns.high)}" for at, turns in order
+            ]
+            if one.best is not None and told:
+                of = f"{model}, {label_of(metric).lower()} over that of {whole[one.best]}"
+                lines.append(one_line(f"{of}: {listing(told)}"))
+    return tuple(lines)
+
+
+def _ratio(turns: InTurns) -> dict[str, float | None]:
+    return {"ratio": turns.ratio, "low": turns.low, "high": turns.high}
 
 
 def _listed(places: Sequence[str]) -> str:

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence, Set
+from collections.abc import Collection, Mapping, Sequence, Set
 from dataclasses import dataclass, field
 from typing import Any
 
-from edgewise.record import Run
+from edgewise.record import InTurns, Run
 from edgewise.report.bench.ranking import (
     UNRELIABLE,
     Candidate,
@@ -42,7 +42,7 @@ class Standing:
         is_judged: whether runs were judged, as reports do it, and not values with intervals.
         ranked: the places that could be ranked.
         why: how it is known that the best is the best; of several that can't be told apart, why it is preferred.
-        in_turns: whether turns were taken with the best.
+        turns: place that took turns with the best → what they found, with the ratio to the best.
         without_turns: the runs that may be the fastest, where they were not measured in turns.
     """
 
@@ -53,7 +53,7 @@ class Standing:
     is_judged: bool = False
     ranked: Set[str] = frozenset()
     why: str = ""
-    in_turns: bool = False
+    turns: Mapping[str, InTurns] = field(default_factory=dict)
     without_turns: Sequence[Run] = ()
 
 
@@ -82,7 +82,11 @@ def _judged(metric: str, of_model: Mapping[str, Value], able: list[Candidate], e
     standing = {places[one.run.id] for one in able}
     peers = peers_of(able, every) if able else []
     chosen, reasons = prefer(peers, able) if peers else (None, [])
-    turned = [] if chosen is None else [one for one in able if turns_of(one, chosen) is not None]
+    turned = (
+        {}
+        if chosen is None
+        else {places[one.run.id]: turns for one in able if (turns := turns_of(one, chosen)) is not None}
+    )
 
     def why(place: str, value: Value) -> str:
         brief = next(filter(None, (objection_of(run).brief for run in value.runs)), UNRELIABLE)
@@ -100,7 +104,7 @@ def _judged(metric: str, of_model: Mapping[str, Value], able: list[Candidate], e
         ranked=frozenset(standing),
         is_judged=True,
         why="" if chosen is None else _why(chosen, peers, able, turned, reasons),
-        in_turns=bool(turned),
+        turns=turned,
         without_turns=_without_turns(rivals_in(of_model), chosen),
     )
 
@@ -120,7 +124,7 @@ def _why(
     chosen: Candidate,
     peers: Sequence[Candidate],
     able: Sequence[Candidate],
-    turned: Sequence[Candidate],
+    turned: Collection[str],
     reasons: Sequence[Reason],
 ) -> str:
     """Return how it is known that `chosen` is the fastest, or why it is preferred to its `peers`."""
