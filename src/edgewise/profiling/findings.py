@@ -393,8 +393,9 @@ def _far(view: _ProfileView) -> list[Finding]:
         *_far_from_roof(
             view, slowed, "denormal-weights", "layer with arithmetic",
             f"{count} of the {weights} weights of these layers are denormal, nearer to 0 than 1e-38, and the processor "
-            f"is slow with such numbers: make them 0 in the file (docs/profile.md has the lines), or give "
-            f"{_DENORMALS_AS_ZERO}, which holds in a program only if its first session of ONNX Runtime has it",
+            "is slow with such numbers; layers behind them may gain, too, if their inputs are such numbers: make them "
+            f"0 in the file (docs/profile.md has the lines), or give {_DENORMALS_AS_ZERO}, which holds in a program "
+            "only if its first session of ONNX Runtime has it",
         ),
         *_far_from_roof(
             view, deep, "depthwise-far-from-roof", "depthwise convolution",
