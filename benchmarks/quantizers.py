@@ -54,10 +54,11 @@ from edgewise.stats.paired import paired_ratio
 
 OURS = ("ort-static", "nncf-ptq")
 SCRIPT = Path(__file__).parent / "optimizing" / "other_quantizers.py"
-LOOKED_AT, JUDGED, LABELLED = 64, 64, 1000
+LOOKED_AT, JUDGED = 64, 1000
 RESAMPLES = 400
 ROUNDS, PART_S = 15, 0.02
 SLOWER = 1.03
+NO_CLASSES = ("anomaly", "speech", "iris")
 
 
 class Network:
@@ -82,12 +83,12 @@ class Network:
         subject, path = self.subject, self.subject.files["onnx"]
         instructions = find_instructions(path, form="onnx", file=subject.instructions)
         settings = SearchSettings(model=str(path), format="onnx", instructions=instructions)
-        if subject.split is None:  # one part for all: its halves
+        if subject.split is None:  # one part for all
             _, both, _ = read_samples(settings, self._options(None, LOOKED_AT + JUDGED))
             looked, feeds, labels = both.feeds[:LOOKED_AT], both.feeds[LOOKED_AT:], None
         else:
             _, first, _ = read_samples(settings, self._options("train", LOOKED_AT))
-            _, second, _ = read_samples(settings, self._options("test", LABELLED if subject.labelled else JUDGED))
+            _, second, _ = read_samples(settings, self._options("test", JUDGED))
             looked, feeds, labels = first.feeds, second.feeds, second.labels
         task: PassTask[Any] = PassTask(model=str(path), format="onnx", settings=PassSettings(), folder=self.folder)
         with prepare(task) as prepared:
@@ -146,7 +147,7 @@ class Network:
     def judge(self, rows: list[dict[str, Any]]) -> dict[str, Any]:
         """Put the numbers into the rows; return the network's document."""
         wanted = self._answers(self.model)
-        classes = wanted[0].ndim == 2 and wanted[0].shape[1] > 1 and self.subject.name not in ("anomaly", "speech")
+        classes = wanted[0].ndim == 2 and wanted[0].shape[1] > 1 and self.subject.name not in NO_CLASSES
         truth = None if self.labels is None else np.asarray(self.labels)
         parts: dict[str, list[Any]] = {}
         for row in rows:

@@ -1,14 +1,16 @@
 """Networks without labels for benchmarks/optimizers.py and benchmarks/quantizers.py, with samples.
 
-    python benchmarks/nets/unlabelled.py FOLDER… [-o build/unlabelled]
+    python benchmarks/nets/unlabelled.py FOLDER… [-o build/unlabelled] [--judged 96]
 
 FOLDERs hold the networks: what the packages mediapipe, rapidocr, silero-vad and magika install, and MLPerf Tiny's as
 ONNX: ``tflite2onnx.convert("pretrainedResnet.tflite", "pretrainedResnet.onnx")`` of the package tflite2onnx, which
-needs onnx before 1.19. It writes, of those it finds,
+needs onnx before 1.19. Of mediapipe's networks, those with float32 weights, such as ``iris``, may be converted in the
+same way. It writes, of those it finds,
 
 - ``NAME.onnx`` or ``NAME.tflite``, inputs fixed where they were open,
 - ``NAME.yaml``: how samples are prepared, as the network's authors do,
-- ``NAME.npz``: samples that passes look at (``x_train``) and others that variants are judged on (``x_test``).
+- ``NAME.npz``: samples that passes look at (``x_train``) and others that variants are judged on (``x_test``), as many
+  as ``--judged`` says.
 
 Pictures are crops, at many places and scales, of the two photographs that scikit-learn ships; no network finds its own
 object in most of them, and that is what a camera sees most of the time, too. Words are drawn for networks that read.
@@ -77,8 +79,9 @@ SOURCES = (
 
 
 def find(source: Source, folders: list[Path]) -> Path | None:
-    """Return the file, None where there is none."""
-    return next((path for folder in folders for path in sorted(folder.rglob(source.file))), None)
+    """Return the file, or else what it was converted to, of the same name in ONNX; None where there is none."""
+    names = (source.file, str(Path(source.file).with_suffix(".onnx")))
+    return next((path for name in names for folder in folders for path in sorted(folder.rglob(name))), None)
 
 
 def make_pictures(count: int, size: tuple[int, int], *, seed: int) -> Any:
@@ -181,20 +184,22 @@ def make_samples(source: Source, *, count: int, seed: int) -> Iterator[tuple[str
     yield "state", np.random.default_rng(seed).normal(scale=0.3, size=(count, 2, 1, 128)).astype(np.float32)
 
 
-def write(source: Source, file: Path, folder: Path) -> None:
+def write(source: Source, file: Path, folder: Path, *, judged: int) -> None:
     """Write the network, its instructions and its samples."""
     model = folder / f"{source.name}{file.suffix}"
     if source.fixed is None:
         shutil.copyfile(file, model)
     else:
         fix_input(file, model, source.fixed)
-    lines = ["edgewise: 1", *(["inputs:"] if source.steps else []), *(f"  - {step}" for step in source.steps)]
+    turned = ("layout: nchw",) if file.suffix == ".onnx" and source.file.endswith(".tflite") else ()
+    steps = (*source.steps, *turned)
+    lines = ["edgewise: 1", *(["inputs:"] if steps else []), *(f"  - {step}" for step in steps)]
     (folder / f"{source.name}.yaml").write_text("\n".join(lines) + "\n", encoding="utf-8")
     arrays = {}
     if source.kind == "audio":  # several inputs have no splits: a part of the samples is set apart
-        arrays = dict(make_samples(source, count=LOOKED_AT + JUDGED, seed=1))
+        arrays = dict(make_samples(source, count=LOOKED_AT + judged, seed=1))
     else:
-        for split, count, seed in (("train", LOOKED_AT, 1), ("test", JUDGED, 2)):
+        for split, count, seed in (("train", LOOKED_AT, 1), ("test", judged, 2)):
             arrays |= {f"{name}_{split}": samples for name, samples in make_samples(source, count=count, seed=seed)}
     np.savez(folder / f"{source.name}.npz", **arrays)
 
@@ -217,6 +222,7 @@ def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("folders", type=Path, nargs="+")
     parser.add_argument("-o", "--output", type=Path, default=Path("build/unlabelled"))
+    parser.add_argument("--judged", type=int, default=JUDGED, help="samples that variants are judged on")
     words = parser.parse_args()
     words.output.mkdir(parents=True, exist_ok=True)
     for source in SOURCES:
@@ -224,7 +230,7 @@ def main() -> int:
         if file is None:
             print(f"{source.name}: no {source.file}")
             continue
-        write(source, file, words.output)
+        write(source, file, words.output, judged=words.judged)
         print(f"{source.name} ({source.kind}): {file}")
     return 0
 
