@@ -85,7 +85,7 @@ def _lock(descriptor: int) -> bool:
 
 
 def intermediate_folders(files: Sequence[str]) -> set[str]:
-    """Return the names of the folders beside `files` whose models nobody chose: a search's variants, a suite's copies
+    """Return the names of the folders beside `files` with intermediate models: a search's variants, a suite's copies
     of reference networks.
     """
     return {folder for journal, folder in ((JOURNAL, VARIANTS), (CELLS, MODELS)) if journal in files}

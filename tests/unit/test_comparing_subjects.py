@@ -105,7 +105,7 @@ def test_the_device_is_taken_once_and_kept_until_outputs_are_compared(tmp_path, 
     assert events == ["taken", "outputs", "given back"]
     with pytest.raises(BadInput):
         compare_subjects(subjects[:1], ComparisonSettings(criteria=Criteria(), **terms))
-    assert len(events) == 3  # what is refused waits for nobody
+    assert len(events) == 3  # a refused request does not wait for the device
 
 
 def test_ctrl_c_while_outputs_are_compared_keeps_the_verdict(tmp_path, monkeypatch):

@@ -117,7 +117,7 @@ def _held_here(name: str, file: Path) -> Iterator[None]:
         if name == LOCAL:
             os.environ.pop(INHERITED, None)
         if descriptor >= 0:
-            os.ftruncate(descriptor, 0)  # nobody is told of a holder that has left
+            os.ftruncate(descriptor, 0)  # a waiting command must not name a holder that has released it
             os.close(descriptor)
 
 

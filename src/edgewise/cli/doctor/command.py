@@ -72,8 +72,6 @@ def command(values: Values) -> int:
     The machine, or the one that --device names, is observed for one second. Only --calibrate runs an engine.
     Grades: A, nothing speaks against the numbers; B and C, something does, and it is named; D, measure again.
     """
-    from edgewise.cli.doctor.bundle import write_bundle
-    from edgewise.folders import check_place
     from edgewise.report.document.text import print_document
     from edgewise.terminal.console import err, out, print_json
 
@@ -81,6 +79,8 @@ def command(values: Values) -> int:
     bundle: Path | None = values["bundle"]
     find_device(device)
     if bundle is not None:
+        from edgewise.folders import check_place
+
         check_place(bundle, overwrite=values["force"], example="support.zip")
     if values["forget"]:
         times, peaks = _forget(store, device)
@@ -98,6 +98,8 @@ def command(values: Values) -> int:
     else:
         print_document(_document(document), out())
     if bundle is not None:
+        from edgewise.cli.doctor.bundle import write_bundle
+
         write_bundle(bundle, document, store=store, overwrite=values["force"])
         err().print(f"wrote {bundle}: look at it before you send it", markup=False, highlight=False, soft_wrap=True)
     return 0
