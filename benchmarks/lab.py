@@ -4,8 +4,10 @@ python benchmarks/lab.py chaos [KILLS] [FILE]  kills of workers, of the client a
                                            has a line for each lab, and the next call goes on from it
 python benchmarks/lab.py scale [JOBS]      64 simulated devices at 4 hosts, JOBS jobs of 2 s in all
 python benchmarks/lab.py latency [JOBS]    time from queueing to start on a free device that is gauged, in 1 s
-python benchmarks/lab.py shards [SAMPLES] [MS]  an evaluation of SAMPLES samples at one machine and at 4 hosts, where
-                                           the preparation of a sample takes MS ms, which are slept
+python benchmarks/lab.py shards [SAMPLES] [MS] [SHARE]  an evaluation of SAMPLES samples at one machine and at 4 hosts,
+                                           where the preparation of a sample takes MS ms: slept, or with SHARE computed.
+                                           Then each host, the client and the one machine have SHARE of a processor, by
+                                           a control group (version 1, needs root)
 python benchmarks/lab.py cells [CELLS]     time to queue, look up and count CELLS cells
 
 Needs PostgreSQL's programs. Hosts are processes of this machine, and devices are simulated: a job sleeps. Gone workers
@@ -24,7 +26,8 @@ import sys
 import tempfile
 import time
 from collections import Counter, defaultdict
-from contextlib import suppress
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, suppress
 from dataclasses import asdict
 from itertools import pairwise
 from pathlib import Path
@@ -49,6 +52,7 @@ from sample_runs import make_run
 
 GAUGE_S = 1.0
 """A gauge of a simulated device; one of a real device takes two to three."""
+GROUPS = Path("/sys/fs/cgroup/cpu")
 USUAL = {"version": VERSION, "readings": [{"at": 1.0, "compute_s": 1e-4, "copy_s": 1e-4}] * 4}
 SLOW_SAMPLES = """
 import time
@@ -59,11 +63,11 @@ from edgewise.evaluating.dataset import open_data
 
 
 class Slow:
-    def __init__(self, count, seconds):
+    def __init__(self, count, seconds, computes):
         self._few = open_data(str(Path(__file__).with_name("digits.npz")))["test"]
         self.name, self.path, self.format, self.split = "slow", None, "slow", "all"
         self.kind, self.classes, self.labelled = self._few.kind, self._few.classes, True
-        self._count, self._seconds = count, seconds
+        self._count, self._seconds, self._computes = count, seconds, computes
 
     def __len__(self):
         return self._count
@@ -72,12 +76,17 @@ class Slow:
         return f"{self._count} {self._seconds}"
 
     def read(self, index):
-        time.sleep(self._seconds)
+        if self._computes:
+            until = time.thread_time() + self._seconds
+            while time.thread_time() < until:
+                pass
+        else:
+            time.sleep(self._seconds)
         return replace(self._few.read(index % len(self._few)), index=index)
 
 
-def load(count, seconds):
-    return Slow(int(count), float(seconds))
+def load(count, seconds, computes):
+    return Slow(int(count), float(seconds), computes == "yes")
 """
 KILLED, KILLS_IN_LAB = ("worker", "client", "database"), 25
 
@@ -353,14 +362,47 @@ def latencies(jobs: int, fresh: float) -> list[float]:
     return [begun[key] - at for key, at in created.items()]
 
 
-def shards(samples: int, ms: str = "4") -> None:
-    """Evaluate on one machine, and by shards at 4 hosts, whose processes share this machine: sleeping needs no more."""
+@contextmanager
+def machines(share: float | None) -> Iterator[Callable[[str], list[str]]]:
+    """Give the function that returns the words before a command that runs on the machine with a name.
+
+    Args:
+        share: of a processor that each of these machines has; None: none is limited.
+    """
+    groups: dict[str, Path] = {}
+
+    def enter(name: str) -> list[str]:
+        if share is None:
+            return []
+        if name not in groups:
+            group = groups[name] = GROUPS / f"benchmark-of-edgewise-{name}"
+            group.mkdir(exist_ok=True)
+            period_us = int((group / "cpu.cfs_period_us").read_text())
+            (group / "cpu.cfs_quota_us").write_text(str(int(share * period_us)))
+        return ["sh", "-c", 'echo $$ > "$0"; exec "$@"', str(groups[name] / "cgroup.procs")]
+
+    try:
+        yield enter
+    finally:
+        for group in groups.values():
+            for process in (group / "cgroup.procs").read_text().split():
+                (GROUPS / "cgroup.procs").write_text(process)
+            group.rmdir()
+
+
+def shards(samples: int, ms: str = "4", share: str = "") -> None:
+    """Evaluate on one machine, and by shards at 4 hosts, which are processes of this machine."""
+    with machines(float(share) if share else None) as machine:
+        _compare_shards(samples, float(ms), machine, computes=bool(share))
+
+
+def _compare_shards(samples: int, ms: float, machine: Callable[[str], list[str]], *, computes: bool) -> None:
     server, folder = Server(), Path(tempfile.mkdtemp())
     (folder / "samples.py").write_text(SLOW_SAMPLES)
     environment = {**os.environ, "EDGEWISE_LOCKS": str(folder), "EDGEWISE_DEVICES": str(folder / "devices.toml")}
 
-    def edgewise(*words: object, store: str) -> subprocess.Popen[bytes]:
-        command = [sys.executable, "-m", "edgewise", *map(str, words)]
+    def edgewise(*words: object, store: str, on: str = "client") -> subprocess.Popen[bytes]:
+        command = [*machine(on), sys.executable, "-m", "edgewise", *map(str, words)]
         return subprocess.Popen(
             command, cwd=folder, env={**environment, "EDGEWISE_STORE": store}, stdout=subprocess.DEVNULL
         )
@@ -371,13 +413,14 @@ def shards(samples: int, ms: str = "4") -> None:
         return time.perf_counter() - begin
 
     evaluate = ("evaluate", "model.onnx", "--data", f"{folder / 'samples.py'}:load", "--data-option",
-                f"count={samples}", "--data-option", f"seconds={float(ms) / 1e3}", "--task", "classification",
+                f"count={samples}", "--data-option", f"seconds={ms / 1e3}",
+                "--data-option", f"computes={'yes' if computes else 'no'}", "--task", "classification",
                 "--prepare", "scale=1/255", "--no-latency", "-q", "--fresh")  # fmt: skip
     seconds("example", store="alone.db")
     alone = seconds(*evaluate, store="alone.db")
     made_lab(server.url)
     words = ("lab", "work", "--devices", "local", "--allow-code", folder, "--cache", "cache")
-    hosts = [edgewise(*words, "--host", f"h{at}", store=server.url) for at in range(4)]
+    hosts = [edgewise(*words, "--host", f"h{at}", store=server.url, on=f"h{at}") for at in range(4)]
     with open_store(server.url) as store:
         while len(store.lab.devices()) < len(hosts):
             time.sleep(0.5)
@@ -387,8 +430,7 @@ def shards(samples: int, ms: str = "4") -> None:
         one.wait()
     server.close()
     print(f"{samples} samples of {ms} ms: {alone:.1f} s on one machine, {shared:.1f} s at {len(hosts)} hosts: "
-          f"{shared / alone:.2f} of it; beside the samples {(alone - samples * float(ms) / 1e3):.1f} s and "
-          f"{(shared - samples * float(ms) / 1e3 / len(hosts)):.1f} s; load {os.getloadavg()[0]:.1f}")  # fmt: skip
+          f"{shared / alone:.2f} of it; load {os.getloadavg()[0]:.1f}")  # fmt: skip
 
 
 def cells(count: int) -> None:
