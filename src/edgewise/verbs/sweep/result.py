@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any
 
 from edgewise.device.devices import LOCAL
-from edgewise.formatting import quantity, scale_of, times_text
+from edgewise.formatting import UNKNOWN, is_unknown, quantity, scale_of, times_text
 from edgewise.metrics import METRICS
 from edgewise.record import InTurns, Run
 from edgewise.record.caution import loads_of
@@ -33,7 +33,7 @@ from edgewise.report.document import (
     text_cell,
 )
 from edgewise.report.document.columns import text_column
-from edgewise.report.runs.cells import amount_cell, label_of
+from edgewise.report.runs.cells import amount_cell, label_of, vague_notes
 from edgewise.run.environment import fingerprint
 from edgewise.store.exchange import write_file
 from edgewise.text import enumerate_few, listing, one_line
@@ -126,6 +126,7 @@ class SweepResult:
                 for cell, one in zip(self.cells, self.outcomes, strict=True)
             ],
             "best": self._best(),
+            "unknown": self._unknown(),
             "not_counted": list(self.not_counted),
             "emitted": list(self.emitted),
         }  # fmt: skip
@@ -203,6 +204,17 @@ class SweepResult:
             for model, one in of_metric.items()
             if one.best is not None
         ]  # fmt: skip
+
+    def _unknown(self) -> list[dict[str, Any]]:
+        """Return the values whose intervals say next to nothing, JSON-shaped."""
+        _, _, whole, found, _ = self._judged()
+        return [
+            {"metric": metric, "model": model, "place": whole[place], "why": UNKNOWN}
+            for metric, values in found.items()
+            for model, of_model in values.items()
+            for place, value in of_model.items()
+            if is_unknown(value.value, value.low, value.high)
+        ]
 
     def _answer(self, best: Sequence[str]) -> tuple[str, ...]:
         """Return what is the best; how many cells are finished stands first where it was interrupted."""
@@ -390,11 +402,13 @@ def _list(
 
 
 def _cells_of(metric: str, of_model: Mapping[str, Value]) -> dict[str, Cell]:
-    """Return the values of a model by place, always with their intervals."""
+    """Return the values of a model by place, with those intervals that say something; footnotes tell the rest."""
     cells = {}
     for place, value in of_model.items():
         scale = scale_of(metric, METRICS[metric].unit, [value.value])
-        cells[place] = replace(amount_cell(metric, value.value, value.low, value.high, scale), short="")
+        cell = amount_cell(metric, value.value, value.low, value.high, scale)
+        text = cell.short if is_unknown(value.value, value.low, value.high) else cell.text
+        cells[place] = replace(cell, text=text, short="", notes=vague_notes(value.value, value.low, value.high))
     return cells
 
 
