@@ -125,15 +125,18 @@ def test_grade_d_with_a_better_value_that_took_no_turns_leaves_it_undecided():
     assert answer_of([fast, slow, third]) == (
         "Not decided: onnxruntime/cpu (300 µs, grade D) may be faster than openvino/cpu (420 µs)",
         decide,
-        "Recommended of the ranked runs: openvino/cpu, latency 420 ± 3 µs, grade A; "
+        "Until then take openvino/cpu, latency 420 ± 3 µs, grade A; "
         "litert/cpu is 1.190× [1.178, 1.203] slower, by their processes",
     )
+    why = recommendation([fast, slow, third]).why
+    first, rest = "not decided: onnxruntime/cpu (300 µs, grade D) may be faster than openvino/cpu (420 µs)", decide[1:]
+    assert why[why.index(first) + 1] == f"t{rest}"
     other = replace(third, job=replace(third.job, model=VWW))
     assert answer_of([fast, slow, other])[:3] == (
         "Not decided: kws.onnx on onnxruntime/cpu with 2 threads (300 µs, grade D) may be faster than "
         "kws.onnx on openvino/cpu with 1 thread (420 µs)",
         decide,
-        "Fastest of the ranked runs: kws.onnx on openvino/cpu with 1 thread, 420 ± 3 µs; next vww.tflite on "
+        "Until then take kws.onnx on openvino/cpu with 1 thread, 420 ± 3 µs; next vww.tflite on "
         "litert/cpu with 1 thread, 500 ± 3 µs (1.190× [1.178, 1.203] slower)",
     )
     assert "Not decided" not in " ".join(answer_of([replace(fast, trust=slow.trust), slow, third]))

@@ -155,6 +155,9 @@ def _recommend(group: Sequence[Run], every: Sequence[Candidate]) -> Recommendati
     path = "" if is_original(chosen.run) else path_of(chosen.run)[1]
     label = chosen.label if path in chosen.label else f"{chosen.label} from {path}"
     tie = next((reason.full for reason in reasons if reason.brief in TIES), "")
+    if (undecided := _undecided(group, chosen, ranked)) is not None:
+        labels = dict(zip([run.id for run in group], labels_of(group), strict=True))
+        why += [_in_the_open(line) for line in _lines_of_undecided(undecided, chosen.run, lambda run: labels[run.id])]
     why = [*why, *objections]
     return Recommendation(run=chosen.run.id, why=tuple(why), group=title, label=label, tie=tie, of=len(group))
 
@@ -541,11 +544,11 @@ def _of_ranked(runs: Sequence[Run], ranked: Sequence[RankedModel]) -> tuple[list
     tied = _in_order_of_turns(tied, chosen)
     overlooked, undecided = _overlooked(runs, chosen, every), _undecided(runs, chosen, every)
     family = [one for one in every if one.run.job.model.family == chosen.run.job.model.family]
-    of = OF_RANKED if undecided or any(may_be_as_fast(run, chosen) for run in overlooked) else ""
+    of = OF_RANKED if any(may_be_as_fast(run, chosen) for run in overlooked) else ""
     is_apart = not tied or all(one in family for one in tied)
     # Programs that are compared do one work. Which network somebody needs is not known.
     take = ("Of the ranked runs take " if of else "Take ") if command_of(chosen.run) else f"Among the fastest{of}: "
-    lead = f"Fastest{of}: " if is_apart else take
+    lead = UNTIL_THEN if undecided else f"Fastest{of}: " if is_apart else take
     if tied and is_apart:
         lead += f"{one_line(chosen.run.job.model.name)}; of its runs take "
     if tied:
@@ -582,6 +585,8 @@ def _of_ranked(runs: Sequence[Run], ranked: Sequence[RankedModel]) -> tuple[list
 
 
 OF_RANKED = " of the ranked runs"
+UNTIL_THEN = "Until then take "
+"""Begins what is advised where a run of grade D leaves open which is the fastest."""
 
 
 def _undecided(runs: Sequence[Run], chosen: Candidate, ranked: Sequence[Candidate]) -> Run | None:
@@ -605,6 +610,11 @@ def _lines_of_undecided(run: Run, chosen: Run, name: Callable[[Run], str]) -> li
     first = f"Not decided: {name(run)} ({values[0]}, {UNRELIABLE}) may be faster than {name(chosen)} ({values[1]})"
     command = compare_command([chosen, run])
     return [first, f"To decide: {command}" if command else "To decide, measure both again on an idle machine"]
+
+
+def _in_the_open(line: str) -> str:
+    """``"not decided: …"``: a line of `_lines_of_undecided` among reasons."""
+    return line[0].lower() + line[1:]
 
 
 def compare_command(runs: Sequence[Run], *, places: bool = False) -> str:
@@ -861,7 +871,7 @@ def _of_runtimes(runs: Sequence[Run], *, alone: bool = True) -> list[str]:
     value = _judged_text(chosen.run)
     if is_unreliable(chosen.run):  # the proof stands behind it
         value = f"{headline_text(chosen.run)} ({_ALONE})"
-    lead = f"Recommended{OF_RANKED if undecided else ''}: {found.label}, {noun_of(chosen.run)} {value}"
+    lead = f"{UNTIL_THEN if undecided else 'Recommended: '}{found.label}, {noun_of(chosen.run)} {value}"
     doubt = _lines_of_undecided(undecided, chosen.run, name) if undecided else []
     rest = _lines_of_overlooked([run for run in overlooked if run is not undecided], chosen, name)
     return [*doubt, f"{lead}; {first}", *facts, *rest]
