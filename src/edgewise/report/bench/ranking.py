@@ -18,7 +18,7 @@ from edgewise.comparing.comparison import Comparison
 from edgewise.comparing.fairness import is_one_task
 from edgewise.comparing.judging import FIRST, SECOND, is_proven_faster, judge
 from edgewise.formatting import quantity, times_text
-from edgewise.grouping import by_key
+from edgewise.grouping import by_key, in_levels
 from edgewise.metrics import METRICS
 from edgewise.record import InTurns, Measurement, Run
 from edgewise.record.caution import loads_of
@@ -181,16 +181,9 @@ def levels(candidates: Sequence[Candidate], among: Sequence[Candidate] = ()) -> 
             return is_faster(each, one)
         return any(is_faster(between, one) for between in beaten[each.run.id])
 
-    faster = {one.run.id: {each.run.id for each in left if is_ahead(each, one)} for one in left}
-    found = []
-    while left:
-        # Ratios in turns and of runs apart may prove a circle: then the best value leads.
-        found.append([one for one in left if not faster[one.run.id]] or left[:1])
-        done = {one.run.id for one in found[-1]}
-        left = [one for one in left if one.run.id not in done]
-        for one in left:
-            faster[one.run.id] -= done
-    return found
+    ahead = {at: {place for place, each in enumerate(left) if is_ahead(each, one)} for at, one in enumerate(left)}
+    # Ratios in turns and of runs apart may prove a circle: then the best value leads.
+    return [[left[at] for at in level] for level in in_levels(range(len(left)), ahead)]
 
 
 def _is_one_model(one: Candidate, other: Candidate) -> bool:
