@@ -277,11 +277,21 @@ def test_a_value_that_looks_better_than_what_turns_prove_is_said(turns):
     assert not any("?" in cell.text for cell in document.tables[0].rows[0])  # turns rank it
     (ratios,) = (section.lines for section in document.sections if section.title == "In turns")
     assert ratios == ("nets/fast.fake, latency over that of fake, 2 threads: fake 1T 1.250× [1.237, 1.263]",)
-    even = {"verdict": "inconclusive", "ratio": 1.0}
+    even = {"verdict": "inconclusive", "ratio": 1.0, "low": 0.99, "high": 1.01}
     open_ = [replace(one, in_turns=(replace(one.in_turns[0], **even),)) for one in found.held]
     assert replace(found, held=open_).describe().answer[0] == (
         "Latency: best for nets/fast.fake: fake, 1 thread, 900 µs, grade D (fewest threads; fake 2T can't be told apart "
         "from it in turns)"
+    )
+
+
+def test_a_place_whose_interval_in_turns_leaves_1_out_is_probably_faster(turns):
+    turns.slower[1] = 1.015
+    suite = write(models=["nets/fast.fake"], order="listed")
+    answer = work.sweep(SweepRequest(suite=suite), Context()).describe().answer[0]
+    assert answer == (
+        "Latency: best for nets/fast.fake: fake, 1 thread, 1.00 ms (fewest threads; fake 2T is probably faster in turns, "
+        "which is not proven)"
     )
 
 

@@ -20,6 +20,7 @@ from edgewise.report.bench.ranking import (
     factor_of,
     in_order,
     is_faster,
+    likely_verdict,
     noun_of,
     objection_of,
     sweeps,
@@ -169,11 +170,14 @@ def _fastest_of(group: Sequence[Run]) -> str:
     metric = METRICS[ranked[0].row.metric]
     best, *others = in_order(ranked)
     said = [f"{factor_of(best, other)} faster than {other.label}" for other in others if is_faster(best, other)]
-    alike = [other.label for other in others if not is_faster(best, other)]
+    likely = [other for other in others if likely_verdict(best, other) == "faster"]
+    said += [f"probably {factor_of(best, other)} faster than {other.label}" for other in likely]
+    alike = [other.label for other in others if not is_faster(best, other) and other not in likely]
     words = f"{best.label} is {listing(said)}" if said else f"{listing([best.label, *alike])} can't be told apart"
     words += f" and can't be told apart from {listing(alike)}" if said and alike else ""
     facts = [f"{noun_of(best.run)}: " + ", ".join(f"{one.label} {quantity(one.value, metric.unit)}" for one in ranked)]
     facts += ["no difference that matters is proven"] if alike else []
+    facts += ["what is probable is not proven"] if likely else []
     facts += ["the last run on each"] if len(group) > len(last) else []
     facts += [f"left out: {left_out}"] if objections else []
     return f"{words} ({'; '.join(facts)})"

@@ -45,6 +45,7 @@ from edgewise.report.bench.ranking import (
     is_only_unreliable,
     judged,
     levels,
+    likely_verdict,
     load_lines,
     may_be_as_fast,
     noun_of,
@@ -56,8 +57,9 @@ from edgewise.report.bench.ranking import (
     speed_of,
     sweeps,
     turns_of,
+    why_likely,
     why_not_told,
-    why_open,
+    words_of_open,
     worst_load,
 )
 from edgewise.report.bench.speeds import speed_lines
@@ -157,7 +159,7 @@ def _recommend(group: Sequence[Run], every: Sequence[Candidate]) -> Recommendati
     tie = next((reason.full for reason in reasons if reason.brief in TIES), "")
     if (undecided := _undecided(group, chosen, ranked)) is not None:
         labels = dict(zip([run.id for run in group], labels_of(group), strict=True))
-        why += [_in_the_open(line) for line in _lines_of_undecided(undecided, chosen.run, lambda run: labels[run.id])]
+        why += [_as_reason(line) for line in _lines_of_undecided(undecided, chosen.run, lambda run: labels[run.id])]
     why = [*why, *objections]
     return Recommendation(run=chosen.run.id, why=tuple(why), group=title, label=label, tie=tie, of=len(group))
 
@@ -218,6 +220,9 @@ def _why(chosen: Candidate, ranked: Sequence[Candidate]) -> list[str]:
             lines.append(f"{factor} {verdict} than {other.label} ({noun} {numbers}){how_apart(chosen, other)}")
         elif verdict == "same":
             lines.append(f"as fast as {other.label} ({noun} {numbers}){how_apart(chosen, other)}")
+        elif likely := likely_verdict(chosen, other):
+            factor, because = factor_of(chosen, other, slow=likely == "slower"), why_likely(chosen, other)
+            lines.append(f"probably {factor} {likely} than {other.label} ({noun} {numbers}); not proven: {because}")
         else:  # as `_of_not_told` says
             because = why_not_told(chosen, other)
             lines.append(f"can't be told apart from {other.label} in speed ({noun} {numbers}){because}")
@@ -230,8 +235,12 @@ def _of_turns(turns: InTurns, chosen: Candidate, other: Candidate) -> str:
     if turns.verdict in ("faster", "slower"):
         lasting = at_another_time(chosen, other, slow=turns.verdict == "slower") or " within these minutes"
         return f"{factor} {turns.verdict} than {other.label}, measured in turns{lasting}"
+    if likely := likely_verdict(chosen, other):
+        factor = factor_of(chosen, other, slow=likely == "slower")
+        said = f"probably {factor} {likely} than {other.label}, measured in turns within these minutes"
+        return f"{said}; not proven: {why_likely(chosen, other)}"
     word = "as fast as" if turns.verdict == "same" else "can't be told apart from"
-    return f"{word} {other.label}: {factor} its speed, measured in turns within these minutes{why_open(turns)}"
+    return f"{word} {other.label}: {factor} its speed, measured in turns within these minutes"
 
 
 def _against_values(one: Candidate, other: Candidate) -> str:
@@ -308,7 +317,8 @@ def _of_unproven_threads(one: Candidate, chosen: Candidate) -> str:
         return ""
     factor = factor_of(one, chosen)
     end = factor.rpartition(", ")[2].removesuffix("]")
-    gain = f"not proven faster; at most {end}× for {_as_many(threads, own)} the cores"
+    proof = "probably faster, which is not proven" if likely_verdict(one, chosen) == "faster" else "not proven faster"
+    gain = f"{proof}; at most {end}× for {_as_many(threads, own)} the cores"
     way = " in turns" if turned else _OF_DESIGN.get(row.design, "")
     return f"{threads} threads: {factor} the speed{way}, {gain if most > 1.0 else 'not proven slower'}"
 
@@ -330,10 +340,17 @@ def _nearest(chosen: Candidate, others: Sequence[Candidate]) -> Candidate | None
 def _of_not_told(chosen: Candidate, ranked: Sequence[Candidate], told: Candidate | None = None) -> str:
     """All but `told` that can't be told apart from `chosen`, in the order of their turns; "" where all can."""
     alike = [one for one in ranked if one is not chosen and one is not told and not _beside(one, chosen)]
-    alike = _in_order_of_turns(alike, chosen)
-    texts = _tied_texts(alike, chosen)
-    ways = by_key((_not_told(one, chosen), text) for one, text in zip(alike, texts, strict=True))
-    return "; ".join(f"{enumerate_few(labels, 3)} {words}" for words, labels in ways.items())
+    return _open_texts(_in_order_of_turns(alike, chosen), chosen)
+
+
+def _open_texts(others: Sequence[Candidate], chosen: Candidate) -> str:
+    """Return what is known of `others`, of which no order is proven: ``"a (1.55 ms) can't be told apart from it"``."""
+    keys = [(likely_verdict(one, chosen), turns_of(one, chosen) is not None) for one in others]
+    ways = by_key(zip(keys, _tied_texts(others, chosen), strict=True))
+    return "; ".join(
+        f"{enumerate_few(texts, 3)} {words_of_open(likely, len(texts), in_turns=in_turns)}"
+        for (likely, in_turns), texts in ways.items()
+    )
 
 
 def _in_order_of_turns(others: Sequence[Candidate], chosen: Candidate) -> list[Candidate]:
@@ -346,12 +363,9 @@ def _in_order_of_turns(others: Sequence[Candidate], chosen: Candidate) -> list[C
     return sorted(others, key=place)
 
 
-_IN_TURNS = f"{NOT_TOLD} in turns"
-
-
 def _not_told(other: Candidate, chosen: Candidate) -> str:
     """State that nothing is proven, and whether it is turns that prove nothing: intervals may be apart all the same."""
-    return NOT_TOLD if turns_of(other, chosen) is None else _IN_TURNS
+    return words_of_open(likely_verdict(other, chosen), in_turns=turns_of(other, chosen) is not None)
 
 
 def _times(one: Candidate, other: Candidate) -> str:
@@ -612,7 +626,7 @@ def _lines_of_undecided(run: Run, chosen: Run, name: Callable[[Run], str]) -> li
     return [first, f"To decide: {command}" if command else "To decide, measure both again on an idle machine"]
 
 
-def _in_the_open(line: str) -> str:
+def _as_reason(line: str) -> str:
     """``"not decided: …"``: a line of `_lines_of_undecided` among reasons."""
     return line[0].lower() + line[1:]
 
@@ -713,10 +727,13 @@ def _tie_of(named: Sequence[Candidate], leaders: Sequence[Candidate]) -> list[st
             break
     why = f" ({brief_of(reasons)})" if best is chosen else ""
     told, alike = f"{chosen.label}{why}, {headline_text(chosen.run)}", _tied_texts(tied, chosen)
-    line = f"{told}; {enumerate_few(alike, 3)} {NOT_TOLD}{way}"
+    likely = any(likely_verdict(one, chosen) for one in tied)
+    line = f"{told}; {_open_texts(tied, chosen) if likely else f'{enumerate_few(alike, 3)} {NOT_TOLD}{way}'}"
     if len(alike) == 1 or len(line) <= MOST_OF_FIRST_LINE:
         return [line]
-    return [f"{told}; {len(alike)} others {NOT_TOLD}{way}", f"The others: {enumerate_few(alike, 3)}"]
+    words = f"of {len(alike)} others none is proven slower{way}" if likely else f"{len(alike)} others {NOT_TOLD}{way}"
+    rest = _open_texts(tied, chosen) if likely else enumerate_few(alike, 3)
+    return [f"{told}; {words}", f"The others: {rest}"]
 
 
 def _tied_texts(tied: Sequence[Candidate], chosen: Candidate) -> list[str]:

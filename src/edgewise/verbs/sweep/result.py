@@ -13,12 +13,13 @@ from typing import Any
 
 from edgewise.device.devices import LOCAL
 from edgewise.formatting import UNKNOWN, is_unknown, quantity, scale_of, times_text
+from edgewise.grouping import by_key
 from edgewise.metrics import METRICS
 from edgewise.record import InTurns, Run
 from edgewise.record.caution import loads_of
 from edgewise.record.reference import machine_key
 from edgewise.report.bench.page import environment_documents
-from edgewise.report.bench.ranking import NOT_TOLD, UNRELIABLE
+from edgewise.report.bench.ranking import UNRELIABLE, words_of_open
 from edgewise.report.bench.recommendation import compare_command, is_comparable
 from edgewise.report.document import (
     Cell,
@@ -545,8 +546,12 @@ def _with_alike(metric: str, of_model: Mapping[str, Value], standing: Standing, 
         return f"{short} ({quantity(value.value, unit)}{f', {UNRELIABLE}' if value.vague else ''}, {LOOKS_BETTER})"
 
     if standing.alike:
-        alike = listing([name(place) for place in whole if place in standing.alike])
-        return f"{told} ({standing.why}; {alike} {NOT_TOLD}{' in turns' if standing.turns else ''})"
+        alike = by_key((standing.likely.get(place, ""), name(place)) for place in whole if place in standing.alike)
+        words = [
+            f"{listing(names)} {words_of_open(likely, len(names), in_turns=bool(standing.turns))}"
+            for likely, names in alike.items()
+        ]
+        return f"{told} ({'; '.join([standing.why, *words])})"
     behind = [place for place in whole if place in standing.ranked and name(place) != _short_place(whole[place])]
     aside = f"; {listing(list(map(name, behind)))} {'is' if len(behind) == 1 else 'are'} slower" if behind else ""
     return f"{told}{f', {standing.why}' if standing.why else ''}{aside}"
