@@ -12,8 +12,9 @@ from edgewise.comparing.assessment import assess
 from edgewise.comparing.comparison import Variant
 from edgewise.comparing.criteria import Criteria
 from edgewise.record import InTurns, Measurement, Run, Trust, Variation
+from edgewise.report.bench.answer import answer_of
 from edgewise.report.bench.ranking import NOT_TOLD, finalists, rank_models
-from edgewise.report.bench.recommendation import answer_of, recommendation
+from edgewise.report.bench.recommendation import recommendation
 from edgewise.report.comparison.document import comparison_document
 from edgewise.store.codec import from_document, to_document
 from sample_runs import measured

@@ -11,9 +11,10 @@ from hypothesis import strategies as st
 
 from edgewise.comparing.judging import judge
 from edgewise.record import Caution, Disagreement, InTurns, Scenario, Trust
+from edgewise.report.bench.answer import answer_of
 from edgewise.report.bench.document import bench_document
 from edgewise.report.bench.ranking import candidates_of, comparable_groups, finalists, may_be_as_fast, rank_models
-from edgewise.report.bench.recommendation import answer_of, recommendation, recommendations
+from edgewise.report.bench.recommendation import recommendation, recommendations
 from edgewise.report.bench.speeds import speed_lines
 from edgewise.report.comparison.words import conclusion
 from edgewise.report.document.markdown import render_markdown

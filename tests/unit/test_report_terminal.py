@@ -10,9 +10,9 @@ import pytest
 from rich.cells import cell_len
 
 from edgewise.record import Caution, ModelRef, Trust
+from edgewise.report.bench.answer import answer_of
 from edgewise.report.bench.document import bench_document
 from edgewise.report.bench.ranking import rank_models
-from edgewise.report.bench.recommendation import answer_of
 from edgewise.report.document import Cell, Column, Document, Section, Table
 from edgewise.report.document.markdown import render_markdown
 from edgewise.report.document.page import render_document_page

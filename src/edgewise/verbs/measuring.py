@@ -355,9 +355,9 @@ def take_turns(
         named: what stands before the title of each stage.
     """
     from edgewise.comparing.finals import EACH_S, PROFILED_S, with_turns
-    from edgewise.report.runs.conditions import labels_of
+    from edgewise.report.runs.conditions import labels_by_id
 
-    labels = dict(zip((run.id for run in runs), labels_of(runs), strict=True))
+    labels = labels_by_id(runs)
     known = {run.id: run for run in runs}
     each_s = PROFILED_S if everyone else EACH_S
     if left_s is not None:
@@ -375,9 +375,9 @@ def take_turns(
 def _without_turns(runs: Sequence[Run], finals: Sequence[Sequence[Run]], budget_s: float) -> list[str]:
     """Return which of `finals` have no ratio in turns, as a time budget left them none or too little time."""
     from edgewise.report.bench.ranking import took_turns
-    from edgewise.report.runs.conditions import labels_of
+    from edgewise.report.runs.conditions import labels_by_id
 
-    labels = dict(zip((run.id for run in runs), labels_of(runs), strict=True))
+    labels = labels_by_id(runs)
     known = {run.id: run for run in runs}
     return [
         f"in turns, which of {listing([labels[run.id] for run in few])} is faster: the sessions left too little of the "

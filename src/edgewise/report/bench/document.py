@@ -11,6 +11,8 @@ from edgewise.grouping import by_key
 from edgewise.metrics import METRICS
 from edgewise.record import Run
 from edgewise.record.facts import precision_of, threads_of
+from edgewise.report.bench.answer import answer_of
+from edgewise.report.bench.busy import is_decided_by_load
 from edgewise.report.bench.generated import generated_answer, is_generated
 from edgewise.report.bench.ranking import (
     UNRELIABLE,
@@ -25,13 +27,7 @@ from edgewise.report.bench.ranking import (
     objection_of,
     sweeps,
 )
-from edgewise.report.bench.recommendation import (
-    Recommendation,
-    answer_of,
-    group_title,
-    is_decided_by_load,
-    recommendations,
-)
+from edgewise.report.bench.recommendation import Recommendation, group_title, recommendations
 from edgewise.report.bench.speeds import speed_lines
 from edgewise.report.bench.sustained import sustained_sections
 from edgewise.report.bench.tables import bench_tables, ranking_table

@@ -25,7 +25,7 @@ from edgewise.record.caution import loads_of
 from edgewise.record.facts import is_unreliable, threads_of
 from edgewise.report.comparison.words import UNSEEN, disagreement_text, lasting_text
 from edgewise.report.runs.cells import failure_of, reason_of_absence
-from edgewise.report.runs.conditions import labels_of, processor_of, scenario_of
+from edgewise.report.runs.conditions import labels_by_id, labels_of, processor_of, scenario_of
 from edgewise.text import enumerate_few, listing, one_line
 from edgewise.units import significant
 
@@ -573,7 +573,7 @@ def _share_in(message: str) -> float:
 
 def disagreement_lines(runs: Sequence[Run]) -> list[str]:
     """State of which runs that took turns the statistics of the ratios differ; empty where of none."""
-    labels = {run.id: label for run, label in zip(runs, labels_of(runs), strict=True)}
+    labels = labels_by_id(runs)
     told = {
         frozenset((run.id, turns.against)): f"{labels[run.id]} against {labels[turns.against]}: {text}"
         for run in runs

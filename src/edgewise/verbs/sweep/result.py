@@ -20,7 +20,7 @@ from edgewise.record.caution import loads_of
 from edgewise.record.reference import machine_key
 from edgewise.report.bench.page import environment_documents
 from edgewise.report.bench.ranking import UNRELIABLE, words_of_open
-from edgewise.report.bench.recommendation import compare_command, is_comparable
+from edgewise.report.bench.undecided import compare_command, is_comparable
 from edgewise.report.document import (
     Cell,
     Column,

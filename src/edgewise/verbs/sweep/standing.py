@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from edgewise.record import InTurns, Run
+from edgewise.report.bench.against import how_apart
 from edgewise.report.bench.ranking import (
     UNRELIABLE,
     Candidate,
@@ -22,7 +23,6 @@ from edgewise.report.bench.ranking import (
     took_turns,
     turns_of,
 )
-from edgewise.report.bench.recommendation import how_apart
 from edgewise.verbs.sweep.values import Value, Values, overlaps, sign_of
 
 MAY_BE, LOOKS_BETTER = "may be as good", "looks better"
