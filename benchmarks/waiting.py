@@ -3,10 +3,10 @@
     python benchmarks/waiting.py [--trials 400] [--seed 1]
 
 An inference of length t is interrupted with the probability 1 − e^(−t/τ), a long one several times, and then waits for
-some milliseconds each time; how busy the machine is differs from round to round. Processes take turns as
-`edgewise.run.interleaving` has them. Of each cell: how often the interval holds the true ratio, for the ratio of
-neighbouring turns alone and for the product's; how often a verdict is wrong (a difference where there is none, or the
-wrong way); and the median of the ratios found.
+some milliseconds each time, in bursts for longer and less often; how busy the machine is differs from round to round.
+Processes take turns as `edgewise.run.interleaving` has them. Of each cell: how often the interval holds the true
+ratio, for the ratio of neighbouring turns alone and for the product's; how often a verdict is wrong (a difference where
+there is none, or the wrong way); and the median of the ratios found.
 """
 
 from __future__ import annotations
@@ -49,6 +49,8 @@ LOADS = (
     Load("some", 0.05, 0.004, 0.3, 0.4),
     Load("busy", 0.004, 0.008, 0.2, 0.9),
     Load("very busy", 0.002, 0.016, 0.3, 0.95),
+    Load("bursts", 0.5, 0.1, 0.5, 0.4),
+    Load("long bursts", 0.25, 0.1, 0.5, 0.6),
 )
 CASES = ((1e-3, 1.0), (1e-3, 1.05), (1e-3, 2.72), (1e-3, 10.0), (3e-3, 1.1), (10e-3, 2.0))
 """Time of an inference of A without interruptions, s, and the true ratio."""

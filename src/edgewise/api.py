@@ -496,7 +496,8 @@ def bench(
         prompt_tokens, depth: axes of the scenario ``generate``: tokens of the prompt, and in the KV cache before it.
         iterations, warmup, duration (s): per session; None is found from the data.
         sessions: fresh processes; None is 5, or 1 where iterations, warmup or duration are given.
-        time_budget: time limit of all sessions together, s; each job has two or more.
+        time_budget: time limit of all sessions and turns, s; each job has two sessions or more, and of several the
+            sessions leave 40 % of it for turns.
         report_every: report the running average every this many inferences.
         spread: spread the sessions of all jobs over this time, s; `sessions` is 10 by default then.
         sustained: infer without a break for this time, s, in one process; `Run.sustained` has the latency over time.

@@ -22,6 +22,8 @@ _MOST_PLACES = 6
 _WIDEST_FIXED = 1e6
 FACTOR_WIDE = 2.0
 """Ratio of an interval's ends above which a value is known only within a factor."""
+FACTOR_UNKNOWN = 10
+UNKNOWN = f"not even known within a factor of {FACTOR_UNKNOWN}"
 VERY_WIDE = f"spans more than a factor of {FACTOR_WIDE:g}"
 
 _PERCENT = SHARES | {"cpu_utilization"}
@@ -98,9 +100,19 @@ def known_within(value: float | None, low: float | None, high: float | None) -> 
     """``"known only within a factor of 3"``: how far a very wide interval reaches from its value; "" for others."""
     if not value or low is None or high is None or not is_very_wide(low, high):
         return ""
-    furthest = max(value / low, low / value, high / value, value / high) if low * high > 0.0 else math.inf
-    factor = next((one for one in (2, 3, 5, 10) if furthest <= one), None)
-    return f"known only within a factor of {factor}" if factor else "not even known within a factor of 10"
+    furthest = _furthest(value, low, high)
+    factor = next((one for one in (2, 3, 5, FACTOR_UNKNOWN) if furthest <= one), None)
+    return f"known only within a factor of {factor}" if factor else UNKNOWN
+
+
+def is_unknown(value: float | None, low: float | None, high: float | None) -> bool:
+    """Whether the interval says next to nothing: an end is more than a factor of `FACTOR_UNKNOWN` from the value."""
+    return bool(value) and low is not None and high is not None and _furthest(value or 0.0, low, high) > FACTOR_UNKNOWN
+
+
+def _furthest(value: float, low: float, high: float) -> float:
+    """Return the factor from the value to the farther end; infinite where an end has another sign or is 0."""
+    return max(value / low, low / value, high / value, value / high) if low * high > 0.0 else math.inf
 
 
 def share_text(share: float, *, unit: bool = True, places: int = 2) -> str:

@@ -12,6 +12,7 @@ import subprocess
 import sys
 from dataclasses import replace
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 
@@ -321,6 +322,37 @@ def test_runs_of_grade_d_give_values_only_where_too_few_are_better():
     assert hosts("B", "B", "D") == [good, good, used]
     assert hosts("B", "B", "B", "D") == [good, good, good, unused]
     assert hosts("B", "B", "D", wide=False) == [good, good, unused]
+
+
+@pytest.mark.parametrize(
+    ("with_them", "without", "host"), [(0.3, 0.2, None), (0.2, 0.3, 1.5), (0.3, 0.3, 1.5), (0.3, None, 1.5)]
+)
+def test_runs_of_grade_d_that_raise_the_expected_error_give_no_values(monkeypatch, with_them, without, host):
+    engine = "litert/interpreter, 1 thread"
+    models = [
+        prediction._Model(subject=Subject(name=str(at)), values={"latency": 2.0}, noisy={engine: (1.5, 0.2)})
+        for at in range(3)
+    ]
+
+    def choose(points, *, method):
+        assert method == "line" and {point.device for point in points} == {"a device"}
+        error = without if points[0].subject.host is None else with_them
+        if error is None:
+            raise edgewise.BadInput("nothing relates them")
+        return SimpleNamespace(chosen=SimpleNamespace(expected_error=error))
+
+    monkeypatch.setattr(prediction, "choose", choose)
+    found = prediction._points(models, "latency", engine, device="a device", method="line")
+    assert [(one.subject.host, one.subject.noisy) for one in found] == [(host, host is None)] * 3
+
+
+def test_it_is_said_that_runs_of_grade_d_would_make_predictions_worse():
+    (told,) = tell_grade_d(2, 5, "litert/interpreter, 1 thread", used=False, is_worse=True)
+    assert told == (
+        "2 of 5 runs here by litert/interpreter have grade D and are not used, as predictions are expected to be better "
+        "without: a quieter machine and more sessions help (--sessions 10)."
+    )
+    assert is_told(told)
 
 
 def test_the_error_of_a_run_of_grade_d_is_that_of_its_interval_alone():

@@ -277,11 +277,21 @@ def test_a_value_that_looks_better_than_what_turns_prove_is_said(turns):
     assert not any("?" in cell.text for cell in document.tables[0].rows[0])  # turns rank it
     (ratios,) = (section.lines for section in document.sections if section.title == "In turns")
     assert ratios == ("nets/fast.fake, latency over that of fake, 2 threads: fake 1T 1.250× [1.237, 1.263]",)
-    even = {"verdict": "inconclusive", "ratio": 1.0}
+    even = {"verdict": "inconclusive", "ratio": 1.0, "low": 0.99, "high": 1.01}
     open_ = [replace(one, in_turns=(replace(one.in_turns[0], **even),)) for one in found.held]
     assert replace(found, held=open_).describe().answer[0] == (
         "Latency: best for nets/fast.fake: fake, 1 thread, 900 µs, grade D (fewest threads; fake 2T can't be told apart "
         "from it in turns)"
+    )
+
+
+def test_a_place_whose_interval_in_turns_leaves_1_out_is_probably_faster(turns):
+    turns.slower[1] = 1.015
+    suite = write(models=["nets/fast.fake"], order="listed")
+    answer = work.sweep(SweepRequest(suite=suite), Context()).describe().answer[0]
+    assert answer == (
+        "Latency: best for nets/fast.fake: fake, 1 thread, 1.00 ms (fewest threads; fake 2T is probably faster in turns, "
+        "which is not proven)"
     )
 
 
@@ -328,7 +338,7 @@ def test_a_model_measured_in_one_place_has_no_best_and_a_vague_value_is_marked()
     cells = cells_of(read_suite(Path(write(runtimes=["fake"], threads=["1", "2"], order="listed"))), 9)
 
     def outcome(cell, grade):
-        number = {"value": 1e-5, "low": 2.5e-7, "high": 4e-4, "unit": "s", "basis": "measured"}
+        number = {"value": 1e-5, "low": 2.5e-6, "high": 4e-5, "unit": "s", "basis": "measured"}
         row = {"model": "m", "device": "local", "runtime": "fake", "threads": int(cell.threads), "precision": None,
                "status": "done", "headlines": ["latency"], "grade": grade, "metrics": {"latency": number}}  # fmt: skip
         return Outcome(key=cell.name, cell=cell.name, status="done", seconds=1, finished=1, rows=[row])
@@ -337,7 +347,7 @@ def test_a_model_measured_in_one_place_has_no_best_and_a_vague_value_is_marked()
     document = SweepResult(suite="s", verb="bench", folder="f", cells=cells, outcomes=outcomes).describe()
     first, second = document.tables[0].rows
     assert [cell.text.partition(" µs ")[2] for cell in (first[1], first[2], second[1])] == ["B", "D ?", "B"]
-    assert "[0.250, 400]" in first[1].text
+    assert "[2.50, 40.0]" in first[1].text
     assert document.answer[0] == (
         "Latency: no best can be named for nets/fast.fake: only fake, 1 thread could be ranked (elsewhere grade D); "
         "measure again with --again --only 'nets/fast.fake on *'"
@@ -780,6 +790,47 @@ def test_a_report_has_the_conditions_of_its_cells():
     sections = {section.title: section.lines for section in replace(found, held=()).describe().sections}
     assert sections["Runs elsewhere"] == ("2 runs are not in the store of this machine: no cautions are known",)
     assert work.sweep(SweepRequest(suite="suite.yaml"), Context()).held == []
+
+
+def test_an_interval_that_says_nothing_is_not_printed_and_said_once():
+    write(models=["nets/fast.fake"], order="listed", options={"iterations": "9", "sessions": "2"})
+    found = work.sweep(SweepRequest(suite="suite.yaml"), Context())
+
+    def with_ends(*ends):
+        numbers = [
+            {**one.rows[0]["metrics"]["latency"], "low": low, "high": high}
+            for one, (low, high) in zip(found.outcomes, ends, strict=True)
+        ]
+        rows = [
+            {**one.rows[0], "grade": "D", "metrics": {"latency": number}}
+            for one, number in zip(found.outcomes, numbers, strict=True)
+        ]
+        return replace(
+            found, outcomes=[replace(one, rows=[row]) for one, row in zip(found.outcomes, rows, strict=True)]
+        )
+
+    wide = with_ends((1e-8, 1e2), (4e-4, 2.5e-3))
+    document = wide.describe()
+    first, second = document.tables[0].rows[0][1:]
+    unknown = ("not even known within a factor of 10, by its 95 % interval",)
+    assert (first.text.partition(" D")[0], first.notes) == ("1.00 ms", unknown)
+    vague = ("known only within a factor of 3, by its 95 % interval",)
+    assert (second.text.partition(" D")[0], second.notes) == ("1.00 [0.400, 2.50] ms", vague)
+    assert (first.low, first.high) == (1e-8, 1e2)  # the page works with the numbers
+    lines = {section.title: section.lines for section in document.sections}["Grade D"]
+    assert lines[-1] == (
+        "no interval is printed that reaches beyond a factor of 10; 2 sessions hardly show how a third one differs → "
+        "more sessions narrow it: 'sessions: 5' among the suite's options, on a quiet machine"
+    )
+    assert wide.to_document()["unknown"] == [
+        {"metric": "latency", "model": "nets/fast.fake", "place": "fake, 1 thread",
+         "why": "not even known within a factor of 10"}
+    ]  # fmt: skip
+    narrow = with_ends((4e-4, 2.5e-3), (9e-4, 1.1e-3))
+    assert narrow.to_document()["unknown"] == []
+    assert not any(
+        "sessions" in line for one in narrow.describe().sections for line in one.lines if "Grade" in one.title
+    )
 
 
 def test_cells_of_grade_d_are_named_with_the_load_and_the_command_that_repeats_them():

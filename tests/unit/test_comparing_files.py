@@ -12,7 +12,7 @@ from edgewise.comparing import files_agreement
 from edgewise.comparing.files_agreement import compare_files
 from edgewise.model.graph import Quantization
 from edgewise.record import InputSpec, Measurement, ModelRef, Run
-from edgewise.report.bench.recommendation import answer_of
+from edgewise.report.bench.answer import answer_of
 from edgewise.run.agreement import compared_with
 from graphs import graph, tensor
 from messages import wording

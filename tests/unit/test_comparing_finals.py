@@ -8,7 +8,9 @@ from pathlib import Path
 
 import pytest
 
-from edgewise.comparing.finals import can_take_turns, with_turns
+from edgewise.comparing.comparison import Comparison, Side, Variant
+from edgewise.comparing.finals import _told, can_take_turns, with_turns
+from edgewise.comparing.turns import compare_in_turns
 from edgewise.progress import Event, reporting_to
 from edgewise.record import InTurns, Measurement, Run, Stopping, TargetSpec
 from edgewise.record.job import Scenario
@@ -98,3 +100,16 @@ def test_a_finalist_that_fails_leaves_the_others_as_they_were(tmp_path):
 def test_programs_and_tools_of_devices_take_no_turns():
     assert can_take_turns(make_run(1))
     assert not can_take_turns(make_run(1, runtime="benchmark_model"))
+
+
+def test_where_the_interval_leaves_1_out_without_a_proof_the_one_that_decides_is_kept():
+    row = Comparison(
+        a="a", b="b", metric="latency", before=Side(value=1.0), after=Side(value=4.0), verdict="inconclusive", ratio=4.0,
+        low=1.6, high=10.0, proof_low=0.8, proof_high=20.0, design="interleaved",
+    )  # fmt: skip
+    told = {own: _told(row, own) for own in ("a", "b")}
+    assert (told["b"].low, told["b"].proof_low, told["b"].proof_high) == (1.6, 0.8, 20.0)
+    assert (told["a"].ratio, told["a"].proof_low, told["a"].proof_high) == (0.25, 0.05, 1.25)
+    run = replace(make_run(1), in_turns=(replace(told["b"], against=run_id(2)),))
+    found = compare_in_turns(Variant(label="a", run=make_run(2)), Variant(label="b", run=run))
+    assert found is not None and (found.proof_low, found.proof_high) == (0.8, 20.0)

@@ -361,9 +361,11 @@ def test_an_interval_without_1_that_proves_nothing_yet_says_why():
     (row,) = compare_runs(pair_of("latency", a, b), Criteria(metrics=("latency",)))
     assert row.verdict == "inconclusive" and row.high < 1.0
     assert row.because == (
-        "not yet proven: a difference, or equality within 3 %; the 95 % interval leaves 1 out, but it is not adjusted for "
-        "the number of metrics, and a verdict needs an adjusted p below 0.01"
+        "not yet proven: a difference, or equality within 3 %; the 95 % interval leaves 1 out, but a proof takes "
+        "the 99 % interval over all metrics, 0.746 to 1.122"
     )
+    assert (round(row.proof_low, 3), round(row.proof_high, 3)) == (0.747, 1.121)
+    assert row.proof_of(row.a) == (1.0 / row.proof_high, 1.0 / row.proof_low)
 
 
 def test_an_open_question_tells_how_long_it_would_take():

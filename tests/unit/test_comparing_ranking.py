@@ -11,8 +11,9 @@ from comparable_runs import row_of, run_of
 from edgewise.comparing.comparison import ComparisonResult, Variant
 from edgewise.comparing.criteria import Criteria
 from edgewise.comparing.metrics import compare_pairs
-from edgewise.comparing.ranking import _letters, _places, find_pareto_front, rank
+from edgewise.comparing.ranking import _letters, find_pareto_front, rank
 from edgewise.errors import BadInput
+from edgewise.grouping import in_levels
 from edgewise.record import Scenario
 from edgewise.record.run import Trust
 from edgewise.report.comparison.words import ranking_conclusion
@@ -120,7 +121,8 @@ def test_letters_and_places(apart, letters, places):
     together = {pair for pair in combinations(range(4), 2) if set(found[pair[0]]) & set(found[pair[1]])}
     assert together == set(combinations(range(4), 2)) - {tuple(sorted(pair)) for pair in apart}
     better = {index: {first for first, second in apart if second == index} for index in range(4)}
-    assert [place for _, place in sorted(_places(range(4), better).items())] == places
+    levels = in_levels(range(4), better)
+    assert [next(place for place, level in enumerate(levels, 1) if index in level) for index in range(4)] == places
 
 
 def test_rows_are_in_the_order_of_places_and_the_undecided_shares_letters():

@@ -11,7 +11,7 @@ import pytest
 
 from edgewise.formatting import amount_text, interval_text, width_text, with_range
 from edgewise.report.bench.document import bench_document
-from edgewise.report.bench.recommendation import headline_text
+from edgewise.report.bench.values import headline_text
 from edgewise.report.document.text import to_text
 from edgewise.report.files import render_report
 from edgewise.report.graph import make_graph

@@ -27,7 +27,7 @@ from edgewise.progress import (
     VariantPredicted,
     VariantTested,
 )
-from edgewise.report.bench.recommendation import headline_text
+from edgewise.report.bench.values import headline_text
 from edgewise.report.runs.cells import amount_cell
 from edgewise.terminal.progress import ProgressLines
 from messages import wording

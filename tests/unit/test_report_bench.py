@@ -17,8 +17,8 @@ import pytest
 from rich.cells import cell_len
 
 from edgewise.record import Caution, Measurement, Trust
+from edgewise.report.bench.answer import answer_of
 from edgewise.report.bench.document import bench_document
-from edgewise.report.bench.recommendation import answer_of
 from edgewise.report.bench.tables import bench_table
 from edgewise.report.document import Cell, Column, Document, Table
 from edgewise.report.document.csv import render_csv

@@ -53,6 +53,11 @@ def test_what_can_not_be_told_apart_or_relied_on_is_not_called_faster():
     assert bench_document([LOCAL, close]).answer[0] == (
         "local and pi can't be told apart (latency: local 111 µs, pi 112 µs; no difference that matters is proven)"
     )
+    first, likely = make_run(1, latency=1.11e-4, half=1e-5), on("pi", 3, latency=1.3e-4, half=1e-5)
+    assert bench_document([first, likely]).answer[0] == (
+        "local is probably 1.171× [1.040, 1.319] faster than pi (latency: local 111 µs, pi 130 µs; what is probable is not "
+        "proven)"
+    )
     assert bench_document([LOCAL, doubtful]).answer[0] == (
         "Which device is faster can't be told: the value of pi has grade D; measure again, idle: "
         "edgewise bench kws.onnx -r onnxruntime -d pi"

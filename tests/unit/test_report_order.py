@@ -100,6 +100,10 @@ def test_an_interval_without_1_that_proves_nothing_is_probable_in_every_place():
     assert (verdict.text, verdict.notes[1:]) == ("probably slower", (open_,))
     assert diff_table(two(1.01, "inconclusive")).rows[-1][-1].text == "unclear"
     assert order_line(runs[::-1]).startswith("onnxruntime/cpu is probably faster than openvino/cpu (ratio 0.870, ")
+    second = replace(runs[1], in_turns=(replace(runs[1].in_turns[0], proof_low=0.97, proof_high=1.36),))
+    assert order_line([runs[0], second]).endswith(
+        "; not proven: a proof takes the 99 % interval over all pairs, 0.970 to 1.360)"
+    )
 
 
 def test_of_three_runs_the_one_that_turns_favour_leads_without_proof():
@@ -238,6 +242,22 @@ def test_a_wide_interval_says_that_either_may_be_faster_and_keeps_the_ratio_show
     assert order_line(wide) == (
         "which is faster than openvino/cpu can't be told: onnxruntime/cpu takes 1.15× its time by the medians shown, "
         f"1.149× over all processes (95 % interval 0.118 to 11.194: either may be faster); {NOT_PROVEN}"
+    )
+
+
+def test_an_interval_of_runs_apart_that_leaves_1_out_makes_the_order_probable():
+    """ "can't be told" stood beside an interval that left 1 out."""
+    runs = []
+    for run in (profiled_run(), faster_run()):
+        (row,) = (row for row in run.measurements if row.metric == "latency")
+        row = replace(row, low=row.value / 1.09, high=row.value * 1.09, summary=None, samples=())
+        runs.append(replace(run, measurements=(row, *(each for each in run.measurements if each.metric != "latency"))))
+    row = judge(runs[1], runs[0])
+    assert (row.verdict, row.low > 1.0, row.proof_low < 1.0) == ("inconclusive", True, True)
+    assert order_line(runs) == (
+        "probably fastest: openvino/cpu; onnxruntime/cpu takes 1.15× its time by the medians shown, 1.149× over all "
+        "processes (95 % interval 1.017 to 1.299: a proof takes the 99 % interval over all metrics, "
+        f"{row.proof_low:.3f} to {row.proof_high:.3f}); {NOT_PROVEN}"
     )
 
 

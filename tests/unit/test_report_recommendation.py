@@ -11,9 +11,10 @@ from hypothesis import strategies as st
 
 from edgewise.comparing.judging import judge
 from edgewise.record import Caution, Disagreement, InTurns, Scenario, Trust
+from edgewise.report.bench.answer import answer_of
 from edgewise.report.bench.document import bench_document
 from edgewise.report.bench.ranking import candidates_of, comparable_groups, finalists, may_be_as_fast, rank_models
-from edgewise.report.bench.recommendation import answer_of, recommendation, recommendations
+from edgewise.report.bench.recommendation import recommendation, recommendations
 from edgewise.report.bench.speeds import speed_lines
 from edgewise.report.comparison.words import conclusion
 from edgewise.report.document.markdown import render_markdown
@@ -125,15 +126,18 @@ def test_grade_d_with_a_better_value_that_took_no_turns_leaves_it_undecided():
     assert answer_of([fast, slow, third]) == (
         "Not decided: onnxruntime/cpu (300 µs, grade D) may be faster than openvino/cpu (420 µs)",
         decide,
-        "Recommended of the ranked runs: openvino/cpu, latency 420 ± 3 µs, grade A; "
+        "Until then take openvino/cpu, latency 420 ± 3 µs, grade A; "
         "litert/cpu is 1.190× [1.178, 1.203] slower, by their processes",
     )
+    why = recommendation([fast, slow, third]).why
+    first, rest = "not decided: onnxruntime/cpu (300 µs, grade D) may be faster than openvino/cpu (420 µs)", decide[1:]
+    assert why[why.index(first) + 1] == f"t{rest}"
     other = replace(third, job=replace(third.job, model=VWW))
     assert answer_of([fast, slow, other])[:3] == (
         "Not decided: kws.onnx on onnxruntime/cpu with 2 threads (300 µs, grade D) may be faster than "
         "kws.onnx on openvino/cpu with 1 thread (420 µs)",
         decide,
-        "Fastest of the ranked runs: kws.onnx on openvino/cpu with 1 thread, 420 ± 3 µs; next vww.tflite on "
+        "Until then take kws.onnx on openvino/cpu with 1 thread, 420 ± 3 µs; next vww.tflite on "
         "litert/cpu with 1 thread, 500 ± 3 µs (1.190× [1.178, 1.203] slower)",
     )
     assert "Not decided" not in " ".join(answer_of([replace(fast, trust=slow.trust), slow, third]))
@@ -645,11 +649,43 @@ def test_an_interval_without_1_that_proves_nothing_says_why():
     one, two = make_run(1, half=2e-4), make_run(2, half=2e-4, runtime="openvino")
     one, two = turns_between(one, two, 0.98, "inconclusive", low=0.97, high=0.996)
     (line, *_) = recommendation([one, two]).why
-    assert "can't be told apart from openvino/cpu: 1.020× [1.004, 1.031]" in line
-    assert "no proof, which takes a risk of error below 1 % over all pairs, while the interval has 5 %" in line
+    assert line.startswith(
+        "probably 1.020× [1.004, 1.031] faster than openvino/cpu, measured in turns within these minutes"
+    )
+    assert "; not proven: a proof takes a risk of error below 1 % over all pairs, the interval has 5 %" in line
+    one, two = (
+        replace(run, in_turns=(replace(run.in_turns[0], proof_low=low, proof_high=high),))
+        for run, low, high in ((one, 0.95, 1.01), (two, 1 / 1.01, 1 / 0.95))
+    )
+    (line, *_) = recommendation([one, two]).why
+    assert "; not proven: a proof takes the 99 % interval over all pairs, 0.990 to 1.053" in line
     one, two = turns_between(make_run(1, half=2e-4), make_run(2, half=2e-4, runtime="openvino"), 0.98, "inconclusive",
                              low=0.95, high=1.01)  # fmt: skip
-    assert "no proof" not in recommendation([one, two]).why[0]
+    assert "not proven" not in recommendation([one, two]).why[0]
+
+
+def test_of_runs_apart_an_interval_without_1_is_probable_with_the_interval_that_decides():
+    one = make_run(1, latency=1.11e-4, half=1e-5)
+    two, three = (
+        make_run(number, latency=1.3e-4, half=1e-5, runtime=name) for number, name in ((3, "openvino"), (4, "litert"))
+    )
+    assert answer_of([one, two]) == (
+        "Recommended: onnxruntime/cpu, latency 111 ± 10 µs, grade B; openvino/cpu (130 µs) is probably slower, which is not "
+        "proven",
+    )
+    assert recommendation([one, two]).why[0] == (
+        "probably 1.171× [1.040, 1.319] faster than openvino/cpu (median latency 111 µs against 130 µs); not proven: a proof "
+        "takes the 99 % interval over all metrics, 0.981 to 1.399"
+    )
+    assert (
+        "openvino/cpu (130 µs) and litert/cpu (130 µs) are probably slower, which is not proven"
+        in answer_of([one, two, three])[0]
+    )
+    other = replace(two, job=replace(two.job, model=VWW))
+    assert answer_of([one, other])[0] == (
+        "Among the fastest: kws.onnx on onnxruntime/cpu (by its value alone), 111 ± 10 µs; vww.tflite on openvino/cpu "
+        "(130 µs) is probably slower, which is not proven"
+    )
 
 
 def test_a_chain_of_proofs_is_one():
@@ -803,8 +839,8 @@ def test_all_that_no_order_is_proven_of_stand_in_that_of_their_turns():
     assert answer_of([slow, near, first, two]) == (
         "Recommended: openvino/cpu · 1 thread, latency 200 ± 20 µs, grade B; 2 threads: 0.935× [0.775, 1.021] the speed in "
         "turns, not proven faster; at most 1.021× for twice the cores",
-        "onnxruntime/cpu · 1 thread (latency 1.160× [0.840, 1.400]) and onnxruntime/cpu · 2 threads (1.220× [1.004, 1.490]) "
-        "can't be told apart from it in turns",
+        "onnxruntime/cpu · 1 thread (latency 1.160× [0.840, 1.400]) can't be told apart from it in turns; onnxruntime/cpu · "
+        "2 threads (1.220× [1.004, 1.490]) is probably slower in turns, which is not proven",
         "chosen as the only one measured better than grade D",
     )
     two, first = turns_between(replace(two, in_turns=()), make_run(1, latency=2e-4, half=2e-5, runtime="openvino"), 1.07,
@@ -837,7 +873,7 @@ def test_a_ratio_in_turns_that_proves_nothing_says_so_in_the_table():
     two, one = turns_between(two, one, 1.3, "inconclusive", low=1.1, high=1.5)
     (table,) = bench_document([one, two]).tables
     assert table.rows[1][-1].notes == (
-        "no order of the two is proven, which takes a risk of error below 1 % over all pairs, while the interval has 5 %",
+        "no order of the two is proven: a proof takes a risk of error below 1 % over all pairs, the interval has 5 %",
     )
 
 

@@ -10,9 +10,9 @@ import pytest
 from rich.cells import cell_len
 
 from edgewise.record import Caution, ModelRef, Trust
+from edgewise.report.bench.answer import answer_of
 from edgewise.report.bench.document import bench_document
 from edgewise.report.bench.ranking import rank_models
-from edgewise.report.bench.recommendation import answer_of
 from edgewise.report.document import Cell, Column, Document, Section, Table
 from edgewise.report.document.markdown import render_markdown
 from edgewise.report.document.page import render_document_page
@@ -177,7 +177,7 @@ def test_models_that_cant_be_told_apart_share_a_place():
         "(100 µs)",
         "To decide: edgewise compare a.tflite,runtime=onnxruntime/cpu,threads=1 "
         "d.tflite,runtime=onnxruntime/cpu,threads=1",
-        "Among the fastest of the ranked runs: a.tflite on onnxruntime/cpu (by its value alone), 100 ± 5 µs; "
+        "Until then take a.tflite on onnxruntime/cpu (by its value alone), 100 ± 5 µs; "
         "b.tflite on onnxruntime/cpu (104 µs) can't be told apart from it",
         "Next c.tflite on onnxruntime/cpu, 200 ± 1 µs (2.001× [1.902, 2.104] slower)",
         "Smallest: a.tflite, 1000 B",

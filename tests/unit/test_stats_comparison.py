@@ -339,3 +339,22 @@ def test_the_quoted_interval_covers_after_stopping(effect, sigma):
         assert verdict == (
             "same" if same[at] else "inconclusive" if not differs else "higher" if means[at] > 0 else "lower"
         )
+
+
+@pytest.mark.parametrize("sequential", [False, True])
+@pytest.mark.parametrize("tests", [1, 4])
+@pytest.mark.parametrize("scatter", [0.01, 0.05, 0.09, 0.13, 0.2])
+def test_the_interval_of_a_proof_leaves_1_out_exactly_where_a_difference_is_decided(sequential, tests, scatter):
+    ratios = [math.exp(0.2 + scatter * off) for off in (-1.2, -0.4, 0.1, 0.5, 1.0)]
+    found = contrast_pairs([1.0] * 5, ratios, sequential=sequential)
+    p_adjusted = min(1.0, tests * found.p_value)
+    low, high = found.proof_interval(p_adjusted)
+    assert low < found.ratio < high
+    assert (low > 1.0) == (decide(found, margin=0.03, p_adjusted=p_adjusted) == "higher") == (p_adjusted < RISK)
+
+
+def test_of_one_test_alone_a_proof_takes_99_percent():
+    found = contrast_pairs([1.0] * 5, [1.1, 1.2, 1.3, 1.25, 1.15], sequential=False)
+    half = found.error * scipy.stats.t.ppf(0.995, 4)
+    assert found.proof_interval() == pytest.approx((found.ratio * math.exp(-half), found.ratio * math.exp(half)))
+    assert contrast_pairs([1.0], [1.2], sequential=False).proof_interval() is None

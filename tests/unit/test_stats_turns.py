@@ -21,6 +21,7 @@ from edgewise.stats.turns import (
     log_ratios,
     others_of,
     value_by,
+    without_interrupted,
 )
 
 BUSY, IDLE = 0.9, 0.01
@@ -156,3 +157,44 @@ def test_the_interval_holds_the_ratio_of_work_where_that_of_neighbours_does_not(
         held += low <= 2.72 <= high
         alone += first <= 2.72 <= last
     assert held >= 57 and alone < 30
+
+
+def burst_at(places, *, work: float, count: int = 20, waits: float = 50.0) -> Turns:
+    """Turns of one inference that takes `work`, but for those at `places`, which wait as well."""
+    return turns_of([work + waits * (at in places) for at in range(count)], work=work)
+
+
+def test_pairs_of_neighbours_of_which_one_was_interrupted_are_left_out():
+    a, b = [burst_at({3}, work=1.0)], [burst_at({3, 7, 19}, work=1.25)]
+    (one,), (two,) = without_interrupted(a, b)
+    assert (len(one.medians), len(two.medians)) == (17, 17)
+    assert set(one.means.tolist()) == {1.0} and set(two.means.tolist()) == {1.25}
+    assert {name: math.exp(logs[0]) for name, logs in log_ratios([one], [two]).items()} == {
+        name: pytest.approx(1.25) for name in (PROCESSOR, MEAN, SHORTEST, NEIGHBOURS)
+    }
+
+
+def test_bursts_of_other_programs_do_not_widen_the_interval():
+    a = [burst_at({number}, work=1.0 + 0.001 * number) for number in range(5)]
+    b = [burst_at({number, 10 + number, 15}, work=1.25 + 0.001 * number) for number in range(5)]
+    found = contrast_turns(a, b)
+    assert found.rivals == () and found.ratio == pytest.approx(1.25, rel=0.001)
+    low, high = found.interval()
+    assert 1.24 < low < high < 1.26
+    blown = log_ratios(a, b)[MEAN]
+    assert np.exp(blown).mean() > 2.0  # what the interval had to span
+
+
+@pytest.mark.parametrize("interrupted_turns", [12, 13, 20])
+def test_all_turns_count_where_too_few_were_not_interrupted(interrupted_turns):
+    calm, busy = burst_at(set(), work=1.0), burst_at(set(range(interrupted_turns)), work=1.0)
+    found = without_interrupted([calm, calm], [calm, busy])
+    kept = 20 if interrupted_turns > 12 else 8
+    assert [len(each.medians) for each in found[1]] == ([20, 20] if kept == 20 else [20, 8])
+
+
+def test_without_a_processor_time_of_the_work_no_turn_is_left_out():
+    untold = [turns_of([1.0, 50.0, 1.0])]
+    assert without_interrupted(untold, untold) == (untold, untold)
+    threaded = [turns_of([1.0, 50.0, 1.0], work=2.0)]  # twice the time: two threads
+    assert without_interrupted(threaded, threaded) == (threaded, threaded)

@@ -91,15 +91,24 @@ def test_each_condition_has_its_caution():
     assert codes(the_job=job(note="leading dimension reshaped from 1 to 8")) == []
 
 
-def test_an_engine_that_pins_its_threads_is_named_beside_other_processes_alone():
-    def pinned(busy, *, pins=True):
-        one = session(busy_share_of_others=busy)
+def test_an_engine_that_pins_its_threads_is_named_beside_other_processes_and_machines_alone():
+    def pinned(busy, *, pins=True, steal=0.0):
+        one = session(busy_share_of_others=busy, steal_share=steal)
         one.facts["effective"]["cpu_pinning"] = pins
         return one
 
     assert codes(sessions=[pinned(0.5), session()]) == ["busy-host", "pinned-threads"]
     assert codes(sessions=[pinned(0.5, pins=False), session()]) == ["busy-host"]
     assert codes(sessions=[pinned(0.05), session()]) == []
+    assert codes(sessions=[pinned(0.0, steal=0.05), session()]) == ["steal", "pinned-threads"]
+    assert codes(sessions=[pinned(0.0, steal=0.05, pins=False), session()]) == ["steal"]
+    for busy, steal, who in (
+        (0.5, 0.0, "other programs"), (0.0, 0.05, "other virtual machines"),
+        (0.5, 0.05, "other programs and other virtual machines"),
+    ):  # fmt: skip
+        sessions = [pinned(busy, steal=steal)] * 2
+        *_, last = cautions_of(job(), sessions=sessions, measurements=[latency()], usable_cores=2)
+        assert last.message.endswith(f" pins its threads to processors, where they wait for {who}")
     found = cautions_of(job(), sessions=[pinned(0.5)] * 2, measurements=[latency()], usable_cores=2)
     assert found[1].advice.startswith("--set ENABLE_CPU_PINNING=false lets the system move them")
 

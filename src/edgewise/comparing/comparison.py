@@ -7,9 +7,11 @@ from dataclasses import asdict, dataclass, field
 from typing import Any, Literal
 
 from edgewise.errors import StoreError
+from edgewise.formatting import ratio_text
 from edgewise.metrics import METRICS
 from edgewise.record import Disagreement, Run
 from edgewise.shown import Shown
+from edgewise.stats.comparison import RISK
 
 Verdict = Literal["faster", "slower", "same", "inconclusive"]
 Design = Literal["interleaved", "sessions", "paired", "intervals", "exact", "same-run", "none"]
@@ -61,6 +63,8 @@ class Comparison:
             did not take turns, since their interval contains that, or where it is not known.
         rerun_sigma: standard deviation of the logarithms of such ratios.
         rerun_method: how that came about.
+        proof_low, proof_high: the interval that a verdict rests on, with a risk of error of 1 % over all metrics, where
+            it contains 1 though `low` to `high` leaves it out; else None.
         p_value, p_adjusted: of a ratio of 1, over all looks, without and with Holm's correction over all metrics;
             `p_value` is below 0.05 exactly where `low` to `high` leaves out 1.
         margin: relative difference that doesn't matter here: the threshold, or the absolute floor over the smaller
@@ -89,6 +93,8 @@ class Comparison:
     rerun_high: float | None = None
     rerun_sigma: float | None = None
     rerun_method: str = ""
+    proof_low: float | None = None
+    proof_high: float | None = None
     p_value: float | None = None
     p_adjusted: float | None = None
     margin: float | None = None
@@ -127,13 +133,30 @@ class Comparison:
 
     def rerun_of(self, label: str) -> tuple[float | None, float | None]:
         """Return the interval at another time of the ratio that `ratio_of` gives."""
-        if label == self.b or not self.rerun_low or not self.rerun_high:
-            return self.rerun_low, self.rerun_high
-        return 1.0 / self.rerun_high, 1.0 / self.rerun_low
+        return self._ends_of(label, self.rerun_low, self.rerun_high)
+
+    def proof_of(self, label: str) -> tuple[float | None, float | None]:
+        """Return the interval that a verdict rests on, of the ratio that `ratio_of` gives."""
+        return self._ends_of(label, self.proof_low, self.proof_high)
+
+    def _ends_of(self, label: str, low: float | None, high: float | None) -> tuple[float | None, float | None]:
+        return (low, high) if label == self.b or not low or not high else (1.0 / high, 1.0 / low)
 
     def to_document(self) -> dict[str, Any]:
         """Return the row of the JSON document."""
         return {**asdict(self), "unit": self.unit, "word": self.word, "because": self.because or None}
+
+
+def why_unproven(ratio: float, low: float | None, high: float | None, *, over: str = "pairs") -> str:
+    """Return why an interval of 95 % proves nothing: ``"a proof takes the 99 % interval over all pairs, 0.9 to 28"``.
+
+    Args:
+        low, high: the interval that a verdict rests on; None in older records.
+    """
+    if low is None or high is None:
+        return f"a proof takes a risk of error below {100 * RISK:g} % over all {over}, the interval has 5 %"
+    ends = ratio_text(ratio, low, high).partition(" (")[2].removesuffix(")")
+    return f"a proof takes the {100 * (1.0 - RISK):g} % interval over all {over}, {ends}"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -106,7 +106,8 @@ def _told(row: Comparison, own: str) -> InTurns:
     if own == row.a:
         against, verdict, apart = row.b, _OPPOSITE[row.verdict], apart and apart.inverse()
     rerun_low, rerun_high = row.rerun_of(own)
+    proof_low, proof_high = row.proof_of(own)
     return InTurns(
         against=against, ratio=ratio, low=low, high=high, verdict=verdict, method=row.method, disagreement=apart,
-        rerun_low=rerun_low, rerun_high=rerun_high,
+        rerun_low=rerun_low, rerun_high=rerun_high, proof_low=proof_low, proof_high=proof_high,
     )  # fmt: skip

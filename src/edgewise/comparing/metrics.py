@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from itertools import product
 
-from edgewise.comparing.comparison import Comparison, Design, Side, Variant, Verdict
+from edgewise.comparing.comparison import Comparison, Design, Side, Variant, Verdict, why_unproven
 from edgewise.comparing.criteria import METRICS_COMPARED, Criteria, check_metric
 from edgewise.comparing.fairness import describe_unlike, describe_unused_limit, is_together
 from edgewise.comparing.session_values import (
@@ -271,15 +271,18 @@ def _row(
         because = f"not yet proven: a difference, or equality within {margin * 100:.3g} %"
     low, high = contrast.interval() or (None, None)
     apart = low is not None and high is not None and not low <= 1.0 <= high
+    proof: tuple[float | None, float | None] = (None, None)
     if verdict == "inconclusive" and apart and not contrast.doubt and p[1] is not None:
-        because += "; the 95 % interval leaves 1 out, but it is not adjusted for the number of metrics, and a verdict "
-        because += f"needs an adjusted p below {RISK:g}"
+        proof = contrast.proof_interval(p[1]) or proof
+        because += f"; the 95 % interval leaves 1 out, but {why_unproven(contrast.ratio, *proof, over='metrics')}"
     return replace(
         nothing,
         verdict=verdict,
         ratio=contrast.ratio,
         low=low,
         high=high,
+        proof_low=proof[0],
+        proof_high=proof[1],
         p_value=p[0],
         p_adjusted=p[1],
         margin=margin,

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from itertools import combinations, combinations_with_replacement
 
 from edgewise.comparing.comparison import Comparison, ParetoFront, Ranked, Ranking, Variant
 from edgewise.comparing.criteria import FRONT_METRICS, Criteria, check_metric
 from edgewise.comparing.metrics import compare_pairs
 from edgewise.comparing.session_values import evidence_of
+from edgewise.grouping import in_levels
 from edgewise.metrics import METRICS
 from edgewise.record.facts import is_unreliable
 
@@ -51,7 +52,8 @@ def rank(variants: Sequence[Variant], criteria: Criteria, metric: str) -> Rankin
 
     wins = [sum(row.is_ahead(variant.label) for row in rows.values()) for variant in variants]
     better = {index: {one for one in able if one != index and is_worse(index, one)} for index in able}
-    places = _places(sorted(able, key=lambda index: -wins[index]), better)
+    levels = in_levels(sorted(able, key=lambda index: -wins[index]), better)
+    places = {index: place for place, level in enumerate(levels, 1) for index in level}
     best = next(iter(places))
     found = {index: rows[_key(best, index)].ratio_of(variants[index].label) for index in comparable if index != best}
     to_best = {best: (1.0, 1.0, 1.0)} | {index: ends for index, ends in found.items() if ends[0] is not None}
@@ -106,18 +108,6 @@ def _letters(order: Sequence[int], apart: set[tuple[int, int]]) -> dict[int, str
 
 def _letter(count: int) -> str:
     return _LETTERS[count] if count < len(_LETTERS) else chr(0x3B1 + count - len(_LETTERS))
-
-
-def _places(order: Sequence[int], better: Mapping[int, set[int]]) -> dict[int, int]:
-    """Return the place of each variant, from 1: behind those that are proven better, which `better` has of each."""
-    places: dict[int, int] = {}
-    left = list(order)
-    while left:
-        # Ratios of several statistics may prove a circle: then the first leads.
-        those = [index for index in left if not better[index] & set(left)] or left[:1]
-        places.update(dict.fromkeys(those, max(places.values(), default=0) + 1))
-        left = [index for index in left if index not in places]
-    return places
 
 
 def find_pareto_front(variants: Sequence[Variant], criteria: Criteria) -> ParetoFront | None:

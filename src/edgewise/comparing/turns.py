@@ -35,6 +35,8 @@ def compare_in_turns(a: Variant, b: Variant) -> Comparison | None:
         rerun_low=told.rerun_low,
         rerun_high=told.rerun_high,
         rerun_method=WITH_TURNS if told.rerun_low is not None else "",
+        proof_low=told.proof_low,
+        proof_high=told.proof_high,
         design="interleaved",
         method=told.method,
         because=UNPROVEN if told.verdict == "inconclusive" else NO_P_VALUE,

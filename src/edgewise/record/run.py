@@ -232,6 +232,8 @@ class InTurns:
         verdict: of this run: ``faster`` is the better side, ``same`` within what doesn't matter.
         method: how that came about, in words.
         rerun_low, rerun_high: its 95 % interval at another time; None where it is not known.
+        proof_low, proof_high: the interval that a verdict rests on, with a risk of error of 1 % over all pairs, where
+            it contains 1 though `low` to `high` leaves it out; else None.
         disagreement: why the interval spans the ratios of several statistics; None where it is that of one.
     """
 
@@ -243,6 +245,8 @@ class InTurns:
     method: str
     rerun_low: float | None = None
     rerun_high: float | None = None
+    proof_low: float | None = None
+    proof_high: float | None = None
     disagreement: Disagreement | None = None
 
 

@@ -239,12 +239,16 @@ def about_load(counters: Sequence[Mapping[str, Any]]) -> Iterator[Caution]:
         yield Caution.of("steal", f"other virtual machines took up to {steal:.1%} of the processor time")
 
 
+_WHO_OTHERS_ARE = {"busy-host": "other programs", "steal": "other virtual machines"}
+
+
 def _about_machine(job: Job, sessions: Sequence[SessionResult], usable_cores: int) -> Iterator[Caution]:
     load = list(about_load([session.facts.get("counters", {}) for session in sessions]))
     yield from load
     pinned = any(session.facts.get("effective", {}).get("cpu_pinning") is True for session in sessions)
-    if pinned and any(each.code == "busy-host" for each in load):
-        message = f"{job.runtime.name} pins its threads to processors, where they wait for other programs"
+    if pinned and load:
+        others = listing([_WHO_OTHERS_ARE[each.code] for each in load])
+        message = f"{job.runtime.name} pins its threads to processors, where they wait for {others}"
         yield Caution.of("pinned-threads", message)
     switches = _worst(sessions, "involuntary_per_s")
     if switches is not None and switches > SWITCHES_PER_S:

@@ -136,6 +136,19 @@ class Contrast:
         """
         return self._span(risk / INTERVAL_FACTOR if self.sequential else risk)
 
+    def proof_interval(self, p_adjusted: float | None = None) -> tuple[float, float] | None:
+        """Return the interval of the ratio that a verdict of a difference rests on; None without an error.
+
+        It holds with 1 − `RISK` over all looks and metrics: it leaves out 1 exactly where `p_adjusted` is below `RISK`.
+
+        Args:
+            p_adjusted: `p_value` among those of all metrics; None where there is no other.
+        """
+        p_value = self.p_value
+        tests = p_adjusted / p_value if p_value and p_adjusted else 1.0
+        found = self._span(RISK / tests / RISK_FACTOR if self.sequential else RISK / tests)
+        return None if found is None else (_exp(found[0]), _exp(found[1]))
+
     def _span(self, risk: float) -> tuple[float, float] | None:
         """Return the interval of the logarithm that holds with 1 − `risk`, over all statistics."""
         every = (self, *(rival for _, rival in self.rivals))

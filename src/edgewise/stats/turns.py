@@ -6,6 +6,10 @@ factor. They are not where other programs take the processor away every few mill
 between two interruptions and a long one does not, so the ratio of medians tells of the scheduler. The ratios of the
 processor time, of the mean and of the shortest tenth of the turns each err in another way. Where one of them is not
 that of the neighbours, no single one is trusted: the interval spans all, and a difference needs all on one side of 1.
+
+Where the processor time of a turn is that of its work, it tells which turns were interrupted. Pairs of neighbours with
+such a turn are left out where enough others are left: waiting says nothing of the work, and a few bursts would move the
+mean for many rounds (``benchmarks/waiting.py``).
 """
 
 from __future__ import annotations
@@ -15,6 +19,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 
 import numpy as np
+import numpy.typing as npt
 
 from edgewise.stats.autocorrelation import Samples
 from edgewise.stats.comparison import LEAST_REPLICATES, Contrast, contrast_pairs
@@ -31,6 +36,10 @@ CHANCE = 0.1
 """A p-value below which two statistics are taken to differ: an interval too wide errs less than one too narrow."""
 LEAST_SHARE, MOST_SHARE = 0.9, 1.1
 """Processor time over time of the turn that had most of it, where one thread does all of the work."""
+UNDISTURBED = 0.95
+"""A turn whose processor time over time is below this part of the largest one of its process was interrupted."""
+LEAST_LEFT, LEAST_LEFT_SHARE = 8, 0.25
+"""Turns that have to be left in each pair of processes, and their part of all, where interrupted ones are left out."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -62,6 +71,15 @@ class Turns:
         )
 
     @property
+    def calm(self) -> npt.NDArray[np.bool_]:
+        """Whether the process kept the processor, of each turn; where `shares` are known."""
+        return np.asarray(self.shares >= UNDISTURBED * self.shares.max())
+
+    def at(self, places: npt.NDArray[np.int64]) -> Turns:
+        """Return the turns at `places`."""
+        return replace(self, medians=self.medians[places], means=self.means[places], shares=self.shares[places])
+
+    @property
     def processor(self) -> Samples:
         """Processor time of an inference, s, of each turn, whose share leaves out what the loop around it takes."""
         return self.means * self.shares
@@ -76,7 +94,7 @@ def contrast_turns(a: Sequence[Turns], b: Sequence[Turns]) -> Contrast:
     Args:
         a, b: one per process, ``a[i]`` and ``b[i]`` of one pair.
     """
-    logs = log_ratios(a, b)
+    logs = log_ratios(*without_interrupted(a, b))
     by_name = {
         name: contrast_pairs([1.0] * len(a), np.exp(each).tolist(), sequential=True) for name, each in logs.items()
     }
@@ -91,6 +109,24 @@ def contrast_turns(a: Sequence[Turns], b: Sequence[Turns]) -> Contrast:
     rivals = (*by_name.items(), (NEIGHBOURS, usual))
     method = f"ratio of {name} in each pair; {chosen.method}; the interval spans those of "
     return replace(chosen, statistic=name, rivals=rivals, method=method + ", ".join(rival for rival, _ in rivals))
+
+
+def without_interrupted(a: Sequence[Turns], b: Sequence[Turns]) -> tuple[Sequence[Turns], Sequence[Turns]]:
+    """Return both without the turns in which either side was interrupted, which says nothing of the work.
+
+    All turns where the processor time is not the time of the work, or where too few would be left in any pair.
+    """
+    if not (_is_work(a) and _is_work(b)):
+        return a, b
+    kept = []
+    for one, two in zip(a, b, strict=True):
+        count = min(len(one.shares), len(two.shares))
+        calm = one.calm[:count] & two.calm[:count]
+        if np.count_nonzero(calm) < max(LEAST_LEFT, LEAST_LEFT_SHARE * count):
+            return a, b
+        places = np.flatnonzero(calm)
+        kept.append((one.at(places), two.at(places)))
+    return [one for one, _ in kept], [two for _, two in kept]
 
 
 def others_of(turns: Sequence[Turns]) -> float | None:

@@ -212,7 +212,7 @@ def _is_look(rounds: int) -> bool:
 
 def _outcome(run: Run) -> str:
     """Return the headline of a run, its interval and its grade, or why it failed."""
-    from edgewise.report.bench.recommendation import headline_text
+    from edgewise.report.bench.values import headline_text
 
     if run.status == "failed" and run.failure is not None:
         return f"[red]failed[/]: {escape(one_line(f'{run.failure.cause}: {run.failure.message}'))}"

@@ -9,6 +9,7 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
+from edgewise.clock import now
 from edgewise.device.devices import LOCAL, transport_of
 from edgewise.device.target import find_target
 from edgewise.errors import BadInput, EdgewiseError, RunFailed, StoreError, Unavailable, as_flag
@@ -20,6 +21,7 @@ from edgewise.run.dispatch import Dispatcher, Interrupted
 from edgewise.run.plan import NetworkFile, Plan, make_plan, tell_conversions
 from edgewise.run.run_builder import METERS_OFF
 from edgewise.text import enumerate_few, listing, one_line
+from edgewise.units import long_time
 from edgewise.verbs.bench.request import BenchRequest
 from edgewise.verbs.context import Context
 from edgewise.verbs.factories import build_everywhere, build_files
@@ -39,7 +41,8 @@ class Measured:
 
     Attributes:
         runs: one per job, in the plan's order; a job that failed is a run too.
-        skipped: what was asked for and could not become a job, each with the reason.
+        skipped: what was asked for and could not become a job, and what a time budget left no time for, each with the
+            reason.
         open_batches: names of the models that leave the batch open and ran with a batch of 1 alone.
         convertible: which installed engines could measure a model in another format, and the command that makes it.
         save_errors: why runs could not be saved; empty when all are.
@@ -140,7 +143,7 @@ def measure(request: BenchRequest | ProfileRequest, context: Context) -> Measure
     with planned(request) as plan:
         if isinstance(request, BenchRequest):
             turns: WhoTakesTurns = None if request.is_prescribed else "finalists"
-            found = execute(plan, context, meters=request.meters, turns=turns, sessions_s=request.time_budget)
+            found = execute(plan, context, meters=request.meters, turns=turns, budget_s=request.time_budget)
         else:
             turns = None if request.is_prescribed else "all"
             found = execute(plan, context, meters=False, turns=turns)
@@ -257,22 +260,29 @@ def _measure_on(requests: Sequence[BenchRequest], context: Context) -> Measured:
 
 WhoTakesTurns = Literal["finalists", "all"] | None
 
+TURNS_SHARE = 0.4
+"""The part of a time budget that is kept for turns: without them a noisy machine leaves the order of most jobs open."""
+
 
 def execute(
-    plan: Plan, context: Context, *, meters: bool, turns: WhoTakesTurns = None, sessions_s: float | None = None
+    plan: Plan, context: Context, *, meters: bool, turns: WhoTakesTurns = None, budget_s: float | None = None
 ) -> Measured:
     """Execute `plan` while its device is held, saving each run as soon as it is there.
 
     Args:
         turns: which runs are measured once more in turns: those that may be the fastest, as nothing is proven, or
             all; None for none.
-        sessions_s: time limit of all sessions, s.
+        budget_s: time limit of all sessions and turns, s; the sessions of several jobs leave `TURNS_SHARE` of it.
     """
+    kept = TURNS_SHARE if turns and len(plan.jobs) > 1 else 0.0
+    undecided: list[str] = []
     device = plan.jobs[0].target.device if plan.jobs else LOCAL
     with context.measuring(device, needed=bool(plan.jobs)), context.saving() as saver:
         sensors = None if meters else METERS_OFF
         dispatcher = Dispatcher(save=saver.save, sensors=sensors, history=context.history)
+        begin = now()
         try:
+            sessions_s = None if budget_s is None else budget_s * (1.0 - kept)
             runs, interrupted = dispatcher.execute(plan, sessions_s=sessions_s), False
         except Interrupted as stop:
             runs, interrupted = list(stop.runs), True
@@ -280,14 +290,18 @@ def execute(
             if not interrupted:
                 runs = _compare_files(runs, saver.save)
                 if turns:
-                    runs = take_turns(runs, finals_of(runs, everyone=turns == "all"), saver.save, context,
-                                      everyone=turns == "all")  # fmt: skip
+                    finals = finals_of(runs, everyone=turns == "all")
+                    left_s = None if budget_s is None else begin + budget_s - now()
+                    if left_s is None or left_s > 0.0:
+                        runs = take_turns(runs, finals, saver.save, context, everyone=turns == "all", left_s=left_s)
+                    if budget_s is not None:
+                        undecided = _without_turns(runs, finals, budget_s)
         except KeyboardInterrupt:
             interrupted = True
     rest = plan.jobs[len(runs) :] if interrupted else ()
     return Measured(
         runs=runs,
-        skipped=plan.skipped,
+        skipped=(*plan.skipped, *undecided),
         open_batches=plan.open_batches,
         save_errors=saver.errors,
         interrupted=interrupted,
@@ -331,27 +345,46 @@ def take_turns(
     *,
     everyone: bool = False,
     named: str = "",
+    left_s: float | None = None,
 ) -> list[Run]:
     """Return the runs, those of `finals_of` with the ratios that turns prove, and these saved again.
 
     Args:
         everyone: whether the finals are all runs, and not only those that may be the fastest.
+        left_s: what is left of a time budget, s, above 0, which the finals share; None without a budget.
         named: what stands before the title of each stage.
     """
     from edgewise.comparing.finals import EACH_S, PROFILED_S, with_turns
-    from edgewise.report.runs.conditions import labels_of
+    from edgewise.report.runs.conditions import labels_by_id
 
-    labels = dict(zip((run.id for run in runs), labels_of(runs), strict=True))
+    labels = labels_by_id(runs)
     known = {run.id: run for run in runs}
     each_s = PROFILED_S if everyone else EACH_S
+    if left_s is not None:
+        each_s = min(each_s, left_s / max(1, sum(map(len, finals))))
     for few in finals:
-        who, most = listing([labels[run.id] for run in few]), f"{each_s * len(few):g} s at most"
+        who, most = listing([labels[run.id] for run in few]), f"{each_s * len(few):.3g} s at most"
         why = f"Which of {who} is faster" if everyone else f"The first numbers of {who} prove no order"
         emit(StageStarted(title=f"{named}{why}: measuring these {len(few)} in turns, {most}"))
         for run in with_turns(few, context.history, each_s=each_s):
             known[run.id] = run
             save(run)
     return list(known.values())
+
+
+def _without_turns(runs: Sequence[Run], finals: Sequence[Sequence[Run]], budget_s: float) -> list[str]:
+    """Return which of `finals` have no ratio in turns, as a time budget left them none or too little time."""
+    from edgewise.report.bench.ranking import took_turns
+    from edgewise.report.runs.conditions import labels_by_id
+
+    labels = labels_by_id(runs)
+    known = {run.id: run for run in runs}
+    return [
+        f"in turns, which of {listing([labels[run.id] for run in few])} is faster: the sessions left too little of the "
+        f"time budget of {long_time(budget_s)} → raise {as_flag('time_budget')}"
+        for few in finals
+        if not took_turns([known[run.id] for run in few])
+    ]
 
 
 _NOT_MEASURED = "not measured: {}"
@@ -395,7 +428,11 @@ def _turns_lines(request: BenchRequest | ProfileRequest, plan: Plan) -> list[str
         return []
     if isinstance(request, ProfileRequest):
         return [f"then in turns, without the profiler: up to {MOST} of them that can, {PROFILED_S:g} s each at most"]
-    return [f"then in turns: up to {MOST} that can't be told apart from the fastest one, {EACH_S:g} s each at most"]
+    line = f"then in turns: up to {MOST} that can't be told apart from the fastest one, {EACH_S:g} s each at most"
+    if request.time_budget is not None:
+        kept = long_time(TURNS_SHARE * request.time_budget)
+        line += f"; {kept} of the time budget are kept for that"
+    return [line]
 
 
 class RunPresentation(Presentation["Measured"]):

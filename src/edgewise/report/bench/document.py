@@ -11,6 +11,8 @@ from edgewise.grouping import by_key
 from edgewise.metrics import METRICS
 from edgewise.record import Run
 from edgewise.record.facts import precision_of, threads_of
+from edgewise.report.bench.answer import answer_of
+from edgewise.report.bench.busy import is_decided_by_load
 from edgewise.report.bench.generated import generated_answer, is_generated
 from edgewise.report.bench.ranking import (
     UNRELIABLE,
@@ -20,17 +22,12 @@ from edgewise.report.bench.ranking import (
     factor_of,
     in_order,
     is_faster,
+    likely_verdict,
     noun_of,
     objection_of,
     sweeps,
 )
-from edgewise.report.bench.recommendation import (
-    Recommendation,
-    answer_of,
-    group_title,
-    is_decided_by_load,
-    recommendations,
-)
+from edgewise.report.bench.recommendation import Recommendation, group_title, recommendations
 from edgewise.report.bench.speeds import speed_lines
 from edgewise.report.bench.sustained import sustained_sections
 from edgewise.report.bench.tables import bench_tables, ranking_table
@@ -169,11 +166,14 @@ def _fastest_of(group: Sequence[Run]) -> str:
     metric = METRICS[ranked[0].row.metric]
     best, *others = in_order(ranked)
     said = [f"{factor_of(best, other)} faster than {other.label}" for other in others if is_faster(best, other)]
-    alike = [other.label for other in others if not is_faster(best, other)]
+    likely = [other for other in others if likely_verdict(best, other) == "faster"]
+    said += [f"probably {factor_of(best, other)} faster than {other.label}" for other in likely]
+    alike = [other.label for other in others if not is_faster(best, other) and other not in likely]
     words = f"{best.label} is {listing(said)}" if said else f"{listing([best.label, *alike])} can't be told apart"
     words += f" and can't be told apart from {listing(alike)}" if said and alike else ""
     facts = [f"{noun_of(best.run)}: " + ", ".join(f"{one.label} {quantity(one.value, metric.unit)}" for one in ranked)]
     facts += ["no difference that matters is proven"] if alike else []
+    facts += ["what is probable is not proven"] if likely else []
     facts += ["the last run on each"] if len(group) > len(last) else []
     facts += [f"left out: {left_out}"] if objections else []
     return f"{words} ({'; '.join(facts)})"

@@ -14,19 +14,18 @@ from itertools import combinations
 from pathlib import PurePath
 from typing import NamedTuple
 
-from edgewise.comparing.comparison import Comparison
+from edgewise.comparing.comparison import Comparison, why_unproven
 from edgewise.comparing.fairness import is_one_task
 from edgewise.comparing.judging import FIRST, SECOND, is_proven_faster, judge
 from edgewise.formatting import quantity, times_text
-from edgewise.grouping import by_key
+from edgewise.grouping import by_key, in_levels
 from edgewise.metrics import METRICS
 from edgewise.record import InTurns, Measurement, Run
 from edgewise.record.caution import loads_of
 from edgewise.record.facts import is_unreliable, threads_of
 from edgewise.report.comparison.words import UNSEEN, disagreement_text, lasting_text
 from edgewise.report.runs.cells import failure_of, reason_of_absence
-from edgewise.report.runs.conditions import labels_of, processor_of, scenario_of
-from edgewise.stats.comparison import RISK
+from edgewise.report.runs.conditions import labels_by_id, labels_of, processor_of, scenario_of
 from edgewise.text import enumerate_few, listing, one_line
 from edgewise.units import significant
 
@@ -181,16 +180,9 @@ def levels(candidates: Sequence[Candidate], among: Sequence[Candidate] = ()) -> 
             return is_faster(each, one)
         return any(is_faster(between, one) for between in beaten[each.run.id])
 
-    faster = {one.run.id: {each.run.id for each in left if is_ahead(each, one)} for one in left}
-    found = []
-    while left:
-        # Ratios in turns and of runs apart may prove a circle: then the best value leads.
-        found.append([one for one in left if not faster[one.run.id]] or left[:1])
-        done = {one.run.id for one in found[-1]}
-        left = [one for one in left if one.run.id not in done]
-        for one in left:
-            faster[one.run.id] -= done
-    return found
+    ahead = {at: {place for place, each in enumerate(left) if is_ahead(each, one)} for at, one in enumerate(left)}
+    # Ratios in turns and of runs apart may prove a circle: then the best value leads.
+    return [[left[at] for at in level] for level in in_levels(range(len(left)), ahead)]
 
 
 def _is_one_model(one: Candidate, other: Candidate) -> bool:
@@ -327,11 +319,12 @@ def turns_of(one: Candidate, other: Candidate) -> InTurns | None:
     return one.run.turns_against(other.run)
 
 
-def why_open(turns: InTurns, begin: str = "; no proof") -> str:
+def why_open(turns: InTurns, begin: str) -> str:
     """Return, behind `begin`, why nothing is proven where the interval leaves 1 out; else ""."""
     sure = turns.low is not None and turns.high is not None and not turns.low <= 1.0 <= turns.high
-    words = f"{begin}, which takes a risk of error below {RISK * 100:g} % over all pairs, while the interval has 5 %"
-    return words if sure and turns.verdict == "inconclusive" else ""
+    if not sure or turns.verdict != "inconclusive":
+        return ""
+    return f"{begin}: {why_unproven(turns.ratio, turns.proof_low, turns.proof_high)}"
 
 
 def judged(one: Candidate, other: Candidate) -> Comparison:
@@ -343,6 +336,41 @@ def why_not_told(one: Candidate, other: Candidate) -> str:
     """``": the run of a has grade D"``: what speaks against a verdict; "" where it is only that nothing is proven."""
     row = judged(one, other)
     return "" if row.p_value is not None else f": {row.because.replace(FIRST, other.label).replace(SECOND, one.label)}"
+
+
+def likely_verdict(one: Candidate, other: Candidate) -> str:
+    """``"faster"``, ``"slower"``: what of `one` nothing speaks against but that it is not proven; else "".
+
+    The printed interval leaves 1 out then, and it is that of turns or can be relied on.
+    """
+    row = judged(one, other)
+    if row.verdict != "inconclusive" or row.ratio is None or row.low is None or row.high is None:
+        return ""
+    if row.low <= 1.0 <= row.high or (row.p_adjusted is None and turns_of(one, other) is None):
+        return ""
+    return "faster" if (row.ratio > 1.0) == one.is_rate else "slower"
+
+
+def why_likely(one: Candidate, other: Candidate) -> str:
+    """Return why nothing is proven where `likely_verdict` has an order, with the interval that decides."""
+    label = SECOND if one.is_rate != (likely_verdict(one, other) == "slower") else FIRST
+    row = judged(one, other)
+    ratio, *_ = row.ratio_of(label)
+    assert ratio is not None
+    over = "metrics" if turns_of(one, other) is None else "pairs"
+    return why_unproven(ratio, *row.proof_of(label), over=over)
+
+
+def words_of_open(likely: str, count: int = 1, *, in_turns: bool = False) -> str:
+    """``"can't be told apart from it in turns"``, ``"is probably slower, which is not proven"``, behind `count` names.
+
+    Args:
+        likely: of `likely_verdict`.
+    """
+    way = " in turns" if in_turns else ""
+    if not likely:
+        return f"{NOT_TOLD}{way}"
+    return f"{'is' if count == 1 else 'are'} probably {likely}{way}, which is not proven"
 
 
 def are_apart(one: Candidate, other: Candidate) -> bool:
@@ -545,7 +573,7 @@ def _share_in(message: str) -> float:
 
 def disagreement_lines(runs: Sequence[Run]) -> list[str]:
     """State of which runs that took turns the statistics of the ratios differ; empty where of none."""
-    labels = {run.id: label for run, label in zip(runs, labels_of(runs), strict=True)}
+    labels = labels_by_id(runs)
     told = {
         frozenset((run.id, turns.against)): f"{labels[run.id]} against {labels[turns.against]}: {text}"
         for run in runs

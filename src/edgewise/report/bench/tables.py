@@ -12,9 +12,10 @@ from edgewise.formatting import factor_text, quantity, times_text, value_text
 from edgewise.metrics import METRICS, SHARES
 from edgewise.record import Run
 from edgewise.record.facts import environment_words, precision_of, threads_of, variable_words
+from edgewise.report.bench.answer import chosen_of
 from edgewise.report.bench.generated import GENERATED_COLUMNS, GENERATED_ENERGY, depth_of, is_generated, prompt_of
 from edgewise.report.bench.ranking import RankedModel, comparable_groups, rank_models, sweeps, why_open
-from edgewise.report.bench.recommendation import chosen_of, group_title
+from edgewise.report.bench.recommendation import group_title
 from edgewise.report.document import DASH, Cell, Column, Table, Tone, absent, table_by_columns
 from edgewise.report.runs.cells import Scale, basis_notes, cell_of, chief_metric, failure_of, reason_of_absence, times
 from edgewise.report.runs.conditions import (

@@ -18,8 +18,9 @@ from edgewise.record.facts import precision_of, threads_of
 from edgewise.record.names import run_names
 from edgewise.record.run import ID_SIZES
 from edgewise.report.bench.document import input_sections
+from edgewise.report.bench.facts import share_of_scale, why_programs_differ
 from edgewise.report.bench.ranking import LOAD, load_lines
-from edgewise.report.bench.recommendation import headline_text, share_of_scale, use_of, why_programs_differ
+from edgewise.report.bench.values import headline_text, use_of
 from edgewise.report.comparison.charts import CHARTS
 from edgewise.report.comparison.tables import NO_REASON, before_after_table, compared_labels, conclusion_of
 from edgewise.report.comparison.words import disagreement_text, lower_label, quotient_note, ranking_conclusion

@@ -37,7 +37,7 @@ from edgewise.report.profile.cells import (
     total_cell,
 )
 from edgewise.report.profile.findings import BEFORE_AND_AFTER
-from edgewise.report.profile.order import NOT_PROVEN, WHY_PROBABLY, are_on_one_machine, compared_by_layer, verdict_of
+from edgewise.report.profile.order import NOT_PROVEN, are_on_one_machine, compared_by_layer, verdict_of, why_probably
 from edgewise.report.runs.conditions import are_alternatives, differ_in_engine, labels_of, provider_of
 from edgewise.report.runs.provenance import provenance_of_column
 from edgewise.text import one_line
@@ -360,7 +360,7 @@ def whole_verdict(before: Run, after: Run) -> Cell:
             f"measured in turns: ratio {ratio}, and the change is the first run's own time by it; the times of turns "
             "are not kept, and the two shown are of each run alone"
         )
-        return replace(cell, notes=(note, *([WHY_PROBABLY] if cell is open_ is not _UNCLEAR else ())))
+        return replace(cell, notes=(note, *([why_probably(turns)] if cell is open_ is not _UNCLEAR else ())))
     if are_on_one_machine([before, after]):
         return Cell(text="not proven", tone="faint", notes=(NOT_PROVEN,))
     rows = [run.measurement("latency") for run in (before, after)]

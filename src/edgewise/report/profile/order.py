@@ -7,21 +7,25 @@ from dataclasses import replace
 from itertools import combinations
 from math import log
 
-from edgewise.comparing.comparison import Variant
+from edgewise.comparing.comparison import Variant, why_unproven
 from edgewise.comparing.judging import SECOND
 from edgewise.comparing.turns import compare_in_turns
 from edgewise.formatting import factor_text, ratio_text, times_text
 from edgewise.grouping import by_key
 from edgewise.record import InTurns, Run
 from edgewise.record.facts import threads_of
-from edgewise.report.bench.ranking import Candidate, factor_of, judged, levels, turns_of, why_not_told
+from edgewise.report.bench.ranking import Candidate, factor_of, judged, levels, likely_verdict, turns_of, why_not_told
 from edgewise.report.comparison.words import disagreement_text, evidence_text, headline_text, lasting_text
 from edgewise.report.runs.conditions import differ_in_engine, labels_of, processor_of, provider_of
-from edgewise.stats.comparison import RISK
 from edgewise.text import listing
 
 NOT_PROVEN = "measured at different times: the order is not proven"
-WHY_PROBABLY = f"not proven: a proof takes a risk of error below {RISK * 100:g} % over all pairs, the interval has 5 %"
+
+
+def why_probably(*found: InTurns) -> str:
+    """Return why no order is proven where intervals of turns leave out 1; of one with the interval that decides."""
+    ratio, ends = found[0].ratio, (found[0].proof_low, found[0].proof_high) if len(found) == 1 else (None, None)
+    return f"not proven: {why_unproven(ratio, *ends)}"
 
 
 def are_on_one_machine(runs: Sequence[Run]) -> bool:
@@ -116,22 +120,26 @@ def order_line(runs: Sequence[Run]) -> str:
         first, second = sorted(known, key=lambda one: one.run is not runs[0])
         return _line_of_two(first, second)
     alike, slower, probable, apart = (list[str]() for _ in range(4))
+    unproven: list[InTurns] = []
     for other in others:
         if (turns := turns_of(other, best)) is None:
             apart.append(f"{other.label} takes {_times_text(other, best)}")
         elif (verdict := verdict_of(turns)) in ("slower", "probably slower"):
             taken = f"{other.label} takes {times_text(turns.ratio, turns.low, turns.high)} the time"
             (slower if verdict == "slower" else probable).append(taken)
+            unproven += [turns] if verdict != "slower" else []
         else:
             alike.append(other.label)
     if len(apart) == len(others) and any(judged(other, best).verdict != "slower" for other in others):
+        if all("slower" in (judged(other, best).verdict, likely_verdict(other, best)) for other in others):
+            return f"probably fastest: {best.label}; {listing(apart)}; {NOT_PROVEN}"
         return f"which is faster than {best.label} can't be told: {listing(apart)}; {NOT_PROVEN}"
     if len(alike) == len(others):
         return f"which is fastest can't be told: {listing([best.label, *alike])} did not differ for sure in turns"
     leader = f"{'fastest' if slower else _place_of(best, others)}: {best.label}"
     parts = [f"{listing(alike)} can't be told apart from it in turns"] if alike else []
     parts += [f"{listing(slower)}, measured in turns"] if slower else []
-    parts += [f"{listing(probable)} in turns, {WHY_PROBABLY}"] if probable else []
+    parts += [f"{listing(probable)} in turns, {why_probably(*unproven)}"] if probable else []
     parts += [f"{listing(apart)}; {NOT_PROVEN}"] if apart else []
     return "; ".join([leader, *parts])
 
@@ -149,6 +157,8 @@ def _times_text(one: Candidate, other: Candidate) -> str:
         return f"{shown}, with no interval"
     value, _, ends = ratio_text(ratio, low, high).rstrip(")").partition(" (")
     why = ": either may be faster" if low <= 1.0 <= high else why_not_told(one, other)
+    if likely_verdict(one, other):
+        why = f": {why_unproven(ratio, *row.proof_of(SECOND), over='metrics')}"
     return f"{shown}, {value}× over all processes (95 % interval {ends}{why})"
 
 
@@ -168,6 +178,6 @@ def _line_of_two(first: Candidate, second: Candidate) -> str:
     assert row is not None and turns is not None
     row = replace(row, because="")
     if (verdict := verdict_of(turns)).startswith("probably"):
-        return f"{row.b} is {verdict} than {row.a} ({evidence_text(row)}, measured in turns; {WHY_PROBABLY})"
+        return f"{row.b} is {verdict} than {row.a} ({evidence_text(row)}, measured in turns; {why_probably(turns)})"
     told = headline_text(row) if row.verdict != "inconclusive" else f"{row.b} and {row.a} can't be told apart"
     return f"{told} ({evidence_text(row)}, measured in turns){lasting_text(row)}"

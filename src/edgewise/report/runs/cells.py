@@ -65,7 +65,7 @@ def notes_of(run: Run, row: Measurement) -> tuple[str, ...]:
     """Return what limits a value of `run`: a time of other processes than the latency below it, a very wide interval,
     and a throughput that is not that of the median.
     """
-    return (*engine_notes(run, row), *_vague_notes(row), *mean_notes(run, row.metric))
+    return (*engine_notes(run, row), *vague_notes(row.value, row.low, row.high), *mean_notes(run, row.metric))
 
 
 def engine_notes(run: Run, row: Measurement) -> tuple[str, ...]:
@@ -76,8 +76,9 @@ def engine_notes(run: Run, row: Measurement) -> tuple[str, ...]:
     return ("above the latency because it is of other processes, measured at another time",)
 
 
-def _vague_notes(row: Measurement) -> tuple[str, ...]:
-    known = known_within(row.value, row.low, row.high)
+def vague_notes(value: float | None, low: float | None, high: float | None) -> tuple[str, ...]:
+    """Say within which factor a very wide interval leaves its value known; empty for others."""
+    known = known_within(value, low, high)
     return (f"{known}, by its 95 % interval",) if known else ()
 
 
@@ -99,7 +100,7 @@ def cell_of_measurement(row: Measurement, *, scale: Scale = lambda value: value,
     value = scale(row.value)
     low = scale(row.low) if row.low is not None and math.isfinite(row.low) else None
     high = scale(row.high) if row.high is not None and math.isfinite(row.high) else None
-    notes = (*basis_notes(row), *_vague_notes(row))
+    notes = (*basis_notes(row), *vague_notes(row.value, row.low, row.high))
     if row.metric in SHARES or is_score(row.metric):
         ends = (row.low, row.high) if interval and low is not None and high is not None else (None, None)
         text = with_ends(row.metric, row.value, *ends, digits=DIGITS)

@@ -352,6 +352,11 @@ def labels_of(runs: Sequence[Run]) -> list[str]:
     return [" · ".join(words) for words in chosen]
 
 
+def labels_by_id(runs: Sequence[Run]) -> dict[str, str]:
+    """Return the id of each run → its label of `labels_of`."""
+    return dict(zip([run.id for run in runs], labels_of(runs), strict=True))
+
+
 def _threads_in_words(run: Run) -> str:
     threads = threads_of(run)
     if threads is None:

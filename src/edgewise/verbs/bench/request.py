@@ -76,7 +76,8 @@ class BenchRequest(ProtocolRequest):
         option(
             "--time-budget T",
             MEASURE,
-            "Time for all sessions together; every job gets two sessions, also where that takes longer",
+            "Time for all sessions and turns; every job gets two sessions, also where that takes longer; of several "
+            "jobs the sessions leave 40 % of it for turns, which decide the order",
             read=parse_duration,
             common=True,
         ),
@@ -164,7 +165,7 @@ class BenchRequest(ProtocolRequest):
     def is_prescribed(self) -> bool:
         """Whether the protocol is the user's own: then nothing is added to it."""
         given = (self.iterations, self.warmup, self.duration, self.sustained)
-        more = (self.sessions, self.spread, self.time_budget)
+        more = (self.sessions, self.spread)
         return any(value is not None for value in (*given, *more)) or self.scenario == "cold-start"
 
     def stopping(self) -> Stopping:

@@ -25,12 +25,10 @@ MOST_TO_MEASURE = 10
 MORE_SESSIONS = 10
 UNMEASURED = "Without a value of this machine"
 GRADE_D = "grade D and {}: a quieter machine and more sessions help"
-_WORDS = {
-    (one, used): f"{'is' if one else 'are'} {'used, with more doubt, as too few are better' if used else 'not used'}"
-    for one in (True, False)
-    for used in (True, False)
-}
-"""Whether it is one run, and whether they are used → what is said of them."""
+USED, NOT_USED = "used, with more doubt, as too few are better", "not used"
+WORSE = "not used, as predictions are expected to be better without"
+_WORDS = {(one, how): f"{'is' if one else 'are'} {how}" for one in (True, False) for how in (USED, NOT_USED, WORSE)}
+"""Whether it is one run, and how they are used → what is said of them."""
 _AS_HERE: Mapping[tuple[str, str | None], tuple[str, str | None]] = {
     # TensorFlow Lite takes XNNPACK unless it is told otherwise, and so does LiteRT's interpreter.
     ("benchmark_model", None): ("litert", "interpreter"),
@@ -129,13 +127,18 @@ def tell_unmeasured(
     return [f"{which}: {names}. {measuring(files, engine, again=again)}, then {then}."]
 
 
-def tell_grade_d(noisy: int, total: int, engine: str, *, used: bool) -> list[str]:
-    """State how many of the runs here by `engine`, "" is any, have grade D, and whether they are used; [] for none."""
+def tell_grade_d(noisy: int, total: int, engine: str, *, used: bool, is_worse: bool = False) -> list[str]:
+    """State how many of the runs here by `engine`, "" is any, have grade D, and whether they are used; [] for none.
+
+    Args:
+        is_worse: whether they are not used because the law is expected to err less without them.
+    """
     if not noisy:
         return []
     by = f" by {engine.partition(',')[0]}" if engine else ""
     which = f"{noisy} of {total} run{'' if total == 1 else 's'} here{by} {'has' if noisy == 1 else 'have'}"
-    return [f"{which} {GRADE_D.format(_WORDS[noisy == 1, used])} ({as_flag('sessions', str(MORE_SESSIONS))})."]
+    words = _WORDS[noisy == 1, USED if used else WORSE if is_worse else NOT_USED]
+    return [f"{which} {GRADE_D.format(words)} ({as_flag('sessions', str(MORE_SESSIONS))})."]
 
 
 def is_told(sentence: str) -> bool:

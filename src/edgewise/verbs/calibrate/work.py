@@ -122,14 +122,15 @@ def calibrate(request: CalibrateRequest, context: Context) -> Calibration:
     own = engine_here(runs[0].job) if runs and not request.host else ""
     machine, engine = _host_engine(models, here, notes, wanted=request.host, own=own, method=request.method)
     _note_missing_files(models, notes)
-    points = {metric: _points(models, metric, engine) for metric in UNITS}
+    device = _check_atlas(request.atlas_device)
+    points = {metric: _points(models, metric, engine, device=device, method=request.method) for metric in UNITS}
     timed, by = [one for one in models if "latency" in one.values], own or engine
     lacking, (noisy, known) = _lacking_here(timed, by), _count_runs_here(timed, by)
     is_own, used = by != engine, by == engine and _uses_grade_d(points)
-    grade_d = tell_grade_d(noisy, known, by, used=used)
+    is_worse = by == engine and not used and _gains_by_grade_d(timed, "latency", engine)
+    grade_d = tell_grade_d(noisy, known, by, used=used, is_worse=is_worse)
     unmeasured = tell_unmeasured(lacking, by, "calibrate again", again=bool(noisy), is_own=is_own, used=used)
-    device = _check_atlas(request.atlas_device)
-    points = {metric: [replace(one, device=device) for one in found] for metric, found in points.items() if found}
+    points = {metric: found for metric, found in points.items() if found}
     if not points:
         raise BadInput("no metric was measured on the device", advice="columns such as latency_ms hold its values")
     cautions, doubts = _check(models, points)
@@ -322,14 +323,43 @@ def predict(request: PredictRequest, context: Context) -> Forecasts:
     )
 
 
-def _points(models: Sequence[_Model], metric: str, engine: str) -> list[Point]:
-    """Return the points of `metric`. Where too few have a better value of this machine, runs of grade D give one."""
+def _points(
+    models: Sequence[_Model], metric: str, engine: str, *, device: str = "", method: str | None = None
+) -> list[Point]:
+    """Return the points of `metric`. Where too few have a better value of this machine, runs of grade D give one.
+
+    They don't where the best law is expected to err less without them.
+
+    Args:
+        device: its name in the atlas; "" where it has none.
+        method: the law that the user chose; None for the best one.
+    """
     models = [model for model in models if metric in model.values]
+
+    def points(*, grade_d: bool) -> list[Point]:
+        subjects = [_subject(model, metric, engine, grade_d=grade_d) for model in models]
+        values = [model.values[metric] for model in models]
+        pairs = zip(subjects, values, strict=True)
+        return [replace(one, device=device) for one in join_repeats(Point(subject=a, value=b) for a, b in pairs)]
+
+    if not _gains_by_grade_d(models, metric, engine):
+        return points(grade_d=False)
+    return min((points(grade_d=True), points(grade_d=False)), key=lambda each: _expected_error(each, method))
+
+
+def _gains_by_grade_d(models: Sequence[_Model], metric: str, engine: str) -> bool:
+    """Whether fewer of `models`, which have `metric`, than laws need have a better value here than one of grade D."""
     known = sum(metric in model.hosts or metric in model.stored.get(engine, {}) for model in models)
-    grade_d = known < enough_points(len(models))
-    return join_repeats(
-        Point(subject=_subject(model, metric, engine, grade_d=grade_d), value=model.values[metric]) for model in models
-    )
+    usable = metric == "latency" and any(model.noisy.get(engine) is not None for model in models)
+    return usable and known < enough_points(len(models))
+
+
+def _expected_error(points: Sequence[Point], method: str | None) -> float:
+    """Return what the law is chosen by; infinite where there is none."""
+    try:
+        return choose(points, method=method).chosen.expected_error
+    except BadInput:
+        return math.inf
 
 
 def _subject(model: _Model, metric: str, engine: str, *, grade_d: bool) -> Subject:
@@ -481,10 +511,7 @@ def _host_engine(
         measured = sum(metric in model.values for model in models)
 
         def error_with(engine: str) -> float:
-            try:
-                return choose(_points(models, metric, engine), method=method).chosen.expected_error
-            except BadInput:
-                return math.inf
+            return _expected_error(_points(models, metric, engine, method=method), method)
 
         engine = choose_engine(counts, own=own, enough=enough_points(measured), error_with=error_with)
     if not wanted:

@@ -8,8 +8,9 @@ from glob import escape
 from shlex import quote
 
 from edgewise.errors import as_flag
+from edgewise.formatting import FACTOR_UNKNOWN, is_unknown
 from edgewise.grouping import by_key
-from edgewise.record import Run
+from edgewise.record import Run, Stopping
 from edgewise.record.caution import loads_of
 from edgewise.report.bench.page import facts_section
 from edgewise.report.bench.ranking import worst_load
@@ -22,6 +23,8 @@ from edgewise.verbs.rows import Row
 
 MOST_AGAIN = 4
 """Cells that the advice names one by one."""
+FEW, MORE = 2, Stopping().sessions
+"""Sessions whose interval is wide, with one degree of freedom, and those that are usual."""
 _ABSENT = "not reported"
 _BUSY = "the machine was busy"
 
@@ -102,7 +105,22 @@ def vague_sections(
     only = _patterns_of(names, rows, outcomes) if len(names) < len(every) else chosen
     again = f"{again_command(command, only)} measures them again"
     lines = [f"{lines[0]}; {again}"] if len(lines) == 1 else [*lines, again]
+    lines += _lines_on_width(vague, held)
     return [Section(title="Grade D", lines=tuple(map(one_line, lines)), tone="poor")]
+
+
+def _lines_on_width(vague: Sequence[Row], held: Mapping[str, Run]) -> list[str]:
+    """Return why intervals of `vague` are not printed, and what narrows them; empty where all are."""
+    numbers = [(row, row["metrics"].get(name)) for row in vague for name in row["headlines"]]
+    wide = [row for row, number in numbers if number and is_unknown(*(number[end] for end in ("value", "low", "high")))]
+    if not wide:
+        return []
+    few = [run for row in wide if (run := held.get(row.get("run") or "")) is not None and len(run.sessions) == FEW]
+    why = f"; {FEW} sessions hardly show how a third one differs" if few else ""
+    return [
+        f"no interval is printed that reaches beyond a factor of {FACTOR_UNKNOWN}{why} → more sessions narrow it: "
+        f"'sessions: {MORE}' among the suite's options, on a quiet machine"
+    ]
 
 
 def _patterns_of(names: Sequence[str], rows: Sequence[Row], outcomes: Mapping[str, Outcome]) -> list[str]:

@@ -12,14 +12,15 @@ from pathlib import Path
 from typing import Any
 
 from edgewise.device.devices import LOCAL
-from edgewise.formatting import quantity, scale_of, times_text
+from edgewise.formatting import UNKNOWN, is_unknown, quantity, scale_of, times_text
+from edgewise.grouping import by_key
 from edgewise.metrics import METRICS
 from edgewise.record import InTurns, Run
 from edgewise.record.caution import loads_of
 from edgewise.record.reference import machine_key
 from edgewise.report.bench.page import environment_documents
-from edgewise.report.bench.ranking import NOT_TOLD, UNRELIABLE
-from edgewise.report.bench.recommendation import compare_command, is_comparable
+from edgewise.report.bench.ranking import UNRELIABLE, words_of_open
+from edgewise.report.bench.undecided import compare_command, is_comparable
 from edgewise.report.document import (
     Cell,
     Column,
@@ -33,7 +34,7 @@ from edgewise.report.document import (
     text_cell,
 )
 from edgewise.report.document.columns import text_column
-from edgewise.report.runs.cells import amount_cell, label_of
+from edgewise.report.runs.cells import amount_cell, label_of, vague_notes
 from edgewise.run.environment import fingerprint
 from edgewise.store.exchange import write_file
 from edgewise.text import enumerate_few, listing, one_line
@@ -126,6 +127,7 @@ class SweepResult:
                 for cell, one in zip(self.cells, self.outcomes, strict=True)
             ],
             "best": self._best(),
+            "unknown": self._unknown(),
             "not_counted": list(self.not_counted),
             "emitted": list(self.emitted),
         }  # fmt: skip
@@ -203,6 +205,17 @@ class SweepResult:
             for model, one in of_metric.items()
             if one.best is not None
         ]  # fmt: skip
+
+    def _unknown(self) -> list[dict[str, Any]]:
+        """Return the values whose intervals say next to nothing, JSON-shaped."""
+        _, _, whole, found, _ = self._judged()
+        return [
+            {"metric": metric, "model": model, "place": whole[place], "why": UNKNOWN}
+            for metric, values in found.items()
+            for model, of_model in values.items()
+            for place, value in of_model.items()
+            if is_unknown(value.value, value.low, value.high)
+        ]
 
     def _answer(self, best: Sequence[str]) -> tuple[str, ...]:
         """Return what is the best; how many cells are finished stands first where it was interrupted."""
@@ -390,11 +403,13 @@ def _list(
 
 
 def _cells_of(metric: str, of_model: Mapping[str, Value]) -> dict[str, Cell]:
-    """Return the values of a model by place, always with their intervals."""
+    """Return the values of a model by place, with those intervals that say something; footnotes tell the rest."""
     cells = {}
     for place, value in of_model.items():
         scale = scale_of(metric, METRICS[metric].unit, [value.value])
-        cells[place] = replace(amount_cell(metric, value.value, value.low, value.high, scale), short="")
+        cell = amount_cell(metric, value.value, value.low, value.high, scale)
+        text = cell.short if is_unknown(value.value, value.low, value.high) else cell.text
+        cells[place] = replace(cell, text=text, short="", notes=vague_notes(value.value, value.low, value.high))
     return cells
 
 
@@ -531,8 +546,12 @@ def _with_alike(metric: str, of_model: Mapping[str, Value], standing: Standing, 
         return f"{short} ({quantity(value.value, unit)}{f', {UNRELIABLE}' if value.vague else ''}, {LOOKS_BETTER})"
 
     if standing.alike:
-        alike = listing([name(place) for place in whole if place in standing.alike])
-        return f"{told} ({standing.why}; {alike} {NOT_TOLD}{' in turns' if standing.turns else ''})"
+        alike = by_key((standing.likely.get(place, ""), name(place)) for place in whole if place in standing.alike)
+        words = [
+            f"{listing(names)} {words_of_open(likely, len(names), in_turns=bool(standing.turns))}"
+            for likely, names in alike.items()
+        ]
+        return f"{told} ({'; '.join([standing.why, *words])})"
     behind = [place for place in whole if place in standing.ranked and name(place) != _short_place(whole[place])]
     aside = f"; {listing(list(map(name, behind)))} {'is' if len(behind) == 1 else 'are'} slower" if behind else ""
     return f"{told}{f', {standing.why}' if standing.why else ''}{aside}"

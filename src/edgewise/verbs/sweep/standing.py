@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from edgewise.record import InTurns, Run
+from edgewise.report.bench.against import how_apart
 from edgewise.report.bench.ranking import (
     UNRELIABLE,
     Candidate,
@@ -14,6 +15,7 @@ from edgewise.report.bench.ranking import (
     brief_of,
     candidates_of,
     finalists,
+    likely_verdict,
     may_be_as_fast,
     objection_of,
     peers_of,
@@ -21,7 +23,6 @@ from edgewise.report.bench.ranking import (
     took_turns,
     turns_of,
 )
-from edgewise.report.bench.recommendation import how_apart
 from edgewise.verbs.sweep.values import Value, Values, overlaps, sign_of
 
 MAY_BE, LOOKS_BETTER = "may be as good", "looks better"
@@ -43,6 +44,7 @@ class Standing:
         ranked: the places that could be ranked.
         why: how it is known that the best is the best; of several that can't be told apart, why it is preferred.
         turns: place that took turns with the best → what they found, with the ratio to the best.
+        likely: place of `alike` → ``faster`` or ``slower`` than the best, where its interval in turns leaves 1 out.
         without_turns: the runs that may be the fastest, where they were not measured in turns.
     """
 
@@ -54,6 +56,7 @@ class Standing:
     ranked: Set[str] = frozenset()
     why: str = ""
     turns: Mapping[str, InTurns] = field(default_factory=dict)
+    likely: Mapping[str, str] = field(default_factory=dict)
     without_turns: Sequence[Run] = ()
 
 
@@ -105,6 +108,9 @@ def _judged(metric: str, of_model: Mapping[str, Value], able: list[Candidate], e
         is_judged=True,
         why="" if chosen is None else _why(chosen, peers, able, turned, reasons),
         turns=turned,
+        likely={}
+        if chosen is None
+        else {places[one.run.id]: word for one in peers if (word := likely_verdict(one, chosen))},
         without_turns=_without_turns(rivals_in(of_model), chosen),
     )
 
