@@ -510,7 +510,7 @@ def test_settings_of_findings_are_tried_unless_the_protocol_is_prescribed(tmp_pa
     assert "--set a=1" not in said.err and "measured in turns: zeros" not in said.out
     assert edgewise(["profile", file, "-r", "fake"]) == 0
     said = capsys.readouterr()
-    assert re.search(r"fake/cpu: measuring in turns what --set a=1 and --set b=2 saves, 40 s at most", said.err)
+    assert re.search(r"fake/cpu: measuring in turns what --set a=1 and --set b=2 saves, 80 s at most", said.err)
     assert "measured in turns: zeros (denormal-weights)" in " ".join(said.out.split())
     with open_store() as store:
         (kept, *_) = store.resolve(["last"])

@@ -4,11 +4,14 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from edgewise.comparing.finals import PROFILED_S, can_take_turns, with_turns
+from edgewise.comparing.finals import can_take_turns, with_turns
 from edgewise.errors import as_flag
 from edgewise.profiling.findings import NOT_KNOWN, TRIED
 from edgewise.record import Finding, InTurns, Run, new_run_id
 from edgewise.run.variation import History
+
+TRIED_S = 20.0
+"""Time limit for each side of a setting, s: slow models need it for a handful of processes. It ends once decided."""
 
 
 def settings_to_try(run: Run) -> list[str]:
@@ -19,7 +22,7 @@ def settings_to_try(run: Run) -> list[str]:
     return ["=".join(TRIED[code]) for code in codes if code in TRIED]
 
 
-def with_measured_savings(run: Run, history: History, *, each_s: float = PROFILED_S) -> Run:
+def with_measured_savings(run: Run, history: History, *, each_s: float = TRIED_S) -> Run:
     """Return `run` with what the settings of `settings_to_try` save; where one can't be measured, the bound stays.
 
     Args:
@@ -40,17 +43,24 @@ def with_measured_savings(run: Run, history: History, *, each_s: float = PROFILE
             other = replace(run, id=new_run_id(), job=replace(run.job, runtime=tried), in_turns=())
             _, other = with_turns([replace(run, in_turns=()), other], history, each_s=each_s)
             told = next(iter(other.in_turns), None)
-            found.append(finding if told is None else _measured(finding, told, f"{name}={value}", profile.latency))
+            setting = f"{name}={value}"
+            found.append(_measured(finding, told, setting, profile.latency) or _without(finding, setting, each_s))
         else:
             found.append(finding)
     found.sort(key=lambda one: (one.once, -one.saving, one.code))
     return replace(run, profile=replace(profile, findings=tuple(found)))
 
 
-def _measured(finding: Finding, told: InTurns, setting: str, latency: float) -> Finding:
-    """Return `finding` with what turns told of `setting`, as a share of `latency`, s."""
-    if told.low is None or told.high is None:
-        return finding
+def _without(finding: Finding, setting: str, each_s: float) -> Finding:
+    """Return `finding` with its bound, and that trying `setting` did not tell more."""
+    tried = f"{as_flag('set', setting)} was tried in turns, but {2 * each_s:g} s were too short for an interval"
+    return replace(finding, method=f"{finding.method}; {tried}")
+
+
+def _measured(finding: Finding, told: InTurns | None, setting: str, latency: float) -> Finding | None:
+    """Return `finding` with what turns told of `setting`, as a share of `latency`, s; None where they told nothing."""
+    if told is None or told.low is None or told.high is None:
+        return None
     flag = as_flag("set", setting)
     ratio = f"ratio {told.ratio:.3f} ({told.method})"
     method = f"measured in turns with {flag} and without it, {ratio}; as a share of the latency"

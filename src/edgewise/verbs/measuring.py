@@ -357,15 +357,14 @@ def take_turns(
 
 def _try_settings(runs: Sequence[Run], save: Callable[[Run], None], context: Context) -> list[Run]:
     """Return the runs, their findings with the savings that settings of the engine were measured to have."""
-    from edgewise.comparing.finals import PROFILED_S
-    from edgewise.comparing.tried_findings import settings_to_try, with_measured_savings
+    from edgewise.comparing.tried_findings import TRIED_S, settings_to_try, with_measured_savings
     from edgewise.report.runs.conditions import labels_of
 
     found = []
     for run, label in zip(runs, labels_of(runs), strict=True):
         if settings := settings_to_try(run):
             what = listing([as_flag("set", one) for one in settings])
-            most = f"{2 * PROFILED_S * len(settings):g} s at most"
+            most = f"{2 * TRIED_S * len(settings):g} s at most"
             emit(StageStarted(title=f"{label}: measuring in turns what {what} saves, {most}"))
             found.append(with_measured_savings(run, context.history))
             save(found[-1])
@@ -410,6 +409,7 @@ def _elsewhere_line(request: BenchRequest | ProfileRequest) -> str:
 def _turns_lines(request: BenchRequest | ProfileRequest, plan: Plan) -> list[str]:
     """Which jobs are measured once more in turns, and how long that takes; empty where none is."""
     from edgewise.comparing.finals import EACH_S, MOST, PROFILED_S
+    from edgewise.comparing.tried_findings import TRIED_S
 
     if request.is_prescribed or not plan.jobs:
         return []
@@ -417,7 +417,7 @@ def _turns_lines(request: BenchRequest | ProfileRequest, plan: Plan) -> list[str
         turns = f"then in turns, without the profiler: up to {MOST} of them that can, {PROFILED_S:g} s each at most"
         tried = (
             "then, where a finding names a setting that may save time: in turns with it and without it, "
-            f"{2 * PROFILED_S:g} s at most for each"
+            f"{2 * TRIED_S:g} s at most for each"
         )
         can = any(job.runtime.name == "onnxruntime" for job in plan.jobs)  # the settings of `TRIED` are its own
         return [*([turns] if len(plan.jobs) > 1 else []), *([tried] if can else [])]
