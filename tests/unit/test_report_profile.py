@@ -242,6 +242,23 @@ def test_the_next_command_measures_a_lower_precision_that_the_processor_has():
     assert unmeasured_words(one, others=[one, lower]) == "; what int8 would save was not measured: see Next"
 
 
+def test_int8_is_not_advised_where_layers_compute_in_it_though_the_engine_reports_no_precision():
+    """LiteRT ran an int8 network, and *Next* said that int8 and bf16 were not measured."""
+    flags = ["avx2", "amx_bf16"]
+    run = replace(profiled_run(), environment={"cpu": {"flags": flags}}, effective={})
+    assert "int8 and bf16" in unmeasured_words(run)
+
+    def computing(*types):
+        products = [layer for layer in run.layers if layer.macs]
+        layers = [replace(layer, dtype=types[at % len(types)]) for at, layer in enumerate(products)]
+        return replace(run, layers=tuple(layers))
+
+    assert unmeasured_words(computing("int8", "uint8")) == ""
+    assert next_section([computing("int8")], {}).lines[-1] == "'edgewise bench kws.onnx' measures it on every engine"
+    assert not any("optimize" in line for line in next_section([computing("int8")], {}).lines)
+    assert unmeasured_words(computing("int8", "float32")) == "; what bf16 would save was not measured: see Next"
+
+
 UNKNOWN = f"{NOT_KNOWN}: a profile in two engines (--runtime ENGINE,ENGINE) shows whether another one runs them faster"
 
 

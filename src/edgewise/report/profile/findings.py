@@ -214,7 +214,15 @@ def unmeasured_words(run: Run, known: Known = _NO_NAMES, others: Sequence[Run] =
 def _may_be_quantised(run: Run) -> bool:
     """Whether `edgewise optimize` could try int8 on the model here."""
     is_read = run.job.target.device == "local" and run.job.model.format in ("onnx", "tflite", "openvino")
-    return is_read and not uses_int8(run)
+    return is_read and not (uses_int8(run) or _INTEGERS & _types_of_products(run))
+
+
+_INTEGERS = frozenset({"int8", "uint8"})
+
+
+def _types_of_products(run: Run) -> set[str]:
+    """Return the types in which layers with multiplications compute: some engines report no precision, as LiteRT."""
+    return {layer.dtype for layer in run.layers if layer.macs and layer.dtype is not None}
 
 
 def _lower_precision(run: Run, others: Sequence[Run]) -> str:
@@ -226,7 +234,14 @@ def _lower_precision(run: Run, others: Sequence[Run]) -> str:
     processor = Processor(model="", architecture="", flags=frozenset(flags) if flags else None)
     fast = [word for word, dtype in (("bf16", "bfloat16"), ("f16", "float16")) if processor.instructions(dtype)]
     measured = {floats_of(other) for other in others if other.job.model.sha256 == model.sha256}
-    if not fast or measured & {*fast} or floats_of(run) not in (None, "f32") or run.job.target.device != "local":
+    types = _types_of_products(run)
+    if (
+        not fast
+        or measured & {*fast}
+        or (types and types <= _INTEGERS)
+        or floats_of(run) not in (None, "f32")
+        or run.job.target.device != "local"
+    ):
         return ""
     engines = [runtime for name, runtime in runtimes() if name not in FOR_TESTS and model.format in runtime.formats]
     has = {word for one in engines if one.availability() for word in one.providers[0].precisions}
