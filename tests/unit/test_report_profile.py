@@ -301,6 +301,20 @@ def test_slow_layers_have_a_command_that_narrows_the_reason_where_one_engine_ran
     assert line not in next_section([profiled_run()], again).lines
 
 
+def test_findings_call_layers_as_the_tables_do():
+    """The finding said 'node_Conv_110', which no row was called: the tables had the module's name, 0/Conv_110."""
+    run = profiled_run()
+    layers = tuple(replace(one, label="block.0/pw1") if one.name == "pw1" else one for one in run.layers)
+    finding = Finding(
+        code="far-from-roof", message="most in 'pw1', not 'pw'", suggestion="try", saving=1e-4, layers=(3,)
+    )
+    run = replace(run, layers=layers, profile=replace(run.profile, findings=(finding,)))
+    (line,) = finding_sections(run)[0].lines
+    assert line == "1. up to 100 µs (10.0 %): most in 'block.0/pw1', not 'pw' → try (far-from-roof)"
+    assert profile_page([run]).tables[1].rows[0][0].text == "most in 'block.0/pw1', not 'pw'"
+    assert any(row[1].text == "block.0/pw1" for row in layer_table(run).rows)
+
+
 def with_findings(run, *codes):
     """`run` with findings of these codes, the first with the largest saving."""
     found = [

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import re
 import shlex
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
@@ -63,10 +64,15 @@ def finding_sections(run: Run, label: str = "", *, others: Sequence[Run] = ()) -
     found = [with_others(finding, run, others) for finding in ranked_findings(run.profile)]
     if not found:
         return [Section(title=titled("Findings", label), lines=nothing_found(run))]
-    short = layer_names(run, NAME_WIDTH)
-    names = {layer.name: short[layer.index] for layer in run.layers if len(one_line(layer.name)) > NAME_WIDTH}
+    names = names_in_messages(run, NAME_WIDTH)
     lines = tuple(f"{place}. {finding_line(finding, run.profile, names)}" for place, finding in enumerate(found, 1))
     return [Section(title=titled("Findings", label), lines=lines, tone="poor")]
+
+
+def names_in_messages(run: Run, width: int) -> dict[str, str]:
+    """Return name of a layer → what the tables call it, where that is another one."""
+    short = layer_names(run, width)
+    return {layer.name: short[layer.index] for layer in run.layers if layer.name != short[layer.index]}
 
 
 def evidence_sections(run: Run, label: str = "") -> list[Section]:
@@ -424,12 +430,18 @@ def finding_line(finding: Finding, profile: Profile, names: Mapping[str, str] | 
     """Return saving, what was seen, and what to do.
 
     Args:
-        names: name of a layer → the same, short.
+        names: name of a layer → what the tables call it.
     """
-    message, suggestion = one_line(finding.message).rstrip("."), one_line(finding.suggestion)
-    for name, short in (names or {}).items():
-        message = message.replace(repr(name), repr(short))
+    message, suggestion = message_of(finding, names or {}).rstrip("."), one_line(finding.suggestion)
     return f"{saving_words(finding, profile)}: {message} → {suggestion} ({one_line(finding.code)})"
+
+
+def message_of(finding: Finding, names: Mapping[str, str]) -> str:
+    """Return what was seen, with `names` of layers for those that they have in the file."""
+    quoted = {repr(name): repr(short) for name, short in names.items()}
+    words = "|".join(map(re.escape, quoted))
+    message = one_line(finding.message)
+    return re.sub(words, lambda found: quoted[found[0]], message) if quoted else message
 
 
 def _evidence_line(finding: Finding) -> str:

@@ -59,6 +59,8 @@ from edgewise.report.profile.findings import (
     BEFORE_AND_AFTER,
     Known,
     finding_sections,
+    message_of,
+    names_in_messages,
     next_section,
     ranked_findings,
     share_of_whole,
@@ -295,7 +297,7 @@ def _findings_tables(run: Run, label: str, place: int, runs: Sequence[Run]) -> l
     profile = run.profile
     if profile is None or not profile.findings:
         return []
-    names = layer_names(run, 48)
+    names, told = layer_names(run, 48), names_in_messages(run, 48)
 
     def share(finding: Finding) -> Cell:
         words = "once, at the start" if finding.once else share_of_whole(finding, profile)
@@ -314,7 +316,7 @@ def _findings_tables(run: Run, label: str, place: int, runs: Sequence[Run]) -> l
             titled("Findings", label),
             [with_others(finding, run, runs) for finding in ranked_findings(profile)],
             [
-                (Column(title="Finding"), lambda finding: text_cell(finding.message)),
+                (Column(title="Finding"), lambda finding: text_cell(message_of(finding, told))),
                 (
                     Column(title="Saves", numeric=True),
                     lambda finding: Cell(text=saved(finding), how=_saving(run, finding).how),
