@@ -450,6 +450,10 @@ def test_a_storm_of_tiny_operators():
     (found,) = find(tiny, profile(), graph=convnet())
     assert (found.code, len(found.layers), found.saving) == ("tiny-operators", 20, pytest.approx(400e-6))
     assert codes(tiny[:19]) == []
+    # No tool for ONNX files is advised for a network in another format.
+    assert found.suggestion.startswith("simplify the graph (constant folding), or")
+    (found,) = find(tiny, profile(), graph=replace(convnet(), format="onnx"))
+    assert found.suggestion.startswith("simplify the graph (constant folding, onnxslim), or")
 
 
 def test_much_outside_the_operators():

@@ -85,6 +85,11 @@ class _ProfileView:
         return [self.graph.operators[index] for index in layer.operators]
 
     @property
+    def is_onnx(self) -> bool:
+        """Whether tools for ONNX files can change the network."""
+        return self.graph.format == "onnx"
+
+    @property
     def eager(self) -> bool:
         """Whether PyTorch ran operator by operator: under their own names, and no kernel that it generated."""
         steps = [layer.engine_op for layer in self.layers if layer.engine_op]
@@ -345,8 +350,8 @@ def _chains(view: _ProfileView) -> list[Finding]:
         f"{one_by_one} ({', '.join(types[:_MOST_TYPES])}{more}) run one by one: {view.share(layers)}",
         f"PyTorch runs each operator by itself: {_COMPILE}"
         if view.eager
-        else f"try an engine that fuses them{IN_TWO}, or export each chain as one operator (HardSwish, Gelu; a newer "
-        "operator set has more)",
+        else f"try an engine that fuses them{IN_TWO}, or export each chain as one operator (HardSwish, Gelu"
+        f"{'; a newer operator set has more' if view.is_onnx else ''})",
         layers,
         noun="operators",
         saving=time_of(layers) - sum(kept),
@@ -540,7 +545,8 @@ def _dynamic(view: _ProfileView) -> list[Finding]:
         "dynamic-shapes",
         f"{_several(layers, 'step')} to compute shapes while the network runs: {view.share(layers)}"
         + (f"; {count} tensors have shapes that are open in the file" if count else ""),
-        "export the model with fixed shapes, or simplify it (onnxslim), so that they are computed beforehand",
+        f"export the model with fixed shapes{', or simplify it (onnxslim)' if view.is_onnx else ''}, so that they are "
+        "computed beforehand",
         layers,
         noun="steps",
         open_tensors=count,
@@ -606,7 +612,8 @@ def _tiny(view: _ProfileView) -> list[Finding]:
         "tiny-operators",
         f"{len(tiny)} of {len(timed)} layers have fewer than {TINY_OPS:,} operations each and together take at least "
         f"{view.share(sure)}",
-        "simplify the graph (constant folding, onnxslim), or write them as fewer, larger operators",
+        f"simplify the graph (constant folding{', onnxslim' if view.is_onnx else ''}), or write them as fewer, larger "
+        "operators",
         sure,
         of=len(timed),
     )
